@@ -38,7 +38,7 @@ struct Data {
 impl Data {
     async fn sqlite(example: &str) -> Self {
         // By a process of its own: filling takes memory that serving does not.
-        let folder = worked::filled(example, &release_program()).await;
+        let folder = worked::filled(example, release_program()).await;
         with_places_for_all(&folder);
         Self { folder, db: None }
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::{Server, peak_memory_bytes, rowstream};
+use crate::support::{Server, peak_memory_bytes, program, rowstream};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -454,7 +454,7 @@ async fn wrong_usage_and_what_is_not_there() {
 async fn an_interrupted_run_is_reported() {
     let server =
         Scripted::start(|number| if number < 3 { Answer::Keep(SMALL.to_owned()) } else { Answer::Hang });
-    let child = Command::new(env!("CARGO_BIN_EXE_rowstream"))
+    let child = Command::new(program())
         .args(["bench", "--format", "json", "-z", "10m", &server.url("/")])
         .stdout(Stdio::piped())
         .spawn()

@@ -10,21 +10,18 @@ use std::path::{Path, PathBuf};
 
 use self::page::{Database, Kind, Page, is_shown};
 use self::reader::PageReader;
-use crate::support::TestDb;
+use crate::support::{TestDb, repository};
 use crate::worked;
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// The pages below a folder, by their paths in the repository.
 fn pages(folder: &str) -> Vec<Page> {
     let mut files = Vec::new();
-    below(&root().join(folder), &mut files);
+    below(&repository().join(folder), &mut files);
     files.sort();
     assert!(!files.is_empty(), "{folder}");
-    let names = files.iter().map(|file| file.strip_prefix(root()).unwrap().to_str().unwrap().to_owned());
-    names.map(|name| Page::read(root(), &name)).collect()
+    let names =
+        files.iter().map(|file| file.strip_prefix(repository()).unwrap().to_str().unwrap().to_owned());
+    names.map(|name| Page::read(repository(), &name)).collect()
 }
 
 fn below(path: &Path, found: &mut Vec<PathBuf>) {

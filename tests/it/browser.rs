@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::support::{Browser, Cut, Faults, Launch, Pieces, Server, TcpProxy};
+use crate::support::{Browser, Cut, Faults, Launch, Pieces, Server, TcpProxy, program};
 use crate::worked;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -78,7 +78,7 @@ struct Seen {
 }
 
 async fn articles() -> (Server, TempDir) {
-    let folder = worked::filled("articles", worked::program()).await;
+    let folder = worked::filled("articles", program()).await;
     let server = Launch::folder(folder.path()).argument("--log-format=off").start().await;
     (server, folder)
 }

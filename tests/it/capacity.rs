@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::delegate;
 use crate::support::upstream::{Speaks, Upstream, reply};
-use crate::support::{Server, TestDb, rowstream};
+use crate::support::{Server, TestDb, program, rowstream};
 use crate::worked;
 
 /// What `check` says on standard output, and its warnings, of these files; it finds no error.
@@ -431,7 +431,7 @@ async fn the_example_computes_what_its_readme_says() {
 }
 
 async fn checked(config: &Path, url: &str) -> (String, Vec<String>) {
-    let mut command = Command::new(worked::program());
+    let mut command = Command::new(program());
     command.arg("check").arg(config).env("DELEGATE_URL", url);
     let ran = tokio::task::spawn_blocking(move || command.output()).await;
     let output = ran.expect("no panic").expect("the program can be started");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use crate::support::{Exit, Launch, Login, Server, TestDb, get, logins, pg_port, rowstream};
+use crate::support::{Exit, Launch, Login, Server, TestDb, get, logins, pg_port, program, rowstream};
 
 fn code(output: &Output) -> Option<i32> {
     output.status.code()
@@ -64,7 +64,7 @@ async fn query_writes_rows() {
 
 /// `rowstream query` of `arguments` with this standard input.
 fn query_with_input(arguments: &[&str], input: &[u8]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowstream"));
+    let mut command = Command::new(program());
     command.arg("query").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(input).unwrap();
@@ -225,20 +225,13 @@ async fn a_reader_that_leaves_ends_every_command_quietly() {
     for arguments in [&["check", server.folder().to_str().unwrap()][..], &["token"], &["bench", &url]] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let ran = Command::new(env!("CARGO_BIN_EXE_rowstream"))
-            .args(arguments)
-            .stdout(writer.try_clone().unwrap())
-            .output()
-            .unwrap();
+        let ran =
+            Command::new(program()).args(arguments).stdout(writer.try_clone().unwrap()).output().unwrap();
         assert_eq!(code(&ran), Some(0), "{arguments:?}: {}", stderr(&ran));
         assert!(!stderr(&ran).contains("panicked"), "{}", stderr(&ran));
         // Nor does it matter that nobody reads what is said beside.
-        let status = Command::new(env!("CARGO_BIN_EXE_rowstream"))
-            .args(arguments)
-            .stdout(Stdio::null())
-            .stderr(writer)
-            .status()
-            .unwrap();
+        let status =
+            Command::new(program()).args(arguments).stdout(Stdio::null()).stderr(writer).status().unwrap();
         assert_eq!(status.code(), Some(0), "{arguments:?}");
     }
 }
@@ -259,7 +252,7 @@ async fn user_signals_do_nothing() {
 fn a_reader_that_leaves_ends_query_quietly() {
     let folder = tempfile::tempdir().unwrap();
     let url = sqlite(folder.path());
-    let mut child = Command::new(env!("CARGO_BIN_EXE_rowstream"))
+    let mut child = Command::new(program())
         .args(["query", &url, LONG])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

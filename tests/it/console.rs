@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{
     Browser, Client, Cut, DOWN, ENTER, Ended, Faults, Launch, Pieces, Server, TAB, TcpProxy, TestDb, get,
+    repository,
 };
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -29,7 +30,7 @@ const ROWS: &str = "/*\nsummary = \"Numbers and texts\"\nkey = [\"id\"]\n[params
 const ONE: &str = "/*\nsummary = \"One number\"\n[params]\nid = \"integer\"\n*/\nselect :id as id";
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/respond/console")
+    repository().join("src/respond/console")
 }
 
 async fn server() -> Server {
@@ -170,7 +171,7 @@ async fn without_it_nothing_leads_there() {
 #[test]
 fn packages_build_what_is_committed() {
     let packages = std::env::var("ROWSTREAM_TEST_CONSOLE").expect("run `cargo xtask test`");
-    let console = Path::new(env!("CARGO_MANIFEST_DIR")).join("console");
+    let console = repository().join("console");
     let out = tempfile::tempdir().unwrap();
     let built = Command::new("node")
         .arg(console.join("build.mjs"))
@@ -627,7 +628,7 @@ async fn pictures() {
     let folder = PathBuf::from(std::env::var_os("ROWSTREAM_TEST_PICTURES").expect("a folder"));
     let database = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite:{}", database.path().join("authors.db").display());
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/authors");
+    let example = repository().join("examples/authors");
     let server = Launch::folder(example).release().variable("AUTHORS_URL", &url).start();
     let (server, console) = tokio::join!(server, Console::start());
     for (scheme, width) in [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)] {

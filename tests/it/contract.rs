@@ -11,11 +11,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{Browser, Cut, Faults, Hop, Launch, Server, TcpProxy, TestDb, get, pg_port};
+use crate::support::{Browser, Cut, Faults, Hop, Launch, Server, TcpProxy, TestDb, get, pg_port, repository};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
@@ -292,7 +291,7 @@ fn told(told: &Value) -> Vec<Seen> {
 /// Runs a program of `tests/readers` with the jobs on its stdin.
 async fn script(program: &'static str, name: &'static str, jobs: Vec<Value>) -> Vec<Seen> {
     let run = move || {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers").join(name);
+        let path = repository().join("tests/readers").join(name);
         let mut command = Command::new(program);
         command.arg(path).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child =
@@ -400,7 +399,7 @@ const CLEAN: &str = "**seems to end well**";
 /// What was seen is what the documentation says, or better: a proxy may or may not get to know of a
 /// failure in time.
 fn compare(table: &Table) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/src/explanation/clients.md");
+    let path = repository().join("docs/src/explanation/clients.md");
     let docs = std::fs::read_to_string(&path).unwrap();
     let (words, old) = docs.split_once(BEGIN).expect("the table has its mark");
     if std::env::var_os("ROWSTREAM_WRITE_DOCS").is_some() {

@@ -5,14 +5,14 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::{Ended, Reply, get};
+use crate::support::{Ended, Reply, get, release_program};
 use crate::worked;
 use http::StatusCode;
 use worked::{Listening, Started};
 
 fn start(folder: &Path) -> Started {
     let folder = folder.to_str().expect("a temporary folder's name is UTF-8");
-    Started::new(worked::program(), &["demo", "--dir", folder, "--listen", "127.0.0.1:0", "--log-format=off"])
+    Started::new(release_program(), &["demo", "--dir", folder, "--listen", "127.0.0.1:0", "--log-format=off"])
 }
 
 async fn ok(demo: &Listening, path: &str) -> Reply {
@@ -82,7 +82,7 @@ async fn the_demo_serves_what_is_promised_and_starts_again_with_what_is_there() 
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("it is bound").to_string();
     let dir = folder.to_str().expect("UTF-8");
-    let refused = Started::new(worked::program(), &["demo", "--dir", dir, "--listen", &address]);
+    let refused = Started::new(release_program(), &["demo", "--dir", dir, "--listen", &address]);
     let (status, said) = refused.ended().await;
     assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("--listen") && said.contains(&address), "{said}");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use distance::Place;
 
 use crate::support::{
-    Client, Launch, MariaDb, Server, TestDb, get, given, mariadb_socket, pg_port, pg_socket,
+    Client, Launch, MariaDb, Server, TestDb, get, given, mariadb_socket, pg_port, pg_socket, program,
 };
 
 /// From one place to the other. So long that the work of a busy machine does not count beside it.
@@ -109,7 +109,7 @@ async fn lookups_share_connections(near: &Place, url: &str) {
     let item = "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\nselect id from item where id = :id";
     let files = [("rowstream.toml", &config[..]), ("endpoints/item/{id}.sql", item)];
     let server = start_at(near, Launch::files(&files)).await;
-    let mut bench = near.command(env!("CARGO_BIN_EXE_rowstream"));
+    let mut bench = near.command(program());
     bench.args(["bench", "-c", "64", "-n", "640", &server.url("/item/{1-1000}")]);
     let begun = Instant::now();
     let output = tokio::task::spawn_blocking(move || bench.output()).await.unwrap().unwrap();

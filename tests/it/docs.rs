@@ -4,9 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
+use crate::support::repository;
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -30,9 +28,9 @@ fn documents() -> Vec<PathBuf> {
     for (folder, deep) in
         [("", false), ("docs", true), ("deploy", true), ("benches", false), ("testdata", false)]
     {
-        below(&root().join(folder), deep, &mut found);
+        below(&repository().join(folder), deep, &mut found);
     }
-    below(&root().join("examples"), true, &mut found);
+    below(&repository().join("examples"), true, &mut found);
     found.sort();
     assert!(found.len() > 30, "{found:?}");
     found
@@ -120,7 +118,7 @@ fn links_lead_to_what_is_there() {
 /// The book is read without the repository around it: such links were dead there.
 #[test]
 fn links_of_the_book_stay_in_it() {
-    let book = root().join("docs/src");
+    let book = repository().join("docs/src");
     let mut pages = Vec::new();
     below(&book, true, &mut pages);
     for page in pages {
@@ -135,7 +133,7 @@ fn links_of_the_book_stay_in_it() {
 /// A page that the summary lacks is not in the book; mdBook says nothing of it.
 #[test]
 fn the_summary_has_every_page() {
-    let folder = root().join("docs/src");
+    let folder = repository().join("docs/src");
     let mut pages = Vec::new();
     below(&folder, true, &mut pages);
     let pages: BTreeSet<_> =
@@ -148,7 +146,7 @@ fn the_summary_has_every_page() {
 
 /// What stands in quotes after these words in the source files.
 fn literals(files: &[&str], words: &[&str]) -> BTreeSet<String> {
-    let text: String = files.iter().map(|file| read(&root().join("src").join(file))).collect();
+    let text: String = files.iter().map(|file| read(&repository().join("src").join(file))).collect();
     let after = |word: &&str| text.split(*word).skip(1).map(str::to_owned).collect::<Vec<_>>();
     let rest = words.iter().flat_map(after);
     rest.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())).collect()
@@ -156,7 +154,7 @@ fn literals(files: &[&str], words: &[&str]) -> BTreeSet<String> {
 
 /// The first cells of the tables of a page, without their quotes.
 fn first_cells(page: &str) -> BTreeSet<String> {
-    let text = read(&root().join("docs/src/reference").join(page));
+    let text = read(&repository().join("docs/src/reference").join(page));
     let cells = prose(&text).filter_map(|(_, line)| line.strip_prefix("| `")?.split('`').next());
     cells.map(str::to_owned).collect()
 }
@@ -222,7 +220,7 @@ fn the_control_parameters_are_those_that_are_read() {
 fn headers_of_ours_are_described() {
     let files =
         ["respond/head.rs", "completeness/trailers.rs", "completeness/framing.rs", "completeness/streams.rs"];
-    let page = read(&root().join("docs/src/reference/headers.md")).to_lowercase();
+    let page = read(&repository().join("docs/src/reference/headers.md")).to_lowercase();
     let known = literals(&files, &["from_static(\"rowstream-"]);
     assert!(known.len() > 4, "{known:?}");
     for name in known {
@@ -232,13 +230,13 @@ fn headers_of_ours_are_described() {
 
 #[test]
 fn the_tests_that_security_names_are_there() {
-    let text = read(&root().join("SECURITY.md"));
+    let text = read(&repository().join("SECURITY.md"));
     let named: Vec<_> = text
         .split('`')
         .filter(|words| ["tests/", "src/", "fuzz/"].iter().any(|folder| words.starts_with(folder)))
         .collect();
     assert!(named.len() > 20, "{named:?}");
     for name in named {
-        assert!(root().join(name).is_file(), "{name}");
+        assert!(repository().join(name).is_file(), "{name}");
     }
 }

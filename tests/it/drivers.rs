@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::support::drivers::{adbc_postgres, duckdb};
 use crate::support::upstream::{Asked, Speaks, Upstream, reply};
-use crate::support::{Client, Ended, Launch, Reply, Server, get, peak_memory_bytes, pg_port};
+use crate::support::{Client, Ended, Launch, Reply, Server, get, peak_memory_bytes, pg_port, program};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array as _, ArrayRef, RecordBatch};
@@ -34,12 +34,7 @@ fn in_memory() -> String {
 
 /// `rowstream query`.
 fn query(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_rowstream"))
-        .arg("query")
-        .args(arguments)
-        .env("ROWSTREAM_DUCKDB", duckdb())
-        .output()
-        .unwrap()
+    Command::new(program()).arg("query").args(arguments).env("ROWSTREAM_DUCKDB", duckdb()).output().unwrap()
 }
 
 /// What it writes.
@@ -269,7 +264,7 @@ fn what_is_wrong_is_said() {
         let said = refused(&arguments);
         assert!(said.contains(message), "{arguments:?}: {said}");
     }
-    let mut without = Command::new(env!("CARGO_BIN_EXE_rowstream"));
+    let mut without = Command::new(program());
     without.args(["query", "duckdb:", "select 1"]).env_remove("ROWSTREAM_DUCKDB");
     let said = String::from_utf8(without.output().unwrap().stderr).unwrap();
     assert!(said.contains("the driver of source `main` cannot be loaded"), "{said}");
@@ -508,7 +503,8 @@ async fn enriched_rows_are_batches_of_the_types_of_rows() {
     let documents = schema.fields().iter().filter(|field| field.extension_type_name() == Some("arrow.json"));
     let documents: Vec<_> = documents.map(|field| field.name().as_str()).collect();
     assert_eq!(documents, ["c10", "c11", "added"]);
-    let found: Vec<_> = crate::arrow::columns(&reply.body).into_iter().map(|(_, values)| values).collect();
+    let found: Vec<_> =
+        crate::support::arrow::columns(&reply.body).into_iter().map(|(_, values)| values).collect();
     let expected = [
         "1",
         "200",
@@ -696,8 +692,7 @@ fn what_drivers_cannot_do_is_refused() {
         fs::create_dir(folder.path().join("endpoints")).unwrap();
         fs::write(folder.path().join("rowstream.toml"), format!("[source.main]\nurl = {url:?}\n")).unwrap();
         fs::write(folder.path().join("endpoints/t.sql"), sql).unwrap();
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_rowstream")).arg("check").arg(folder.path()).output().unwrap();
+        let output = Command::new(program()).arg("check").arg(folder.path()).output().unwrap();
         let said =
             String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(1), "{said}");
@@ -707,8 +702,7 @@ fn what_drivers_cannot_do_is_refused() {
 
 #[test]
 fn nobody_calls_a_worker_by_hand() {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_rowstream")).args(["worker", "1000000000"]).output().unwrap();
+    let output = Command::new(program()).args(["worker", "1000000000"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("by the server alone"));
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use crate::support::{Launch, get};
+use crate::support::{Launch, get, program};
 
 /// How long a server may take to see that a file has changed, on a machine that compiles.
 const SOON: Duration = Duration::from_secs(30);
@@ -47,7 +47,7 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
 
 /// Runs a command in a folder, with these variables and none else of ours.
 fn run(folder: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowstream"));
+    let mut command = Command::new(program());
     command.current_dir(folder).args(arguments).envs(variables.iter().copied()).stdin(Stdio::null());
     command.output().unwrap()
 }

@@ -1,11 +1,12 @@
 //! The worked examples do what their READMEs say, and say the same on SQLite, PostgreSQL and
 //! MariaDB: every answer is compared byte by byte. Each example runs from a copy of its folder, as
-//! after cloning. `delegate` has an upstream in the place of databases; its orders have both.
+//! after cloning, by the release build: a million rows take a debug build long. `delegate` has an
+//! upstream in the place of databases; its orders have both.
 
 use std::path::Path;
 
 use crate::delegate;
-use crate::support::{Client, Ended, Launch, MariaDb, Reply, Server, TestDb, get};
+use crate::support::{Client, Ended, Launch, MariaDb, Reply, Server, TestDb, get, release_program};
 use crate::worked;
 use http::{Request, StatusCode};
 use serde_json::json;
@@ -35,9 +36,9 @@ impl Each {
     /// The same with more variables in the environment.
     async fn start_with(example: &str, variable: &'static str, environment: &[(&str, &str)]) -> Self {
         let (folder, db, mariadb_db) =
-            tokio::join!(worked::filled(example, worked::program()), postgres(example), mariadb(example));
+            tokio::join!(worked::filled(example, release_program()), postgres(example), mariadb(example));
         let launch = || {
-            let launch = Launch::folder(folder.path()).argument("--log-format=off");
+            let launch = Launch::folder(folder.path()).release().argument("--log-format=off");
             environment.iter().fold(launch, |launch, (name, value)| launch.variable(name, value))
         };
         let sqlite = launch().start().await;
@@ -113,7 +114,7 @@ impl Each {
 
     /// `rowstream check` finds nothing wrong with a configuration.
     async fn check_with(&self, config: &str, url: Option<String>) {
-        let mut command = std::process::Command::new(worked::program());
+        let mut command = std::process::Command::new(release_program());
         command.arg("check").arg(self.folder.path().join(config));
         command.envs(url.iter().map(|url| (self.variable, url)));
         let ran = tokio::task::spawn_blocking(move || command.output()).await;
@@ -347,7 +348,7 @@ async fn delegate() {
     let url = upstream().await;
     let folder = worked::copy("delegate");
     for config in ["rowstream.toml", "pool25.toml", "pool50.toml"] {
-        let mut command = std::process::Command::new(worked::program());
+        let mut command = std::process::Command::new(release_program());
         command.arg("check").arg(folder.path().join(config)).env("DELEGATE_URL", &url);
         let ran = tokio::task::spawn_blocking(move || command.output()).await;
         let output = ran.expect("no panic").expect("the program can be started");

@@ -1,4 +1,4 @@
-//! `_explain=1`: what the databases themselves say of how they would run an endpoint's statements.
+//! `_explain=1`: the databases' own plans of an endpoint's statements.
 
 use http::Request;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ async fn postgres_explains_what_it_would_run() {
     assert_eq!((things.0.as_str(), total.0.as_str()), ("things", "total"));
     assert!(total.2[0]["QUERY PLAN"].as_str().expect("a line").starts_with("Aggregate"), "{total:?}");
     assert_eq!(plans(&server, "/things/7?_explain=1").await.len(), 1);
-    // Beside it, the answer is what it always is.
+    // Without it, the answer is the usual one.
     assert_eq!(
         get(&server.url("/things?least=9999&_explain=0")).await.text(),
         "[{\"id\":10000,\"name\":\"n10000\"}]"

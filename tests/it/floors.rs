@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+use crate::support::repository;
 
 /// Not modules of the server: the library's list of them, the program, and the ways in of `fuzz/`.
 const BESIDE: [&str; 3] = ["lib", "main", "fuzzing"];
@@ -15,7 +15,7 @@ const BESIDE: [&str; 3] = ["lib", "main", "fuzzing"];
 /// The modules from the lowest to the highest, from the block of ARCHITECTURE.md that begins with
 /// the highest one.
 fn floors() -> Vec<String> {
-    let text = fs::read_to_string(Path::new(ROOT).join("ARCHITECTURE.md")).expect("it is there");
+    let text = fs::read_to_string(repository().join("ARCHITECTURE.md")).expect("it is there");
     let (_, block) = text.split_once("```text\ncli\n").expect("the floors");
     let (block, _) = block.split_once("```").expect("an end of the floors");
     let floors = block.lines().rev().chain(["cli"]);
@@ -36,7 +36,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// The module of the crate that a file belongs to.
 fn module(file: &Path) -> String {
-    let below = file.strip_prefix(Path::new(ROOT).join("src")).expect("a file of src");
+    let below = file.strip_prefix(repository().join("src")).expect("a file of src");
     let first = below.components().next().expect("a name").as_os_str().to_string_lossy().into_owned();
     first.strip_suffix(".rs").unwrap_or(&first).to_owned()
 }
@@ -104,7 +104,7 @@ fn imports_go_down() {
         floors.iter().enumerate().map(|(height, module)| (module.as_str(), height)).collect();
     assert_eq!(height.len(), floors.len(), "a module stands on one floor");
     let mut files = Vec::new();
-    sources(&Path::new(ROOT).join("src"), &mut files);
+    sources(&repository().join("src"), &mut files);
     let (mut wrong, mut seen) = (Vec::new(), BTreeSet::new());
     for file in &files {
         let module = module(file);
@@ -117,7 +117,7 @@ fn imports_go_down() {
         };
         seen.insert(module.clone());
         let text = fs::read_to_string(file).expect("a text");
-        let file = file.strip_prefix(ROOT).expect("a file of ours");
+        let file = file.strip_prefix(repository()).expect("a file of ours");
         let above = |import: &&String| height.get(import.as_str()).is_none_or(|height| height > own);
         let found = imports(&text);
         wrong.extend(found.iter().filter(above).map(|import| format!("{} imports {import}", file.display())));
@@ -131,7 +131,7 @@ fn imports_go_down() {
 #[test]
 fn only_the_command_line_uses_the_load_tester() {
     let mut files = Vec::new();
-    sources(&Path::new(ROOT).join("src"), &mut files);
+    sources(&repository().join("src"), &mut files);
     let uses = |file: &&PathBuf| fs::read_to_string(file).expect("a text").contains("rowstream_bench");
     let users: BTreeSet<_> = files.iter().filter(uses).map(|file| module(file)).collect();
     assert_eq!(users.into_iter().collect::<Vec<_>>(), ["cli"]);
@@ -151,13 +151,13 @@ fn named(text: &str) -> BTreeSet<&str> {
 #[test]
 fn the_map_names_what_is_there() {
     for page in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
-        let text = fs::read_to_string(Path::new(ROOT).join(page)).expect("it is there");
+        let text = fs::read_to_string(repository().join(page)).expect("it is there");
         let named = named(&text);
         assert!(named.len() > 5, "{page} names files: {named:?}");
         let gone: Vec<_> = named
             .iter()
             .map(|path| path.split('#').next().unwrap_or(path).trim_end_matches(['.', ':']))
-            .filter(|path| !Path::new(ROOT).join(path).exists())
+            .filter(|path| !repository().join(path).exists())
             .collect();
         assert!(gone.is_empty(), "{page} names what is not there: {gone:?}");
     }
@@ -175,15 +175,15 @@ fn count_unsafe(text: &str) -> usize {
 fn unsafe_code_is_where_the_table_says() {
     let mut files = Vec::new();
     for folder in ["src", "crates", "xtask/src", "fuzz/src"] {
-        sources(&Path::new(ROOT).join(folder), &mut files);
+        sources(&repository().join(folder), &mut files);
     }
     let counted = files.into_iter().filter_map(|file| {
         let count = count_unsafe(&fs::read_to_string(&file).expect("a source"));
-        let name = file.strip_prefix(ROOT).expect("it is below").display().to_string();
+        let name = file.strip_prefix(repository()).expect("it is below").display().to_string();
         (count > 0).then_some((name, count))
     });
     let counted: BTreeMap<_, _> = counted.collect();
-    let text = fs::read_to_string(Path::new(ROOT).join("ARCHITECTURE.md")).expect("it is there");
+    let text = fs::read_to_string(repository().join("ARCHITECTURE.md")).expect("it is there");
     let (_, table) = text.split_once("## Unsafe code").expect("the table");
     let listed = table.lines().filter_map(|line| {
         let mut cells = line.split('|').map(str::trim).skip(1);

@@ -1,14 +1,11 @@
 //! HTTP/3, by clients that are not ours: what HTTP/1.1 and HTTP/2 promise holds over it.
 
-#![cfg(feature = "http3")]
-
 use std::io::Write as _;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::upstream::Certificate;
-use crate::support::{Browser, Server, TestDb, curl, peak_memory_bytes, rowstream};
+use crate::support::{Browser, Server, TestDb, curl, peak_memory_bytes, repository, rowstream};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -53,7 +50,7 @@ fn https(server: &Server, path: &str) -> String {
 fn client(server: &Server, certificate: &Certificate, path: &str, options: &[&str]) -> Child {
     let python = std::env::var_os("ROWSTREAM_TEST_PYTHON");
     let python = python.expect("ROWSTREAM_TEST_PYTHON is not set: run `cargo xtask test`");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers/http3.py");
+    let script = repository().join("tests/readers/http3.py");
     let mut command = Command::new(python);
     command.arg(script).arg(certificate.ca()).arg(https(server, path)).args(options);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::{Launch, TestDb, get, logins, pg_port};
+use crate::support::{Launch, TestDb, get, logins, pg_port, program};
 
 /// Who asks whom, and how.
 const WHO: &str = "select current_database() as db, current_user as user, \
@@ -17,7 +17,7 @@ const WHO: &str = "select current_database() as db, current_user as user, \
 
 /// `rowstream query URL`, with these variables of libpq and a home folder, and no others.
 fn query(url: &str, home: &Path, variables: &[(&str, &str)]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_rowstream"))
+    Command::new(program())
         .args(["query", url, WHO])
         .current_dir(home)
         .env("HOME", home)
@@ -151,10 +151,8 @@ async fn a_password_on_the_command_line_is_warned_of_and_not_repeated() {
     row(&quiet);
     assert!(!said(&quiet).contains("password"), "{}", said(&quiet));
 
-    let wrong = Command::new(env!("CARGO_BIN_EXE_rowstream"))
-        .args(["token", "reader", "postgres://ann:s3cret@h/d"])
-        .output()
-        .unwrap();
+    let wrong =
+        Command::new(program()).args(["token", "reader", "postgres://ann:s3cret@h/d"]).output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));
     assert!(said(&wrong).contains("unexpected argument 'postgres://ann:…@h/d' found"), "{}", said(&wrong));
 }

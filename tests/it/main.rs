@@ -1,7 +1,8 @@
-//! The tests of what users see, in one program, which is linked once: the server as a process, the
-//! command line and the library's interface, against real databases, clients and proxies.
+//! The tests of what users see, in one program, which is linked once: the server as a process and
+//! the command line, against real databases, clients and proxies.
 //!
-//! A module is a subject. What needs the machine for itself stands in `tests/alone`.
+//! A module is a subject. What needs the machine for itself stands in `tests/alone`, and what calls
+//! the library in `tests/library`.
 
 #[path = "../../examples/delegate/upstream.rs"]
 mod delegate;
@@ -13,24 +14,19 @@ mod worked;
 mod access_log;
 mod acme;
 mod answers;
-mod arrow;
 mod authorization;
 mod bench;
 mod book;
 mod bounds;
 mod browser;
-mod canary;
 mod capacity;
 mod check_hosts;
 mod cli;
-mod compression;
-mod config;
 mod console;
 mod consul;
 mod contract;
 mod cuts;
 mod demo;
-mod deployment;
 mod discovery;
 mod distance;
 mod docs;
@@ -39,14 +35,12 @@ mod drivers;
 mod enrich;
 mod environment;
 mod error_detail;
-mod error_pages;
 mod examples;
 mod explain;
 mod features;
 mod flight_peer;
 mod floors;
 mod follow;
-mod fragments;
 mod hosts;
 mod http;
 mod http3;
@@ -57,26 +51,16 @@ mod jwt;
 mod libpq;
 mod limits;
 mod lookups;
-mod metrics;
-mod monitoring;
-mod mysql;
 mod mysql_lookups;
-mod mysql_peer;
 mod nested;
 mod odbc;
 mod openapi;
 mod others;
 mod packaging;
 mod pages;
-mod parallel;
 mod parameters;
 mod pgbouncer;
-mod postgres_connect;
 mod postgres_lookups;
-mod postgres_session;
-mod postgres_values;
-mod procedures;
-mod promises;
 mod proof;
 mod prose;
 mod python;
@@ -85,20 +69,14 @@ mod ready;
 mod registry;
 mod reload;
 mod replicas;
-mod resume;
 mod roles;
 mod rolling;
 mod sail;
-mod schema;
-mod shards;
 mod slow;
 mod sockets;
-mod sqlite;
 mod sqlite_lookups;
 mod start;
 mod stop;
-mod streams;
-mod strings;
 mod support_works;
 mod systemd;
 mod tables;

@@ -6,10 +6,11 @@ use std::fs;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use crate::arrow::columns;
 use crate::drivers::batches;
+use crate::support::arrow::columns;
 use crate::support::{
     Client, Ended, Launch, MariaDb, Server, TestDb, drivers, get, mariadb_port, peak_memory_bytes, pg_port,
+    program,
 };
 use arrow_array::RecordBatch;
 use serde_json::{Value, json};
@@ -28,7 +29,7 @@ fn mariadb(name: &str) -> String {
 }
 
 fn query(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_rowstream")).arg("query").args(arguments).output().unwrap()
+    Command::new(program()).arg("query").args(arguments).output().unwrap()
 }
 
 /// What it writes.

@@ -2,14 +2,12 @@
 //!
 //! Tests that call Python begin with `python_reads_`: see `python.rs`.
 
-use std::path::Path;
-
 use http::Request;
 use serde_json::{Value, json};
 
 use crate::delegate;
 use crate::support::corpus::{self, Arrow, Line, POSTGRES_SETUP};
-use crate::support::{Client, Ended, Launch, Server, TestDb, get, rowstream, sha256};
+use crate::support::{Client, Ended, Launch, Server, TestDb, get, program, repository, rowstream, sha256};
 use crate::worked;
 
 /// What a server answers, and its document.
@@ -51,7 +49,7 @@ impl Seen {
         std::fs::write(&file, asked.to_string()).expect("it can be written");
         let python = std::env::var_os("ROWSTREAM_TEST_PYTHON");
         let python = python.expect("ROWSTREAM_TEST_PYTHON is not set: run `cargo xtask test`");
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers/openapi.py");
+        let script = repository().join("tests/readers/openapi.py");
         let ran = std::process::Command::new(python).arg(script).arg(file.path()).output();
         let ran = ran.expect("Python can be started");
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
@@ -170,7 +168,7 @@ async fn python_reads_the_documents_of_the_demo_and_the_examples() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let place = folder.path().to_str().expect("UTF-8");
     let arguments = ["demo", "--dir", place, "--listen", "127.0.0.1:0", "--log-format=off"];
-    let demo = worked::Started::new(worked::program(), &arguments).listening().await;
+    let demo = worked::Started::new(program(), &arguments).listening().await;
     let mut seen = Seen::new(demo.url("").trim_end_matches('/'), "?version=3.2").await;
     for format in STREAMS {
         seen.ask("/authors", &format!("/authors.{format}"), 200).await;

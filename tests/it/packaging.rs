@@ -1,4 +1,4 @@
-//! What is shipped: the image, the Debian package, and the workflow that releases them. What needs
+//! What is shipped: the image, the Debian package, and the workflows that test and release them. What needs
 //! a program that is not installed is skipped, with a word.
 
 use std::fs::Permissions;
@@ -8,18 +8,14 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::support::get;
+use crate::support::{get, program, repository};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_rowstream");
+const WORKFLOWS: [&str; 2] = [".github/workflows/release.yml", ".github/workflows/test.yml"];
 /// What the image is called, in a storage of the test's own.
 const IMAGE: &str = "localhost/rowstream";
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
 fn read(path: &str) -> String {
-    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    std::fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 fn has(program: &str) -> bool {
@@ -86,7 +82,8 @@ impl Images {
         let mut command = self.command();
         command.args(["build", "--isolation", "chroot", "--format", "docker", "--tag", IMAGE]);
         command.arg("--build-context").arg(format!("build={}", first.display()));
-        let built = ran(command.arg("--file").arg(root().join("Containerfile")).arg(self.folder.path()));
+        let built =
+            ran(command.arg("--file").arg(repository().join("Containerfile")).arg(self.folder.path()));
         if !may(&built) {
             return false;
         }
@@ -121,12 +118,12 @@ impl Images {
 fn first_stage() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let image = folder.path().join("image");
-    let libraries = run(Command::new("ldd").arg(PROGRAM));
+    let libraries = run(Command::new("ldd").arg(program()));
     let libraries = libraries.split_whitespace().filter(|word| word.starts_with('/'));
     for file in libraries {
         copy(Path::new(file), &image.join(file.trim_start_matches('/')));
     }
-    copy(Path::new(PROGRAM), &image.join("rowstream"));
+    copy(program(), &image.join("rowstream"));
     std::fs::create_dir(image.join("tmp")).expect("a folder");
     std::fs::set_permissions(image.join("tmp"), Permissions::from_mode(0o1777)).expect("it is ours");
     std::fs::create_dir_all(folder.path().join("data/var/lib/rowstream")).expect("a folder");
@@ -225,17 +222,17 @@ fn assets() -> Vec<PathBuf> {
 #[test]
 fn the_debian_package_has_what_it_names() {
     for path in assets() {
-        assert!(root().join(&path).is_file(), "{}", path.display());
+        assert!(repository().join(&path).is_file(), "{}", path.display());
     }
     if !has("cargo-deb") || !has("dpkg-deb") {
         println!("skipped: cargo-deb is not installed");
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    copy(Path::new(PROGRAM), &folder.path().join("release/rowstream"));
+    copy(program(), &folder.path().join("release/rowstream"));
     let package = folder.path().join("rowstream.deb");
     let mut command = Command::new("cargo-deb");
-    command.args(["--no-build", "--no-strip", "--output"]).arg(&package).current_dir(root());
+    command.args(["--no-build", "--no-strip", "--output"]).arg(&package).current_dir(repository());
     run(command.env("CARGO_TARGET_DIR", folder.path()));
     let files = run(Command::new("dpkg-deb").arg("--contents").arg(&package));
     for file in [
@@ -257,7 +254,9 @@ fn releases_have_the_compiler_of_the_tests() {
     let version = toolchain["toolchain"]["channel"].as_str().expect("a version");
     let (minor, _) = version.rsplit_once('.').expect("three numbers");
     assert!(read("Containerfile").contains(&format!("rust:{minor}-alpine")), "{version}");
-    assert!(read(".github/workflows/release.yml").contains(&format!("rust:{minor}-bookworm")), "{version}");
+    for workflow in WORKFLOWS {
+        assert!(read(workflow).contains(&format!("rust:{minor}-bookworm")), "{workflow}: {version}");
+    }
 }
 
 /// What is built here is not sent to where an image is built.
@@ -266,6 +265,22 @@ fn the_image_is_not_made_of_what_is_ignored() {
     let ignored = read(".dockerignore");
     for line in read(".gitignore").lines().chain(["/.git", "/rust-toolchain.toml"]) {
         assert!(ignored.lines().any(|one| one == line), "{line}");
+    }
+}
+
+/// A tag of an action can be moved to other code, a commit cannot.
+#[test]
+fn actions_are_pinned_by_commit() {
+    for workflow in WORKFLOWS {
+        let text = read(workflow);
+        let actions: Vec<_> = text.lines().filter_map(|line| line.split_once("uses: ")).collect();
+        assert!(!actions.is_empty(), "{workflow}");
+        for (_, action) in actions {
+            let (_, pin) = action.split_once('@').expect("a version");
+            let (commit, version) = pin.split_once(" # v").expect("the version in words");
+            let is_commit = commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+            assert!(is_commit && !version.is_empty(), "{workflow}: {action}");
+        }
     }
 }
 
@@ -287,9 +302,9 @@ fn scripts(workflow: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_scripts_of_the_workflow_are_well_formed() {
-    let scripts = scripts(&read(".github/workflows/release.yml"));
-    assert!(scripts.len() > 8, "{scripts:?}");
+fn the_scripts_of_the_workflows_are_well_formed() {
+    let scripts: Vec<_> = WORKFLOWS.iter().flat_map(|workflow| scripts(&read(workflow))).collect();
+    assert!(scripts.len() > 9, "{scripts:?}");
     for script in scripts {
         // What the workflow puts in is a word.
         let (mut plain, mut rest) = (String::new(), script.as_str());

@@ -1,9 +1,7 @@
 //! Parameters as databases get them: absent, empty, and of a type that a statement does not tell.
 //! SQLite and PostgreSQL answer alike.
 
-use std::path::Path;
-
-use crate::support::{Ended, Reply, Server, TestDb, get, rowstream};
+use crate::support::{Ended, Reply, Server, TestDb, get, repository, rowstream};
 
 /// A server of the same files on SQLite and on PostgreSQL.
 struct Both {
@@ -52,7 +50,7 @@ async fn serve(url: &str, endpoints: &[(&str, &str)]) -> Server {
 /// parameter was "datatype mismatch".
 #[tokio::test]
 async fn the_first_example_of_the_readme_works_on_both_databases() {
-    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let readme = std::fs::read_to_string(repository().join("README.md")).unwrap();
     let (_, example) = readme.split_once("```sql\n").unwrap();
     let (example, _) = example.split_once("```").unwrap();
     let setup = "create table payment_event (event_no integer, paymt_status text, status_chg_date text);

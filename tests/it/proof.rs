@@ -1,5 +1,5 @@
-//! Proofs of the end: whatever a client asks for, a whole result says that it is whole, and nothing
-//! else ever does.
+//! Proofs of the end: in every format and protocol a whole result says that it's whole, and a part
+//! never does.
 
 use std::time::{Duration, Instant};
 
@@ -59,12 +59,12 @@ const LITE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Fails where the object of a row is open.
+/// Fails inside the object of a row.
 const NESTED: &str = "/*\nsource = \"pg\"\n*/
     -- name: a :many\nselect i as id from generate_series(0, 19) i order by i;
     -- name: b :many nested in a on a = id\nselect n / 1000 as a, 1 / (14500 - n) as q from (select generate_series(0, 19999) as n) s";
 
-/// A server of both sources; `settings` stand before them.
+/// A server with both sources, and `settings` before them.
 async fn server(db: &TestDb, settings: &str) -> Server {
     let config = format!(
         "{settings}\n[source.pg]\nurl = \"{}\"\n[source.lite]\nurl = \"sqlite:lite.db\"\ncreate = [\"lite.sql\"]\n",
@@ -184,7 +184,7 @@ async fn accept_asks_for_the_profile_and_the_parameter_wins() {
 async fn formats_with_an_end_of_their_own_stay_as_they_are_and_csv_refuses() {
     let db = TestDb::new().await;
     let server = server(&db, "").await;
-    // Where Arrow's batches end hangs on when the rows come, so its bytes are not the same twice.
+    // The ends of Arrow's batches depend on when the rows arrive, so its bytes differ between runs.
     for (target, end) in
         [("/pg/rows.json", &b"}]"[..]), ("/pg/rows.arrow", &[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0])]
     {
@@ -225,8 +225,7 @@ async fn what_looks_like_a_record_stays_a_row() {
     }
 }
 
-/// hyper dropped what it still held when a body failed, so the last rows before a failure never
-/// came.
+/// hyper dropped its buffer when a body failed, so the last rows before a failure got lost.
 #[tokio::test]
 async fn all_rows_before_a_failure_arrive_and_then_it_breaks() {
     let db = TestDb::new().await;
@@ -263,8 +262,7 @@ async fn all_rows_before_a_failure_arrive_and_then_it_breaks() {
     }
 }
 
-/// The record of an error stands in a line of its own, also after a row of which only the
-/// beginning came.
+/// The record of an error is a line of its own, also after half a row.
 #[tokio::test]
 async fn an_error_within_a_row_is_told_in_a_line_of_its_own() {
     let db = TestDb::new().await;
@@ -407,7 +405,7 @@ async fn a_template_has_the_digest_of_what_stands_before_it() {
     }
 }
 
-/// What is told of a stream, once it is `state`.
+/// The status document of a stream, as soon as its state is `state`.
 async fn told(server: &Server, id: &str, state: &str) -> Value {
     let deadline = Instant::now() + SOON;
     loop {

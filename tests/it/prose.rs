@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use regex::{Regex, RegexBuilder};
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+use crate::support::repository;
+
 const BASE_LINE: &str = "tests/it/prose-base-line.txt";
 /// Hits per 1,000 words that every part should reach.
 const GOAL: f64 = 6.0;
@@ -150,7 +151,7 @@ fn part(file: &Path) -> String {
 }
 
 fn count() -> BTreeMap<String, Count> {
-    let (root, patterns) = (Path::new(ROOT), patterns());
+    let (root, patterns) = (repository(), patterns());
     let (mut found, mut counts) = (Vec::new(), BTreeMap::<String, Count>::new());
     files(root, &mut found);
     for path in found {
@@ -180,7 +181,7 @@ fn count() -> BTreeMap<String, Count> {
 }
 
 fn base_line() -> BTreeMap<String, f64> {
-    let text = fs::read_to_string(Path::new(ROOT).join(BASE_LINE)).unwrap_or_default();
+    let text = fs::read_to_string(repository().join(BASE_LINE)).unwrap_or_default();
     let line = |line: &str| {
         let (part, rate) = line.rsplit_once(' ').expect("a part and its rate");
         (part.to_owned(), rate.parse().expect("a number"))
@@ -199,7 +200,7 @@ fn renew(counts: &BTreeMap<String, Count>, base: &BTreeMap<String, f64>) {
             writeln!(text, "{part} {:.1}", (rate * 10.0).ceil() / 10.0).expect("a string takes everything");
         }
     }
-    fs::write(Path::new(ROOT).join(BASE_LINE), text).expect("the repository is writable");
+    fs::write(repository().join(BASE_LINE), text).expect("the repository is writable");
 }
 
 #[test]

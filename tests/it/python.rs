@@ -6,12 +6,11 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
-use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
 use crate::support::corpus::{self, Arrow, Line, POSTGRES_SETUP};
-use crate::support::{Ended, Launch, Server, TestDb, get};
+use crate::support::{Ended, Launch, Server, TestDb, get, program, repository};
 use crate::worked;
 use arrow_array::{ArrayRef, Decimal128Array, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
@@ -29,7 +28,7 @@ fn seen(script: &str, words: &[&str], file: &NamedTempFile) -> Value {
 fn seen_or_refused(script: &str, words: &[&str], file: &NamedTempFile) -> Result<Value, String> {
     let python = std::env::var_os("ROWSTREAM_TEST_PYTHON");
     let python = python.expect("ROWSTREAM_TEST_PYTHON is not set: run `cargo xtask test`");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers").join(script);
+    let script = repository().join("tests/readers").join(script);
     let ran = Command::new(python).arg(script).args(words).arg(file.path()).output().unwrap();
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     match ran.status.success() {
@@ -309,7 +308,7 @@ const AUTHORS: &[(&str, [&str; 3])] = &[
 
 #[tokio::test]
 async fn python_reads_a_hundred_thousand_authors() {
-    let folder = worked::filled("authors", worked::program()).await;
+    let folder = worked::filled("authors", program()).await;
     let server = Launch::folder(folder.path()).argument("--log-format=off").start().await;
     let lines = get(&server.url("/authors.ndjson")).await;
     let lines: Vec<Value> = lines.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::support::{Launch, get, rowstream};
-use crate::worked::{Started, program};
+use crate::support::{Launch, get, program, rowstream};
+use crate::worked::Started;
 
 const SOON: Duration = Duration::from_secs(30);
 const CONFIG: &str = "endpoints = \"own\"\n[source.main]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n";

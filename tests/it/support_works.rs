@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{
     Client, Cut, Ended, Faults, Launch, Pieces, Server, TcpProxy, TestDb, curl, get, get_h2c, logins,
-    open_descriptors, peak_memory_bytes, pg_bin, pg_ca, pg_port, pg_socket, pg_url, rowstream,
+    open_descriptors, peak_memory_bytes, pg_bin, pg_ca, pg_port, pg_socket, pg_url, repository, rowstream,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -378,7 +378,7 @@ async fn a_fault_between_us_and_the_database_is_felt() {
 // --- The server ----------------------------------------------------------------------------------
 
 fn stand_in(files: &[(&str, &str)]) -> Launch {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/stand-in-server.sh");
+    let program = repository().join("tests/support/stand-in-server.sh");
     Launch::files(files).program(program).variable("STAND_IN", "set").argument("--more")
 }
 

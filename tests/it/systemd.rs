@@ -1,5 +1,5 @@
-//! The server as a service of systemd: what it says to it, the sockets that it takes from it, and
-//! the units in `deploy/systemd`.
+//! The server as a service of systemd: its messages, its inherited sockets, and the units in
+//! `deploy/systemd`.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, UdpSocket};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use crate::support::{Launch, get};
+use crate::support::{Launch, get, program, repository};
 
 /// More than anything may take that has to happen soon, on a busy machine.
 const SOON: Duration = Duration::from_secs(60);
@@ -169,7 +169,7 @@ async fn unix_sockets_are_taken_too() {
     assert!(path.exists(), "the file is systemd's");
 }
 
-/// What is for another process is not taken, and what is no listening socket is not used.
+/// Sockets for another process aren't taken, and sockets that don't listen aren't used.
 #[tokio::test]
 async fn only_sockets_that_listen_are_taken() {
     let exit = activated("", "http", UdpSocket::bind("127.0.0.1:0").expect("a port")).try_start().await;
@@ -185,15 +185,15 @@ async fn only_sockets_that_listen_are_taken() {
 
 /// The units as they are installed, with the program of this build.
 fn units(folder: &Path) {
-    let program = env!("CARGO_BIN_EXE_rowstream");
+    let program = program().to_str().expect("UTF-8");
     for name in ["rowstream.service", "rowstream.socket"] {
-        let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/systemd").join(name);
+        let unit = repository().join("deploy/systemd").join(name);
         let text = std::fs::read_to_string(unit).expect("it is there");
         std::fs::write(folder.join(name), text.replace("/usr/bin/rowstream", program)).expect("a file");
     }
 }
 
-/// What a program says, and whether it is content; nothing where it is not installed.
+/// The output of a program and whether it succeeded. `None` if it isn't installed.
 fn analyzed(folder: &Path, arguments: &[&str]) -> Option<(bool, String)> {
     let mut command = Command::new("systemd-analyze");
     match command.args(arguments).current_dir(folder).output() {

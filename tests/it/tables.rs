@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{MariaDb, Reply, TestDb, get, mariadb_port, rowstream};
-use crate::worked::{Listening, Started, program};
+use crate::support::{MariaDb, Reply, TestDb, get, mariadb_port, program, rowstream};
+use crate::worked::{Listening, Started};
 
 /// Names that every character of SQL's is in, and columns of several types and keys.
 const ODD: &str = r#"

@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
+use crate::support::program;
+
 const WIDTH: u16 = 40;
 
 /// What `rowstream query` of a new SQLite database writes on a terminal, stderr too, and its exit
@@ -22,7 +24,7 @@ fn query_on_terminal(arguments: &[&str]) -> (String, Option<i32>) {
     tcsetwinsize(&terminal, size).unwrap();
     let name = ptsname(&terminal, Vec::new()).unwrap();
     let open = || File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_rowstream"))
+    let mut child = Command::new(program())
         .args(["query", database.to_str().unwrap()])
         .args(arguments)
         .stdin(Stdio::null())

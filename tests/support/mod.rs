@@ -25,14 +25,11 @@
 //!
 //! It is no mock of anything: the database, the server and the sockets are real.
 
-#![allow(dead_code, unreachable_pub, reason = "each of the two test programs uses a part of this")]
+#![allow(dead_code, unreachable_pub, reason = "each of the test programs uses a part of this")]
 #![allow(unused_imports, reason = "the same holds for what is exported here")]
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::LazyLock;
-
 mod altered;
+pub mod arrow;
 mod browser;
 mod clients;
 pub mod corpus;
@@ -43,6 +40,7 @@ pub mod hops;
 mod mariadb;
 mod mariadb_replica;
 mod pgbouncer;
+mod program;
 mod prometheus;
 mod proxy;
 mod replicas;
@@ -60,6 +58,7 @@ pub use hops::Hop;
 pub use mariadb::{MariaDb, mariadb_ca, mariadb_port, mariadb_socket};
 pub use mariadb_replica::MariaReplica;
 pub use pgbouncer::PgBouncer;
+pub use program::{program, release_program, repository};
 pub use prometheus::{Prometheus, promtool};
 pub use proxy::{Cut, Faults, Pieces, TcpProxy, polled};
 pub use replicas::Replicas;
@@ -70,22 +69,4 @@ pub use tokens::sha256;
 /// A variable that `cargo xtask test` sets.
 pub fn given(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `cargo xtask test`"))
-}
-
-/// The `rowstream` of the release build. The first call builds it, unless
-/// `ROWSTREAM_TEST_RELEASE_BIN` names one.
-pub fn release_program() -> PathBuf {
-    static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
-        if let Some(given) = std::env::var_os("ROWSTREAM_TEST_RELEASE_BIN") {
-            return given.into();
-        }
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        build.args(["build", "--quiet", "--release", "--locked"]).current_dir(env!("CARGO_MANIFEST_DIR"));
-        let status = build.status().unwrap_or_else(|error| panic!("{build:?}: {error}"));
-        assert!(status.success(), "{build:?}: {status}");
-        let profile = Path::new(env!("CARGO_BIN_EXE_rowstream")).parent().expect("a folder of the profile");
-        profile.with_file_name("release").join("rowstream")
-    });
-    PROGRAM.clone()
 }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::release_program;
+use super::{program, release_program};
 
 /// How long a server may take to listen, on a machine that compiles at the same time.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -62,7 +62,7 @@ impl Launch {
     }
 
     fn new(folder: Folder) -> Self {
-        let program = env!("CARGO_BIN_EXE_rowstream").into();
+        let program = program().to_owned();
         let address = "127.0.0.1:0".to_owned();
         Self {
             folder,
@@ -300,7 +300,7 @@ impl Drop for Server {
 
 /// Runs another command of this build to its end: `check`, `query`, …
 pub async fn rowstream(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowstream"));
+    let mut command = Command::new(program());
     command.args(arguments).stdin(Stdio::null());
     let ran = tokio::task::spawn_blocking(move || command.output()).await;
     ran.expect("no panic").expect("the program can be started")

@@ -1,7 +1,7 @@
-//! The worked examples for tests: copies of their folders, and the program started so that it may
-//! take its time to fill a database. A server over data that are there is the support's (`Launch`).
+//! The worked examples for tests: copies of their folders, and a start of the program that waits
+//! until it has filled a database. For a database that is full already, see `Launch`.
 
-#![allow(dead_code, unreachable_pub, reason = "each of the two test programs uses a part of this")]
+#![allow(dead_code, unreachable_pub, reason = "each of the test programs uses a part of this")]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,13 +11,15 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::support::repository;
+
 /// How long a debug build may take to write a million rows on a machine that compiles at the same
 /// time.
 const FILL_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The folder of an example, in the repository.
 pub fn example(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name)
+    repository().join("examples").join(name)
 }
 
 /// A copy of an example as a user has it after cloning: without data.
@@ -47,11 +49,6 @@ pub async fn filled(name: &str, program: &Path) -> TempDir {
     let config = folder.path().join("rowstream.toml").display().to_string();
     Started::new(program, &["serve", &config, "--listen", "127.0.0.1:0"]).listening().await;
     folder
-}
-
-/// The program of this build.
-pub fn program() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_rowstream"))
 }
 
 /// A program of ours that was started. Dropping it kills it (SIGKILL).

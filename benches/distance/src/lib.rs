@@ -12,6 +12,7 @@
 //!
 //! It needs root, `/dev/net/tun`, `ip` of iproute2 and `nsenter` of util-linux.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -137,10 +138,10 @@ impl Place {
     }
 
     /// A program that runs there.
-    pub fn command(&self, program: &str) -> Command {
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let [nsenter, namespace] = self.words();
         let mut command = Command::new(nsenter);
-        command.args([&namespace, program]);
+        command.arg(namespace).arg(program);
         command
     }
 

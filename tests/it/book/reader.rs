@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::page::{Block, Commands, Database, Kind, Page, is_shown};
+use crate::support::program;
 use crate::worked;
 
 /// How long anything may take: a debug build fills a database, and other tests run.
@@ -201,7 +202,7 @@ impl<'a> PageReader<'a> {
         let script = with_database(&script, &self.postgres);
         let mut command = Command::new("bash");
         command.args(["-c", &script]).current_dir(current).stdin(Stdio::null());
-        command.env("ROWSTREAM", worked::program()).env("FOLDER", self.folder.path());
+        command.env("ROWSTREAM", program()).env("FOLDER", self.folder.path());
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.envs(self.python.iter().map(|python| ("PYTHON", python)));
         command.envs(self.servers[1].iter().map(|server| ("CRM_URL", format!("http://{}", server.address))));

@@ -5,19 +5,19 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Launch, TestDb, get};
+use crate::support::{Launch, TestDb, get, program, repository};
 use rowstream::config::Config;
 use serde_json::{Value, json};
 
 fn deploy(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(name)
+    repository().join("deploy").join(name)
 }
 
 /// The documents of files, which their schema has taken.
 fn documents(kind: &str, files: &[PathBuf]) -> Result<Vec<Value>, String> {
     let python = std::env::var_os("ROWSTREAM_TEST_PYTHON");
     let python = python.expect("ROWSTREAM_TEST_PYTHON is not set: run `cargo xtask test`");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers/deployment.py");
+    let script = repository().join("tests/readers/deployment.py");
     let ran = Command::new(python).arg(script).arg(kind).args(files).output().unwrap();
     if !ran.status.success() {
         return Err(String::from_utf8_lossy(&ran.stderr).into_owned());
@@ -173,7 +173,7 @@ async fn the_composition_is_valid_and_its_programs_take_their_files() {
             "{value}"
         );
     }
-    let mut check = Command::new(env!("CARGO_BIN_EXE_rowstream"));
+    let mut check = Command::new(program());
     check.arg("check").arg(&config).envs([("REPLICA", "rowstream-a"), ("PEER", "rowstream-b")]);
     let checked = check.env("DATABASE_URL", db.url()).output().unwrap();
     assert!(

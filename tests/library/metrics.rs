@@ -2,11 +2,11 @@
 //! what Prometheus makes of them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Client, Ended, Launch, Prometheus, Reply, Server, Streaming, TestDb, get, get_h2c, promtool,
+    Client, Ended, Launch, Prometheus, Reply, Server, Streaming, TestDb, get, get_h2c, program, promtool,
+    repository,
 };
 use crate::worked;
 use http::{Method, Request};
@@ -624,8 +624,8 @@ pub(crate) const ELSEWHERE: [&str; 4] = [
 /// The table of the documentation is that of the code, and a server tells what it promises.
 #[tokio::test]
 async fn the_table_is_what_there_is() {
-    const BEGIN: &str = "<!-- written by tests/it/metrics.rs -->\n";
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/src/reference/metrics.md");
+    const BEGIN: &str = "<!-- written by tests/library/metrics.rs -->\n";
+    let path = repository().join("docs/src/reference/metrics.md");
     let old = std::fs::read_to_string(&path).expect("the page is there");
     let (words, old) = old.split_once(BEGIN).expect("it has a place for the table");
     let table = rowstream::metrics::table();
@@ -650,7 +650,7 @@ async fn the_table_is_what_there_is() {
 #[tokio::test]
 async fn prometheus_tells_the_story_of_a_pool() {
     // A scrape that fails leaves no sample, so each state that is waited for was scraped in it.
-    let folder = worked::filled("events", worked::program()).await;
+    let folder = worked::filled("events", program()).await;
     let server = Launch::folder(folder.path()).argument("--log-format=off").start().await;
     let prometheus = Prometheus::start(&server).await;
     prometheus.wait_for("up == 1").await;

@@ -8,13 +8,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::metrics::ELSEWHERE;
-use crate::support::{Ended, Prometheus, Server, get};
+use crate::support::{Ended, Prometheus, Server, get, repository};
 use serde_json::Value;
 
 const SOON: Duration = Duration::from_secs(30);
 
 fn deploy(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(name)
+    repository().join("deploy").join(name)
 }
 
 fn read(path: &Path) -> String {

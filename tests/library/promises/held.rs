@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::ways::{Engine, Way};
 use super::{ITEMS, UUID};
 use crate::support::{
-    Faults, MariaDb, Sail, SailMode, Server, TcpProxy, TestDb, drivers, mariadb_port, pg_port,
+    Faults, MariaDb, Sail, SailMode, Server, TcpProxy, TestDb, drivers, mariadb_port, pg_port, program,
 };
 
 /// A database of one test's own, and the way by which it is asked. But for Sail, which takes long
@@ -417,7 +417,7 @@ static SAIL: LazyLock<Sail> = LazyLock::new(|| {
 /// Runs statements one by one.
 fn run_each(url: &str, sql: &str) {
     for statement in sql.split(';') {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rowstream"));
+        let mut command = Command::new(program());
         let output = command.args(["query", url, statement]).output().unwrap();
         assert!(output.status.success(), "{statement}: {}", String::from_utf8_lossy(&output.stderr));
     }

@@ -4,7 +4,7 @@
 // The helpers of a test are tests as well, which clippy does not know.
 #![allow(clippy::unwrap_used)]
 
-use crate::support::corpus;
+use crate::support::{corpus, repository};
 use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::path::Path;
@@ -656,7 +656,7 @@ async fn speed() {
         from payment_event where event_no > 0 order by event_no"#;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("events.db");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/events/data/sqlite.sql");
+    let script = repository().join("examples/events/data/sqlite.sql");
     let config = SourceSettings { create: vec![script], ..config(&file) };
     Source::create_missing(&config).unwrap();
     let source = Source::open(&config).unwrap();

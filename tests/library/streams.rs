@@ -700,7 +700,7 @@ const TWO: &str = "/*\nbody = { a = \"$a\", b = \"$b\" }\n*/\n-- name: a :many\n
 #[tokio::test]
 async fn answers_of_postgresql_dropped_at_every_poll_free_everything() {
     let db = TestDb::new().await;
-    let many = "select i as n, repeat('x', 100) as t from generate_series(1, 10000) i";
+    let many = "select i as n, repeat('x', 100) as t from generate_series(1, 4000) i";
     let two = format!("{TWO}{many};\n-- name: b :one\nselect 1 as n");
     let nested = nested(many);
     let endpoints = [("many", many), ("two", &two[..]), ("nested", &nested)];
@@ -713,7 +713,7 @@ async fn answers_of_postgresql_dropped_at_every_poll_free_everything() {
 
 #[tokio::test]
 async fn answers_of_sqlite_dropped_at_every_poll_free_everything() {
-    let many = "with recursive c(i) as (select 1 union all select i + 1 from c where i < 10000)
+    let many = "with recursive c(i) as (select 1 union all select i + 1 from c where i < 4000)
         select i as n, printf('%100d', i) as t from c";
     let two = format!("{TWO}{many};\n-- name: b :one\nselect 1 as n");
     let nested = nested(many);

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use rowstream::config::Config;
 use toml::{Table, Value};
 
+use crate::support::repository;
+
 /// What fragments of the configuration take for granted, and endpoints.
 const BASE: &str = "
 authorization = 'authenticated'
@@ -29,7 +31,7 @@ const HASHES: &[&str] = &["…64 hex digits…", "…"];
 
 /// The blocks of code of the book in a language, each with its place.
 fn blocks(language: &str) -> Vec<(String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/src");
+    let root = repository().join("docs/src");
     let mut found = Vec::new();
     for page in pages(&root) {
         let text = fs::read_to_string(&page).unwrap();

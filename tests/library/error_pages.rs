@@ -4,19 +4,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Server, get};
+use crate::support::{Server, get, repository};
 use http::StatusCode;
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 fn page(code: &str) -> String {
-    read(&root().join(format!("docs/src/reference/errors/{code}.md")))
+    read(&repository().join(format!("docs/src/reference/errors/{code}.md")))
 }
 
 /// The source files, but for the list of codes itself.
@@ -33,7 +29,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 
 fn source() -> String {
     let mut files = Vec::new();
-    sources(&root().join("src"), &mut files);
+    sources(&repository().join("src"), &mut files);
     files.iter().map(|file| read(file)).collect()
 }
 
@@ -53,7 +49,7 @@ fn each_code_of_the_source_has_a_page_and_each_page_a_code() {
     for code in &codes {
         assert!(source.contains(&format!("\"{code}\"")), "nothing has the code {code}");
     }
-    let folder = fs::read_dir(root().join("docs/src/reference/errors")).unwrap();
+    let folder = fs::read_dir(repository().join("docs/src/reference/errors")).unwrap();
     let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let pages: BTreeSet<String> =
         names.filter(|name| name != "index.md").map(|name| name.trim_end_matches(".md").to_owned()).collect();

@@ -9,7 +9,7 @@ use std::process::Command;
 use rowstream::config::Config;
 use serde_json::{Value, json};
 
-use crate::support::rowstream;
+use crate::support::{repository, rowstream};
 
 /// A key that nobody has, and that is like none.
 const UNKNOWN: &str = "qqqqqqqqqq";
@@ -256,7 +256,7 @@ async fn python_reads_the_schemas() {
     let config = schema("config").await;
     assert_eq!(beside, config);
 
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = repository();
     let right: Vec<_> = [&written, &root.join("examples"), &root.join("src"), &root.join("benches")]
         .into_iter()
         .flat_map(|folder| texts(folder))
@@ -286,7 +286,7 @@ fn validate(schemas: &Value, texts: &[(&str, String)]) -> Vec<Option<String>> {
     let python = python.expect("ROWSTREAM_TEST_PYTHON is not set: run `cargo xtask test`");
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), json!({ "schemas": schemas, "texts": texts }).to_string()).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers/schema.py");
+    let script = repository().join("tests/readers/schema.py");
     let ran = Command::new(python).arg(script).arg(file.path()).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     serde_json::from_slice(&ran.stdout).unwrap()

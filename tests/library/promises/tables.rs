@@ -8,15 +8,16 @@ use rowstream::database::DatabaseKind;
 use rowstream::sql::dialect::{CommitOrder, Comparison, Decimals, Dialect, Location, Opens, ParameterTypes};
 
 use super::ways::{Ask, Way};
+use crate::support::repository;
 
 /// The tables in the documentation are what the dialects say, and what the suite holds each
 /// database to.
 #[test]
 fn the_table_of_databases_is_what_they_can_do() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/reference/databases.md");
-    let text = fs::read_to_string(page).unwrap();
+    let page = repository().join("docs/src/reference/databases.md");
+    let text = fs::read_to_string(&page).unwrap();
     for table in [table(), ways()] {
-        assert!(text.contains(&table), "{page} should have this table:\n{table}");
+        assert!(text.contains(&table), "{} should have this table:\n{table}", page.display());
     }
 }
 
