@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::postgres::Postgres;
-use crate::test::{cargo, give, workspace};
+use crate::test::{give, test_program, workspace};
 use crate::{Result, installed, needs, python, target_folder};
 
 /// h2spec, as the Go module proxy has it.
@@ -23,8 +23,7 @@ pub(crate) fn run() -> Result<()> {
     let h2spec = h2spec(&target)?;
     let schemathesis = schemathesis(&target)?;
     let postgres = Postgres::start(&target)?;
-    let mut command = cargo();
-    command.args(["test", "--all-features", "--locked", "--test", "alone", "--"]);
+    let mut command = test_program("alone")?;
     command.args(["--include-ignored", "--nocapture", "--test-threads=1", "attack::"]);
     give(&mut command, &postgres);
     command.env("ROWSTREAM_ATTACK", "1");

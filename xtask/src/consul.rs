@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::test::{cargo, workspace};
+use crate::test::{test_program, workspace};
 use crate::{Result, installed, needs, target_folder};
 
 const MODULE: &str = "github.com/hashicorp/consul";
@@ -19,8 +19,7 @@ const PARTS: [&str; 5] = ["api", "envoyextensions", "proto-public", "sdk", "trou
 pub(crate) fn run() -> Result<()> {
     needs::require()?;
     let agent = agent(&target_folder()?)?;
-    let mut command = cargo();
-    command.args(["test", "--all-features", "--locked", "--test", "it", "--"]);
+    let mut command = test_program("it")?;
     command.args(["--include-ignored", "consul::"]).env("ROWSTREAM_TEST_CONSUL", agent);
     needs::run(&mut command)
 }

@@ -14,7 +14,7 @@ use crate::postgres::{
 };
 use crate::{Result, needs};
 
-/// The passwords are those of `tests/it/mysql.rs`. `native_user`'s has what a URL must
+/// The passwords are those of `tests/library/mysql.rs`. `native_user`'s has what a URL must
 /// escape, and a letter that is two bytes.
 const USERS: &str = "
 create user native_user@'%' identified by 'pä ss/w@rd:%';

@@ -2,7 +2,7 @@
 //! take.
 
 use crate::postgres::Postgres;
-use crate::test::{cargo, give};
+use crate::test::{give, test_program};
 use crate::{Result, needs, target_folder};
 
 /// How long it takes unless it is said.
@@ -17,8 +17,8 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     needs::require()?;
     let target = target_folder()?;
     let postgres = Postgres::start(&target)?;
-    let mut command = cargo();
-    command.args(["test", "--all-features", "--locked", "--test", "alone", "--", "--nocapture", "soak::"]);
+    let mut command = test_program("alone")?;
+    command.args(["--nocapture", "soak::"]);
     give(&mut command, &postgres);
     command.env(SECONDS, (minutes * 60).to_string());
     if let Some(seed) = seed {
