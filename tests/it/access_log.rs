@@ -3,15 +3,12 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use serde_json::Value;
 
-use crate::support::{Client, Launch, Reply, Server, get, rowstream};
+use crate::support::{Client, Launch, Reply, Server, get, rowstream, wait_until};
 
-/// A reader that never comes back would fail the test; a slow machine does not.
-const SOON: Duration = Duration::from_secs(60);
 /// SHA-256 of `r` and of `o`.
 const TOKENS: &str = r#"
 [token.reader]
@@ -55,7 +52,7 @@ fn objects(lines: &str) -> Vec<Value> {
 
 /// The line of a target, once it is there.
 async fn line_of(server: &Server, target: &str) -> Value {
-    server.wait_for_stdout(&format!("\"target\":\"{target}\""), SOON).await;
+    server.wait_for_stdout(&format!("\"target\":\"{target}\"")).await;
     objects(&server.stdout()).into_iter().find(|line| line["target"] == target).expect("it is there")
 }
 
@@ -129,24 +126,22 @@ async fn failures_are_always_logged() {
         assert_eq!(get(&server.url("/one")).await.status, StatusCode::OK);
     }
     get(&server.url("/none?1")).await;
-    server.wait_for_stdout("GET /none?1 HTTP/1.1 404 client_error ", SOON).await;
+    server.wait_for_stdout("GET /none?1 HTTP/1.1 404 client_error ").await;
     assert_eq!(server.stdout().lines().count(), 1, "{}", server.stdout());
     reload(&server, &settings("access = false"), 1).await;
     get(&server.url("/none?2")).await;
     reload(&server, &settings("sample = 1.0"), 2).await;
     get(&server.url("/one?_format=csv")).await;
-    server.wait_for_stdout("GET /one?_format=csv HTTP/1.1 200 complete ", SOON).await;
+    server.wait_for_stdout("GET /one?_format=csv HTTP/1.1 200 complete ").await;
     assert_eq!(server.stdout().lines().count(), 2, "{}", server.stdout());
 }
 
 async fn reload(server: &Server, config: &str, reloads: usize) {
     std::fs::write(server.folder().join("rowstream.toml"), config).expect("a file");
     server.hang_up();
-    let deadline = Instant::now() + SOON;
-    while server.count_stderr("reloaded: 2 endpoints") < reloads {
-        assert!(Instant::now() < deadline, "{}", server.stderr());
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let count = || server.count_stderr("reloaded: 2 endpoints");
+    wait_until("it's reloaded", async || if count() >= reloads { Ok(()) } else { Err(server.stderr()) })
+        .await;
 }
 
 #[tokio::test]
@@ -155,9 +150,9 @@ async fn all_that_the_server_says_is_json() {
     let mut server = launch(&good).start().await;
     std::fs::write(server.folder().join("endpoints/bad.sql"), "select :x").expect("a file");
     server.hang_up();
-    server.wait_for_stderr("not reloaded", SOON).await;
+    server.wait_for_stderr("not reloaded").await;
     server.terminate();
-    assert!(server.wait_exit(SOON).await.is_some_and(|status| status.success()), "{}", server.stderr());
+    server.wait_drained().await;
     let said = objects(&server.stderr());
     for (level, words) in
         [("info", "listening on http://"), ("error", "bad.sql:1:8"), ("info", "draining: 0 connections")]
@@ -176,7 +171,7 @@ async fn what_stops_a_start_is_json_too() {
     let broken = config("listen = \"nowhere\"\n[log]\nformat = \"json\"");
     for launch in [launch(&broken), launch("[log").argument("--log-format=json")] {
         let exit = launch.try_start().await.err().expect("it cannot start");
-        assert_eq!(exit.status.and_then(|status| status.code()), Some(1), "{}", exit.stderr);
+        assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
         let said = objects(&exit.stderr);
         assert_eq!(said.len(), 1, "{}", exit.stderr);
         assert_eq!(said[0]["level"], "error");
@@ -238,18 +233,18 @@ async fn dropped(server: &Server) -> u64 {
 async fn a_log_that_nobody_reads_stops_nothing() {
     let (server, pipe, _folder) = with_pipe(&config("[log]\nformat = \"json\"")).await;
     ask_much(&server).await;
-    server.wait_for_stderr("lines of the access log are dropped", SOON).await;
+    server.wait_for_stderr("lines of the access log are dropped").await;
     assert!(dropped(&server).await > 0);
     // What waited comes whole and in order once it is read, and further lines after it.
     let reading = tokio::task::spawn_blocking(move || {
         let lines = BufReader::new(pipe).lines().map_while(Result::ok);
         lines.take_while(|line| !line.contains("/again")).collect::<Vec<_>>()
     });
-    let deadline = Instant::now() + SOON;
-    while !reading.is_finished() {
-        assert!(Instant::now() < deadline, "nothing comes after what was dropped");
+    wait_until("lines follow those that were dropped", async || {
         get(&server.url("/again")).await;
-    }
+        reading.is_finished()
+    })
+    .await;
     let lines = objects(&reading.await.expect("no panic").join("\n"));
     let numbers: Vec<usize> = lines.iter().filter_map(number).collect();
     assert!(numbers.is_sorted() && numbers.first() == Some(&0), "{numbers:?}");
@@ -267,8 +262,8 @@ async fn a_reader_of_the_log_that_leaves_stops_nothing() {
     let (mut server, pipe, _folder) = with_pipe(&config("")).await;
     drop(pipe);
     get(&server.url("/none")).await;
-    server.wait_for_stderr("lines of the access log are dropped", SOON).await;
+    server.wait_for_stderr("lines of the access log are dropped").await;
     assert_eq!(get(&server.url("/one")).await.status, StatusCode::OK);
     server.terminate();
-    assert!(server.wait_exit(SOON).await.is_some_and(|status| status.success()), "{}", server.stderr());
+    server.wait_drained().await;
 }

@@ -5,14 +5,12 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::support::hops::free_ports;
 use crate::support::upstream::Certificate;
-use crate::support::{Curl, Launch, Server, curl, get, rowstream};
+use crate::support::{Curl, Launch, Server, curl, get, rowstream, wait_until};
 use serde_json::{Value, json};
 
-const SOON: Duration = Duration::from_secs(30);
 const EXPIRY: &str = "rowstream_tls_certificate_expiry_timestamp_seconds ";
 const LASTING: u64 = 90 * 24 * 60 * 60;
 
@@ -77,21 +75,23 @@ impl Pebble {
         let children = commands.each_mut().map(|command| command.spawn().expect("it starts"));
         let directory = format!("https://localhost:{}/dir", acme.port());
         let mut pebble = Self { children, folder, directory, management, own };
-        let deadline = Instant::now() + SOON;
-        while pebble.ask("/roots/0").await.code != 0 {
-            assert!(Instant::now() < deadline, "Pebble does not start");
+        wait_until("Pebble starts", async || {
+            if pebble.ask("/roots/0").await.code == 0 {
+                return true;
+            }
             // A port may have been taken since it was chosen, by a connection that will end.
             for (command, child) in commands.iter_mut().zip(&mut pebble.children) {
                 if child.try_wait().is_ok_and(|ended| ended.is_some()) {
                     *child = command.spawn().expect("it starts");
                 }
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+            false
+        })
+        .await;
         pebble
     }
 
-    /// What the port for those who run it answers.
+    /// The answer of its management port.
     async fn ask(&self, path: &str) -> Curl {
         curl(&["--insecure", "--fail", &format!("https://{}{path}", self.management)]).await
     }
@@ -155,7 +155,7 @@ fn serial(ports: (SocketAddr, SocketAddr), name: &str) -> String {
 }
 
 async fn has_certificate(server: &Server) {
-    server.wait_for_stderr("expires", SOON).await;
+    server.wait_for_stderr("expires").await;
 }
 
 #[tokio::test]
@@ -198,7 +198,7 @@ async fn an_authority_issues_the_certificate_and_a_restart_asks_for_none() {
     names.sort();
     assert_eq!(names, ["account.json", "certificate.pem"]);
     server.terminate();
-    assert!(server.wait_exit(SOON).await.is_some_and(|status| status.success()));
+    server.wait_drained().await;
     drop(pebble);
     let server = Launch::folder(folder).listen(&ports.0.to_string()).start().await;
     has_certificate(&server).await;
@@ -234,12 +234,12 @@ async fn a_certificate_is_renewed_before_it_expires_and_streams_go_on() {
         .arg(&root)
         .spawn()
         .expect("curl is here");
-    let (first, deadline) = (serial(ports, "shop.example"), Instant::now() + SOON);
-    while serial(ports, "shop.example") == first {
-        assert!(Instant::now() < deadline, "{}", server.stderr());
+    let first = serial(ports, "shop.example");
+    wait_until("another certificate", async || {
         assert_eq!(ask(ports, &root, "shop.example", &[]).await.code, 0, "there is always one");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+        if serial(ports, "shop.example") != first { Ok(()) } else { Err(server.stderr()) }
+    })
+    .await;
     assert!(running.try_wait().expect("it is ours").is_none(), "what runs goes on");
     running.kill().expect("it runs");
     running.wait().expect("it ends");
@@ -256,7 +256,7 @@ async fn names_that_were_added_and_an_account_that_was_forgotten_are_no_hindranc
     let mut server = launch.start().await;
     has_certificate(&server).await;
     server.terminate();
-    server.wait_exit(SOON).await.expect("it ends");
+    server.wait_exit().await;
     // It keeps nothing of before.
     drop(pebble);
     let pebble = Pebble::start_at(acme, management, ports.0, LASTING, &json!({})).await;
@@ -278,7 +278,7 @@ async fn who_cannot_be_reached_learns_why_and_the_server_goes_on() {
     let (nobody, _) = free_ports();
     let pebble = Pebble::start(nobody, LASTING, &json!({})).await;
     let server = launch(ports, "", &pebble.section(&["shop.example"], "")).start().await;
-    server.wait_for_stderr("ACME: no certificate for shop.example: shop.example: ", SOON).await;
+    server.wait_for_stderr("ACME: no certificate for shop.example: shop.example: ").await;
     let said = server.stderr();
     assert!(
         said.contains("Failed to connect to 127.0.0.1") && said.contains("at port 443 of each name"),
@@ -299,8 +299,8 @@ async fn an_authority_that_is_not_there_is_named() {
         "[tls.acme]\ndomains = [\"shop.example\"]\nfolder = \"kept\"\ndirectory = \"https://{nobody}/dir\"\n"
     );
     let server = launch(ports, "", &section).start().await;
-    server.wait_for_stderr(&format!("https://{nobody}/dir: "), SOON).await;
-    server.wait_for_stderr("refused", SOON).await;
+    server.wait_for_stderr(&format!("https://{nobody}/dir: ")).await;
+    server.wait_for_stderr("refused").await;
     assert!(!server.stderr().contains("expires"), "{}", server.stderr());
 }
 
@@ -340,11 +340,11 @@ async fn a_reload_keeps_what_was_issued() {
     let hsts = ["-w", "%header{strict-transport-security}", "-o", "/dev/null"];
     std::fs::write(&file, text.replace("\"1d\"", "\"2d\"")).expect("it can be written");
     server.hang_up();
-    server.wait_for_stderr("reloaded: ", SOON).await;
+    server.wait_for_stderr("reloaded: ").await;
     assert_eq!(ask(ports, &root, "shop.example", &hsts).await.stdout, b"max-age=172800");
     std::fs::write(&file, text.replace("\"shop.example\"", "\"other.example\"")).expect("it can be written");
     server.hang_up();
-    server.wait_for_stderr("`[tls.acme]` changes at the next start", SOON).await;
+    server.wait_for_stderr("`[tls.acme]` changes at the next start").await;
     let certificate = Certificate::new();
     let (section, _) = text.split_once("[tls]").expect("it is there");
     let files = format!(
@@ -354,11 +354,8 @@ async fn a_reload_keeps_what_was_issued() {
     );
     std::fs::write(&file, files).expect("it can be written");
     server.hang_up();
-    let deadline = Instant::now() + SOON;
-    while server.count_stderr("`[tls.acme]` changes at the next start") < 2 {
-        assert!(Instant::now() < deadline, "{}", server.stderr());
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let said = async || server.count_stderr("`[tls.acme]` changes at the next start") >= 2;
+    wait_until("it's said again", said).await;
     assert_eq!(ask(ports, &root, "shop.example", &[]).await.code, 0);
     assert_eq!(serial(ports, "shop.example"), first);
 }
@@ -372,7 +369,7 @@ async fn an_account_is_bound_to_one_that_the_authority_knows() {
     let known = json!({"externalAccountBindingRequired": true, "externalAccountMACKeys": {"kid-1": key}});
     let pebble = Pebble::start(ports.0, LASTING, &known).await;
     let server = launch(ports, "", &pebble.section(&["shop.example"], "")).start().await;
-    server.wait_for_stderr("externalAccount", SOON).await;
+    server.wait_for_stderr("externalAccount").await;
     drop(server);
     let bound = "external_account = { id = \"kid-1\", key = \"${ACME_KEY}\" }";
     let launch = launch(ports, "", &pebble.section(&["shop.example"], bound)).variable("ACME_KEY", key);
@@ -389,7 +386,7 @@ async fn what_cannot_be_kept_is_not_asked_for() {
         "[tls.acme]\ndomains = [\"shop.example\"]\nfolder = \"rowstream.toml\"\ndirectory = \"https://{nobody}/dir\"\n"
     );
     let mut server = launch(ports, "", &section).start().await;
-    let status = server.wait_exit(SOON).await.expect("it ends");
+    let status = server.wait_exit().await;
     assert_eq!(status.code(), Some(1));
     let said = server.stderr();
     assert!(

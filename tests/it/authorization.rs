@@ -1,12 +1,8 @@
 //! Who may ask for what: every kind of path with every kind of credential.
 
-use std::time::Duration;
-
 use http::Request;
 
 use crate::support::{Client, Launch, Reply, Server, get, sha256};
-
-const SOON: Duration = Duration::from_secs(60);
 
 fn token(name: &str, more: &str) -> String {
     format!("[token.{name}]\nsha256 = \"{}\"\n{more}\n", sha256(name))
@@ -102,7 +98,7 @@ async fn how_a_stream_went_is_for_whoever_may_call_its_endpoint() {
 #[tokio::test]
 async fn the_port_of_the_admin_endpoints_needs_a_token_too() {
     let server = server("admin_listen = \"127.0.0.1:0\"", "").await;
-    server.wait_for_stderr("admin endpoints at ", SOON).await;
+    server.wait_for_stderr("admin endpoints at ").await;
     let said = server.stderr();
     let (_, rest) = said.split_once("admin endpoints at ").expect("it says where");
     let base = rest.lines().next().expect("a line").trim_end_matches("/_rowstream/");

@@ -2,16 +2,13 @@
 //! come, half an answer is never called complete, and a stream that is cut goes on.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::{Browser, Cut, Faults, Launch, Pieces, Server, TcpProxy, program};
+use crate::support::{Browser, Cut, Faults, Launch, Pieces, Server, TcpProxy, program, wait_until};
 use crate::worked;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-
-/// How long the browser may take for anything, on a machine that compiles at the same time.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The articles page in a browser.
 struct Page(Browser);
@@ -27,7 +24,7 @@ impl Page {
         self.0.open(&format!("file://{}?url=http://{address}/articles", page.display())).await;
     }
 
-    /// What the page shows at this moment.
+    /// Reads the page as it is now.
     async fn seen(&self) -> Seen {
         let seen = self
             .0
@@ -52,20 +49,16 @@ impl Page {
     /// Waits until the page shows what is wanted. Whatever it shows until then goes through
     /// `check`, too.
     async fn wait(&self, wanted: impl Fn(&Seen) -> bool, check: impl Fn(&Seen)) -> Seen {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        wait_until("the page shows it", async || {
             let seen = self.seen().await;
             check(&seen);
-            if wanted(&seen) {
-                return seen;
-            }
-            assert!(Instant::now() < deadline, "the page still shows {seen:?}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+            if wanted(&seen) { Ok(seen) } else { Err(format!("{seen:?}")) }
+        })
+        .await
     }
 }
 
-/// What a user sees of the page.
+/// The page as a user sees it.
 #[derive(Debug)]
 struct Seen {
     state: String,
@@ -153,20 +146,13 @@ async fn an_event_source_goes_on_behind_its_last_row_and_stops_at_the_end() {
     let proxy = TcpProxy::to_client(address(&server), faults).await;
     browser.open(&format!("http://{}/_rowstream/live", proxy.address())).await;
     browser.run(EVENT_SOURCE).await;
-    let deadline = Instant::now() + PATIENCE;
-    let seen = loop {
+    let seen = wait_until("it's closed", async || {
         let seen = browser.run("return seen;").await;
-        if seen["closed"] == true {
-            break seen;
-        }
-        assert!(
-            Instant::now() < deadline,
-            "{} events, opened {} times",
-            seen["ids"].as_array().map_or(0, Vec::len),
-            seen["opened"]
-        );
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    };
+        let events = seen["ids"].as_array().map_or(0, Vec::len);
+        let other = format!("{events} events, opened {} times", seen["opened"]);
+        if seen["closed"] == true { Ok(seen) } else { Err(other) }
+    })
+    .await;
     let ids: Vec<u64> = seen["ids"].as_array().expect("a list").iter().filter_map(Value::as_u64).collect();
     assert!(
         ids == (1..=3000).collect::<Vec<_>>(),

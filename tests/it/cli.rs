@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
 use crate::support::{Exit, Launch, Login, Server, TestDb, get, logins, pg_port, program, rowstream};
 
@@ -569,7 +568,7 @@ async fn faults_of_files_are_told_together() {
     ];
     let exit = Launch::files(&files).try_start().await.err().unwrap();
     let checked = check(&files).await;
-    assert_eq!((exit.status.and_then(|status| status.code()), code(&checked)), (Some(1), Some(1)));
+    assert_eq!((exit.status.code(), code(&checked)), (Some(1), Some(1)));
     for told in [exit.stderr, stderr(&checked)] {
         for place in ["rowstream.toml:1:10", "rowstream.toml:5:7", "a.sql:2:10"] {
             assert!(told.contains(place), "{place}\n{told}");
@@ -606,7 +605,7 @@ async fn serve_does_not_start_with_a_statement_that_the_database_refuses() {
         (db.url(), "--sql:2:3: statement `rows`: column \"selec\" does not exist (SQLSTATE 42703)"),
     ] {
         let exit = serve_statement(&url, sql, "").await.err().unwrap();
-        assert_eq!(exit.status.and_then(|status| status.code()), Some(1), "{}", exit.stderr);
+        assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
         let refusal = format!("{refusal}\n    2 |   selec\n      |   ^");
         assert!(exit.stderr.contains(&refusal) && !exit.stderr.contains("listening"), "{}", exit.stderr);
         // It can be served all the same.
@@ -624,7 +623,7 @@ async fn serve_does_not_start_with_a_statement_that_the_database_refuses() {
         ("endpoints/d.sql", "/*\nsource = \"pg\"\n*/\nselect 1 as n, 2 as n"),
     ];
     let exit = Launch::files(&files).try_start().await.err().unwrap();
-    assert_eq!(exit.status.and_then(|status| status.code()), Some(1), "{}", exit.stderr);
+    assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
     let places: Vec<_> = exit.stderr.lines().filter_map(|line| line.split_once("endpoints/")).collect();
     let places: Vec<_> = places.iter().filter_map(|(_, rest)| rest.split_once(": ")).collect();
     let places: Vec<_> = places.iter().map(|(place, _)| *place).collect();
@@ -726,7 +725,7 @@ async fn logged(format: &str) -> (Server, tempfile::TempDir) {
 #[tokio::test]
 async fn requests_are_logged_as_json() {
     let (server, _folder) = logged("json").await;
-    server.wait_for_stdout("no_endpoint", Duration::from_secs(5)).await;
+    server.wait_for_stdout("no_endpoint").await;
     let said = server.stdout();
     let lines: Vec<serde_json::Value> =
         said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
@@ -760,7 +759,7 @@ async fn a_target_cannot_forge_log_lines() {
     let request = "GET /t?ab\u{85}c\u{9b}d\u{2028}e HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
     socket.write_all(request.as_bytes()).await.unwrap();
     socket.read_to_end(&mut Vec::new()).await.unwrap();
-    server.wait_for_stdout("/t?a", Duration::from_secs(5)).await;
+    server.wait_for_stdout("/t?a").await;
     let said = server.stdout();
     let line = said.lines().find(|line| line.contains("/t?a")).unwrap();
     assert!(!line.contains(|c: char| c.is_control() || c == '\u{2028}'), "{line:?}");

@@ -5,11 +5,11 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::{
     Browser, Client, Cut, DOWN, ENTER, Ended, Faults, Launch, Pieces, Server, TAB, TcpProxy, TestDb, get,
-    repository,
+    repository, wait_until,
 };
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -17,8 +17,7 @@ use http::Request;
 use serde_json::json;
 
 /// How long the browser may take for anything, on a machine that compiles at the same time.
-const PATIENCE: Duration = Duration::from_secs(180);
-/// What all files together may take as they are sent.
+/// The most bytes of all files together, as they are sent.
 const MOST_BYTES: usize = 150_000;
 const FILES: [&str; 3] = ["index.html", "console.js", "style.css"];
 
@@ -71,12 +70,11 @@ impl Console {
 
     /// Waits until a script of the page returns true.
     async fn wait(&self, script: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        while self.0.run(script).await != true {
-            let text = self.0.run("return document.body.innerText;").await;
-            assert!(Instant::now() < deadline, "not yet: {script}\n{}", text.as_str().unwrap_or_default());
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        wait_until(script, async || {
+            let found = self.0.run(script).await == true;
+            if found { Ok(()) } else { Err(self.text("return document.body.innerText;").await) }
+        })
+        .await;
     }
 
     /// Waits for the end of a run; how it ended, and what the page says of it.
@@ -96,7 +94,7 @@ impl Console {
         self.0.run(script).await.as_str().unwrap_or_default().to_owned()
     }
 
-    /// What is seen of the page, as a file.
+    /// Writes a picture of the page to a file.
     async fn picture(&self, folder: &Path, name: &str) {
         use base64::Engine as _;
         let picture =
@@ -244,11 +242,7 @@ async fn a_cancelled_run_ends_its_statement() {
     console.click("button.stop").await;
     let (state, result) = console.ended().await;
     assert_eq!(state, "cancelled", "{result}");
-    let deadline = Instant::now() + PATIENCE;
-    while count().await > 0 {
-        assert!(Instant::now() < deadline, "the statement still runs");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    wait_until("the statement ends", async || count().await == 0).await;
     console.has_no_errors().await;
 }
 
@@ -299,12 +293,15 @@ async fn what_is_cut_is_truncated_and_goes_on_after_its_last_row() {
     assert!(result.contains("This answer is not whole"), "{result}");
     let resume = "const found = [...document.querySelectorAll('button')].find((button) => button.innerText.startsWith('Resume'));
         found?.click(); return !!found;";
-    let deadline = Instant::now() + PATIENCE;
-    while console.ended().await.0 != "complete" {
-        assert!(Instant::now() < deadline, "it is never complete");
+    wait_until("it's complete", async || {
+        if console.ended().await.0 == "complete" {
+            return true;
+        }
         assert_eq!(console.0.run(resume).await, true);
         console.wait("return document.querySelector('.state').dataset.state !== 'truncated';").await;
-    }
+        false
+    })
+    .await;
     assert!(console.result().await.contains("5,000 rows"));
     console.0.run("document.querySelector('.scroller').scrollTop = 1e9;").await;
     let last = "return [...document.querySelectorAll('rs-table tbody tr')].at(-1).innerText.startsWith('5,000\\t5000\\t');";
@@ -437,7 +434,7 @@ async fn a_slow_page_has_the_server_wait() {
     console.click("button.run").await;
     console.wait("return document.querySelector('.state')?.dataset.state === 'running';").await;
     read_at("max").await;
-    let stands = within(PATIENCE, async || {
+    let stands = wait_until("the server waits for its client", async || {
         let before = sent().await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         let now = sent().await;
@@ -446,21 +443,10 @@ async fn a_slow_page_has_the_server_wait() {
     let (stands, shown) = (stands.await, console.result().await);
     assert!(shown.contains("10 KB/s") && shown.contains("The server has sent"), "{shown:.300}");
     read_at("min").await;
-    within(PATIENCE, async || sent().await.filter(|now| *now > 2 * stands)).await;
+    let sends_on = async || sent().await.filter(|now| *now > 2 * stands);
+    wait_until("the server sends on", sends_on).await;
     console.click("button.stop").await;
-    within(PATIENCE, async || sent().await.is_none().then_some(())).await;
-}
-
-/// What comes of `look` once there is something.
-async fn within<T>(patience: Duration, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + patience;
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "not in {patience:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_until("the stream ends", async || sent().await.is_none()).await;
 }
 
 /// The plan is that of the form as it stands, and nobody sees it where nothing allows it.
@@ -575,11 +561,8 @@ async fn all_of_it_is_downloaded() {
     console.0.devtools("Page.setDownloadBehavior", behaviour).await;
     console.open(server.address(), "/rows?count=30000&_format=csv").await;
     click_button(&console, "Download").await;
-    let (file, deadline) = (folder.path().join("rows.csv"), Instant::now() + PATIENCE);
-    while !file.is_file() {
-        assert!(Instant::now() < deadline, "nothing is downloaded");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let file = folder.path().join("rows.csv");
+    wait_until("the file is downloaded", async || file.is_file()).await;
     let text = std::fs::read_to_string(&file).expect("text");
     assert_eq!(text.lines().count(), 1 + 30_000);
     assert!(

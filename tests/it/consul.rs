@@ -3,16 +3,13 @@
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use http::{Method, Request};
 use serde_json::{Value, json};
 
 use crate::registry::{TOKEN, instance, server, until_from};
 use crate::support::hops::free_ports;
-use crate::support::{Client, Launch, get};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::support::{Client, Launch, get, wait_until};
 
 /// An agent that runs, as server and client in one. Dropping it ends it.
 struct Agent {
@@ -40,11 +37,7 @@ impl Agent {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let agent = Self { child: command.spawn().expect("the agent can be started"), http, dns };
         // It takes requests before it has what tokens may do.
-        let deadline = Instant::now() + PATIENCE;
-        while !agent.is_ready().await {
-            assert!(Instant::now() < deadline, "the agent does not start");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        wait_until("the agent starts", async || agent.is_ready().await).await;
         agent
     }
 
@@ -56,7 +49,7 @@ impl Agent {
                 .is_some_and(|nodes| nodes[0].is_object())
     }
 
-    /// What it answers, as JSON; `None`: it refuses.
+    /// The answer, as JSON; `None` if the agent refuses.
     async fn ask(&self, method: Method, name: &str, body: Value) -> Option<Value> {
         let request = Request::builder().method(method).uri(format!("http://{}/v1/{name}", self.http));
         let request = request.header("x-consul-token", TOKEN).body(body.to_string()).expect("a request");
@@ -66,17 +59,13 @@ impl Agent {
 
     /// Waits until so many instances of a service pass their checks.
     async fn until_passing(&self, service: &str, count: usize) -> Vec<Value> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let name = format!("health/service/{service}?passing=true");
+        let name = format!("health/service/{service}?passing=true");
+        wait_until(&format!("{count} of {service}"), async || {
             let found = self.ask(Method::GET, &name, json!(null)).await.unwrap_or_default();
             let found = found.as_array().cloned().unwrap_or_default();
-            if found.len() == count {
-                return found;
-            }
-            assert!(Instant::now() < deadline, "{count} of {service}: {found:?}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+            if found.len() == count { Ok(found) } else { Err(format!("{found:?}")) }
+        })
+        .await
     }
 
     async fn register(&self, id: &str, port: u16) {
@@ -124,7 +113,7 @@ async fn a_replica_is_listed_while_it_serves() {
     assert_eq!(get(&server.url("/n")).await.status, 200, "it serves on while it drains");
     // Whom the agent does not know is told so.
     let stranger = launch("00000000-0000-0000-0000-000000000009").await;
-    stranger.wait_for_stderr("is not registered: http://", PATIENCE).await;
+    stranger.wait_for_stderr("is not registered: http://").await;
     assert_eq!(get(&stranger.url("/n")).await.status, 200);
 }
 

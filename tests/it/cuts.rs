@@ -1,17 +1,13 @@
 //! The connection to the database is cut at every byte of its answer: what a client gets is an
 //! error with its status, or the whole result, or visibly broken; never fewer rows that look whole.
 
-use std::time::Duration;
-
-use crate::support::{Client, Cut, Ended, Faults, Reply, Server, TcpProxy, TestDb, pg_port};
+use crate::support::{Client, Cut, Ended, Faults, Reply, Server, TcpProxy, TestDb, pg_port, wait};
 use http::Request;
 use tokio::task::JoinSet;
 
-/// What is asked for.
+/// The formats of the requests.
 const TARGETS: [&str; 3] = ["ndjson?_end=1", "json", "csv"];
 const CLIENTS: [Client; 2] = [Client::HTTP1, Client::H2C];
-/// Before the answer is waited for in vain.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One kind of request, with a source of its own, so that each finds a connection of its own.
 struct Asked {
@@ -24,9 +20,9 @@ impl Asked {
     async fn get(&self, server: &Server, cut: Option<(u64, Cut)>) -> Reply {
         self.proxy.set_to_client(Faults { cut, ..Faults::default() });
         let request = Request::get(server.url(&self.target)).body(String::new()).expect("a request");
-        let reply = tokio::time::timeout(PATIENCE, self.client.send(request)).await;
-        let reply = reply.unwrap_or_else(|_| panic!("{}: no answer, cut at {cut:?}", self.target));
-        // What was not cut is not to be used again.
+        let what = format!("{}: an answer, cut at {cut:?}", self.target);
+        let reply = wait(&what, self.client.send(request)).await;
+        // A connection that was not cut is not used again.
         self.proxy.cut_now(Cut::Close);
         reply
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::{Ended, Reply, get, release_program};
+use crate::support::{Ended, Reply, get, release_program, wait_until};
 use crate::worked;
 use http::StatusCode;
 use worked::{Listening, Started};
@@ -32,7 +32,7 @@ async fn refuses(demo: &Listening, path: &str, status: u16, names: &str) {
     assert!(reply.text().contains(names), "{path}: {}", reply.text());
 }
 
-/// What the README says to try.
+/// The examples of the README.
 async fn keeps_its_promises(demo: &Listening) {
     assert_eq!(worked::rows(&ok(demo, "/events.ndjson").await.body), 1_000_000);
     assert_eq!(worked::rows(&ok(demo, "/authors.ndjson").await.body), 100_000);
@@ -97,12 +97,11 @@ async fn a_demo_that_was_killed_while_it_filled_starts_again_from_the_beginning(
     let demo = start(folder);
     // The first script has run by then; the second, with most of the rows, has not.
     let partial = folder.join("demo.db.partial");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while std::fs::metadata(&partial).map_or(0, |file| file.len()) < 20_000_000 {
-        assert!(Instant::now() < deadline, "nothing was filled");
+    wait_until("half of it is filled", async || {
         assert!(!folder.join("demo.db").exists(), "it was filled before it could be killed");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+        std::fs::metadata(&partial).is_ok_and(|file| file.len() >= 20_000_000)
+    })
+    .await;
     drop(demo);
     assert!(!folder.join("demo.db").exists(), "half of the data has the name of the whole");
 

@@ -3,13 +3,10 @@
 //!
 //! The agent is a stand-in that speaks Consul's documented HTTP API.
 
-use std::time::{Duration, Instant};
-
 use crate::support::upstream::{Asked, Speaks, Upstream, reply};
-use crate::support::{Launch, Prometheus, Server, get};
+use crate::support::{Launch, Prometheus, Server, get, wait_until};
 use serde_json::{Value, json};
 
-const SOON: Duration = Duration::from_secs(30);
 const TOKEN: &str = "5c9ff0a2-2a1b-4f3b-9a4d-0c6a8e5f7b11";
 const ENDPOINT: (&str, &str) = ("endpoints/n.sql", "select 1 as n");
 
@@ -67,11 +64,7 @@ async fn agent(refused: usize) -> Upstream {
 }
 
 async fn until(agent: &Upstream, target: &str, count: usize) -> Asked {
-    let deadline = Instant::now() + SOON;
-    while agent.count(target) < count {
-        assert!(Instant::now() < deadline, "{} of {target}", agent.count(target));
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_until(&format!("{count} of {target}"), async || agent.count(target) >= count).await;
     agent.asked().into_iter().filter(|asked| asked.target.starts_with(target)).last().expect("it was asked")
 }
 
@@ -98,7 +91,7 @@ async fn a_replica_is_registered_while_it_serves() {
     // What the agent asks from now on.
     let ready = service["Check"]["HTTP"].as_str().expect("a URL");
     assert_eq!(get(ready).await.status, 200);
-    server.wait_for_stderr("Consul: registered as", SOON).await;
+    server.wait_for_stderr("Consul: registered as").await;
     server.terminate();
     let gone = until(&agent, DEREGISTER, 1).await;
     assert_eq!(gone.target, format!("{DEREGISTER}{}", service["ID"].as_str().expect("an id")));
@@ -113,11 +106,11 @@ async fn an_agent_that_cannot_be_told_is_told_again() {
     let agent = agent(1).await;
     let server =
         launch(&with(&agent, ", service = \"orders\"")).variable("CONSUL_TOKEN", TOKEN).start().await;
-    server.wait_for_stderr("is not registered: http://", SOON).await;
+    server.wait_for_stderr("is not registered: http://").await;
     assert!(server.stderr().contains("No cluster leader"), "{}", server.stderr());
     assert_eq!(get(&server.url("/n")).await.status, 200);
     until(&agent, REGISTER, 2).await;
-    server.wait_for_stderr("registered as \"orders-127.0.0.1-", SOON).await;
+    server.wait_for_stderr("registered as \"orders-127.0.0.1-").await;
 }
 
 #[tokio::test]
@@ -125,7 +118,7 @@ async fn what_nobody_can_reach_is_not_registered() {
     let agent = agent(0).await;
     let wildcard = launch(&with(&agent, "")).variable("CONSUL_TOKEN", TOKEN).listen("0.0.0.0:0");
     let mut server = wildcard.start().await;
-    assert_eq!(server.wait_exit(SOON).await.and_then(|status| status.code()), Some(1));
+    assert_eq!(server.wait_exit().await.code(), Some(1));
     assert!(server.stderr().contains("`address = \"10.0.0.5\"` in [discovery]"), "{}", server.stderr());
     assert_eq!(agent.count(REGISTER), 0);
     let wrong = config(

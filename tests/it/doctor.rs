@@ -21,7 +21,7 @@ fn address(server: &Server) -> SocketAddr {
     server.address().parse().expect("an address")
 }
 
-/// What the doctor reports of an address: its exit status, and the lines of stdout.
+/// The doctor's report of an address: its exit status, and the lines of stdout.
 async fn doctor(address: SocketAddr, more: &[&str]) -> (Option<i32>, String) {
     let via = format!("http://{address}");
     let output = rowstream(&[&["doctor", "--via", &via], more].concat()).await;
@@ -51,7 +51,7 @@ async fn a_server_without_hops_is_well_over_both_versions() {
             "has aborted fails",
         ],
     );
-    server.wait_for_stdout("probe_aborted", std::time::Duration::from_secs(20)).await;
+    server.wait_for_stdout("probe_aborted").await;
 }
 
 #[tokio::test]

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use crate::support::drivers::{adbc_postgres, duckdb};
 use crate::support::upstream::{Asked, Speaks, Upstream, reply};
-use crate::support::{Client, Ended, Launch, Reply, Server, get, peak_memory_bytes, pg_port, program};
+use crate::support::{
+    Client, Ended, Launch, Reply, Server, get, peak_memory_bytes, pg_port, program, wait, wait_until,
+};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array as _, ArrayRef, RecordBatch};
@@ -24,9 +26,6 @@ use sha2::{Digest as _, Sha256};
 /// The end of an Arrow stream.
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// Longer than a statement takes to be ended with its process, shorter than a test that hangs.
-const SOON: Duration = Duration::from_secs(30);
-
 /// The URL of a DuckDB in memory.
 fn in_memory() -> String {
     format!("adbc:{}?entrypoint=duckdb_adbc_init", duckdb())
@@ -37,14 +36,14 @@ fn query(arguments: &[&str]) -> Output {
     Command::new(program()).arg("query").args(arguments).env("ROWSTREAM_DUCKDB", duckdb()).output().unwrap()
 }
 
-/// What it writes.
+/// Its output.
 fn rows(arguments: &[&str]) -> String {
     let output = query(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What it says where it fails.
+/// Its error.
 fn refused(arguments: &[&str]) -> String {
     let output = query(arguments);
     assert_eq!(output.status.code(), Some(1), "{arguments:?}");
@@ -316,7 +315,7 @@ async fn fetch_bytes_cuts_the_batches_of_a_driver() {
     assert!((1..=512).contains(&longest[1]), "{longest:?}");
 }
 
-/// What a whole Arrow stream holds.
+/// The rows of a whole Arrow stream.
 pub(crate) fn batches(reply: &Reply) -> (SchemaRef, Vec<RecordBatch>) {
     assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{} bytes", reply.body.len());
     assert!(reply.body.ends_with(&END), "what ends well has its end");
@@ -539,7 +538,7 @@ async fn batches_of_a_worker_that_dies_have_no_end() {
     for pid in workers(&server) {
         signal(pid, "KILL");
     }
-    let reply = tokio::time::timeout(SOON, stream.rest()).await.expect("it ends");
+    let reply = wait("the stream ends", stream.rest()).await;
     assert!(matches!(reply.ended, Ended::Broken(_)), "{:?}", reply.ended);
     assert!(!reply.body.ends_with(&END), "there is an end");
 }
@@ -558,7 +557,7 @@ async fn a_client_that_does_not_read_stops_the_driver() {
 
 #[tokio::test]
 async fn a_client_that_leaves_ends_its_statement() {
-    // Its last row never comes: the aggregate runs for minutes before there is any.
+    // It never ends: the aggregate runs for minutes before its only row.
     let long = "select count(*) as n from range(100000000000) where hash(range) % 7 = 0";
     let server =
         serve("pool = { max = 1 }", &[("endless", ENDLESS), ("long", long), ("one", "select 1 as n")]).await;
@@ -611,7 +610,7 @@ async fn a_worker_that_dies_fails_its_streams_alone() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
-        let reply = tokio::time::timeout(SOON, stream.rest()).await.expect("it ends");
+        let reply = wait("the stream ends", stream.rest()).await;
         assert!(matches!(reply.ended, Ended::Broken(_)), "{name}: {:?}", reply.ended);
         assert_eq!(
             get(&server.url("/one")).await.json(),
@@ -637,9 +636,9 @@ async fn a_driver_that_hangs_is_ended_with_its_process() {
     for pid in &hung {
         signal(*pid, "STOP");
     }
-    let reply = tokio::time::timeout(SOON, stream.rest()).await.expect("the timeout ends it");
+    let reply = wait("the timeout ends it", stream.rest()).await;
     assert!(matches!(reply.ended, Ended::Broken(_)), "{:?}", reply.ended);
-    let next = tokio::time::timeout(SOON, get(&server.url("/one"))).await.expect("soon");
+    let next = get(&server.url("/one")).await;
     assert_eq!(next.json(), json!([{"n": 1}]));
     assert!(workers(&server).iter().all(|pid| !hung.contains(pid)), "a new process");
 }
@@ -653,11 +652,7 @@ async fn a_worker_ends_with_its_server() {
     let left = workers(&server);
     assert_eq!(left.len(), 1);
     server.kill();
-    let until = std::time::Instant::now() + SOON;
-    while left.iter().any(|pid| is_alive(*pid)) {
-        assert!(std::time::Instant::now() < until, "{left:?} are left");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_until("the worker ends", async || !left.iter().any(|pid| is_alive(*pid))).await;
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0, "its folder is left");
 }
 

@@ -6,14 +6,11 @@ use std::time::Duration;
 
 use crate::support::upstream::{Asked, Payload, Seen, Speaks, Upstream, reply};
 use crate::support::{
-    Client, Ended, Launch, Reply, Server, TestDb, get, get_h2c, peak_memory_bytes, rowstream,
+    Client, Ended, Launch, Reply, Server, TestDb, get, get_h2c, peak_memory_bytes, rowstream, wait_until,
 };
 use http::{Request, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
-
-/// More than anything takes that has to happen soon.
-const SOON: Duration = Duration::from_secs(20);
 
 /// A statement of so many rows, the ids from 1; of ten in a row, each has another customer.
 const ROWS: &str = "with recursive r(id) as (select 1 union all select id + 1 from r where id < :rows)
@@ -31,7 +28,7 @@ async fn server(database: &str, upstream: &Upstream, settings: &str, files: &[(&
 
 fn launch(database: &str, upstream: &Upstream, settings: &str, files: &[(&str, &str)]) -> Launch {
     let config = format!(
-        "[source.db]\nurl = \"{database}\"\ncreate = ['schema.sql']\n[source.up]\nurl = \"http://{}\"\n{settings}\n",
+        "write_timeout = '1h'\n[source.db]\nurl = \"{database}\"\ncreate = ['schema.sql']\n[source.up]\nurl = \"http://{}\"\n{settings}\n",
         upstream.address()
     );
     let names: Vec<_> = files.iter().map(|(name, _)| format!("endpoints/{name}")).collect();
@@ -351,7 +348,7 @@ async fn a_call_that_fails_fails_the_response() {
     assert!(upstream.count("/late/") < 140, "nothing is asked after a failure: {}", upstream.count("/late/"));
     let framed = get(&server.url("/late.ndjson?rows=1000&_end=1")).await;
     assert!(framed.text().contains("upstream_status"), "{}", framed.text());
-    server.wait_for_stdout("upstream_status", SOON).await;
+    server.wait_for_stdout("upstream_status").await;
     upstream.until_running(0).await;
 }
 
@@ -513,7 +510,9 @@ async fn a_client_that_leaves_ends_calls_and_statement() {
     let wide = enriched
         .replace("select id, id % 10", "select id, repeat('x', 1000) as wide, id % 10")
         .replace(" order by id", "");
-    let server = server(&db.url(), &upstream, "", &[("rows.sql", &wide)]).await;
+    // No timeout ends a call while the test waits for it.
+    let settings = "timeout = { first_byte = '1h' }";
+    let server = server(&db.url(), &upstream, settings, &[("rows.sql", &wide)]).await;
     let target = server.url("/rows.ndjson?rows=10000000");
     let client = tokio::spawn(async move { Client::HTTP1.stream(&target).await });
     upstream.until_running(5).await;
@@ -524,11 +523,7 @@ async fn a_client_that_leaves_ends_calls_and_statement() {
     assert_eq!(statements(&db).await, 1, "the statement waits for the calls");
     drop(rows);
     upstream.until_running(0).await;
-    let deadline = std::time::Instant::now() + SOON;
-    while statements(&db).await > 0 {
-        assert!(std::time::Instant::now() < deadline, "the statement runs on");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    wait_until("the statement ends", async || statements(&db).await == 0).await;
     assert!(upstream.count("/wait/") <= 13, "{} calls", upstream.count("/wait/"));
     upstream.seen.gate.add_permits(1000);
     assert_eq!(

@@ -1,12 +1,9 @@
 //! What clients are told of what a database refuses: a general sentence, or the database's own
 //! words, and where.
 
-use std::time::Duration;
-
 use crate::support::{Launch, Server, TestDb, get};
 use serde_json::Value;
 
-const SOON: Duration = Duration::from_secs(20);
 /// What is in a value that nobody is to read.
 const SECRET: &str = "hunter2";
 
@@ -102,7 +99,7 @@ async fn a_databases_words_are_not_for_everybody() {
         for path in ["/pg/raised", "/pg/coded"] {
             assert_eq!(get(&server.url(path)).await.json()["detail"], "no such tenant", "{path}");
         }
-        server.wait_for_stdout(SECRET, SOON).await;
+        server.wait_for_stdout(SECRET).await;
     }
 }
 

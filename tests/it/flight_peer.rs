@@ -19,14 +19,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 
 use crate::support::upstream::Certificate;
-use crate::support::{Client, Ended, Launch, Reply, Server, get, peak_memory_bytes, rowstream};
-
-/// Longer than anything here takes, shorter than a test that hangs.
-const SOON: Duration = Duration::from_secs(10);
+use crate::support::{Client, Ended, Launch, Reply, Server, get, peak_memory_bytes, rowstream, wait_until};
 
 const UNIMPLEMENTED: u32 = 12;
 
-/// What was asked.
+/// A call.
 #[derive(Debug, Clone)]
 struct Asked {
     method: String,
@@ -47,7 +44,7 @@ impl Asked {
     }
 }
 
-/// What is answered: messages, and how they end.
+/// An answer: messages, and how they end.
 struct Answer {
     messages: Vec<Bytes>,
     end: End,
@@ -133,12 +130,7 @@ impl Peer {
     }
 
     async fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        let wait = async {
-            while !is_so(self) {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(SOON, wait).await.unwrap_or_else(|_| panic!("{what}"));
+        wait_until(what, async || is_so(self)).await;
     }
 
     /// A server of ours with one endpoint, `/rows`.

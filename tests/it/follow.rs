@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::support::{
     Browser, CODINGS, Client, Cut, Ended, Launch, Server, Streaming, TcpProxy, TestDb, decoder, get, pg_port,
+    wait_until,
 };
 use http::{Request, StatusCode};
 use serde_json::Value;
@@ -529,7 +530,7 @@ async fn the_end_of_the_server_ends_a_follower_in_the_middle_of_pages() {
     };
     assert_eq!((ended, &end["end"]["rows"]), (Ended::Complete, &last));
     assert!(last.as_u64() < Some(200_000), "it ended before the last row");
-    assert!(server.wait_exit(Duration::from_secs(20)).await.expect("it ends").success());
+    server.wait_drained().await;
 }
 
 /// New settings are for new requests; who follows goes on by the old ones.
@@ -541,7 +542,7 @@ async fn followers_go_on_over_a_reload() {
     let renamed = ORDERED.replace("id, note", "id, note as text");
     std::fs::write(server.folder().join("endpoints/rows.sql"), renamed).unwrap();
     server.hang_up();
-    server.wait_for_stderr("reloaded", Duration::from_secs(20)).await;
+    server.wait_for_stderr("reloaded").await;
     let mut new = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
     writer.execute_batch("insert into t (note) values ('a')").unwrap();
     assert_eq!(old.row().await.unwrap(), serde_json::json!({"id": 1, "note": "a"}));
@@ -606,7 +607,7 @@ async fn the_end_of_the_server_ends_followers_with_their_cursor() {
     assert_eq!(end["end"]["rows"], 2);
     assert!(end["end"]["next"].is_string(), "{end}");
     assert_eq!(lines.row().await, Err(Ended::Complete));
-    assert!(server.wait_exit(Duration::from_secs(20)).await.expect("it ends").success());
+    server.wait_drained().await;
 }
 
 #[tokio::test]
@@ -693,7 +694,7 @@ async fn an_event_source_follows_over_a_restart() {
     writer.execute_batch(insert).unwrap();
     assert_eq!(seen(&browser, 1).await, [1]);
     server.terminate();
-    server.wait_exit(Duration::from_secs(20)).await.expect("it ends");
+    server.wait_exit().await;
     writer.execute_batch(insert).unwrap();
     let _server = launch(&url, ORDERED).listen(&address).start().await;
     writer.execute_batch(insert).unwrap();
@@ -703,13 +704,10 @@ async fn an_event_source_follows_over_a_restart() {
 
 /// The ids that the page has seen, once there are so many.
 async fn seen(browser: &Browser, rows: usize) -> Vec<u64> {
-    for _ in 0..1200 {
+    wait_until(&format!("the page sees {rows} rows"), async || {
         let seen = browser.run("return seen.ids;").await;
         let ids: Vec<_> = seen.as_array().unwrap().iter().filter_map(Value::as_u64).collect();
-        if ids.len() >= rows {
-            return ids;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("the page has not seen {rows} rows");
+        if ids.len() >= rows { Ok(ids) } else { Err(seen) }
+    })
+    .await
 }

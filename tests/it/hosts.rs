@@ -5,19 +5,16 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::upstream::{Asked, Certificate, Payload, Seen, Speaks, Upstream, reply, stream};
-use crate::support::{Client, Ended, Hop, Launch, Reply, Server, get, rowstream};
+use crate::support::{Client, Ended, Hop, Launch, Reply, Server, get, rowstream, wait_until};
 use bytes::Bytes;
 use futures_util::stream as pieces;
 use http::Response;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-
-/// More than anything takes that has to happen soon.
-const SOON: Duration = Duration::from_secs(60);
 
 /// Passes `/pass/PATH` to `/PATH`.
 const PASS: &str = "[params]\npath = \"text\"\n[upstream]\nrequest = \"GET /{path}\"\n";
@@ -170,15 +167,6 @@ async fn of_pool(server: &Server, name: &str) -> f64 {
     metric(server, &format!("rowstream_pool_{name}{{source=\"up\"}}")).await
 }
 
-/// Waits until something holds.
-async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    let deadline = Instant::now() + SOON;
-    while !holds().await {
-        assert!(Instant::now() < deadline, "{what} within {SOON:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
 #[tokio::test]
 async fn requests_go_to_hosts_by_turns_and_connections_stay_with_theirs() {
     for (speaks, protocol) in spoken() {
@@ -269,18 +257,18 @@ async fn a_host_that_ends_takes_only_what_is_in_flight_there() {
         // and then left alone.
         let replies = ask(&server, "/pass/busy", 100, 10).await;
         assert_eq!(tally(&replies), answered([(left, 100)]), "{protocol}");
-        server.wait_for_stderr(&format!("host {gone} is ejected"), SOON).await;
+        server.wait_for_stderr(&format!("host {gone} is ejected")).await;
         assert_eq!(of_host(&server, "set_aside_total", gone).await, 1.0);
         assert_eq!(of_host(&server, "up", gone).await, 0.0);
-        // It comes back at the same place.
+        // It returns at the same address.
         let back = start_at(&gone.to_string(), &speaks).await;
         let url = server.url("/pass/x");
-        until("the host is asked again", || async {
+        wait_until("the host is asked again", async || {
             assert_eq!(get(&url).await.status, 200);
             !back.asked().is_empty()
         })
         .await;
-        server.wait_for_stderr(&format!("host {gone} answers again"), SOON).await;
+        server.wait_for_stderr(&format!("host {gone} answers again")).await;
         assert_eq!(of_host(&server, "up", gone).await, 1.0);
         let replies = ask(&server, "/pass/x", 20, 4).await;
         assert_eq!(tally(&replies), answered([(gone, 10), (left, 10)]), "{protocol}");
@@ -311,7 +299,7 @@ async fn what_was_not_sent_fails_over_without_retries() {
         b.stop().await;
         // A request that is sent before its connection is seen to have ended is not one of those.
         let url = server.url("/pass/x");
-        until("no connection is left", || async { get(&url).await.status == 503 }).await;
+        wait_until("no connection is left", async || get(&url).await.status == 503).await;
         let replies = ask(&server, "/pass/x", 10, 2).await;
         assert_eq!(tally(&replies), of([("503 source_unavailable".to_owned(), 10)]), "{protocol}");
     }
@@ -334,7 +322,7 @@ async fn what_fails_over_waits_for_room_there() {
         clients.spawn(async move { get(&url).await });
     }
     b.until_running(2).await;
-    until("four wait", || async { of_pool(&server, "waiting").await == 4.0 }).await;
+    wait_until("four wait", async || of_pool(&server, "waiting").await == 4.0).await;
     assert_eq!(of_pool(&server, "used").await, 2.0);
     b.seen.gate.add_permits(6);
     assert_eq!(tally(&clients.join_all().await), answered([(left, 6)]));
@@ -456,10 +444,10 @@ async fn one_request_tries_a_host_and_the_others_are_refused_at_once() {
     for leaves in [true, false] {
         // Those that come before the backoff is over are refused; one is let through.
         let mut probes = JoinSet::new();
-        until("it is tried", || {
+        wait_until("it is tried", async || {
             let url = server.url("/pass/wait");
             probes.spawn(async move { get(&url).await });
-            async { upstream.running() > 0 }
+            upstream.running() > 0
         })
         .await;
         let replies = ask(&server, "/pass/x", 50, 25).await;
@@ -518,7 +506,7 @@ async fn no_host_has_more_requests_than_it_may() {
         for upstream in &upstreams {
             upstream.until_running(3).await;
         }
-        until("fourteen wait", || async { of_pool(&server, "waiting").await == 14.0 }).await;
+        wait_until("fourteen wait", async || of_pool(&server, "waiting").await == 14.0).await;
         for upstream in &upstreams {
             assert_eq!(of_host(&server, "in_flight", upstream.address()).await, 3.0);
             upstream.seen.gate.add_permits(20);
@@ -729,7 +717,7 @@ async fn hosts_that_come_and_go_lose_nothing_unseen() {
         println!("{protocol}: {whole} whole, {failed} failed, {ended} hosts ended");
         assert_eq!(whole + failed, 10 * (125 + 400));
         assert!(ended > 0 && whole > 0, "{whole} whole, {failed} failed, {ended} ended");
-        until("nothing is in flight", || async {
+        wait_until("nothing is in flight", async || {
             let mut sum = of_pool(&server, "used").await + of_pool(&server, "waiting").await;
             for host in &hosts {
                 sum += of_host(&server, "in_flight", *host).await;
@@ -923,7 +911,7 @@ async fn requests_that_are_sent_back_go_to_another_connection() {
     }
     assert_eq!(statuses, [200; 20]);
     assert_eq!(going.requests.load(Ordering::SeqCst), 20);
-    until("a third connection is there", || async { going.connections.load(Ordering::SeqCst) == 3 }).await;
+    wait_until("a third connection is there", async || going.connections.load(Ordering::SeqCst) == 3).await;
     assert_eq!(requests(&server, address, "failed").await, 0.0);
 }
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Ended, Launch, Reply, Server, TestDb, get};
+use crate::support::{Client, Ended, Launch, Reply, Server, TestDb, get, wait_until};
 use http::Request;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -800,17 +800,16 @@ async fn a_pool_is_bounded_in_number_and_time() {
         "",
         &db.url(),
         source,
-        &[("sleep", "select pg_sleep(30)::text as s"), ("one", "select 1 as n")],
+        &[("sleep", "select pg_sleep(1000)::text as s"), ("one", "select 1 as n")],
     )
     .await;
     let url = server.url("/sleep");
     let holder = tokio::spawn(async move { get(&url).await });
     let client = db.client().await;
-    let busy = "select count(*) from pg_stat_activity where datname = current_database() and query like '%pg_sleep(30)%'
+    let busy = "select count(*) from pg_stat_activity where datname = current_database() and query like '%pg_sleep(1000)%'
         and state = 'active' and pid <> pg_backend_pid()";
-    while client.query_one(busy, &[]).await.unwrap().get::<_, i64>(0) == 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let count = async || client.query_one(busy, &[]).await.unwrap().get::<_, i64>(0);
+    wait_until("the statement runs", async || count().await > 0).await;
     let began = Instant::now();
     let one = server.url("/one");
     let mut replies = tokio::task::JoinSet::new();
@@ -900,7 +899,7 @@ async fn a_client_that_has_ended_its_side_gets_its_answer() {
     let mut answer = String::new();
     socket.read_to_string(&mut answer).await.unwrap();
     assert_eq!(answer, "");
-    server.wait_for_stdout(" aborted ", Duration::from_secs(60)).await;
+    server.wait_for_stdout(" aborted ").await;
 }
 
 /// A connection on which this was asked, and nothing more will be.

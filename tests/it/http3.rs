@@ -2,22 +2,25 @@
 
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::upstream::Certificate;
-use crate::support::{Browser, Server, TestDb, curl, peak_memory_bytes, repository, rowstream};
+use crate::support::{
+    Browser, Server, TestDb, curl, limit, peak_memory_bytes, repository, rowstream, wait_until,
+};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-const SOON: Duration = Duration::from_secs(30);
 const MILLION: &str = "select n, repeat('x', 20) as t from generate_series(1, 1000000) n";
 /// Rows without end.
-const LONG: &str = "select generate_series(1, 100000000) as n, repeat('x', 100) as t";
+const LONG: &str = "select generate_series(1, 1000000000) as n, repeat('x', 100) as t";
 /// Fails after many chunks.
 const FAILS: &str = "select n, 1 / (50000 - n) as x, repeat('x', 100) as t from generate_series(1, 99999) n";
 /// Says nothing for long after its first row.
-const SILENT: &str = "select 1 as n union all select 2 from (select pg_sleep(300)) s";
-const PACED: &str = "/*\nslow_clients = { min_rate = \"1MB/s\" }\n*/\nselect generate_series(1, 100000000) as n, repeat('x', 100) as t";
+const SILENT: &str = "select 1 as n union all select 2 from (select pg_sleep(1000)) s";
+/// For longer than a test waits.
+const NO_HEARTBEAT: &str = "heartbeat = \"1h\"";
+const PACED: &str = "/*\nslow_clients = { min_rate = \"1MB/s\" }\n*/\nselect generate_series(1, 1000000000) as n, repeat('x', 100) as t";
 
 async fn server(db: &TestDb, certificate: &Certificate, before: &str) -> Server {
     let (file, key) = (certificate.certificate(), certificate.key());
@@ -60,7 +63,8 @@ fn client(server: &Server, certificate: &Certificate, path: &str, options: &[&st
 /// What it saw, a line for each answer.
 async fn seen(client: Child) -> Vec<Value> {
     let ended = tokio::task::spawn_blocking(move || client.wait_with_output());
-    let ended = tokio::time::timeout(4 * SOON, ended).await.expect("it ends");
+    // To read a million rows is work for Python.
+    let ended = tokio::time::timeout(2 * limit(), ended).await.expect("it ends");
     let output = ended.expect("it is waited for").expect("it ran");
     let text = String::from_utf8(output.stdout).expect("JSON");
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
@@ -71,22 +75,19 @@ async fn ask(server: &Server, certificate: &Certificate, path: &str, options: &[
 }
 
 /// Waits until no statement of the database runs whose text has these words.
-async fn wait_until_gone(db: &TestDb, words: &str, within: Duration) {
+async fn wait_until_gone(db: &TestDb, words: &str) {
     let client = db.client().await;
     let sql = "select count(*) from pg_stat_activity where datname = current_database()
         and pid <> pg_backend_pid() and state = 'active' and query like '%' || $1 || '%'";
-    let begun = Instant::now();
-    while client.query_one(sql, &[&words]).await.expect("it is asked").get::<_, i64>(0) > 0 {
-        assert!(begun.elapsed() < within, "the statement still runs");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let count = async || client.query_one(sql, &[&words]).await.expect("it is asked").get::<_, i64>(0);
+    wait_until("the statement ends", async || count().await == 0).await;
 }
 
 #[tokio::test]
 async fn a_million_rows_come_whole() {
     let (db, certificate) = (TestDb::new().await, Certificate::new());
     let server = server(&db, &certificate, "").await;
-    server.wait_for_stderr("HTTP/3: listening on UDP port ", SOON).await;
+    server.wait_for_stderr("HTTP/3: listening on UDP port ").await;
     let ca = certificate.ca();
     let tcp = ["--cacert", ca.to_str().expect("text"), "--ipv4", "-D", "-", "-o"];
     let file = tempfile::NamedTempFile::new().expect("a file");
@@ -141,15 +142,16 @@ async fn a_reset_waits_for_what_was_sent_before() {
 #[tokio::test]
 async fn a_stream_that_is_stopped_ends_its_statement() {
     let (db, certificate) = (TestDb::new().await, Certificate::new());
-    let server = server(&db, &certificate, "").await;
+    let server = server(&db, &certificate, NO_HEARTBEAT).await;
     // One whose rows flow, and one that has nothing to send: nothing is written that could fail.
+    // Nor is a heartbeat.
     for (path, words, leaves) in
-        [("/long.ndjson", "100000000", "stop=1"), ("/silent.ndjson", "pg_sleep(300)", "leave=2")]
+        [("/long.ndjson", "100000000", "stop=1"), ("/silent.ndjson", "pg_sleep(1000)", "leave=2")]
     {
         let answer = ask(&server, &certificate, path, &[leaves]).await;
         assert_ne!(answer["ended"], "whole", "{answer}");
-        wait_until_gone(&db, words, Duration::from_secs(1)).await;
-        server.wait_for_stdout(" aborted ", SOON).await;
+        wait_until_gone(&db, words).await;
+        server.wait_for_stdout(" aborted ").await;
     }
 }
 
@@ -165,10 +167,10 @@ async fn who_takes_nothing_is_ended_and_holds_little() {
         let answer = ask(&server, &certificate, path, &["take=65536"]).await;
         assert_eq!(answer["ended"], "reset 0x102", "{answer}");
         assert!(answer["bytes"].as_u64() <= Some(65_536), "{answer}");
-        server.wait_for_stdout(outcome, SOON).await;
+        server.wait_for_stdout(outcome).await;
         let more = peak_memory_bytes(server.pid()) - before;
         assert!(more < 16 << 20, "{more} bytes");
-        wait_until_gone(&db, "100000000", Duration::from_secs(1)).await;
+        wait_until_gone(&db, "100000000").await;
     }
 }
 
@@ -191,10 +193,10 @@ async fn headers_and_connections_have_limits() {
 #[tokio::test]
 async fn who_stops_what_it_asks_for_is_sent_away() {
     let (db, certificate) = (TestDb::new().await, Certificate::new());
-    let server = server(&db, &certificate, "").await;
+    let server = server(&db, &certificate, NO_HEARTBEAT).await;
     let answer = ask(&server, &certificate, "/silent", &["stops=3000"]).await;
     assert!(answer["ended"].as_str().is_some_and(|how| how.starts_with("closed 0x107")), "{answer}");
-    wait_until_gone(&db, "pg_sleep(300)", Duration::from_secs(1)).await;
+    wait_until_gone(&db, "pg_sleep(1000)").await;
     assert_eq!(ask(&server, &certificate, "/one", &[]).await["status"], 200);
 }
 
@@ -206,11 +208,10 @@ async fn a_drain_lets_streams_end_and_takes_no_more() {
     let sql = "select count(*) from pg_stat_activity where datname = current_database()
         and pid <> pg_backend_pid() and query like '%pg_sleep(6)%'";
     let asking = db.client().await;
-    while asking.query_one(sql, &[]).await.expect("it is asked").get::<_, i64>(0) == 0 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let count = async || asking.query_one(sql, &[]).await.expect("it is asked").get::<_, i64>(0);
+    wait_until("the statement runs", async || count().await > 0).await;
     server.terminate();
-    server.wait_for_stderr("draining", SOON).await;
+    server.wait_for_stderr("draining").await;
     // GOAWAY is on its way for as long as it takes to say so.
     tokio::time::sleep(Duration::from_millis(300)).await;
     client.stdin.as_mut().expect("a pipe").write_all(b"\n").expect("it listens");
@@ -218,7 +219,7 @@ async fn a_drain_lets_streams_end_and_takes_no_more() {
     assert_eq!(answers[0]["ended"], "reset 0x10b", "{answers:?}");
     assert_eq!(answers[1]["ended"], "whole", "{answers:?}");
     assert_eq!(answers[1]["tail"], "{\"n\":1}\n{\"n\":2}\n", "{answers:?}");
-    assert!(server.wait_exit(SOON).await.is_some_and(|status| status.success()));
+    server.wait_drained().await;
 }
 
 #[tokio::test]
@@ -229,7 +230,7 @@ async fn a_new_certificate_is_seen_by_the_next_connection() {
     std::fs::copy(next.certificate(), certificate.certificate()).expect("a copy");
     std::fs::copy(next.key(), certificate.key()).expect("a copy");
     server.hang_up();
-    server.wait_for_stderr("reloaded: ", SOON).await;
+    server.wait_for_stderr("reloaded: ").await;
     assert_eq!(ask(&server, &next, "/one", &[]).await["status"], 200);
     assert!(seen(client(&server, &certificate, "/one", &[])).await.is_empty(), "another authority");
 }

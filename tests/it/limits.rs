@@ -1,15 +1,11 @@
 //! What each client is kept to: how often it may ask, and how long it may take to do so.
 
-use std::time::Duration;
-
 use http::Request;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use crate::support::{Client, Launch, Reply, Server, get};
-
-const SOON: Duration = Duration::from_secs(30);
+use crate::support::{Client, Launch, Reply, Server, get, wait, wait_until};
 
 async fn server(head: &str, more: &str) -> Server {
     let hash = |text: &str| {
@@ -121,16 +117,13 @@ async fn who_does_not_ask_in_time_is_closed() {
         client.write_all(said.as_bytes()).await.expect("it reads");
         let mut answer = Vec::new();
         // In order, or by a reset where it had not read all.
-        let _ = timeout(SOON, client.read_to_end(&mut answer)).await.expect("it is closed");
+        let _ = wait("it is closed", client.read_to_end(&mut answer)).await;
         assert!(answer.is_empty(), "{said:?}: {answer:?}");
-        let counted = async {
-            while metric(&server, "rowstream_connections_timed_out_total").await.parse::<usize>().unwrap_or(0)
-                <= number
-            {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        timeout(SOON, counted).await.unwrap_or_else(|_| panic!("{said:?} is counted"));
+        wait_until(&format!("{said:?} is counted"), async || {
+            let counted = metric(&server, "rowstream_connections_timed_out_total").await;
+            counted.parse::<usize>().unwrap_or(0) > number
+        })
+        .await;
     }
     assert_eq!(ask(&server, "/one", &[]).await.status, 200);
 }

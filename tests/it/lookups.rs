@@ -11,15 +11,13 @@ use std::time::{Duration, Instant};
 
 use crate::support::{
     Client, Cut, Ended, Faults, MariaDb, Pieces, Reply, Server, TcpProxy, TestDb, get, mariadb_port, pg_port,
+    wait_until,
 };
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 
 /// Room for all that these tests ask at a time.
 pub(crate) const QUEUE: &str = "pool = { waiting = 400 }";
-
-/// More than lookups take on any machine, and less than the slow statement here does.
-pub(crate) const SOON: Duration = Duration::from_secs(5);
 
 /// After which a server on a busy machine has seen that its connections were cut.
 const NOTICED: Duration = Duration::from_millis(200);
@@ -239,7 +237,7 @@ fn all_are_right_or_unavailable(replies: &[Reply]) -> usize {
     whole
 }
 
-/// Requests that nobody waits for yet.
+/// Sends requests, and returns before the answers.
 fn asking(server: &Server, path: &str, count: usize) -> Vec<JoinHandle<Reply>> {
     let asked = |_| {
         let url = server.url(path);
@@ -257,11 +255,10 @@ async fn sample(server: &Server, name: &str) -> f64 {
 
 /// Waits until so many requests wait for a connection.
 async fn until_waiting(server: &Server, requests: usize) {
-    let deadline = Instant::now() + SOON * 4;
-    while sample(server, "waiting{source=\"db\"}").await < requests as f64 {
-        assert!(Instant::now() < deadline, "there are not {requests} that wait");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    wait_until(&format!("{requests} requests wait"), async || {
+        sample(server, "waiting{source=\"db\"}").await >= requests as f64
+    })
+    .await;
 }
 
 // --- The promises --------------------------------------------------------------------------------
@@ -322,18 +319,18 @@ async fn an_error_is_of_its_own_request_alone(db: &Db) {
 }
 
 async fn a_slow_one_does_not_hold_up_the_others(db: &Db) {
-    let (sleep, slept) = db.sleep("6");
+    // The others need a second or so.
+    let (sleep, slept) = db.sleep("15");
     let slow = format!("select n, case when n = 7 then {sleep} end as slept from t where n = :id");
     let server = server(db, QUEUE, &[("t", BY_KEY), ("slow", &slow)]).await;
     row(&get(&server.url("/t/1")).await);
     row(&get(&server.url("/slow/1")).await);
     let sleeping = asking(&server, "/slow/7", 3);
-    let started = Instant::now();
     for _ in 0..5 {
         all_are_right(&server, 50).await;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(started.elapsed() < SOON, "the others waited {:?}", started.elapsed());
+    assert!(!sleeping.iter().any(JoinHandle::is_finished), "the others waited for a slow one");
     for reply in sleeping {
         assert_eq!(row(&reply.await.unwrap()), json!({ "n": 7, "slept": slept }));
     }
@@ -448,7 +445,7 @@ async fn a_row_that_is_too_long_is_its_own_error(db: &Db) {
 
 async fn lookups_keep_their_connection_where_lists_have_all_others(db: &Db) {
     const SLOW: usize = 4;
-    let ((long, _), (short, _)) = (db.sleep("60"), db.sleep("0.1"));
+    let ((long, _), (short, _)) = (db.sleep("1000"), db.sleep("0.1"));
     let slow = format!(
         "select n, case when n = 7 then {long} when n = 3 then {short} end as slept from t where n = :id"
     );
@@ -595,14 +592,24 @@ async fn a_stall_passes(db: &Db) {
 }
 
 async fn the_end_of_the_server_waits_for_no_idle_connection(db: &Db) {
-    let mut server = server(db, QUEUE, &[("t", BY_KEY)]).await;
-    for n in 1..=3 {
-        row(&get(&server.url(&format!("/t/{n}"))).await);
+    /// Less than the two seconds for which a server waits for what isn't idle (`CANCEL_TIMEOUT`).
+    const AT_ONCE: Duration = Duration::from_millis(1500);
+    let mut quickest = Duration::MAX;
+    // A busy machine may be slow once.
+    for _ in 0..3 {
+        let mut server = server(db, QUEUE, &[("t", BY_KEY)]).await;
+        for n in 1..=3 {
+            row(&get(&server.url(&format!("/t/{n}"))).await);
+        }
+        server.terminate();
+        let started = Instant::now();
+        server.wait_drained().await;
+        quickest = quickest.min(started.elapsed());
+        if quickest < AT_ONCE {
+            return;
+        }
     }
-    server.terminate();
-    let started = Instant::now();
-    assert!(server.wait_exit(SOON).await.is_some_and(|status| status.success()));
-    assert!(started.elapsed() < Duration::from_millis(1500), "the end took {:?}", started.elapsed());
+    panic!("the end took {quickest:?} at least");
 }
 
 macro_rules! promises {

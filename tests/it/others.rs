@@ -8,14 +8,10 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
-use crate::support::{Client, Ended, Launch, Server, get, rowstream};
+use crate::support::{Client, Ended, Launch, Server, get, rowstream, wait};
 use serde_json::json;
 use tempfile::TempDir;
-
-/// Longer than a server in Java takes to start on a busy machine.
-const START: Duration = Duration::from_secs(60);
 
 /// A server in Java, which ends with its test.
 struct Other {
@@ -56,7 +52,7 @@ impl Other {
             }
         });
         let mut this = Self { child, url: String::new(), folder };
-        this.url = tokio::time::timeout(START, wanted).await.expect("it starts").expect("it listens");
+        this.url = wait("it starts", wanted).await.expect("it listens");
         this
     }
 
@@ -105,7 +101,7 @@ impl Other {
         Launch::files(&files).start().await
     }
 
-    /// What `check` says of one endpoint.
+    /// The report of `check` for one endpoint.
     async fn checks(&self, sql: &str) -> String {
         let folder = self.folder.path().join("checked");
         fs::create_dir_all(folder.join("endpoints")).unwrap();
@@ -145,7 +141,7 @@ async fn h2_streams_what_it_sends_as_postgresql_does() {
     let failed = get(&server.url("/fails?n=0")).await;
     assert_eq!((failed.status.as_u16(), &failed.json()["code"]), (400, &json!("invalid_data")));
     assert_eq!(get(&server.url("/fails?n=1")).await.json(), json!([{"v": 1}]));
-    server.wait_for_stderr("no PostgreSQL but `PostgreSQL 8.2.23 server protocol using H2 2.3", START).await;
+    server.wait_for_stderr("no PostgreSQL but `PostgreSQL 8.2.23 server protocol using H2 2.3").await;
 }
 
 /// H2's times are floats on the wire, and were years beyond 150,000.

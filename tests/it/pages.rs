@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::support::upstream::{Asked, Payload, Seen, Speaks, Upstream, reply, stream};
-use crate::support::{Client, Ended, Launch, Reply, Server, get, peak_memory_bytes, rowstream};
+use crate::support::{
+    Client, Ended, Launch, Reply, Server, get, peak_memory_bytes, rowstream, wait, wait_until,
+};
 use bytes::Bytes;
 use futures_util::stream as pieces;
 use http::{Method, Response, StatusCode};
@@ -17,8 +19,6 @@ use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// More than anything takes that has to happen soon.
-const SOON: Duration = Duration::from_secs(20);
 const JSON: &str = "application/json";
 
 fn launch(head: &str, url: &str, settings: &str, endpoints: &[(&str, &str)]) -> Launch {
@@ -520,7 +520,7 @@ async fn what_is_cut_or_garbled_is_never_a_short_list() {
         upstream.seen.gate.add_permits(1);
         let reply = client.rest().await;
         assert!(matches!(reply.ended, Ended::Broken(_)), "{words}: {} {:?}", reply.text(), reply.ended);
-        server.wait_for_stdout(words, SOON).await;
+        server.wait_for_stdout(words).await;
     }
 }
 
@@ -545,7 +545,7 @@ async fn an_upstream_that_breaks_off_breaks_the_list_off() {
         let reply = get(&server.url("/list")).await;
         assert_eq!((reply.status, reply.text()), (StatusCode::OK, "[{\"id\":1},{\"id\":2}"), "{protocol}");
         assert!(matches!(reply.ended, Ended::Broken(_)), "{protocol}: {:?}", reply.ended);
-        server.wait_for_stdout("upstream_broken", SOON).await;
+        server.wait_for_stdout("upstream_broken").await;
     }
 }
 
@@ -741,15 +741,12 @@ async fn a_slow_client_slows_the_upstream() {
         assert!(made.load(Ordering::Relaxed) > before, "{protocol}: it goes on with the client");
         // One that leaves ends what is read for it: no more is made.
         drop(slow);
-        let deadline = std::time::Instant::now() + SOON;
-        loop {
+        wait_until(&format!("{protocol}: it ends without a client"), async || {
             let before = made.load(Ordering::Relaxed);
             tokio::time::sleep(Duration::from_millis(300)).await;
-            if made.load(Ordering::Relaxed) == before {
-                break;
-            }
-            assert!(std::time::Instant::now() < deadline, "{protocol}: it goes on without a client");
-        }
+            made.load(Ordering::Relaxed) == before
+        })
+        .await;
     }
 }
 
@@ -777,7 +774,7 @@ async fn a_client_that_leaves_closes_the_connection() {
     let mut client = Client::HTTP1.stream(&server.url("/list")).await;
     client.chunk().await.expect("a row");
     drop(client);
-    tokio::time::timeout(SOON, is_closed).await.expect("it is closed soon").expect("by its client");
+    wait("it is closed", is_closed).await.expect("by its client");
 }
 
 #[tokio::test]
@@ -798,7 +795,7 @@ async fn each_page_has_its_own_time() {
     assert_eq!(reply.status, StatusCode::OK);
     assert!(matches!(reply.ended, Ended::Broken(_)), "{:?}", reply.ended);
     assert_eq!(upstream.asked().len(), 3, "two pages in time, together later than one may be");
-    server.wait_for_stdout("upstream_timeout", SOON).await;
+    server.wait_for_stdout("upstream_timeout").await;
 }
 
 /// A peer that answers each connection once, and closes it without an answer to what comes next on

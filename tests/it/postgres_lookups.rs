@@ -1,9 +1,7 @@
 //! Lookups of PostgreSQL that share a connection, as far as they are its own: see `lookups`.
 
-use std::time::{Duration, Instant};
-
-use crate::lookups::{BY_KEY, Db, QUEUE, SOON, row, server};
-use crate::support::get;
+use crate::lookups::{BY_KEY, Db, QUEUE, row, server};
+use crate::support::{get, wait_until};
 use serde_json::json;
 
 /// A pipeline that parses a statement after the migration gets the new columns, and its readers
@@ -47,9 +45,8 @@ async fn an_altered_type_loses_one_answer() {
         assert_eq!(row(&reply), json!({ "p": { "a": n, "b": "x", "c": null } }));
     }
     db.execute("alter type pair rename attribute c to d").await;
-    let deadline = Instant::now() + SOON * 4;
-    while row(&get(&server.url("/t/1")).await) != json!({ "p": { "a": 1, "b": "x", "d": null } }) {
-        assert!(Instant::now() < deadline, "the new name is not seen");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_until("the new name is seen", async || {
+        row(&get(&server.url("/t/1")).await) == json!({ "p": { "a": 1, "b": "x", "d": null } })
+    })
+    .await;
 }

@@ -3,19 +3,15 @@
 //! the second one is not answered: a proxy before us may have taken it for a part of the first
 //! (request smuggling; RFC 9112, sections 6.3 and 11.2).
 
-use std::time::Duration;
-
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
-use crate::support::{Launch, Server};
+use crate::support::{Launch, Server, wait};
 
-const SOON: Duration = Duration::from_secs(30);
-/// What follows each case; it ends the connection.
+/// The request after each case, which ends the connection.
 const SECOND: &[u8] = b"GET /missing HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
 
-/// What it is about, the bytes, and the statuses of the answers.
+/// A title, the bytes, and the statuses of the answers.
 #[rustfmt::skip]
 const CASES: &[(&str, &[u8], &str)] = &[
     ("Content-Length and Transfer-Encoding", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", "200"),
@@ -100,7 +96,7 @@ async fn statuses(server: &Server, bytes: &[u8]) -> String {
     // What it has answered by then it has answered.
     let _ = client.write_all(bytes).await;
     let mut answers = Vec::new();
-    let _ = timeout(SOON, client.read_to_end(&mut answers)).await.expect("it is closed");
+    let _ = wait("it is closed", client.read_to_end(&mut answers)).await;
     let answers = String::from_utf8_lossy(&answers).into_owned();
     let heads = answers.split("HTTP/1.").skip(1).filter_map(|answer| answer.split(' ').nth(1));
     heads.map(|status| status.chars().take(3).collect::<String>()).collect::<Vec<_>>().join(" ")

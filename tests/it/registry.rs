@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use simple_dns::rdata::{RData, SRV};
 use simple_dns::{CLASS, Name, Packet, ResourceRecord};
@@ -12,10 +12,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UdpSocket};
 
 use crate::support::upstream::{Asked, Speaks, Upstream, reply};
-use crate::support::{Launch, Server, get};
+use crate::support::{Launch, Server, get, wait_until};
 use serde_json::json;
 
-const SOON: Duration = Duration::from_secs(30);
 pub(crate) const TOKEN: &str = "5c9ff0a2-2a1b-4f3b-9a4d-0c6a8e5f7b11";
 
 /// An instance that answers its own name, and the `Host` that it was asked by.
@@ -40,8 +39,7 @@ pub(crate) async fn server(discover: &str) -> Server {
 
 /// Asks until the answers of twelve requests one after the other are from these.
 pub(crate) async fn until_from(server: &Server, names: &[&str]) {
-    let deadline = Instant::now() + SOON;
-    loop {
+    wait_until(&format!("all answers are from {names:?}"), async || {
         let mut seen = Vec::new();
         for _ in 0..12 {
             let reply = get(&server.url("/who")).await;
@@ -53,11 +51,9 @@ pub(crate) async fn until_from(server: &Server, names: &[&str]) {
         }
         seen.sort();
         seen.dedup();
-        if seen == names {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{seen:?}");
-    }
+        if seen == names { Ok(()) } else { Err(format!("{seen:?}")) }
+    })
+    .await;
 }
 
 async fn metric(server: &Server, name: &str) -> f64 {
@@ -112,7 +108,7 @@ async fn consul_says_where_a_service_is() {
     );
     let server = server(&discover).await;
     until_from(&server, &["a", "b"]).await;
-    server.wait_for_stderr("(service orders) lists 2: ", SOON).await;
+    server.wait_for_stderr("(service orders) lists 2: ").await;
     assert_eq!(metric(&server, "rowstream_discovered_instances").await, 2.0);
     let say = |status, list: String| *said.lock().expect("nobody panics") = (status, list);
 
@@ -126,7 +122,7 @@ async fn consul_says_where_a_service_is() {
     while agent.count("/v1/health") < asked + 2 {
         until_from(&server, &["b"]).await;
     }
-    server.wait_for_stderr("so the 1 instances of its last answer hold: it answers 500", SOON).await;
+    server.wait_for_stderr("so the 1 instances of its last answer hold: it answers 500").await;
     assert!(metric(&server, "rowstream_discovery_failures_total").await >= 2.0);
     assert_eq!(server.count_stderr("of its last answer hold"), 1, "it is said once");
 
@@ -134,12 +130,8 @@ async fn consul_says_where_a_service_is() {
     until_from(&server, &["a"]).await;
     // That there is nobody is an answer.
     say(200, "[]".to_owned());
-    let deadline = Instant::now() + SOON;
-    while get(&server.url("/who")).await.status != 503 {
-        assert!(Instant::now() < deadline);
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    server.wait_for_stdout("knows of no instance", SOON).await;
+    wait_until("a refusal", async || get(&server.url("/who")).await.status == 503).await;
+    server.wait_for_stdout("knows of no instance").await;
     assert!(!server.stderr().contains(TOKEN) && !server.stdout().contains(TOKEN));
 }
 
@@ -170,7 +162,7 @@ async fn a_registry_that_never_answered_is_an_error_that_says_so() {
     let agent = agent(&said).await;
     let server = server(&format!("consul = \"http://{}\", service = \"orders\"", agent.address())).await;
     assert_eq!(get(&server.url("/who")).await.json()["code"], "source_unavailable");
-    server.wait_for_stderr("cannot be asked: it answers 403", SOON).await;
+    server.wait_for_stderr("cannot be asked: it answers 403").await;
     assert_eq!(metric(&server, "rowstream_discovered_instances").await, 0.0);
 }
 

@@ -6,14 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::{Client, Ended, Replicas, Server, Streaming, get, rowstream};
+use crate::support::{Client, Ended, Replicas, Server, Streaming, get, rowstream, wait_until};
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::task::JoinSet;
-
-const SOON: Duration = Duration::from_secs(15);
 
 const TABLE: &str = "create table item (id bigint primary key, note text);
     insert into item select i, repeat('x', 1000) from generate_series(1, 20000) i;
@@ -55,14 +53,15 @@ async fn asked(server: &Server, path: &str, requests: usize) -> BTreeMap<u64, us
 /// Waits until what is asked is answered by these nodes and no other.
 async fn until_asked(server: &Server, replicas: &Replicas, path: &str, nodes: &[usize]) {
     let wanted: BTreeSet<_> = nodes.iter().map(|&node| u64::from(replicas.port(node))).collect();
-    let deadline = Instant::now() + SOON;
-    loop {
+    wait_until(&format!("{path} is answered by {wanted:?}"), async || {
         let ports = asked(server, path, 20).await;
         if ports.keys().copied().collect::<BTreeSet<_>>() == wanted {
-            return;
+            Ok(())
+        } else {
+            Err(format!("{ports:?}"))
         }
-        assert!(Instant::now() < deadline, "{ports:?} and not {wanted:?}");
-    }
+    })
+    .await;
 }
 
 /// A value of a family for one host.
@@ -76,15 +75,11 @@ async fn metric(server: &Server, family: &str, port: u16) -> Option<f64> {
 }
 
 async fn until_metric(server: &Server, family: &str, port: u16, is: impl Fn(f64) -> bool) {
-    let deadline = Instant::now() + SOON;
-    loop {
+    wait_until(&format!("{family} of {port}"), async || {
         let value = metric(server, family, port).await;
-        if value.is_some_and(&is) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{family} of {port} is {value:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        if value.is_some_and(&is) { Ok(()) } else { Err(format!("{value:?}")) }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -193,7 +188,7 @@ async fn has_to_suit(replicas: &Replicas, node: usize, role: &str, attrs: &[(&st
     }
 }
 
-/// What `rowstream query` answers, or what it says of the error.
+/// The answer of `rowstream query`, or its error.
 async fn asks(url: &str) -> Result<String, String> {
     let run = rowstream(&["query", url, "select 1 as one", "--format", "ndjson"]).await;
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -279,7 +274,7 @@ async fn a_replica_that_ends_under_load_fails_no_request_before_its_first_byte()
     drop(lists.join_all().await);
     let answered: usize = lookups.join_all().await.into_iter().sum();
     assert!(answered > 20, "{answered} lookups were answered");
-    // What is restored comes back.
+    // A host that is restored is used again.
     replicas.run(1).await;
     until_metric(&server, "rowstream_host_up", replicas.port(1), |up| up > 0.0).await;
     until_asked(&server, &replicas, "/who", &[1, 2]).await;

@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::{Client, Ended, Hop, Launch, Server, TestDb};
+use crate::support::{Client, Ended, Hop, Launch, Server, TestDb, wait_until};
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Empty};
@@ -19,8 +19,6 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// More than a restart takes on a busy machine.
-const SOON: Duration = Duration::from_secs(60);
 /// How often both replicas are restarted.
 const ROUNDS: usize = 2;
 const ROWS: usize = 200_000;
@@ -67,7 +65,7 @@ impl Replica {
     /// it had to see to their ends.
     async fn restart(&mut self, proxies: &[Proxy]) -> usize {
         self.server.terminate();
-        let status = self.server.wait_exit(SOON).await.expect("it ends when its streams have");
+        let status = self.server.wait_exit().await;
         let said = self.server.stderr();
         assert_eq!(status.code(), Some(0), "{said}");
         assert!(!said.contains("aborting"), "{said}");
@@ -76,7 +74,7 @@ impl Replica {
         let drained = drained.split(' ').next().and_then(|count| count.parse().ok()).expect("a count");
         self.server = start_at(self.folder.path(), self.server.address()).await;
         for proxy in proxies {
-            self.server.wait_for_stdout(&format!("GET /short?via={} ", proxy.name), SOON).await;
+            self.server.wait_for_stdout(&format!("GET /short?via={} ", proxy.name)).await;
         }
         drained
     }
@@ -84,14 +82,10 @@ impl Replica {
 
 /// The port may be taken for a moment, by a connection of another test that has just been made.
 async fn start_at(folder: &Path, address: &str) -> Server {
-    let deadline = Instant::now() + SOON;
-    loop {
-        match Launch::folder(folder).release().listen(address).try_start().await {
-            Ok(server) => return server,
-            Err(exit) => assert!(Instant::now() < deadline, "{}", exit.stderr),
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    wait_until("it starts", async || {
+        Launch::folder(folder).release().listen(address).try_start().await.map_err(|exit| exit.stderr)
+    })
+    .await
 }
 
 struct Proxy {

@@ -2,10 +2,10 @@
 //! `{ min_rate = … }` ends whom it is for.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::{
-    Client, Ended, Launch, Reply, Server, Streaming, TestDb, decode, get, open_descriptors,
+    Client, Ended, Launch, Reply, Server, Streaming, TestDb, decode, get, open_descriptors, wait, wait_until,
 };
 use crate::support::{peak_memory_bytes, rowstream};
 use bytes::Bytes;
@@ -22,8 +22,6 @@ const SQL: &str = "select generate_series(1, 200000) as n, repeat('x', 90) as t"
 const HASHED: &str = "select n, md5(n::text) || md5((n + 1)::text) as t from generate_series(1, 200000) n";
 /// Rows without end, as they are made.
 const ENDLESS: &str = "select generate_series(1, 2000000000) as n, repeat('x', 90) as t";
-/// More than a busy machine needs for anything that is to happen by itself.
-const SOON: Duration = Duration::from_secs(60);
 /// Both ways to a client, each with a target of its own.
 const CLIENTS: [(Client, &str); 2] = [(Client::HTTP1, "/rows.ndjson?_end=0"), (Client::H2C, "/rows.ndjson")];
 
@@ -31,7 +29,7 @@ fn spilling(sql: &str) -> String {
     format!("/*\nslow_clients = \"spill\"\n*/\n{sql}")
 }
 
-/// What [`SQL`] is as NDJSON.
+/// The rows of [`SQL`] as NDJSON.
 fn whole() -> String {
     (1..=ROWS).map(|n| format!("{{\"n\":{n},\"t\":\"{}\"}}\n", "x".repeat(90))).collect()
 }
@@ -56,24 +54,11 @@ async fn server(db: &TestDb, settings: &str, endpoints: &[(&str, &str)]) -> Serv
     launch(&files(db, settings, endpoints)).start().await
 }
 
-/// Waits until something is so; the test fails with `what` was waited for.
-async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    let deadline = Instant::now() + SOON;
-    while !holds().await {
-        assert!(Instant::now() < deadline, "it has not come to this: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
 /// Statements of the database that run, but the one that asks.
 async fn active(db: &TestDb) -> i64 {
     let sql = "select count(*) from pg_stat_activity
         where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()";
     db.client().await.query_one(sql, &[]).await.expect("it can be asked").get(0)
-}
-
-async fn until_none_active(db: &TestDb) {
-    until("no statement runs", || async { active(db).await == 0 }).await;
 }
 
 /// The lengths of the files without names that a process has open.
@@ -89,14 +74,14 @@ fn spill_files(server: &Server) -> Vec<u64> {
 
 /// Waits until so many bytes of streams wait in files.
 async fn until_spilled(server: &Server, bytes: u64) {
-    until("it is spilled", || async { spill_files(server).iter().sum::<u64>() >= bytes }).await;
+    wait_until("it is spilled", async || spill_files(server).iter().sum::<u64>() >= bytes).await;
 }
 
 async fn until_files_are_gone(server: &Server) {
-    until("the files are gone", || async { spill_files(server).is_empty() }).await;
+    wait_until("the files are gone", async || spill_files(server).is_empty()).await;
 }
 
-/// A stream of which the beginning has come, and how it began.
+/// A stream that has begun, and its first bytes.
 async fn begun(client: Client, url: &str) -> (Streaming, Bytes) {
     let mut stream = client.receive_buffer(64 * 1024).stream(url).await;
     assert_eq!(stream.status, 200);
@@ -113,7 +98,7 @@ async fn rest(stream: Streaming, first: &Bytes) -> (Vec<u8>, Reply) {
 /// The line of the access log for a target, once it is there.
 async fn line_of(server: &Server, target: &str) -> String {
     let target = format!(" GET {target} HTTP/");
-    server.wait_for_stdout(&target, SOON).await;
+    server.wait_for_stdout(&target).await;
     let stdout = server.stdout();
     stdout.lines().find(|line| line.contains(&target)).expect("it is there").to_owned()
 }
@@ -131,7 +116,7 @@ async fn the_database_is_free_while_the_client_is_slow() {
     let whole = whole();
     for (client, target) in CLIENTS {
         let (stream, first) = begun(client, &server.url(target)).await;
-        until_none_active(&db).await;
+        db.until_none_active().await;
         assert!(spill_files(&server).iter().sum::<u64>() > 10_000_000, "{:?}", spill_files(&server));
         let (body, reply) = rest(stream, &first).await;
         assert_eq!(reply.ended, Ended::Complete);
@@ -200,7 +185,7 @@ async fn proofs_of_the_end_hold_for_what_was_spilled() {
             let opened = client.receive_buffer(4096).open(request.body(String::new()).expect("a request"));
             let mut stream = opened.await.expect("there is a head");
             let first = stream.at_least(100).await;
-            until_none_active(&db).await;
+            db.until_none_active().await;
             let id = stream.headers["rowstream-stream"].to_str().expect("it is one").to_owned();
             let told = async || get(&server.url(&format!("/_rowstream/streams/{id}"))).await.json();
             assert_eq!(told().await["state"], "running", "{coding}");
@@ -227,7 +212,7 @@ async fn proofs_of_the_end_hold_for_what_was_spilled() {
         }
     }
     let is_spilled = |line: &&str| number(line, "spilled") > 0;
-    until("each is told to have been spilled", || async {
+    wait_until("each is told to have been spilled", async || {
         server.stdout().lines().filter(is_spilled).count() == 4
     })
     .await;
@@ -302,8 +287,8 @@ async fn many_that_stop(source: &str, rows: &str) {
     }
     // Nobody has finished: each of them still has its permit, and no other stream gets one.
     let enough = (READERS * 5_000_000) as u64;
-    until("all are spilled", || async { spill_files(&server).len() == READERS }).await;
-    until("the rows are in files", || async { spill_files(&server).iter().sum::<u64>() > enough }).await;
+    wait_until("all are spilled", async || spill_files(&server).len() == READERS).await;
+    wait_until("the rows are in files", async || spill_files(&server).iter().sum::<u64>() > enough).await;
     let refused = get(&server.url("/one")).await;
     assert_eq!((refused.status.as_u16(), &refused.json()["code"]), (503, &"too_many_streams".into()));
     go.send(true).expect("they wait");
@@ -316,13 +301,13 @@ async fn many_that_stop(source: &str, rows: &str) {
         assert_eq!(hash.expect("it has read all"), expected);
     }
     until_files_are_gone(&server).await;
-    // What is left are the connections of the pool, some descriptors each.
-    until("descriptors are given back", || async { open_descriptors(server.pid()) < base + READERS }).await;
+    // Only the connections of the pool are left, some descriptors each.
+    wait_until("descriptors are given back", async || open_descriptors(server.pid()) < base + READERS).await;
     let peak = peak_memory_bytes(server.pid());
     println!("{READERS} spilled readers took {:.1} MB", peak as f64 / 1e6);
     assert!(peak < CEILING, "{peak} bytes");
     let is_told = |line: &&str| line.contains(" 200 complete ") && number(line, "spilled") > 0;
-    until("all are told", || async { server.stdout().lines().filter(is_told).count() == READERS }).await;
+    wait_until("all are told", async || server.stdout().lines().filter(is_told).count() == READERS).await;
 }
 
 #[tokio::test]
@@ -370,7 +355,7 @@ async fn files_that_cannot_be_made_hold_the_database() {
     let server = server(&db, "", &[("rows", &spilling(SQL))]).await;
     fs::remove_dir_all(server.folder().join("spool")).expect("it is there");
     let reading = holds_losslessly(&db, &server, Client::HTTP1, 0..1);
-    let told = server.wait_for_stderr("cannot be spilled", SOON);
+    let told = server.wait_for_stderr("cannot be spilled");
     tokio::join!(reading, told);
 }
 
@@ -385,7 +370,7 @@ async fn a_write_that_fails_half_way_loses_nothing() {
     for client in [Client::HTTP1, Client::H2C] {
         holds_losslessly(&db, &server, client, 5000 * 512..5000 * 512 + 1).await;
     }
-    until("each is told", || async { server.count_stderr("cannot be spilled") == 2 }).await;
+    wait_until("each is told", async || server.count_stderr("cannot be spilled") == 2).await;
 }
 
 #[tokio::test]
@@ -414,7 +399,7 @@ async fn a_failure_while_rows_are_spilled_comes_behind_them() {
         let kill = "select pg_terminate_backend(pid) from pg_stat_activity
             where datname = current_database() and pid <> pg_backend_pid()";
         db.execute(kill).await;
-        until_none_active(&db).await;
+        db.until_none_active().await;
         let (body, reply) = rest(stream, &first).await;
         assert!(matches!(reply.ended, Ended::Broken(_)), "{:?}", reply.ended);
         let text = String::from_utf8(body).expect("it is text");
@@ -444,7 +429,7 @@ async fn a_client_that_leaves_ends_what_is_spilled_for_it() {
         until_spilled(&server, 2_000_000).await;
         assert_eq!(active(&db).await, 1);
         drop(stream);
-        until_none_active(&db).await;
+        db.until_none_active().await;
         until_files_are_gone(&server).await;
         let line = line_of(&server, target).await;
         assert!(line.contains(" 200 aborted ") && number(&line, "spilled") > 1_000_000, "{line}");
@@ -485,20 +470,20 @@ async fn the_time_of_an_answer_ends_while_it_is_spilled() {
 #[tokio::test]
 async fn what_is_spilled_is_sent_while_the_server_drains() {
     let db = TestDb::new().await;
-    let mut server = server(&db, "drain_timeout = \"5m\"", &[("rows", &spilling(SQL))]).await;
+    let mut server = server(&db, "drain_timeout = \"1h\"", &[("rows", &spilling(SQL))]).await;
     let mut streams = Vec::new();
     for client in [Client::HTTP1, Client::H2C] {
         streams.push(begun(client, &server.url("/rows.ndjson")).await);
     }
-    until_none_active(&db).await;
+    db.until_none_active().await;
     server.terminate();
-    server.wait_for_stderr("draining: 2 connections, 2 streams", SOON).await;
+    server.wait_for_stderr("draining: 2 connections, 2 streams").await;
     for (stream, first) in streams {
         let (body, reply) = rest(stream, &first).await;
         assert_eq!(reply.ended, Ended::Complete);
         assert!(body == whole().as_bytes(), "{} bytes", body.len());
     }
-    assert!(server.wait_exit(SOON).await.is_some_and(|status| status.success()), "{}", server.stderr());
+    server.wait_drained().await;
 }
 
 /// Reads 16 KiB at a time, with a pause after each, until the end or so many bytes.
@@ -526,13 +511,13 @@ async fn a_client_below_the_rate_is_ended(client: Client, target: &str) {
     let id = stream.headers["rowstream-stream"].to_str().expect("it is one").to_owned();
     // It never stops, so that `write_timeout` is not for it.
     let pause = Duration::from_millis(100);
-    let ended = tokio::time::timeout(2 * SOON, trickle(&mut stream, pause, usize::MAX)).await;
-    assert!(matches!(ended, Ok(Some(Ended::Broken(_)))), "{ended:?}");
+    let ended = wait("it's ended", trickle(&mut stream, pause, usize::MAX)).await;
+    assert!(matches!(ended, Some(Ended::Broken(_))), "{ended:?}");
     let line = line_of(&server, target).await;
     assert!(line.contains(" 200 client_shed "), "{line}");
     let told = get(&server.url(&format!("/_rowstream/streams/{id}"))).await.json();
     assert_eq!(told["state"], "client_shed");
-    until_none_active(&db).await;
+    db.until_none_active().await;
 }
 
 #[tokio::test]
@@ -680,7 +665,7 @@ async fn the_time_of_an_answer_goes_on_until_its_last_byte_was_taken() {
         assert_eq!(before, 1);
         let request = Request::get(server.url(target)).body(String::new()).expect("a request");
         let stream = Client::HTTP1.receive_buffer(64 * 1024).open(request).await.expect("there is a head");
-        until("its end is told", || async { lines().len() > before }).await;
+        wait_until("its end is told", async || lines().len() > before).await;
         let line = lines().pop().expect("it is there");
         assert!(line.contains(" 200 failed ") && line.contains("error=total_timeout: "), "{line}");
         assert!(matches!(stream.rest().await.ended, Ended::Broken(_)));

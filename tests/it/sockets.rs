@@ -2,16 +2,13 @@
 //! HAProxy themselves.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::timeout;
 
 use crate::support::hops::HTTP1_1;
-use crate::support::{Client, Ended, Hop, Launch, Server, get};
+use crate::support::{Client, Ended, Hop, Launch, Server, get, wait};
 
-const SOON: Duration = Duration::from_secs(30);
 /// More than any buffer on the way holds.
 const ROWS: usize = 200_000;
 
@@ -31,12 +28,12 @@ fn launch(head: &str) -> Launch {
     ])
 }
 
-/// What a Unix socket answers.
+/// The answer of a Unix socket.
 async fn ask(path: &std::path::Path, request: &str) -> String {
     let mut stream = UnixStream::connect(path).await.expect("it listens");
     stream.write_all(request.as_bytes()).await.expect("it reads");
     let mut answer = Vec::new();
-    let _ = timeout(SOON, stream.read_to_end(&mut answer)).await.expect("it ends");
+    let _ = wait("it ends", stream.read_to_end(&mut answer)).await;
     String::from_utf8_lossy(&answer).into_owned()
 }
 
@@ -56,7 +53,7 @@ async fn a_unix_socket_answers_and_goes_with_its_server() {
     assert!(long.ends_with("\r\n0\r\n\r\n") && long.contains(&ROWS.to_string()));
     let cut = ask(&path, "GET /fails HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
     assert!(cut.starts_with("HTTP/1.1 200") && !cut.ends_with("\r\n0\r\n\r\n"), "it fails visibly");
-    // What is cut would look whole.
+    // A cut answer would look whole.
     let old = ask(&path, "GET /fails HTTP/1.0\r\n\r\n").await;
     assert!(old.starts_with("HTTP/1.0 505") && old.contains("http_version"), "{old}");
     assert!(ask(&path, "GET /_rowstream/live HTTP/1.0\r\n\r\n").await.starts_with("HTTP/1.0 200"));
@@ -64,7 +61,7 @@ async fn a_unix_socket_answers_and_goes_with_its_server() {
     let second = launch("").listen(&listen).try_start().await.err().expect("it is taken");
     assert!(second.stderr.contains("cannot listen on unix:"), "{}", second.stderr);
     server.terminate();
-    assert!(server.wait_exit(SOON).await.is_some_and(|status| status.success()));
+    server.wait_drained().await;
     assert!(!path.exists(), "the file goes with its server");
 }
 
@@ -83,7 +80,7 @@ async fn nginx_asks_over_a_unix_socket() {
     let long = get(&url("/long.ndjson")).await;
     assert_eq!((long.text().lines().count(), long.ended), (ROWS, Ended::Complete));
     assert_ne!(get(&url("/fails.ndjson")).await.ended, Ended::Complete);
-    server.wait_for_stdout("address=192.0.2.7", SOON).await;
+    server.wait_for_stdout("address=192.0.2.7").await;
     // nginx's default.
     let nginx = Hop::nginx_of_socket(&path, "").await;
     assert_eq!(get(&format!("http://{}/one", nginx.http1)).await.status, 505);
@@ -96,7 +93,7 @@ async fn get_from(address: &str, to: std::net::SocketAddr) -> String {
     let mut stream = socket.connect(to).await.expect("it listens");
     stream.write_all(b"GET /one HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.expect("it reads");
     let mut answer = String::new();
-    timeout(SOON, stream.read_to_string(&mut answer)).await.expect("it ends").expect("in order");
+    wait("it ends", stream.read_to_string(&mut answer)).await.expect("in order");
     answer
 }
 
@@ -105,7 +102,7 @@ async fn through_haproxy(server: &Server, target: &str, ways: &[&str]) {
         let hop = Hop::haproxy_announcing(target, how).await;
         let answer = get_from(client, hop.http1).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{how}: {answer}");
-        server.wait_for_stdout(&format!("address={client}"), SOON).await;
+        server.wait_for_stdout(&format!("address={client}")).await;
         let long = Client::HTTP1.get(&format!("http://{}/long.ndjson", hop.http1)).await;
         assert_eq!((long.text().lines().count(), long.ended), (ROWS, Ended::Complete), "{how}");
     }
@@ -131,11 +128,11 @@ async fn haproxy_announces_its_clients() {
         let mut stream: TcpStream = socket.connect(address).await.expect("it listens");
         stream.write_all(said.as_bytes()).await.expect("it reads");
         let mut answer = Vec::new();
-        let _ = timeout(SOON, stream.read_to_end(&mut answer)).await.expect("it ends");
+        let _ = wait("it ends", stream.read_to_end(&mut answer)).await;
         let answer = String::from_utf8_lossy(&answer).into_owned();
         assert!(answer.starts_with(expected) && answer.is_empty() == expected.is_empty(), "{said}: {answer}");
     }
-    server.wait_for_stderr("which is in `proxy_protocol`, was closed", SOON).await;
+    server.wait_for_stderr("which is in `proxy_protocol`, was closed").await;
 }
 
 #[tokio::test]

@@ -1,12 +1,10 @@
 //! How a server is started: where it listens, the browser that is opened, and files that change.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use crate::support::{Launch, get, program, rowstream};
+use crate::support::{Launch, get, program, rowstream, wait_until};
 use crate::worked::Started;
 
-const SOON: Duration = Duration::from_secs(30);
 const CONFIG: &str = "endpoints = \"own\"\n[source.main]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n";
 const FILES: [(&str, &str); 3] =
     [("rowstream.toml", CONFIG), ("t.sql", "create table t(a)"), ("own/a.sql", "select 1 as a")];
@@ -70,7 +68,7 @@ async fn a_browser_is_opened() {
     for address in ["127.0.0.1:0", "0.0.0.0:0"] {
         let launch = Launch::files(&FILES).listen(address).argument("--open");
         let server = launch.variable("PATH", programs.path().to_str().unwrap()).start().await;
-        server.wait_for_stdout("GET /_rowstream/ HTTP/1.1 200 complete", SOON).await;
+        server.wait_for_stdout("GET /_rowstream/ HTTP/1.1 200 complete").await;
     }
 }
 
@@ -79,7 +77,7 @@ async fn a_server_needs_no_browser() {
     let nothing = tempfile::tempdir().unwrap();
     let launch = Launch::files(&FILES).argument("--open");
     let server = launch.variable("PATH", nothing.path().to_str().unwrap()).start().await;
-    server.wait_for_stderr("no browser could be opened", SOON).await;
+    server.wait_for_stderr("no browser could be opened").await;
     assert_eq!(get(&server.url("/a")).await.text(), "[{\"a\":1}]");
 }
 
@@ -93,9 +91,6 @@ async fn a_demo_is_watched() {
     let server = Started::new(program(), &arguments).listening().await;
     assert_eq!(get(&server.url("/a")).await.text(), "[{\"a\":1}]");
     write(folder.path(), &[("own/a.sql", "select 2 as another")]);
-    let begun = Instant::now();
-    while get(&server.url("/a")).await.text() != "[{\"another\":2}]" {
-        assert!(begun.elapsed() < SOON, "the change was not seen");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let changed = async || get(&server.url("/a")).await.text() == "[{\"another\":2}]";
+    wait_until("the change is seen", changed).await;
 }

@@ -4,11 +4,12 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::{
     Client, Cut, Ended, Faults, Launch, Pieces, Server, TcpProxy, TestDb, curl, get, get_h2c, logins,
     open_descriptors, peak_memory_bytes, pg_bin, pg_ca, pg_port, pg_socket, pg_url, repository, rowstream,
+    wait,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -16,7 +17,6 @@ use tokio::time::timeout;
 
 /// Long enough that what would come has come, short enough to wait for.
 const A_MOMENT: Duration = Duration::from_millis(200);
-const LONG: Duration = Duration::from_secs(20);
 
 // --- The proxy -----------------------------------------------------------------------------------
 
@@ -79,7 +79,7 @@ async fn cut_after_five(cut: Cut) -> (Vec<u8>, std::io::Result<usize>) {
     socket.write_all(b"0123456789").await.unwrap();
     let mut received = vec![0; 5];
     socket.read_exact(&mut received).await.unwrap();
-    let then = timeout(LONG, socket.read(&mut [0; 100])).await.unwrap();
+    let then = wait("the other end", socket.read(&mut [0; 100])).await;
     (received, then)
 }
 
@@ -107,7 +107,7 @@ async fn a_stall_holds_the_bytes_until_it_is_over() {
     assert!(timeout(A_MOMENT, socket.read_u8()).await.is_err(), "a byte passed the stall");
     proxy.resume();
     let mut second = [0; 4];
-    timeout(LONG, socket.read_exact(&mut second)).await.unwrap().unwrap();
+    wait("the other end", socket.read_exact(&mut second)).await.unwrap();
     assert_eq!((&first, &second), (b"0123", b"4567"));
 }
 
@@ -121,7 +121,7 @@ async fn a_stall_can_begin_at_any_time() {
     socket.write_all(b"b").await.unwrap();
     assert!(timeout(A_MOMENT, socket.read_u8()).await.is_err(), "a byte passed the stall");
     proxy.resume();
-    assert_eq!(timeout(LONG, socket.read_u8()).await.unwrap().unwrap(), b'b');
+    assert_eq!(wait("the other end", socket.read_u8()).await.unwrap(), b'b');
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn a_proxy_that_is_dropped_closes_its_connections() {
     socket.write_all(b"a").await.unwrap();
     socket.read_u8().await.unwrap();
     drop(proxy);
-    let then = timeout(LONG, socket.read(&mut [0; 1])).await.unwrap();
+    let then = wait("the other end", socket.read(&mut [0; 1])).await;
     assert!(matches!(then, Ok(0) | Err(_)));
 }
 
@@ -276,7 +276,7 @@ async fn dropping_a_stream_closes_its_connection() {
     let mut stream = Client::HTTP1.stream(&url).await;
     stream.chunk().await.unwrap();
     drop(stream);
-    timeout(LONG, sending).await.unwrap().unwrap();
+    wait("the sender", sending).await.unwrap();
 }
 
 #[tokio::test]
@@ -389,16 +389,16 @@ async fn a_server_is_started_with_its_files_and_its_address_is_found() {
     assert_eq!(std::fs::read_to_string(server.folder().join("endpoints/a/b.sql")).unwrap(), "select 1");
     let config = server.folder().join("rowstream.toml");
     let called = format!("called with serve {} --listen 127.0.0.1:0 --more", config.display());
-    server.wait_for_stderr(&called, LONG).await;
-    server.wait_for_stderr("the variable is set", LONG).await;
+    server.wait_for_stderr(&called).await;
+    server.wait_for_stderr("the variable is set").await;
 }
 
 #[tokio::test]
 async fn a_server_ends_when_it_is_told_to() {
     let mut server = stand_in(&[]).start().await;
-    assert_eq!(server.wait_exit(Duration::ZERO).await, None);
+    assert!(!server.has_exited());
     server.terminate();
-    assert_eq!(server.wait_exit(LONG).await.and_then(|status| status.code()), Some(3));
+    assert_eq!(server.wait_exit().await.code(), Some(3));
     assert!(server.stderr().ends_with("told to end"), "{}", server.stderr());
 }
 
@@ -414,10 +414,8 @@ async fn a_server_goes_with_its_test() {
 
 #[tokio::test]
 async fn a_server_that_cannot_start_says_why_at_once() {
-    let start = Instant::now();
     let exit = Launch::files(&[]).try_start().await.err().expect("there is no rowstream.toml");
-    assert!(exit.status.is_some_and(|status| !status.success()), "{exit:?}");
-    assert!(start.elapsed() < Duration::from_secs(10));
+    assert!(!exit.status.success(), "{exit:?}");
 }
 
 #[tokio::test]

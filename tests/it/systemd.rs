@@ -6,14 +6,10 @@ use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use http::StatusCode;
 
-use crate::support::{Launch, get, program, repository};
-
-/// More than anything may take that has to happen soon, on a busy machine.
-const SOON: Duration = Duration::from_secs(60);
+use crate::support::{Launch, get, limit, program, repository};
 
 const CONFIG: &str = "[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n";
 
@@ -42,7 +38,7 @@ impl Manager {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = UnixDatagram::bind(folder.path().join("notify")).expect("a socket");
-        socket.set_read_timeout(Some(SOON)).expect("a timeout");
+        socket.set_read_timeout(Some(limit())).expect("a timeout");
         Self { socket, folder }
     }
 
@@ -75,7 +71,7 @@ async fn the_manager_is_told_of_start_reload_and_end() {
     }
     server.terminate();
     assert_eq!(manager.told(), "STOPPING=1\n");
-    assert!(server.wait_exit(SOON).await.is_some_and(|status| status.success()), "{}", server.stderr());
+    server.wait_drained().await;
     manager.socket.set_nonblocking(true).expect("it is open");
     let more = manager.socket.recv(&mut [0; 16]).map_err(|error| error.kind());
     assert_eq!(more, Err(ErrorKind::WouldBlock));
@@ -95,7 +91,7 @@ async fn the_manager_is_told_nothing_of_a_start_that_fails() {
 #[tokio::test]
 async fn a_manager_that_is_gone_stops_nothing() {
     let server = launch("").variable("NOTIFY_SOCKET", "/nowhere/notify").start().await;
-    server.wait_for_stderr("the service manager cannot be notified", SOON).await;
+    server.wait_for_stderr("the service manager cannot be notified").await;
     assert_eq!(get(&server.url("/one")).await.status, StatusCode::OK);
 }
 
@@ -109,10 +105,10 @@ async fn a_restart_refuses_nobody() {
     assert_eq!(server.address(), address);
     assert_eq!(get(&server.url("/one")).await.text(), "[{\"n\":1}]");
     server.hang_up();
-    server.wait_for_stderr("reloaded", SOON).await;
+    server.wait_for_stderr("reloaded").await;
     assert!(!server.stderr().contains("at the next start"), "{}", server.stderr());
     server.terminate();
-    assert!(server.wait_exit(SOON).await.is_some_and(|status| status.success()), "{}", server.stderr());
+    server.wait_drained().await;
     let url = server.url("/one");
     let waiting = tokio::spawn(async move { get(&url).await });
     let again = hand_over().start().await;
@@ -129,7 +125,7 @@ async fn the_admin_endpoints_have_a_socket_by_its_name() {
     assert_eq!(get(&server.url("/one")).await.status, StatusCode::OK);
     assert_eq!(get(&server.url("/_rowstream/live")).await.status, StatusCode::NOT_FOUND);
     server.hang_up();
-    server.wait_for_stderr("reloaded", SOON).await;
+    server.wait_for_stderr("reloaded").await;
     assert!(!server.stderr().contains("at the next start"), "{}", server.stderr());
     assert_eq!(get(&admin).await.status, StatusCode::OK);
 }
@@ -153,17 +149,17 @@ async fn unix_sockets_are_taken_too() {
             let mut server = activated("", "http", socket).start().await;
             assert_eq!(server.address(), address);
             let mut client = UnixStream::connect_addr(&at).expect("it listens");
-            client.set_read_timeout(Some(SOON)).expect("a timeout");
+            client.set_read_timeout(Some(limit())).expect("a timeout");
             let request = b"GET /one HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
             client.write_all(request).expect("it reads");
             let mut answer = String::new();
             client.read_to_string(&mut answer).expect("it answers");
             assert!(answer.ends_with("[{\"n\":1}]"), "{answer}");
             server.hang_up();
-            server.wait_for_stderr("reloaded", SOON).await;
+            server.wait_for_stderr("reloaded").await;
             assert!(!server.stderr().contains("at the next start"), "{}", server.stderr());
             server.terminate();
-            assert!(server.wait_exit(SOON).await.is_some_and(|status| status.success()));
+            server.wait_drained().await;
         }
     }
     assert!(path.exists(), "the file is systemd's");

@@ -3,15 +3,12 @@
 //! The collector is an HTTP server that keeps what it is sent, which is all that the protocol asks
 //! of one.
 
-use std::time::{Duration, Instant};
-
 use http::Request;
 use serde_json::{Value, json};
 
 use crate::support::upstream::{Speaks, Upstream, reply};
-use crate::support::{Client, Ended, Launch, Prometheus, Reply, Server, TestDb, get};
+use crate::support::{Client, Ended, Launch, Prometheus, Reply, Server, TestDb, get, wait_until};
 
-const SOON: Duration = Duration::from_secs(30);
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
@@ -66,14 +63,8 @@ fn spans(collector: &Upstream) -> Vec<Value> {
 
 /// The span of this name, once it was sent.
 async fn span(collector: &Upstream, name: &str) -> Value {
-    let deadline = Instant::now() + SOON;
-    loop {
-        if let Some(found) = spans(collector).into_iter().find(|span| span["name"] == name) {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "no span {name}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let look = async || spans(collector).into_iter().find(|span| span["name"] == name);
+    wait_until(&format!("the span {name}"), look).await
 }
 
 /// An attribute of a span as a text.
@@ -152,7 +143,7 @@ async fn a_request_is_a_span_with_its_head_its_statement_and_its_body() {
         ("postgresql".to_owned(), Some(3))
     );
     assert!(attribute(query, "db.query.text").contains("select $1"), "{query}");
-    server.wait_for_stdout(&format!("trace_id={TRACE}"), SOON).await;
+    server.wait_for_stdout(&format!("trace_id={TRACE}")).await;
     // Who is not recorded, and who looks after the server, leaves none.
     ask(&server, "/n/8", "00").await;
     assert_eq!(get(&server.url("/_rowstream/live")).await.status, 200);
@@ -162,7 +153,7 @@ async fn a_request_is_a_span_with_its_head_its_statement_and_its_body() {
     let failed = span(&collector, "GET /fails").await;
     let id = reply.header("rowstream-stream").expect("an id");
     assert_eq!(attribute(&failed, "rowstream.stream.id"), id);
-    server.wait_for_stdout(&format!("stream_id={id}"), SOON).await;
+    server.wait_for_stdout(&format!("stream_id={id}")).await;
     assert_eq!(failed["status"]["code"], 2);
     assert_eq!(attribute(&failed, "http.response.status_code"), "200");
     assert_eq!(attribute(&failed, "error.type"), "invalid_data");
@@ -211,7 +202,7 @@ async fn upstreams_are_asked_in_the_span_and_the_last_spans_are_sent_at_the_end(
     let mut server = server(&collector, &db, "sample = 1").await;
     assert_eq!(get(&server.url("/proxy")).await.status, 200);
     server.terminate();
-    assert!(server.wait_exit(SOON).await.is_some_and(|status| status.success()));
+    server.wait_drained().await;
     let whole = span(&collector, "GET /proxy").await;
     let asked = collector.asked().into_iter().find(|asked| asked.target == "/asked").expect("it was asked");
     let (trace, id) = (whole["traceId"].as_str().expect("an id"), whole["spanId"].as_str().expect("an id"));
@@ -225,7 +216,7 @@ async fn a_collector_that_is_away_costs_no_request() {
     let server = server(&collector, &db, "sample = 1").await;
     collector.stop().await;
     assert_eq!(get(&server.url("/n/1")).await.status, 200);
-    server.wait_for_stderr("takes no spans", SOON).await;
+    server.wait_for_stderr("takes no spans").await;
     assert_eq!(get(&server.url("/n/1")).await.status, 200);
     assert_eq!(server.count_stderr("takes no spans"), 1);
 }

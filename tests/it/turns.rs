@@ -4,15 +4,15 @@
 use std::time::{Duration, Instant};
 
 use crate::support::upstream::{Speaks, Upstream};
-use crate::support::{Client, Cut, Ended, Reply, Server, Streaming, TcpProxy, TestDb, get, pg_port};
+use crate::support::{
+    Client, Cut, Ended, Reply, Server, Streaming, TcpProxy, TestDb, get, pg_port, wait_until,
+};
 use bytes::Bytes;
 use h2::client::SendRequest;
 use http::Request;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// More than anything may take that has to happen soon, on a busy machine.
-const SOON: Duration = Duration::from_secs(60);
 /// Rows without end, which nobody reads.
 const LIST: &str = "select generate_series(1, 1000000000000) as n, repeat('x', 100) as t";
 /// The same in SQLite.
@@ -57,20 +57,14 @@ async fn of_pool(server: &Server, name: &str) -> usize {
 
 /// Waits until so many requests wait for a connection.
 async fn until_waiting(server: &Server, requests: usize) {
-    let deadline = Instant::now() + SOON;
-    while of_pool(server, "waiting").await != requests {
-        assert!(Instant::now() < deadline, "{} wait", of_pool(server, "waiting").await);
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let what = format!("{requests} requests wait");
+    wait_until(&what, async || of_pool(server, "waiting").await == requests).await;
 }
 
 /// Waits until so many requests have a connection or wait for one.
 async fn until_inside(server: &Server, requests: usize) {
-    let deadline = Instant::now() + SOON;
-    while of_pool(server, "used").await + of_pool(server, "waiting").await != requests {
-        assert!(Instant::now() < deadline, "{} wait", of_pool(server, "waiting").await);
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let inside = async || of_pool(server, "used").await + of_pool(server, "waiting").await;
+    wait_until(&format!("{requests} requests"), async || inside().await == requests).await;
 }
 
 /// Opens so many lists that nobody reads, of one client, each on a connection of its own. Some of
@@ -157,7 +151,7 @@ async fn where_nothing_is_looked_up_lists_have_all_connections() {
     std::fs::write(server.folder().join("endpoints/one.sql"), "/*\nresult = \"one\"\n*/\nselect 1 as n")
         .expect("a file");
     server.hang_up();
-    server.wait_for_stderr("reloaded", SOON).await;
+    server.wait_for_stderr("reloaded").await;
     // Those of before hold what they have until their statements are cancelled.
     until_inside(&server, 0).await;
     let lists = open_lists(&server, 6).await;
@@ -278,14 +272,7 @@ async fn logged_waits(server: &Server, target: &str) -> [f64; 2] {
         let (_, pool) = line.split_once(" pool=")?;
         pool.split(' ').next()?.parse().ok()
     };
-    let deadline = Instant::now() + SOON;
-    loop {
-        if let (Some(refused), Some(aborted)) = (line("504 refused"), line("- aborted")) {
-            return [refused, aborted];
-        }
-        assert!(Instant::now() < deadline, "{}", server.stdout());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_until("both are logged", async || Some([line("504 refused")?, line("- aborted")?])).await
 }
 
 /// A request that got no connection in time was logged with `pool=0.0`, as if it had not waited.
@@ -404,7 +391,7 @@ async fn who_takes_nothing_and_cannot_be_spilled_is_ended_for_those_who_wait() {
     assert_eq!(of_pool(&server, "used").await, 2);
     let reply = answer(2, server.url("/other")).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
-    server.wait_for_stdout(" client_stalled ", SOON).await;
+    server.wait_for_stdout(" client_stalled ").await;
     // One connection was enough for the one who waited, so one of the two is whole.
     let ends = server.stdout().matches(" client_stalled ").count();
     assert_eq!(ends, 1);

@@ -15,9 +15,6 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// More than anything takes that has to happen soon.
-const SOON: Duration = Duration::from_secs(20);
-
 /// A server with one source, `up`, and these endpoints; `settings` are those of the source.
 async fn server(url: &str, settings: &str, endpoints: &[(&str, &str)]) -> Server {
     launch("", url, settings, endpoints).start().await
@@ -291,7 +288,7 @@ async fn an_answer_that_breaks_off_is_never_whole() {
             assert_eq!((reply.status, reply.text()), (StatusCode::OK, "half"), "{protocol}");
             assert!(matches!(reply.ended, Ended::Broken(_)), "{protocol}: {:?}", reply.ended);
         }
-        server.wait_for_stdout("upstream_broken", SOON).await;
+        server.wait_for_stdout("upstream_broken").await;
         // The place is free again.
         assert_eq!(get(&server.url("/pass/text")).await.status, StatusCode::OK);
     }
@@ -450,7 +447,9 @@ async fn a_client_that_leaves_ends_the_requests() {
     for (speaks, protocol) in [(Speaks::Http1, "http1"), (Speaks::H2c(100), "http2")] {
         let upstream = Upstream::start(speaks, usual).await;
         let endpoints = [("pass/{path}", PASS), ("calls/{path}", &calls(""))];
-        let server = server(&url(&upstream), &format!("protocol = '{protocol}'"), &endpoints).await;
+        // No timeout ends a request while the test waits for it.
+        let settings = format!("protocol = '{protocol}'\ntimeout = {{ first_byte = '1h' }}");
+        let server = server(&url(&upstream), &settings, &endpoints).await;
         for (path, running) in [("/pass/wait%3Fid=1", 0), ("/calls/wait", 10)] {
             let target = server.url(path);
             let client = tokio::spawn(async move { drop(Client::HTTP1.stream(&target).await) });
@@ -557,7 +556,7 @@ async fn an_answer_that_takes_too_long_is_broken_off() {
     let reply = get(&server.url("/pass/x")).await;
     assert_eq!(reply.status, StatusCode::OK);
     assert!(matches!(reply.ended, Ended::Broken(_)), "{:?}", reply.ended);
-    server.wait_for_stdout("upstream_timeout", SOON).await;
+    server.wait_for_stdout("upstream_timeout").await;
 }
 
 #[tokio::test]
@@ -591,7 +590,7 @@ async fn addresses_that_are_not_allowed_are_refused() {
             }
         }
         if expected.is_some() {
-            server.wait_for_stdout(&format!("127.0.0.1:{port}"), SOON).await;
+            server.wait_for_stdout(&format!("127.0.0.1:{port}")).await;
         }
     }
 }

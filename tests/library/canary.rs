@@ -5,15 +5,13 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::time::Duration;
 
 use http::Request;
 use rowstream::config::Config;
 
 use crate::support::upstream::{Speaks, Upstream, reply};
-use crate::support::{Client, Launch, Server, TestDb, pg_port, rowstream};
+use crate::support::{Client, Launch, Server, TestDb, pg_port, rowstream, wait_until};
 
-const SOON: Duration = Duration::from_secs(30);
 /// In every secret, and nowhere else.
 const CANARY: &str = "kanarienvogel";
 
@@ -196,10 +194,8 @@ async fn no_secret_is_said() {
         fs::write(&file, format!("listen = \"${{PG_SECRET}}\"\nmemory = \"${{CONSUL_SECRET}}\"\n{text}"))
             .expect("a file");
         server.hang_up();
-        server.wait_for_stderr("rowstream.toml", SOON).await;
-        while !up.asked().iter().any(|asked| asked.target == "/v1/traces") {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        server.wait_for_stderr("rowstream.toml").await;
+        wait_until("spans are sent", async || up.count("/v1/traces") > 0).await;
         server.terminate();
         is_silent("standard error", &server.stderr());
         is_silent("standard output", &server.stdout());

@@ -1,15 +1,14 @@
 //! Compressed answers: the bytes of plain ones, as early as they, and as clearly cut when they are.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
-use crate::support::{CODINGS, Client, Ended, Reply, Server, Streaming, TestDb, curl, decode, decoder};
+use crate::support::{
+    CODINGS, Client, Ended, Reply, Server, Streaming, TestDb, curl, decode, decoder, wait_until,
+};
 use http::Request;
 use rowstream::config::Config;
 use rowstream::respond::{App, Arrival};
 
-/// More than the server's patience with anything that has to happen soon.
-const SOON: Duration = Duration::from_secs(10);
 /// What tells that a client is on another machine, though the test's is not.
 const FORWARDED: (&str, &str) = ("x-forwarded-for", "192.0.2.1");
 const CLIENTS: [Client; 2] = [Client::HTTP1, Client::H2C];
@@ -178,41 +177,31 @@ async fn what_is_cut_has_no_end() {
 
 /// Waits until so many lines of the log have these words.
 async fn until_logged(server: &Server, words: &str, lines: usize) {
-    let deadline = Instant::now() + SOON;
-    while server.stdout().lines().filter(|line| line.contains(words)).count() < lines {
-        assert!(Instant::now() < deadline, "not {lines} times {words:?}:\n{}", server.stdout());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_until(&format!("{lines} times {words:?}"), async || {
+        let log = server.stdout();
+        let found = log.lines().filter(|line| line.contains(words)).count() >= lines;
+        if found { Ok(()) } else { Err(log) }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_client_that_leaves_cancels_the_statement() {
     let db = TestDb::new().await;
-    let long = "select generate_series(1, 100000000) as n, md5(random()::text) as t";
+    let long = "select generate_series(1, 1000000000) as n, md5(random()::text) as t";
     let endpoints = [("long", long), ("short", SHORT)];
     let server = server(&db, "compression = \"on\"", "pool = { max = 1 }", &endpoints).await;
-    let client = db.client().await;
     for coding in CODINGS {
         for http in CLIENTS {
             let mut stream = open(http, &server.url("/long"), coding).await;
             stream.at_least(200_000).await;
             drop(stream);
-            until_none_active(&client).await;
+            db.until_none_active().await;
             // The pool has one place.
             assert_eq!(get(http, &server.url("/short"), &[]).await.status, 200);
         }
     }
     until_logged(&server, " 200 aborted ", CODINGS.len() * CLIENTS.len()).await;
-}
-
-async fn until_none_active(db: &tokio_postgres::Client) {
-    let sql = "select count(*) from pg_stat_activity
-        where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()";
-    let deadline = Instant::now() + SOON;
-    while db.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0 {
-        assert!(Instant::now() < deadline, "a statement still runs after {SOON:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 #[tokio::test]
@@ -337,6 +326,6 @@ async fn the_log_counts_the_bytes_that_were_sent() {
         let reply = get(Client::HTTP1, &server.url(path), &[("accept-encoding", "gzip")]).await;
         let rows = if path == "/large" { 50_000 } else { 80 };
         let logged = format!("GET {path} HTTP/1.1 200 complete rows={rows} bytes={} ", reply.body.len());
-        server.wait_for_stdout(&logged, SOON).await;
+        server.wait_for_stdout(&logged).await;
     }
 }

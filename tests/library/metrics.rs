@@ -2,11 +2,10 @@
 //! what Prometheus makes of them.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use crate::support::{
     Client, Ended, Launch, Prometheus, Reply, Server, Streaming, TestDb, get, get_h2c, program, promtool,
-    repository,
+    repository, wait_until,
 };
 use crate::worked;
 use http::{Method, Request};
@@ -14,11 +13,10 @@ use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-const SOON: Duration = Duration::from_secs(20);
 /// More than one chunk, so that it is streamed.
 const FEW: &str = "select generate_series(1, 1000) as n, repeat('x', 100) as t";
 /// Rows without end, as they are made.
-const LONG: &str = "select generate_series(1, 100000000) as n, repeat('x', 100) as t";
+const LONG: &str = "select generate_series(1, 1000000000) as n, repeat('x', 100) as t";
 /// Fails after more than a chunk.
 const FAILS: &str = "select n, 1 / (5000 - n) as x, repeat('x', 100) as t from generate_series(1, 9999) n";
 const LOOKUP: &str = "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\nselect n from generate_series(1, 9) n where n = :id";
@@ -55,18 +53,18 @@ impl Scrape {
 
 /// Waits until each of these samples has its value, which must not go beyond it.
 async fn until(server: &Server, expected: &[(String, f64)]) -> Scrape {
-    let deadline = Instant::now() + SOON;
-    loop {
+    wait_until("all samples", async || {
         let scrape = Scrape::of(server).await;
         let value = |sample: &String| scrape.samples.get(sample).copied();
         let missing: Vec<_> =
             expected.iter().filter(|(sample, wanted)| value(sample) != Some(*wanted)).collect();
         if missing.is_empty() {
-            return scrape;
+            Ok(scrape)
+        } else {
+            Err(format!("{missing:#?}\nare not in\n{}", scrape.text))
         }
-        assert!(Instant::now() < deadline, "{missing:#?}\nare not in\n{}", scrape.text);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    })
+    .await
 }
 
 /// The name of the count of requests that ended so.
@@ -99,17 +97,14 @@ async fn server(db: &TestDb, settings: &str, pool: &str, endpoints: &[(&str, &st
     Server::start(&[("rowstream.toml", config.as_str())].into_iter().chain(sql).collect::<Vec<_>>()).await
 }
 
-/// A stream of which the beginning has come, and that is not read on.
+/// A stream whose client reads its beginning only.
 async fn begun(server: &Server, target: &str) -> Streaming {
-    let deadline = Instant::now() + SOON;
-    let mut stream = loop {
+    // A server of one connection may not have seen yet that the one before has ended.
+    let mut stream = wait_until("a stream", async || {
         let stream = Client::HTTP1.receive_buffer(64 * 1024).stream(&server.url(target)).await;
-        // A server of one connection may not have seen yet that the one before has ended.
-        if stream.status != 503 || Instant::now() > deadline {
-            break stream;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    };
+        (stream.status != 503).then_some(stream)
+    })
+    .await;
     assert_eq!(stream.status, 200);
     stream.at_least(1000).await;
     stream
@@ -226,24 +221,22 @@ async fn sqlite_is_counted_as_well() {
 #[tokio::test]
 async fn a_stream_is_counted_while_it_runs() {
     let db = TestDb::new().await;
-    let drops = "select n, repeat('x', 100) as t, pg_sleep(0.2)::text as s from generate_series(1, 1000) n";
+    let drops = "select n, repeat('x', 100) as t, pg_sleep(0.2)::text as s from generate_series(1, 10000) n";
     let config = format!("[source.db]\nurl = \"{}\"\nfetch_rows = 1\n", db.url());
     let server = Server::start(&[("rowstream.toml", &config), ("endpoints/drops.sql", drops)]).await;
     let mut stream = Client::HTTP1.stream(&server.url("/drops.ndjson")).await;
-    let deadline = Instant::now() + SOON;
-    loop {
+    wait_until("three rows are counted", async || {
         stream.chunk().await.expect("it goes on");
         let scrape = Scrape::of(&server).await;
         assert_eq!(scrape.value(&of("rowstream_streams_running", "/drops")), 1.0);
         assert_eq!(scrape.value("rowstream_permits"), 1.0);
-        if scrape.sum("rowstream_rows_total", "\"/drops\"") >= 3.0 {
-            assert!(
-                scrape.sum("rowstream_phase_seconds_total", "endpoint=\"/drops\",phase=\"database\"") > 0.0
-            );
-            break;
+        if scrape.sum("rowstream_rows_total", "\"/drops\"") < 3.0 {
+            return Err(scrape.text);
         }
-        assert!(Instant::now() < deadline, "{}", scrape.text);
-    }
+        assert!(scrape.sum("rowstream_phase_seconds_total", "endpoint=\"/drops\",phase=\"database\"") > 0.0);
+        Ok(())
+    })
+    .await;
     drop(stream);
     until(&server, &[(streams("/drops", "ndjson", "HTTP/1.1", "aborted"), 1.0)]).await;
 }
@@ -409,15 +402,11 @@ async fn connections_workers_and_the_process_are_told() {
     assert!(scrape.value("process_threads") >= workers as f64);
     assert!(scrape.value("process_start_time_seconds") > 1.7e9);
     // Each worker looks twice a second, and the kernel counts hundredths of one.
-    let deadline = Instant::now() + SOON;
     let has_both = |scrape: &Scrape| {
         let looks = scrape.value("rowstream_worker_delay_seconds_count{worker=\"0\"}");
         looks >= 2.0 && scrape.value("process_cpu_seconds_total") > 0.0
     };
-    while !has_both(&Scrape::of(&server).await) {
-        assert!(Instant::now() < deadline, "no worker looks, or the process does nothing");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    wait_until("a worker looks", async || has_both(&Scrape::of(&server).await)).await;
 }
 
 #[tokio::test]
@@ -432,7 +421,7 @@ async fn counts_outlive_a_configuration() {
     std::fs::remove_file(server.folder().join("endpoints/gone.sql")).expect("it is there");
     let hang_up = ["-c", "kill -s HUP \"$0\"", &server.pid().to_string()];
     assert!(std::process::Command::new("sh").args(hang_up).status().is_ok_and(|status| status.success()));
-    server.wait_for_stderr("reloaded: 1 endpoints", SOON).await;
+    server.wait_for_stderr("reloaded: 1 endpoints").await;
     assert_eq!(get(&server.url("/few")).await.status, 200);
     assert_eq!(get(&server.url("/gone")).await.status, 404);
     let opened = ("rowstream_pool_opened_total{source=\"db\"}".to_owned(), 1.0);
@@ -462,8 +451,7 @@ async fn scrapers_get_what_they_ask_for() {
 
 /// The newest moment of the history by series, once it has `complete` requests that were.
 async fn newest_moment(server: &Server, complete: u64) -> (u64, BTreeMap<String, Json>) {
-    let deadline = Instant::now() + SOON;
-    loop {
+    wait_until("a moment of the history", async || {
         let history = get(&server.url("/_rowstream/history")).await.json();
         let series = history["series"].as_array().expect("series");
         let name =
@@ -472,12 +460,12 @@ async fn newest_moment(server: &Server, complete: u64) -> (u64, BTreeMap<String,
             let values = moment["values"].as_array().expect("values").iter().cloned();
             let values: BTreeMap<_, _> = series.iter().map(name).zip(values).collect();
             if values["rowstream_requests_total outcome=\"complete\""].as_f64() >= Some(complete as f64) {
-                return (moment["at"].as_u64().expect("a time"), values);
+                return Ok((moment["at"].as_u64().expect("a time"), values));
             }
         }
-        assert!(Instant::now() < deadline, "{history}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        Err(history)
+    })
+    .await
 }
 
 /// Whoever opens the console when something is wrong sees what was before; and neither time nor
@@ -523,7 +511,7 @@ async fn the_servers_own_paths_can_have_a_port_of_their_own() {
     let db = TestDb::new().await;
     let settings = "admin_listen = \"127.0.0.1:0\"\nmax_connections = 1";
     let server = server(&db, settings, "max = 4", &[("long", LONG)]).await;
-    server.wait_for_stderr("admin endpoints at ", SOON).await;
+    server.wait_for_stderr("admin endpoints at ").await;
     let admin = |path: &str| {
         let said = server.stderr();
         let (_, rest) = said.split_once("admin endpoints at ").expect("it says where");
@@ -557,21 +545,14 @@ async fn the_servers_own_paths_can_have_a_port_of_their_own() {
     assert_eq!(get(&admin(&told)).await.json()["state"], "running");
     drop(stream);
     // Until then its connection is busy, and there is no other.
-    server.wait_for_stdout(" 200 aborted ", SOON).await;
+    server.wait_for_stdout(" 200 aborted ").await;
     assert_eq!(get_alone(&server.url(&told)).await.status, 200);
 }
 
 /// The answer where the server has one connection only, and may not have seen yet that the one
 /// before has ended.
 async fn get_alone(url: &str) -> Reply {
-    let begun = Instant::now();
-    loop {
-        let reply = get(url).await;
-        if reply.status != 503 || begun.elapsed() > SOON {
-            return reply;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    wait_until(url, async || Some(get(url).await).filter(|reply| reply.status != 503)).await
 }
 
 #[tokio::test]

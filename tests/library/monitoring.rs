@@ -5,13 +5,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use crate::metrics::ELSEWHERE;
-use crate::support::{Ended, Prometheus, Server, get, repository};
+use crate::support::{Ended, Prometheus, Server, get, repository, wait_until};
 use serde_json::Value;
-
-const SOON: Duration = Duration::from_secs(30);
 
 fn deploy(name: &str) -> PathBuf {
     repository().join("deploy").join(name)
@@ -120,13 +117,9 @@ async fn every_question_of_the_dashboards_has_an_answer() {
     let prometheus = Prometheus::with_rules(&server, &[&rules]).await;
     prometheus.wait_for("count(up) == 1").await;
     ask(&server).await;
-    let deadline = Instant::now() + SOON;
     for expression in &expressions {
         // A rate needs two scrapes. That a query is none at all fails at once.
-        while prometheus.query(expression).await.is_empty() {
-            assert!(Instant::now() < deadline, "no data: {expression}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        wait_until(expression, async || !prometheus.query(expression).await.is_empty()).await;
     }
     let told = told(&server).await;
     let named = names(&expressions.join("\n"));
@@ -145,11 +138,7 @@ async fn rules_hold(prometheus: &Prometheus, server: &Server, rules: &Path) {
     let (named, told) = (names(&text), told(server).await);
     assert!(named.is_subset(&told), "{:?} are no metrics", named.difference(&told).collect::<Vec<_>>());
     for record in text.lines().filter_map(|line| line.trim().strip_prefix("- record: ")) {
-        let deadline = Instant::now() + SOON;
-        while prometheus.query(record).await.is_empty() {
-            assert!(Instant::now() < deadline, "nothing is recorded as {record}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        wait_until(record, async || !prometheus.query(record).await.is_empty()).await;
     }
     assert_eq!(prometheus.query("ALERTS").await, Vec::<f64>::new(), "all is well");
     assert!(matches!(get(&server.url("/fails.ndjson")).await.ended, Ended::Broken(_)));

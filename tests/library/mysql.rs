@@ -6,11 +6,11 @@
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::{
     Client, Cut, Ended, Faults, Launch, MariaDb, Pieces, Server, TcpProxy, get, mariadb_ca, mariadb_port,
-    mariadb_socket, peak_memory_bytes,
+    mariadb_socket, peak_memory_bytes, wait, wait_until,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rowstream::Error;
@@ -24,14 +24,9 @@ use rowstream::stream::RowStream;
 use rowstream_encode::{Column, Format, RowEncoder, Shape};
 use serde_json::json;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
-
-/// Longer than a pool takes to bring a connection back (2 s), shorter than a test that hangs.
-const SOON: Duration = Duration::from_secs(10);
-const LONG: Duration = Duration::from_secs(60);
 
 /// Rows for a long time.
-const ENDLESS: &str = "select seq as n, repeat('x', 100) as x from seq_1_to_100000000";
+const ENDLESS: &str = "select seq as n, repeat('x', 100) as x from seq_1_to_1000000000";
 
 /// A source with one connection at most, unless `change` says otherwise.
 fn source_with(url: &str, change: impl FnOnce(&mut SourceConfig)) -> Source {
@@ -82,7 +77,7 @@ async fn started(source: &Source, sql: &str) -> RowStream {
 }
 
 async fn connection_id(source: &Source) -> String {
-    timeout(SOON, run(source, "select connection_id() as id")).await.expect("soon").unwrap()
+    wait("a connection", run(source, "select connection_id() as id")).await.unwrap()
 }
 
 /// The rows of the statement that runs in a session, as NDJSON.
@@ -111,15 +106,11 @@ async fn ask(source: &Source, sql: &str, args: &[(BindType, ParamValue)]) -> Res
 
 /// Waits until a statement says what is wanted.
 async fn until(db: &MariaDb, sql: &str, wanted: &str) {
-    let deadline = Instant::now() + LONG;
-    loop {
+    let look = async || {
         let got = db.ask(sql);
-        if got.trim() == wanted {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{got} and not {wanted}: {sql}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        if got.trim() == wanted { Ok(()) } else { Err(got) }
+    };
+    wait_until(&format!("{wanted}: {sql}"), look).await;
 }
 
 /// How many statements of ours run in the test's database.
@@ -595,8 +586,8 @@ async fn errors_have_their_status_and_state() {
 async fn a_statement_that_takes_too_long_is_ended() {
     let db = MariaDb::new("select 1");
     let source = source_with(&db.url(), |source| source.statement_timeout = Some(Duration::from_millis(100)));
-    let error = timeout(LONG, run(&source, "select sleep(300) + count(*) as v from seq_1_to_2")).await;
-    let error = error.expect("it is ended");
+    let error = run(&source, "select sleep(1000) + count(*) as v from seq_1_to_2");
+    let error = wait("it's ended", error).await;
     // MariaDB ends the sleep, and says that it was interrupted, or that the time was over.
     assert_eq!(error.unwrap_err().code(), "statement_timeout");
     assert_eq!(run(&source, "select 1 as v").await.unwrap(), "{\"v\":1}\n");
@@ -666,7 +657,7 @@ async fn what_cannot_be_reached_says_why() {
         (db.url_of("ed25519_user:ed25519", ""), None, "client_ed25519; "),
         ("mysql://u@/d?socket=/no/such/socket".to_owned(), None, "/no/such/socket; there is no such socket"),
     ] {
-        let error = timeout(LONG, run(&source(&url), "select 1")).await.unwrap().unwrap_err();
+        let error = wait("a refusal", run(&source(&url), "select 1")).await.unwrap_err();
         assert_eq!(
             (error.code(), error.sqlstate_text()),
             ("source_unavailable", sqlstate),
@@ -711,7 +702,7 @@ async fn a_dropped_wait_ends_in_the_database_and_its_connection_lives_on() {
     let db = MariaDb::new("select 1");
     let source = source(&db.url());
     let id = connection_id(&source).await;
-    let waiting = "select sleep(300) as v";
+    let waiting = "select sleep(1000) as v";
     let mut waits = Box::pin(run(&source, waiting));
     let active_one = active(&db);
     tokio::select! {
@@ -747,8 +738,7 @@ async fn dropped_at_every_poll(sql: &str, warm: bool) {
         let source = if warm { shared.clone() } else { source(&login) };
         let done = proxy.polled(body(&source, sql, Format::Json), polls).await;
         let marker = format!("select {polls} as v");
-        let answer = timeout(LONG, run(&source, &marker)).await;
-        let answer = answer.unwrap_or_else(|_| panic!("no connection after a drop at poll {polls}"));
+        let answer = wait(&format!("a connection after a drop at poll {polls}"), run(&source, &marker)).await;
         assert_eq!(answer.unwrap(), format!("{{\"v\":{polls}}}\n"), "after a drop at poll {polls}");
         if let Some(done) = done {
             done.unwrap();
@@ -782,8 +772,8 @@ create procedure numbers(below int) begin
   if below < 0 then signal sqlstate '45000' set message_text = 'below nothing'; end if;
   select seq as n, cast(seq / 2 as decimal(9, 1)) as half, doubled from seq_1_to_100000 where seq < below;
 end //
-create procedure endless() select seq as n, repeat('x', 100) as x from seq_1_to_100000000 //
-create procedure waits() begin do sleep(300); select 1; end //
+create procedure endless() select seq as n, repeat('x', 100) as x from seq_1_to_1000000000 //
+create procedure waits() begin do sleep(1000); select 1; end //
 create procedure none() begin declare x int; select 1 into x; end //
 create procedure two() begin select 1 as a; select 2 as b; end //
 create procedure several(below int) begin
@@ -800,7 +790,7 @@ create procedure half_fails(early boolean) begin
   select seq as b from seq_1_to_30000;
   signal sqlstate '45000' set message_text = 'late';
 end //
-create procedure then_endless() begin select 1 as a; select seq as b from seq_1_to_100000000; select 2 as c; end //
+create procedure then_endless() begin select 1 as a; select seq as b from seq_1_to_1000000000; select 2 as c; end //
 create procedure writes() begin insert into t values (1); select 1 as a; end //
 create procedure fails() begin select seq as n from seq_1_to_3; signal sqlstate '45000' set message_text = 'late'; end //
 delimiter ;
@@ -859,7 +849,7 @@ async fn procedures_answer_with_the_rows_of_their_result() {
         let error = body(&source, sql, Format::Json).await.unwrap_err();
         assert_eq!(error.code(), code, "{sql}: {error:?}");
         assert!(error.to_string().contains(says), "{sql}: {error:?}");
-        let after = timeout(SOON, run(&source, "select 1 as v")).await.expect("the connection lives on");
+        let after = wait("the connection lives on", run(&source, "select 1 as v")).await;
         assert_eq!(after.unwrap(), "{\"v\":1}\n", "{sql}");
     }
 }
@@ -912,8 +902,10 @@ call two();
 
 /// A server of endpoints on one connection; `well` is one of them. Nothing is checked before.
 async fn unchecked(db: &MariaDb, endpoints: &[(&str, &str)]) -> Server {
-    let config =
-        format!("[source.db]\nurl = \"{}\"\npool = {{ max = 1, acquire_timeout = \"10s\" }}\n", db.url());
+    let config = format!(
+        "write_timeout = \"1h\"\n[source.db]\nurl = \"{}\"\npool = {{ max = 1, acquire_timeout = \"10s\" }}\n",
+        db.url()
+    );
     let named: Vec<_> = endpoints.iter().map(|(name, sql)| (format!("endpoints/{name}.sql"), *sql)).collect();
     let mut files = vec![("rowstream.toml", config.as_str()), ("endpoints/well.sql", "select 1 as v")];
     files.extend(named.iter().map(|(name, sql)| (name.as_str(), *sql)));
@@ -1086,7 +1078,7 @@ async fn dropped_procedure(sql: &str) {
     let shared = source(&url);
     for polls in 0.. {
         let done = proxy.polled(body(&shared, sql, Format::Json), polls).await;
-        let answer = timeout(LONG, run(&shared, "select 1 as v")).await.expect("a connection");
+        let answer = wait("a connection", run(&shared, "select 1 as v")).await;
         assert_eq!(answer.unwrap(), "{\"v\":1}\n", "after a drop at poll {polls}");
         if let Some(done) = done {
             done.unwrap();
@@ -1142,7 +1134,7 @@ async fn a_connection_that_is_cut_anywhere_is_an_error() {
         all.spawn(async move {
             let how = if at % 2 == 0 { Cut::Close } else { Cut::Reset };
             let (_proxy, url) = proxied(&db, Faults { cut: Some((at, how)), ..Faults::default() }).await;
-            match timeout(LONG, body(&source(&url), SHORT, Format::Json)).await.expect("no hang") {
+            match wait("its end", body(&source(&url), SHORT, Format::Json)).await {
                 Err(error) => assert_eq!(error.code(), "source_unavailable", "cut at {at}: {error:?}"),
                 Ok(body) => panic!("cut at {at} of {bytes}, and still {body}"),
             }
@@ -1250,12 +1242,7 @@ async fn a_test_that_panics_in_a_transaction_ends() {
         let _db = db;
         std::panic::resume_unwind(Box::new("as a test does"));
     });
-    let ended = async {
-        while !test.is_finished() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(LONG, ended).await.expect("its database is dropped");
+    wait_until("its database is dropped", async || test.is_finished()).await;
     assert!(test.join().is_err());
     drop(session);
 }

@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use crate::support::altered_conversations;
+use crate::support::{altered_conversations, wait};
 
 const SQL: &str = "select n, t";
 const GOOD_ROWS: &str = "{\"n\":7,\"t\":\"seven\"}\n{\"n\":8,\"t\":\"é\"}\n";
@@ -26,8 +26,6 @@ const MAX_ROW_BYTES: usize = 1 << 20;
 
 const INT: u8 = 3;
 const VARCHAR: u8 = 253;
-/// Longer than a peer waits for what a client sends.
-const SOON: Duration = Duration::from_secs(5);
 
 /// Payloads as packets, numbered from `first` on.
 fn packets(first: u8, payloads: &[Vec<u8>]) -> Vec<u8> {
@@ -208,13 +206,13 @@ async fn rows(source: &Source) -> Result<String, Error> {
     Ok(String::from_utf8(out).unwrap())
 }
 
-/// What a client makes of a peer.
+/// The rows that a client reads from a peer, or its error.
 async fn meets(script: Vec<Vec<u8>>, after: After) -> Result<String, Error> {
     let peer = Peer::new(script, after).await;
-    timeout(SOON, rows(&peer.source())).await.expect("no hang")
+    wait("its rows or an error", rows(&peer.source())).await
 }
 
-/// Rows that have come, as NDJSON.
+/// The rows of a session, as NDJSON.
 async fn encoded(mut session: Session, columns: &[Column]) -> Result<String, Error> {
     let mut encoder = RowEncoder::new(Shape::Lines, columns);
     let mut out = Vec::new();
@@ -237,7 +235,7 @@ async fn looked_up(script: Vec<Vec<u8>>, after: After) -> Result<Option<String>,
     source.acquire(Snapshot::Statement, Priority::Stream).await?.prepare(&statement).await?;
     let waiter = Waiter::default();
     let looking_up = source.database()?.look_up(&statement, &[], waiter.begin());
-    let answer = timeout(SOON, looking_up).await.expect("no hang")?;
+    let answer = wait("its answer or an error", looking_up).await?;
     let Some(answer) = answer else { return Ok(None) };
     let mut session = Session::Lookup(answer);
     let columns = session.prepare(&statement).await?;
@@ -405,7 +403,7 @@ async fn no_file_is_sent() {
     for index in [LOGIN, SETTING, PREPARED, ROWS] {
         let first = if index == LOGIN { 2 } else { 1 };
         let peer = Peer::new(with(index, packets(first, std::slice::from_ref(&wanted))), After::Close).await;
-        timeout(SOON, rows(&peer.source())).await.expect("no hang").unwrap_err();
+        wait("an error", rows(&peer.source())).await.unwrap_err();
         // Longer than the peer waits for it.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let sent = peer.sent.lock().unwrap();
@@ -435,7 +433,7 @@ async fn endless_ends_belong_to_no_other_answer() {
     let peer = Peer::new(script, After::Close).await;
     let source = peer.source();
     for _ in 0..3 {
-        assert_eq!(timeout(SOON, rows(&source)).await.expect("no hang").unwrap(), GOOD_ROWS);
+        assert_eq!(wait("its rows", rows(&source)).await.unwrap(), GOOD_ROWS);
     }
 }
 

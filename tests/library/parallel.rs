@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
-use crate::support::{Client, Ended, Reply, Server, TestDb, get, pg_port, rowstream};
+use crate::support::{Client, Ended, Reply, Server, TestDb, get, pg_port, rowstream, wait, wait_until};
 use arrow_ipc::reader::StreamReader;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub(crate) const SOON: Duration = Duration::from_secs(20);
-/// What an endpoint is called whose table is large enough for three parts.
+/// An endpoint whose table is large enough for three parts.
 const PARALLEL: &str = "/*\nparallel = 3\n*/\nselect * from event";
 /// Some 27 MB: more than all sockets between the database and a client hold.
 const LARGE: &str = "create table event as
@@ -21,7 +19,8 @@ pub(crate) const SMALL: &str = "create table event as
     select n as id, repeat('x', 100) as t, 0 as moved, now() as at from generate_series(1, 6000) n";
 
 pub(crate) async fn server(db: &TestDb, pool: usize, endpoints: &[(&str, &str)]) -> Server {
-    let config = format!("[source.db]\nurl = \"{}\"\npool = {{ max = {pool} }}\n", db.url());
+    let config =
+        format!("write_timeout = \"1h\"\n[source.db]\nurl = \"{}\"\npool = {{ max = {pool} }}\n", db.url());
     let names: Vec<_> = endpoints.iter().map(|(name, _)| format!("endpoints/{name}.sql")).collect();
     let files = names.iter().zip(endpoints).map(|(name, (_, sql))| (name.as_str(), *sql));
     Server::start(&[("rowstream.toml", config.as_str())].into_iter().chain(files).collect::<Vec<_>>()).await
@@ -38,21 +37,10 @@ fn parts(reply: &Reply) -> Option<&str> {
     reply.header("rowstream-parts")
 }
 
-/// Waits until no backend of the database has a transaction, but the one that asks.
-async fn until_idle(db: &TestDb) {
-    let sql = "select count(*) = 0 from pg_stat_activity
-        where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()";
-    until(db, sql).await;
-}
-
 /// Waits until a question is answered by `true`.
 pub(crate) async fn until(db: &TestDb, sql: &str) {
     let client = db.client().await;
-    let deadline = Instant::now() + SOON;
-    while !client.query_one(sql, &[]).await.unwrap().get::<_, bool>(0) {
-        assert!(Instant::now() < deadline, "not so: {sql}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_until(sql, async || client.query_one(sql, &[]).await.unwrap().get::<_, bool>(0)).await;
 }
 
 /// Somebody who waits to lock the table `event` alone.
@@ -72,7 +60,7 @@ impl LocksAlone {
 
     /// It had the lock.
     pub(crate) async fn end(self) {
-        tokio::time::timeout(SOON, self.0).await.expect("nobody reads the table any more").unwrap();
+        wait("the lock of the table", self.0).await.unwrap();
     }
 }
 
@@ -318,7 +306,7 @@ async fn a_part_that_fails_fails_the_response_and_stops_the_others() {
         let reply = stream.rest().await;
         assert!(matches!(reply.ended, Ended::Broken(_)), "{:?}", reply.ended);
         assert!(!reply.text().contains("\"end\":{"), "no record of the end");
-        until_idle(&db).await;
+        db.until_none_active().await;
     }
     let whole = get(&server.url("/p")).await;
     assert_eq!((&whole.ended, whole.json().as_array().unwrap().len()), (&Ended::Complete, 200_000));
@@ -333,7 +321,7 @@ async fn an_error_of_one_row_is_the_responses() {
     let server = server(&db, 5, &[("fails", fails)]).await;
     let reply = get(&server.url("/fails.ndjson?_end=1")).await;
     assert!(matches!(reply.ended, Ended::Broken(_)) || reply.status == 500, "{reply:?}");
-    until_idle(&db).await;
+    db.until_none_active().await;
 }
 
 #[tokio::test]
@@ -345,7 +333,7 @@ async fn a_client_that_leaves_stops_all_parts() {
         let mut stream = client.receive_buffer(64 * 1024).stream(&server.url("/p.ndjson")).await;
         stream.at_least(10_000).await;
         drop(stream);
-        until_idle(&db).await;
+        db.until_none_active().await;
     }
     // All connections are back.
     let reply = get(&server.url("/p.ndjson")).await;
@@ -371,7 +359,7 @@ async fn a_busy_pool_gives_fewer_parts() {
     let reply = get(&server.url("/p.ndjson")).await;
     assert_eq!((parts(&reply), reply.text().lines().count()), (Some("1"), 200_000));
     drop((first, second));
-    until_idle(&db).await;
+    db.until_none_active().await;
     // Two at once, that each want all: neither waits for the other.
     let url = server.url("/p.ndjson");
     let (one, other) = tokio::join!(get(&url), get(&url));
@@ -439,14 +427,14 @@ async fn parts_wait_for_nobody_who_waits_for_the_lock() {
     // The one connection that the pool has then.
     let reply = get(&server.url("/whole.csv")).await;
     let whole = sorted(reply.text());
-    until_idle(&db).await;
+    db.until_none_active().await;
     shut.send_replace(false);
     let url = server.url("/p.csv");
     let reading = tokio::spawn(async move { get(&url).await });
     until(&db, "select exists (select from pg_locks where relation = 'event'::regclass)").await;
     let locks = LocksAlone::begin(&db).await;
     shut.send_replace(true);
-    let reply = tokio::time::timeout(SOON, reading).await.expect("nobody waits for anybody").unwrap();
+    let reply = wait("the answer", reading).await.unwrap();
     assert_eq!((&reply.ended, parts(&reply)), (&Ended::Complete, Some("1")));
     assert_eq!(sorted(reply.text()), whole);
     locks.end().await;

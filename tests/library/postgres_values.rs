@@ -11,10 +11,9 @@
 
 use std::fmt::Write as _;
 use std::future::poll_fn;
-use std::time::{Duration, Instant};
 
-use crate::support::TestDb;
 use crate::support::corpus::{self, Arrow, Line, POSTGRES_SETUP, Written};
+use crate::support::{TestDb, wait_until};
 use rowstream::config::Config;
 use rowstream::source::Source;
 use rowstream::stream::RowStream;
@@ -370,13 +369,11 @@ async fn a_renamed_attribute_is_seen_soon() {
         ("alter type pair drop attribute c, add attribute d text", "{\"p\":[{\"a\":1,\"d\":null}]}\n"),
     ] {
         oracle.db.execute(change).await;
-        let deadline = Instant::now() + Duration::from_secs(30);
-        let mut line = String::new();
-        while line != expected {
-            line = oracle.ours(sql).await.unwrap();
-            assert!(Instant::now() < deadline, "{change} is not seen: {line}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        wait_until(change, async || {
+            let line = oracle.ours(sql).await.unwrap();
+            if line == expected { Ok(()) } else { Err(line) }
+        })
+        .await;
     }
 }
 

@@ -3,8 +3,6 @@
 //! Each request has a connection of its own, so that dropping a response closes its socket, and
 //! nothing is retried, followed, decompressed or hidden.
 
-use std::time::Duration;
-
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body::Body as _;
@@ -13,11 +11,8 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
-/// Longer than any test may wait for one chunk; a server that hangs fails its test instead of the
-/// whole run.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::{limit, wait};
 
 /// How a body ended, as its framing tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +110,7 @@ impl Client {
                 Version::H2c => over_h2c(socket, request).await.map_err(|fault| chain(&fault)),
             }
         };
-        timeout(PATIENCE, sent).await.unwrap_or_else(|_| panic!("no head within {PATIENCE:?}"))
+        wait("the head of the response", sent).await
     }
 
     async fn connect<B>(self, request: &Request<B>) -> std::io::Result<TcpStream> {
@@ -209,8 +204,7 @@ impl Streaming {
     /// The next bytes, as they come; then how it ended, and that for ever.
     pub async fn chunk(&mut self) -> Result<Bytes, Ended> {
         loop {
-            let frame = timeout(PATIENCE, self.body.frame()).await;
-            match frame.unwrap_or_else(|_| panic!("nothing came within {PATIENCE:?}")) {
+            match wait("the next frame of the body", self.body.frame()).await {
                 None => return Err(self.end()),
                 Some(Err(fault)) => return Err(Ended::Broken(chain(&fault))),
                 Some(Ok(frame)) => match frame.into_data() {
@@ -281,7 +275,7 @@ pub struct Curl {
 /// Runs curl: silent but for errors, straight to the address, and not for ever.
 pub async fn curl(arguments: &[&str]) -> Curl {
     let mut command = std::process::Command::new("curl");
-    let patience = PATIENCE.as_secs().to_string();
+    let patience = limit().as_secs().to_string();
     command.args(["--silent", "--show-error", "--noproxy", "*", "--max-time", &patience]).args(arguments);
     let ran = tokio::task::spawn_blocking(move || command.output()).await.expect("no panic");
     let output = ran.expect("curl is installed: run `cargo xtask test`");

@@ -2,15 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio_postgres::NoTls;
 
-use super::given;
-
-/// More than the server needs for anything that has to happen soon.
-const SOON: Duration = Duration::from_secs(10);
+use super::{given, wait_until};
 
 /// A user of the private PostgreSQL. `cargo xtask` makes them; a test of this support logs in as
 /// each.
@@ -108,11 +104,10 @@ impl TestDb {
         let client = self.client().await;
         let sql = "select count(*) from pg_stat_activity
             where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()";
-        let deadline = Instant::now() + SOON;
-        while client.query_one(sql, &[]).await.expect("it can be asked").get::<_, i64>(0) > 0 {
-            assert!(Instant::now() < deadline, "statements still run");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        wait_until("all statements end", async || {
+            client.query_one(sql, &[]).await.expect("it can be asked").get::<_, i64>(0) == 0
+        })
+        .await;
     }
 
     /// A connection of the superuser, open until it is dropped.

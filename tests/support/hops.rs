@@ -4,10 +4,10 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-/// What a hop may take to listen.
-const PATIENCE: Duration = Duration::from_secs(20);
+use tokio::net::TcpStream;
+
+use super::wait_until;
 
 /// How nginx is told to ask a server for streams.
 pub const HTTP1_1: &str = "proxy_http_version 1.1; proxy_set_header Connection \"\";";
@@ -144,14 +144,11 @@ impl Hop {
     }
 
     async fn listens(&mut self) -> bool {
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline && self.child.try_wait().ok().flatten().is_none() {
-            if tokio::net::TcpStream::connect(self.http2).await.is_ok() {
-                return true;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        false
+        wait_until("it listens or ends", async || match self.child.try_wait() {
+            Ok(None) => TcpStream::connect(self.http2).await.is_ok().then_some(true),
+            _ => Some(false),
+        })
+        .await
     }
 }
 

@@ -3,12 +3,10 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use super::hops::free_ports;
 use super::mariadb::{client_at, run_at};
-
-const PATIENCE: Duration = Duration::from_secs(30);
+use super::wait_until_blocking;
 
 /// The primary (0) and the replica (1). Dropping it ends both.
 pub struct MariaReplica {
@@ -62,17 +60,13 @@ impl MariaReplica {
 
     /// Waits until what a node says is what is waited for.
     pub fn until(&self, node: usize, sql: &str, is: impl Fn(&str) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        let log = self.folder.path().join(format!("{node}.log"));
+        wait_until_blocking(sql, || {
             let output = client_at(self.port(node), "mysql").args(["--execute", sql]).output();
             let output = output.expect("MariaDB's client runs");
-            if output.status.success() && is(&String::from_utf8_lossy(&output.stdout)) {
-                return;
-            }
-            let log = self.folder.path().join(format!("{node}.log"));
-            assert!(Instant::now() < deadline, "{output:?}\n{:?}", std::fs::read_to_string(log));
-            std::thread::sleep(Duration::from_millis(50));
-        }
+            let found = output.status.success() && is(&String::from_utf8_lossy(&output.stdout));
+            found.then_some(()).ok_or_else(|| format!("{output:?}\n{:?}", std::fs::read_to_string(&log)))
+        });
     }
 
     /// The rows of statements at a node, a line each.

@@ -48,6 +48,7 @@ mod sail;
 mod server;
 mod tokens;
 pub mod upstream;
+mod wait;
 
 pub use altered::altered_conversations;
 pub use browser::{Browser, DOWN, ENTER, TAB};
@@ -65,6 +66,7 @@ pub use replicas::Replicas;
 pub use sail::{Sail, SailMode};
 pub use server::{Exit, Launch, Server, open_descriptors, peak_memory_bytes, resident_bytes, rowstream};
 pub use tokens::sha256;
+pub use wait::{limit, wait, wait_until, wait_until_blocking};
 
 /// A variable that `cargo xtask test` sets.
 pub fn given(name: &str) -> String {

@@ -2,13 +2,11 @@
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+
+use tokio::net::TcpStream;
 
 use super::hops::free_ports;
-use super::{TestDb, pg_port};
-
-/// What it may take to listen.
-const PATIENCE: Duration = Duration::from_secs(20);
+use super::{TestDb, pg_port, wait_until};
 
 /// A PgBouncer that runs. Dropping it ends it.
 pub struct PgBouncer {
@@ -54,14 +52,11 @@ impl PgBouncer {
     }
 
     async fn listens(&mut self) -> bool {
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline && self.child.try_wait().ok().flatten().is_none() {
-            if tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.is_ok() {
-                return true;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        false
+        wait_until("it listens or ends", async || match self.child.try_wait() {
+            Ok(None) => TcpStream::connect(("127.0.0.1", self.port)).await.is_ok().then_some(true),
+            _ => Some(false),
+        })
+        .await
     }
 }
 

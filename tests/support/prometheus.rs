@@ -4,16 +4,13 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
+use tokio::net::TcpStream;
 
 use super::hops::free_ports;
-use super::{Server, get};
-
-/// What it may take to listen, and to scrape what a test waits for.
-const PATIENCE: Duration = Duration::from_secs(30);
+use super::{Server, get, wait_until};
 
 /// A Prometheus that runs. Dropping it ends it.
 pub struct Prometheus {
@@ -74,16 +71,13 @@ impl Prometheus {
     }
 
     async fn is_ready(&mut self) -> bool {
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline && self.child.try_wait().ok().flatten().is_none() {
-            if tokio::net::TcpStream::connect(self.address).await.is_ok()
-                && get(&format!("http://{}/-/ready", self.address)).await.status == 200
-            {
-                return true;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        false
+        let ready = format!("http://{}/-/ready", self.address);
+        wait_until("it is ready or ends", async || match self.child.try_wait() {
+            Ok(None) if TcpStream::connect(self.address).await.is_err() => None,
+            Ok(None) => (get(&ready).await.status == 200).then_some(true),
+            _ => Some(false),
+        })
+        .await
     }
 
     /// The values of the series that a query yields now.
@@ -102,19 +96,15 @@ impl Prometheus {
         let encoded = utf8_percent_encode(&query, NON_ALPHANUMERIC);
         let url =
             format!("http://{}/api/v1/query_exemplars?query={encoded}&start=0&end=9999999999", self.address);
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        wait_until(&format!("exemplars of {query}"), async || {
             let reply = get(&url).await.json();
             assert_eq!(reply["status"], "success", "{query}: {reply}");
             let series = reply["data"].as_array().expect("a list").iter();
             let of = |series: &Value| series["exemplars"].as_array().cloned().unwrap_or_default();
             let found: Vec<_> = series.flat_map(of).collect();
-            if !found.is_empty() {
-                return found;
-            }
-            assert!(Instant::now() < deadline, "no exemplars of {query}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+            (!found.is_empty()).then_some(found)
+        })
+        .await
     }
 
     /// What `/api/v1/rules` tells of the rules.
@@ -125,14 +115,11 @@ impl Prometheus {
     /// Waits until a query yields one series, and tells its value. A comparison in the query yields
     /// none until it holds.
     pub async fn wait_for(&self, query: &str) -> f64 {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match self.query(query).await[..] {
-                [value] => return value,
-                ref others => assert!(Instant::now() < deadline, "{query}: {others:?}"),
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        wait_until(query, async || match self.query(query).await[..] {
+            [value] => Ok(value),
+            ref others => Err(format!("{others:?}")),
+        })
+        .await
     }
 }
 

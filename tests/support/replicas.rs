@@ -4,14 +4,11 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use tokio_postgres::NoTls;
 
 use super::hops::free_ports;
-use super::pg_bin;
-
-const PATIENCE: Duration = Duration::from_secs(30);
+use super::{pg_bin, wait_until};
 
 /// Nothing here has to survive a crash.
 const SETTINGS: &str = "
@@ -68,22 +65,18 @@ impl Replicas {
     /// Starts a node that does not run, and waits until it answers.
     pub async fn run(&mut self, node: usize) {
         let data = self.folder.path().join(node.to_string());
-        let log = fs::File::create(self.folder.path().join(format!("{node}.log"))).expect("it is writable");
+        let log = self.folder.path().join(format!("{node}.log"));
+        let output = fs::File::create(&log).expect("it is writable");
         let mut command = unprivileged(pg_bin().join("postgres"));
         command.arg("-D").arg(&data).arg("-k").arg(self.folder.path());
         command.args(["-p", &self.nodes[node].port.to_string()]).stdin(Stdio::null());
-        command.stdout(log.try_clone().expect("a descriptor")).stderr(log);
+        command.stdout(output.try_clone().expect("a descriptor")).stderr(output);
         self.nodes[node].server = Some(command.spawn().expect("PostgreSQL can be started"));
-        let deadline = Instant::now() + PATIENCE;
-        while tokio_postgres::connect(&self.url_of(node), NoTls).await.is_err() {
-            let log = self.folder.path().join(format!("{node}.log"));
-            assert!(
-                Instant::now() < deadline,
-                "node {node}: {}",
-                fs::read_to_string(log).unwrap_or_default()
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        wait_until(&format!("node {node} starts"), async || {
+            let connected = tokio_postgres::connect(&self.url_of(node), NoTls).await;
+            connected.map(drop).map_err(|_| fs::read_to_string(&log).unwrap_or_default())
+        })
+        .await;
     }
 
     /// Ends a node at once, with all of its connections.
@@ -123,12 +116,11 @@ impl Replicas {
     pub async fn until_caught_up(&self) {
         let position = self.execute(0, "select pg_current_wal_lsn()").await.expect("a position");
         let caught_up = format!("select coalesce(pg_last_wal_replay_lsn() >= '{position}', false)");
-        let deadline = Instant::now() + PATIENCE;
         for node in (1..self.nodes.len()).filter(|&node| self.nodes[node].server.is_some()) {
-            while self.execute(node, &caught_up).await.as_deref() != Some("t") {
-                assert!(Instant::now() < deadline, "node {node} does not follow");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            wait_until(&format!("node {node} follows"), async || {
+                self.execute(node, &caught_up).await.as_deref() == Some("t")
+            })
+            .await;
         }
     }
 }

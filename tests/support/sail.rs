@@ -3,13 +3,8 @@
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use super::{given, rowstream};
-
-/// Longer than Sail takes to start on a busy machine.
-const START: Duration = Duration::from_secs(60);
+use super::{given, rowstream, wait_until_blocking};
 
 /// Runs the program of its arguments until its standard input ends, which it does with this process
 /// too, and then removes the folder.
@@ -44,11 +39,7 @@ impl Sail {
         command.env("SAIL_MODE", mode).env("SAIL_CLUSTER__WORKER_INITIAL_COUNT", "2");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().expect("a shell can be started");
-        let started = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(started.elapsed() < START, "Sail does not listen");
-            thread::sleep(Duration::from_millis(50));
-        }
+        wait_until_blocking("Sail listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
         Self { child, port, folder }
     }
 

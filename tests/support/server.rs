@@ -5,12 +5,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
-use super::{program, release_program};
-
-/// How long a server may take to listen, on a machine that compiles at the same time.
-const START_TIMEOUT: Duration = Duration::from_secs(20);
+use super::{program, release_program, wait_until};
 
 /// What it says on standard error once it listens, before its address.
 const LISTENING: &str = "listening on ";
@@ -153,8 +149,7 @@ impl Launch {
 /// A program that ended, and what it said.
 #[derive(Debug)]
 pub struct Exit {
-    /// `None` if it had to be killed.
-    pub status: Option<ExitStatus>,
+    pub status: ExitStatus,
     pub stderr: String,
 }
 
@@ -209,14 +204,14 @@ impl Server {
 
     /// Waits until its access log has these words. If it does not get them, the test fails with
     /// what it has.
-    pub async fn wait_for_stdout(&self, words: &str, within: Duration) {
-        self.stdout.wait_for(words, within).await;
+    pub async fn wait_for_stdout(&self, words: &str) {
+        self.stdout.wait_for(words).await;
     }
 
     /// Waits until it has said something with these words on standard error. If it does not, the
     /// test fails with what it said.
-    pub async fn wait_for_stderr(&self, words: &str, within: Duration) {
-        self.stderr.wait_for(words, within).await;
+    pub async fn wait_for_stderr(&self, words: &str) {
+        self.stderr.wait_for(words).await;
     }
 
     /// Asks it to end (SIGTERM).
@@ -242,9 +237,24 @@ impl Server {
         self.child.kill().expect("it is our child");
     }
 
-    /// Waits for its end; `None` if it still runs.
-    pub async fn wait_exit(&mut self, within: Duration) -> Option<ExitStatus> {
-        let status = poll(within, || self.child.try_wait().expect("it is our child")).await;
+    /// Waits for its end.
+    pub async fn wait_exit(&mut self) -> ExitStatus {
+        wait_until("the server ends", async || self.exit_status()).await
+    }
+
+    /// Waits for its end with status 0, which must not be because its drain time is over.
+    pub async fn wait_drained(&mut self) {
+        let (status, said) = (self.wait_exit().await, self.stderr());
+        assert!(status.success() && !said.contains("the drain time is over"), "{status}: {said}");
+    }
+
+    /// Returns true if it has ended by now.
+    pub fn has_exited(&mut self) -> bool {
+        self.exit_status().is_some()
+    }
+
+    fn exit_status(&mut self) -> Option<ExitStatus> {
+        let status = self.child.try_wait().expect("it is our child");
         if status.is_some() {
             self.finish_reading();
         }
@@ -252,20 +262,18 @@ impl Server {
     }
 
     async fn wait_until_listening(&mut self) -> Result<(), Exit> {
-        let deadline = Instant::now() + START_TIMEOUT;
-        while Instant::now() < deadline {
+        self.address = wait_until("the server listens", async || {
             // In this order: a server that ended has said all before we look.
-            let ended = self.wait_exit(Duration::ZERO).await;
-            if let Some(address) = self.find_address() {
-                self.address = address;
-                return Ok(());
+            let ended = self.exit_status();
+            let stderr = self.stderr();
+            match (self.find_address(), ended) {
+                (Some(address), _) => Ok(Ok(address)),
+                (None, Some(status)) => Ok(Err(Exit { status, stderr })),
+                (None, None) => Err(stderr),
             }
-            if ended.is_some() {
-                return Err(Exit { status: ended, stderr: self.stderr() });
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        Err(Exit { status: None, stderr: self.stderr() })
+        })
+        .await?;
+        Ok(())
     }
 
     fn find_address(&self) -> Option<String> {
@@ -358,25 +366,17 @@ impl Said {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
     }
 
-    async fn wait_for(&self, words: &str, within: Duration) {
-        let said = poll(within, || self.text().contains(words).then_some(())).await;
-        assert!(said.is_some(), "the server did not say {words:?}, but:\n{}", self.text());
+    async fn wait_for(&self, words: &str) {
+        let look = async || {
+            let text = self.text();
+            if text.contains(words) { Ok(()) } else { Err(text) }
+        };
+        wait_until(&format!("the server says {words:?}"), look).await;
     }
 
     fn finish(&mut self) {
         if let Some(reading) = self.reading.take() {
             drop(reading.join());
         }
-    }
-}
-
-async fn poll<T>(within: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + within;
-    loop {
-        let found = look();
-        if found.is_some() || Instant::now() >= deadline {
-            return found;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

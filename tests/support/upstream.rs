@@ -9,7 +9,6 @@ use std::pin::Pin;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, Version};
@@ -28,8 +27,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// How long something may take that has to happen.
-const SOON: Duration = Duration::from_secs(20);
+use super::wait_until;
 
 /// A body as tests make it.
 pub type Payload = UnsyncBoxBody<Bytes, io::Error>;
@@ -191,11 +189,8 @@ impl Upstream {
 }
 
 async fn until(count: usize, what: &str, now: impl Fn() -> usize) {
-    let deadline = Instant::now() + SOON;
-    while now() != count {
-        assert!(Instant::now() < deadline, "{} {what}, and not {count}", now());
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    let look = async || if now() == count { Ok(()) } else { Err(now()) };
+    wait_until(&format!("{count} {what}"), look).await;
 }
 
 /// A peer that answers with raw bytes. It ends with the test's runtime.

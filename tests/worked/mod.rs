@@ -11,11 +11,13 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::support::repository;
+use crate::support::{limit, repository};
 
-/// How long a debug build may take to write a million rows on a machine that compiles at the same
-/// time.
-const FILL_TIMEOUT: Duration = Duration::from_secs(180);
+/// The longest that a debug build may take to write a million rows. That's work, so it may take
+/// longer than an event that a test waits for.
+pub fn fill_limit() -> Duration {
+    3 * limit()
+}
 
 /// The folder of an example, in the repository.
 pub fn example(name: &str) -> PathBuf {
@@ -103,7 +105,7 @@ impl Started {
     /// Waits for its end; what it said.
     pub async fn ended(self) -> (ExitStatus, String) {
         self.blocking(|mut started| {
-            let deadline = Instant::now() + FILL_TIMEOUT;
+            let deadline = Instant::now() + fill_limit();
             while started.next_line(deadline).is_some() {}
             let status = started.child.wait().expect("it is our child");
             (status, std::mem::take(&mut started.said))
@@ -126,7 +128,7 @@ impl Started {
 
     /// The line that has these words. If it ends without them, the test fails with what it said.
     fn wait_for(&mut self, words: &str) -> String {
-        let deadline = Instant::now() + FILL_TIMEOUT;
+        let deadline = Instant::now() + fill_limit();
         loop {
             match self.next_line(deadline) {
                 Some(line) if line.contains(words) => return line,
@@ -146,7 +148,7 @@ impl Started {
                 Some(line)
             }
             Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => panic!("nothing new within {FILL_TIMEOUT:?}:\n{}", self.said),
+            Err(RecvTimeoutError::Timeout) => panic!("not within {:?}:\n{}", fill_limit(), self.said),
         }
     }
 }

@@ -139,9 +139,7 @@ impl Part {
     fn named(name: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|(known, _)| *known == name);
         let names = || Self::ALL.map(|(name, _)| name).join(", ");
-        found
-            .map(|(_, part)| part)
-            .ok_or_else(|| format!("unknown part {name:?}: it is one of {}", names()))
+        found.map(|(_, part)| part).ok_or_else(|| format!("unknown part {name:?}: it is one of {}", names()))
     }
 }
 

@@ -11,7 +11,7 @@ use http::Request;
 use tokio::task::JoinSet;
 
 use super::setting::{ROWS, SHAPES, Setting, Source, WRITE_TIMEOUT, row};
-use crate::support::{CODINGS, Client, Ended, Reply, Streaming, decode, get};
+use crate::support::{CODINGS, Client, Ended, Reply, Streaming, decode, get, wait};
 
 /// What clients do, and of how many things one is that.
 const DEEDS: [(Deed, usize); 9] = [
@@ -25,8 +25,6 @@ const DEEDS: [(Deed, usize); 9] = [
     (Deed::Burst, 1),
     (Deed::Mistake, 4),
 ];
-/// How long the server may take until it tells how a stream went that was aborted.
-const SOON: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Deed {
@@ -284,7 +282,7 @@ impl Asking<'_> {
         "left".to_owned()
     }
 
-    /// Shuts its window, and then looks at what came of it.
+    /// Shuts its window, and then checks the result.
     async fn stall(&mut self) -> String {
         let (source, client) = (self.source(), self.client());
         let mut stream = match self.begun(client, source, "endless.ndjson").await {
@@ -401,15 +399,16 @@ fn is_fault(source: Source, code: &str) -> bool {
 async fn broken(setting: &Setting, source: Source, reply: &Reply, what: &str) -> String {
     let stream = reply.header("rowstream-stream").unwrap_or_else(|| panic!("{what}: broken, and no stream"));
     let url = setting.server.url(&format!("/_rowstream/streams/{stream}"));
-    let deadline = Instant::now() + SOON;
-    let told = loop {
-        let told = get(&url).await.json();
-        if told["state"] != "running" {
-            break told;
+    let told = async {
+        loop {
+            let told = get(&url).await.json();
+            if told["state"] != "running" {
+                break told;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        assert!(Instant::now() < deadline, "{what}: it was aborted, and still runs");
-        tokio::time::sleep(Duration::from_millis(20)).await;
     };
+    let told = wait(&format!("{what}: what was aborted ends"), told).await;
     let state = told["state"].as_str().expect("a state");
     let code = told["error"]["code"].as_str().unwrap_or_default();
     let right = match (state, code) {

@@ -7,17 +7,15 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use super::setting::{Reloaded, Setting};
-use crate::support::{Cut, Faults};
+use crate::support::{Cut, Faults, wait_until};
 
 /// Not a seed of a client.
 const OTHER: u64 = 0x5eed;
-/// More than a reload takes.
-const SOON: Duration = Duration::from_secs(20);
 /// One backend of ours, by chance.
 const TERMINATE: &str = "select count(pg_terminate_backend(pid)) from (select pid from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid() order by random() limit 1) as one";
 
-/// What was done, and how often.
+/// The faults, and the number of each.
 #[derive(Debug, Default)]
 pub(crate) struct Done(BTreeMap<&'static str, usize>);
 
@@ -87,11 +85,7 @@ pub(crate) async fn reload(setting: &Setting, reloaded: &Reloaded) {
 async fn hang_up(setting: &Setting, said: &str) {
     let before = setting.server.count_stderr(said);
     setting.server.hang_up();
-    let deadline = Instant::now() + SOON;
-    while setting.server.count_stderr(said) == before {
-        assert!(Instant::now() < deadline, "the server did not say {said:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_until(said, async || setting.server.count_stderr(said) != before).await;
 }
 
 /// A file that is none changes nothing.

@@ -1,4 +1,4 @@
-//! What has to be free again once it is quiet.
+//! The resources that are free again once the server is quiet.
 
 use std::fmt;
 use std::num::NonZero;
@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::faults::reload;
 use super::setting::{MAX_STREAMS, PLACES, Reloaded, Setting, Source};
-use crate::support::{Client, Streaming, get, open_descriptors};
+use crate::support::{Client, Streaming, get, limit, open_descriptors, wait_until};
 
-/// How long it may take until all is given back: streams end within their time, idle connections
-/// are closed, and threads end.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The time between two looks at it.
+const LOOK: Duration = Duration::from_millis(250);
 /// What the resident memory may have grown by: what the allocator keeps of what was free, and the
 /// ends of streams that are told for ten minutes.
 const GROWTH: u64 = 40_000_000;
@@ -57,26 +56,24 @@ impl Use {
 
     /// What it has once it has been quiet for some seconds: no connection of a database is open.
     pub(crate) async fn quiet(setting: &Setting) -> Self {
-        let deadline = Instant::now() + PATIENCE;
         let (mut last, mut since) = (Self::of(setting).await, Instant::now());
-        loop {
-            tokio::time::sleep(Duration::from_millis(250)).await;
-            let now = Self::of(setting).await;
-            if now.connections > 0 || (now.descriptors, now.threads) != (last.descriptors, last.threads) {
+        wait_until("it's quiet", async || {
+            tokio::time::sleep(LOOK).await;
+            let (before, now) = (last, Self::of(setting).await);
+            if now.connections > 0 || (now.descriptors, now.threads) != (before.descriptors, before.threads) {
                 since = Instant::now();
             }
-            if since.elapsed() > Duration::from_secs(3) {
-                return now;
-            }
-            assert!(Instant::now() < deadline, "it does not get quiet: {last}, then {now}");
             last = now;
-        }
+            let is_quiet = since.elapsed() > Duration::from_secs(3);
+            if is_quiet { Ok(now) } else { Err(format!("{before}, then {now}")) }
+        })
+        .await
     }
 
     /// Waits until it has no more than `before`; what it has then.
     pub(crate) async fn until_no_more_than(before: &Self, setting: &Setting) -> Self {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        wait_until("all is given back", async || {
+            tokio::time::sleep(LOOK).await;
             let now = Self::of(setting).await;
             let all = [
                 now.descriptors <= before.descriptors,
@@ -84,16 +81,13 @@ impl Use {
                 now.connections <= before.connections,
                 now.memory <= before.memory + GROWTH,
             ];
-            if all == [true; 4] {
-                return now;
-            }
-            assert!(Instant::now() < deadline, "before: {before}, and now, once all have gone: {now}");
-            tokio::time::sleep(Duration::from_millis(250)).await;
-        }
+            if all == [true; 4] { Ok(now) } else { Err(format!("before: {before}, and now: {now}")) }
+        })
+        .await
     }
 }
 
-/// So many streams without an end, each of which has begun.
+/// Opens endless streams, and reads the first rows of each.
 async fn take(setting: &Setting, source: Source, count: usize) -> Vec<Streaming> {
     let mut streams = Vec::new();
     for number in 0..count {
@@ -120,32 +114,20 @@ fn places_of_lists() -> usize {
 /// each source and of the server.
 pub(crate) async fn all_can_be_taken_again(setting: &Setting) {
     // Those that are held take nothing meanwhile.
-    let (total, write_timeout) = (PATIENCE, PATIENCE);
+    let (total, write_timeout) = (limit(), limit());
     reload(setting, &Reloaded { total, write_timeout, ..Reloaded::default() }).await;
     for (first, second) in
         [(Source::Direct, Source::Lite), (Source::Faulty, Source::Direct), (Source::Lite, Source::Faulty)]
     {
-        let deadline = Instant::now() + PATIENCE;
         let places = places_of_lists();
         let streams = [take(setting, first, places).await, take(setting, second, MAX_STREAMS - places).await];
         let reply = get(&setting.url(second, "event/1")).await;
         assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (503, &"too_many_streams".into()));
         drop(streams);
-        while get(&setting.url(second, "event/1")).await.status != 200 {
-            assert!(Instant::now() < deadline, "permits do not come back");
-        }
-        until_free(setting).await;
-    }
-}
-
-/// Waits until no stream runs any more.
-async fn until_free(setting: &Setting) {
-    let client = setting.db.client().await;
-    let sql = "select count(*) from pg_stat_activity
-        where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()";
-    let deadline = Instant::now() + PATIENCE;
-    while client.query_one(sql, &[]).await.expect("it can be asked").get::<_, i64>(0) > 0 {
-        assert!(Instant::now() < deadline, "statements still run");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        wait_until("the permits are free again", async || {
+            get(&setting.url(second, "event/1")).await.status == 200
+        })
+        .await;
+        setting.db.until_none_active().await;
     }
 }

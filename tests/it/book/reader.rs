@@ -11,11 +11,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::page::{Block, Commands, Database, Kind, Page, is_shown};
-use crate::support::program;
-use crate::worked;
+use crate::support::{program, wait_until_blocking};
+use crate::worked::{self, fill_limit};
 
-/// How long anything may take: a debug build fills a database, and other tests run.
-const SOON: Duration = Duration::from_secs(180);
 /// Where pages say that servers are.
 const ADDRESSES: [&str; 2] = ["localhost:8080", "localhost:8081"];
 
@@ -140,7 +138,7 @@ impl<'a> PageReader<'a> {
     /// Runs commands to their end.
     fn run(&mut self, line: usize, commands: &Commands) {
         let script = format!("{}\npwd > \"$FOLDER/.current\"\n", commands.text);
-        let deadline = Instant::now() + SOON;
+        let deadline = Instant::now() + fill_limit();
         while let Err(wrong) = self.enter(&script, commands) {
             let may_try = commands.soon && Instant::now() < deadline;
             assert!(may_try, "{}\n{}\n{wrong}", self.place(line), commands.text);
@@ -180,16 +178,11 @@ impl<'a> PageReader<'a> {
 
     /// Waits until commands that go on have printed what the page shows.
     fn wait_for(&self, line: usize, running: &Running, answer: &str) {
-        let deadline = Instant::now() + SOON;
-        while !is_shown(&format!("{}…", answer.trim_end()), &self.shown(&running.printed())) {
-            assert!(
-                Instant::now() < deadline,
-                "{}: shows\n{answer}\nbut prints\n{}",
-                self.place(line),
-                self.shown(&running.printed())
-            );
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_until_blocking(&format!("{}: shows\n{answer}", self.place(line)), || {
+            let printed = self.shown(&running.printed());
+            let found = is_shown(&format!("{}…", answer.trim_end()), &printed);
+            if found { Ok(()) } else { Err(format!("but prints\n{printed}")) }
+        });
     }
 
     fn shell(&self, script: &str, current: &Path) -> Command {
@@ -263,7 +256,7 @@ impl Running {
 
     /// Waits for its end: its status, and what it printed and said. `None`: it does not end.
     fn end(mut self) -> Option<(Option<i32>, Vec<u8>, Vec<u8>)> {
-        let deadline = Instant::now() + SOON;
+        let deadline = Instant::now() + fill_limit();
         let status = loop {
             match self.child.try_wait().expect("it is our child") {
                 Some(status) => break status.code(),
@@ -299,7 +292,7 @@ impl Running {
 
     /// Waits until it listens; what it said, if it does not.
     fn listen(&mut self) -> Result<(), String> {
-        let deadline = Instant::now() + SOON;
+        let deadline = Instant::now() + fill_limit();
         loop {
             // In this order: a server that ended has said all before we look.
             let ended = self.child.try_wait().expect("it is our child").is_some();

@@ -106,7 +106,7 @@ impl Engine {
                 ),
                 series: "select i, 'row ' || i as t from generate_series(1, most) i",
                 fails_at: |n| format!("1 / (i - {n})"),
-                endless: "select generate_series(1, 100000000) as i, 'some more text for each of the rows' as t",
+                endless: "select generate_series(1, 1000000000) as i, 'some more text for each of the rows' as t",
                 in_list: "i = any(:v)",
                 at_instant: "z = :v",
                 is_document: "(:v::json ->> 'a')::int = 1",
@@ -128,7 +128,7 @@ impl Engine {
                 ),
                 series: "select seq as i, concat('row ', seq) as t from seq_1_to_most",
                 fails_at: |n| format!("if(i = {n}, (select seq from seq_1_to_2 where seq <= i + 1), 1)"),
-                endless: "select seq as i, 'some more text for each of the rows' as t from seq_1_to_100000000",
+                endless: "select seq as i, 'some more text for each of the rows' as t from seq_1_to_1000000000",
                 in_list: "i in (select v from json_table(:v, '$[*]' columns (v bigint path '$')) as l)",
                 at_instant: "z = :v",
                 is_document: "json_value(:v, '$.a') = 1",
@@ -438,6 +438,6 @@ pub(super) async fn serves(url: &str, pool: usize, endpoints: &[(&str, &str)]) -
 
 pub(super) fn config(url: &str, pool: usize) -> String {
     format!(
-        "[source.db]\nurl = \"{url}\"\npool = {{ max = {pool}, waiting = 1, acquire_timeout = \"10s\" }}\n"
+        "write_timeout = \"1h\"\n[source.db]\nurl = \"{url}\"\npool = {{ max = {pool}, waiting = 1, acquire_timeout = \"10s\" }}\n"
     )
 }

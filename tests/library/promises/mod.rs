@@ -19,7 +19,7 @@ mod ways;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -27,10 +27,10 @@ use tokio::task::JoinSet;
 
 use self::held::{Held, Words, config, serves};
 use self::ways::{Ask, Refused, Written};
-use crate::support::{Client, Cut, Ended, Faults, Pieces, Server, get, peak_memory_bytes, rowstream};
+use crate::support::{
+    Client, Cut, Ended, Faults, Pieces, Server, get, peak_memory_bytes, rowstream, wait_until,
+};
 
-/// Longer than a pool takes to bring a connection back (2 s), shorter than a test that hangs.
-const SOON: Duration = Duration::from_secs(10);
 const ITEMS: usize = 50_000;
 const MANY: usize = 1_000_000;
 /// What a server of tests, which is not optimised, may take at most. The rows of [`MANY`] are as
@@ -301,8 +301,7 @@ async fn new_rows_are_followed(db: &Held) {
         db.execute(&format!("insert into event values ({id}, 'more')")).await;
         writeln!(expected, "{{\"id\":{id},\"what\":\"more\"}}").unwrap();
         while seen.len() < expected.len() {
-            let chunk = tokio::time::timeout(SOON, stream.chunk()).await.expect("the row comes");
-            seen.extend_from_slice(&chunk.expect("the stream goes on"));
+            seen.extend_from_slice(&stream.chunk().await.expect("the stream goes on"));
         }
         assert_eq!(String::from_utf8_lossy(&seen), expected);
     }
@@ -339,11 +338,7 @@ async fn clients_that_leave_end_their_statements(db: &Held) {
         drop(streaming);
         assert_eq!(rows(&server, "/well").await, json!([{"v": 1}]));
     }
-    let deadline = Instant::now() + SOON;
-    while db.running().await.is_some_and(|running| running > 0) {
-        assert!(Instant::now() < deadline, "a statement runs on");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_until("the statements end", async || db.running().await.is_none_or(|running| running == 0)).await;
 }
 
 /// Beyond the connections of the pool and those who may wait, requests are refused at once.
