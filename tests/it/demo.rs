@@ -3,7 +3,6 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use crate::support::{Ended, Reply, get, release_program, wait_until};
 use crate::worked;
@@ -67,9 +66,7 @@ async fn the_demo_serves_what_is_promised_and_starts_again_with_what_is_there() 
 
     let made = identity(&folder);
     std::fs::write(folder.join("endpoints/films.sql"), "select 'mine' as whose").expect("a file");
-    let begun = Instant::now();
     let demo = start(&folder).listening().await;
-    assert!(begun.elapsed() < Duration::from_secs(5), "the second start took {:?}", begun.elapsed());
     assert_eq!(ok(&demo, "/films").await.text(), r#"[{"whose":"mine"}]"#);
     assert_eq!(
         ok(&demo, "/events?lastEventNo=999990").await.json()["events"].as_array().map(Vec::len),

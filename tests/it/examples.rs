@@ -159,15 +159,11 @@ fn assert_same(what: &str, one: &[u8], other: &[u8]) {
 /// row.
 fn document(before: &str, lines: &[u8], after: &str) -> Vec<u8> {
     let rows = lines.strip_suffix(b"\n").unwrap_or(lines);
-    let mut document = Vec::with_capacity(before.len() + rows.len() + after.len());
-    document.extend_from_slice(before.as_bytes());
-    for (i, row) in rows.split(|byte| *byte == b'\n').enumerate() {
-        if i > 0 {
-            document.push(b',');
-        }
-        document.extend_from_slice(row);
+    let ends: Vec<_> = memchr::memchr_iter(b'\n', rows).map(|at| before.len() + at).collect();
+    let mut document = [before.as_bytes(), rows, after.as_bytes()].concat();
+    for at in ends {
+        document[at] = b',';
     }
-    document.extend_from_slice(after.as_bytes());
     document
 }
 
@@ -248,13 +244,15 @@ async fn events_of_the_procedure(each: &Each, url: &str, all: &Reply) {
     let folder = worked::copy("events");
     let path = |name: &str| folder.path().join(name);
     std::fs::rename(path("procedure.toml"), path("rowstream.toml")).expect("a file");
-    let server = Launch::folder(folder.path()).argument("--log-format=off");
+    let server = Launch::folder(folder.path()).release().argument("--log-format=off");
     let server = server.variable("EVENTS_URL", url).start().await;
     let lines = each.ask(&server, "/bulk/events.ndjson").await;
     assert_eq!((lines.status, &lines.ended), (StatusCode::OK, &Ended::Complete));
     assert_same("/bulk/events.ndjson", &lines.body, &all.body);
+    let json = each.ask(&server, "/bulk/events").await;
+    assert_same("/bulk/events", &json.body, &document(r#"{"events":["#, &all.body, "]}"));
     for query in
-        ["", "?maxEvents=1", "?maxEvents=1000", "?lastEventNo=999990", "?lastEventNo=1000000", "?maxEvents=0"]
+        ["?maxEvents=1", "?maxEvents=1000", "?lastEventNo=999990", "?lastEventNo=1000000", "?maxEvents=0"]
     {
         let expected = each.get(&format!("/events{query}")).await;
         let reply = each.ask(&server, &format!("/bulk/events{query}")).await;

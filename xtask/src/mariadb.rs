@@ -40,7 +40,7 @@ impl MariaDb {
         make_certificates(&owner, &folder.path.join("tls"))?;
         let mut install = owner.command("mariadb-install-db", &folder.path);
         install.args(["--no-defaults", "--auth-root-authentication-method=normal"]);
-        install.arg(format!("--datadir={}", folder.path.join("data").display()));
+        install.arg(format!("--datadir={}", folder.path.join("data").display())).env("TMPDIR", &folder.path);
         quietly(install.args(["--skip-test-db", "--skip-name-resolve"]).args(as_root()))?;
         let port = free_port()?;
         let server = spawn(&owner, &folder.path, port)?;
