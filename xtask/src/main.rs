@@ -46,7 +46,7 @@ use postgres::Postgres;
 const USAGE: &str = "\
 usage: cargo xtask test [FILTER…]          everything that has to pass; with a FILTER only the tests whose names contain one
        cargo xtask test --fast [FILTER…]   what of it answers within minutes
-       cargo xtask test --part PART        one of checks, library, program and alone: machines that run one each have run everything
+       cargo xtask test --part=PART        one of checks, library, program and alone: machines that run one each have run everything
        cargo xtask book                    the documentation as web pages, in target/book
        cargo xtask instructions [--renew]  the instructions of the hot paths against their base line; or as the new one
        cargo xtask compare [--install] [--quick] [--runs N] [ROW…]

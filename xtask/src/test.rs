@@ -193,7 +193,12 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
         if let Some(release) = release {
             steps.end(release);
         }
-        let tests = Tests { scope, filters: &filters, target: &target, extras: &extras };
+        let mut mariadb = None;
+        steps.run("MariaDB", || {
+            Outcome::of_result(MariaDb::start(&target).map(|started| mariadb = Some(started)))
+        });
+        let mariadb = mariadb.as_ref();
+        let tests = Tests { scope, filters: &filters, target: &target, extras: &extras, mariadb };
         tests.run_all(&mut steps, &mut counts);
     }
     if is_whole && scope.has(Part::Alone) {
@@ -208,17 +213,16 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     Ok(steps.all_passed())
 }
 
-/// `[--fast | --part PART] [FILTER…]`.
+/// `[--fast | --part=PART] [FILTER…]`.
 fn read<'a>(words: &[&'a str]) -> Result<(Scope, Vec<&'a str>)> {
-    let (scope, filters) = match words {
-        ["--fast", filters @ ..] => (Scope::Fast, filters),
-        ["--part", name, filters @ ..] => (Scope::Only(Part::named(name)?), filters),
-        filters => (Scope::Everything, filters),
+    let (options, filters): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| word.starts_with('-'));
+    let scope = match options.as_slice() {
+        [] => Scope::Everything,
+        ["--fast"] => Scope::Fast,
+        [option] if option.starts_with("--part=") => Scope::Only(Part::named(&option["--part=".len()..])?),
+        _ => return Err("write `cargo xtask test [--fast | --part=PART] [FILTER…]`".to_owned()),
     };
-    if filters.iter().any(|word| word.starts_with('-')) {
-        return Err("write `cargo xtask test [--fast | --part PART] [FILTER…]`".to_owned());
-    }
-    Ok((scope, filters.to_vec()))
+    Ok((scope, filters))
 }
 
 /// What is wrong without a test having to run.
@@ -336,22 +340,19 @@ struct Tests<'a> {
     target: &'a Path,
     /// Each with where it is.
     extras: &'a [(Extra, Option<PathBuf>)],
+    /// Without it, tests that ask for it fail.
+    mariadb: Option<&'a MariaDb>,
 }
 
 impl Tests<'_> {
     /// The tests of the scope, step by step.
     fn run_all(&self, steps: &mut Steps, counts: &mut Counts) {
-        let mut mariadb = None;
-        steps.run("MariaDB", || {
-            Outcome::of_result(MariaDb::start(self.target).map(|started| mariadb = Some(started)))
-        });
-        let mariadb = mariadb.as_ref();
         if self.scope != Scope::Only(Part::Alone) {
-            steps.run("tests", || self.run(self.most(), Postgres::start(self.target), mariadb, counts));
+            steps.run("tests", || self.run(self.most(), Postgres::start(self.target), counts));
         }
         if self.scope.has(Part::Alone) {
             steps.run("tests that need the machine for themselves", || {
-                self.run(self.alone(), Postgres::start(self.target), mariadb, counts)
+                self.run(self.alone(), Postgres::start(self.target), counts)
             });
         }
         if self.scope == Scope::Fast || !self.scope.has(Part::Library) {
@@ -361,7 +362,7 @@ impl Tests<'_> {
         steps.run("a newer PostgreSQL", || obtain(newer::prepare(self.target), &mut newer, NO_NEWER));
         if let Some(bin) = newer {
             steps.run("tests of PostgreSQL, with the newer one", || {
-                self.run(self.of_postgres(), Postgres::start_from(&bin, self.target), mariadb, counts)
+                self.run(self.of_postgres(), Postgres::start_from(&bin, self.target), counts)
             });
         }
     }
@@ -397,17 +398,11 @@ impl Tests<'_> {
 
     /// Runs tests against a PostgreSQL of their own. Those that call Python are run where it has
     /// its libraries, and those that load DuckDB's library, start H2 or ask Sail where there is one.
-    fn run(
-        &self,
-        mut command: Command,
-        postgres: Result<Postgres>,
-        mariadb: Option<&MariaDb>,
-        counts: &mut Counts,
-    ) -> Outcome {
+    fn run(&self, mut command: Command, postgres: Result<Postgres>, counts: &mut Counts) -> Outcome {
         let missing = self.extras.iter().filter(|(_, place)| place.is_none());
         command.args(missing.flat_map(|(extra, _)| extra.tests).flat_map(|name| ["--skip", name]));
         let outcome = match postgres {
-            Ok(postgres) => Outcome::of_result(self.run_on(command, &postgres, mariadb, counts)),
+            Ok(postgres) => Outcome::of_result(self.run_on(command, &postgres, counts)),
             Err(message) => Outcome::of_result(Err(message)),
         };
         // Tests that did not compile, or a test program that crashed, leave no line to be counted.
@@ -419,21 +414,15 @@ impl Tests<'_> {
 
     /// A few tests that failed are run once more, one at a time: a test that then passes has found
     /// the machine busy and nothing wrong. The summary names it all the same.
-    fn run_on(
-        &self,
-        mut command: Command,
-        postgres: &Postgres,
-        mariadb: Option<&MariaDb>,
-        counts: &mut Counts,
-    ) -> Result<()> {
-        self.give(&mut command, postgres, mariadb);
+    fn run_on(&self, mut command: Command, postgres: &Postgres, counts: &mut Counts) -> Result<()> {
+        self.give(&mut command, postgres);
         let mut first = Counts::default();
         let mut result = run_and_count(&mut command, &mut first);
         if result.is_err() && first.can_be_tried_again() {
             println!("\n--> once more, one at a time: {}", first.names.join(", "));
             let mut again = cargo_test();
             again.args(["--", "--exact", "--test-threads=1"]).args(&first.names);
-            self.give(&mut again, postgres, mariadb);
+            self.give(&mut again, postgres);
             let mut second = Counts::default();
             result = run_and_count(&mut again, &mut second);
             first.correct(&second);
@@ -442,10 +431,9 @@ impl Tests<'_> {
         result
     }
 
-    /// Gives tests what they use. Without MariaDB, tests that ask for it fail.
-    fn give(&self, command: &mut Command, postgres: &Postgres, mariadb: Option<&MariaDb>) {
+    fn give(&self, command: &mut Command, postgres: &Postgres) {
         give(command, postgres);
-        command.envs(mariadb.into_iter().flat_map(MariaDb::environment));
+        command.envs(self.mariadb.into_iter().flat_map(MariaDb::environment));
         command.envs(self.extras.iter().filter_map(|(extra, place)| Some((extra.variable, place.as_ref()?))));
         // Without it, a test that needs the release build builds it.
         match self.scope != Scope::Fast && self.filters.is_empty() {
@@ -604,10 +592,9 @@ mod tests {
         assert_eq!(read(&[]), Ok((Scope::Everything, vec![])));
         assert_eq!(read(&["a", "b"]), Ok((Scope::Everything, vec!["a", "b"])));
         assert_eq!(read(&["--fast"]), Ok((Scope::Fast, vec![])));
-        assert_eq!(read(&["--fast", "a"]), Ok((Scope::Fast, vec!["a"])));
-        assert_eq!(read(&["--part", "library", "a"]), Ok((Scope::Only(Part::Library), vec!["a"])));
-        for wrong in [&["--slow"][..], &["--fast", "--fast"], &["a", "--fast"], &["--part"], &["--part", "x"]]
-        {
+        assert_eq!(read(&["a", "--fast"]), Ok((Scope::Fast, vec!["a"])));
+        assert_eq!(read(&["--part=library", "a"]), Ok((Scope::Only(Part::Library), vec!["a"])));
+        for wrong in [&["--slow"][..], &["--fast", "--fast"], &["--part"], &["--part=x"]] {
             assert!(read(wrong).is_err(), "{wrong:?}");
         }
     }
@@ -618,7 +605,7 @@ mod tests {
         let workflow = std::fs::read_to_string(workspace().join(".github/workflows/test.yml")).unwrap();
         let parts = format!("part: [{}]", Part::ALL.map(|(name, _)| name).join(", "));
         assert!(workflow.contains(&parts), "{parts}");
-        assert!(workflow.contains("cargo xtask test --part ${{ matrix.part }}"));
+        assert!(workflow.contains("cargo xtask test --part=${{ matrix.part }}"));
     }
 
     #[test]
