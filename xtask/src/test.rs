@@ -165,6 +165,16 @@ impl Scope {
             Self::Only(only) => only == part,
         }
     }
+
+    /// [`cargo_test`] for the packages of this scope. Cargo compiles some dependencies once for each
+    /// choice of packages, so all steps of a scope make the same.
+    fn cargo_test(self) -> Command {
+        let mut command = cargo_test();
+        if self == Self::Only(Part::Library) {
+            command.args(["--exclude", "rowstream-tests"]);
+        }
+        command
+    }
 }
 
 /// Runs all steps, or with a filter those that a test of that name needs. True if all passed.
@@ -184,7 +194,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
         check(scope, &target, &mut steps);
     }
     if has_tests {
-        steps.run("build of the tests", build_tests);
+        steps.run("build of the tests", || Outcome::of(scope.cargo_test().arg("--no-run")));
         let extras = EXTRAS.map(|extra| {
             let mut place = None;
             steps.run(extra.step, || obtain((extra.prepare)(&target), &mut place, extra.without));
@@ -210,6 +220,9 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     steps.print_summary();
     let left_out = if filters.is_empty() && scope == Scope::Fast { counts.filtered_out } else { 0 };
     println!("{}", counts.summary(left_out));
+    if has_tests && counts.passed + counts.failed + counts.skipped == 0 {
+        return Err(format!("no test has {} in its name", filters.join(" or ")));
+    }
     Ok(steps.all_passed())
 }
 
@@ -259,11 +272,6 @@ fn is_of_a_package(variable: &str) -> bool {
 pub(crate) fn workspace() -> &'static Path {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask)
-}
-
-/// All test programs, and the program that they start.
-fn build_tests() -> Outcome {
-    Outcome::of(cargo_test().arg("--no-run"))
 }
 
 /// Runs one test program, which is given what follows. Builds it first.
@@ -326,7 +334,7 @@ fn documentation() -> Outcome {
 const OF_POSTGRES: [&str; 3] = ["postgres_", "strings::", "python::"];
 
 /// Tests of the workspace; always with the same options, so that nothing is compiled twice. With
-/// `--test` it doesn't build the program that the tests start: [`build_tests`] does.
+/// `--test` it doesn't build the program that the tests start, so a `--no-run` goes before.
 fn cargo_test() -> Command {
     let mut command = cargo();
     command.args(["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"]);
@@ -355,7 +363,7 @@ impl Tests<'_> {
                 self.run(self.alone(), Postgres::start(self.target), counts)
             });
         }
-        if self.scope == Scope::Fast || !self.scope.has(Part::Library) {
+        if matches!(self.scope, Scope::Fast | Scope::Only(Part::Alone)) {
             return;
         }
         let mut newer = None;
@@ -369,12 +377,10 @@ impl Tests<'_> {
 
     /// All but those of `tests/alone`; with `--fast` or of a part fewer.
     fn most(&self) -> Command {
-        let mut command = cargo_test();
-        match self.scope {
-            Scope::Only(Part::Library) => command.args(["--exclude", "rowstream-tests"]),
-            Scope::Only(_) => command.args(["--test", "it"]),
-            Scope::Everything | Scope::Fast => &mut command,
-        };
+        let mut command = self.scope.cargo_test();
+        if self.scope == Scope::Only(Part::Program) {
+            command.args(["--test", "it"]);
+        }
         command.args(["--", AT_ONCE]).args(self.filters);
         let skipped = if self.scope == Scope::Fast { NOT_FAST } else { &[ALONE] };
         command.args(skipped.iter().flat_map(|name| ["--skip", name]));
@@ -391,8 +397,13 @@ impl Tests<'_> {
     /// test programs cannot ask for both.
     fn of_postgres(&self) -> Command {
         let filters = if self.filters.is_empty() { &OF_POSTGRES } else { self.filters };
-        let mut command = cargo_test();
-        command.args(["--test", "library", "--test", "it", "--", AT_ONCE]).args(filters);
+        let mut command = self.scope.cargo_test();
+        for (part, program) in [(Part::Library, "library"), (Part::Program, "it")] {
+            if self.scope.has(part) {
+                command.args(["--test", program]);
+            }
+        }
+        command.args(["--", AT_ONCE]).args(filters);
         command
     }
 
@@ -420,7 +431,7 @@ impl Tests<'_> {
         let mut result = run_and_count(&mut command, &mut first);
         if result.is_err() && first.can_be_tried_again() {
             println!("\n--> once more, one at a time: {}", first.names.join(", "));
-            let mut again = cargo_test();
+            let mut again = self.scope.cargo_test();
             again.args(["--", "--exact", "--test-threads=1"]).args(&first.names);
             self.give(&mut again, postgres);
             let mut second = Counts::default();
