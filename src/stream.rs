@@ -322,7 +322,7 @@ impl RowStream {
         if self.chunk.capacity() == 0 && !self.is_done() {
             self.begin_chunk(waited);
         }
-        let polled = match self.poll_fill(cx) {
+        let polled = match self.poll_readings(cx) {
             Poll::Ready(Ok(())) if self.chunk.is_empty() => Poll::Ready(None),
             Poll::Ready(Ok(())) => {
                 self.mark_if_late();
@@ -356,6 +356,18 @@ impl RowStream {
         self.head = Head::Sent(full);
         // A row may overshoot the mark; the slack keeps most of them from growing the buffer.
         self.chunk.reserve(full + full / 8);
+    }
+
+    /// Encodes rows until the chunk is full or all is done. A later reading of a stream that follows
+    /// may begin again.
+    fn poll_readings(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        loop {
+            match ready!(self.poll_fill(cx)) {
+                Ok(()) => return Poll::Ready(Ok(())),
+                Err(error) => self.following.begin_again(error, self.current.count())?,
+            }
+            self.drop_reading();
+        }
     }
 
     /// Encodes rows until the chunk is full or all is done.
@@ -515,6 +527,16 @@ impl RowStream {
             self.values = opened.values;
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Drops a reading that has failed between two rows; the next one begins after the last of them.
+    fn drop_reading(&mut self) {
+        self.next = self.cursor();
+        self.may_have_more = true;
+        self.rows += self.current.count();
+        self.current = Current::Nothing;
+        self.steps = Vec::new().into_iter();
+        self.session = None;
     }
 
     /// Says that the stream is still there: by a mark where there are some, which tells more.

@@ -12,7 +12,7 @@ use rowstream_encode::Format;
 use super::Opened;
 use crate::Error;
 use crate::error::SOURCE_UNAVAILABLE;
-use crate::stream::notifier::{Subscription, Wake};
+use crate::stream::notifier::{Patience, Subscription, Wake};
 
 /// How long a follower waits that got no connection, before it asks again.
 const BUSY: Duration = Duration::from_secs(1);
@@ -29,21 +29,33 @@ pub(crate) type Reopen = Box<dyn Fn(Option<String>) -> Boxed<Result<Opened, Erro
 pub(crate) struct Follower {
     subscription: Subscription,
     reopen: Reopen,
+    /// Whether the first rows are read. If they fail, so does the stream: the client may have no
+    /// head.
+    is_first: bool,
+    /// The error of a reading that has lost its connection and is to begin again.
+    lost: Option<Error>,
+    /// For how long such readings begin again, unless rows arrive.
+    patience: Option<Patience>,
 }
 
 impl Follower {
     /// One that was subscribed before the first rows were read.
     pub(crate) fn new(subscription: Subscription, reopen: Reopen) -> Self {
-        Self { subscription, reopen }
+        Self { subscription, reopen, is_first: true, lost: None, patience: None }
     }
 
     /// What stands after the cursor `after`, once there may be something, or `at_once`. `None`:
     /// the server is about to end.
     async fn next(mut self, after: Option<String>, at_once: bool) -> Result<Option<Next>, Error> {
-        if !at_once && self.subscription.wake().await? == Wake::Closing {
-            return Ok(None);
+        self.is_first = false;
+        if let Some(lost) = self.lost.take() {
+            self.pause(lost).await?;
+        } else {
+            self.patience = None;
+            if !at_once && self.subscription.wake().await? == Wake::Closing {
+                return Ok(None);
+            }
         }
-        let mut patience = None;
         while !self.subscription.is_closing() {
             self.subscription.begin_reading();
             let turn = self.subscription.turn().await;
@@ -55,16 +67,17 @@ impl Follower {
                     tokio::time::sleep(BUSY).await;
                 }
                 // It went away, and may come back, as it may for the poller.
-                Err(error) if error.code() == SOURCE_UNAVAILABLE => {
-                    let patience = patience.get_or_insert_with(|| self.subscription.patience());
-                    if !patience.pause().await {
-                        return Err(error);
-                    }
-                }
+                Err(error) if error.code() == SOURCE_UNAVAILABLE => self.pause(error).await?,
                 opened => return Ok(Some((Box::new(self), opened?))),
             }
         }
         Ok(None)
+    }
+
+    /// Waits before it asks a source that has failed again; the error if it has failed for too long.
+    async fn pause(&mut self, error: Error) -> Result<(), Error> {
+        let patience = self.patience.get_or_insert_with(|| self.subscription.patience());
+        if patience.pause().await { Ok(()) } else { Err(error) }
     }
 }
 
@@ -94,6 +107,26 @@ impl Following {
     pub(super) fn by(follower: Follower) -> Self {
         let failed = follower.subscription.failed();
         Self { state: State::Reading(Box::new(follower)), failed: Some(Box::pin(failed)) }
+    }
+
+    /// Has a reading that failed after so many rows begin again if it has lost its connection.
+    ///
+    /// On a busy database readings run all the time, so when all connections are lost, one of them
+    /// usually is a reading's.
+    ///
+    /// # Errors
+    /// The same error: the stream fails.
+    pub(super) fn begin_again(&mut self, error: Error, rows: u64) -> Result<(), Error> {
+        match &mut self.state {
+            State::Reading(follower) if !follower.is_first && error.code() == SOURCE_UNAVAILABLE => {
+                if rows > 0 {
+                    follower.patience = None;
+                }
+                follower.lost = Some(error);
+                Ok(())
+            }
+            _ => Err(error),
+        }
     }
 
     /// Whether no rows are to come.

@@ -408,6 +408,57 @@ async fn followers_stay_when_all_connections_are_lost() {
     }
 }
 
+/// Where many transactions end, a follower reads all the time, so the connections were mostly lost
+/// while it read, and its stream failed.
+#[tokio::test]
+async fn followers_stay_when_a_reading_loses_its_connection() {
+    let db = TestDb::new().await;
+    db.execute(TABLE).await;
+    let proxy = TcpProxy::transparent((Ipv4Addr::LOCALHOST, pg_port()).into()).await;
+    let url = db.url().replace(&format!(":{}/", pg_port()), &format!(":{}/", proxy.port()));
+    let slow = SETTLED.replace("order by", "where (select pg_sleep(0.3)::text) = '' order by");
+    let server = server(&url, &slow).await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
+    for last in 1..=3 {
+        db.execute("insert into t default values").await;
+        assert_eq!(lines.ids(1).await, [last]);
+    }
+    for (last, how) in (4..).zip([Cut::Reset, Cut::Close]) {
+        db.execute("insert into t default values").await;
+        wait_until("it reads", async || is_reading(&db).await).await;
+        proxy.cut_now(how);
+        assert_eq!(lines.ids(1).await, [last]);
+    }
+}
+
+async fn is_reading(db: &TestDb) -> bool {
+    let sql = "select count(*) > 0 from pg_stat_activity where datname = current_database() and state = 'active' and query like '%pg_sleep(0.3)%' and pid <> pg_backend_pid()";
+    db.client().await.query_one(sql, &[]).await.unwrap().get(0)
+}
+
+/// One that always loses it fails in the end: it would run for ever.
+#[tokio::test]
+async fn a_reading_that_ends_its_connection_each_time_fails_the_stream() {
+    let db = TestDb::new().await;
+    db.execute(TABLE).await;
+    let ends = "where id < 2 or pg_terminate_backend(pg_backend_pid()) order by";
+    let config = format!("[source.db]\nurl = \"{}\"\npool = {{ acquire_timeout = \"300ms\" }}\n", db.url());
+    let sql = SETTLED.replace("order by", ends);
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/rows.sql", &sql)]).await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
+    db.execute("insert into t default values").await;
+    assert_eq!(lines.ids(1).await, [1]);
+    db.execute("insert into t default values").await;
+    let ended = loop {
+        match lines.line().await {
+            Ok(line) => assert_eq!(line, "", "a heartbeat"),
+            Err(ended) => break ended,
+        }
+    };
+    assert!(matches!(ended, Ended::Broken(_)), "{ended:?}");
+    server.wait_for_stdout(" 200 failed ").await;
+}
+
 #[tokio::test]
 async fn followers_of_a_source_that_went_away_for_good_are_broken_off_and_go_on() {
     let db = TestDb::new().await;
