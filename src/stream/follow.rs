@@ -29,8 +29,8 @@ pub(crate) type Reopen = Box<dyn Fn(Option<String>) -> Boxed<Result<Opened, Erro
 pub(crate) struct Follower {
     subscription: Subscription,
     reopen: Reopen,
-    /// Whether the first rows are read. If they fail, so does the stream: the client may have no
-    /// head.
+    /// True while the first rows are read. The stream fails if they do, because the client may not
+    /// have a head yet.
     is_first: bool,
     /// The error of a reading that has lost its connection and is to begin again.
     lost: Option<Error>,

@@ -557,7 +557,7 @@ async fn until_closed(socket: &mut TcpStream) {
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
 }
 
-/// Whether a connection is still open after a moment.
+/// True if a connection is still open after a moment.
 async fn stays_open(socket: &mut TcpStream) -> bool {
     tokio::time::timeout(Duration::from_millis(300), socket.read(&mut [0])).await.is_err()
 }

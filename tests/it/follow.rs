@@ -408,8 +408,8 @@ async fn followers_stay_when_all_connections_are_lost() {
     }
 }
 
-/// Where many transactions end, a follower reads all the time, so the connections were mostly lost
-/// while it read, and its stream failed.
+/// If many transactions end, a follower reads all the time, so its stream usually failed when all
+/// connections were lost.
 #[tokio::test]
 async fn followers_stay_when_a_reading_loses_its_connection() {
     let db = TestDb::new().await;

@@ -1,8 +1,8 @@
 //! The tests of what users see, in one program, which is linked once: the server as a process and
 //! the command line, against real databases, clients and proxies.
 //!
-//! A module is a subject. What needs the machine for itself stands in `tests/alone`, and what calls
-//! the library in `tests/library`.
+//! A module is a subject. Tests that need the machine for themselves are in `tests/alone`, and those
+//! that call the library in `tests/library`.
 
 #[path = "../../examples/delegate/upstream.rs"]
 mod delegate;

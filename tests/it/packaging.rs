@@ -1,5 +1,5 @@
-//! What is shipped: the image, the Debian package, and the workflows that test and release them. What needs
-//! a program that is not installed is skipped, with a word.
+//! The image, the Debian package, and the workflows that test and release them. A test says so and
+//! passes if a program that it needs isn't installed.
 
 use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, ErrorKind};

@@ -212,7 +212,7 @@ async fn proofs_of_the_end_hold_for_what_was_spilled() {
         }
     }
     let is_spilled = |line: &&str| number(line, "spilled") > 0;
-    wait_until("each is told to have been spilled", async || {
+    wait_until("the log says of each that it was spilled", async || {
         server.stdout().lines().filter(is_spilled).count() == 4
     })
     .await;
@@ -307,7 +307,8 @@ async fn many_that_stop(source: &str, rows: &str) {
     println!("{READERS} spilled readers took {:.1} MB", peak as f64 / 1e6);
     assert!(peak < CEILING, "{peak} bytes");
     let is_told = |line: &&str| line.contains(" 200 complete ") && number(line, "spilled") > 0;
-    wait_until("all are told", async || server.stdout().lines().filter(is_told).count() == READERS).await;
+    wait_until("all are in the log", async || server.stdout().lines().filter(is_told).count() == READERS)
+        .await;
 }
 
 #[tokio::test]
@@ -370,7 +371,7 @@ async fn a_write_that_fails_half_way_loses_nothing() {
     for client in [Client::HTTP1, Client::H2C] {
         holds_losslessly(&db, &server, client, 5000 * 512..5000 * 512 + 1).await;
     }
-    wait_until("each is told", async || server.count_stderr("cannot be spilled") == 2).await;
+    wait_until("each is in the log", async || server.count_stderr("cannot be spilled") == 2).await;
 }
 
 #[tokio::test]
