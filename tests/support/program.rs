@@ -1,4 +1,4 @@
-//! The programs that tests start, and the repository that they come from.
+//! The repository, and its programs that tests start.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,7 +40,7 @@ pub fn release_program() -> &'static Path {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
         build.args(["build", "--quiet", "--release", "--locked"]).current_dir(repository());
-        // Those that describe the package of this test: ring is compiled anew if they change.
+        // They describe the package of this test, and Cargo compiles ring again if they change.
         for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_a_package(&name.to_string_lossy())) {
             build.env_remove(name);
         }
@@ -51,7 +51,7 @@ pub fn release_program() -> &'static Path {
     &PROGRAM
 }
 
-/// Whether it's a variable in which cargo describes the package that it runs.
+/// True for the variables that describe the package that Cargo runs.
 fn is_of_a_package(variable: &str) -> bool {
     variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }

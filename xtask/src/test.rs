@@ -118,7 +118,7 @@ const FEW: usize = 5;
 /// A part of a whole run. Machines that run one each have run everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// What is wrong without a test having to run.
+    /// Formatting, lints, dependencies and documents: no test runs.
     Checks,
     /// Tests of the packages by themselves, and those that call the library.
     Library,
@@ -252,8 +252,8 @@ fn check(scope: Scope, target: &Path, steps: &mut Steps) {
 
 /// The cargo that runs us, in the root of the workspace.
 ///
-/// Cargo tells us about our own package in variables. ring is compiled anew if they change, and all
-/// of TLS with it, so its builds by us and by hand must not differ in them.
+/// Cargo describes our own package in variables, and compiles ring and all of TLS again if they
+/// change, so builds by us and by hand must not differ in them.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace());
@@ -263,7 +263,7 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// Whether it's a variable in which cargo describes the package that it runs.
+/// True for the variables that describe the package that Cargo runs.
 fn is_of_a_package(variable: &str) -> bool {
     variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }
@@ -610,7 +610,7 @@ mod tests {
         }
     }
 
-    /// What runs for a pull request is everything.
+    /// Pull requests run every part.
     #[test]
     fn the_workflow_has_each_part() {
         let workflow = std::fs::read_to_string(workspace().join(".github/workflows/test.yml")).unwrap();
