@@ -1,6 +1,8 @@
 //! The limit at the end of a statement, which is taken off where the statement is continued from
 //! behind a row.
 
+use std::ops::Range;
+
 use super::dialect::Dialect;
 use super::lexer::{Kind, Lexer, Token};
 
@@ -113,6 +115,15 @@ pub fn limit_placeholders(text: &str, dialect: &'static Dialect) -> Vec<(usize, 
         (number, if is_offset { LimitPart::Offset } else { LimitPart::Rows })
     };
     whole.map(part).collect()
+}
+
+/// The placeholders of a statement for a database that numbers them: each with its place in bytes
+/// and the number of its argument, from 1.
+pub fn numbered_placeholders(text: &str, dialect: &'static Dialect) -> Vec<(Range<usize>, usize)> {
+    let tokens = significant(text, dialect).unwrap_or_default();
+    let numbers = numbers(text, &tokens, dialect);
+    let placeholders = tokens.iter().zip(numbers);
+    placeholders.filter_map(|(token, number)| Some((token.start..token.end, number?))).collect()
 }
 
 /// The tokens that are more than blanks and comments.

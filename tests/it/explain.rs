@@ -64,6 +64,29 @@ async fn postgres_explains_what_it_would_run() {
     assert!(refers.contains("#/components/parameters/explain"), "{refers}");
 }
 
+/// The plan was another one than that of the run: of `explain`, PostgreSQL infers no type for
+/// `:n is null`, and the condition stayed in the plan, without the index.
+#[tokio::test]
+async fn an_optional_filter_is_explained_as_it_is_run() {
+    let db = TestDb::new().await;
+    db.execute(
+        "create table thing(id int primary key, n int); create index thing_n on thing(n);
+         insert into thing select n, n from generate_series(1, 10000) n; analyze thing",
+    )
+    .await;
+    let list = "/*\n[params]\nn = { type = 'integer', optional = true }\n*/\n\
+                select id from thing where :n is null or n = :n";
+    let config = format!("explain = true\n[source.main]\nurl = \"{}\"\n", db.url());
+    let files = [("rowstream.toml", config.as_str()), ("endpoints/things.sql", list)];
+    let server = Launch::files(&files).start().await;
+    let plan = async |target| {
+        let [(_, _, plan)] = &plans(&server, target).await[..] else { panic!("one statement") };
+        plan[0]["QUERY PLAN"].as_str().expect("a line").to_owned()
+    };
+    assert!(plan("/things?n=7&_explain=1").await.starts_with("Index Scan using thing_n"));
+    assert!(plan("/things?_explain=1").await.starts_with("Seq Scan"));
+}
+
 #[tokio::test]
 async fn sqlite_and_mariadb_explain_theirs() {
     let schema = "create table thing(id int primary key, name varchar(9)); insert into thing values (1, 'a')";

@@ -58,6 +58,7 @@ mod openapi;
 mod others;
 mod packaging;
 mod pages;
+mod parameter_types;
 mod parameters;
 mod pgbouncer;
 mod postgres_lookups;

@@ -138,7 +138,7 @@ impl Changes {
                 Message::DataRow(row) if replayed.is_none() => replayed = text(&row, 0).map(str::to_owned),
                 Message::DataRow(row) => seen = Seen::read(&row, replayed.clone()),
                 Message::NotificationResponse(_) => notified = true,
-                Message::ErrorResponse(body) => return Err(DatabaseError::new(&body).into_error(None)),
+                Message::ErrorResponse(body) => return Err(DatabaseError::new(&body).into_error()),
                 Message::ReadyForQuery(_) => break,
                 _ => {}
             }

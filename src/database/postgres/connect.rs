@@ -356,7 +356,7 @@ impl Connection {
                     self.has_integer_times = body.value().is_ok_and(|value| value == "on");
                 }
                 Message::ErrorResponse(body) => {
-                    failed.get_or_insert(DatabaseError::new(&body).into_error(None));
+                    failed.get_or_insert(DatabaseError::new(&body).into_error());
                 }
                 _ => {}
             }
@@ -394,7 +394,7 @@ impl Reusable for Connection {
 async fn next(wire: &mut Wire) -> Result<Message, Error> {
     let frame = wire.frame().await?;
     match wire.parse(&frame)? {
-        Message::ErrorResponse(body) => Err(DatabaseError::new(&body).into_error(None)),
+        Message::ErrorResponse(body) => Err(DatabaseError::new(&body).into_error()),
         message => Ok(message),
     }
 }

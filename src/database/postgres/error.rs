@@ -55,14 +55,37 @@ impl DatabaseError {
         self.sqlstate == "26000"
     }
 
+    /// Whether the statement alone doesn't determine a parameter's type (42P18 and 42P08), or which
+    /// of several functions or operators is meant (42725).
+    pub(super) fn is_undetermined(&self) -> bool {
+        matches!(&*self.sqlstate, "42P18" | "42P08" | "42725")
+    }
+
+    /// The number of the parameter that the message names, `$1`, which is in it in every language.
+    pub(super) fn parameter(&self) -> Option<usize> {
+        let (_, number) = self.message.split_once('$')?;
+        let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+        number[..end].parse().ok()
+    }
+
+    /// The place in the statement `sql`, in bytes.
+    pub(super) fn offset(&self, sql: &str) -> Option<usize> {
+        self.position.map(|position| byte_offset(sql, position))
+    }
+
     /// Whether its text was written for whoever asks: an exception that a function raises (class
     /// P0), whatever SQLSTATE that gives it.
     fn is_for_clients(&self) -> bool {
         self.sqlstate.starts_with("P0") || self.routine == "exec_stmt_raise"
     }
 
-    /// The error as a user sees it; `sql` is the statement's text, where it is known.
-    pub(super) fn into_error(self, sql: Option<&str>) -> Error {
+    /// The error as a user sees it.
+    pub(super) fn into_error(self) -> Error {
+        self.into_error_at(None)
+    }
+
+    /// The error as a user sees it, with its place in the statement in bytes, if that is known.
+    pub(super) fn into_error_at(self, offset: Option<usize>) -> Error {
         let (code, status) = match self.is_stale_statement() {
             true => ("statement_changed", StatusCode::SERVICE_UNAVAILABLE),
             false => classify(&self.sqlstate),
@@ -79,7 +102,6 @@ impl DatabaseError {
         if status == StatusCode::SERVICE_UNAVAILABLE {
             error = error.retry_after(Duration::from_secs(1));
         }
-        let offset = self.position.zip(sql).map(|(position, sql)| byte_offset(sql, position));
         match offset {
             Some(offset) => error.position(offset),
             None => error,
@@ -140,6 +162,13 @@ fn byte_offset(sql: &str, position: usize) -> usize {
 mod tests {
     use super::*;
 
+    impl DatabaseError {
+        /// For tests: an error at a character of the statement, from 1.
+        pub(in super::super) fn at(position: usize) -> Self {
+            Self { position: Some(position), ..Self::default() }
+        }
+    }
+
     #[test]
     fn sqlstates_have_the_status_of_whose_fault_it_is() {
         for (sqlstate, status) in [
@@ -159,6 +188,20 @@ mod tests {
             ("é", 500),
         ] {
             assert_eq!(classify(sqlstate).1, status, "{sqlstate}");
+        }
+    }
+
+    #[test]
+    fn the_parameter_of_a_message_is_found_in_every_language() {
+        for (message, number) in [
+            ("could not determine data type of parameter $12", Some(12)),
+            ("konnte Datentyp von Parameter $1 nicht ermitteln", Some(1)),
+            ("operator is not unique: unknown + unknown", None),
+            ("costs $ 3", None),
+            ("$99999999999999999999999", None),
+        ] {
+            let error = DatabaseError { message: message.to_owned(), ..DatabaseError::default() };
+            assert_eq!(error.parameter(), number, "{message}");
         }
     }
 

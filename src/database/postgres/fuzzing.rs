@@ -93,7 +93,8 @@ fn read(wire: &Wire, frame: &Frame) -> Result<(), Error> {
         Parsed::ErrorResponse(body) => {
             let error = DatabaseError::new(&body);
             let _ = error.is_stale_statement();
-            drop(error.into_error(Some("select 'é' from x")));
+            let offset = error.offset("select 'é' from x");
+            drop(error.into_error_at(offset));
         }
         Parsed::RowDescription(body) => {
             let fields = body.fields().map(|field| Ok(Field::new(&field))).collect::<Vec<_>>();

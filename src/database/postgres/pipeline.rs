@@ -21,7 +21,7 @@ use super::Shared;
 use super::connect::Connection;
 use super::error::DatabaseError;
 use super::hosts::Lent;
-use super::session::{bind, settle_in_time, unsendable};
+use super::session::{bind, settle_in_time, unsendable, write_describe};
 use super::statement::{Described, close};
 use super::wire::Frame;
 use crate::Error;
@@ -182,11 +182,9 @@ fn write(
         // It may be there from a pipeline before, or from an attempt that failed after it; closing
         // none is no error.
         close(name, messages);
-        frontend::parse(name, &statement.sql, statement.types.iter().copied(), messages)
-            .map_err(unsendable)?;
-        frontend::describe(b'S', name, messages).map_err(unsendable)?;
+        write_describe(name, &statement.sent, messages)?;
     }
-    bind("", name, &statement.decoders, args, messages)?;
+    bind("", name, (&statement.sent, &statement.decoders), args, messages)?;
     frontend::execute("", MAX_ROWS as i32, messages).map_err(unsendable)
 }
 
@@ -258,7 +256,7 @@ impl Peer {
         match error.is_stale_statement() {
             true if missing => failed.refuse(Refused::Again),
             true => self.forget(failed),
-            false => failed.refuse(Refused::Failed(error.into_error(None))),
+            false => failed.refuse(Refused::Failed(error.into_error())),
         }
         self.refuse_skipped();
         Some(())

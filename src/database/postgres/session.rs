@@ -49,6 +49,7 @@
 //!    error of the rows.
 
 mod interleaved;
+mod numbering;
 mod parameters;
 mod parts;
 mod refcursor;
@@ -74,7 +75,7 @@ use self::refcursor::Refcursor;
 pub(super) use self::snapshots::Snapshots;
 use super::connect::Connection;
 use super::error::DatabaseError;
-use super::statement::{Field, Prepared};
+use super::statement::{Field, Prepared, Sent};
 use super::types::{ColumnType, catalog_query};
 use super::value::{Decoder, Row};
 use super::wire::Frame;
@@ -309,10 +310,10 @@ impl Session {
 
     async fn prepare_anew(&mut self, statement: &Statement) -> Result<Arc<Prepared>, Error> {
         let version = self.shared.types.version();
-        let (declared, Described { name, fields, .. }) = self.describe_typed(statement).await?;
+        let (sent, Described { name, fields, .. }) = self.describe_typed(statement).await?;
         self.check_times(&fields)?;
         let types = self.types_of(&fields).await?;
-        let prepared = prepared(name, Arc::clone(&statement.sql), declared, &fields, &types, version);
+        let prepared = prepared(name, Arc::clone(&statement.sql), sent, &fields, &types, version);
         let prepared = Arc::new(prepared);
         if self.connection().is_pooled {
             return Ok(prepared);
@@ -323,43 +324,38 @@ impl Session {
         Ok(prepared)
     }
 
-    /// Parses the statement on the server under a new name, and tells its parameters and columns.
-    async fn describe(&mut self, statement: &Statement, types: &[u32]) -> Result<Described, Error> {
-        if self.connection().is_pooled {
-            return self.describe_pooled(statement, types).await;
+    /// Parses a statement on the server, and asks for its parameters and columns. It has a new name,
+    /// or none behind a pooler: there the transaction of the response keeps all that the statement
+    /// reads as it is, until it is run. If the server refuses the statement, an open transaction goes
+    /// on.
+    async fn describe(&mut self, sent: &Sent) -> Result<Result<Described, DatabaseError>, Error> {
+        let is_pooled = self.connection().is_pooled;
+        let mut messages = BytesMut::new();
+        let begin = is_pooled && self.write_begin(&mut messages)?;
+        let in_transaction = begin || self.connection().status == b'T';
+        if in_transaction {
+            frontend::query("savepoint described", &mut messages).map_err(unsendable)?;
         }
         let connection = self.connection();
-        let write = &mut connection.wire.write;
-        let name = connection.statements.next_name(write);
-        write_describe(&name, statement, types, write)?;
-        let described = self.description(Some(&statement.sql), 1).await?;
-        Described::new(name, described)
-    }
-
-    /// The same without a name, in the transaction of the response, which holds what the statement
-    /// reads as it is until it is run. Where it is refused, the transaction goes on.
-    async fn describe_pooled(&mut self, statement: &Statement, types: &[u32]) -> Result<Described, Error> {
-        let mut messages = BytesMut::new();
-        let begin = self.write_begin(&mut messages)?;
-        frontend::query("savepoint described", &mut messages).map_err(unsendable)?;
-        write_describe("", statement, types, &mut messages)?;
-        self.connection().wire.write.unsplit(messages);
-        let described = self.description(Some(&statement.sql), if begin { 3 } else { 2 }).await;
+        let name = if is_pooled { String::new() } else { connection.statements.next_name(&mut messages) };
+        write_describe(&name, sent, &mut messages)?;
+        frontend::sync(&mut messages);
+        connection.wire.write.unsplit(messages);
+        let described = self.description(1 + u32::from(begin) + u32::from(in_transaction)).await?;
         if described.is_err() && self.connection().status == b'E' {
             let back = "rollback to savepoint described";
             frontend::query(back, &mut self.connection().wire.write).map_err(unsendable)?;
-            self.description(None, 1).await?;
+            self.description(1).await?.map_err(|refused| refused.into_error())?;
         }
-        Described::new(String::new(), described?)
+        match described {
+            Ok(described) => Described::new(name, described).map(Ok),
+            Err(refused) => Ok(Err(refused)),
+        }
     }
 
     /// The types of the parameters, and the columns, by which the server answers the Describe that
-    /// was written as the last of so many sendings; `None`: there is no result. Errors have their place in `sql`.
-    async fn description(
-        &mut self,
-        sql: Option<&str>,
-        sent: u32,
-    ) -> Result<(Vec<u32>, Option<Vec<Field>>), Error> {
+    /// was written as the last of so many sendings. No columns: there is no result.
+    async fn description(&mut self, sent: u32) -> Result<Result<Description, DatabaseError>, Error> {
         self.answering(sent)?;
         let mut described = None;
         let mut parameters = Vec::new();
@@ -367,23 +363,21 @@ impl Session {
         while self.state.in_flight() > 0 {
             let message = match self.message().await {
                 Ok(message) => message,
-                // Where it ends the connection, the error is what tells why.
-                Err(lost) => return Err(failed.unwrap_or(lost)),
+                // If the error ended the connection, it says why.
+                Err(lost) => return failed.map_or(Err(lost), |failed| Ok(Err(failed))),
             };
             match message {
                 Message::RowDescription(body) => described = Some(fields(&body)?),
                 Message::ParameterDescription(body) => parameters = of_parameters(&body)?,
                 Message::ErrorResponse(body) => {
-                    failed.get_or_insert(DatabaseError::new(&body).into_error(sql));
+                    failed.get_or_insert(DatabaseError::new(&body));
                 }
                 _ => {}
             }
         }
-        failed.map_or(Ok((parameters, described)), Err)
+        Ok(failed.map_or(Ok((parameters, described)), Err))
     }
 
-    /// What is known of the columns' types; the catalog is asked once per source for those that are
-    /// not built in.
     /// Refuses times that are not sent as PostgreSQL does, which would be read as others.
     fn check_times(&mut self, fields: &[Field]) -> Result<(), Error> {
         let connection = self.connection();
@@ -399,6 +393,7 @@ impl Session {
         }
     }
 
+    /// The columns' types. We ask the catalog once per source for those that aren't built in.
     async fn types_of(&mut self, fields: &[Field]) -> Result<Vec<ColumnType>, Error> {
         let oids = || fields.iter().map(|field| field.type_oid);
         let missing = self.shared.types.missing(oids());
@@ -416,7 +411,7 @@ impl Session {
             let frame = self.frame().await?;
             match frame.tag {
                 b'D' => self.note_type(&frame)?,
-                b'E' => failed = Some(self.error_of(&frame)?.into_error(None)),
+                b'E' => failed = Some(self.error_of(&frame)?.into_error()),
                 _ => self.note_ready(&frame)?,
             }
         }
@@ -602,7 +597,7 @@ impl Session {
             }
             _ => {}
         }
-        Ok(error.into_error(None))
+        Ok(error.into_error())
     }
 
     /// What was sent first has failed. Where the session stood.
@@ -630,7 +625,7 @@ impl Session {
                 let error = DatabaseError::new(&body);
                 if error.fatal {
                     let lent = &self.connection().lent;
-                    lent.iter().for_each(|lent| lent.failed(&error.clone().into_error(None)));
+                    lent.iter().for_each(|lent| lent.failed(&error.clone().into_error()));
                 }
                 Ok(error)
             }
@@ -819,29 +814,29 @@ fn bind_prepared(
     write: &mut BytesMut,
 ) -> Result<(), Error> {
     if prepared.name.is_empty() {
-        let types = prepared.types.iter().copied();
-        frontend::parse("", &prepared.sql, types, write).map_err(unsendable)?;
+        parse("", &prepared.sent, write)?;
     }
-    bind(portal, &prepared.name, &prepared.decoders, args, write)
+    bind(portal, &prepared.name, (&prepared.sent, &prepared.decoders), args, write)
 }
 
-fn write_describe(
-    name: &str,
-    statement: &Statement,
-    types: &[u32],
-    write: &mut BytesMut,
-) -> Result<(), Error> {
-    frontend::parse(name, &statement.sql, types.iter().copied(), write).map_err(unsendable)?;
-    frontend::describe(b'S', name, write).map_err(unsendable)?;
-    frontend::sync(write);
-    Ok(())
+/// The types of a statement's parameters, and its columns, if it has a result.
+type Description = (Vec<u32>, Option<Vec<Field>>);
+
+/// Appends the messages that parse and describe a statement.
+pub(super) fn write_describe(name: &str, sent: &Sent, write: &mut BytesMut) -> Result<(), Error> {
+    parse(name, sent, write)?;
+    frontend::describe(b'S', name, write).map_err(unsendable)
+}
+
+fn parse(name: &str, sent: &Sent, write: &mut BytesMut) -> Result<(), Error> {
+    frontend::parse(name, &sent.text, sent.types.iter().copied(), write).map_err(unsendable)
 }
 
 /// Binds the statement `name` to `portal`; the unnamed one is "".
 pub(super) fn bind(
     portal: &str,
     name: &str,
-    decoders: &[Decoder],
+    (sent, decoders): (&Sent, &[Decoder]),
     args: &[&ParamValue],
     write: &mut BytesMut,
 ) -> Result<(), Error> {
@@ -855,8 +850,14 @@ pub(super) fn bind(
         }
         Ok(IsNull::No)
     };
-    frontend::bind(portal, name, [], args.iter().copied(), argument, result_formats, write)
-        .map_err(|_| Error::endpoint("the arguments are too long for one message"))
+    match &sent.arguments {
+        None => frontend::bind(portal, name, [], args.iter().copied(), argument, result_formats, write),
+        Some(numbers) => {
+            let args = numbers.iter().map(|&number| args[number]);
+            frontend::bind(portal, name, [], args, argument, result_formats, write)
+        }
+    }
+    .map_err(|_| Error::endpoint("the arguments are too long for one message"))
 }
 
 fn fields(body: &RowDescriptionBody) -> Result<Vec<Field>, Error> {
@@ -870,7 +871,7 @@ fn fields(body: &RowDescriptionBody) -> Result<Vec<Field>, Error> {
 fn prepared(
     name: String,
     sql: Arc<str>,
-    declared: Vec<u32>,
+    sent: Arc<Sent>,
     fields: &[Field],
     types: &[ColumnType],
     version: u64,
@@ -880,7 +881,7 @@ fn prepared(
     Prepared {
         name,
         sql,
-        types: declared,
+        sent,
         columns: columns.map(|(field, kind)| column(field, kind)).collect(),
         decoders: types.iter().map(|kind| kind.decoder.clone()).collect(),
         refcursors: refcursors.map(|(column, _)| column).collect(),

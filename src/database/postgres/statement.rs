@@ -15,14 +15,31 @@ use super::value::Decoder;
 use crate::lock::RwLock;
 use crate::params::{BindType, ParamType};
 
+/// A statement as it's sent to the server.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    /// Its text, in which a parameter may have several numbers.
+    pub(super) text: Arc<str>,
+    /// The types of its parameters, as far as the server is told.
+    pub(super) types: Vec<u32>,
+    /// For each number, the argument that it gets; `None`: each the one of its own place.
+    pub(super) arguments: Option<Box<[usize]>>,
+}
+
+impl Sent {
+    /// A statement as it is, without types.
+    pub(super) fn plain(text: Arc<str>) -> Self {
+        Self { text, types: Vec::new(), arguments: None }
+    }
+}
+
 /// A statement that the server has prepared on one connection.
 #[derive(Debug)]
 pub(super) struct Prepared {
     /// Its name on the server.
     pub(super) name: String,
     pub(super) sql: Arc<str>,
-    /// The types of its parameters, as far as the server was told.
-    pub(super) types: Vec<u32>,
+    pub(super) sent: Arc<Sent>,
     pub(super) columns: Arc<[Column]>,
     /// One for each column.
     pub(super) decoders: Box<[Decoder]>,
@@ -75,8 +92,7 @@ pub(super) struct Described {
     /// Its name on connections that lookups share; others count names of their own.
     pub(super) shared_name: String,
     pub(super) sql: Arc<str>,
-    /// The types of its parameters, as far as they were given to the server.
-    pub(super) types: Vec<u32>,
+    pub(super) sent: Arc<Sent>,
     /// Its columns, as the server describes them.
     pub(super) fields: Vec<Field>,
     pub(super) columns: Arc<[Column]>,
@@ -93,6 +109,8 @@ pub(super) struct Described {
 #[derive(Debug, Default)]
 pub(super) struct Descriptions {
     known: RwLock<BTreeMap<Arc<str>, Arc<Described>>>,
+    /// How the server accepts them.
+    sent: RwLock<BTreeMap<Arc<str>, Arc<Sent>>>,
     /// Descriptions so far.
     count: AtomicU64,
 }
@@ -104,9 +122,9 @@ impl Descriptions {
 
     /// Keeps a description, unless it is known; another description of the same text is forgotten.
     pub(super) fn learn(&self, prepared: &Prepared, fields: Vec<Field>) {
-        let Prepared { version, types, .. } = prepared;
+        let Prepared { version, sent, .. } = prepared;
         let same = |known: Arc<Described>| {
-            known.types == *types && known.fields == fields && known.version == *version
+            known.sent == *sent && known.fields == fields && known.version == *version
         };
         if self.get(&prepared.sql).is_some_and(same) {
             return;
@@ -116,7 +134,7 @@ impl Descriptions {
             number,
             shared_name: format!("l{number}"),
             sql: Arc::clone(&prepared.sql),
-            types: types.clone(),
+            sent: Arc::clone(sent),
             fields,
             columns: Arc::clone(&prepared.columns),
             decoders: prepared.decoders.clone(),
@@ -125,6 +143,16 @@ impl Descriptions {
             slow: Slow::default(),
         };
         self.known.write().insert(Arc::clone(&prepared.sql), Arc::new(described));
+    }
+
+    /// How the server has accepted a statement.
+    pub(super) fn sent(&self, sql: &str) -> Option<Arc<Sent>> {
+        self.sent.read().get(sql).cloned()
+    }
+
+    /// Keeps how the server accepts a statement.
+    pub(super) fn learn_sent(&self, sql: &Arc<str>, sent: &Arc<Sent>) {
+        self.sent.write().insert(Arc::clone(sql), Arc::clone(sent));
     }
 
     /// Forgets `described`, unless the statement has been described anew meanwhile.
@@ -240,7 +268,7 @@ mod tests {
         Arc::new(Prepared {
             name,
             sql: sql.into(),
-            types: Vec::new(),
+            sent: Arc::new(Sent::plain(sql.into())),
             columns: Arc::new([]),
             decoders: Box::new([]),
             refcursors: Box::new([]),

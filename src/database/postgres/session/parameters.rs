@@ -1,21 +1,27 @@
-//! The types of a statement's parameters: what the server infers from the statement, and what was
-//! declared where that tells nothing.
+//! The types of a statement's parameters: those that PostgreSQL infers from the statement, and the
+//! declared one for a parameter that nothing determines.
 //!
-//! The server comes first, because a declared type can be too much: `char(3) = $1` with a text
-//! compares blanks that `char(3)` does not have, and `f($1)` of an `integer` is not found for a
-//! `bigint`. But of a parameter that meets nothing with a type (`$1 > $2`) it says text, as of one
-//! that is compared with a text: then 9 would be more than 10. So where it says text of what was
-//! declared as something else, the declared type is tried, and stays unless the server refuses the
+//! PostgreSQL goes first, because a declared type can be too much: `char(3) = $1` with a text
+//! compares blanks that `char(3)` doesn't have, and `f($1)` of an `integer` isn't found for a
+//! `bigint`. Each place of a parameter has its own type, as a literal would ([`Numbering`]).
+//!
+//! PostgreSQL says text of a parameter that meets nothing with a type (`$1 > $2`), as of one that is
+//! compared with a text: then 9 would be more than 10. So if it says text of a parameter that was
+//! declared as something else, we try the declared type, and keep it unless PostgreSQL refuses the
 //! statement with it.
+
+use std::sync::Arc;
 
 use fallible_iterator::FallibleIterator as _;
 use postgres_protocol::message::backend::ParameterDescriptionBody;
 
-use super::super::statement::{may_differ, parameter_type};
+use super::super::dialect::DIALECT;
+use super::super::error::DatabaseError;
+use super::super::statement::{Sent, parameter_type};
+use super::numbering::Numbering;
 use super::{COMPOSITES, Field, Session, of_composite};
 use crate::Error;
 use crate::database::Statement;
-use crate::params::BindType;
 
 /// A statement that the server has parsed.
 pub(super) struct Described {
@@ -41,69 +47,205 @@ impl Described {
 }
 
 impl Session {
-    /// Parses the statement on the server. The types that were sent to the server, and what it has
-    /// said.
+    /// Parses the statement on the server, by the numbers and types with which it is to be run.
     pub(super) async fn describe_typed(
         &mut self,
         statement: &Statement,
-    ) -> Result<(Vec<u32>, Described), Error> {
-        let described = match self.describe(statement, &[]).await {
-            Err(error) if is_undetermined(&error) => return self.describe_declared(statement, error).await,
-            described => described?,
+    ) -> Result<(Arc<Sent>, Described), Error> {
+        if let Some(sent) = self.explained(statement).await {
+            let described = self.describe(&sent).await?;
+            return match described {
+                Ok(described) => Ok((Arc::new(sent), described)),
+                Err(refused) => Err(refused.into_error()),
+            };
+        }
+        self.describe_inferred(statement).await
+    }
+
+    /// For `explain …`: that with the types of the statement that is explained. PostgreSQL infers
+    /// them of an `explain` in another way, and its plan wouldn't be that of the statement. `None`:
+    /// it explains nothing, or a statement that can't be described by itself.
+    async fn explained(&mut self, statement: &Statement) -> Option<Sent> {
+        let explain = DIALECT.explain?;
+        let sql = statement.sql.strip_prefix(explain)?;
+        let explained = Statement { sql: sql.into(), types: statement.types.clone() };
+        let (sent, described) = self.describe_inferred(&explained).await.ok()?;
+        let text = [explain, &sent.text].concat().into();
+        Some(Sent { text, types: described.parameters, arguments: sent.arguments.clone() })
+    }
+
+    /// Parses the statement by a numbering that PostgreSQL accepts: the known one, or else one that
+    /// is found by asking, which is known from then on.
+    async fn describe_inferred(&mut self, statement: &Statement) -> Result<(Arc<Sent>, Described), Error> {
+        if let Some(known) = self.shared.descriptions.sent(&statement.sql)
+            && let Ok(described) = self.describe(&known).await?
+        {
+            return Ok((known, described));
+        }
+        let plain = Numbering::of(statement);
+        let split = plain.clone().split();
+        let found = match split == plain {
+            true => self.find(statement, plain).await?,
+            false => match self.find(statement, split).await? {
+                Ok((numbering, described)) => self.merge(statement, numbering, described).await?,
+                Err(_) => self.find(statement, plain).await?,
+            },
         };
-        let Some(declared) = differing(&statement.types, &described.parameters) else {
-            return Ok((Vec::new(), described));
-        };
-        match self.describe(statement, &declared).await {
-            Ok(described) => Ok((declared, described)),
-            // It does meet a text. Its name was given up for the second try.
-            Err(error) if error.sqlstate_text().is_some() => {
-                Ok((Vec::new(), self.describe(statement, &[]).await?))
-            }
-            Err(error) => Err(error),
+        let (numbering, described) = found?;
+        let (numbering, described) = self.describe_declared_texts(statement, numbering, described).await?;
+        let sent = Arc::new(numbering.sent(&statement.sql));
+        self.shared.descriptions.learn_sent(&statement.sql, &sent);
+        Ok((sent, described))
+    }
+
+    /// Begins with a numbering, and follows PostgreSQL's errors to one that it accepts. Otherwise the
+    /// error to show.
+    async fn find(&mut self, statement: &Statement, mut numbering: Numbering) -> Result<Found, Error> {
+        loop {
+            let sent = numbering.sent(&statement.sql);
+            let refused = match self.describe(&sent).await? {
+                Ok(described) => return Ok(Ok((numbering, described))),
+                Err(refused) => refused,
+            };
+            let at = numbering.place_of(&refused, &sent);
+            let next = match &*refused.sqlstate {
+                AMBIGUOUS => self.disambiguate(statement, &numbering, at).await?,
+                "42P18" | "42P08" => numbering.follow(&refused, at, &statement.types),
+                _ => None,
+            };
+            numbering = match next {
+                Some(next) => next,
+                None => return self.describe_declared(statement, refused, at).await,
+            };
         }
     }
 
-    /// With all types that were declared.
+    /// A numbering with further declared types, where several functions or operators could be meant:
+    /// at each place whose type alone gets PostgreSQL further than `at`.
+    async fn disambiguate(
+        &mut self,
+        statement: &Statement,
+        numbering: &Numbering,
+        at: Option<usize>,
+    ) -> Result<Option<Numbering>, Error> {
+        let places = numbering.untyped_places(at, &statement.types);
+        let mut decisive = Vec::new();
+        for &place in &places {
+            let typed = numbering.declared_at(&[place], &statement.types);
+            if self.gets_further(statement, &typed, at).await? {
+                decisive.push(place);
+            }
+        }
+        let all = numbering.declared_at(&decisive, &statement.types);
+        // If there is none, a function may need types for several of its arguments.
+        let next = match (&decisive[..], places.first()) {
+            ([], None) => return Ok(None),
+            ([], Some(&first)) => numbering.declared_at(&[first], &statement.types),
+            ([first, _, ..], _) if !self.gets_further(statement, &all, at).await? => {
+                numbering.declared_at(&[*first], &statement.types)
+            }
+            _ => all,
+        };
+        Ok(Some(next))
+    }
+
+    /// Whether PostgreSQL accepts the statement by a numbering, or refuses it for a parameter at
+    /// another place.
+    async fn gets_further(
+        &mut self,
+        statement: &Statement,
+        numbering: &Numbering,
+        at: Option<usize>,
+    ) -> Result<bool, Error> {
+        let sent = numbering.sent(&statement.sql);
+        Ok(match self.describe(&sent).await? {
+            Ok(_) => true,
+            Err(refused) => refused.is_undetermined() && numbering.place_of(&refused, &sent) != at,
+        })
+    }
+
+    /// One number for all places of a parameter that have one type.
+    async fn merge(
+        &mut self,
+        statement: &Statement,
+        numbering: Numbering,
+        described: Described,
+    ) -> Result<Found, Error> {
+        let merged = numbering.merged(&described.parameters);
+        if merged == numbering {
+            return Ok(Ok((numbering, described)));
+        }
+        match self.describe(&merged.sent(&statement.sql)).await? {
+            Ok(described) => Ok(Ok((merged, described))),
+            Err(_) => self.find(statement, numbering).await,
+        }
+    }
+
+    /// Parses the statement once more, with the declared types of the parameters of which PostgreSQL
+    /// says text, unless it refuses one.
+    async fn describe_declared_texts(
+        &mut self,
+        statement: &Statement,
+        mut numbering: Numbering,
+        described: Described,
+    ) -> Result<(Numbering, Described), Error> {
+        let texts = numbering.declared_texts(&described.parameters, &statement.types);
+        if texts.is_empty() {
+            return Ok((numbering, described));
+        }
+        let all = numbering.with(&texts);
+        if let Ok(described) = self.describe(&all.sent(&statement.sql)).await? {
+            return Ok((all, described));
+        }
+        for text in texts {
+            let more = numbering.with(&[text]);
+            if self.describe(&more.sent(&statement.sql)).await?.is_ok() {
+                numbering = more;
+            }
+        }
+        // Each try has given up the name of the one before it.
+        let described = self.describe(&numbering.sent(&statement.sql)).await?;
+        Ok((numbering, described.map_err(DatabaseError::into_error)?))
+    }
+
+    /// The last try, after an error that couldn't be followed: with all types that were declared, for
+    /// a server that doesn't say which parameter it means.
     async fn describe_declared(
         &mut self,
         statement: &Statement,
-        undetermined: Error,
-    ) -> Result<(Vec<u32>, Described), Error> {
-        let types: Vec<_> = statement.types.iter().map(|&declared| parameter_type(declared)).collect();
-        if types.iter().all(|&oid| oid == 0) {
-            return Err(undeclared(undetermined));
+        refused: DatabaseError,
+        at: Option<usize>,
+    ) -> Result<Found, Error> {
+        if !refused.is_undetermined() {
+            return Ok(Err(refused.into_error_at(at)));
         }
-        match self.describe(statement, &types).await {
-            Err(error) if is_undetermined(&error) && types.contains(&0) => Err(undeclared(error)),
-            described => Ok((types, described?)),
+        let types: Vec<_> =
+            statement.types.iter().map(|&declared| parameter_type(declared)).enumerate().collect();
+        let declared = Numbering::of(statement).with(&types);
+        if types.iter().all(|&(_, oid)| oid == 0) {
+            return Ok(Err(undeclared(refused.into_error_at(at))));
         }
+        let sent = declared.sent(&statement.sql);
+        Ok(match self.describe(&sent).await? {
+            Ok(described) => Ok((declared, described)),
+            Err(refused) => {
+                let at = declared.place_of(&refused, &sent);
+                let is_undeclared = refused.is_undetermined() && types.iter().any(|&(_, oid)| oid == 0);
+                let error = refused.into_error_at(at);
+                Err(if is_undeclared { undeclared(error) } else { error })
+            }
+        })
     }
 }
 
-/// Whether the statement alone does not tell a parameter's type: 42P18 and 42P08 say so, and 42725
-/// that several functions or operators could be meant.
-fn is_undetermined(error: &Error) -> bool {
-    matches!(error.sqlstate_text(), Some("42P18" | "42P08" | "42725"))
-}
+/// A numbering that PostgreSQL accepts, and the statement by it; or why it accepts none.
+type Found = Result<(Numbering, Described), Error>;
+
+/// `ambiguous_function`: several functions or operators could be meant.
+const AMBIGUOUS: &str = "42725";
 
 fn undeclared(error: Error) -> Error {
     error.hint("the statement does not tell the type of each parameter: write it, as in `-p NAME:integer=VALUE`, `--param NAME:integer` or `:NAME::integer`")
-}
-
-/// The declared types of those parameters of which the server says text, and which may be none; 0
-/// for the others.
-fn differing(declared: &[BindType], inferred: &[u32]) -> Option<Vec<u32>> {
-    let differs: Vec<_> = declared
-        .iter()
-        .zip(inferred)
-        .map(
-            |(&declared, &inferred)| {
-                if may_differ(declared, inferred) { parameter_type(declared) } else { 0 }
-            },
-        )
-        .collect();
-    differs.iter().any(|&oid| oid != 0).then_some(differs)
 }
 
 /// What the server says of a statement's parameters.

@@ -285,7 +285,7 @@ impl Session {
             let frame = self.frame().await?;
             match frame.tag {
                 b'D' => row = Some(self.names(&frame, columns)),
-                b'E' => failed = Some(self.error_of(&frame)?.into_error(None)),
+                b'E' => failed = Some(self.error_of(&frame)?.into_error()),
                 _ => self.note_ready(&frame)?,
             }
         }

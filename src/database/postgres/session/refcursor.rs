@@ -32,7 +32,7 @@ use postgres_protocol::message::backend::Message;
 use postgres_protocol::message::frontend;
 use rowstream_encode::Column;
 
-use super::super::statement::Prepared;
+use super::super::statement::{Prepared, Sent};
 use super::super::value::text_field;
 use super::super::wire::Frame;
 use super::{Progress, Running, Session, State, bind, out_of_order, prepared, unsendable};
@@ -81,7 +81,7 @@ impl Session {
                     let error = self.error_of(&frame)?;
                     self.forget_if_stale(&prepared, &error);
                     self.stop();
-                    failed.get_or_insert(error.into_error(None));
+                    failed.get_or_insert(error.into_error());
                 }
                 _ => self.note_ready(&frame)?,
             }
@@ -109,16 +109,16 @@ impl Session {
         let write = &mut self.connection().wire.write;
         frontend::describe(b'P', name, write).map_err(unsendable)?;
         frontend::sync(write);
-        let fields = match self.description(None, 1).await {
-            Err(error) if error.sqlstate_text() == Some("34000") => {
-                return Err(no_cursor(name).sqlstate("34000"));
-            }
-            described => described?.1.ok_or_else(|| no_cursor(name))?,
+        let fields = match self.description(1).await? {
+            Err(error) if error.sqlstate == "34000" => return Err(no_cursor(name).sqlstate("34000")),
+            Err(error) => return Err(error.into_error()),
+            Ok((_, fields)) => fields.ok_or_else(|| no_cursor(name))?,
         };
         let types = self.types_of(&fields).await?;
         let refcursor = Refcursor::new(name, self.shared.fetch_rows);
         let sql = Arc::from(refcursor.fetch());
-        let prepared = Arc::new(prepared(String::new(), sql, Vec::new(), &fields, &types, version));
+        let sent = Arc::new(Sent::plain(Arc::clone(&sql)));
+        let prepared = Arc::new(prepared(String::new(), sql, sent, &fields, &types, version));
         let columns = Arc::clone(&prepared.columns);
         self.prepared[index] = prepared;
         self.refcursors.push((index, refcursor));
@@ -156,7 +156,7 @@ impl Session {
     fn write_fetch(&mut self, fetch: &str, prepared: &Prepared) -> Result<(), Error> {
         let write = &mut self.connection().wire.write;
         frontend::parse("", fetch, [], write).map_err(unsendable)?;
-        bind("", &prepared.name, &prepared.decoders, &[], write)?;
+        bind("", &prepared.name, (&prepared.sent, &prepared.decoders), &[], write)?;
         frontend::execute("", 0, write).map_err(unsendable)?;
         frontend::sync(write);
         Ok(())
