@@ -435,17 +435,21 @@ struct SessionSettings {
 
 impl SessionSettings {
     fn new(statement_timeout: Option<Duration>, options: Option<&str>) -> Self {
-        let timeout = statement_timeout.map_or(0, |timeout| timeout.as_millis());
         let mut settings: Vec<_> = [
             ("default_transaction_read_only", "on"),
             ("intervalstyle", "postgres"),
             ("extra_float_digits", "1"),
             ("bytea_output", "hex"),
             ("xmloption", "content"),
+            // Statements mean the same to every role and database.
+            ("standard_conforming_strings", "on"),
+            ("array_nulls", "on"),
         ]
         .map(|(name, value)| (name, value.to_owned()))
         .into();
-        settings.push(("statement_timeout", timeout.to_string()));
+        if let Some(timeout) = statement_timeout {
+            settings.push(("statement_timeout", timeout.as_millis().to_string()));
+        }
         // Nobody reads notices, and a statement can raise millions of them. The URL may want them
         // all the same.
         if !options.is_some_and(|options| options.contains("client_min_messages")) {

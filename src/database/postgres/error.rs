@@ -44,10 +44,12 @@ impl DatabaseError {
         this
     }
 
-    /// Whether a prepared statement no longer holds: its result changed (a migration), or a pooler
-    /// dropped it.
+    /// If a prepared statement is of no more use: its result changed (a migration), a pooler dropped
+    /// it, or a type of its parameters was dropped and perhaps created again.
     pub(super) fn is_stale_statement(&self) -> bool {
-        self.is_missing_statement() || self.routine == "RevalidateCachedQuery"
+        // Errors of this class are never translated.
+        let lost_type = self.sqlstate == "XX000" && self.message.starts_with("cache lookup failed for type");
+        self.is_missing_statement() || self.routine == "RevalidateCachedQuery" || lost_type
     }
 
     /// Whether the server has no prepared statement of that name.
