@@ -323,6 +323,14 @@ pub trait DatabaseSession {
     /// What the database says of the statement, with the place in its text where known.
     fn prepare(&mut self, statement: &Statement) -> impl Future<Output = Result<Arc<[Column]>, Error>>;
 
+    /// See [`Session::begin`].
+    ///
+    /// # Errors
+    /// The connection failed, or a table can't be read now.
+    fn begin(&mut self) -> impl Future<Output = Result<(), Error>> {
+        std::future::ready(Ok(()))
+    }
+
     /// See [`Session::execute`].
     fn execute(&mut self, index: usize, args: &[&ParamValue]);
 
@@ -775,6 +783,18 @@ macro_rules! databases {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::prepare(&mut **session, statement).await,)+
                     Self::Lookup(answer) => Ok(answer.columns()),
+                }
+            }
+
+            /// Begins the snapshot of several statements, once all of them are prepared. Without it, a
+            /// table that is rewritten meanwhile could be empty for them.
+            ///
+            /// # Errors
+            /// The connection failed, or a table can't be read now.
+            pub async fn begin(&mut self) -> Result<(), Error> {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::begin(&mut **session).await,)+
+                    Self::Lookup(_) => Ok(()),
                 }
             }
 

@@ -99,6 +99,9 @@ impl Opened {
                 Piece::Digest => Step::Digest,
             });
         }
+        if prepared(&steps) > 1 {
+            Box::pin(session.begin()).await?;
+        }
         refcursor::open(endpoint, written, &mut session, &mut steps, &values).await?;
         Ok(Self { session, steps, values, clock, part })
     }

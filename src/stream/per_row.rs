@@ -93,6 +93,14 @@ impl EnrichedRows {
         self.inner.holds_connection()
     }
 
+    /// See [`database::Session::begin`].
+    ///
+    /// # Errors
+    /// The connection failed, or a table can't be read now.
+    pub(crate) async fn begin(&mut self) -> Result<(), Error> {
+        self.inner.begin().await
+    }
+
     /// See [`database::Session::prepare`], which it is a part of.
     pub(crate) fn prepare<'a>(&'a mut self, statement: &'a Statement) -> Preparing<'a> {
         Box::pin(async move {

@@ -122,6 +122,18 @@ impl Producer {
         }
     }
 
+    /// See [`Session::begin`].
+    ///
+    /// # Errors
+    /// The connection failed, or a table can't be read now.
+    pub(super) async fn begin(&mut self) -> Result<(), Error> {
+        match self {
+            Self::Statements(session) => session.begin().await,
+            Self::Enriched(session) => session.begin().await,
+            Self::Parts(_) | Self::Calls(_) | Self::Pages(_) => Ok(()),
+        }
+    }
+
     /// See [`Session::rows_of`].
     pub(crate) fn rows_of(&self, index: usize) -> RowsOf<'_> {
         match self {

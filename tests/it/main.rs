@@ -72,6 +72,7 @@ mod recreated_types;
 mod registry;
 mod reload;
 mod replicas;
+mod rewritten_tables;
 mod roles;
 mod rolling;
 mod sail;

@@ -33,9 +33,6 @@ use crate::settings::{Pooler, SourceSettings};
 /// is an attack on our CPU.
 const MAX_SCRAM_ITERATIONS: u32 = 1_000_000;
 
-/// All statements of a response read one snapshot, and write nothing.
-const BEGIN: &str = "begin isolation level repeatable read, read only";
-
 /// Opens the connections of a source.
 pub(super) struct Connector {
     target: Target,
@@ -179,9 +176,9 @@ impl Connector {
         Ok(())
     }
 
-    /// What opens the transaction of a response.
-    pub(super) fn begin(&self, is_pooled: bool) -> &str {
-        if is_pooled { &self.session.begin } else { BEGIN }
+    /// The settings that follow the start of a transaction, if a session can't keep them.
+    pub(super) fn transaction_settings(&self) -> &str {
+        &self.session.of_transaction
     }
 
     async fn open_socket(&self, tls: Option<&TlsConnector>) -> io::Result<Socket> {
@@ -429,8 +426,8 @@ fn check_iterations(message: &[u8]) -> Result<(), Error> {
 /// server's defaults.
 struct SessionSettings {
     settings: Vec<(&'static str, String)>,
-    /// Opens a transaction that has them, where a session cannot keep them.
-    begin: String,
+    /// The same for a transaction, each after a semicolon.
+    of_transaction: String,
 }
 
 impl SessionSettings {
@@ -458,9 +455,9 @@ impl SessionSettings {
         // Not every pooler keeps those of the start-up.
         let of_transaction = settings.iter().map(|(name, value)| (*name, value.as_str()));
         let of_transaction = of_transaction.chain([("datestyle", "ISO"), ("timezone", "UTC")]);
-        let local: String =
+        let of_transaction =
             of_transaction.map(|(name, value)| format!("; set local {name} = '{value}'")).collect();
-        Self { begin: format!("{BEGIN}{local}"), settings }
+        Self { of_transaction, settings }
     }
 
     /// The statement that makes them, and tells whether there is a pooler between, and whether the

@@ -147,9 +147,9 @@ impl Hosts {
         self.count() > 1 && !matches!(self.attrs, SessionAttrs::Primary | SessionAttrs::ReadWrite)
     }
 
-    /// What opens the transaction of a response.
-    pub(super) fn begin(&self, is_pooled: bool) -> &str {
-        self.hosts[0].connector.begin(is_pooled)
+    /// The settings that follow the start of a transaction, if a session can't keep them.
+    pub(super) fn transaction_settings(&self) -> &str {
+        self.hosts[0].connector.transaction_settings()
     }
 
     /// What leads to the host of a connection.

@@ -53,6 +53,7 @@ mod numbering;
 mod parameters;
 mod parts;
 mod refcursor;
+mod rewritten;
 mod snapshots;
 
 use std::sync::Arc;
@@ -95,7 +96,7 @@ pub struct Session {
     shared: Arc<Shared>,
     /// Taken only when the session is dropped.
     held: Option<(Lease<Connection>, Connection)>,
-    snapshot: Snapshot,
+    isolation: Isolation,
     /// As whom the statements are run; `None`: as the source's user.
     actor: Option<Arc<Actor>>,
     prepared: Vec<Arc<Prepared>>,
@@ -104,6 +105,27 @@ pub struct Session {
     refcursors: Vec<(usize, Refcursor)>,
     /// Arrays become JSON here, one at a time.
     scratch: Vec<u8>,
+}
+
+/// How a response is isolated from those who write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Isolation {
+    /// Its one statement is a snapshot by itself.
+    NoTransaction,
+    /// So it is in this transaction: its snapshot is taken once it has its locks.
+    ReadCommitted,
+    /// Its statements read one snapshot.
+    RepeatableRead,
+}
+
+impl Isolation {
+    /// The statement that opens the transaction.
+    fn begin(self) -> &'static str {
+        match self {
+            Self::NoTransaction | Self::ReadCommitted => "begin isolation level read committed, read only",
+            Self::RepeatableRead => "begin isolation level repeatable read, read only",
+        }
+    }
 }
 
 /// Where a session stands; the module's text draws it.
@@ -229,8 +251,12 @@ impl DatabaseSession for Session {
         }
     }
 
+    async fn begin(&mut self) -> Result<(), Error> {
+        self.begin_snapshot().await
+    }
+
     async fn call(&mut self, index: usize, args: &[&ParamValue]) -> Result<Vec<Vec<Option<String>>>, Error> {
-        self.call_opener(index, args).await
+        self.call_on_snapshot(index, args).await
     }
 
     async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
@@ -248,11 +274,15 @@ impl Session {
         // A portal outlives a Sync only inside a transaction, so does a role, and behind a pooler
         // everything else.
         let needs_transaction = shared.fetch_rows > 0 || connection.is_pooled || actor.is_some();
-        let snapshot = if needs_transaction { Snapshot::Transaction } else { snapshot };
+        let isolation = match snapshot {
+            Snapshot::Transaction => Isolation::RepeatableRead,
+            Snapshot::Statement if needs_transaction => Isolation::ReadCommitted,
+            Snapshot::Statement => Isolation::NoTransaction,
+        };
         Self {
             shared,
             held: Some((place, connection)),
-            snapshot,
+            isolation,
             actor,
             prepared: Vec::new(),
             state: State::Idle,
@@ -265,10 +295,18 @@ impl Session {
         &mut self.held.as_mut().expect("a session holds its connection until it is dropped").1
     }
 
-    /// Whether the transaction that the response's snapshot needs is still to be opened. Nothing is
-    /// to come.
+    /// Whether the transaction that the response needs is still to be opened. Nothing is to come.
     fn needs_begin(&mut self) -> bool {
-        self.snapshot == Snapshot::Transaction && self.connection().status == b'I'
+        self.isolation != Isolation::NoTransaction && self.connection().status == b'I'
+    }
+
+    /// The start of the transaction, with `then` before the role, as nothing may be read before it.
+    fn begin_sql(&mut self, then: &str) -> String {
+        let is_pooled = self.connection().is_pooled;
+        let settings = if is_pooled { self.shared.hosts.transaction_settings() } else { "" };
+        // If the role is refused the transaction fails, and with it all that is sent after it.
+        let role = self.actor.as_ref().map_or("", |actor| actor.sql());
+        [self.isolation.begin(), settings, then, role].concat()
     }
 
     /// So much was sent whose answer is no row, or none that is streamed.
@@ -284,14 +322,7 @@ impl Session {
     fn write_begin(&mut self, messages: &mut BytesMut) -> Result<bool, Error> {
         let begin = self.needs_begin();
         if begin {
-            let is_pooled = self.connection().is_pooled;
-            let begin = self.shared.hosts.begin(is_pooled);
-            match &self.actor {
-                None => frontend::query(begin, messages),
-                // Where it is refused the transaction fails, and with it what is sent after it.
-                Some(actor) => frontend::query(&[begin, actor.sql()].concat(), messages),
-            }
-            .map_err(unsendable)?;
+            frontend::query(&self.begin_sql(""), messages).map_err(unsendable)?;
         }
         Ok(begin)
     }

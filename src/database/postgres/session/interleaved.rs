@@ -31,9 +31,8 @@ use super::super::super::portions::{self, Held, Portion};
 use super::super::statement::Prepared;
 use super::super::value::Row;
 use super::super::wire::Frame;
-use super::{Session, State, bind_prepared, out_of_order, unsendable};
+use super::{Isolation, Session, State, bind_prepared, out_of_order, unsendable};
 use crate::Error;
-use crate::database::Snapshot;
 use crate::params::ParamValue;
 
 /// The portals of one session.
@@ -142,7 +141,7 @@ impl Session {
     /// See [`crate::database::Session::execute_interleaved`].
     pub(super) fn begin_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
         debug_assert_eq!(self.state.in_flight(), 0, "the statement before must have yielded its last row");
-        debug_assert_eq!(self.snapshot, Snapshot::Transaction, "a portal lives in a transaction");
+        debug_assert_eq!(self.isolation, Isolation::RepeatableRead, "a portal lives in a transaction");
         let opened = self.open_portals(runs);
         self.enter(opened.map(State::Interleaved));
     }

@@ -265,13 +265,6 @@ impl Session {
         Err(TableSnapshot::expired().cause("the table was written anew"))
     }
 
-    /// What opens the transaction, with `then` before the role, as nothing may be read before it.
-    fn begin_sql(&mut self, then: &str) -> String {
-        let is_pooled = self.connection().is_pooled;
-        let role = self.actor.as_ref().map_or("", |actor| actor.sql());
-        [self.shared.hosts.begin(is_pooled), then, role].concat()
-    }
-
     /// Runs statements of our own, and returns the texts of their last row.
     pub(super) async fn run(
         &mut self,

@@ -37,7 +37,6 @@ use super::super::value::text_field;
 use super::super::wire::Frame;
 use super::{Progress, Running, Session, State, bind, out_of_order, prepared, unsendable};
 use crate::Error;
-use crate::database::Snapshot;
 use crate::params::ParamValue;
 
 /// Rows of the first step, unless the source says: the first row does not wait for many others.
@@ -59,13 +58,12 @@ pub(super) struct Refcursor {
 }
 
 impl Session {
-    /// See [`crate::database::Session::call`].
+    /// Runs a statement that opens cursors, and returns the names in its rows.
     pub(super) async fn call_opener(
         &mut self,
         index: usize,
         args: &[&ParamValue],
     ) -> Result<Vec<Vec<Option<String>>>, Error> {
-        self.snapshot = Snapshot::Transaction;
         let sent = self.write_execute(index, args, MAX_ROWS)?;
         self.answering(sent.in_flight())?;
         let prepared = Arc::clone(&self.prepared[index]);

@@ -1,0 +1,189 @@
+//! Tables of PostgreSQL that are rewritten beside a response: by `truncate` and `insert` in one
+//! transaction, as a nightly reload does, by an `alter table`, or by another table that gets the
+//! name.
+//!
+//! The answers that came meanwhile were empty and whole. Their snapshot was taken first and the
+//! table's lock was waited for afterwards, and a snapshot from before doesn't see the new rows
+//! (PostgreSQL manual, "Caveats" of concurrency control).
+
+use crate::support::logins::SCRAM;
+use crate::support::{Client, Ended, Server, TestDb, get, wait_until};
+
+const ROWS: &str = "insert into t select n, n % 7 from generate_series(1, 2000) n";
+
+/// How a table is rewritten, in a transaction.
+const REWRITES: &[(&str, &str)] = &[
+    ("truncate", "truncate t; insert into t select n, n % 7 from generate_series(1, 2000) n"),
+    ("alter", "alter table t alter column v type bigint using v + 1"),
+    (
+        "rename",
+        "create table u as select * from t; alter table u add primary key (id); drop table t; alter table u rename to t",
+    ),
+    (
+        "partition",
+        "truncate p1; insert into p1 select n, n % 7 from generate_series(1, 999) n; truncate t;
+         insert into t select n, n % 7 from generate_series(1, 2000) n",
+    ),
+];
+
+const SEVERAL: &str = "/*\nbody = { rows = \"$rows\", n = \"$n\" }\n*/\n-- name: rows :many\nselect id from t order by id;\n\
+    -- name: n :value\nselect count(*) from t";
+const NESTED: &str = "-- name: ts :many\nselect id from t order by id;\n\
+    -- name: us :many nested in ts on id = id\nselect id, v::bigint as v from t order by id";
+const PARTITIONS: &str = "/*\nbody = { rows = \"$rows\", n = \"$n\" }\n*/\n-- name: rows :many\nselect id from p order by id;\n\
+    -- name: n :value\nselect count(*) from p";
+const ENDPOINTS: &[(&str, &str)] = &[
+    ("list", "select id from t order by id"),
+    (
+        "keyed",
+        "/*\nkey = [\"id\"]\n[params]\nn = { type = \"integer\", optional = true }\n*/\nselect id from t order by id limit :n",
+    ),
+    ("several", SEVERAL),
+    ("nested", NESTED),
+    ("partitions", PARTITIONS),
+    ("cursor", "-- name: opener :refcursors\nselect open_t() as rows;\n-- name: rows :many from opener\n"),
+];
+
+async fn database() -> TestDb {
+    let db = TestDb::new().await;
+    db.execute(&format!(
+        "create table t (id int primary key, v int); {ROWS};
+         create table p (id int, v int) partition by range (id);
+         create table p1 partition of p for values from (0) to (1000);
+         create table p2 partition of p for values from (1000) to (3000);
+         insert into p select * from t;
+         create function open_t() returns refcursor language plpgsql stable as $$
+             declare c refcursor; begin open c for select id from t order by id; return c; end $$"
+    ))
+    .await;
+    db
+}
+
+/// How many objects with an `id` an answer has: 2,000, and as many again of nested ones.
+fn ids(text: &str) -> usize {
+    text.matches("\"id\":").count()
+}
+
+async fn answers_have_all_rows(settings: &str) {
+    let db = database().await;
+    let config = format!("[source.main]\nurl = \"{}\"\n{settings}", db.url());
+    let names: Vec<_> = ENDPOINTS.iter().map(|(name, _)| format!("endpoints/{name}.sql")).collect();
+    let mut files = vec![("rowstream.toml", config.as_str())];
+    files.extend(names.iter().zip(ENDPOINTS).map(|(name, (_, sql))| (name.as_str(), *sql)));
+    let server = Server::start(&files).await;
+    let mut writer = db.client().await;
+    for (rewrite, sql) in REWRITES {
+        let paths = ENDPOINTS.iter().map(|(name, _)| format!("/{name}"));
+        for path in paths {
+            let case = format!("{rewrite} {path} {settings}");
+            // Its connection knows the statements, or doesn't: the first time it does not.
+            for _ in 0..2 {
+                let transaction = writer.transaction().await.expect("a transaction");
+                transaction.batch_execute(sql).await.expect("it is rewritten");
+                let url = server.url(&path);
+                let asked = tokio::spawn(async move { get(&url).await });
+                let reads_it = path != "/partitions" || *rewrite == "partition";
+                if reads_it {
+                    until_one_waits(&db).await;
+                }
+                transaction.commit().await.expect("a commit");
+                let reply = asked.await.expect("a reply");
+                assert_eq!(
+                    (reply.status.as_u16(), &reply.ended),
+                    (200, &Ended::Complete),
+                    "{case}: {}",
+                    reply.text()
+                );
+                let expected = if path == "/nested" { 4000 } else { 2000 };
+                assert_eq!(ids(reply.text()), expected, "{case}");
+                if reply.text().contains("\"n\":") {
+                    assert!(reply.text().ends_with("\"n\":2000}"), "{case}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn answers_have_all_rows_of_a_table_that_is_rewritten() {
+    answers_have_all_rows("").await;
+}
+
+#[tokio::test]
+async fn in_portions_too() {
+    answers_have_all_rows("fetch_rows = 100\n").await;
+}
+
+#[tokio::test]
+async fn in_a_transaction_each_too() {
+    answers_have_all_rows("pooler = \"transaction\"\n").await;
+}
+
+/// A user who may select a column, and so must not lock the table.
+#[tokio::test]
+async fn a_user_of_some_columns_needs_no_right_to_lock() {
+    let db = database().await;
+    db.execute(&format!("grant select (id) on t, p to {}", SCRAM.user)).await;
+    let config = format!("[source.main]\nurl = \"{}\"\n", db.url_of(&SCRAM, "sslmode=disable"));
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("endpoints/several.sql", SEVERAL),
+        ("endpoints/partitions.sql", PARTITIONS),
+    ];
+    let server = Server::start(&files).await;
+    assert_eq!(ids(get(&server.url("/partitions")).await.text()), 2000);
+    let mut writer = db.client().await;
+    let transaction = writer.transaction().await.expect("a transaction");
+    transaction.batch_execute(REWRITES[0].1).await.expect("it is rewritten");
+    let url = server.url("/several");
+    let asked = tokio::spawn(async move { get(&url).await });
+    until_one_waits(&db).await;
+    transaction.commit().await.expect("a commit");
+    assert_eq!(ids(asked.await.expect("a reply").text()), 2000);
+}
+
+/// Waits until a statement waits for a lock.
+async fn until_one_waits(db: &TestDb) {
+    let sql = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+    let watcher = db.client().await;
+    wait_until("the response waits for a lock", async || {
+        watcher.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0) > 0
+    })
+    .await;
+}
+
+/// From its first row on, nobody rewrites a table that a later statement reads.
+#[tokio::test]
+async fn a_response_has_the_locks_of_all_its_statements() {
+    let db = database().await;
+    db.execute("create table late as select n as id from generate_series(1, 2000) n").await;
+    let config = format!("[source.main]\nurl = \"{}\"\n", db.url());
+    let list = "/*\nbody = { rows = \"$rows\", n = \"$n\" }\n*/\n\
+        -- name: rows :many\nselect n, repeat('x', 1000) as x from generate_series(1, 100000) n;\n\
+        -- name: n :value\nselect count(*) from late";
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/slow.sql", list)]).await;
+    let mut stream = Client::HTTP1.stream(&server.url("/slow")).await;
+    stream.at_least(100_000).await;
+    let writer = db.client().await;
+    let refused = writer.batch_execute("set lock_timeout = '50ms'; truncate late").await;
+    let code = refused.expect_err("it is locked").code().map(|code| code.code().to_owned());
+    assert_eq!(code.as_deref(), Some("55P03"));
+    drop(stream);
+    db.until_none_active().await;
+    writer.batch_execute("set lock_timeout = 0; truncate late").await.expect("the lock is given up");
+}
+
+/// `lock_timeout` ends the wait, with an error that says so.
+#[tokio::test]
+async fn the_wait_for_a_lock_ends_by_lock_timeout() {
+    let db = database().await;
+    let config = format!("[source.main]\nurl = \"{}&options=-c%20lock_timeout=100ms\"\n", db.url());
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/several.sql", SEVERAL)]).await;
+    let mut writer = db.client().await;
+    let transaction = writer.transaction().await.expect("a transaction");
+    transaction.batch_execute("truncate t").await.expect("it is locked");
+    let reply = get(&server.url("/several")).await;
+    assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (503, &"source_unavailable".into()));
+    transaction.rollback().await.expect("a rollback");
+    assert_eq!(ids(get(&server.url("/several")).await.text()), 2000);
+}
