@@ -88,6 +88,28 @@ const MANY: &str = "select range as i, 'row ' || range as text from range(100000
 /// More rows than anybody reads.
 const ENDLESS: &str = "select range as i, repeat('x', 100) as text from range(100000000000)";
 
+/// DuckDB takes the time zone of a session from the host: days, comparisons of instants with times
+/// that have no offset, and texts depended on where the server ran.
+#[test]
+fn sessions_are_in_utc_whatever_the_host_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("at.csv");
+    fs::write(&csv, "t\n2024-01-01T23:30:00Z\n").unwrap();
+    let sql = format!(
+        "select cast(t as date)::text as day, t::text as text, t = timestamp '2024-01-01 23:30' as same,
+             current_setting('TimeZone') as zone, cast(:x as timestamptz)::text as x from read_csv('{}')",
+        csv.display()
+    );
+    for zone in ["Asia/Kolkata", "America/New_York", "UTC"] {
+        let mut command = Command::new(program());
+        command.args(["query", "duckdb:", &sql, "-p", "x:timestamp=2024-01-01T23:30:00Z"]);
+        let ran = command.env("ROWSTREAM_DUCKDB", duckdb()).env("TZ", zone).output().unwrap();
+        let row: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        let expected = json!({ "day": "2024-01-01", "text": "2024-01-01 23:30:00+00", "same": true, "zone": "UTC", "x": "2024-01-01 23:30:00+00" });
+        assert_eq!(row, expected, "{zone}");
+    }
+}
+
 #[test]
 fn each_type_is_written_exactly() {
     for (sql, expected) in [

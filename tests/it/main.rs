@@ -71,6 +71,7 @@ mod ready;
 mod recreated_types;
 mod registry;
 mod reload;
+mod replaced_files;
 mod replicas;
 mod rewritten_tables;
 mod roles;

@@ -107,6 +107,18 @@ fn values_of_postgresql() {
     }
 }
 
+/// libpq, which the driver calls, is told the zone by a variable.
+#[tokio::test]
+async fn instants_of_postgresql_are_in_utc_whatever_its_database_says() {
+    let db = TestDb::new().await;
+    db.execute(&format!("alter database {} set timezone = 'Asia/Kolkata'", db.name())).await;
+    let url = postgres(db.name());
+    let sql =
+        "select timestamptz '2024-01-01 23:30Z' as value, (timestamptz '2024-01-01 23:30Z')::date as day";
+    let row: Value = rows(&[&url, sql]).parse().unwrap();
+    assert_eq!(row, json!({ "value": "2024-01-01T23:30:00", "day": "2024-01-01" }));
+}
+
 #[test]
 fn values_of_mariadb() {
     each_is(

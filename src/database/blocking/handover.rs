@@ -39,7 +39,7 @@ use http::StatusCode;
 
 use super::filling::{self, Peer};
 use super::lookups::{Outcome, Question};
-use super::{Described, Driver, DriverConnection, Interrupt};
+use super::{Described, Driver, DriverConnection, FileId, Interrupt};
 use crate::Error;
 use crate::database::Statement;
 use crate::lock::{Condvar, Mutex};
@@ -132,25 +132,33 @@ impl<D: Driver> Leaving<D> {
 }
 
 /// An open connection, as the pool keeps it; dropping it ends the worker, which closes it.
-pub struct Connection<D: Driver>(Arc<Link<D>>);
+pub struct Connection<D: Driver> {
+    link: Arc<Link<D>>,
+    file: Option<FileId>,
+}
 
 impl<D: Driver> Connection<D> {
-    /// The connection whose worker has the other end of `link`.
-    pub(super) fn new(link: Arc<Link<D>>) -> Self {
-        Self(link)
+    /// The connection to `file` whose worker has the other end of `link`.
+    pub(super) fn new(link: Arc<Link<D>>, file: Option<FileId>) -> Self {
+        Self { link, file }
     }
 
     /// The session's end of the hand-over.
     pub(super) fn link(&self) -> &Link<D> {
-        &self.0
+        &self.link
+    }
+
+    /// See [`Driver::file`].
+    pub(super) fn file(&self) -> Option<FileId> {
+        self.file
     }
 }
 
 impl<D: Driver> Drop for Connection<D> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.link.lock();
         state.closed = true;
-        self.0.wake_worker(state);
+        self.link.wake_worker(state);
     }
 }
 
@@ -258,7 +266,7 @@ impl<D: Driver> Link<D> {
     /// Ends the session: the worker stops what it runs, cleans up, and gives the connection back.
     /// When the worker is gone, the connection is dropped and the place freed here.
     pub(super) fn leave(leaving: Leaving<D>) {
-        let link = Arc::clone(&leaving.connection.0);
+        let link = Arc::clone(&leaving.connection.link);
         let mut state = link.lock();
         if state.dead {
             // Connection's own drop takes the lock.

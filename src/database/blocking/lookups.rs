@@ -32,7 +32,7 @@ use rowstream_encode::Column;
 use tokio::sync::oneshot;
 use tokio::time::{timeout, timeout_at};
 
-use super::{Connections, Described, Driver, Session, Source, batch};
+use super::{Connections, Described, Driver, FileId, Session, Source, batch};
 use crate::Error;
 use crate::database::lookups::{Link, Links};
 use crate::database::{LookupAnswer, Snapshot};
@@ -120,7 +120,12 @@ pub(super) async fn look_up<D: Driver>(
 }
 
 /// What has been asked on one connection and is not run yet.
-pub(super) struct Queue<D: Driver>(Mutex<Asked<D>>);
+pub(super) struct Queue<D: Driver> {
+    asked: Mutex<Asked<D>>,
+    driver: Arc<D>,
+    /// See [`Driver::file`].
+    file: Option<FileId>,
+}
 
 struct Asked<D: Driver> {
     lookups: Vec<Lookup<D>>,
@@ -139,7 +144,9 @@ impl<D: Driver> Queue<D> {
     /// A queue whose connection a task of this runtime opens and drives.
     fn open(connections: &Connections<D>, batches: &Arc<Mutex<Histogram<u64>>>) -> Arc<Self> {
         let asked = Asked { lookups: Vec::new(), driver: None, is_connected: false, closed: false };
-        let this = Arc::new(Self(Mutex::new(asked)));
+        let driver = Arc::clone(&connections.shared.driver);
+        let file = driver.file();
+        let this = Arc::new(Self { asked: Mutex::new(asked), driver, file });
         tokio::spawn(drive(connections.clone(), Arc::clone(&this), Arc::clone(batches)));
         this
     }
@@ -147,7 +154,7 @@ impl<D: Driver> Queue<D> {
     /// Puts a lookup after those before it. Whether the connection is open.
     fn ask(&self, question: Question<D>) -> (oneshot::Receiver<Outcome>, bool) {
         let (reply, receiver) = oneshot::channel();
-        let mut asked = self.0.lock();
+        let mut asked = self.asked.lock();
         let is_connected = asked.is_connected;
         if asked.closed {
             return (receiver, is_connected);
@@ -161,7 +168,7 @@ impl<D: Driver> Queue<D> {
 
     /// What was asked, as one batch; `None`: the queue is closed.
     fn poll_batch(&self, cx: &Context<'_>) -> Poll<Option<Vec<Lookup<D>>>> {
-        let mut asked = self.0.lock();
+        let mut asked = self.asked.lock();
         if asked.closed {
             return Poll::Ready(None);
         }
@@ -174,12 +181,17 @@ impl<D: Driver> Queue<D> {
 }
 
 impl<D: Driver> Link for Queue<D> {
+    /// It is, too, once its file was replaced: what was asked and isn't sent goes elsewhere, to the
+    /// new file.
     fn is_closed(&self) -> bool {
-        self.0.lock().closed
+        if self.driver.file() != self.file {
+            self.close();
+        }
+        self.asked.lock().closed
     }
 
     fn close(&self) {
-        let mut asked = self.0.lock();
+        let mut asked = self.asked.lock();
         asked.closed = true;
         let (lookups, driver) = (mem::take(&mut asked.lookups), asked.driver.take());
         drop(asked);
@@ -209,7 +221,7 @@ async fn drive<D: Driver>(
     let waiter = Waiter::default();
     let acquired = connections.acquire(Snapshot::Statement, Priority::Shared, waiter.begin()).await;
     let Ok(mut session) = acquired else { return };
-    open.0.0.lock().is_connected = true;
+    open.0.asked.lock().is_connected = true;
     let idle_timeout = session.idle_timeout();
     while let Ok(Some(lookups)) = timeout(idle_timeout, poll_fn(|cx| open.0.poll_batch(cx))).await {
         batches.lock().observe(lookups.len() as u64);

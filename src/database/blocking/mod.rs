@@ -69,6 +69,9 @@ use crate::sql::Dialect;
 /// to stop. Hands over the rows that have waited for long.
 pub(in crate::database) use self::filling::tick;
 
+/// A file, whatever its name: its device and its inode.
+pub type FileId = (u64, u64);
+
 /// A library that blocks, and what all connections of one source know.
 pub trait Driver: Send + Sync + Sized + 'static {
     /// A connection, which never leaves its thread.
@@ -102,6 +105,13 @@ pub trait Driver: Send + Sync + Sized + 'static {
     /// It cannot be made.
     fn create_missing(_settings: &SourceSettings) -> Result<bool, Error> {
         Ok(false)
+    }
+
+    /// The file that a new connection would open, so that no request reads another one from an
+    /// older connection. `None`: it's missing, or the database isn't a file. It is asked for before
+    /// each session, by a system call that doesn't wait on a local file system.
+    fn file(&self) -> Option<FileId> {
+        None
     }
 
     /// What the library holds while rows are read.
@@ -271,7 +281,10 @@ struct Shared<D: Driver> {
 impl<D: Driver> Shared<D> {
     /// Begins to open a connection, whose first reply tells what came of it.
     fn open(self: &Arc<Self>) -> Result<Connection<D>, Error> {
-        worker::spawn(self).map(Connection::new).map_err(|error| {
+        // Asked for first: if the file is replaced between the two, the connection isn't used again.
+        let file = self.driver.file();
+        let spawned = worker::spawn(self).map(|link| Connection::new(link, file));
+        spawned.map_err(|error| {
             let source = &self.name;
             Error::source_unavailable(format!("no thread for a connection of source `{source}`")).cause(error)
         })
@@ -299,7 +312,10 @@ impl<D: Driver> Connections<D> {
         patience: Patience<'_>,
     ) -> Result<Session<D>, Error> {
         let place = self.pool.acquire(priority, patience).await?;
-        match place.take_idle().filter(|connection| !connection.link().is_dead()) {
+        let file = self.shared.driver.file();
+        let is_current =
+            |connection: &Connection<D>| connection.file() == file && !connection.link().is_dead();
+        match place.take_idle().filter(is_current) {
             Some(connection) => Ok(Session::new(&self.shared, (place, connection), snapshot)),
             None => self.connect(place, snapshot).await,
         }

@@ -1,9 +1,6 @@
 //! What tells that something was committed: a connection of its own that asks for SQLite's count of
 //! other connections' changes.
 
-use std::io;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +9,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::{Sqlite, fault};
 use crate::Error;
 use crate::database::ChangeSource;
+use crate::database::blocking::{Driver as _, FileId};
 
 /// The changes of a file, as they come.
 pub struct Changes {
@@ -21,11 +19,8 @@ pub struct Changes {
     every: Duration,
     seen: Option<i64>,
     /// The file that was opened, which may not be the one of this name any more.
-    file: FileId,
+    file: Option<FileId>,
 }
-
-/// Device and inode.
-type FileId = (u64, u64);
 
 impl ChangeSource for Changes {
     const IS_LOST_FOR_GOOD: bool = true;
@@ -49,29 +44,29 @@ impl Changes {
     /// # Errors
     /// 503: the file cannot be opened.
     pub(super) async fn new(settings: Arc<Sqlite>, every: Duration) -> Result<Self, Error> {
-        let path = settings.path.clone();
+        let (path, asked) = (settings.path.clone(), Arc::clone(&settings));
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let opened = tokio::task::spawn_blocking(move || {
             // Looked at first: a file that is replaced between the two is found to be another one.
-            let file = file_id(&path);
+            let file = asked.file();
             (file, Connection::open_with_flags(path, flags))
         });
         let (file, connection) = opened.await.map_err(ended)?;
         let connection = connection.map_err(|error| fault::of(&settings.source, error))?;
-        Ok(Self { connection: Some(connection), settings, every, seen: None, file: file.map_err(ended)? })
+        Ok(Self { connection: Some(connection), settings, every, seen: None, file })
     }
 
     /// SQLite's `data_version`; `None` while somebody writes.
     async fn version(&mut self) -> Result<Option<i64>, Error> {
         let connection = self.connection.take().ok_or_else(|| ended("a call was dropped"))?;
-        let path = self.settings.path.clone();
+        let settings = Arc::clone(&self.settings);
         let asked = tokio::task::spawn_blocking(move || {
             let version = connection.pragma_query_value(None, "data_version", |row| row.get(0));
-            (connection, version, file_id(&path))
+            (connection, version, settings.file())
         });
         let (connection, version, file) = asked.await.map_err(ended)?;
         self.connection = Some(connection);
-        if file.map_err(ended)? != self.file {
+        if file != self.file {
             return Err(ended("the file was replaced"));
         }
         match version {
@@ -80,10 +75,6 @@ impl Changes {
             Err(error) => Err(fault::of(&self.settings.source, error)),
         }
     }
-}
-
-fn file_id(path: &Path) -> io::Result<FileId> {
-    std::fs::metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
 fn ended(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {

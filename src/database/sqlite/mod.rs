@@ -27,6 +27,7 @@ mod library;
 pub(crate) mod plan;
 mod rows;
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +39,7 @@ pub use self::dialect::DIALECT;
 
 use self::connection::Connection;
 use self::plan::Plan;
-use super::blocking::{self, Described, Driver};
+use super::blocking::{self, Described, Driver, FileId};
 use super::{DatabaseRow, RowLayout};
 use crate::Error;
 use crate::params::ParamValue;
@@ -94,6 +95,10 @@ impl Driver for Sqlite {
 
     fn create_missing(settings: &SourceSettings) -> Result<bool, Error> {
         create::create_missing(settings)
+    }
+
+    fn file(&self) -> Option<FileId> {
+        std::fs::metadata(&self.path).ok().map(|file| (file.dev(), file.ino()))
     }
 
     /// A row twice, as its record and as values.

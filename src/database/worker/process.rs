@@ -168,6 +168,9 @@ fn start(memory: usize) -> io::Result<Running> {
     let child = Command::new(std::env::current_exe()?)
         .arg("worker")
         .arg(memory.to_string())
+        // Drivers take the time zone of their sessions from it.
+        .env("TZ", "UTC")
+        .env("PGTZ", "UTC")
         .stdin(Stdio::piped())
         .stdout(OwnedFd::from(listener))
         // Ctrl-C on a terminal is for the server, which ends its streams before the worker.
