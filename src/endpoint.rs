@@ -52,6 +52,7 @@ use crate::Error;
 use crate::database;
 pub use crate::params::{CouchFeed, Followed};
 use crate::params::{Param, ParamValue};
+use crate::route::{Route, Suffixes};
 pub use crate::sql::Cardinality;
 
 /// A path template with its parameters and the statements behind it, read and checked.
@@ -104,6 +105,16 @@ impl Endpoint {
     /// The calls that are made for the rows of `statement`.
     pub fn calls_for(&self, statement: usize) -> Option<&Arc<PerRow>> {
         self.per_row().map(|calls| &calls.plan).filter(|plan| plan.statement.0 == statement)
+    }
+
+    /// How the router finds it.
+    pub fn route(&self) -> Route<'_> {
+        let suffixes = match &self.handler {
+            // The upstream's answers have a type of their own.
+            Handler::Proxy(_) => Suffixes::Data,
+            _ => Suffixes::of(&self.path, &self.params),
+        };
+        Route { path: &self.path, suffixes }
     }
 
     /// How many rows of `statement` come at most, where they are those of the key and that is known

@@ -1,4 +1,4 @@
-//! Which format a response has: by the path's suffix, else by `_format`, else by `Accept`, else the
+//! Which format a response has: by `_format`, else by the path's suffix, else by `Accept`, else the
 //! endpoint's first. How it may be compressed is asked in [`Encoding::choose`].
 
 mod encoding;
@@ -38,13 +38,13 @@ pub fn choose<'a>(
     let offered = |format: &Format| formats.contains(format);
     match (suffix, control) {
         (Suffix::Unknown(name), _) => Err(not_known(name, formats)),
-        (Suffix::Format(format), _) => Some(*format).filter(offered).map(fixed).ok_or_else(|| {
-            not_acceptable(&format!("this endpoint does not answer in {}", shown(format.name())), formats)
-        }),
-        (Suffix::None, Some(name)) => match Format::from_name(name) {
+        (_, Some(name)) => match Format::from_name(name) {
             Some(format) if offered(&format) => Ok(fixed(format)),
             _ => Err(not_known(name, formats)),
         },
+        (Suffix::Format(format), None) => Some(*format).filter(offered).map(fixed).ok_or_else(|| {
+            not_acceptable(&format!("this endpoint does not answer in {}", shown(format.name())), formats)
+        }),
         (Suffix::None, None) => accepted(accept, formats)
             .map(|(format, framed)| Choice { format, framed, vary_accept: true })
             .ok_or_else(|| not_acceptable("`Accept` names no format of this endpoint", formats)),
@@ -312,10 +312,11 @@ mod tests {
     }
 
     #[test]
-    fn suffix_comes_first_then_the_control_parameter() {
+    fn the_control_parameter_comes_first_then_the_suffix() {
         for (suffix, control, expected) in [
             (Some(Ndjson), None, Some(Ndjson)),
-            (Some(Ndjson), Some("json"), Some(Ndjson)),
+            (Some(Ndjson), Some("json"), Some(Json)),
+            (Some(Ndjson), Some("xml"), None),
             (None, Some("ndjson"), Some(Ndjson)),
             (None, Some("csv"), None),
             (None, Some("xml"), None),

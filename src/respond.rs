@@ -51,6 +51,7 @@ use crate::metrics::Subject;
 use crate::pool::Waiter;
 use crate::rate_limit::By;
 use crate::route::near::near;
+use crate::route::{Match, Suffixes, ends_in_format};
 use crate::stream::LookedUp;
 
 impl App {
@@ -208,7 +209,10 @@ impl App {
         };
         let answer = self.answer_admitted(stream_request, tracker, begun, looked_up).await;
         spare::keep(std::mem::take(request.headers_mut()));
-        answer.map_err(|error| if acts { tracker.credentials.refused_as_role(error) } else { error })
+        answer.map_err(|error| {
+            let error = if acts { tracker.credentials.refused_as_role(error) } else { error };
+            explain_suffix(error, endpoint, &found)
+        })
     }
 
     /// The answer of a request that was admitted. That of a lookup is there. What else waits is
@@ -340,5 +344,20 @@ impl App {
                 "this path is read with GET",
             )),
         }
+    }
+}
+
+/// Tells the client of a lookup that what looks like a format was taken for the key.
+fn explain_suffix(error: Error, endpoint: &Endpoint, found: &Match<'_>) -> Error {
+    match found.args.last() {
+        Some((name, value))
+            if error.code() == "not_found"
+                && ends_in_format(value)
+                && endpoint.route().suffixes == Suffixes::Data =>
+        {
+            let value = shown(value);
+            error.hint(format!("`{name}` is a text, and {value} is all of it: `_format` asks for a format"))
+        }
+        _ => error,
     }
 }

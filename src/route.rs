@@ -14,7 +14,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rowstream_encode::Format;
 
 use crate::Error;
-use crate::params::percent_decode;
+use crate::params::{Param, ParamPlace, ParamType, ParamValue, percent_decode};
 
 /// What is encoded in the fixed way: all but RFC 3986's unreserved characters.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -22,10 +22,52 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// Longer suffixes are meant for none.
 const LONGEST_SUFFIX: usize = 16;
 
+/// An endpoint as the router knows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Route<'a> {
+    /// Its path template, checked.
+    pub path: &'a str,
+    /// How the end of its paths is read.
+    pub suffixes: Suffixes,
+}
+
+/// How the end of a path is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suffixes {
+    /// `/authors.csv` is `/authors` in CSV.
+    Formats,
+    /// The dot and the rest are data: `/files/data.csv` is `/files/{name}` with `data.csv`.
+    Data,
+}
+
+impl Suffixes {
+    /// Those of an endpoint that writes rows. The last segment may name a format unless a value of
+    /// its parameter can end in one.
+    pub fn of(path: &str, params: &[Param]) -> Self {
+        let last = path.rsplit('/').next().and_then(parameter_name);
+        let mut own = params.iter().filter(|param| param.place == ParamPlace::Path);
+        match own.any(|param| Some(&*param.name) == last && may_end_in_format(param)) {
+            true => Self::Data,
+            false => Self::Formats,
+        }
+    }
+}
+
+/// Of all types, only a text can: a document in JSON ends in a quote, a bracket, a digit or a word.
+fn may_end_in_format(param: &Param) -> bool {
+    let ends_so = |value: &ParamValue| matches!(value, ParamValue::Text(text) if ends_in_format(text));
+    param.kind == ParamType::Text && (param.allowed.is_empty() || param.allowed.iter().any(ends_so))
+}
+
+/// Reads the last suffix of a value. True if a format has this name.
+pub(crate) fn ends_in_format(text: &str) -> bool {
+    text.rsplit_once('.').is_some_and(|(_, suffix)| Format::from_name(suffix).is_some())
+}
+
 /// Finds the endpoint of a path.
 #[derive(Debug, Clone)]
 pub struct Router {
-    tree: matchit::Router<usize>,
+    tree: matchit::Router<(usize, Suffixes)>,
 }
 
 /// Two endpoints that match the same paths, by their indices.
@@ -60,30 +102,32 @@ pub enum Suffix {
 }
 
 impl Router {
-    /// A router of path templates that have been checked, in the order of their endpoints.
+    /// A router of endpoints, in their order.
     ///
     /// # Errors
     /// Two endpoints that match the same paths.
-    pub fn new<'a>(templates: impl Iterator<Item = &'a str>) -> Result<Self, Conflict> {
-        let paths: Vec<_> = templates.collect();
+    pub fn new<'a>(routes: impl Iterator<Item = Route<'a>>) -> Result<Self, Conflict> {
+        let routes: Vec<_> = routes.collect();
+        let paths: Vec<_> = routes.iter().map(|route| route.path).collect();
         match conflicts(&paths).first() {
             Some(conflict) => Err(*conflict),
-            None => Ok(Self::of(&paths)),
+            None => Ok(Self::of(&routes)),
         }
     }
 
-    fn of(paths: &[&str]) -> Self {
+    fn of(routes: &[Route<'_>]) -> Self {
         let mut tree = matchit::Router::new();
-        for (i, path) in paths.iter().enumerate() {
-            tree.insert(template(path), i).expect("checked paths that do not conflict can all be inserted");
+        for (i, route) in routes.iter().enumerate() {
+            tree.insert(template(route.path), (i, route.suffixes))
+                .expect("checked paths that do not conflict can all be inserted");
         }
         Self { tree }
     }
 
-    /// The endpoint of a path as the request has it, encoded; `None` when there is none. A suffix
-    /// that names a format is cut off the last segment when an endpoint matches without it;
-    /// otherwise it is a part of the segment. One that names none is cut off where no endpoint
-    /// matches with it: a parameter may hold any name of a file.
+    /// The endpoint of a path as the request has it, encoded; `None` when there is none. If an
+    /// endpoint that has [`Suffixes::Formats`] matches without the suffix of the last segment, a
+    /// suffix that names a format is cut off. One that names none is cut off only if no endpoint
+    /// matches the whole path. A suffix that is percent-encoded, or its dot, is always data.
     ///
     /// # Errors
     /// 400 for a path whose percent-encoding is not valid.
@@ -91,26 +135,22 @@ impl Router {
         if !path.starts_with('/') {
             return Ok(None);
         }
-        let path = canonical(path)?;
-        let whole = || self.find_exactly(&path, Suffix::None);
-        Ok(self.find_in_format(&path).or_else(whole).or_else(|| self.find_with_suffix(&path)))
+        let whole = canonical(path)?;
+        // What isn't encoded ends both forms of the path alike.
+        let cut = split_suffix(path)
+            .and_then(|(_, suffix)| Some((whole.strip_suffix(suffix)?.strip_suffix('.')?, suffix)));
+        let in_format = cut.and_then(|(rest, suffix)| self.find_in_format(rest, suffix));
+        let all = || self.find_exactly(&whole, Suffix::None);
+        Ok(in_format
+            .or_else(all)
+            .or_else(|| cut.and_then(|(rest, suffix)| self.find_with_suffix(rest, suffix))))
     }
 
-    /// The endpoint of a path that names no format, whatever its suffix.
-    ///
-    /// # Errors
-    /// 400 for a path whose percent-encoding is not valid.
-    pub fn find_whole(&self, path: &str) -> Result<Option<Match<'_>>, Error> {
-        Ok(self.find_exactly(&canonical(path)?, Suffix::None))
-    }
-
-    fn find_in_format(&self, path: &str) -> Option<Match<'_>> {
-        let (rest, suffix) = split_suffix(path)?;
+    fn find_in_format(&self, rest: &str, suffix: &str) -> Option<Match<'_>> {
         self.find_exactly(rest, Suffix::Format(Format::from_name(suffix)?))
     }
 
-    fn find_with_suffix(&self, path: &str) -> Option<Match<'_>> {
-        let (rest, suffix) = split_suffix(path)?;
+    fn find_with_suffix(&self, rest: &str, suffix: &str) -> Option<Match<'_>> {
         let is_name =
             suffix.len() <= LONGEST_SUFFIX && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric());
         self.find_exactly(rest, Suffix::Unknown(suffix.to_owned())).filter(|_| is_name)
@@ -118,9 +158,13 @@ impl Router {
 
     fn find_exactly(&self, path: &str, suffix: Suffix) -> Option<Match<'_>> {
         let found = self.tree.at(path).ok()?;
+        let (endpoint, suffixes) = *found.value;
+        if suffix != Suffix::None && suffixes == Suffixes::Data {
+            return None;
+        }
         let decode = |value: &str| percent_decode(value).map(Cow::into_owned);
         let args = found.params.iter().map(|(name, value)| Some((name, decode(value)?)));
-        Some(Match { endpoint: *found.value, args: args.collect::<Option<_>>()?, suffix })
+        Some(Match { endpoint, args: args.collect::<Option<_>>()?, suffix })
     }
 }
 
@@ -209,9 +253,17 @@ mod tests {
         "/files/{name}",
     ];
 
+    fn routes<'a>(paths: &[&'a str]) -> Vec<Route<'a>> {
+        paths.iter().map(|path| Route { path, suffixes: Suffixes::Formats }).collect()
+    }
+
     /// The template, the arguments and the format, as one text.
     fn found(path: &str) -> String {
-        match Router::of(&PATHS).find(path) {
+        show(&Router::of(&routes(&PATHS)), &PATHS, path)
+    }
+
+    fn show(router: &Router, paths: &[&str], path: &str) -> String {
+        match router.find(path) {
             Ok(Some(found)) => {
                 let args: Vec<_> =
                     found.args.iter().map(|(name, value)| format!(" {name}={value}")).collect();
@@ -220,7 +272,7 @@ mod tests {
                     Suffix::Format(format) => format!(" .{}", format.name()),
                     Suffix::Unknown(suffix) => format!(" ?{suffix}"),
                 };
-                format!("{}{}{format}", PATHS[found.endpoint], args.concat())
+                format!("{}{}{format}", paths[found.endpoint], args.concat())
             }
             Ok(None) => "none".to_owned(),
             Err(error) => format!("{} {}", error.status().as_u16(), error.code()),
@@ -266,7 +318,13 @@ mod tests {
         for (path, expected) in [
             ("/authors.json", "/authors .json"),
             ("/authors.ndjson", "/authors .ndjson"),
-            ("/authors%2Ejson", "/authors .json"),
+            ("/authors%2Ejson", "none"),
+            ("/authors.%6ason", "none"),
+            ("/authors%2Exml", "none"),
+            ("/authors.x%6Dl", "none"),
+            ("/%61uthors.json", "/authors .json"),
+            ("/authors/5%2Ejson", "/authors/{id} id=5.json"),
+            ("/authors/a%2Fb.json", "/authors/{id} id=a/b .json"),
             ("/authors.xml", "/authors ?xml"),
             ("/authors.JSON", "/authors ?JSON"),
             ("/authors.", "none"),
@@ -289,6 +347,44 @@ mod tests {
         }
     }
 
+    /// A lookup `/files/{name}` with `readme.json` looked for `readme`, in JSON, and found no row.
+    #[test]
+    fn a_text_has_all_of_its_segment() {
+        let paths = ["/files/{name}", "/files/all", "/files/{name}/rows", "/{x}"];
+        let data = |path| Route { path, suffixes: Suffixes::Data };
+        let formats = |path| Route { path, suffixes: Suffixes::Formats };
+        let router = Router::of(&[data(paths[0]), formats(paths[1]), formats(paths[2]), data(paths[3])]);
+        for (path, expected) in [
+            ("/files/readme.json", "/files/{name} name=readme.json"),
+            ("/files/readme%2Ejson", "/files/{name} name=readme.json"),
+            ("/files/a.tar.gz", "/files/{name} name=a.tar.gz"),
+            ("/files/all.json", "/files/all .json"),
+            ("/files/all%2Ejson", "/files/{name} name=all.json"),
+            ("/files/a.json/rows", "/files/{name}/rows name=a.json"),
+            ("/files/a.json/rows.csv", "/files/{name}/rows name=a.json .csv"),
+            ("/files/a/rows.xml", "/files/{name}/rows name=a ?xml"),
+            ("/data.csv", "/{x} x=data.csv"),
+        ] {
+            assert_eq!(show(&router, &paths, path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn types_whose_values_end_in_no_format_leave_suffixes() {
+        for kind in ParamType::ALL {
+            let param = Param { place: ParamPlace::Path, ..Param::new("x", kind) };
+            let expected = if kind == ParamType::Text { Suffixes::Data } else { Suffixes::Formats };
+            assert_eq!(Suffixes::of("/a/{x}", std::slice::from_ref(&param)), expected, "{kind:?}");
+            assert_eq!(Suffixes::of("/{x}/a", &[param]), Suffixes::Formats);
+        }
+        let allowed = |texts: &[&str]| {
+            let allowed = texts.iter().map(|text| ParamValue::Text((*text).to_owned())).collect();
+            Param { place: ParamPlace::Path, allowed, ..Param::new("x", ParamType::Text) }
+        };
+        assert_eq!(Suffixes::of("/{x}", &[allowed(&["sales", "v1.2"])]), Suffixes::Formats);
+        assert_eq!(Suffixes::of("/{x}", &[allowed(&["sales", "a.csv"])]), Suffixes::Data);
+    }
+
     proptest! {
         /// The tree knows more kinds of templates, and more conflicts among them, than ours: none
         /// of those may come up.
@@ -303,7 +399,7 @@ mod tests {
                     kept.pop();
                 }
             }
-            let router = Router::of(&kept);
+            let router = Router::of(&routes(&kept));
             for path in &kept {
                 let found = router.find(&path.replace(['{', '}'], "")).unwrap();
                 prop_assert!(found.is_some(), "{path}");

@@ -138,8 +138,7 @@ fn assert_encoding(accept: &HeaderValue) {
 /// A path is found, or not, however it is encoded.
 fn assert_route(path: &str) {
     let endpoints = ["/a/{id}", "/a/b", "/ä x/{a}/{b}/c", "/"].map(endpoint);
-    let router =
-        Router::new(endpoints.iter().map(|endpoint| endpoint.path.as_str())).expect("none meets another");
+    let router = Router::new(endpoints.iter().map(Endpoint::route)).expect("none meets another");
     let Ok(found) = router.find(path) else { return };
     let Some(found) = found else { return };
     let names: Vec<_> = found.args.iter().map(|(name, _)| *name).collect();
@@ -164,7 +163,9 @@ fn assert_route(path: &str) {
 fn endpoint(path: &str) -> Endpoint {
     let names: Vec<_> =
         path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}')).collect();
-    let declared: String = names.iter().map(|name| format!("{name} = \"text\"\n")).collect();
+    // After an integer there are suffixes.
+    let kind = |name: &str| if name == "id" { "integer" } else { "text" };
+    let declared: String = names.iter().map(|name| format!("{name} = \"{}\"\n", kind(name))).collect();
     let used: String = names.iter().map(|name| format!(", :{name}")).collect();
     let text = format!("/*\npath = \"{path}\"\n[params]\n{declared}*/ select 1{used}");
     let (endpoint, errors) = read_endpoint("a.sql".as_ref(), &text, DatabaseKind::Postgres);

@@ -128,7 +128,7 @@ impl App {
     ) -> Result<Self, Error> {
         let open = |wanted: &SourceConfig| open(wanted).map_or_else(|| Source::open(wanted), Ok);
         let sources: Vec<_> = config.sources.iter().map(open).collect::<Result<_, _>>()?;
-        let router = Router::new(config.endpoints.iter().map(|endpoint| endpoint.path.as_str()))
+        let router = Router::new(config.endpoints.iter().map(Endpoint::route))
             .map_err(|_| Error::endpoint("two endpoints match the same paths"))?;
         let notifiers = ChangeNotifiers::new(config.endpoints.len());
         let readiness = Readiness::new(sources.iter());

@@ -14,7 +14,7 @@ use http::{HeaderMap, Request, Response, header};
 
 use super::app::App;
 use super::body::Answer;
-use super::head::{AUTHORIZED, no_endpoint};
+use super::head::AUTHORIZED;
 use super::request::Arrived;
 use super::tracker::RequestTracker;
 use crate::Error;
@@ -59,11 +59,7 @@ impl App {
         (endpoint, found): (&'a Endpoint, &Match),
         request: &Request<Arrived<B>>,
     ) -> Result<ProxyRequest<'a>, Error> {
-        // What looks like a format is a part of the path: the upstream's answers have a type of
-        // their own.
-        let path = request.uri().path();
-        let whole = self.router.find_whole(path)?.filter(|whole| whole.endpoint == found.endpoint);
-        let values = values(endpoint, &whole.ok_or_else(|| no_endpoint(path))?, request)?;
+        let values = values(endpoint, found, request)?;
         let mut call = proxy.call(&values)?;
         let own = std::mem::take(&mut call.headers);
         let is_public = endpoint.authorization == Authorization::Public;

@@ -178,7 +178,7 @@ async fn requests_go_to_hosts_by_turns_and_connections_stay_with_theirs() {
             // Each host has answered who meant it, and nobody else.
             assert_eq!(tally(&replies), answered([(a, 30), (b, 30), (c, 30)]), "{protocol} {at_a_time}");
         }
-        let rows = get(&server.url("/calls/busy.ndjson?count=300")).await;
+        let rows = get(&server.url("/calls/busy?_format=ndjson&count=300")).await;
         assert_eq!((rows.text().lines().count(), &rows.ended), (300, &Ended::Complete));
         for upstream in &upstreams {
             assert_eq!(upstream.asked().len(), 160, "{protocol}");

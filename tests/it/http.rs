@@ -98,7 +98,7 @@ async fn formats_are_negotiated() {
         ("/authors.json", "", JSON, false),
         ("/authors.ndjson", JSON, NDJSON, false),
         ("/authors?_format=ndjson", JSON, NDJSON, false),
-        ("/authors.json?_format=ndjson", "", JSON, false),
+        ("/authors.json?_format=ndjson", "", NDJSON, false),
         ("/authors", NDJSON, NDJSON, true),
         ("/authors", "*/*", JSON, true),
         ("/authors", "text/html, */*;q=0.1", JSON, true),
@@ -347,6 +347,48 @@ select id, name from author where id = 9
     }
     let live = fixture.get("/_rowstream/live").await;
     assert_eq!((live.status.as_u16(), live.text()), (200, "ok\n"));
+}
+
+/// A lookup of `readme.json` looked for `readme`, in JSON, and `_format` could not say otherwise: the
+/// suffix won.
+#[tokio::test]
+async fn a_text_in_a_path_may_end_like_a_format() {
+    let of = |kind: &str, sql: &str| format!("/*\n{sql}\n[params]\nname = {kind}\n*/\nselect :name as name");
+    let one = "result = \"one\"";
+    let file = of("\"text\"", one);
+    let gone = of("\"text\"", one) + " where :name = 'there'";
+    let listed = of("{ type = \"text\", enum = [\"sales\", \"stock\"] }", "");
+    let day = of("\"date\"", one);
+    let endpoints = [
+        ("file/{name}", &*file),
+        ("gone/{name}", &*gone),
+        ("report/{name}", &*listed),
+        ("day/{name}", &*day),
+    ];
+    let fixture = Fixture::start("", &endpoints).await;
+    for (path, media, text) in [
+        ("/file/readme.json", JSON, r#"{"name":"readme.json"}"#),
+        ("/file/data.csv", JSON, r#"{"name":"data.csv"}"#),
+        ("/file/data%2Ecsv", JSON, r#"{"name":"data.csv"}"#),
+        ("/file/data.csv?_format=ndjson", NDJSON, "{\"name\":\"data.csv\"}\n"),
+        ("/report/sales.ndjson", NDJSON, "{\"name\":\"sales\"}\n"),
+        ("/report/sales.csv?_format=ndjson", NDJSON, "{\"name\":\"sales\"}\n"),
+        ("/day/2026-01-02.ndjson", NDJSON, "{\"name\":\"2026-01-02\"}\n"),
+    ] {
+        let reply = fixture.get(path).await;
+        assert_eq!((reply.header("content-type"), reply.text()), (Some(media), text), "{path}");
+    }
+    let lines = fixture.accept("/file/data.csv", NDJSON).await;
+    assert_eq!(lines.text(), "{\"name\":\"data.csv\"}\n");
+    let missing = problem(&fixture.get("/gone/readme.json").await, 404, "not_found");
+    let hint = "`name` is a text, and `readme.json` is all of it: `_format` asks for a format";
+    assert_eq!(missing["hint"], hint);
+    assert_eq!(
+        problem(&fixture.get("/gone/readme").await, 404, "not_found")["hint"],
+        serde_json::Value::Null
+    );
+    // A dot that is percent-encoded is data.
+    problem(&fixture.get("/day/2026-01-02%2Endjson").await, 400, "invalid_parameter");
 }
 
 /// `/authors.xml` was no endpoint, where a 406 with the formats is promised.

@@ -241,7 +241,7 @@ async fn every_protocol_is_spoken() {
         match expected {
             Ok(version) => {
                 assert_eq!(reply.json()["version"], format!("{version:?}"), "{scheme} {protocol}");
-                let rows = get(&server.url("/calls/json.ndjson?count=3")).await;
+                let rows = get(&server.url("/calls/json?_format=ndjson&count=3")).await;
                 assert_eq!((rows.text().lines().count(), &rows.ended), (3, &Ended::Complete));
             }
             Err(code) => assert_eq!(reply.json()["code"], code, "{scheme} {protocol}: {}", reply.text()),
@@ -613,22 +613,22 @@ async fn replies_are_rows_in_every_format() {
     }
     // JSON is what the upstream wrote, digit by digit.
     assert!(rows.text().contains(r#""body":{  "id": 3.50  }"#), "{}", rows.text());
-    let lines = get(&server.url("/calls/json.ndjson?count=12")).await;
+    let lines = get(&server.url("/calls/json?_format=ndjson&count=12")).await;
     assert_eq!(lines.text().lines().count(), 12);
     assert!(lines.text().lines().all(|line| line.starts_with("{\"n\":") && line.ends_with("}}")));
-    let text = get(&server.url("/calls/text.csv?count=2")).await;
+    let text = get(&server.url("/calls/text?_format=csv&count=2")).await;
     let records: Vec<_> =
         csv::Reader::from_reader(&text.body[..]).into_records().map(Result::unwrap).collect();
     assert_eq!(records.len(), 2);
     assert_eq!((&records[1][0], &records[1][1], &records[1][3]), ("1", "200", "a \"b\"\n,c"));
-    let events = get(&server.url("/calls/json.sse?count=4")).await;
+    let events = get(&server.url("/calls/json?_format=sse&count=4")).await;
     assert_eq!(events.text().matches("data:").count(), 4);
-    let arrow = get(&server.url("/calls/json.arrow?count=4")).await;
+    let arrow = get(&server.url("/calls/json?_format=arrow&count=4")).await;
     assert_eq!((arrow.status, &arrow.ended), (StatusCode::OK, &Ended::Complete));
     let none = get(&server.url("/calls/json?count=0")).await;
     assert_eq!(none.text(), "[]");
     assert_problem(&get(&server.url("/calls/json?count=-1")).await, 400, "invalid_parameter");
-    let empty = get(&server.url("/calls/empty.ndjson?count=1")).await;
+    let empty = get(&server.url("/calls/empty?_format=ndjson&count=1")).await;
     assert_eq!(serde_json::from_str::<serde_json::Value>(empty.text()).unwrap()["body"], "");
 }
 
@@ -670,19 +670,17 @@ async fn calls_run_side_by_side() {
 async fn each_reply_is_on_its_way_while_others_run() {
     let upstream = http1().await;
     let server = server(&url(&upstream), "", &[("calls/{path}", &calls(""))]).await;
-    for path in
-        ["/calls/wait.sse", "/calls/wait.ndjson", "/calls/wait.csv", "/calls/wait.arrow", "/calls/wait"]
-    {
-        let target = server.url(&format!("{path}?count=4"));
+    for format in ["sse", "ndjson", "csv", "arrow", "json"] {
+        let target = server.url(&format!("/calls/wait?count=4&_format={format}"));
         let client = tokio::spawn(async move { Client::HTTP1.stream(&target).await });
         upstream.until_running(4).await;
         upstream.seen.gate.add_permits(1);
         let mut streaming = client.await.unwrap();
         let first = streaming.chunk().await.expect("a row is there");
         assert!(!first.is_empty());
-        assert_eq!(upstream.running(), 3, "{path}: the others run");
+        assert_eq!(upstream.running(), 3, "{format}: the others run");
         upstream.seen.gate.add_permits(3);
-        assert_eq!(streaming.rest().await.ended, Ended::Complete, "{path}");
+        assert_eq!(streaming.rest().await.ended, Ended::Complete, "{format}");
     }
 }
 
@@ -707,7 +705,7 @@ async fn rows_come_in_the_order_that_was_asked_for() {
     let server = server(&url(&upstream), "", &endpoints).await;
     let number = |row: &str| serde_json::from_str::<serde_json::Value>(row).expect("a row")["n"].as_u64();
 
-    let target = server.url("/completion/x.ndjson?count=4");
+    let target = server.url("/completion/x?count=4&_format=ndjson");
     let client = tokio::spawn(async move { Client::HTTP1.stream(&target).await });
     upstream.until_running(4).await;
     from.store(3, Ordering::SeqCst);
@@ -719,7 +717,7 @@ async fn rows_come_in_the_order_that_was_asked_for() {
     }
 
     from.store(u64::MAX, Ordering::SeqCst);
-    let target = server.url("/input/x.ndjson?count=4");
+    let target = server.url("/input/x?count=4&_format=ndjson");
     let client = tokio::spawn(async move { get(&target).await });
     for running in (0..4).rev() {
         upstream.until_running(running + 1).await;

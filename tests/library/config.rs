@@ -989,7 +989,7 @@ fn what_is_loaded_can_be_routed() {
         ("endpoints/authors/{id}.sql", "/*[params]\nid=\"integer\"*/ select :id"),
     ];
     let config = Folder::new(SQLITE, &files).loaded();
-    let router = Router::new(config.endpoints.iter().map(|endpoint| endpoint.path.as_str())).unwrap();
+    let router = Router::new(config.endpoints.iter().map(Endpoint::route)).unwrap();
     for (path, expected) in [("/", "/"), ("/authors.ndjson", "/authors"), ("/authors/5", "/authors/{id}")] {
         let found = router.find(path).unwrap().unwrap();
         assert_eq!(config.endpoints[found.endpoint].path, expected);
