@@ -11,7 +11,7 @@ mod parse;
 mod shard;
 
 pub use bind::{Bound, Chosen, bind};
-pub(crate) use bind::{Claims, bind_with, claim};
+pub(crate) use bind::{Claims, bind_with, claim, claim_at};
 pub use follow::{CouchFeed, Followed};
 pub(crate) use parse::percent_decode;
 pub use shard::{AskedShard, Shard};

@@ -64,7 +64,7 @@ pub enum Pooler {
 /// Which role of PostgreSQL a request's statements have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roles {
-    /// The claim that names it; `a.b` is a member of `a`.
+    /// The claim that names it. If no claim is called `a.b`, it's the member `b` of `a`.
     pub claim: String,
     /// That of a request whose token names none, or that has none; `None`: it is denied.
     pub anonymous: Option<String>,

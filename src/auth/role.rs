@@ -6,7 +6,7 @@ use super::Credentials;
 use crate::Error;
 use crate::database::Actor;
 use crate::error::denial::Denial;
-use crate::params::{self, CLAIMS};
+use crate::params;
 use crate::settings::Roles;
 
 /// The SQLSTATE of what a role may not do (PostgreSQL manual, appendix A).
@@ -20,8 +20,7 @@ impl Credentials {
     /// that it may have.
     pub(crate) fn actor(&self, roles: &Roles) -> Result<Actor, Error> {
         let claims = self.claims().map(|claims| &claims.all);
-        let name = format!("{CLAIMS}{}", roles.claim);
-        match claims.and_then(|claims| Some((claims, params::claim(claims, &name)?))) {
+        match claims.and_then(|claims| Some((claims, params::claim_at(claims, &roles.claim)?))) {
             Some((claims, Json::String(role))) if roles.allows(role) => {
                 Actor::new(role, &Json::Object(claims.clone()).to_string()).ok_or_else(no_role)
             }

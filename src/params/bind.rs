@@ -107,9 +107,18 @@ pub(crate) type Claims = serde_json::Map<String, Json>;
 
 /// The claim of a parameter: `jwt.sub`, or, of an object, `jwt.realm_access.roles`.
 pub(crate) fn claim<'a>(claims: &'a Claims, param: &str) -> Option<&'a Json> {
-    let mut path = param.strip_prefix(CLAIMS)?.split('.');
-    let first = claims.get(path.next()?)?;
-    path.try_fold(first, |claim, name| claim.get(name)).filter(|claim| !claim.is_null())
+    claim_at(claims, param.strip_prefix(CLAIMS)?)
+}
+
+/// The claim `sub`, or `realm_access.roles`, which is a member of one. Issuers put URLs before
+/// their own names (`https://login.example/roles`), so the claim with the longest name wins over
+/// a member.
+pub(crate) fn claim_at<'a>(claims: &'a Claims, path: &str) -> Option<&'a Json> {
+    if let Some(claim) = claims.get(path) {
+        return Some(claim).filter(|claim| !claim.is_null());
+    }
+    let member = |(at, _)| claim_at(claims.get(&path[..at])?.as_object()?, &path[at + 1..]);
+    path.rmatch_indices('.').find_map(member)
 }
 
 /// [`bind`], with what the request's token says.

@@ -323,3 +323,35 @@ proptest! {
         prop_assert_eq!(&bound(&format!("name={encoded}")).unwrap()[2], &text);
     }
 }
+
+/// `https://login.example/roles` was the member `example/roles` of `https://login`, which no token
+/// has.
+#[test]
+fn a_claim_may_have_dots_in_its_name() {
+    let claims = serde_json::json!({
+        "https://login.example/role": "a",
+        "https://login.example/app": {"role": "b", "x.y": "c"},
+        "realm": {"access": {"role": "d"}},
+        "realm.access": {"other": "e"},
+        "realm.empty": null,
+        "text": "f",
+    });
+    let claims = claims.as_object().unwrap();
+    for (path, expected) in [
+        ("https://login.example/role", Some("a")),
+        ("https://login.example/app.role", Some("b")),
+        ("https://login.example/app.x.y", Some("c")),
+        ("realm.access.role", Some("d")),
+        ("realm.access.other", Some("e")),
+        ("realm.empty", None),
+        ("text", Some("f")),
+        ("text.f", None),
+        ("https://login.example/none", None),
+        (".", None),
+        ("", None),
+    ] {
+        assert_eq!(claim_at(claims, path).and_then(|claim| claim.as_str()), expected, "{path}");
+    }
+    let both = serde_json::json!({"a.b": "exact", "a": {"b": "member"}});
+    assert_eq!(claim(both.as_object().unwrap(), "jwt.a.b").unwrap(), "exact");
+}

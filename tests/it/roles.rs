@@ -160,6 +160,40 @@ async fn a_token_has_no_role_but_those_that_it_may_have() {
 }
 
 /// A table that is granted to nobody: what the database says of it was once an error of the server.
+/// Issuers name claims by URLs. The dot of `https://login.example/role` was read as a path, the claim
+/// wasn't found, and a user with a role silently had the anonymous one.
+#[tokio::test]
+async fn the_claim_of_the_role_may_be_a_url() {
+    let (db, keys) = (database().await, Keys::new());
+    let config = |claim: &str| {
+        format!(
+            "authorization = \"public\"\n[jwt]\nissuer = \"{ISSUER}\"\nkeys = \"keys.json\"\naudience = \"rowstream\"\n\
+             [source.db]\nurl = \"{}\"\nrole_claim = \"{claim}\"\nanonymous_role = \"{}\"\n",
+            db.url(),
+            MD5.user
+        )
+    };
+    let who = format!("/*\nresult = \"one\"\n*/\n{WHO}");
+    let keys_of_issuer = keys.set().to_string();
+    for (claim, claims) in [
+        ("https://login.example/role", json!({"https://login.example/role": SCRAM.user})),
+        ("https://login.example/app.role", json!({"https://login.example/app": {"role": SCRAM.user}})),
+        ("realm_access.role", json!({"realm_access": {"role": SCRAM.user}})),
+        ("realm_access.role", json!({"realm_access.role": SCRAM.user, "realm_access": {"role": MD5.user}})),
+    ] {
+        let files = [
+            ("rowstream.toml", &*config(claim)),
+            ("keys.json", &*keys_of_issuer),
+            ("endpoints/who.sql", &*who),
+        ];
+        let server = Launch::files(&files).start().await;
+        let shown = keys.but("ES256", json!({}), claims.clone());
+        assert_eq!(ask(&server, "/who", Some(&shown)).await.json()["role"], SCRAM.user, "{claim} {claims}");
+        let without = keys.but("ES256", json!({}), json!({}));
+        assert_eq!(ask(&server, "/who", Some(&without)).await.json()["role"], MD5.user, "{claim}");
+    }
+}
+
 #[tokio::test]
 async fn what_a_role_may_not_read_is_denied() {
     let (db, keys) = (database().await, Keys::new());
