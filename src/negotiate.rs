@@ -154,7 +154,8 @@ impl Range {
     /// matter here.
     fn read(text: &str) -> Option<Self> {
         let (media, quality) = weighted(text)?;
-        let media = media.to_ascii_lowercase();
+        // As Java 8 and libraries of its age write it.
+        let media = if media == "*" { "*/*" } else { media }.to_ascii_lowercase();
         let (kind, subkind) = media.split_once('/')?;
         if kind.is_empty() || subkind.is_empty() || (kind == "*" && subkind != "*") {
             return None;
@@ -199,8 +200,7 @@ fn aliases(format: Format) -> &'static [&'static str] {
     }
 }
 
-/// An item of a list, and how much it is liked (`q`), in thousandths; `None` when that cannot be
-/// read.
+/// An item of a list, and how much it is liked (`q`), in thousandths.
 fn weighted(text: &str) -> Option<(&str, u16)> {
     let mut parts = split(text, ';');
     let item = parts.next()?.trim();
@@ -209,23 +209,25 @@ fn weighted(text: &str) -> Option<(&str, u16)> {
         if let Some((name, value)) = part.split_once('=')
             && name.trim().eq_ignore_ascii_case("q")
         {
-            quality = read_quality(value.trim())?;
+            quality = read_quality(value.trim());
         }
     }
     Some((item, quality))
 }
 
-/// `0`, `0.5`, `1.000`: at most three decimals, in thousandths.
-fn read_quality(text: &str) -> Option<u16> {
+/// `0`, `0.5`, `1.000`, in thousandths. Old clients write `.2`, and some more decimals than three.
+/// A weight that isn't a number says nothing: its item counts in full.
+fn read_quality(text: &str) -> u16 {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    if !matches!(whole, "0" | "1")
-        || fraction.len() > 3
-        || !fraction.bytes().all(|byte| byte.is_ascii_digit())
-    {
-        return None;
+    let is_number = text != "." && !text.is_empty();
+    let has_digits = [whole, fraction].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_nonzero = |digits: &str| digits.bytes().any(|digit| digit != b'0');
+    if !is_number || !has_digits || is_nonzero(whole) {
+        return 1000;
     }
-    let quality = format!("{whole}{fraction:0<3}").parse().ok()?;
-    (quality <= 1000).then_some(quality)
+    let thousandths: u16 = format!("{fraction:0<3}")[..3].parse().unwrap_or_default();
+    // However little it's liked, it isn't refused.
+    thousandths.max(u16::from(is_nonzero(fraction)))
 }
 
 /// Splits at `separator` outside of quoted strings.
@@ -282,8 +284,20 @@ mod tests {
             ("application/json;q=0", None),
             ("application/json;profile=\"a,b;q=0\"", Some(Json)),
             ("application/json;profile=\"a\\\",b\";q=0, */*", Some(Ndjson)),
-            ("application/json;q=2, application/x-ndjson;q=0.1", Some(Ndjson)),
+            ("application/json;q=2, application/x-ndjson;q=0.1", Some(Json)),
             ("application/json;q=1.001", Some(Json)),
+            // Java 8 sends this with every request. Its `*` and `.2` were unreadable, and the rest
+            // named no format: 406.
+            ("text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", Some(Json)),
+            ("*", Some(Json)),
+            ("*;q=.2, application/x-ndjson;q=.3", Some(Ndjson)),
+            ("application/x-ndjson;q=.9", Some(Ndjson)),
+            ("application/x-ndjson;q=high", Some(Ndjson)),
+            ("application/x-ndjson;q=", Some(Ndjson)),
+            ("application/x-ndjson;q=.", Some(Ndjson)),
+            ("application/json;q=0.33333, application/x-ndjson;q=0.66667", Some(Ndjson)),
+            ("application/json;q=0.0001", Some(Json)),
+            ("application/json;q=.0, application/x-ndjson;q=0.", None),
             ("nonsense", Some(Json)),
             ("*/json", Some(Json)),
             (",,", Some(Json)),

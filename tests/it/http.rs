@@ -103,6 +103,8 @@ async fn formats_are_negotiated() {
         ("/authors", "*/*", JSON, true),
         ("/authors", "text/html, */*;q=0.1", JSON, true),
         ("/authors", "application/*", JSON, true),
+        ("/authors", "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", JSON, true),
+        ("/authors", "application/x-ndjson;q=.9", NDJSON, true),
         ("/authors", "application/json;q=0.5, application/x-ndjson", NDJSON, true),
         ("/authors", "application/json;q=0.5, application/x-ndjson;q=0.4", JSON, true),
         ("/authors", "application/json;q=0, */*", NDJSON, true),
