@@ -64,8 +64,9 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm of this name.
+    /// The algorithm of this name. RFC 9864 calls that of RFC 8037 by its curve.
     pub fn from_name(name: &str) -> Option<Self> {
+        let name = if name == "Ed25519" { "EdDSA" } else { name };
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 

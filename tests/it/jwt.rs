@@ -250,6 +250,29 @@ async fn a_token_is_believed_by_its_signature_and_its_claims() {
     assert_eq!(metrics.status, 403);
 }
 
+/// RFC 9864 calls EdDSA on Ed25519 by its curve. Such a key was dropped from its set, and such a token
+/// was denied.
+#[tokio::test]
+async fn ed25519_is_the_eddsa_that_there_is() {
+    let keys = Keys::new();
+    let mut of_key = keys.set()["keys"][5].clone();
+    for (alg, algorithms) in [
+        ("Ed25519", ""),
+        ("EdDSA", "algorithms = [\"Ed25519\"]"),
+        ("Ed25519", "algorithms = [\"EdDSA\", \"RS256\"]"),
+    ] {
+        of_key["alg"] = json!(alg);
+        let jwt = format!("issuer = \"{ISSUER}\"\nkeys = \"keys.json\"\n{algorithms}");
+        let server = server(&jwt, &json!({"keys": [of_key]}).to_string()).await;
+        for named in ["Ed25519", "EdDSA"] {
+            let token = keys.but("EdDSA", json!({"alg": named}), json!({}));
+            assert_eq!(status(&server, "/orders", &token).await.0, 200, "{alg} {algorithms} {named}");
+        }
+        let other = Keys::new().but("EdDSA", json!({"alg": "Ed25519"}), json!({}));
+        assert_eq!(status(&server, "/orders", &other).await.0, 401, "{alg} {algorithms}");
+    }
+}
+
 /// An issuer's scope that was spelt like the name of a bearer token opened what was for that token,
 /// admin endpoints among them.
 #[tokio::test]
