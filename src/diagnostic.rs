@@ -5,6 +5,7 @@
 //! of the server or of `rowstream check` tells everything. What was read is thrown away when any
 //! error was found.
 
+pub(crate) mod encoding;
 pub(crate) mod reader;
 mod variables;
 

@@ -18,6 +18,7 @@ use self::table::Table;
 use super::output::Results;
 use super::{Failure, block_on, param};
 use crate::config::{Argument, Config, Purpose};
+use crate::diagnostic::encoding::{NotUtf8, read_utf8};
 use crate::diagnostic::shown;
 use crate::endpoint::Parallel;
 use crate::source::{Kind, Source};
@@ -117,15 +118,13 @@ impl Args {
     fn statement(&self) -> Result<(&Path, String), Failure> {
         match (&self.file, &self.sql) {
             (Some(file), _) if file != Path::new("-") => {
-                let text = fs::read_to_string(file);
-                Ok((file, text.map_err(|error| cannot_read(&shown(&file.to_string_lossy()), &error))?))
+                Ok((file, text_of(&shown(&file.to_string_lossy()), fs::read(file))?))
             }
             (None, Some(sql)) if sql != "-" => Ok((Path::new("SQL"), sql.clone())),
             _ => {
-                let mut text = String::new();
-                let read = io::stdin().read_to_string(&mut text);
-                read.map_err(|error| cannot_read("standard input", &error))?;
-                Ok((Path::new("stdin"), text))
+                let mut bytes = Vec::new();
+                let read = io::stdin().read_to_end(&mut bytes);
+                Ok((Path::new("stdin"), text_of("standard input", read.map(|_| bytes))?))
             }
         }
     }
@@ -138,12 +137,17 @@ impl Args {
     }
 }
 
-fn cannot_read(what: &str, error: &io::Error) -> Failure {
-    let hint = match error.kind() {
-        io::ErrorKind::InvalidData => "\n    hint: statements are UTF-8",
-        _ => "",
+/// The text of a statement that was read from `what`.
+fn text_of(what: &str, read: io::Result<Vec<u8>>) -> Result<String, Failure> {
+    let why = match read.map(read_utf8) {
+        Ok(Ok(text)) => return Ok(text),
+        Ok(Err(NotUtf8::Utf16)) => "it is UTF-16\n    hint: save it as UTF-8".to_owned(),
+        Ok(Err(NotUtf8::From(line, column))) => {
+            format!("it is not UTF-8 from {line}:{column} on\n    hint: save it as UTF-8")
+        }
+        Err(error) => error.to_string(),
     };
-    Failure::Message(format!("the statement in {what} cannot be read: {error}{hint}"))
+    Err(Failure::Message(format!("the statement in {what} cannot be read: {why}")))
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {

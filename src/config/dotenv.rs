@@ -32,7 +32,7 @@ pub(super) fn read(folder: &Path, errors: &Collector) -> BTreeMap<String, String
 
 fn parse(path: &Path, text: &str, errors: &Collector) -> BTreeMap<String, String> {
     let begun = Cell::new(0);
-    let lines = Lines { rest: text.trim_start_matches('\u{feff}').as_bytes(), begun: &begun };
+    let lines = Lines { rest: text.as_bytes(), begun: &begun };
     let mut variables = BTreeMap::new();
     let mut entries = dotenvy::from_read_iter(lines);
     loop {
@@ -142,7 +142,7 @@ mod tests {
     fn variables_and_their_quotes() {
         for (text, value) in [
             ("A=b", "b"),
-            ("\u{feff}A=b\r\n", "b"),
+            ("A=b\r\n", "b"),
             ("# note\n\nexport A = b # note\n", "b"),
             ("A='b $c \\d'", "b $c \\d"),
             ("A=\"b\\nc\"", "b\nc"),

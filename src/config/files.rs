@@ -7,7 +7,8 @@ use std::time::SystemTime;
 
 use super::unserved::lower_extension;
 use super::{Config, Reason, Unserved, dotenv};
-use crate::diagnostic::{Collector, Diagnostic, did_you_mean, place};
+use crate::diagnostic::encoding::{NotUtf8, read_utf8};
+use crate::diagnostic::{Collector, Diagnostic, did_you_mean};
 
 /// Folders deeper than this are taken for a link that leads back to a folder above.
 const DEEPEST: usize = 32;
@@ -45,18 +46,14 @@ pub(super) fn read_text(path: &Path, errors: &Collector) -> Option<String> {
             return None;
         }
     };
-    match String::from_utf8(bytes) {
-        Ok(text) => Some(text),
-        Err(error) => {
-            let valid = error.utf8_error().valid_up_to();
-            let before = String::from_utf8_lossy(&error.as_bytes()[..valid]);
-            let (line, column) = place(&before, valid);
-            let message = "the file is not UTF-8 from here on".to_owned();
-            let hint = Some("save it as UTF-8".to_owned());
-            errors.add(Diagnostic { file: path.to_owned(), line, column, message, hint });
-            None
-        }
-    }
+    let (message, (line, column)) = match read_utf8(bytes) {
+        Ok(text) => return Some(text),
+        Err(NotUtf8::Utf16) => ("the file is UTF-16", (1, 1)),
+        Err(NotUtf8::From(line, column)) => ("the file is not UTF-8 from here on", (line, column)),
+    };
+    let (message, hint) = (message.to_owned(), Some("save it as UTF-8".to_owned()));
+    errors.add(Diagnostic { file: path.to_owned(), line, column, message, hint });
+    None
 }
 
 /// See [`Config::near_file`].

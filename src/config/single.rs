@@ -69,6 +69,8 @@ pub(super) fn read(
     let errors = Collector::default();
     let (source, database) = database(url)?;
     let dialect = database.dialect();
+    // A file that was pasted into an argument may have brought its byte order mark.
+    let sql = sql.strip_prefix('\u{feff}').unwrap_or(sql);
     let file = File { path: name, text: sql, variables: Variables::Keep, errors: &errors };
     let mut declaring = Declaring { file, dialect, purpose, arguments };
     let endpoint = endpoint::single(file, SOURCE, dialect, &mut |name, offset| declaring.param(name, offset));

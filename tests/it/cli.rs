@@ -102,6 +102,59 @@ fn statements_are_read_from_files_and_from_standard_input() {
     }
 }
 
+/// Editors on Windows begin a file with a byte order mark, and PowerShell writes UTF-16. PostgreSQL
+/// got the mark: a syntax error at or near `select`, which looks right.
+#[tokio::test]
+async fn a_byte_order_mark_is_no_part_of_a_statement() {
+    let db = TestDb::new().await;
+    let url = db.url();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.sql");
+    let path = file.to_str().unwrap();
+    let marked = "\u{feff}select 1 as n";
+    std::fs::write(&file, marked).unwrap();
+    for (arguments, input) in [(&["-f", path][..], ""), (&["-"], marked), (&[marked], "")] {
+        let ran = query_with_input(&[&[&*url], arguments].concat(), input.as_bytes());
+        assert_eq!((code(&ran), stdout(&ran), stderr(&ran)), (Some(0), "{\"n\":1}\n".into(), String::new()));
+    }
+    let ran = query_with_input(&[&url, "-"], "\u{feff}select :x".as_bytes());
+    assert!(stderr(&ran).starts_with("stdin:1:8: "), "{}", stderr(&ran));
+    for mark in [&b"\xff\xfe"[..], b""] {
+        let utf16: Vec<_> = "select 1".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        std::fs::write(&file, [mark, &utf16].concat()).unwrap();
+        let ran = query_with_input(&[&url, "-f", path], b"");
+        let expected = format!(
+            "error: the statement in `{path}` cannot be read: it is UTF-16\n    hint: save it as UTF-8\n"
+        );
+        assert_eq!((code(&ran), stderr(&ran)), (Some(1), expected));
+    }
+}
+
+/// A script of UTF-16 without a mark is text of NULs to SQLite: `near "c": syntax error`.
+#[tokio::test]
+async fn files_in_utf_16_are_named_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
+    let utf16: Vec<_> = "create table t (n)".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let config = "[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n";
+    write("rowstream.toml", config.as_bytes());
+    write("t.sql", &utf16);
+    std::fs::create_dir(folder.path().join("endpoints")).unwrap();
+    write("endpoints/t.sql", b"select n from t");
+    let path = folder.path().join("rowstream.toml");
+    let path = path.to_str().unwrap();
+    let ran = rowstream(&["serve", path, "--listen", "127.0.0.1:0"]).await;
+    assert!(stderr(&ran).contains("t.sql: the file is UTF-16"), "{}", stderr(&ran));
+    assert!(!folder.path().join("t.db").exists());
+    write("endpoints/t.sql", &[b"\xfe\xff", &*utf16].concat());
+    let ran = rowstream(&["check", path]).await;
+    assert!(
+        stderr(&ran).contains("t.sql:1:1: the file is UTF-16\n    hint: save it as UTF-8"),
+        "{}",
+        stderr(&ran)
+    );
+}
+
 #[tokio::test]
 async fn query_counts_rows_and_writes_tables_where_asked() {
     let folder = tempfile::tempdir().unwrap();

@@ -968,6 +968,11 @@ fn one_statement_without_a_file() {
         ),
         (
             "postgres://h",
+            "\u{feff}select :_a",
+            "--sql:1:8: the name `_a` begins with an underscore\n    hint: such parameters are the server's own (`_format`): rename it",
+        ),
+        (
+            "postgres://h",
             "select :_a",
             "--sql:1:8: the name `_a` begins with an underscore\n    hint: such parameters are the server's own (`_format`): rename it",
         ),

@@ -14,6 +14,7 @@ use rusqlite::Connection;
 
 use super::{connection, fault, library};
 use crate::Error;
+use crate::diagnostic::encoding::{NotUtf8, read_utf8};
 use crate::log;
 use crate::settings::SourceSettings;
 
@@ -93,7 +94,8 @@ fn fill(config: &SourceSettings, partial: &Path) -> Result<(), Error> {
 
 /// Runs one script in one transaction.
 fn run(connection: &mut Connection, script: &Path) -> Result<(), Error> {
-    let sql = std::fs::read_to_string(script).map_err(|error| failed(script, error))?;
+    let bytes = std::fs::read(script).map_err(|error| failed(script, error))?;
+    let sql = read_utf8(bytes).map_err(|error| not_utf8(script, &error))?;
     let begun = Instant::now();
     let progress = Progress::new(script);
     let bar = progress.bar.clone();
@@ -120,6 +122,17 @@ fn being_filled(file: &Path) -> Error {
 
 fn failed(file: &Path, error: io::Error) -> Error {
     create_failed(format!("{}: {error}", file.display())).cause(error)
+}
+
+fn not_utf8(script: &Path, error: &NotUtf8) -> Error {
+    let script = script.display();
+    let message = match error {
+        NotUtf8::Utf16 => format!("{script}: the file is UTF-16"),
+        NotUtf8::From(line, column) => {
+            format!("{script}:{line}:{column}: the file is not UTF-8 from here on")
+        }
+    };
+    create_failed(message).hint("save it as UTF-8")
 }
 
 fn script_failed(script: &Path, sql: &str, error: &rusqlite::Error) -> Error {
