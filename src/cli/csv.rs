@@ -3,15 +3,18 @@
 //! The types are guessed of all its rows: integer, real or text; an empty cell is NULL. It is read
 //! twice, so that no row has to be kept.
 
+mod layout;
+
 use std::collections::HashSet;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use ::csv::{Reader, ReaderBuilder, StringRecord};
+use ::csv::{ErrorKind, Reader, ReaderBuilder, StringRecord};
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, params_from_iter};
 
+use self::layout::Layout;
 use super::Failure;
 
 /// What the values of a column are, the more general one later.
@@ -19,6 +22,8 @@ use super::Failure;
 enum Kind {
     Empty,
     Integer,
+    /// An integer that has more digits than a real.
+    LongInteger,
     Real,
     Text,
 }
@@ -37,6 +42,12 @@ enum Key {
     None,
 }
 
+/// Up to here a real has all integers.
+const LONGEST: u64 = 1 << f64::MANTISSA_DIGITS;
+
+/// Any error that a message can be made of.
+type Wrong = Box<dyn std::error::Error>;
+
 /// Makes the database of a CSV, and gives its path.
 pub(super) fn database(path: &Path) -> Result<PathBuf, Failure> {
     let made = path.with_extension("db");
@@ -50,25 +61,31 @@ pub(super) fn database(path: &Path) -> Result<PathBuf, Failure> {
     let filled = fill(path, &partial).inspect_err(|_| {
         let _ = fs::remove_file(&partial);
     });
-    filled.map_err(|error| Failure::Message(format!("{}: {error}", path.display())))?;
+    let renamed = filled.map_err(|error| Failure::Message(format!("{}: {error}", path.display())))?;
     fs::rename(&partial, &made)?;
+    for note in renamed {
+        eprintln!("{}: {note}", path.display());
+    }
     Ok(made)
 }
 
-fn fill(path: &Path, database: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let delimiter = delimiter(path)?;
-    let columns = columns(&mut open(path, delimiter)?)?;
+/// Fills the database. What it returns says which columns have names of our own.
+fn fill(path: &Path, database: &Path) -> Result<Vec<String>, Wrong> {
+    let layout = Layout::read(path)?;
+    let mut renamed = Vec::new();
+    let columns = columns(&mut open(path, &layout)?, &mut renamed);
+    let columns = columns.map_err(|error| explain(path, &layout, error))?;
     let table = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     for key in [Key::Id, Key::None] {
         let _ = fs::remove_file(database);
-        let inserted = insert(&mut open(path, delimiter)?, database, (&table, &columns, key));
+        let inserted = insert(&mut open(path, &layout)?, database, (&table, &columns, key));
         match inserted {
             // Two rows have the same id: it is no key.
             Err(error) if key == Key::Id && is_constraint(&*error) => {}
-            inserted => return inserted,
+            inserted => return inserted.map(|()| renamed),
         }
     }
-    Ok(())
+    Ok(renamed)
 }
 
 fn is_constraint(error: &(dyn std::error::Error + 'static)) -> bool {
@@ -76,58 +93,87 @@ fn is_constraint(error: &(dyn std::error::Error + 'static)) -> bool {
     error == Some(ErrorCode::ConstraintViolation)
 }
 
-fn open(path: &Path, delimiter: u8) -> ::csv::Result<Reader<fs::File>> {
-    ReaderBuilder::new().delimiter(delimiter).from_path(path)
+fn open(path: &Path, layout: &Layout) -> std::io::Result<Reader<fs::File>> {
+    let mut file = fs::File::open(path)?;
+    file.seek(SeekFrom::Start(layout.begin))?;
+    Ok(ReaderBuilder::new().delimiter(layout.delimiter).from_reader(file))
 }
 
-/// What divides the names in the first line most often.
-fn delimiter(path: &Path) -> std::io::Result<u8> {
-    let mut line = Vec::new();
-    BufReader::new(fs::File::open(path)?).read_until(b'\n', &mut line)?;
-    let count = |delimiter: &u8| line.iter().filter(|byte| *byte == delimiter).count();
-    // Of equals the last one is taken.
-    Ok(*b"|\t;,".iter().max_by_key(|delimiter| count(delimiter)).unwrap_or(&b','))
+/// The error of a row, with its line in the file and a remedy.
+fn explain(path: &Path, layout: &Layout, error: ::csv::Error) -> Wrong {
+    let line = |pos: &Option<::csv::Position>| pos.as_ref().map_or(1, ::csv::Position::line) + layout.lines;
+    match error.kind() {
+        ErrorKind::UnequalLengths { pos, expected_len, len } => {
+            format!("line {}: the row has {len} values, and there are {expected_len} columns", line(pos))
+                .into()
+        }
+        ErrorKind::Utf8 { pos, .. } => {
+            let hint = layout::convert(path, "WINDOWS-1252");
+            format!("line {}: the text is not UTF-8\n    hint: if it's of Excel, {hint}", line(pos)).into()
+        }
+        _ => error.into(),
+    }
 }
 
-fn columns(reader: &mut Reader<fs::File>) -> ::csv::Result<Vec<Column>> {
+fn columns(reader: &mut Reader<fs::File>, renamed: &mut Vec<String>) -> ::csv::Result<Vec<Column>> {
     let mut taken = HashSet::new();
     let mut columns: Vec<_> = Vec::new();
     for (number, name) in (1..).zip(reader.headers()?) {
-        let name = name.trim();
-        let is_free = !name.is_empty() && taken.insert(name.to_lowercase());
-        let name = if is_free { name.to_owned() } else { format!("column_{number}") };
+        let name = free_name(name.trim(), number, &mut taken, renamed);
         columns.push(Column { name, kind: Kind::Empty, has_empty: false });
     }
     let mut record = StringRecord::new();
     while reader.read_record(&mut record)? {
         for (column, text) in columns.iter_mut().zip(&record) {
-            column.kind = column.kind.max(Kind::of(text));
+            column.kind = column.kind.or(Kind::of(text));
             column.has_empty |= text.is_empty();
         }
     }
     Ok(columns)
 }
 
+/// The name of a column, or another one if it has none or shares it.
+fn free_name(name: &str, number: usize, taken: &mut HashSet<String>, renamed: &mut Vec<String>) -> String {
+    if !name.is_empty() && taken.insert(name.to_lowercase()) {
+        return name.to_owned();
+    }
+    let numbered = (number..).map(|number| format!("column_{number}"));
+    let free = numbered.into_iter().find(|name| taken.insert(name.clone())).unwrap_or_default();
+    renamed.push(match name {
+        "" => format!("column {number} has no name, and is called `{free}`"),
+        name => format!("column {number} is called `{free}`: there is another `{name}`"),
+    });
+    free
+}
+
 impl Kind {
-    /// Digits with a zero before them are a code, and no number.
+    /// Digits with a zero before them are a code, and no number. So is a number whose digits would
+    /// change: `1e5`, or a decimal with more digits than a real.
     fn of(text: &str) -> Self {
         let unsigned = text.strip_prefix('-').unwrap_or(text);
-        let whole = unsigned.split(['.', 'e', 'E']).next().unwrap_or_default();
+        let whole = unsigned.split('.').next().unwrap_or_default();
         let is_number = whole == "0" || whole.starts_with(|c: char| matches!(c, '1'..='9'));
-        match text {
-            "" => Self::Empty,
+        match text.parse::<i64>() {
+            _ if text.is_empty() => Self::Empty,
             _ if !is_number || text == "-0" => Self::Text,
-            _ if text.parse::<i64>().is_ok() => Self::Integer,
-            _ if text.parse::<f64>().is_ok_and(f64::is_finite) && text.contains(['.', 'e', 'E']) => {
-                Self::Real
-            }
-            _ => Self::Text,
+            Ok(integer) if integer.unsigned_abs() <= LONGEST => Self::Integer,
+            Ok(_) => Self::LongInteger,
+            Err(_) if text.contains('.') && is_real(text) => Self::Real,
+            Err(_) => Self::Text,
+        }
+    }
+
+    /// The kind of a column with values of both. Integers beside reals become reals.
+    fn or(self, other: Self) -> Self {
+        match (self.min(other), self.max(other)) {
+            (Self::LongInteger, Self::Real) => Self::Text,
+            (_, more) => more,
         }
     }
 
     fn type_name(self) -> &'static str {
         match self {
-            Self::Integer => "integer",
+            Self::Integer | Self::LongInteger => "integer",
             Self::Real => "real",
             Self::Empty | Self::Text => "text",
         }
@@ -136,12 +182,19 @@ impl Kind {
     fn value(self, text: &str) -> Value {
         let number = match self {
             _ if text.is_empty() => Some(Value::Null),
-            Self::Integer => text.parse().ok().map(Value::Integer),
+            Self::Integer | Self::LongInteger => text.parse().ok().map(Value::Integer),
             Self::Real => text.parse().ok().map(Value::Real),
             Self::Empty | Self::Text => None,
         };
         number.unwrap_or_else(|| Value::Text(text.to_owned()))
     }
+}
+
+/// True if a real has all digits of a decimal, apart from zeros at the end of its fraction.
+fn is_real(text: &str) -> bool {
+    let real = text.parse::<f64>().ok().filter(|real| *real != 0.0 || real.is_sign_positive());
+    let digits = text.trim_end_matches('0').trim_end_matches('.');
+    real.is_some_and(|real| real.to_string() == digits)
 }
 
 fn quoted(name: &str) -> String {
@@ -152,7 +205,7 @@ fn insert(
     reader: &mut Reader<fs::File>,
     database: &Path,
     (table, columns, key): (&str, &[Column], Key),
-) -> Result<(), Box<dyn std::error::Error>> {
+) -> Result<(), Wrong> {
     let mut connection = Connection::open(database)?;
     let declared = columns.iter().map(|column| {
         let is_key = key == Key::Id && !column.has_empty && column.name.eq_ignore_ascii_case("id");
@@ -183,12 +236,25 @@ mod tests {
             ("", Kind::Empty),
             ("0", Kind::Integer),
             ("-18", Kind::Integer),
-            ("9223372036854775807", Kind::Integer),
+            ("9007199254740992", Kind::Integer),
+            ("9007199254740993", Kind::LongInteger),
+            ("9223372036854775807", Kind::LongInteger),
+            ("-9223372036854775808", Kind::LongInteger),
             ("9223372036854775808", Kind::Text),
+            ("12345678901234567890", Kind::Text),
             ("1.50", Kind::Real),
+            ("100.00", Kind::Real),
             ("-0.5", Kind::Real),
-            ("1e3", Kind::Real),
+            ("0.30000000000000004", Kind::Real),
+            ("2.345678901234567890", Kind::Text),
+            ("0.1000000000000000055", Kind::Text),
+            ("1234567890123456.78", Kind::Text),
+            ("1e3", Kind::Text),
+            ("1.5E3", Kind::Text),
             ("1e999", Kind::Text),
+            ("1.2.3", Kind::Text),
+            ("1.", Kind::Real),
+            ("-0.0", Kind::Text),
             ("007", Kind::Text),
             ("+5", Kind::Text),
             ("-0", Kind::Text),
@@ -200,5 +266,37 @@ mod tests {
         ] {
             assert_eq!(Kind::of(text), kind, "{text}");
         }
+    }
+
+    #[test]
+    fn integers_beside_reals_keep_their_digits() {
+        for (texts, kind) in [
+            (&["1", "2.5", ""][..], Kind::Real),
+            (&["1", "9007199254740993"], Kind::LongInteger),
+            (&["9007199254740993", "2.5"], Kind::Text),
+            (&["2.5", "1", "9007199254740993"], Kind::Text),
+            (&["2.5", "1e5"], Kind::Text),
+            (&["", ""], Kind::Empty),
+        ] {
+            let all = texts.iter().fold(Kind::Empty, |kind, text| kind.or(Kind::of(text)));
+            assert_eq!(all, kind, "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn each_column_has_a_name_of_its_own() {
+        let (mut taken, mut renamed) = (HashSet::new(), Vec::new());
+        let names: Vec<_> = (1..)
+            .zip(["", "Name", "name", "column_1", "column_3"])
+            .map(|(number, name)| free_name(name, number, &mut taken, &mut renamed))
+            .collect();
+        assert_eq!(names, ["column_1", "Name", "column_3", "column_4", "column_5"]);
+        let told = [
+            "column 1 has no name, and is called `column_1`",
+            "column 3 is called `column_3`: there is another `name`",
+            "column 4 is called `column_4`: there is another `column_1`",
+            "column 5 is called `column_5`: there is another `column_3`",
+        ];
+        assert_eq!(renamed, told);
     }
 }

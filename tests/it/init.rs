@@ -105,7 +105,7 @@ async fn a_csv_becomes_a_table() {
 
     for (file, expected) in [
         ("readings.csv", "readings.db is there already, and nothing was written"),
-        ("uneven.csv", "uneven.csv: CSV error: record 2 (line: 3"),
+        ("uneven.csv", "uneven.csv: line 3: the row has 1 values, and there are 2 columns"),
     ] {
         let ran = rowstream(&["init", &path(file), "--dir", &path("third")]).await;
         assert_eq!(ran.status.code(), Some(1), "{file}");
@@ -115,4 +115,66 @@ async fn a_csv_becomes_a_table() {
     assert!(text(&ran.stderr).contains("rowstream.toml is there already"), "{}", text(&ran.stderr));
     let left = |name: &str| folder.path().join(name).exists();
     assert!(!left("uneven.db") && !left("uneven.db.partial") && !left("third"));
+}
+
+/// An unclosed quote made one value of the rest of the file, and `init` succeeded with one row of
+/// two. An empty file was an error of SQLite, and files in other encodings said nothing of a remedy.
+#[tokio::test]
+async fn a_csv_that_cannot_be_read_leaves_nothing() {
+    for (bytes, expected) in [
+        (&b"id,t\n1,\"abc\n2,b\n"[..], "u.csv: line 2: the quote isn't closed\n"),
+        (b"id,t\n1,\"abc\n2,\"b\"\n", "u.csv: line 2: the quote ends on line 3 with text right behind it\n"),
+        (b"sep=,\nid,t\n1,\"abc\n", "u.csv: line 3: the quote isn't closed\n"),
+        (b"", "u.csv: the file is empty\n    hint: its first line has the names"),
+        (b"\xef\xbb\xbf\n\n", "u.csv: the file is empty\n"),
+        (b"sep=;\r\n", "u.csv: the file is empty\n"),
+        (b"sep=;\nid;t\n1;a;b\n", "u.csv: line 3: the row has 3 values, and there are 2 columns"),
+        (
+            b"\xff\xfei\0d\0",
+            "u.csv: the file is UTF-16\n    hint: write it as UTF-8: `iconv -f UTF-16 -t UTF-8 u.csv > utf8-u.csv`",
+        ),
+        (
+            b"id,t\n1,caf\xe9\n",
+            "u.csv: line 2: the text is not UTF-8\n    hint: if it's of Excel, write it as UTF-8: `iconv -f WINDOWS-1252 -t UTF-8",
+        ),
+        (b"id,caf\xe9\n1,a\n", "u.csv: line 1: the text is not UTF-8\n"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("u.csv");
+        std::fs::write(&file, bytes).unwrap();
+        let made = folder.path().join("served");
+        let ran = rowstream(&["init", file.to_str().unwrap(), "--dir", made.to_str().unwrap()]).await;
+        assert_eq!(ran.status.code(), Some(1), "{expected}");
+        assert!(text(&ran.stderr).contains(expected), "{expected}\n{}", text(&ran.stderr));
+        let left: Vec<_> =
+            std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["u.csv"]);
+    }
+}
+
+/// `2.345678901234567890` became a real and lost digits, `1e5` became 100000, `sep=;` the name of a
+/// column, and nobody was told of columns with other names.
+#[tokio::test]
+async fn a_csv_keeps_its_digits() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("u.csv");
+    let rows = "sep=;\r\nid;long;exact;code;mixed;price;;ID\r\n\
+                1;12345678901234567890;2.345678901234567890;1e5;9007199254740993;1.50;x;y\r\n\
+                2;5;0.5;2;0.5;2;x;z\r\n";
+    std::fs::write(&file, rows).unwrap();
+    let made = folder.path().join("served");
+    let ran = rowstream(&["init", file.to_str().unwrap(), "--dir", made.to_str().unwrap()]).await;
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    let told = "u.csv: column 7 has no name, and is called `column_7`\n";
+    assert!(text(&ran.stderr).contains(told), "{}", text(&ran.stderr));
+    let told = "u.csv: column 8 is called `column_8`: there is another `ID`\n";
+    assert!(text(&ran.stderr).contains(told), "{}", text(&ran.stderr));
+    let server = Launch::folder(&made).start().await;
+    let row = r#"{"id":1,"long":"12345678901234567890","exact":"2.345678901234567890","code":"1e5","mixed":"9007199254740993","price":1.5,"column_7":"x","column_8":"y"}"#;
+    assert_eq!(get(&server.url("/u/1")).await.text(), row);
+    let second = get(&server.url("/u/2")).await.json();
+    assert_eq!(
+        (&second["long"], &second["mixed"], &second["price"]),
+        (&"5".into(), &"0.5".into(), &2.into())
+    );
 }

@@ -1,0 +1,192 @@
+//! How a CSV is written: its encoding, its delimiter, and quotes that are closed.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use super::Wrong;
+use crate::diagnostic::encoding::is_utf16;
+
+/// The first line is looked for in so many bytes.
+const HEAD: u64 = 64 << 10;
+const MARK: &[u8] = "\u{feff}".as_bytes();
+/// The first line by which a file tells Excel its delimiter.
+const TOLD: &[u8] = b"sep=";
+
+/// How a file is written.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) delimiter: u8,
+    /// Where the names of the columns begin, in bytes.
+    pub(super) begin: u64,
+    /// The lines before them.
+    pub(super) lines: u64,
+}
+
+impl Layout {
+    pub(super) fn read(path: &Path) -> Result<Self, Wrong> {
+        let mut head = Vec::new();
+        let mut file = File::open(path)?;
+        file.by_ref().take(HEAD).read_to_end(&mut head)?;
+        if is_utf16(&head) {
+            return Err(format!("the file is UTF-16\n    hint: {}", convert(path, "UTF-16")).into());
+        }
+        let layout = Self::of_head(&head);
+        let names = head.get(usize::try_from(layout.begin)?..).unwrap_or_default();
+        if names.trim_ascii().is_empty() {
+            return Err("the file is empty\n    hint: its first line has the names of the columns".into());
+        }
+        file.seek(SeekFrom::Start(layout.begin))?;
+        layout.check_quotes(BufReader::new(file))?;
+        Ok(layout)
+    }
+
+    fn of_head(head: &[u8]) -> Self {
+        let mark = if head.starts_with(MARK) { MARK.len() } else { 0 };
+        let line = first_line(&head[mark..]);
+        match line.strip_prefix(TOLD) {
+            Some(&[delimiter]) => {
+                let after = &head[mark + line.len()..];
+                let end = if after.starts_with(b"\r\n") { 2 } else { after.len().min(1) };
+                Self { delimiter, begin: (mark + line.len() + end) as u64, lines: 1 }
+            }
+            _ => Self { delimiter: likeliest(line), begin: mark as u64, lines: 0 },
+        }
+    }
+
+    /// Refuses a quote that isn't closed, because it would make one value of all rows after it.
+    fn check_quotes(&self, mut text: impl BufRead) -> Result<(), Wrong> {
+        let mut quotes = Quotes::new(self);
+        loop {
+            let piece = text.fill_buf()?;
+            if piece.is_empty() {
+                return quotes.finish();
+            }
+            piece.iter().try_for_each(|byte| quotes.read(*byte))?;
+            let length = piece.len();
+            text.consume(length);
+        }
+    }
+}
+
+fn first_line(text: &[u8]) -> &[u8] {
+    text.split(|byte| matches!(byte, b'\n' | b'\r')).next().unwrap_or_default()
+}
+
+/// The byte that divides the names of the first line most often.
+fn likeliest(line: &[u8]) -> u8 {
+    // Outside of quotes.
+    let outside: Vec<_> = line.split(|byte| *byte == b'"').step_by(2).collect();
+    let count = |delimiter: &u8| outside.concat().iter().filter(|byte| *byte == delimiter).count();
+    // Of equals the last one is taken.
+    *b"|\t;,".iter().max_by_key(|delimiter| count(delimiter)).unwrap_or(&b',')
+}
+
+/// The command that converts a file to UTF-8.
+pub(super) fn convert(path: &Path, encoding: &str) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    format!("write it as UTF-8: `iconv -f {encoding} -t UTF-8 {name} > utf8-{name}`")
+}
+
+/// Where a reader of CSV is, as the crate `csv` reads it.
+enum Place {
+    /// Where a value may begin.
+    Begin,
+    /// In a value, where a quote is a letter.
+    Value,
+    /// Behind a quote of this line.
+    Quoted(u64),
+    /// Behind a quote that ends what one of this line began, unless another one follows.
+    Ended(u64),
+}
+
+struct Quotes {
+    delimiter: u8,
+    line: u64,
+    last: u8,
+    place: Place,
+}
+
+impl Quotes {
+    fn new(layout: &Layout) -> Self {
+        Self { delimiter: layout.delimiter, line: layout.lines + 1, last: 0, place: Place::Begin }
+    }
+
+    fn read(&mut self, byte: u8) -> Result<(), Wrong> {
+        let divides = byte == self.delimiter || matches!(byte, b'\n' | b'\r');
+        self.place = match self.place {
+            Place::Begin if byte == b'"' => Place::Quoted(self.line),
+            Place::Quoted(from) if byte == b'"' => Place::Ended(from),
+            Place::Quoted(from) => Place::Quoted(from),
+            Place::Ended(from) if byte == b'"' => Place::Quoted(from),
+            Place::Begin | Place::Value | Place::Ended(_) if divides => Place::Begin,
+            Place::Ended(from) if byte != b' ' => return Err(self.text_after(from)),
+            Place::Begin | Place::Value | Place::Ended(_) => Place::Value,
+        };
+        if byte == b'\r' || (byte == b'\n' && self.last != b'\r') {
+            self.line += 1;
+        }
+        self.last = byte;
+        Ok(())
+    }
+
+    fn text_after(&self, from: u64) -> Wrong {
+        let message = format!("line {from}: the quote ends on line {} with text right behind it", self.line);
+        format!("{message}\n    hint: a quote within a quoted value is written twice").into()
+    }
+
+    fn finish(&self) -> Result<(), Wrong> {
+        match self.place {
+            Place::Quoted(from) => Err(format!("line {from}: the quote isn't closed").into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts() {
+        for (head, delimiter, begin, lines) in [
+            ("a,b\n1;2;3,4\n", b',', 0, 0),
+            ("a;b", b';', 0, 0),
+            ("a", b',', 0, 0),
+            ("a\tb\r1,2,3", b'\t', 0, 0),
+            ("\"a;b;c\",d\n", b',', 0, 0),
+            ("\u{feff}a|b\n", b'|', 3, 0),
+            ("sep=;\na,b;c\n", b';', 6, 1),
+            ("\u{feff}sep=\t\r\na\tb\r\n", b'\t', 10, 1),
+            ("sep=,", b',', 5, 1),
+            ("sep=ab,c\n", b',', 0, 0),
+            ("", b',', 0, 0),
+        ] {
+            assert_eq!(Layout::of_head(head.as_bytes()), Layout { delimiter, begin, lines }, "{head:?}");
+        }
+    }
+
+    #[test]
+    fn quotes_are_closed() {
+        for (text, expected) in [
+            ("id,t\n1,\"abc\n2,b\n", "line 2: the quote isn't closed"),
+            ("id,t\r\n1,\"a\r\nb\"\r\n2,\"b", "line 4: the quote isn't closed"),
+            ("id,t\r1,\"a\rb\"\r2,\"b", "line 4: the quote isn't closed"),
+            ("\"", "line 1: the quote isn't closed"),
+            ("1,\"a\"\"", "line 1: the quote isn't closed"),
+            (
+                "id,t\n1,\"abc\n2,\"b\"\n",
+                "line 2: the quote ends on line 3 with text right behind it\n    hint: a quote within a quoted value is written twice",
+            ),
+            ("1,5\" screw\n2,\"a \"\"b\"\"\"\n", ""),
+            ("\"a\" ,\"\"\n\"b,\n\"\n", ""),
+            ("", ""),
+        ] {
+            let layout = Layout { delimiter: b',', begin: 0, lines: 0 };
+            let told = layout
+                .check_quotes(text.as_bytes())
+                .map_or_else(|error| error.to_string(), |()| String::new());
+            assert_eq!(told, expected, "{text:?}");
+        }
+    }
+}
