@@ -251,6 +251,8 @@ pub struct Limits {
     pub rates: RateLimits,
     /// How long a client may take for the handshake of TLS, and for the headers of a request.
     pub header_timeout: Duration,
+    /// How long a connection waits for its next request.
+    pub idle_timeout: Duration,
     /// How long a client may take nothing while bytes wait for it.
     pub write_timeout: Duration,
     /// How long connections are still accepted after SIGTERM, while `ready` says that it is over.
@@ -274,6 +276,9 @@ impl Default for Limits {
             memory: None,
             rates: RateLimits::default(),
             header_timeout: Duration::from_secs(30),
+            // As nginx: proxies keep connections for up to 60 s, and the first to close must be
+            // the one that asks.
+            idle_timeout: Duration::from_secs(75),
             write_timeout: Duration::from_secs(60),
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(30),

@@ -27,7 +27,9 @@ use crate::spool::Spooling;
 /// most of them, short enough that a change is seen.
 const CORS_MAX_AGE: Duration = Duration::from_secs(600);
 
-/// Between which lies the window of a rate: fields of HTTP have whole seconds.
+/// The shortest and the longest `idle_timeout` of connections to clients.
+const IDLE_TIMEOUTS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(24 * 60 * 60)];
+/// The shortest and the longest window of a rate: fields of HTTP have whole seconds.
 const RATE_WINDOWS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(24 * 60 * 60)];
 /// The highest rate: beyond it the time between two requests is no number worth the name.
 const MOST_REQUESTS: usize = 1_000_000;
@@ -216,6 +218,7 @@ fn read_limits(table: &mut Table<'_>, folder: &Path) -> Limits {
         table.take("max_connections_per_client").and_then(|value| value.count(1));
     limits.rates = table.take("rate_limit").map_or_else(RateLimits::default, |value| read_rates(&value));
     set(&mut limits.header_timeout, table.take("header_timeout").and_then(|value| value.duration()));
+    set(&mut limits.idle_timeout, table.take("idle_timeout").and_then(|value| read_idle_timeout(&value)));
     set(&mut limits.write_timeout, table.take("write_timeout").and_then(|value| value.duration()));
     set(&mut limits.drain_delay, table.take("drain_delay").and_then(|value| value.duration()));
     set(&mut limits.drain_timeout, table.take("drain_timeout").and_then(|value| value.duration()));
@@ -228,6 +231,17 @@ fn read_limits(table: &mut Table<'_>, folder: &Path) -> Limits {
     }
     set(&mut limits.proxies.header, table.take("client_header").and_then(|value| read_client_header(&value)));
     limits
+}
+
+fn read_idle_timeout(value: &Value<'_>) -> Option<Duration> {
+    let idle = value.duration()?;
+    if !(IDLE_TIMEOUTS[0]..=IDLE_TIMEOUTS[1]).contains(&idle) {
+        value.error_with(
+            "`idle_timeout` must be from one second to one day",
+            "write more than the proxy's own, such as \"75s\"",
+        );
+    }
+    Some(idle)
 }
 
 fn read_rates(value: &Value<'_>) -> RateLimits {

@@ -158,7 +158,7 @@ families! {
     GAVE_WAY: Counter "rowstream_connections_gave_way_total" []
         "Idle connections of clients that were closed because room was short";
     TIMED_OUT: Counter "rowstream_connections_timed_out_total" []
-        "Connections of clients that were closed because no handshake, or no whole head of a request, came within `header_timeout`; so are those of HTTP/1 that stay idle";
+        "Connections of clients that were closed because no handshake or head of a request was complete within `header_timeout`, or no next request began within `idle_timeout`";
     REFUSED_CONNECTIONS: Counter "rowstream_connections_refused_total" []
         "Requests on connections for which there was no room";
     LOG_DROPPED: Counter "rowstream_access_log_dropped_lines_total" []

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::error::Elapsed;
 
-use super::connections::Seat;
+use super::connections::{ClientTimeouts, Seat, TimedOut};
 use super::reload::Current;
 use super::reporting::{PIECE, ReportingBody, Streams};
 use super::socket::{ClientSocket, Ends};
@@ -90,7 +90,8 @@ async fn serve_http(
     let own = stream.local_addr().ok();
     let app = current.get();
     let limits = &app.config().limits;
-    let (header_timeout, write_timeout) = (limits.header_timeout, limits.write_timeout);
+    let timeouts = ClientTimeouts { header: limits.header_timeout, idle: limits.idle_timeout };
+    let write_timeout = limits.write_timeout;
     let ends = Arc::<Ends>::default();
     let socket = |stream| ClientSocket::new(stream, Arc::clone(&ends), Arc::clone(&watchdog), write_timeout);
     let tls = app.config().tls.as_ref().filter(|_| port == Port::Public).cloned();
@@ -113,7 +114,7 @@ async fn serve_http(
     };
     let begun = tokio::select! {
         // Boxed: what a connection begins with would be most of what it holds to its end.
-        begun = Box::pin(in_time(begun, header_timeout, state.clone())) => begun,
+        begun = Box::pin(in_time(begun, timeouts.header, state.clone())) => begun,
         () = seat.gives_way() => Ok(None),
     };
     let mut is_late = begun.is_err();
@@ -139,12 +140,13 @@ async fn serve_http(
             let builder = http2_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
             // Boxed: one of HTTP/2 is larger, and is for many requests.
             let mut connection = Box::pin(builder.serve_connection(TokioIo::new(transport), service));
-            is_late = serve_until_end(connection.as_mut(), &seat, &ends, &watchdog, &mut state).await;
+            is_late =
+                serve_until_end(connection.as_mut(), (&seat, timeouts), &ends, &watchdog, &mut state).await;
         } else {
-            let mut builder = http1_builder(header_timeout);
+            let mut builder = http1_builder();
             builder.half_close(sees_leaving);
             let connection = pin!(builder.serve_connection(TokioIo::new(transport), service));
-            is_late = serve_until_end(connection, &seat, &ends, &watchdog, &mut state).await;
+            is_late = serve_until_end(connection, (&seat, timeouts), &ends, &watchdog, &mut state).await;
         }
     }
     if is_late {
@@ -335,16 +337,18 @@ async fn version(stream: &TcpStream) -> Option<Version> {
     }
 }
 
-/// Serves a connection until it ends, or has to. Whether that was because no head came in time.
+/// Serves a connection until it ends, or has to. True if the client let a timeout pass.
 async fn serve_until_end(
     mut connection: Pin<&mut impl GracefulConnection<Error = hyper::Error>>,
-    seat: &Seat,
+    (seat, timeouts): (&Seat, ClientTimeouts),
     ends: &Ends,
     watchdog: &Watchdog,
     state: &mut watch::Receiver<State>,
 ) -> bool {
     let mut over = pin!(watchdog.over());
     let mut gives_way = pin!(seat.gives_way());
+    let mut times_out = pin!(seat.times_out(timeouts));
+    let mut is_late = false;
     // Since when it does, and may still answer what is on its way to it.
     let mut grace = Timer::default();
     loop {
@@ -357,16 +361,25 @@ async fn serve_until_end(
                     ends.reset.store(false, Ordering::Relaxed);
                 }
                 ends.lingers.store(true, Ordering::Relaxed);
-                return ended.is_err_and(|error| error.is_timeout());
+                return is_late || ended.is_err_and(|error| error.is_timeout());
             }
             () = over.as_mut() => return false,
             () = gives_way.as_mut(), if !grace.runs() => {
                 connection.as_mut().graceful_shutdown();
                 grace.start(GRACE);
             }
+            timeout = times_out.as_mut(), if !grace.runs() => {
+                is_late = true;
+                if timeout == TimedOut::Header {
+                    ends.lingers.store(true, Ordering::Relaxed);
+                    return true;
+                }
+                connection.as_mut().graceful_shutdown();
+                grace.start(GRACE);
+            }
             () = grace.elapsed() => {
                 if seat.is_idle() {
-                    return false;
+                    return is_late;
                 }
                 grace.restart(GRACE);
             }
@@ -398,9 +411,10 @@ fn alt_svc(own: SocketAddr) -> HeaderValue {
     HeaderValue::try_from(format!("h3=\":{}\"; ma=86400", own.port())).expect("a number is a header")
 }
 
-fn http1_builder(header_timeout: Duration) -> http1::Builder {
+/// hyper's own timeout for heads would close idle connections, too: it runs from the last answer on.
+fn http1_builder() -> http1::Builder {
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(header_timeout).max_buf_size(HTTP1_BUFFER);
+    builder.header_read_timeout(None).max_buf_size(HTTP1_BUFFER);
     builder
 }
 

@@ -19,9 +19,11 @@
 //! and takes the logarithm of the number of connections.
 
 use std::collections::{BTreeSet, HashMap};
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -29,6 +31,7 @@ use tokio::time::timeout;
 
 use crate::budget::RESERVED_CONNECTIONS;
 use crate::lock::Mutex;
+use crate::timer::Timer;
 
 /// How long a connection of the reserve lasts: a check asks its sources for a second.
 const RESERVED_FOR: Duration = Duration::from_secs(5);
@@ -74,6 +77,8 @@ struct Shared {
     busy: AtomicUsize,
     /// Since when there is none, in nanoseconds since the start.
     idle_since: AtomicU64,
+    /// Since when a connection of HTTP/1 waits for the rest of a head; 0 if none has begun.
+    head_since: AtomicU64,
     /// Whether it was found busy, and has left the queue.
     is_parked: AtomicBool,
     /// Whether it is one of the reserve.
@@ -92,17 +97,59 @@ pub(super) struct Seat {
 }
 
 /// Whether a request of a connection is being answered.
-pub(super) struct Activity(Arc<Shared>);
+pub(super) struct Activity {
+    shared: Arc<Shared>,
+    connections: Arc<Connections>,
+}
 
 impl Activity {
     pub(super) fn is_idle(&self) -> bool {
-        self.0.is_idle()
+        self.shared.is_idle()
     }
+
+    /// Bytes of a head have arrived, or have to.
+    pub(super) fn begin_head(&self) {
+        if self.is_idle() && self.shared.head_since.load(Ordering::Relaxed) == 0 {
+            self.shared.head_since.store(self.connections.now().max(1), Ordering::Relaxed);
+        }
+    }
+}
+
+/// How long a connection on which nothing is answered waits for its client.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClientTimeouts {
+    /// For a head that has begun.
+    pub(super) header: Duration,
+    /// For the next request.
+    pub(super) idle: Duration,
+}
+
+/// The timeout that is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TimedOut {
+    Header,
+    Idle,
 }
 
 impl Shared {
     fn is_idle(&self) -> bool {
         self.busy.load(Ordering::SeqCst) == 0
+    }
+
+    /// The timeout that runs at the time `now`, and the rest of it. While a request is being
+    /// answered none does, and all of one is left.
+    fn time_left(&self, now: u64, timeouts: ClientTimeouts) -> (TimedOut, Duration) {
+        let since = |begun| Duration::from_nanos(now.saturating_sub(begun));
+        if !self.is_idle() {
+            return (TimedOut::Idle, timeouts.idle);
+        }
+        match self.head_since.load(Ordering::Relaxed) {
+            0 => {
+                let idle_since = self.idle_since.load(Ordering::Relaxed);
+                (TimedOut::Idle, timeouts.idle.saturating_sub(since(idle_since)))
+            }
+            begun => (TimedOut::Header, timeouts.header.saturating_sub(since(begun))),
+        }
     }
 }
 
@@ -301,6 +348,7 @@ impl Seat {
     /// A request has come.
     pub(super) fn busy(&self) -> Busy {
         self.shared.busy.fetch_add(1, Ordering::SeqCst);
+        self.shared.head_since.store(0, Ordering::Relaxed);
         Busy { id: self.id, connections: Arc::clone(&self.connections), shared: Arc::clone(&self.shared) }
     }
 
@@ -310,7 +358,24 @@ impl Seat {
 
     /// What the connection's socket knows of its requests.
     pub(super) fn activity(&self) -> Activity {
-        Activity(Arc::clone(&self.shared))
+        Activity { shared: Arc::clone(&self.shared), connections: Arc::clone(&self.connections) }
+    }
+
+    /// Ready once the client has let a timeout pass. Requests set no timer: the one that runs looks
+    /// at what they have done when it ends.
+    pub(super) fn times_out(&self, timeouts: ClientTimeouts) -> impl Future<Output = TimedOut> {
+        let mut timer = Timer::default();
+        poll_fn(move |cx| {
+            while !timer.runs() || timer.poll(cx).is_ready() {
+                let (timeout, left) = self.shared.time_left(self.connections.now(), timeouts);
+                if left.is_zero() {
+                    return Poll::Ready(timeout);
+                }
+                // A head may begin meanwhile.
+                timer.restart(left.min(timeouts.header));
+            }
+            Poll::Pending
+        })
     }
 
     /// Ready once, when the connection has to give way. One of the reserve has to in any case.
@@ -431,6 +496,45 @@ mod tests {
         let (_seat, taken) = connections.take(address(3), None);
         assert_eq!(taken, Taken::Free);
         assert_eq!(connections.state.lock().open.len(), 1);
+    }
+
+    #[test]
+    fn a_head_that_has_begun_and_the_next_request_have_their_times() {
+        const SECOND: u64 = 1_000_000_000;
+        let timeouts = ClientTimeouts { header: Duration::from_secs(30), idle: Duration::from_secs(75) };
+        let shared = Shared::default();
+        let left = |now: u64| {
+            let (timeout, left) = shared.time_left(now * SECOND, timeouts);
+            (timeout, left.as_secs())
+        };
+        shared.idle_since.store(10 * SECOND, Ordering::Relaxed);
+        assert_eq!([left(10), left(50)], [(TimedOut::Idle, 75), (TimedOut::Idle, 35)]);
+        assert_eq!([left(85), left(90)], [(TimedOut::Idle, 0); 2]);
+        shared.head_since.store(40 * SECOND, Ordering::Relaxed);
+        assert_eq!([left(40), left(69)], [(TimedOut::Header, 30), (TimedOut::Header, 1)]);
+        assert_eq!(left(70), (TimedOut::Header, 0));
+        shared.busy.store(1, Ordering::SeqCst);
+        assert_eq!(left(1000), (TimedOut::Idle, 75));
+    }
+
+    #[test]
+    fn a_head_begins_while_nothing_is_answered() {
+        let connections = Connections::new(1);
+        let (seat, _) = connections.take(address(1), None);
+        let (activity, begun) = (seat.activity(), || seat.shared.head_since.load(Ordering::Relaxed));
+        assert_eq!(begun(), 0);
+        activity.begin_head();
+        let first = begun();
+        assert_ne!(first, 0);
+        activity.begin_head();
+        assert_eq!(begun(), first, "its time runs from its first byte");
+        let busy = seat.busy();
+        // Of the next request, before this one has its answer.
+        activity.begin_head();
+        assert_eq!(begun(), 0);
+        drop(busy);
+        activity.begin_head();
+        assert_ne!(begun(), 0);
     }
 
     proptest! {

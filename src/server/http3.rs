@@ -35,7 +35,7 @@ use tokio::time::{sleep, timeout};
 
 use self::quic::{BidiStream, LastStopped, Stopped};
 use super::connection::{Answers, DRAIN_GRACE, in_time, is_remote};
-use super::connections::{Connections, Seat};
+use super::connections::{ClientTimeouts, Connections, Seat};
 use super::reload::Current;
 use super::reporting::ReportingBody;
 use super::socket::Ends;
@@ -189,7 +189,8 @@ impl Arrived {
             Err(_) => return metrics.connections.time_out(),
         };
         let seat = take_in(room, &app, peer, Port::Public);
-        let (header_timeout, write_timeout) = (limits.header_timeout, limits.write_timeout);
+        let timeouts = ClientTimeouts { header: limits.header_timeout, idle: limits.idle_timeout };
+        let write_timeout = limits.write_timeout;
         let (tls, ends) = (app.config().tls.clone(), Arc::<Ends>::default());
         let remote = own.is_none_or(|own: IpAddr| is_remote(peer, own));
         drop(app);
@@ -209,7 +210,7 @@ impl Arrived {
             quic,
             answers: &answers,
             seat: &seat,
-            header_timeout,
+            timeouts,
             write_timeout,
             stops: AtomicUsize::new(0),
             narrowed: tokio::sync::Mutex::default(),
@@ -223,7 +224,7 @@ struct Served<'a> {
     quic: quinn::Connection,
     answers: &'a Answers<'a>,
     seat: &'a Seat,
-    header_timeout: Duration,
+    timeouts: ClientTimeouts,
     write_timeout: Duration,
     /// Requests that their client stopped before they had an answer.
     stops: AtomicUsize,
@@ -237,10 +238,11 @@ impl Served<'_> {
         let mut settings = h3::server::builder();
         settings.max_field_section_size(HEADERS as u64).send_grease(false);
         let connection = quic::Connection::new(&self.quic, Arc::clone(&stopped));
-        let built = timeout(self.header_timeout, settings.build(connection)).await;
+        let built = timeout(self.timeouts.header, settings.build(connection)).await;
         let Ok(Ok(mut http)) = built else { return };
         let mut streams = FuturesUnordered::new();
         let mut gives_way = pin!(self.seat.gives_way());
+        let mut times_out = pin!(self.seat.times_out(self.timeouts));
         let mut leaves = false;
         loop {
             tokio::select! {
@@ -254,6 +256,11 @@ impl Served<'_> {
                 }
                 () = gives_way.as_mut(), if !leaves => {
                     leaves = true;
+                    let _ = timeout(LAST_WORD, http.shutdown(0)).await;
+                }
+                _ = times_out.as_mut(), if !leaves => {
+                    leaves = true;
+                    self.answers.current.get().metrics().connections.time_out();
                     let _ = timeout(LAST_WORD, http.shutdown(0)).await;
                 }
                 Ok(()) = state.changed() => {
@@ -284,7 +291,7 @@ impl Served<'_> {
 
     /// Answers one request, unless its client stops the stream before.
     async fn answer(&self, request: RequestResolver<quic::Connection, Bytes>, mut stopped: Stopped) {
-        let resolved = timeout(self.header_timeout, request.resolve_request()).await;
+        let resolved = timeout(self.timeouts.header, request.resolve_request()).await;
         let Ok(Ok((request, stream))) = resolved else { return };
         let mut stream = Unfinished(stream);
         let is_answered = AtomicBool::new(false);

@@ -185,6 +185,7 @@ impl ClientSocket {
     /// `watches` for clients that leave: hyper would read, into another buffer of eight kilobytes
     /// for each request that waits.
     pub(super) fn answers(&mut self, activity: Activity, watches: bool) {
+        activity.begin_head();
         (self.activity, self.watches) = (Some(activity), watches);
     }
 
@@ -346,6 +347,9 @@ impl AsyncRead for ClientSocket {
         if !self.is_read {
             ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
             self.is_read = buf.filled().len() == filled && buf.remaining() > 0;
+            if let Some(activity) = self.activity.as_ref().filter(|_| buf.filled().len() > filled) {
+                activity.begin_head();
+            }
         }
         if self.is_read {
             ready!(self.poll_gone(cx));

@@ -190,6 +190,23 @@ async fn headers_and_connections_have_limits() {
     assert_eq!(metrics["status"], 200);
 }
 
+/// Its client says that it's there every few seconds, so that QUIC's own timeout never comes.
+#[tokio::test]
+async fn an_idle_connection_ends() {
+    let (db, certificate) = (TestDb::new().await, Certificate::new());
+    let server = server(&db, &certificate, "idle_timeout = \"1s\"").await;
+    let mut client = client(&server, &certificate, "/one", &["then=/one"]);
+    let ca = certificate.ca();
+    let (ca, url) = (ca.to_str().expect("text"), https(&server, "/_rowstream/metrics"));
+    wait_until("it is counted", async || {
+        let metrics = String::from_utf8(curl(&["--cacert", ca, "--ipv4", &url]).await.stdout).expect("text");
+        metrics.contains("rowstream_connections_timed_out_total 1")
+    })
+    .await;
+    client.kill().expect("it runs");
+    client.wait().expect("it ends");
+}
+
 #[tokio::test]
 async fn who_stops_what_it_asks_for_is_sent_away() {
     let (db, certificate) = (TestDb::new().await, Certificate::new());

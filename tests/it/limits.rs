@@ -5,7 +5,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use crate::support::{Client, Launch, Reply, Server, get, wait, wait_until};
+use crate::support::{Client, Launch, Reply, Server, TestDb, get, wait, wait_until};
 
 async fn server(head: &str, more: &str) -> Server {
     let hash = |text: &str| {
@@ -106,6 +106,94 @@ async fn without_limits_nothing_is_said_of_them() {
     let server = server("", "").await;
     let reply = ask(&server, "/one", &[]).await;
     assert!(reply.header("ratelimit").is_none() && reply.header("ratelimit-policy").is_none());
+}
+
+/// A client of HTTP/1.1 that keeps its connection.
+struct Kept(TcpStream);
+
+impl Kept {
+    async fn connect(server: &Server) -> Self {
+        Self(TcpStream::connect(server.address()).await.expect("it listens"))
+    }
+
+    async fn say(&mut self, text: &str) {
+        self.0.write_all(text.as_bytes()).await.expect("it reads");
+    }
+
+    /// Asks for a path, and reads the answer up to its end, which is `]`.
+    async fn ask(&mut self, path: &str) -> String {
+        self.say(&format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n")).await;
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"]") {
+            let read = wait("an answer", self.0.read_buf(&mut answer)).await.expect("a connection");
+            assert_ne!(read, 0, "closed: {}", String::from_utf8_lossy(&answer));
+        }
+        String::from_utf8(answer).expect("a text")
+    }
+
+    async fn is_closed(&mut self) {
+        let mut rest = Vec::new();
+        // By a reset where it had not read all.
+        let _ = wait("it is closed", self.0.read_to_end(&mut rest)).await;
+        assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
+    }
+}
+
+/// An idle connection ended after `header_timeout`, before those of any proxy: 5 of 300 requests
+/// through HAProxy failed.
+#[tokio::test]
+async fn an_idle_connection_outlives_the_time_for_a_head() {
+    let server = server("header_timeout = \"300ms\"", "").await;
+    let mut client = Kept::connect(&server).await;
+    client.ask("/one").await;
+    // Another client's connection has been closed for its head, so this one's time was over, too.
+    let mut slow = Kept::connect(&server).await;
+    slow.ask("/one").await;
+    slow.say("GET /one HTTP/1.1\r\nho").await;
+    slow.is_closed().await;
+    client.ask("/one").await;
+    // A head in two pieces.
+    client.say("GET /one HTTP/1.1\r\nh").await;
+    client.say("ost: a\r\n\r\n").await;
+    client.ask("/one").await;
+}
+
+#[tokio::test]
+async fn idle_connections_end() {
+    let server = server("idle_timeout = \"1s\"\nheader_timeout = \"1h\"", "").await;
+    let mut client = Kept::connect(&server).await;
+    client.ask("/one").await;
+    client.is_closed().await;
+    let mut http2 = TcpStream::connect(server.address()).await.expect("it listens");
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    http2.write_all(&[&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &settings].concat()).await.expect("it reads");
+    let mut said = Vec::new();
+    let _ = wait("it is closed", http2.read_to_end(&mut said)).await;
+    // GOAWAY for no error, with 8 bytes.
+    let go_away = [0, 0, 8, 7, 0, 0, 0, 0, 0];
+    assert!(said.windows(go_away.len()).any(|bytes| bytes == go_away), "{said:?}");
+    wait_until("both are counted", async || {
+        metric(&server, "rowstream_connections_timed_out_total").await.parse::<u64>().unwrap_or(0) >= 2
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_connection_that_is_answered_is_not_idle() {
+    let db = TestDb::new().await;
+    let config = format!("idle_timeout = \"1s\"\n[source.db]\nurl = \"{}\"\n", db.url());
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("endpoints/one.sql", "select 1 as n"),
+        ("endpoints/slow.sql", "select 1 as n from pg_sleep(3)"),
+    ];
+    let server = Launch::files(&files).start().await;
+    let mut client = Kept::connect(&server).await;
+    for path in ["/slow", "/one"] {
+        let answer = client.ask(path).await;
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("[{\"n\":1}]"), "{answer}");
+    }
+    client.is_closed().await;
 }
 
 /// What a client has said when its time is over.

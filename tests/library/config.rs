@@ -502,6 +502,24 @@ origins = ["https://example.org/"]
 }
 
 #[test]
+fn idle_connections_have_a_time_within_bounds() {
+    for (time, fault) in [
+        ("500ms", Some("`idle_timeout` must be from one second to one day")),
+        ("25h", Some("`idle_timeout` must be from one second to one day")),
+        ("0s", Some("is not a positive duration")),
+        ("1s", None),
+        ("1d", None),
+    ] {
+        let config = format!("idle_timeout = \"{time}\"\n{SQLITE}");
+        let folder = Folder::new(&config, &[("endpoints/a.sql", "select 1")]);
+        match fault {
+            Some(fault) => assert!(folder.report().contains(fault), "{time}: {}", folder.report()),
+            None => drop(folder.loaded()),
+        }
+    }
+}
+
+#[test]
 fn faults_of_endpoints() {
     for (text, expected) in [
         ("", "1:1: there is no statement here"),
