@@ -52,7 +52,7 @@ use self::http3::{Arrived, Door};
 pub use self::listener::Listener;
 pub use self::origin::{Origin, Tables};
 pub use self::preparing::Preparing;
-pub(crate) use self::preparing::prepare;
+pub(crate) use self::preparing::{OnRefusal, prepare};
 pub use self::reload::Reload;
 use self::reload::{Current, Reloader};
 use self::signals::Signals;

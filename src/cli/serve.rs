@@ -11,7 +11,7 @@ use crate::config::memory;
 use crate::config::{Argument, Config, Purpose};
 use crate::log::{self, LogFlag, LogFormat, LogSettings};
 use crate::respond::App;
-use crate::server::{Listener, Listeners, Origin, Preparing, Reload, Roles};
+use crate::server::{Listener, Listeners, OnRefusal, Origin, Preparing, Reload, Roles};
 use crate::{server, source};
 
 /// Serves the endpoints of a configuration, the tables of a database, or one statement at /rows.
@@ -145,9 +145,10 @@ pub(super) fn serve(
             log::warning!("{warning}");
         }
         let has_console = config.console;
-        let app = Arc::new(App::new(config)?);
+        let mut app = App::new(config)?;
         if preparing == Preparing::Ahead {
-            server::prepare(&app).await.map_err(Failure::Refused)?;
+            let on_refusal = reload.as_ref().map_or(OnRefusal::Stop, |reload| reload.origin.on_refusal());
+            app = server::prepare(app, on_refusal).await.map_err(Failure::Refused)?;
         }
         log::info!("listening on {url}");
         if let Some(redirect) = &listeners.redirect {
@@ -160,7 +161,7 @@ pub(super) fn serve(
         if args.open {
             listen::open_browser(scheme, listeners.public.address()?, has_console);
         }
-        Ok(server::serve(listeners, app, reload).await?)
+        Ok(server::serve(listeners, Arc::new(app), reload).await?)
     })
 }
 

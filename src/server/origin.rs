@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::preparing::OnRefusal;
 use crate::Error;
 use crate::config::{Config, Files};
 use crate::log;
@@ -39,6 +40,14 @@ impl Origin {
     /// Of the tables of a source.
     pub(crate) fn tables(source: SourceConfig, tables: &[Table]) -> Self {
         Self::Tables(Tables { source: Box::new(source), endpoints: tables::endpoints(tables) })
+    }
+
+    /// What happens to an endpoint that its database refuses.
+    pub(crate) fn on_refusal(&self) -> OnRefusal {
+        match self {
+            Self::File(_) => OnRefusal::Stop,
+            Self::Tables(_) => OnRefusal::LeaveOut,
+        }
     }
 
     /// Reads it again.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! start, reload ──► prepare ──► all is well ──────────────────────────────────► serve
-//!                     ├── a statement is refused ──► no start, no reload
+//!                     ├── a statement is refused ──► no start, no reload; a table is left out
 //!                     └── a source cannot be asked ──► a warning, serve, `ready` is 503 ──► again, after a pause
 //! again ──► all is well: `ready` is 200
 //!   ├── a statement is refused: reported, `ready` is 503 ──► again
@@ -43,12 +43,41 @@ pub enum Preparing {
     Never,
 }
 
-/// Prepares the statements of an app that no request has been given to yet. What cannot be asked
-/// now is reported and noted, for [`spawn`].
+/// What happens if a database refuses an endpoint's statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnRefusal {
+    /// Its author has to know: there is no start, and no reload.
+    Stop,
+    /// The endpoint is a table's that nobody wrote: it's left out, with a warning.
+    LeaveOut,
+}
+
+/// Prepares the statements of an app that has no requests yet, and returns it, perhaps without some
+/// endpoints. A source that can't be asked now is reported and noted, for [`spawn`].
 ///
 /// # Errors
-/// The statements that a database refuses, each with its place, as they are to be printed.
-pub(crate) async fn prepare(app: &App) -> Result<(), String> {
+/// The statements that a database refuses, each with its place, as they are to be printed; or all
+/// endpoints would be left out.
+pub(crate) async fn prepare(mut app: App, on_refusal: OnRefusal) -> Result<App, String> {
+    loop {
+        let refusals = refusals(&app).await;
+        if refusals.is_empty() {
+            return Ok(app);
+        }
+        let mut config = app.config().clone();
+        config.endpoints.retain(|endpoint| !refusals.iter().any(|refusal| refusal.endpoint == endpoint.path));
+        if on_refusal == OnRefusal::Stop || config.endpoints.is_empty() {
+            return Err(lines(&refusals));
+        }
+        for Refusal { endpoint, diagnostic, .. } in &refusals {
+            log::warning!("warning: {endpoint} is left out: {}", diagnostic.message);
+        }
+        app = app.reloaded(config).map_err(|error| error.to_string())?;
+    }
+}
+
+/// Asks the databases for all statements. Those that they refuse, in the order of their files.
+async fn refusals(app: &App) -> Vec<Refusal> {
     let config = app.config();
     let databases = config.sources.iter().filter(|source| matches!(source.kind, Kind::Sql(_)));
     let asked = join_all(databases.map(async |source| {
@@ -70,7 +99,7 @@ pub(crate) async fn prepare(app: &App) -> Result<(), String> {
         refusals.extend(found.refusals);
     }
     refusals.sort_by(|one, other| one.diagnostic.cmp(&other.diagnostic));
-    if refusals.is_empty() { Ok(()) } else { Err(lines(&refusals)) }
+    refusals
 }
 
 /// Goes on asking the sources of an app that have not prepared all of their statements.

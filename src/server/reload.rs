@@ -185,9 +185,10 @@ async fn load(reload: Reload, before: Arc<App>) -> Result<Loaded, String> {
         tls.go_on(before)?;
     }
     let app = before.reloaded(config).map_err(|error| error.to_string())?;
-    if reload.preparing == Preparing::Ahead {
-        preparing::prepare(&app).await?;
-    }
+    let app = match reload.preparing {
+        Preparing::Ahead => preparing::prepare(app, reload.origin.on_refusal()).await?,
+        Preparing::Never => app,
+    };
     Ok((app, pending))
 }
 

@@ -1,6 +1,7 @@
 //! `rowstream serve DATABASE`: each table and view as endpoints, whatever their names.
 
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -258,6 +259,43 @@ async fn sqlite_views_that_are_broken_are_left_out() {
     let paths: Vec<_> = listed["endpoints"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
     assert_eq!(paths, ["/blobs", "/made", "/search", "/t", "/t/{id}", "/untyped"]);
     assert_eq!(listed["endpoints"][3]["summary"], "table t: id integer, v any");
+}
+
+/// One table that its database refuses stopped the start of all others, and each reload: of another
+/// program's own collation or function, a view without its definer, a view of a file that is gone.
+#[tokio::test]
+async fn tables_that_their_database_refuses_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = "create table ok (id integer primary key); insert into ok values (1);
+        create table tags (tag text primary key collate nocase) without rowid;
+        create table made (id integer primary key, n integer generated always as (abs(id)));
+        pragma writable_schema = on;
+        update sqlite_schema set sql = replace(replace(sql, 'nocase', 'unicase'), 'abs(', 'own(')";
+    let path = sqlite(&folder.path().join("cards.db"), sql);
+    left_out(&path, &["/tags", "/made"]).await;
+
+    let db = MariaDb::new(
+        "create table ok (id int primary key); insert into ok values (1);
+         create table seen (id int primary key); create definer = gone@localhost view orphan as select * from seen",
+    );
+    left_out(&db.url(), &["/orphan"]).await;
+}
+
+/// `/ok` is served, and these are not; a reload says the same.
+async fn left_out(url: &str, paths: &[&str]) {
+    let mut server = started(url).await;
+    for reload in [false, true] {
+        if reload {
+            let pid = server.started.pid().to_string();
+            assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+            server.started = server.started.said("reloaded:").await;
+        }
+        assert_eq!(json_of(&server, "/ok").await, json!([{ "id": 1 }]), "{url}");
+        for path in paths {
+            assert_eq!(get(&server.url(path)).await.status.as_u16(), 404, "{url}: {path}");
+        }
+    }
+    assert_eq!(get(&server.url("/_rowstream/ready")).await.status.as_u16(), 200, "{url}");
 }
 
 #[tokio::test]
