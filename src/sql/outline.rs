@@ -110,6 +110,12 @@ impl<'a> Outline<'a> {
         self.parts.first().is_some_and(|part| part.is(word))
     }
 
+    /// Looks for these words, also inside brackets.
+    pub fn has_any(&self, words: &[&str]) -> bool {
+        let is_one = |text: &str| words.iter().any(|word| text.eq_ignore_ascii_case(word));
+        self.parts.iter().any(|part| is_one(part.text))
+    }
+
     /// Whether the rows are ordered by the columns `key` before all else, so that rows follow each
     /// other that are the same in them. `columns` are the names of the result's.
     pub fn is_ordered_by(&self, columns: &[&str], key: &[usize]) -> bool {

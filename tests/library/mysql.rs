@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
+mod bits;
+
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use tokio::net::UnixStream;
 
 use super::super::socket::Socket;
 use super::packet::{self, Definition, Greeting};
-use super::value::{Decoder, Row, ZeroDates};
+use super::value::{Decoder, Reading, Row, SentAs, ZeroDates};
 use super::wire::Wire;
 use crate::Error;
 use crate::database::DatabaseRow as _;
@@ -22,9 +22,10 @@ impl Rows {
     /// that is not known.
     pub fn new(definitions: &[Vec<u8>]) -> Option<Self> {
         let (mut columns, mut decoders) = (Vec::new(), Vec::new());
+        let reading = Reading { zero_dates: ZeroDates::Null, computed_bits: SentAs::Either };
         for body in definitions {
             let definition = Definition::parse(body, true)?;
-            let decoder = Decoder::of(&definition, ZeroDates::Null)?;
+            let decoder = Decoder::of(&definition, reading)?;
             columns.push(decoder.column(&definition));
             decoders.push(decoder);
         }

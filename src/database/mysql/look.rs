@@ -39,7 +39,7 @@ type Texts = Vec<(String, Option<String>)>;
 pub(super) async fn look(connection: &mut Connection) -> Result<String, Error> {
     let role = role(connection).await?;
     let product = &connection.product;
-    let is_mariadb = product.starts_with(MARIADB);
+    let is_mariadb = is_mariadb(product);
     let role = match role {
         Role::Primary => "primary".to_owned(),
         Role::Replica(Some(seconds)) => format!("replica, {seconds} s late"),
@@ -72,14 +72,17 @@ fn seconds_late(row: &Texts) -> Option<u64> {
     seconds.as_ref()?.parse().ok()
 }
 
-const MARIADB: &str = "MariaDB ";
+/// Recognises MariaDB by the product's name.
+pub(super) fn is_mariadb(product: &str) -> bool {
+    product.starts_with("MariaDB ")
+}
 
 /// What servers of this version have not got yet.
 fn lacks(product: &str) -> Vec<&'static str> {
     const LISTS: &str = "lists as parameters (`json_table`)";
     const TIMEOUT: &str = "`statement_timeout`";
     const JSON: &str = "JSON columns as JSON";
-    let since: &[((u64, u64, u64), &str)] = match product.starts_with(MARIADB) {
+    let since: &[((u64, u64, u64), &str)] = match is_mariadb(product) {
         true => &[((10, 6, 0), LISTS), ((10, 5, 2), JSON), ((10, 1, 1), TIMEOUT)],
         false => &[((8, 0, 4), LISTS), ((5, 7, 8), TIMEOUT)],
     };

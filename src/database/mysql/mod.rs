@@ -65,6 +65,7 @@ pub use probe::Probe;
 pub use session::Session;
 pub(crate) use value::Layout;
 pub use value::Row;
+use value::{Reading, SentAs};
 
 /// A MySQL or MariaDB database with its pool.
 #[derive(Clone)]
@@ -82,6 +83,11 @@ struct Shared {
 }
 
 impl Shared {
+    /// How values are read, where a statement computes BITs that are sent so.
+    fn reading(&self, computed_bits: SentAs) -> Reading {
+        Reading { zero_dates: self.connector.zero_dates(), computed_bits }
+    }
+
     /// An idle connection of the pool, or a new one.
     async fn connect(&self, place: &Lease<Connection>) -> Result<Connection, Error> {
         login::reuse_or_open(place, &self.name, || self.connector.connect()).await

@@ -204,6 +204,8 @@ impl Greeting {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Definition {
     pub(super) name: String,
+    /// Names a table, a view or a query after `from`.
+    pub(super) has_table: bool,
     pub(super) charset: u16,
     pub(super) length: u32,
     pub(super) kind: u8,
@@ -219,10 +221,13 @@ impl Definition {
     /// `extended`: MariaDB's metadata stand in it.
     pub(super) fn parse(body: &[u8], extended: bool) -> Option<Self> {
         let mut reader = Reader(body);
-        // Catalog, schema, table and its own name.
-        for _ in 0..4 {
+        // Catalog and schema.
+        for _ in 0..2 {
             reader.text()?;
         }
+        let has_table = !reader.text()?.is_empty();
+        // The table's own name.
+        reader.text()?;
         let name = String::from_utf8_lossy(reader.text()?).into_owned();
         reader.text()?;
         let (mut data_type, mut is_json) = (String::new(), false);
@@ -239,7 +244,7 @@ impl Definition {
         let mut rest = Reader(reader.text()?);
         let (charset, length) = (rest.u16()?, rest.u32()?);
         let (kind, flags, decimals) = (rest.u8()?, rest.u16()?, rest.u8()?);
-        Some(Self { name, charset, length, kind, flags, decimals, data_type, is_json })
+        Some(Self { name, has_table, charset, length, kind, flags, decimals, data_type, is_json })
     }
 }
 

@@ -281,10 +281,10 @@ impl Peer {
             return Some(());
         }
         let definition = Definition::parse(body, self.connection.has_extended_metadata)?;
-        let zero_dates = self.shared.upgrade()?.connector.zero_dates();
+        let reading = self.shared.upgrade()?.reading(statement.computed_bits);
         let name = statement.columns.get(place).map(|column| &column.name);
         let decoder = statement.decoders.get(place).copied();
-        note.changed |= name != Some(&definition.name) || decoder != Decoder::of(&definition, zero_dates);
+        note.changed |= name != Some(&definition.name) || decoder != Decoder::of(&definition, reading);
         Some(())
     }
 

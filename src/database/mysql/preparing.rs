@@ -13,6 +13,7 @@ use super::error::DatabaseError;
 use super::packet::{self, Definition, EOF, ERR, OK, Reader};
 use super::session::{call, described};
 use super::statement::{Described, Prepared, close};
+use super::value::SentAs;
 use super::wire::{Frame, out_of_order};
 use super::{DIALECT, Shared};
 use crate::Error;
@@ -118,7 +119,7 @@ impl Preparing {
     /// It cannot be run here; it is then closed on the server.
     pub(super) fn finish(self, shared: &Shared, connection: &mut Connection) -> Result<Arc<Prepared>, Error> {
         let id = self.id;
-        match self.described(shared) {
+        match self.described(shared, &connection.product) {
             Ok(described) => {
                 let prepared = Arc::new(Prepared { id, described: shared.descriptions.learn(described) });
                 connection.statements.insert(Arc::clone(&prepared), &mut connection.wire);
@@ -131,8 +132,9 @@ impl Preparing {
         }
     }
 
-    fn described(self, shared: &Shared) -> Result<Described, Error> {
+    fn described(self, shared: &Shared, product: &str) -> Result<Described, Error> {
         let Self { sql, parameters, definitions, packets, .. } = self;
+        let computed_bits = SentAs::by(&sql, product);
         let is_call = definitions.is_empty() && call::is_call(&sql);
         if definitions.is_empty() && !is_call {
             return Err(Error::endpoint("the statement has no result: only queries can be streamed"));
@@ -140,7 +142,7 @@ impl Preparing {
         let (columns, decoders) = if is_call {
             ([call::result_set()].into(), Box::default())
         } else {
-            described(shared, &definitions)?
+            described(shared.reading(computed_bits), &definitions)?
         };
         Ok(Described {
             columns,
@@ -150,6 +152,7 @@ impl Preparing {
             sql,
             decoders,
             packets: packets.into(),
+            computed_bits,
             slow: Slow::default(),
         })
     }

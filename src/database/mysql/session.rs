@@ -48,7 +48,7 @@ use super::error::DatabaseError;
 use super::packet::{self, Definition, ERR, OK};
 use super::preparing::{self, Preparing};
 use super::statement::{Cursor, Prepared};
-use super::value::{Decoder, Row};
+use super::value::{Decoder, Reading, Row};
 use super::wire::{Frame, Wire, out_of_order};
 use crate::Error;
 use crate::database::{Snapshot, Statement};
@@ -144,7 +144,9 @@ impl Execution {
         if known.is_none_or(|column| column.name != definition.name) {
             return Err(changed());
         }
-        self.decoders.push(decoder(shared, &definition)?);
+        let described = self.prepared.decoders.get(self.decoders.len());
+        let decoder = decoder(shared.reading(self.prepared.computed_bits), &definition)?;
+        self.decoders.push(decoder.in_run(described, &definition));
         Ok(())
     }
 
@@ -173,8 +175,8 @@ impl Execution {
     }
 }
 
-fn decoder(shared: &Shared, definition: &Definition) -> Result<Decoder, Error> {
-    Decoder::of(definition, shared.connector.zero_dates()).ok_or_else(|| {
+fn decoder(reading: Reading, definition: &Definition) -> Result<Decoder, Error> {
+    Decoder::of(definition, reading).ok_or_else(|| {
         let Definition { name, kind, .. } = definition;
         Error::endpoint(format!("column `{name}` is of a type that is not known here (number {kind})"))
             .hint("select its text: `cast(… as char)`")
@@ -471,8 +473,8 @@ fn note_column(
 /// What columns are, and how their values are read.
 type Columns = (Arc<[Column]>, Box<[Decoder]>);
 
-pub(super) fn described(shared: &Shared, definitions: &[Definition]) -> Result<Columns, Error> {
-    let decoders = definitions.iter().map(|definition| decoder(shared, definition));
+pub(super) fn described(reading: Reading, definitions: &[Definition]) -> Result<Columns, Error> {
+    let decoders = definitions.iter().map(|definition| decoder(reading, definition));
     let decoders = decoders.collect::<Result<Box<[_]>, _>>()?;
     let columns = decoders.iter().zip(definitions).map(|(decoder, column)| decoder.column(column));
     Ok((columns.collect(), decoders))

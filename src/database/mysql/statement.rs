@@ -9,7 +9,7 @@ use rowstream_encode::Column;
 use super::super::pipeline::Slow;
 use super::super::statements::Statements;
 use super::bind;
-use super::value::Decoder;
+use super::value::{Decoder, SentAs};
 use super::wire::Wire;
 use crate::Error;
 use crate::lock::RwLock;
@@ -44,6 +44,8 @@ pub(super) struct Described {
     pub(super) parameters: usize,
     /// The placeholders that are all of a limit or of an offset, from 0.
     pub(super) limits: Box<[(usize, LimitPart)]>,
+    /// How the server sends a BIT that this statement computes.
+    pub(super) computed_bits: SentAs,
     /// Whether it holds up other lookups.
     pub(super) slow: Slow,
 }

@@ -3,10 +3,14 @@
 //! A row is a byte 0, a bit for each column that says whether it is NULL, and the values that are
 //! not, one behind the other. How long a value is says its type.
 
+mod bits;
+
 use std::io::Write as _;
 
 use rowstream_encode::{Column, ColumnKind, RowEncoder, RowWriter, Value, is_json_number};
 
+use self::bits::ComputedBits;
+pub(super) use self::bits::SentAs;
 use super::super::{DatabaseRow, RowLayout};
 use super::packet::{Definition, Reader};
 use crate::Error;
@@ -33,6 +37,13 @@ pub(super) enum ZeroDates {
     Null,
 }
 
+/// How the values of a result are read, as far as its columns don't say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reading {
+    pub(super) zero_dates: ZeroDates,
+    pub(super) computed_bits: SentAs,
+}
+
 /// How the values of a column are read: chosen once per statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoder {
@@ -52,6 +63,7 @@ pub(super) enum Decoder {
     },
     /// Up to 64 bits, as the number that they are.
     Bits,
+    ComputedBits(ComputedBits),
     Text,
     Json,
     Bytes,
@@ -71,10 +83,13 @@ enum BadField {
     Malformed,
     NotUtf8,
     ZeroDate,
+    /// It can be bits or digits.
+    BitsOrDigits,
 }
 
 impl Decoder {
-    pub(super) fn of(column: &Definition, zero_dates: ZeroDates) -> Option<Self> {
+    pub(super) fn of(column: &Definition, reading: Reading) -> Option<Self> {
+        let Reading { zero_dates, computed_bits } = reading;
         let unsigned = column.flags & UNSIGNED != 0;
         let signed = |signed, other| if unsigned { other } else { signed };
         // The protocol's numbers of types (`enum_field_types`).
@@ -93,7 +108,10 @@ impl Decoder {
             10 | 14 => Self::Date(zero_dates),
             11 | 19 => Self::Time,
             12 | 18 => Self::Timestamp(zero_dates),
-            16 => Self::Bits,
+            16 => match ComputedBits::of(column, computed_bits) {
+                Some(computed) => Self::ComputedBits(computed),
+                None => Self::Bits,
+            },
             245 => Self::Json,
             255 => Self::Bytes,
             15 | 247..=254 if column.is_json => Self::Json,
@@ -103,14 +121,23 @@ impl Decoder {
         })
     }
 
+    /// The same of a column that was described before: rows of a `union all` are bits, though each
+    /// run of it calls them computed.
+    pub(super) fn in_run(self, described: Option<&Self>, column: &Definition) -> Self {
+        match (self, described) {
+            (Self::ComputedBits(_), Some(Self::Bits)) if !column.has_table => Self::Bits,
+            _ => self,
+        }
+    }
+
     /// What the values of a column are; `bits` is how many a column of bits has.
     fn kind(self, bits: u32) -> ColumnKind {
         match self {
             Self::Int1 | Self::UInt1 | Self::Int2 => ColumnKind::Int16,
             Self::UInt2 | Self::Int4 => ColumnKind::Int32,
             Self::UInt4 | Self::Int8 => ColumnKind::Int64,
-            Self::Bits if bits < 64 => ColumnKind::Int64,
-            Self::UInt8 | Self::Bits => ColumnKind::decimal(20, 0),
+            Self::Bits | Self::ComputedBits(_) if bits < 64 => ColumnKind::Int64,
+            Self::UInt8 | Self::Bits | Self::ComputedBits(_) => ColumnKind::decimal(20, 0),
             Self::Float4 => ColumnKind::Float32,
             Self::Float8 => ColumnKind::Float64,
             Self::Decimal { precision, scale } => ColumnKind::decimal(precision, scale.into()),
@@ -151,7 +178,7 @@ impl Decoder {
             Self::Float4 => "float",
             Self::Float8 => "double",
             Self::Decimal { precision, scale } => return format!("decimal({precision},{scale}){unsigned}"),
-            Self::Bits => return format!("bit({})", definition.length),
+            Self::Bits | Self::ComputedBits(_) => return format!("bit({})", definition.length),
             Self::Text if definition.flags & ENUM != 0 => return "enum".to_owned(),
             Self::Text if definition.flags & SET != 0 => return "set".to_owned(),
             Self::Text if definition.kind == 254 => "char",
@@ -199,6 +226,7 @@ impl Decoder {
             Self::Json => Value::Json(text(field(row)?)?),
             Self::Bytes => Value::Bytes(field(row)?),
             Self::Bits => bits(field(row)?, scratch)?,
+            Self::ComputedBits(computed) => unsigned(computed.read(field(row)?)?, scratch)?,
             Self::Null => return Err(BadField::Malformed),
         })
     }
@@ -245,7 +273,7 @@ fn bits<'a>(field: &[u8], scratch: &'a mut Vec<u8>) -> Result<Value<'a>, BadFiel
     if field.len() > size_of::<u64>() {
         return Err(BadField::Malformed);
     }
-    unsigned(field.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)), scratch)
+    unsigned(bits::number(field), scratch)
 }
 
 /// A decimal. With `ZEROFILL` it has zeros before it, which no number of JSON has.
@@ -403,7 +431,8 @@ impl Row<'static> {
         columns: Vec<Column>,
         definitions: &[Vec<u8>],
     ) -> impl FnMut(&[u8], &mut RowEncoder, &mut Vec<u8>) -> Result<(), Error> + use<> {
-        let decoder = |body: &Vec<u8>| Decoder::of(&Definition::parse(body, false)?, ZeroDates::Refuse);
+        let reading = Reading { zero_dates: ZeroDates::Refuse, computed_bits: SentAs::Either };
+        let decoder = |body: &Vec<u8>| Decoder::of(&Definition::parse(body, false)?, reading);
         let decoders: Option<Box<[Decoder]>> = definitions.iter().map(decoder).collect();
         let mut scratch = Vec::new();
         move |data, encoder, out| {
@@ -429,6 +458,10 @@ fn bad_field(bad: BadField, columns: &[Column], index: usize) -> Error {
             Error::bad_value(format!("column `{name}` holds a date that no calendar has, such as 0000-00-00"))
                 .hint("write `zero-dates=null` into the URL of the source for NULL in its place, or select its text, `concat(…)`")
         }
+        BadField::BitsOrDigits => Error::bad_value(format!(
+            "column `{name}` is a computed BIT, and the database may have sent this value as bits or as digits"
+        ))
+        .hint("select the number: `cast(… as unsigned)`"),
     }
 }
 
