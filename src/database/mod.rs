@@ -34,6 +34,7 @@ pub mod blocking;
 mod buffers;
 #[cfg(feature = "flight")]
 pub mod flight;
+mod json;
 mod login;
 mod lookups;
 pub mod mysql;

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
 mod bits;
+mod json;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;

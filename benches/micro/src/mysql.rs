@@ -8,7 +8,11 @@ use crate::{Case, Pass, data};
 /// Numbers of types (MySQL, `enum_field_types`).
 const TIMESTAMP: u8 = 7;
 const LONGLONG: u8 = 8;
+const BLOB: u8 = 252;
 const VAR_STRING: u8 = 253;
+
+/// Rows of a pass that aren't events.
+const ROWS: usize = 1000;
 
 /// `utf8mb4_general_ci`.
 const UTF8MB4: u8 = 45;
@@ -20,14 +24,14 @@ const SECOND: i64 = 1_000_000;
 const DAY: i64 = 86_400 * SECOND;
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new("mysql: events, lines", events)]
+    vec![Case::new("mysql: events, lines", events), Case::new("mysql: MariaDB's json, 40 bytes", documents)]
 }
 
 fn events() -> Pass {
     let columns = data::columns(&data::EVENT_NAMES);
     let rows: Vec<Vec<u8>> = data::events().iter().map(|row| binary_row(row)).collect();
     let mut encoder = RowEncoder::new(Shape::Lines, &columns);
-    let definitions = [LONGLONG, VAR_STRING, VAR_STRING, TIMESTAMP].map(definition);
+    let definitions = [LONGLONG, VAR_STRING, VAR_STRING, TIMESTAMP].map(|kind| definition(kind, b""));
     let mut encode = Row::encode_apart(columns, &definitions);
     Pass::new(rows.len(), move |out| {
         for row in &rows {
@@ -36,9 +40,24 @@ fn events() -> Pass {
     })
 }
 
-/// A column as the server defines it, without the six names of where it is from.
-fn definition(kind: u8) -> Vec<u8> {
+fn documents() -> Pass {
+    let columns = data::columns(&["document"]);
+    let mut row = vec![0; 2];
+    push_field(br#"{"a": [1, 2, 3], "b": {"c": "text here"}}"#, &mut row);
+    let mut encoder = RowEncoder::new(Shape::Lines, &columns);
+    let mut encode = Row::encode_apart(columns, &[definition(BLOB, b"\x01\x04json")]);
+    Pass::new(ROWS, move |out| {
+        for _ in 0..ROWS {
+            encode(&row, &mut encoder, out).expect("the row is as the server sends it");
+        }
+    })
+}
+
+/// A column as the server defines it, without the six names of its origin, and with MariaDB's
+/// `metadata`.
+fn definition(kind: u8, metadata: &[u8]) -> Vec<u8> {
     let mut body = vec![0; 6];
+    push_field(metadata, &mut body);
     push_field(&[UTF8MB4, 0, 0, 0, 0, 0, kind, 0, 0, 0, 0, 0], &mut body);
     body
 }

@@ -15,9 +15,9 @@ use arrow_array::*;
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer, i256};
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::{DataType, Field, Fields, Schema, UnionFields};
-use rowstream_encode::{BatchEncoder, Column, RowEncoder, Shape, Value};
+use rowstream_encode::{BatchEncoder, Column, ColumnKind, RowEncoder, Shape, Value};
 
-use super::values::{JSON, KIND};
+use super::values::{JSON, KIND, of_kind};
 use super::*;
 
 type Half = <Float16Type as ArrowPrimitiveType>::Native;
@@ -497,6 +497,14 @@ fn texts_that_are_more_say_so() {
     for lie in ["NaN", "1234.5", "1.255"] {
         let refused = sent(&schema, &[text("{}"), text("1"), text(lie), text("1"), text("x")], &columns, ANY);
         assert_eq!(refused.unwrap_err().code(), "bad_value", "{lie}");
+    }
+}
+
+/// A server of Flight SQL could call any text a document, and forge rows by it.
+#[test]
+fn texts_that_are_no_documents_stay_texts() {
+    for (text, expected) in [("[1]", Value::Json("[1]")), ("1},{", Value::Text("1},{"))] {
+        assert_eq!(of_kind(Value::Text(text), ColumnKind::Json), expected);
     }
 }
 

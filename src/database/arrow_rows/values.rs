@@ -20,6 +20,7 @@ use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
 use rowstream_encode::{Column, ColumnKind, Value, write_value};
 
 use crate::Error;
+use crate::database::json::is_document;
 
 /// The column of a field.
 pub(in crate::database) fn column(field: &Field) -> Column {
@@ -65,11 +66,12 @@ pub(in crate::database) const JSON: &str = "json";
 #[cfg(feature = "odbc")]
 pub(in crate::database) const NUMBER: &str = "number";
 
-/// A text as what the worker says that it is, which has checked it; and bytes that are a UUID.
+/// A text as its field's metadata have it, if it is so: a driver or a server may say the same of any
+/// text. And bytes that are a UUID.
 #[inline]
 pub(super) fn of_kind(value: Value<'_>, kind: ColumnKind) -> Value<'_> {
     match (value, kind) {
-        (Value::Text(text), ColumnKind::Json) => Value::Json(text),
+        (Value::Text(text), ColumnKind::Json) if is_document(text) => Value::Json(text),
         (Value::Text(text), ColumnKind::Number | ColumnKind::Decimal { .. }) if is_number(text) => {
             Value::Number(text)
         }

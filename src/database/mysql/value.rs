@@ -11,6 +11,7 @@ use rowstream_encode::{Column, ColumnKind, RowEncoder, RowWriter, Value, is_json
 
 use self::bits::ComputedBits;
 pub(super) use self::bits::SentAs;
+use super::super::json::is_document;
 use super::super::{DatabaseRow, RowLayout};
 use super::packet::{Definition, Reader};
 use crate::Error;
@@ -65,7 +66,10 @@ pub(super) enum Decoder {
     Bits,
     ComputedBits(ComputedBits),
     Text,
+    /// MySQL's, which the server has checked.
     Json,
+    /// MariaDB's, a text that anyone may have written.
+    JsonText,
     Bytes,
     Date(ZeroDates),
     Timestamp(ZeroDates),
@@ -85,6 +89,7 @@ enum BadField {
     ZeroDate,
     /// It can be bits or digits.
     BitsOrDigits,
+    NotJson,
 }
 
 impl Decoder {
@@ -114,7 +119,7 @@ impl Decoder {
             },
             245 => Self::Json,
             255 => Self::Bytes,
-            15 | 247..=254 if column.is_json => Self::Json,
+            15 | 247..=254 if column.is_json => Self::JsonText,
             15 | 247..=254 if column.charset == BINARY => Self::Bytes,
             15 | 247..=254 => Self::Text,
             _ => return None,
@@ -143,7 +148,7 @@ impl Decoder {
             Self::Decimal { precision, scale } => ColumnKind::decimal(precision, scale.into()),
             // A time beyond a day is none of Arrow's.
             Self::Text | Self::Time | Self::Null => ColumnKind::Text,
-            Self::Json => ColumnKind::Json,
+            Self::Json | Self::JsonText => ColumnKind::Json,
             Self::Bytes => ColumnKind::Bytes,
             Self::Date(_) => ColumnKind::Date,
             Self::Timestamp(_) => ColumnKind::Timestamp,
@@ -184,7 +189,7 @@ impl Decoder {
             Self::Text if definition.kind == 254 => "char",
             Self::Text if definition.kind == 253 => "varchar",
             Self::Text => "text",
-            Self::Json => "json",
+            Self::Json | Self::JsonText => "json",
             Self::Bytes if definition.kind == 255 => "geometry",
             Self::Bytes if definition.kind == 254 => "binary",
             Self::Bytes if definition.kind == 253 => "varbinary",
@@ -224,6 +229,7 @@ impl Decoder {
             Self::Float8 => Value::Float(f64::from_le_bytes(fixed(row)?)),
             Self::Decimal { .. } => number(text(field(row)?)?, scratch)?,
             Self::Json => Value::Json(text(field(row)?)?),
+            Self::JsonText => document(text(field(row)?)?)?,
             Self::Bytes => Value::Bytes(field(row)?),
             Self::Bits => bits(field(row)?, scratch)?,
             Self::ComputedBits(computed) => unsigned(computed.read(field(row)?)?, scratch)?,
@@ -259,6 +265,10 @@ fn field_of_time<'a>(row: &mut Reader<'a>) -> Result<&'a [u8], BadField> {
 #[inline]
 fn text(field: &[u8]) -> Result<&str, BadField> {
     std::str::from_utf8(field).map_err(|_| BadField::NotUtf8)
+}
+
+fn document(text: &str) -> Result<Value<'_>, BadField> {
+    if is_document(text) { Ok(Value::Json(text)) } else { Err(BadField::NotJson) }
 }
 
 fn unsigned(number: u64, scratch: &mut Vec<u8>) -> Result<Value<'_>, BadField> {
@@ -432,7 +442,7 @@ impl Row<'static> {
         definitions: &[Vec<u8>],
     ) -> impl FnMut(&[u8], &mut RowEncoder, &mut Vec<u8>) -> Result<(), Error> + use<> {
         let reading = Reading { zero_dates: ZeroDates::Refuse, computed_bits: SentAs::Either };
-        let decoder = |body: &Vec<u8>| Decoder::of(&Definition::parse(body, false)?, reading);
+        let decoder = |body: &Vec<u8>| Decoder::of(&Definition::parse(body, true)?, reading);
         let decoders: Option<Box<[Decoder]>> = definitions.iter().map(decoder).collect();
         let mut scratch = Vec::new();
         move |data, encoder, out| {
@@ -462,6 +472,8 @@ fn bad_field(bad: BadField, columns: &[Column], index: usize) -> Error {
             "column `{name}` is a computed BIT, and the database may have sent this value as bits or as digits"
         ))
         .hint("select the number: `cast(… as unsigned)`"),
+        BadField::NotJson => Error::bad_value(format!("column `{name}` is JSON, and a value of it isn't"))
+            .hint("correct the value, or select its text: `cast(… as char)`. In `json_object` and its like, write `cast(… as unsigned)` for a BIT"),
     }
 }
 

@@ -1,10 +1,9 @@
 //! What a column's values become: SQLite types values, not columns, so a column's declared type is
 //! a wish that each value is held against. What does not fit the wish stays what it is.
 
-use serde::de::IgnoredAny;
-
 use rowstream_encode::{ColumnKind, Value, is_json_number};
 
+use super::super::json::is_document;
 use super::cells::Cell;
 use crate::datetime::{Timestamp, date, timestamp};
 
@@ -80,7 +79,7 @@ impl Plan {
     fn text(self, text: &str) -> Value<'_> {
         match self {
             Self::Decimal if is_json_number(text.as_bytes()) => Value::Number(text),
-            Self::Json if serde_json::from_str::<IgnoredAny>(text).is_ok() => Value::Json(text),
+            Self::Json if is_document(text) => Value::Json(text),
             _ => Value::Text(text),
         }
     }
