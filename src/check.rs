@@ -288,8 +288,10 @@ async fn check_key(
     }
     for query in [&key.ordered, &key.rest, &key.nulls] {
         let mut session = session(source, snapshot(endpoint)).await?;
-        if let Err(error) = of_endpoint(ask(&mut session, query, source).await)? {
-            return Ok(Some(refusal(&key.explain(error))));
+        let asked = of_endpoint(ask(&mut session, query, source).await)?;
+        let asked = asked.map_err(|error| key.explain(error));
+        if let Err(error) = asked.and_then(|columns| key.check_order(&columns)) {
+            return Ok(Some(refusal(&error)));
         }
     }
     Ok(None)

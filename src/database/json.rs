@@ -14,7 +14,6 @@ use serde::de::IgnoredAny;
 
 /// Reads a text to its end as one JSON document. Nothing is kept, and how deep it nests costs a byte
 /// a level.
-#[inline]
 pub(super) fn is_document(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
 }

@@ -31,7 +31,7 @@ use crate::error::COMPOSITE;
 use crate::params::{BindType, ParamType, ParamValue};
 use crate::source::Source;
 use crate::sql::Limit;
-use crate::sql::dialect::{Comparison, Dialect, ParameterTypes, Placeholders, Transactions};
+use crate::sql::dialect::{Comparison, Dialect, ParameterTypes, Placeholders, Transactions, Unordered};
 
 /// The key of an endpoint's rows.
 #[derive(Debug, Clone)]
@@ -58,6 +58,7 @@ pub struct Key {
     /// come at a time.
     bound: Vec<usize>,
     signer: Signer,
+    unordered: &'static [Unordered],
     /// Where the file says so, in bytes.
     pub offset: usize,
 }
@@ -143,6 +144,7 @@ impl Key {
             bound: bound(endpoint, statement, limit.as_ref()),
             limit,
             signer: Signer::new(secret, &parts),
+            unordered: dialect.keys.unordered,
             columns,
             offset,
         })
@@ -218,6 +220,30 @@ impl Key {
             }
             None => Ok(()),
         }
+    }
+
+    /// Checks that the database sorts the key's columns as it compares them, and that a cursor holds
+    /// their values. `columns` end in those of the key, as [`Key::ordered`] has them.
+    ///
+    /// # Errors
+    /// One that it doesn't.
+    pub fn check_order(&self, columns: &[Column]) -> Result<(), Error> {
+        let of_key = &columns[columns.len().saturating_sub(self.columns.len())..];
+        for (KeyColumn { name, .. }, column) in self.columns.iter().zip(of_key) {
+            if column.kind == ColumnKind::Json {
+                let message = format!("`key` names `{name}`, whose values are JSON: no cursor holds these");
+                return Err(
+                    Error::endpoint(message).hint("select the part that orders the rows, and name it")
+                );
+            }
+            if let Some(Unordered { why, hint, .. }) =
+                self.unordered.iter().find(|other| other.has(&column.type_name))
+            {
+                let message = format!("`key` names `{name}`, whose values {why}: pages would lose rows");
+                return Err(Error::endpoint(message).hint(*hint));
+            }
+        }
+        Ok(())
     }
 
     /// Checks that each of the key's columns is one of the result's.

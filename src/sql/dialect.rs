@@ -262,6 +262,30 @@ pub struct Keys {
     pub comparison: Comparison,
     /// Whether a cursor can hold bytes; where not, what to do.
     pub bytes: Result<(), &'static str>,
+    /// Types that the database sorts otherwise than it compares them.
+    pub unordered: &'static [Unordered],
+}
+
+/// Types whose order isn't that of their comparisons, so pages that are cut by it would lose rows.
+#[derive(Debug)]
+pub struct Unordered {
+    /// Their names, without a length.
+    pub types: &'static [&'static str],
+    /// Values of at most so many characters are well; those of a type without a length aren't.
+    pub longest: u32,
+    /// Why, as a message goes on after "whose values".
+    pub why: &'static str,
+    /// Another key.
+    pub hint: &'static str,
+}
+
+impl Unordered {
+    /// Recognises a type by its name, such as `varchar(20)`.
+    pub(crate) fn has(&self, type_name: &str) -> bool {
+        let (name, length) = type_name.split_once('(').unwrap_or((type_name, ""));
+        let length = length.strip_suffix(')').and_then(|length| length.parse().ok());
+        self.types.contains(&name) && length.is_none_or(|length: u32| length > self.longest)
+    }
 }
 
 /// How the rows behind another one are found.
@@ -340,7 +364,8 @@ pub struct Catalog {
     pub tables: &'static str,
     /// Of the table `:table`: `name`; `type`; `param`, the type of the parameter that a row is
     /// found by, NULL where there is none; `cast`, what the parameter is cast to before it is
-    /// compared, or NULL; `place`, the place in the primary key, 0 where it is not in it.
+    /// compared, or NULL; `place`, the place in the primary key, 0 where it is not in it; and if its
+    /// order isn't that of its comparisons `unordered`, why.
     pub columns: &'static str,
 }
 
@@ -483,5 +508,6 @@ pub(crate) mod samples {
         cast: Around { before: "text(", behind: ")" },
         comparison: Comparison::RowValues,
         bytes: Ok(()),
+        unordered: &[],
     };
 }

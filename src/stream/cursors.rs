@@ -46,6 +46,7 @@ impl Cursors {
     ) -> Result<(Self, &'a [Column]), Error> {
         let Tail { key, page, .. } = *tail;
         let names: Vec<_> = key.columns.iter().map(|column| column.name.clone()).collect();
+        key.check_order(columns)?;
         let (columns, _) = columns.split_at(columns.len().saturating_sub(names.len()));
         key.check(columns)?;
         let (signer, has_limit) = (tail.signer.clone(), key.has_limit());

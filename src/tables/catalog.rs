@@ -43,6 +43,8 @@ pub(crate) struct Column {
     pub(crate) cast: Option<String>,
     /// Its place in the primary key; 0 where it is not in it.
     place: u64,
+    /// Why the table has no pages, if this is a column of its key.
+    unordered: Option<String>,
 }
 
 impl Table {
@@ -54,6 +56,18 @@ impl Table {
         // `key` reads the blanks around a name as none of it.
         let is_whole = |column: &&Column| column.param.is_some() && column.name.trim() == column.name;
         if key.iter().all(is_whole) { key } else { Vec::new() }
+    }
+
+    /// The columns by which its pages are cut: those of its key, or none.
+    pub(crate) fn page_key(&self) -> Vec<&Column> {
+        if self.unordered().is_none() { self.key() } else { Vec::new() }
+    }
+
+    /// A column of its key by which no pages can be cut, and why.
+    fn unordered(&self) -> Option<(&str, &str)> {
+        let why = |column: &&Column| column.unordered.is_some();
+        let column = self.key().into_iter().find(why)?;
+        Some((&column.name, column.unordered.as_deref()?))
     }
 }
 
@@ -92,8 +106,18 @@ pub(crate) async fn read(config: &SourceConfig, source: &Source) -> Result<Found
 
 impl Found {
     fn add(&mut self, table: Table) {
-        let Some(why) = super::unserved(&table) else { return self.tables.push(table) };
         let (kind, name) = (&table.kind, shown(&table.name));
+        let Some(why) = super::unserved(&table) else {
+            if let Some((column, why)) = table.unordered() {
+                let column = shown(column);
+                let hint = "write an endpoint file for it, with another `key`";
+                let warning = format!(
+                    "warning: the {kind} {name} has no pages, because of {column}: {why}\n    hint: {hint}"
+                );
+                self.warnings.push(warning);
+            }
+            return self.tables.push(table);
+        };
         let hint = "write an endpoint file for it, with a `path` of its own";
         self.warnings.push(format!("warning: the {kind} {name} is not served: {why}\n    hint: {hint}"));
     }
@@ -112,6 +136,7 @@ async fn columns(
         param: row["param"].as_str().and_then(ParamType::from_name),
         cast: row["cast"].as_str().map(str::to_owned),
         place: row["place"].as_u64().unwrap_or_default(),
+        unordered: row["unordered"].as_str().map(str::to_owned),
     };
     Ok(rows.iter().map(column).collect())
 }

@@ -14,7 +14,7 @@ const SUMMARISED: usize = 12;
 
 /// The endpoint of all rows.
 pub(crate) fn list(table: &Table) -> EndpointFile {
-    let key = table.key();
+    let key = table.page_key();
     let mut text = format!("/*\nsummary = {}\n", toml(&summary(table)));
     let place = Place::new(table);
     place.write(&mut text, "");

@@ -176,6 +176,32 @@ async fn mariadb_tables_are_endpoints() {
     serves_odd_tables(&db.url()).await;
 }
 
+/// Pages by an `enum` ended with the first row: it is sorted by number, and was compared as a text. Such
+/// a table is one list, and its rows are found one by one.
+#[tokio::test]
+async fn mariadb_tables_without_an_order_have_no_pages() {
+    let db = MariaDb::new(
+        "create table job (state enum('open', 'done', 'all') primary key, n int);
+        insert into job values ('open', 1), ('done', 2), ('all', 3);
+        create table long_name (name varchar(256) primary key); insert into long_name values ('a'), ('b');
+        create table baltic (name varchar(9) character set latin7 primary key); insert into baltic values ('a'), ('b');
+        create table short_name (name varchar(255) primary key); insert into short_name values ('a'), ('b')",
+    );
+    let server = started(&db.url()).await;
+    for (path, pages) in [("/job", false), ("/long_name", false), ("/baltic", false), ("/short_name", true)] {
+        let reply = get(&server.url(&format!("{path}?limit=1"))).await;
+        assert_eq!(next(&reply).is_some(), pages, "{path}");
+        assert_eq!(reply.header("rowstream-page").is_some(), pages, "{path}");
+    }
+    assert_eq!(json_of(&server, "/job").await.as_array().unwrap().len(), 3);
+    assert_eq!(json_of(&server, "/job/done").await, json!({"state": "done", "n": 2}));
+    assert_eq!(json_of(&server, "/long_name/a").await, json!({"name": "a"}));
+    let folder = tempfile::tempdir().unwrap();
+    let written = rowstream(&["init", &db.url(), "--dir", folder.path().to_str().unwrap()]).await;
+    let said = String::from_utf8_lossy(&written.stderr).into_owned();
+    assert!(said.contains("the table `job` has no pages, because of `state`: enums are sorted"), "{said}");
+}
+
 /// The same of MariaDB; and what its user may not read.
 #[tokio::test]
 async fn mariadb_keys_of_all_types_find_rows() {

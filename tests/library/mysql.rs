@@ -5,6 +5,7 @@
 
 mod bits;
 mod json;
+mod keys;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;

@@ -33,6 +33,7 @@ pub(super) static DIALECT: Dialect = Dialect {
         cast: Around::NOTHING,
         comparison: Comparison::ByColumn,
         bytes: Err("take a key of texts or numbers"),
+        unordered: &[],
     },
     commits: Commits {
         order: CommitOrder::Unknown(NOT_FOLLOWED),

@@ -31,6 +31,10 @@ const COM_PING: u8 = 14;
 /// by the collations of columns.
 const UTF8MB4: u8 = 45;
 
+/// Bytes by which a text is sorted. A character has at most eight weights of two bytes; the few
+/// collations of several levels have more, if all characters are such.
+const SORT_KEY: u32 = 4096;
+
 /// The longest greeting that is read: they have a hundred bytes.
 const GREETING_AT_MOST: usize = 4096;
 
@@ -373,7 +377,7 @@ async fn greeting(stream: &mut (impl AsyncReadExt + Unpin)) -> Result<Greeting, 
 
 /// What each session is set to. Statements only read, and a string is a string whatever the
 /// server's default: where its `sql_mode` has quotes that are read in another way, another one
-/// takes its place. How slowly clients take their rows is not the database's to judge, so it waits
+/// takes its place. A text of 255 characters is sorted by all of it ([`SORT_KEY`]). How slowly clients take their rows is not the database's to judge, so it waits
 /// for them as long as it can. Nothing more is here that a user needs privileges for.
 fn session_settings(statement_timeout: Option<Duration>, is_mariadb: bool) -> [String; 2] {
     let timeout = match (statement_timeout, is_mariadb) {
@@ -383,7 +387,8 @@ fn session_settings(statement_timeout: Option<Duration>, is_mariadb: bool) -> [S
     };
     [
         format!(
-            "set names utf8mb4, time_zone = '+00:00', net_write_timeout = 31536000, sql_mode = \
+            "set names utf8mb4, time_zone = '+00:00', net_write_timeout = 31536000, \
+             max_sort_length = greatest(@@max_sort_length, {SORT_KEY}), sql_mode = \
              if(@@sql_mode regexp 'ANSI|NO_BACKSLASH|ORACLE|DB2|MAXDB|MSSQL|POSTGRESQL', \
              'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', @@sql_mode){timeout}"
         ),

@@ -3,7 +3,7 @@
 use crate::sql::dialect::{
     Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Functions, Keys,
     LineComment, Location, Names, Opens, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax,
-    TableName, UniqueKeys, Urls,
+    TableName, UniqueKeys, Unordered, Urls,
 };
 
 /// MySQL's SQL, as MariaDB has it too.
@@ -36,6 +36,22 @@ pub static DIALECT: Dialect = Dialect {
         // Indexes are not searched for rows that are compared as such.
         comparison: Comparison::ByColumn,
         bytes: Err("take a key of texts or numbers: `hex(c) as c` is in the same order"),
+        unordered: &[
+            Unordered {
+                types: &["enum", "set"],
+                longest: 0,
+                why: "MySQL and MariaDB sort by number and compare as texts",
+                hint: "select the text, `cast(state as char) as state`",
+            },
+            // The sort key of 255 characters is at most as long as our sessions' `max_sort_length`.
+            Unordered {
+                types: &["char", "varchar", "text"],
+                longest: 255,
+                why: "MySQL and MariaDB sort by their beginning alone, if they are long",
+                hint: "take a key of numbers or of at most 255 characters: select `left(c, 255) as c`, and tell rows apart \
+                       that are alike in it by another column, `key = [\"c\", \"id\"]`",
+            },
+        ],
     },
     commits: Commits {
         order: CommitOrder::IfPromised(Refusal {
@@ -78,6 +94,8 @@ const TABLES: &str = "select t.table_name as name, if(t.table_type = 'VIEW', 'vi
         where c.table_schema = t.table_schema and c.table_name = t.table_name and find_in_set('select', c.privileges))
     order by cast(t.table_name as binary)";
 
+/// MariaDB sorts the three collations of latin7 with another blank than it compares them, and a char
+/// in a collation without padding with blanks at its end.
 /// A text is compared with a time by what it says, if it is cast to one. A float is not what its
 /// digits say, bytes are no parameter, and neither is a document.
 const COLUMNS: &str = "select c.column_name as name, c.column_type as type, case
@@ -89,7 +107,13 @@ const COLUMNS: &str = "select c.column_name as name, c.column_type as type, case
         'enum', 'set', 'inet4', 'inet6') then 'text'
       end as param, case
       when c.data_type in ('datetime', 'time') then concat(c.data_type, '(6)')
-      end as `cast`, coalesce(k.seq_in_index, 0) as place
+      end as `cast`, coalesce(k.seq_in_index, 0) as place, case
+      when c.data_type in ('enum', 'set') then concat(c.data_type, 's are sorted by number and compared as texts')
+      when c.character_maximum_length > 255 then 'texts of more than 255 characters are sorted by their beginning'
+      when c.collation_name in ('latin7_general_ci', 'latin7_general_cs', 'latin7_estonian_cs')
+          or c.data_type = 'char' and c.collation_name like '%nopad%'
+        then concat(c.data_type, 's in ', c.collation_name, ' are sorted otherwise than compared')
+      end as unordered
     from information_schema.columns c
     left join information_schema.statistics k on k.table_schema = c.table_schema and k.table_name = c.table_name
       and cast(k.table_name as binary) = cast(c.table_name as binary)
@@ -134,6 +158,19 @@ mod tests {
             assert_eq!(parsed(text), (expected.to_owned(), names.to_owned()), "{text}");
         }
         assert!(Sql::parse("select ?", &DIALECT).is_err());
+    }
+
+    #[test]
+    fn types_whose_order_is_another() {
+        let is_unordered = |name: &str| DIALECT.keys.unordered.iter().any(|other| other.has(name));
+        for name in ["enum", "set", "text", "varchar(256)", "char(300)"] {
+            assert!(is_unordered(name), "{name}");
+        }
+        for name in
+            ["varchar(255)", "char(36)", "uuid", "inet6", "bigint unsigned", "decimal(30,10)", "bit(8)"]
+        {
+            assert!(!is_unordered(name), "{name}");
+        }
     }
 
     /// Their content is SQL to the server, whose strings and placeholders would be none here.

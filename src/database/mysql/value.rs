@@ -186,8 +186,8 @@ impl Decoder {
             Self::Bits | Self::ComputedBits(_) => return format!("bit({})", definition.length),
             Self::Text if definition.flags & ENUM != 0 => return "enum".to_owned(),
             Self::Text if definition.flags & SET != 0 => return "set".to_owned(),
-            Self::Text if definition.kind == 254 => "char",
-            Self::Text if definition.kind == 253 => "varchar",
+            Self::Text if definition.kind == 254 => return format!("char({})", characters(definition)),
+            Self::Text if definition.kind == 253 => return format!("varchar({})", characters(definition)),
             Self::Text => "text",
             Self::Json | Self::JsonText => "json",
             Self::Bytes if definition.kind == 255 => "geometry",
@@ -232,10 +232,15 @@ impl Decoder {
             Self::JsonText => document(text(field(row)?)?)?,
             Self::Bytes => Value::Bytes(field(row)?),
             Self::Bits => bits(field(row)?, scratch)?,
-            Self::ComputedBits(computed) => unsigned(computed.read(field(row)?)?, scratch)?,
+            Self::ComputedBits(computed) => computed_bits(computed, field(row)?, scratch)?,
             Self::Null => return Err(BadField::Malformed),
         })
     }
+}
+
+/// Of a text, by its bytes in the `utf8mb4` of our sessions.
+fn characters(column: &Definition) -> u32 {
+    column.length / 4
 }
 
 /// `decimal(precision, scale)` by the length of its longest text: digits, point and sign.
@@ -267,6 +272,7 @@ fn text(field: &[u8]) -> Result<&str, BadField> {
     std::str::from_utf8(field).map_err(|_| BadField::NotUtf8)
 }
 
+#[inline(never)]
 fn document(text: &str) -> Result<Value<'_>, BadField> {
     if is_document(text) { Ok(Value::Json(text)) } else { Err(BadField::NotJson) }
 }
@@ -284,6 +290,15 @@ fn bits<'a>(field: &[u8], scratch: &'a mut Vec<u8>) -> Result<Value<'a>, BadFiel
         return Err(BadField::Malformed);
     }
     unsigned(bits::number(field), scratch)
+}
+
+#[inline(never)]
+fn computed_bits<'a>(
+    column: ComputedBits,
+    field: &[u8],
+    scratch: &'a mut Vec<u8>,
+) -> Result<Value<'a>, BadField> {
+    unsigned(column.read(field)?, scratch)
 }
 
 /// A decimal. With `ZEROFILL` it has zeros before it, which no number of JSON has.

@@ -34,6 +34,7 @@ pub static DIALECT: Dialect = Dialect {
         cast: Around { before: "", behind: "::text" },
         comparison: Comparison::RowValues,
         bytes: Ok(()),
+        unordered: &[],
     },
     commits: Commits {
         order: CommitOrder::IfPromised(Refusal {

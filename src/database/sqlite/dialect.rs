@@ -30,6 +30,7 @@ pub static DIALECT: Dialect = Dialect {
         cast: Around { before: "+", behind: "" },
         comparison: Comparison::RowValues,
         bytes: Err("take a key of texts or numbers: `hex(c) as c` is in the same order"),
+        unordered: &[],
     },
     commits: Commits {
         order: CommitOrder::ByKey,

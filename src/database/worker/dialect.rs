@@ -63,6 +63,7 @@ const COMMON: Dialect = Dialect {
         cast: Around::NOTHING,
         comparison: Comparison::ByColumn,
         bytes: Err("take a key of texts or numbers"),
+        unordered: &[],
     },
     commits: Commits {
         order: CommitOrder::Unknown(NOT_FOLLOWED),
