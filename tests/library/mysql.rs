@@ -6,6 +6,7 @@
 mod bits;
 mod json;
 mod keys;
+mod settings;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;

@@ -123,7 +123,7 @@ impl Connector {
 
     async fn open(&self) -> Result<Connection, Error> {
         let (mut wire, greeting, server) = self.log_in(None).await?;
-        for setting in session_settings(self.statement_timeout, greeting.is_mariadb()) {
+        for setting in session_settings(self.statement_timeout, greeting.is_mariadb(), self.max_payload) {
             query(&mut wire, &setting).await?;
         }
         Ok(Connection {
@@ -375,11 +375,23 @@ async fn greeting(stream: &mut (impl AsyncReadExt + Unpin)) -> Result<Greeting, 
         .ok_or_else(|| Error::protocol("this is no MySQL or MariaDB: its greeting cannot be read"))
 }
 
-/// What each session is set to. Statements only read, and a string is a string whatever the
-/// server's default: where its `sql_mode` has quotes that are read in another way, another one
-/// takes its place. A text of 255 characters is sorted by all of it ([`SORT_KEY`]). How slowly clients take their rows is not the database's to judge, so it waits
-/// for them as long as it can. Nothing more is here that a user needs privileges for.
-fn session_settings(statement_timeout: Option<Duration>, is_mariadb: bool) -> [String; 2] {
+/// Statements that prepare each session. They need no privileges, and set what would change rows
+/// without an error, whatever the server's defaults are:
+///
+/// - a string is a string: if the server's `sql_mode` reads quotes in another way, we set our own;
+/// - no limit cuts a result: `sql_select_limit`, and `max_recursive_iterations` of MariaDB;
+/// - a statement sees what was committed before it: with `autocommit = 0` or `completion_type = 1` a
+///   transaction would stay open, and its snapshot with it;
+/// - `group_concat` and its like give all of a value, or a row that is too long for us ([`SORT_KEY`]
+///   does the same for orders).
+///
+/// A session only reads. How slowly clients take their rows isn't the database's to judge, so it waits
+/// for them as long as it can.
+fn session_settings(
+    statement_timeout: Option<Duration>,
+    is_mariadb: bool,
+    max_row_bytes: usize,
+) -> [String; 2] {
     let timeout = match (statement_timeout, is_mariadb) {
         (None, _) => String::new(),
         (Some(timeout), true) => format!(", max_statement_time = {:.3}", timeout.as_secs_f64().max(0.001)),
@@ -387,7 +399,10 @@ fn session_settings(statement_timeout: Option<Duration>, is_mariadb: bool) -> [S
     };
     [
         format!(
-            "set names utf8mb4, time_zone = '+00:00', net_write_timeout = 31536000, \
+            "set names utf8mb4, time_zone = '+00:00', net_write_timeout = 31536000, autocommit = 1, \
+             completion_type = 0, sql_select_limit = 18446744073709551615 \
+             /*M!100202 , max_recursive_iterations = 4294967295 */, \
+             group_concat_max_len = greatest(@@group_concat_max_len, {max_row_bytes}), \
              max_sort_length = greatest(@@max_sort_length, {SORT_KEY}), sql_mode = \
              if(@@sql_mode regexp 'ANSI|NO_BACKSLASH|ORACLE|DB2|MAXDB|MSSQL|POSTGRESQL', \
              'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', @@sql_mode){timeout}"
