@@ -116,6 +116,23 @@ impl<'a> Outline<'a> {
         self.parts.iter().any(|part| is_one(part.text))
     }
 
+    /// Looks for calls of these functions, also by quoted names.
+    pub fn calls_any(&self, functions: &[&str]) -> bool {
+        let is_one = |text: &str| {
+            functions.iter().any(|function| text.trim_matches('"').eq_ignore_ascii_case(function))
+        };
+        self.parts.windows(2).any(|pair| pair[1].text == "(" && is_one(pair[0].text))
+    }
+
+    /// Looks for variables of the session as MySQL writes them, `@name`; `@@name` is the server's.
+    pub fn has_session_variable(&self) -> bool {
+        let is_sign = |index: usize| self.parts.get(index).is_some_and(|part| part.text == "@");
+        let is_variable = |index: usize| {
+            is_sign(index) && !is_sign(index + 1) && !index.checked_sub(1).is_some_and(is_sign)
+        };
+        (0..self.parts.len()).any(is_variable)
+    }
+
     /// Whether the rows are ordered by the columns `key` before all else, so that rows follow each
     /// other that are the same in them. `columns` are the names of the result's.
     pub fn is_ordered_by(&self, columns: &[&str], key: &[usize]) -> bool {

@@ -77,6 +77,7 @@ mod rewritten_tables;
 mod roles;
 mod rolling;
 mod sail;
+mod sessions;
 mod slow;
 mod sockets;
 mod sqlite_lookups;

@@ -66,6 +66,8 @@ pub struct Connection {
     pub(super) has_extended_metadata: bool,
     /// Whether a transaction is open.
     pub(super) in_transaction: bool,
+    /// If a statement may have left something in it that only its end removes.
+    pub(super) must_close: bool,
     /// What the server calls itself, and its version.
     pub(super) product: String,
     id: u32,
@@ -131,6 +133,7 @@ impl Connector {
             statements: StatementCache::new(self.statement_cache),
             has_extended_metadata: self.capabilities(&greeting) & capability::EXTENDED_METADATA != 0,
             in_transaction: false,
+            must_close: false,
             product: greeting.product(),
             id: greeting.connection_id,
             server,
@@ -454,6 +457,7 @@ mod tests {
             statements: StatementCache::new(1),
             has_extended_metadata: false,
             in_transaction: false,
+            must_close: false,
             product: String::new(),
             id: 7,
             server: reached.local_addr().ok(),

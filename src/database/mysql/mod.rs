@@ -162,7 +162,8 @@ impl Database for Source {
         args: &[&ParamValue],
         patience: Patience<'_>,
     ) -> Result<Option<Answer>, Error> {
-        let described = self.0.descriptions.get(&statement.sql).filter(|known| !known.is_call);
+        let described = self.0.descriptions.get(&statement.sql);
+        let described = described.filter(|known| !known.is_call && !known.leaves_state);
         let Some(described) = described else { return Ok(None) };
         let rows = self.0.pipelines.look_up(&self.0, &described, args, patience).await?;
         Ok(rows.map(|rows| Answer { described, rows: rows.into_iter(), row: None, scratch: Vec::new() }))

@@ -12,7 +12,7 @@ use super::connect::Connection;
 use super::error::DatabaseError;
 use super::packet::{self, Definition, EOF, ERR, OK, Reader};
 use super::session::{call, described};
-use super::statement::{Described, Prepared, close};
+use super::statement::{Described, Prepared, close, leaves_state};
 use super::value::SentAs;
 use super::wire::{Frame, out_of_order};
 use super::{DIALECT, Shared};
@@ -145,6 +145,7 @@ impl Preparing {
             described(shared.reading(computed_bits), &definitions)?
         };
         Ok(Described {
+            leaves_state: leaves_state(&sql),
             columns,
             is_call,
             parameters: parameters.into(),

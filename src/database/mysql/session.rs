@@ -230,6 +230,7 @@ impl Session {
                 statement.types.len()
             )));
         }
+        self.connection().must_close |= prepared.leaves_state;
         let columns = Arc::clone(&prepared.columns);
         self.prepared.push(prepared);
         Ok(columns)
@@ -510,8 +511,11 @@ impl Drop for Session {
             }
         };
         if matches!(rest, Rest::Nothing) && !connection.in_transaction && connection.wire.write.is_empty() {
-            connection.wire.rest();
-            return place.give_back(connection);
+            if !connection.must_close {
+                connection.wire.rest();
+                place.give_back(connection);
+            }
+            return;
         }
         // Outside of a runtime (it is shutting down) the connection is closed.
         if let Ok(runtime) = Handle::try_current() {
@@ -522,7 +526,7 @@ impl Drop for Session {
 
 /// Brings a connection back to where its next user can begin, or closes it.
 async fn recycle(shared: Arc<Shared>, place: Lease<Connection>, mut connection: Connection, rest: Rest) {
-    if settle_in_time(&shared, &mut connection, rest).await {
+    if settle_in_time(&shared, &mut connection, rest).await && !connection.must_close {
         place.give_back(connection);
     }
 }

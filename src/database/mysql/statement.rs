@@ -9,12 +9,13 @@ use rowstream_encode::Column;
 use super::super::pipeline::Slow;
 use super::super::statements::Statements;
 use super::bind;
+use super::dialect::DIALECT;
 use super::value::{Decoder, SentAs};
 use super::wire::Wire;
 use crate::Error;
 use crate::lock::RwLock;
 use crate::params::ParamValue;
-use crate::sql::LimitPart;
+use crate::sql::{LimitPart, Outline};
 
 const COM_STMT_EXECUTE: u8 = 23;
 const COM_STMT_CLOSE: u8 = 25;
@@ -46,8 +47,18 @@ pub(super) struct Described {
     pub(super) limits: Box<[(usize, LimitPart)]>,
     /// How the server sends a BIT that this statement computes.
     pub(super) computed_bits: SentAs,
+    /// If it may leave something in its session, where the next request would see it.
+    pub(super) leaves_state: bool,
     /// Whether it holds up other lookups.
     pub(super) slow: Slow,
+}
+
+/// Reads from the text of a statement if it sets variables of the session or takes locks of it.
+pub(super) fn leaves_state(sql: &str) -> bool {
+    let outline = Outline::new(sql, &DIALECT);
+    outline.is_some_and(|outline| {
+        outline.has_session_variable() || outline.calls_any(&["get_lock", "last_insert_id"])
+    })
 }
 
 /// The statements of a source that connections have prepared.

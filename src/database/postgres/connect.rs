@@ -74,6 +74,8 @@ pub struct Connection {
     pub(super) other: Option<Box<str>>,
     /// Whether times are integers on its wire, which PostgreSQL has always said since version 10.
     pub(super) has_integer_times: bool,
+    /// If a statement may have left something in it that only its end removes.
+    pub(super) must_close: bool,
     /// The number of its host.
     pub(super) host: usize,
     /// While it is in use, and its host is one of several.
@@ -142,6 +144,7 @@ impl Connector {
             role: Role::Primary,
             other: None,
             has_integer_times: false,
+            must_close: false,
             host: self.host,
             lent: None,
             process_id: 0,

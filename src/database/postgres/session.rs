@@ -76,7 +76,7 @@ use self::refcursor::Refcursor;
 pub(super) use self::snapshots::Snapshots;
 use super::connect::Connection;
 use super::error::DatabaseError;
-use super::statement::{Field, Prepared, Sent};
+use super::statement::{Field, Leaves, Prepared, Sent};
 use super::types::{ColumnType, catalog_query};
 use super::value::{Decoder, Row};
 use super::wire::Frame;
@@ -213,6 +213,13 @@ impl DatabaseSession for Session {
             Some(prepared) => prepared,
             None => self.prepare_anew(statement).await?,
         };
+        match prepared.leaves {
+            Leaves::Settings if self.isolation == Isolation::NoTransaction => {
+                self.isolation = Isolation::ReadCommitted;
+            }
+            Leaves::Locks => self.connection().must_close = true,
+            Leaves::Settings | Leaves::Nothing => {}
+        }
         let columns = Arc::clone(&prepared.columns);
         self.prepared.push(prepared);
         Ok(columns)
@@ -349,7 +356,10 @@ impl Session {
         if self.connection().is_pooled {
             return Ok(prepared);
         }
-        self.shared.descriptions.learn(&prepared, fields);
+        // Lookups share connections only if they leave nothing behind.
+        if prepared.leaves == Leaves::Nothing {
+            self.shared.descriptions.learn(&prepared, fields);
+        }
         let connection = self.connection();
         connection.statements.insert(Arc::clone(&prepared), &mut connection.wire.write);
         Ok(prepared)
@@ -738,8 +748,11 @@ impl Drop for Session {
         }
         let in_flight = self.state.in_flight();
         if in_flight == 0 && connection.status == b'I' {
-            connection.wire.rest();
-            return place.give_back(connection.unlent());
+            if !connection.must_close {
+                connection.wire.rest();
+                place.give_back(connection.unlent());
+            }
+            return;
         }
         // Outside of a runtime (it is shutting down) the connection is closed, which ends the
         // backend too.
@@ -760,7 +773,7 @@ async fn recycle(
     in_flight: u32,
     runs: bool,
 ) {
-    if settle_in_time(&shared, &mut connection, in_flight, runs).await {
+    if settle_in_time(&shared, &mut connection, in_flight, runs).await && !connection.must_close {
         place.give_back(connection.unlent());
     }
 }
@@ -911,6 +924,7 @@ fn prepared(
     let refcursors = fields.iter().enumerate().filter(|(_, field)| field.is_refcursor());
     Prepared {
         name,
+        leaves: Leaves::of(&sql),
         sql,
         sent,
         columns: columns.map(|(field, kind)| column(field, kind)).collect(),

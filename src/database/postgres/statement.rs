@@ -11,9 +11,11 @@ use rowstream_encode::Column;
 
 use super::super::pipeline::Slow;
 use super::super::statements::Statements;
+use super::dialect::DIALECT;
 use super::value::Decoder;
 use crate::lock::RwLock;
 use crate::params::{BindType, ParamType};
+use crate::sql::Outline;
 
 /// A statement as it's sent to the server.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,7 +49,33 @@ pub(super) struct Prepared {
     pub(super) refcursors: Box<[usize]>,
     /// That of the types by which it was described.
     pub(super) version: u64,
+    pub(super) leaves: Leaves,
 }
+
+/// What a statement can leave in its session, where the next request would see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaves {
+    Nothing,
+    /// Settings, which a rollback undoes.
+    Settings,
+    /// Locks, which end with the session.
+    Locks,
+}
+
+impl Leaves {
+    /// As far as the text of a statement tells: not what other functions call.
+    pub(super) fn of(sql: &str) -> Self {
+        let Some(outline) = Outline::new(sql, &DIALECT) else { return Self::Nothing };
+        if outline.calls_any(&SESSION_LOCKS) {
+            return Self::Locks;
+        }
+        if outline.calls_any(&["set_config"]) { Self::Settings } else { Self::Nothing }
+    }
+}
+
+/// Functions whose locks are the session's, and not the transaction's.
+const SESSION_LOCKS: [&str; 4] =
+    ["pg_advisory_lock", "pg_advisory_lock_shared", "pg_try_advisory_lock", "pg_try_advisory_lock_shared"];
 
 /// A column of a result, as the server describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -273,7 +301,22 @@ mod tests {
             decoders: Box::new([]),
             refcursors: Box::new([]),
             version: 0,
+            leaves: Leaves::Nothing,
         })
+    }
+
+    #[test]
+    fn what_a_statement_leaves_is_known_by_its_functions() {
+        for (sql, leaves) in [
+            ("select set_config('a', $1, false)", Leaves::Settings),
+            ("select PG_CATALOG.Set_Config ('a', $1, true)", Leaves::Settings),
+            ("select \"set_config\"('a', $1, true)", Leaves::Settings),
+            ("select pg_try_advisory_lock(1), set_config('a', 'b', false)", Leaves::Locks),
+            ("select pg_advisory_xact_lock(1)", Leaves::Nothing),
+            ("select 'set_config(' as set_config, set_config from t -- set_config('a'", Leaves::Nothing),
+        ] {
+            assert_eq!(Leaves::of(sql), leaves, "{sql}");
+        }
     }
 
     #[test]

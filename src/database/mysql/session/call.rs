@@ -85,12 +85,22 @@ impl Call {
         if !self.is_read() {
             return Ok(None);
         }
-        let Described { parameters, is_call, computed_bits, .. } = *prepared.described;
+        let Described { parameters, is_call, computed_bits, leaves_state, .. } = *prepared.described;
         let (columns, decoders) = described(shared.reading(computed_bits), &self.definitions)?;
         let (sql, limits) = (Arc::clone(&prepared.sql), prepared.limits.clone());
         let (packets, slow) = (Box::default(), Slow::default());
-        let described =
-            Described { sql, columns, decoders, packets, is_call, parameters, limits, computed_bits, slow };
+        let described = Described {
+            sql,
+            columns,
+            decoders,
+            packets,
+            is_call,
+            parameters,
+            limits,
+            computed_bits,
+            leaves_state,
+            slow,
+        };
         Ok(Some(Prepared { id: prepared.id, described: Arc::new(described) }))
     }
 

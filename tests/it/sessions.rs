@@ -1,0 +1,101 @@
+//! Nothing that a statement leaves in its session is seen by the next request: settings, variables
+//! and locks were, because a connection serves one request after the other.
+
+use http::StatusCode;
+
+use crate::support::{Ended, MariaDb, Server, TestDb, get, wait_until};
+
+async fn server(url: &str, source: &str, endpoints: &[(&str, &str)]) -> Server {
+    // One connection, so that the next request gets the same one, if it is kept.
+    let config = format!("[source.main]\nurl = \"{url}\"\npool = {{ max = 1 }}\n{source}");
+    let names: Vec<_> = endpoints.iter().map(|(name, _)| format!("endpoints/{name}.sql")).collect();
+    let mut files = vec![("rowstream.toml", config.as_str())];
+    files.extend(names.iter().zip(endpoints).map(|(name, (_, sql))| (name.as_str(), *sql)));
+    Server::start(&files).await
+}
+
+async fn text(server: &Server, path: &str) -> String {
+    let reply = get(&server.url(path)).await;
+    assert_eq!((reply.status, &reply.ended), (StatusCode::OK, &Ended::Complete), "{path}: {}", reply.text());
+    reply.text().to_owned()
+}
+
+const PARAM: &str = "/*\n[params]\nx = { type = \"text\", optional = true }\n*/\n";
+const ONE: &str = "/*\nresult = \"one\"\n[params]\nx = { type = \"text\", optional = true }\n*/\n";
+
+#[tokio::test]
+async fn settings_of_postgresql_end_with_their_request() {
+    let db = TestDb::new().await;
+    db.execute("create table t (id int); insert into t values (1)").await;
+    let set = "select set_config('app.tenant', :x, false) as set, set_config('search_path', 'nowhere', false) as path";
+    let shown = "select nullif(current_setting('app.tenant', true), '') as tenant, current_setting('search_path') as path";
+    let endpoints = [
+        ("set", [PARAM, set].concat()),
+        ("set_one", [ONE, set].concat()),
+        ("local", [PARAM, "select set_config('app.tenant', :x, true) as set"].concat()),
+        ("shown", shown.to_owned()),
+        ("shown_one", ["/*\nresult = \"one\"\n*/\n", shown].concat()),
+        ("rows", "select id from t".to_owned()),
+    ];
+    let endpoints = endpoints.each_ref().map(|(name, sql)| (*name, sql.as_str()));
+    for source in ["", "fetch_rows = 1\n", "pooler = \"transaction\"\n"] {
+        let server = server(&db.url(), source, &endpoints).await;
+        for _ in 0..2 {
+            for set in ["/set?x=a", "/set_one?x=b", "/local?x=c"] {
+                assert!(text(&server, set).await.contains("\"set\":\""));
+                let nothing = "{\"tenant\":null,\"path\":\"\\\"$user\\\", public\"}";
+                assert_eq!(text(&server, "/shown").await, format!("[{nothing}]"), "{source} {set}");
+                assert_eq!(text(&server, "/shown_one").await, nothing, "{source} {set}");
+                assert_eq!(text(&server, "/rows").await, "[{\"id\":1}]", "{source} {set}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn locks_of_postgresql_end_with_their_request() {
+    let db = TestDb::new().await;
+    let endpoints = [
+        ("lock", "select pg_try_advisory_lock(7) as ok"),
+        ("lock_one", "/*\nresult = \"one\"\n*/\nselect pg_catalog.pg_advisory_lock_shared(7)::text as ok"),
+    ];
+    let server = server(&db.url(), "", &endpoints).await;
+    let other = db.client().await;
+    for _ in 0..2 {
+        for path in ["/lock", "/lock_one"] {
+            text(&server, path).await;
+            wait_until("the lock is free", async || {
+                let sql = "select count(*) from pg_locks where locktype = 'advisory' and database = \
+                           (select oid from pg_database where datname = current_database())";
+                other.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0) == 0
+            })
+            .await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn variables_and_locks_of_mariadb_end_with_their_request() {
+    let db = MariaDb::new("create table t (id int primary key); insert into t values (1), (2), (3)");
+    let numbered = "select cast(@rn := coalesce(@rn, 0) + 1 as signed) as n from t order by id";
+    let lock = format!("select get_lock('{}', 0) as ok", db.url().rsplit('/').next().expect("a name"));
+    let endpoints = [
+        ("numbered", numbered.to_owned()),
+        (
+            "one",
+            "/*\nresult = \"one\"\n*/\nselect cast(@rn := coalesce(@rn, 0) + 1 as signed) as n".to_owned(),
+        ),
+        ("lock", lock.clone()),
+        ("free", lock.replace("get_lock", "is_free_lock").replace(", 0)", ")")),
+        ("mode", "select @@sql_mode is null as n".to_owned()),
+    ];
+    let endpoints = endpoints.each_ref().map(|(name, sql)| (*name, sql.as_str()));
+    let server = server(&db.url(), "", &endpoints).await;
+    for _ in 0..3 {
+        assert_eq!(text(&server, "/numbered").await, "[{\"n\":1},{\"n\":2},{\"n\":3}]");
+        assert_eq!(text(&server, "/one").await, "{\"n\":1}");
+        assert_eq!(text(&server, "/lock").await, "[{\"ok\":1}]");
+        wait_until("the lock is free", async || text(&server, "/free").await == "[{\"ok\":1}]").await;
+        assert_eq!(text(&server, "/mode").await, "[{\"n\":0}]");
+    }
+}
