@@ -37,12 +37,18 @@ impl<P> Statements<P> {
     /// for its time.
     pub(super) fn insert(&mut self, sql: &Arc<str>, prepared: Arc<P>, mut close: impl FnMut(&P)) {
         while self.entries.len() >= self.limit {
-            let free = self.entries.iter().filter(|(_, entry)| Arc::strong_count(&entry.prepared) == 1);
-            let Some((sql, _)) = free.min_by_key(|(_, entry)| entry.used) else { break };
-            let sql = Arc::clone(sql);
-            self.remove(&sql).iter().for_each(|prepared| close(prepared));
+            let Some(gone) = self.remove_oldest() else { break };
+            close(&gone);
         }
         self.entries.insert(Arc::clone(sql), Entry { prepared, used: self.clock });
+    }
+
+    /// Forgets the least recently used statement that no session holds. It is to be closed.
+    pub(super) fn remove_oldest(&mut self) -> Option<Arc<P>> {
+        let free = self.entries.iter().filter(|(_, entry)| Arc::strong_count(&entry.prepared) == 1);
+        let (sql, _) = free.min_by_key(|(_, entry)| entry.used)?;
+        let sql = Arc::clone(sql);
+        self.remove(&sql)
     }
 
     /// Forgets a statement, which is to be closed.

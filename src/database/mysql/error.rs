@@ -25,6 +25,12 @@ impl DatabaseError {
         matches!(self.number, 1243 | 1615)
     }
 
+    /// If the server has as many prepared statements as it may, of all its connections:
+    /// `ER_MAX_PREPARED_STMT_COUNT_REACHED`.
+    pub(super) fn is_too_many_statements(&self) -> bool {
+        self.number == 1461
+    }
+
     /// Whether the server closes the connection with it: `ER_SERVER_SHUTDOWN`,
     /// `ER_FORCING_CLOSE`, errors of its network, `ER_CONNECTION_KILLED` of MariaDB,
     /// `ER_SESSION_WAS_KILLED` and `ER_CLIENT_INTERACTION_TIMEOUT` of MySQL.
@@ -78,8 +84,11 @@ fn classify(number: u16, sqlstate: &str) -> (&'static str, StatusCode) {
         // ER_QUERY_INTERRUPTED, and the timeouts of MariaDB and MySQL.
         (1317 | 1969 | 3024, _) => ("statement_timeout", StatusCode::GATEWAY_TIMEOUT),
         // Too many connections, of all or of a user; out of memory; shutting down; lock wait
-        // timeouts; killed connections.
-        (1037 | 1038 | 1040 | 1041 | 1053 | 1203 | 1205 | 1226 | 1927, _) | (_, "08" | "40") => UNAVAILABLE,
+        // timeouts; killed connections. A full disk, and with it a full temporary table; no thread;
+        // too many prepared statements.
+        (1037 | 1038 | 1040 | 1041 | 1053 | 1203 | 1205 | 1226 | 1927, _)
+        | (1021 | 1114 | 1135 | 1461, _)
+        | (_, "08" | "40") => UNAVAILABLE,
         (_, "22") => ("invalid_data", StatusCode::BAD_REQUEST),
         // Wrong values in functions and casts, which have no SQLSTATE of their own.
         (1292 | 1411, _) => ("invalid_data", StatusCode::BAD_REQUEST),
@@ -108,6 +117,10 @@ fn remedy(number: u16, message: &str) -> Option<&'static str> {
         }
         // ER_CON_COUNT_ERROR, ER_TOO_MANY_USER_CONNECTIONS, ER_USER_LIMIT_REACHED
         1040 | 1203 | 1226 => "lower `pool.max` of the source, or raise `max_connections` of the server",
+        // ER_MAX_PREPARED_STMT_COUNT_REACHED
+        1461 => {
+            "lower `statement_cache` or `pool.max` of the source, or raise `max_prepared_stmt_count` of the server"
+        }
         // ER_UNKNOWN_SYSTEM_VARIABLE
         1193 if message.contains("max_statement_time") || message.contains("max_execution_time") => {
             "this server is too old for `statement_timeout`: leave that out of the source"
@@ -140,6 +153,8 @@ mod tests {
             (1213, "40001", 503),
             (1205, "HY000", 503),
             (1615, "HY000", 503),
+            (1461, "42000", 503),
+            (1021, "HY000", 503),
             (0, "", 500),
             (0, "é", 500),
         ] {

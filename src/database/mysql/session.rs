@@ -258,6 +258,12 @@ impl Session {
                 Ok(preparing::Step::Done) => break,
                 Ok(preparing::Step::Failed(error)) => {
                     self.state = State::Idle;
+                    let connection = self.connection();
+                    if error.is_too_many_statements()
+                        && connection.statements.close_oldest(&mut connection.wire)
+                    {
+                        return Box::pin(self.prepare_anew(preparing.sql)).await;
+                    }
                     return Err(error.into_error(Some(&preparing.sql)));
                 }
                 Err(error) => return Err(self.broken(error)),

@@ -167,6 +167,14 @@ impl StatementCache {
         self.0.insert(&sql, prepared, |gone| close(gone.id, wire));
     }
 
+    /// Closes the least recently used statement with the next command. False: sessions hold all that
+    /// there are.
+    pub(super) fn close_oldest(&mut self, wire: &mut Wire) -> bool {
+        let oldest = self.0.remove_oldest();
+        oldest.iter().for_each(|gone| close(gone.id, wire));
+        oldest.is_some()
+    }
+
     /// Forgets a statement, and closes it on the server with the next command.
     pub(super) fn remove(&mut self, sql: &str, wire: &mut Wire) {
         if let Some(gone) = self.0.remove(sql) {

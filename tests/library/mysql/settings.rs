@@ -64,3 +64,22 @@ async fn a_statement_reads_what_was_committed_before_it() {
         }
     }
 }
+
+/// Of a server that allows few prepared statements, this was an error in a user's file: it ended the
+/// start, and with `--no-check` each request failed for ever.
+#[tokio::test]
+async fn the_oldest_statements_give_way_if_the_server_allows_no_more() {
+    let servers = MariaReplica::start();
+    servers.ask(0, "set global max_prepared_stmt_count = 4");
+    let source = source(&servers.url(0, "ssl-mode=disabled"));
+    for _ in 0..2 {
+        for n in 0..12 {
+            assert_eq!(run(&source, &format!("select {n} v")).await.unwrap(), format!("{{\"v\":{n}}}\n"));
+        }
+    }
+    servers.ask(0, "set global max_prepared_stmt_count = 0");
+    let other = super::source(&servers.url(0, "ssl-mode=disabled"));
+    let error = run(&other, "select 'another' v").await.unwrap_err();
+    assert_eq!((error.code(), error.status().as_u16()), ("source_unavailable", 503));
+    assert!(error.hint_text().unwrap_or_default().contains("statement_cache"), "{error:?}");
+}
