@@ -141,6 +141,12 @@ impl CsvEncoder {
             self.end_row(&mut start);
             self.rows = 0;
         }
+        // Excel takes a file that begins with these letters for another format, SYLK.
+        if start.starts_with(b"ID")
+            && let Some(Column { name, .. }) = columns.first()
+        {
+            start.splice(..name.len(), format!("\"{name}\"").into_bytes());
+        }
         start
     }
 
@@ -369,6 +375,23 @@ mod tests {
     fn record(dialect: CsvDialect, values: &[Value<'_>]) -> String {
         let names = vec!["c"; values.len()];
         encode(CsvDialect { header: false, ..dialect }, &names, &[values])
+    }
+
+    /// Excel said of it that "the file format and extension don't match", and opened nothing.
+    #[test]
+    fn a_header_that_begins_as_another_format_is_quoted() {
+        let semicolons = CsvDialect { separator: Separator::Semicolon, ..CsvDialect::default() };
+        for (dialect, names, expected) in [
+            (CsvDialect::default(), &["ID", "NAME"][..], "\"ID\",NAME\r\n"),
+            (CsvDialect::default(), &["ID"], "\"ID\"\r\n"),
+            (semicolons, &["IDENTITY", "ID"], "\"IDENTITY\";ID\r\n"),
+            (CsvDialect { quote: Quote::All, ..CsvDialect::default() }, &["ID"], "\"ID\"\r\n"),
+            (CsvDialect::default(), &["ID,x"], "\"ID,x\"\r\n"),
+            (CsvDialect::default(), &["id", "ID"], "id,ID\r\n"),
+            (CsvDialect { bom: true, ..CsvDialect::default() }, &["ID"], "\u{feff}ID\r\n"),
+        ] {
+            assert_eq!(encode(dialect, names, &[]), expected, "{names:?}");
+        }
     }
 
     #[test]
