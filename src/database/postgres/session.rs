@@ -211,7 +211,8 @@ impl DatabaseSession for Session {
         }
         let prepared = match self.known(&statement.sql) {
             Some(prepared) => prepared,
-            None => self.prepare_anew(statement).await?,
+            // Boxed: each request would carry what few need.
+            None => Box::pin(self.prepare_anew(statement)).await?,
         };
         match prepared.leaves {
             Leaves::Settings if self.isolation == Isolation::NoTransaction => {
@@ -386,7 +387,7 @@ impl Session {
         if described.is_err() && self.connection().status == b'E' {
             let back = "rollback to savepoint described";
             frontend::query(back, &mut self.connection().wire.write).map_err(unsendable)?;
-            self.description(1).await?.map_err(|refused| refused.into_error())?;
+            self.description(1).await?.map_err(DatabaseError::into_error)?;
         }
         match described {
             Ok(described) => Described::new(name, described).map(Ok),
