@@ -62,7 +62,8 @@ fn profile_folder() -> PathBuf {
     test.ancestors().nth(2).expect("a folder of the profile").to_owned()
 }
 
-/// A file of the program's source that has changed since the program was built.
+/// A file of the program's source that has changed since the program was built. A `tests.rs` isn't
+/// part of the program.
 fn newer_source(program: &Path) -> Option<PathBuf> {
     let built = changed(program);
     let crates = std::fs::read_dir(repository().join("crates")).expect("the crates are there");
@@ -73,12 +74,16 @@ fn newer_source(program: &Path) -> Option<PathBuf> {
             let path = entry.expect("it can be listed").path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") && changed(&path) > built {
+            } else if is_source(&path) && changed(&path) > built {
                 return Some(path);
             }
         }
     }
     None
+}
+
+fn is_source(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "rs") && !file.ends_with("tests.rs")
 }
 
 /// When a file changed. `None`, which is before any time, if there is no file.
