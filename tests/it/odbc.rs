@@ -107,6 +107,26 @@ fn values_of_postgresql() {
     }
 }
 
+/// Rows come in arrays. Those of a `float` were wrong from the second row on, and from the hundredth
+/// the driver crashed.
+#[test]
+fn rows_of_mariadb_are_those_of_its_own_protocol() {
+    let db = MariaDb::new(
+        "create table t (id int primary key, f float, d double, s smallint, b bigint, u bigint unsigned, n decimal(9, 2), day date, \
+         c char(9), v varchar(90), t tinyint, m mediumint, y year);
+         insert into t select seq, seq + 0.5, seq / 7, seq, seq * 4000000000, 18446744073709551615 - seq, seq / 4, \
+         date '2024-01-01' + interval seq day, concat('c', seq), repeat('é', seq % 90), seq % 100, seq * 1000, 1980 + seq % 100 from seq_1_to_350;
+         update t set f = null, d = null, n = null, v = null where id % 13 = 0; update t set f = 1.1 where id % 17 = 0",
+    );
+    for sql in [
+        "select * from t order by id",
+        "select f, id from t order by id",
+        "select max(f) as f, avg(d) as d from t",
+    ] {
+        assert_eq!(rows(&[&mariadb(db.name()), sql]), rows(&[&db.url(), sql]), "{sql}");
+    }
+}
+
 /// libpq, which the driver calls, is told the zone by a variable.
 #[tokio::test]
 async fn instants_of_postgresql_are_in_utc_whatever_its_database_says() {

@@ -80,8 +80,8 @@ impl Read {
             Self::Bool => c::BIT,
             Self::Int16 | Self::Int32 | Self::Int64 => c::BIGINT,
             Self::UInt64 => c::UBIGINT,
-            Self::Float32 => c::FLOAT,
-            Self::Float64 => c::DOUBLE,
+            // Not as SQL_C_FLOAT: MariaDB's driver writes arrays of these as if each had eight bytes.
+            Self::Float32 | Self::Float64 => c::DOUBLE,
             Self::Text | Self::Number(_) | Self::Json | Self::Uuid => c::WCHAR,
             Self::Bytes => c::BINARY,
             Self::Date => c::DATE,
@@ -93,9 +93,8 @@ impl Read {
     pub(super) fn fixed(self) -> Option<usize> {
         match self {
             Self::Bool => Some(1),
-            Self::Float32 => Some(4),
             Self::Date => Some(6),
-            Self::Int16 | Self::Int32 | Self::Int64 | Self::UInt64 | Self::Float64 => Some(8),
+            Self::Int16 | Self::Int32 | Self::Int64 | Self::UInt64 | Self::Float32 | Self::Float64 => Some(8),
             Self::Timestamp | Self::Nanoseconds => Some(16),
             Self::Text | Self::Number(_) | Self::Json | Self::Uuid | Self::Bytes => None,
         }
@@ -211,7 +210,7 @@ impl Values {
             Self::Int32(values) => values.append_value(integer(bytes)?),
             Self::Int64(values) => values.append_value(integer(bytes)?),
             Self::UInt64(values) => values.append_value(u64::from_ne_bytes(part(bytes, 0)?)),
-            Self::Float32(values) => values.append_value(f32::from_ne_bytes(part(bytes, 0)?)),
+            Self::Float32(values) => values.append_value(f64::from_ne_bytes(part(bytes, 0)?) as f32),
             Self::Float64(values) => values.append_value(f64::from_ne_bytes(part(bytes, 0)?)),
             Self::Text(values, text, check) => {
                 text.clear();

@@ -29,7 +29,6 @@ mod c {
     pub(super) const BIT: i16 = -7;
     pub(super) const BIGINT: i16 = -25;
     pub(super) const UBIGINT: i16 = -27;
-    pub(super) const FLOAT: i16 = 7;
     pub(super) const DOUBLE: i16 = 8;
     pub(super) const WCHAR: i16 = -8;
     pub(super) const BINARY: i16 = -2;
