@@ -9,6 +9,7 @@ mod lexer;
 mod limit;
 mod outline;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -98,12 +99,12 @@ impl Sql {
             return Err(SqlError::new(offset, "a NUL character in a statement", Some("remove it")));
         }
         let mut lexer = Lexer::new(text, dialect);
-        let mut rewriter = Rewriter::new(text, dialect);
-        let mut tokens = Vec::new();
+        let (mut tokens, mut comments) = (Vec::new(), Vec::new());
         let mut end = None;
         while let Some(token) = lexer.next()? {
             match token.kind {
-                Kind::Blank | Kind::LineComment | Kind::BlockComment => continue,
+                Kind::Blank => continue,
+                Kind::LineComment | Kind::BlockComment => comments.push(token),
                 _ if end.is_some() => return Err(second_statement(token.start)),
                 Kind::Semicolon => end = Some(token.start),
                 Kind::Placeholder => return Err(placeholder(text, &token)),
@@ -113,11 +114,27 @@ impl Sql {
         if tokens.is_empty() {
             return Err(SqlError::new(0, "there is no statement here", None));
         }
+        let text = &*in_ascii(text, &comments);
+        let mut rewriter = Rewriter::new(text, dialect);
         for (index, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind == Kind::Parameter) {
             rewriter.parameter(token, limit::is_whole(text, &tokens, index));
         }
         Ok(rewriter.finish(end.unwrap_or(text.len())))
     }
+}
+
+/// A text of the same length with nothing but ASCII in these comments: a database in another encoding
+/// refuses the letters that it lacks, also there.
+fn in_ascii<'a>(text: &'a str, comments: &[Token]) -> Cow<'a, str> {
+    let mut plain = Cow::Borrowed(text);
+    for comment in comments.iter().map(|comment| comment.start..comment.end) {
+        if !text[comment.clone()].is_ascii() {
+            let in_ascii = |c: char| if c.is_ascii() { c.to_string() } else { ".".repeat(c.len_utf8()) };
+            let replacement: String = text[comment.clone()].chars().map(in_ascii).collect();
+            plain.to_mut().replace_range(comment, &replacement);
+        }
+    }
+    plain
 }
 
 fn second_statement(offset: usize) -> SqlError {

@@ -722,6 +722,11 @@ impl Statements<'_> {
                 Some(near) => format!("did you mean `:{near}`?"),
                 None => params::how_to_declare(name),
             };
+            let is_behind_word = self.text.text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            let hint = match is_behind_word {
+                true => format!("{hint}. If the colon is SQL's own, write a blank behind it: `: {name}`"),
+                false => hint,
+            };
             self.file.error(
                 self.text.offset(at),
                 format!("the parameter `:{name}` is not declared"),

@@ -242,6 +242,8 @@ impl<'a> Lexer<'a> {
                 Ok(Kind::Other)
             }
             _ if self.brackets > 0 && self.follows_value() => Ok(self.single(Kind::Other)),
+            // A key of an object: `{'id':id}`, `json_object('id':id)`.
+            _ if self.follows_quote() => Ok(self.single(Kind::Other)),
             Some(byte) if begins_name(byte) => self.parameter(),
             Some(byte) if !byte.is_ascii() => Err(bad_name(self.at)),
             Some(byte) if byte.is_ascii_digit() && self.syntax.variables.contains(&b':') => {
@@ -256,6 +258,10 @@ impl<'a> Lexer<'a> {
     fn follows_value(&self) -> bool {
         let before = self.at.checked_sub(1).map(|at| self.text.as_bytes()[at]);
         before.is_some_and(|byte| continues_word(byte) || matches!(byte, b')' | b']' | b'\'' | b'"'))
+    }
+
+    fn follows_quote(&self) -> bool {
+        self.text[..self.at].ends_with(['\'', '"'])
     }
 
     fn parameter(&mut self) -> Result<Kind, SqlError> {

@@ -1,4 +1,4 @@
-//! `rowstream demo` keeps what the README promises of it, also at the second start, also after a
+//! `rowstream demo` keeps the promises of the README, also at the second start, also after a
 //! kill in the middle.
 
 use std::os::unix::fs::MetadataExt as _;

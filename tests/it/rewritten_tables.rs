@@ -152,7 +152,7 @@ async fn until_one_waits(db: &TestDb) {
     .await;
 }
 
-/// From its first row on, nobody rewrites a table that a later statement reads.
+/// From its first row on, a response keeps its later statements' tables from being rewritten.
 #[tokio::test]
 async fn a_response_has_the_locks_of_all_its_statements() {
     let db = database().await;
