@@ -2,6 +2,7 @@
 //! (`each`), against real databases and upstreams.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::support::upstream::{Asked, Payload, Seen, Speaks, Upstream, reply};
@@ -11,6 +12,7 @@ use crate::support::{
 use http::{Request, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
+use tokio::sync::{Barrier, Semaphore};
 
 /// A statement of so many rows, the ids from 1; of ten in a row, each has another customer.
 const ROWS: &str = "with recursive r(id) as (select 1 union all select id + 1 from r where id < :rows)
@@ -756,12 +758,22 @@ async fn each_row_has_a_reply() {
 
 #[tokio::test]
 async fn replies_are_rows_in_the_order_that_is_asked_for() {
-    let upstream = Upstream::start(Speaks::Http1, |_, asked| async move {
-        // The first of four is the last one.
-        let (_, id) = asked_for(&asked);
-        let id: u64 = id.parse().unwrap();
-        tokio::time::sleep(Duration::from_millis(if id % 4 == 1 { 300 } else { 0 })).await;
-        reply(200, "application/json", id.to_string())
+    // All four requests are there before the first reply, and that to row 1 waits for a permit.
+    let (all, others, permits) =
+        (Arc::new(Barrier::new(4)), Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+    let shared = (Arc::clone(&all), Arc::clone(&others), Arc::clone(&permits));
+    let upstream = Upstream::start(Speaks::Http1, move |_, asked| {
+        let (all, others, permits) = shared.clone();
+        async move {
+            let id = asked_for(&asked).1.to_owned();
+            all.wait().await;
+            if id == "1" {
+                permits.acquire().await.expect("it stays open").forget();
+            } else {
+                others.fetch_add(1, Ordering::Relaxed);
+            }
+            reply(200, "application/json", id)
+        }
     })
     .await;
     let by = |order: &str| each("x", &format!("order = '{order}'\nconcurrency = 4"));
@@ -769,8 +781,19 @@ async fn replies_are_rows_in_the_order_that_is_asked_for() {
     let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
     let server = server(SQLITE, &upstream, "", &files).await;
     let ids = |rows: Vec<Value>| rows.iter().map(|row| row["id"].as_u64().unwrap()).collect::<Vec<_>>();
-    assert_eq!(ids(lines(&get(&server.url("/input.ndjson?rows=4")).await)), [1, 2, 3, 4]);
-    assert_eq!(ids(lines(&get(&server.url("/completion.ndjson?rows=4")).await)).last(), Some(&1));
+    let url = server.url("/input.ndjson?rows=4");
+    let asked = tokio::spawn(async move { get(&url).await });
+    wait_until("the others have their replies", async || others.load(Ordering::Relaxed) == 3).await;
+    permits.add_permits(1);
+    assert_eq!(ids(lines(&asked.await.unwrap())), [1, 2, 3, 4]);
+    let mut rows = Client::HTTP1.stream(&server.url("/completion.ndjson?rows=4")).await;
+    let mut begun = Vec::new();
+    while begun.iter().filter(|byte| **byte == b'\n').count() < 3 {
+        begun.extend_from_slice(&rows.chunk().await.expect("three rows come without the first"));
+    }
+    assert!(!String::from_utf8(begun).unwrap().contains("\"id\":1,"));
+    permits.add_permits(1);
+    assert_eq!(ids(lines(&rows.rest().await)), [1]);
     assert_eq!(upstream.most(), 4);
 }
 
