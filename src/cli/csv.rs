@@ -69,7 +69,7 @@ pub(super) fn database(path: &Path) -> Result<PathBuf, Failure> {
     Ok(made)
 }
 
-/// Fills the database. What it returns says which columns have names of our own.
+/// Fills the database. Returns notes on the columns that have names of our own.
 fn fill(path: &Path, database: &Path) -> Result<Vec<String>, Wrong> {
     let layout = Layout::read(path)?;
     let mut renamed = Vec::new();

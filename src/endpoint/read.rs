@@ -724,7 +724,7 @@ impl Statements<'_> {
             };
             let is_behind_word = self.text.text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
             let hint = match is_behind_word {
-                true => format!("{hint}. If the colon is SQL's own, write a blank behind it: `: {name}`"),
+                true => format!("{hint}; if the colon is SQL's own, write a blank behind it: `: {name}`"),
                 false => hint,
             };
             self.file.error(

@@ -42,7 +42,7 @@ impl Origin {
         Self::Tables(Tables { source: Box::new(source), endpoints: tables::endpoints(tables) })
     }
 
-    /// What happens to an endpoint that its database refuses.
+    /// The treatment of an endpoint that its database refuses.
     pub(crate) fn on_refusal(&self) -> OnRefusal {
         match self {
             Self::File(_) => OnRefusal::Stop,

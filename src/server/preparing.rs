@@ -43,12 +43,12 @@ pub enum Preparing {
     Never,
 }
 
-/// What happens if a database refuses an endpoint's statement.
+/// The treatment of an endpoint whose statement its database refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnRefusal {
     /// Its author has to know: there is no start, and no reload.
     Stop,
-    /// The endpoint is a table's that nobody wrote: it's left out, with a warning.
+    /// Rowstream wrote the endpoint for a table: it's left out, with a warning.
     LeaveOut,
 }
 

@@ -58,12 +58,12 @@ impl Table {
         if key.iter().all(is_whole) { key } else { Vec::new() }
     }
 
-    /// The columns by which its pages are cut: those of its key, or none.
+    /// The columns that order its pages: those of its key, or none.
     pub(crate) fn page_key(&self) -> Vec<&Column> {
         if self.unordered().is_none() { self.key() } else { Vec::new() }
     }
 
-    /// A column of its key by which no pages can be cut, and why.
+    /// A column of its key that can't order pages, and the reason.
     fn unordered(&self) -> Option<(&str, &str)> {
         let why = |column: &&Column| column.unordered.is_some();
         let column = self.key().into_iter().find(why)?;

@@ -190,7 +190,7 @@ async fn headers_and_connections_have_limits() {
     assert_eq!(metrics["status"], 200);
 }
 
-/// Its client says that it's there every few seconds, so that QUIC's own timeout never comes.
+/// Its client sends keep-alives every few seconds, so QUIC's own timeout never ends it.
 #[tokio::test]
 async fn an_idle_connection_ends() {
     let (db, certificate) = (TestDb::new().await, Certificate::new());

@@ -153,7 +153,7 @@ async fn a_csv_that_cannot_be_read_leaves_nothing() {
 }
 
 /// `2.345678901234567890` became a real and lost digits, `1e5` became 100000, `sep=;` the name of a
-/// column, and nobody was told of columns with other names.
+/// column, and no line told of renamed columns.
 #[tokio::test]
 async fn a_csv_keeps_its_digits() {
     let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use crate::support::{Ended, Server, TestDb, get, rowstream};
 
 /// A column: its name, its type, the text of the value in its only row, and parameters that find
-/// that row by `=`: their declared types and values as they stand in a URL.
+/// that row by `=`: their declared types and values, encoded as in a URL.
 type Column = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const COLUMNS: &[Column] = &[
@@ -190,7 +190,7 @@ async fn so_it_does_in_a_transaction_for_each_response() {
     optional_filters_find_the_rows_of_the_plain_comparison(settings).await;
 }
 
-/// What nothing determines has its declared type, and doesn't take the others' types from them.
+/// A parameter that nothing determines has its declared type, and the others keep theirs.
 #[tokio::test]
 async fn a_declared_type_is_for_its_parameter_alone() {
     let db = database().await;

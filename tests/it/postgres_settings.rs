@@ -1,5 +1,5 @@
 //! Settings of a PostgreSQL database and of its roles: Rowstream sets those that change what a
-//! statement or a value means, and leaves the limits to whoever administers the database.
+//! statement or a value means, and leaves the limits to the database's administrator.
 
 use crate::support::{Ended, Server, TestDb, get};
 
@@ -11,7 +11,7 @@ async fn server(url: &str, source: &str, endpoints: &[(&str, &str)]) -> Server {
     Server::start(&files).await
 }
 
-/// Rowstream set `statement_timeout` to 0 where the configuration had none, so a guard that an
+/// Rowstream set `statement_timeout` to 0 if the configuration had none, so a guard that an
 /// administrator had set didn't hold.
 #[tokio::test]
 async fn a_limit_of_the_database_or_the_url_holds_unless_the_source_has_its_own() {

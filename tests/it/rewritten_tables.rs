@@ -2,7 +2,7 @@
 //! transaction, as a nightly reload does, by an `alter table`, or by another table that gets the
 //! name.
 //!
-//! The answers that came meanwhile were empty and whole. Their snapshot was taken first and the
+//! Answers in between were empty and whole. Their snapshot was taken first and the
 //! table's lock was waited for afterwards, and a snapshot from before doesn't see the new rows
 //! (PostgreSQL manual, "Caveats" of concurrency control).
 

@@ -10,14 +10,14 @@ use crate::diagnostic::encoding::is_utf16;
 /// The first line is looked for in so many bytes.
 const HEAD: u64 = 64 << 10;
 const MARK: &[u8] = "\u{feff}".as_bytes();
-/// The first line by which a file tells Excel its delimiter.
+/// The first line that tells Excel the delimiter of a file.
 const TOLD: &[u8] = b"sep=";
 
 /// How a file is written.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) delimiter: u8,
-    /// Where the names of the columns begin, in bytes.
+    /// The start of the columns' names, in bytes.
     pub(super) begin: u64,
     /// The lines before them.
     pub(super) lines: u64,
@@ -88,11 +88,11 @@ pub(super) fn convert(path: &Path, encoding: &str) -> String {
     format!("write it as UTF-8: `iconv -f {encoding} -t UTF-8 {name} > utf8-{name}`")
 }
 
-/// Where a reader of CSV is, as the crate `csv` reads it.
+/// The state of a reader of CSV, as the crate `csv` reads it.
 enum Place {
-    /// Where a value may begin.
+    /// Before a value.
     Begin,
-    /// In a value, where a quote is a letter.
+    /// In a value without quotes. A quote is a letter here.
     Value,
     /// Behind a quote of this line.
     Quoted(u64),

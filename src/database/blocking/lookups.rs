@@ -181,7 +181,7 @@ impl<D: Driver> Queue<D> {
 }
 
 impl<D: Driver> Link for Queue<D> {
-    /// It is, too, once its file was replaced: what was asked and isn't sent goes elsewhere, to the
+    /// True also once its file was replaced: lookups that aren't sent yet go elsewhere, to the
     /// new file.
     fn is_closed(&self) -> bool {
         if self.driver.file() != self.file {

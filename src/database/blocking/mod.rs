@@ -108,7 +108,7 @@ pub trait Driver: Send + Sync + Sized + 'static {
     }
 
     /// The file that a new connection would open, so that no request reads another one from an
-    /// older connection. `None`: it's missing, or the database isn't a file. It is asked for before
+    /// older connection. `None`: it's missing, or the database isn't a file. We ask for it before
     /// each session, by a system call that doesn't wait on a local file system.
     fn file(&self) -> Option<FileId> {
         None

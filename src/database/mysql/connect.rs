@@ -31,7 +31,7 @@ const COM_PING: u8 = 14;
 /// by the collations of columns.
 const UTF8MB4: u8 = 45;
 
-/// Bytes by which a text is sorted. A character has at most eight weights of two bytes; the few
+/// The length of a text's sort key in bytes. A character has at most eight weights of two bytes; the few
 /// collations of several levels have more, if all characters are such.
 const SORT_KEY: u32 = 4096;
 
@@ -383,7 +383,7 @@ async fn greeting(stream: &mut (impl AsyncReadExt + Unpin)) -> Result<Greeting, 
 ///
 /// - a string is a string: if the server's `sql_mode` reads quotes in another way, we set our own;
 /// - no limit cuts a result: `sql_select_limit`, and `max_recursive_iterations` of MariaDB;
-/// - a statement sees what was committed before it: with `autocommit = 0` or `completion_type = 1` a
+/// - a statement sees the rows that were committed before it: with `autocommit = 0` or `completion_type = 1` a
 ///   transaction would stay open, and its snapshot with it;
 /// - `group_concat` and its like give all of a value, or a row that is too long for us ([`SORT_KEY`]
 ///   does the same for orders).

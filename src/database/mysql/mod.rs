@@ -83,7 +83,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// How values are read, where a statement computes BITs that are sent so.
+    /// How to read values of a statement whose computed BITs are sent so.
     fn reading(&self, computed_bits: SentAs) -> Reading {
         Reading { zero_dates: self.connector.zero_dates(), computed_bits }
     }

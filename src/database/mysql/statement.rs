@@ -47,7 +47,7 @@ pub(super) struct Described {
     pub(super) limits: Box<[(usize, LimitPart)]>,
     /// How the server sends a BIT that this statement computes.
     pub(super) computed_bits: SentAs,
-    /// If it may leave something in its session, where the next request would see it.
+    /// True if it may leave something in its session that the next request would see.
     pub(super) leaves_state: bool,
     /// Whether it holds up other lookups.
     pub(super) slow: Slow,

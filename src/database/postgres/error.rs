@@ -57,8 +57,8 @@ impl DatabaseError {
         self.sqlstate == "26000"
     }
 
-    /// Whether the statement alone doesn't determine a parameter's type (42P18 and 42P08), or which
-    /// of several functions or operators is meant (42725).
+    /// True if the statement alone doesn't determine a parameter's type (42P18 and 42P08), or one of
+    /// several functions or operators (42725).
     pub(super) fn is_undetermined(&self) -> bool {
         matches!(&*self.sqlstate, "42P18" | "42P08" | "42725")
     }

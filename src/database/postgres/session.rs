@@ -303,7 +303,7 @@ impl Session {
         &mut self.held.as_mut().expect("a session holds its connection until it is dropped").1
     }
 
-    /// Whether the transaction that the response needs is still to be opened. Nothing is to come.
+    /// True if the response needs a transaction that isn't open yet. Call it only when idle.
     fn needs_begin(&mut self) -> bool {
         self.isolation != Isolation::NoTransaction && self.connection().status == b'I'
     }

@@ -52,7 +52,7 @@ pub(super) struct Prepared {
     pub(super) leaves: Leaves,
 }
 
-/// What a statement can leave in its session, where the next request would see it.
+/// Effects of a statement on its session that the next request would see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaves {
     Nothing,

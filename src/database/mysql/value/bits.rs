@@ -48,7 +48,7 @@ pub(in super::super) struct ComputedBits {
 }
 
 impl ComputedBits {
-    /// `None` if the values are those of a column. If a view computes them, we don't see by which
+    /// `None` if the values are those of a column. If a view computes them, we don't see its
     /// functions.
     pub(super) fn of(column: &Definition, sent: SentAs) -> Option<Self> {
         let bits = u8::try_from(column.length.clamp(1, 64)).unwrap_or(64);

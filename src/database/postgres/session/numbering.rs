@@ -74,7 +74,7 @@ impl Numbering {
         self
     }
 
-    /// Whether each parameter has one number.
+    /// True if each parameter has one number.
     pub(super) fn is_plain(&self) -> bool {
         self.places.iter().all(|place| place.number == place.parameter)
     }
@@ -99,7 +99,7 @@ impl Numbering {
         text + &sql[copied..]
     }
 
-    /// Where an error of the statement with these numbers is in the statement itself, in bytes.
+    /// The place in the statement itself of an error of the statement with these numbers, in bytes.
     pub(super) fn place_of(&self, error: &DatabaseError, sent: &Sent) -> Option<usize> {
         let offset = error.offset(&sent.text)?;
         let (mut original, mut numbered) = (0, 0);
@@ -210,7 +210,7 @@ impl Numbering {
         merged
     }
 
-    /// The numbers of which PostgreSQL says text, but which may be of another type, with that type.
+    /// The numbers that PostgreSQL takes for text but that may be of another type, with that type.
     pub(super) fn declared_texts(&self, inferred: &[u32], declared: &[BindType]) -> Vec<(usize, u32)> {
         let numbers = self.parameters.iter().zip(&self.types).zip(inferred).enumerate();
         numbers

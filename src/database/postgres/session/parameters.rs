@@ -149,7 +149,7 @@ impl Session {
         Ok(Some(next))
     }
 
-    /// Whether PostgreSQL accepts the statement by a numbering, or refuses it for a parameter at
+    /// True if PostgreSQL accepts the statement by a numbering, or refuses it for a parameter at
     /// another place.
     async fn gets_further(
         &mut self,
@@ -181,8 +181,8 @@ impl Session {
         }
     }
 
-    /// Parses the statement once more, with the declared types of the parameters of which PostgreSQL
-    /// says text, unless it refuses one.
+    /// Parses the statement once more, with the declared types of the parameters that PostgreSQL
+    /// takes for text, unless it refuses one.
     async fn describe_declared_texts(
         &mut self,
         statement: &Statement,

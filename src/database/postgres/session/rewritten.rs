@@ -2,7 +2,7 @@
 //!
 //! `truncate`, and an `alter table` that rewrites a table, leave rows which a snapshot from before
 //! doesn't see (PostgreSQL manual, "Caveats" of concurrency control). In `repeatable read`, the
-//! snapshot comes with the first statement, before the locks on most tables. So several statements
+//! first statement takes the snapshot, before most tables are locked. So several statements
 //! first get the locks on their tables, and we compare: a table whose file isn't the one that the
 //! snapshot knows was rewritten in between. Then the response begins again.
 //!
