@@ -765,6 +765,8 @@ enum After {
     Close,
     /// Sends the last answer again and again.
     Repeat,
+    /// Says nothing until the client leaves.
+    Wait,
 }
 
 /// A peer that plays a script on every connection. It closes once the client has been silent for a
@@ -791,12 +793,13 @@ async fn play(mut socket: TcpStream, script: &[Vec<u8>], after: After) -> std::i
             _ => return Ok(()),
         }
     }
-    if after != After::Repeat {
-        return Ok(());
-    }
-    loop {
-        socket.write_all(script.last().unwrap()).await?;
-        tokio::task::yield_now().await;
+    match after {
+        After::Close => Ok(()),
+        After::Repeat => loop {
+            socket.write_all(script.last().unwrap()).await?;
+            tokio::task::yield_now().await;
+        },
+        After::Wait => socket.read_to_end(&mut Vec::new()).await.map(drop),
     }
 }
 
@@ -924,6 +927,34 @@ async fn a_peer_that_breaks_the_protocol_before_the_rows_is_an_error() {
     ] {
         if let Ok(rows) = meets(with(index, answer), After::Close).await {
             panic!("{what} is taken for {rows:?}");
+        }
+    }
+}
+
+/// PostgreSQL gives keys of four bytes, others of up to 256; a proxy may give none. A statement can't be
+/// cancelled then, and zeros were sent in place of the key, 17 times a second.
+#[tokio::test]
+async fn a_statement_is_cancelled_with_the_key_that_the_server_gave() {
+    let start = |key: &[u8]| {
+        let key = if key.is_empty() { Vec::new() } else { message(b'K', &[&[0, 0, 0, 1], key].concat()) };
+        [message(b'R', &[0, 0, 0, 0]), key, ready()].concat()
+    };
+    for key in [&[7; 4][..], &[7; 32], &[7; 256], &[]] {
+        let mut script = with(0, start(key));
+        // The statement runs on.
+        script[3] = Vec::new();
+        let url = peer(script, After::Wait).await;
+        let (_, address) = url.split_once('@').unwrap();
+        let address: SocketAddr = address.split('/').next().unwrap().parse().unwrap();
+        let proxy = TcpProxy::transparent(address).await;
+        let source = source(&url.replace(&address.to_string(), &proxy.address().to_string()));
+        let left = timeout(Duration::from_millis(100), run(&source, "select n, t")).await;
+        assert!(left.is_err(), "{left:?}");
+        if key.is_empty() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            assert_eq!(proxy.connections(), 1);
+        } else {
+            wait_until("it is cancelled", async || proxy.connections() > 1).await;
         }
     }
 }

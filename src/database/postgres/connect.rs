@@ -80,8 +80,35 @@ pub struct Connection {
     pub(super) host: usize,
     /// While it is in use, and its host is one of several.
     pub(super) lent: Option<Lent>,
+    key: Option<CancelKey>,
+}
+
+/// What a server wants to see before it cancels what a connection runs.
+#[derive(Debug, PartialEq, Eq)]
+struct CancelKey {
     process_id: i32,
-    secret_key: i32,
+    secret: Box<[u8]>,
+}
+
+impl CancelKey {
+    /// The longest secret that there is (PostgreSQL manual, "BackendKeyData"), in bytes. That of
+    /// protocol 3.0 has four, but not every server keeps to it.
+    const LONGEST: usize = 256;
+
+    /// From the body of a BackendKeyData.
+    fn read(body: &[u8]) -> Option<Self> {
+        let (process_id, secret) = body.split_first_chunk()?;
+        let is_secret = (1..=Self::LONGEST).contains(&secret.len());
+        is_secret.then(|| Self { process_id: i32::from_be_bytes(*process_id), secret: secret.into() })
+    }
+
+    /// The message that has the statement cancelled (PostgreSQL manual, "CancelRequest").
+    fn request(&self) -> Vec<u8> {
+        const CODE: u32 = 80_877_102;
+        let length = (size_of::<[u32; 3]>() + self.secret.len()) as u32;
+        let head = [length.to_be_bytes(), CODE.to_be_bytes(), self.process_id.to_be_bytes()];
+        [head.as_flattened(), &self.secret].concat()
+    }
 }
 
 impl Connector {
@@ -147,8 +174,7 @@ impl Connector {
             must_close: false,
             host: self.host,
             lent: None,
-            process_id: 0,
-            secret_key: 0,
+            key: None,
         };
         connection.until_ready().await?;
         self.set_up(&mut connection).await?;
@@ -158,7 +184,7 @@ impl Connector {
     /// Makes the session's settings, and learns who is there. A pooler has given us a key of its
     /// own in the place of its backend's, whose number is another one then.
     async fn set_up(&self, connection: &mut Connection) -> Result<(), Error> {
-        let settings = self.session.set(self.pooler, connection.process_id, self.role);
+        let settings = self.session.set(self.pooler, connection.process_id(), self.role);
         frontend::query(&settings, &mut connection.wire.write).map_err(unreachable)?;
         let mut answered = [false; 3];
         let fields = |row: &[u8]| answered = [0, 1, 2].map(|column| text_field(row, column) == Some("t"));
@@ -278,11 +304,15 @@ impl Connector {
 
     /// Asks the server to cancel what `connection` runs, and waits until the server has passed that
     /// on (it then closes). PostgreSQL manual, "Canceling Requests in Progress".
+    ///
+    /// # Errors
+    /// The server can't be reached, or it gave no key for that, as some proxies don't.
     pub(super) async fn cancel(&self, connection: &Connection) -> Result<(), Error> {
+        let key = connection.key.as_ref().ok_or_else(out_of_order)?;
         // No server asks for TLS before it has read such a request.
         let tls = self.tls.as_ref().filter(|_| self.target.ssl_mode != SslMode::Allow);
         let mut wire = Wire::new(self.open_socket(tls).await.map_err(unreachable)?, self.max_message);
-        frontend::cancel_request(connection.process_id, connection.secret_key, &mut wire.write);
+        wire.write.extend_from_slice(&key.request());
         wire.flush().await?;
         wire.until_closed().await;
         Ok(())
@@ -311,6 +341,11 @@ impl fmt::Display for Role {
 }
 
 impl Connection {
+    /// The process that the server has for it; 0: the server hasn't said.
+    fn process_id(&self) -> i32 {
+        self.key.as_ref().map_or(0, |key| key.process_id)
+    }
+
     /// What the server calls itself.
     async fn product(&mut self) -> Result<Box<str>, Error> {
         frontend::query("select version()", &mut self.wire.write).map_err(unreachable)?;
@@ -340,17 +375,21 @@ impl Connection {
                 // why.
                 Err(lost) => return Err(failed.unwrap_or(lost)),
             };
-            if frame.tag == b'D' {
-                take_row(self.wire.body(&frame));
-                continue;
+            match frame.tag {
+                b'D' => {
+                    take_row(self.wire.body(&frame));
+                    continue;
+                }
+                b'K' => {
+                    self.key = Some(CancelKey::read(self.wire.body(&frame)).ok_or_else(out_of_order)?);
+                    continue;
+                }
+                _ => {}
             }
             match self.wire.parse(&frame)? {
                 Message::ReadyForQuery(body) => {
                     self.status = body.status();
                     return failed.map_or(Ok(()), Err);
-                }
-                Message::BackendKeyData(body) => {
-                    (self.process_id, self.secret_key) = (body.process_id(), body.secret_key());
                 }
                 Message::ParameterStatus(body) if body.name().is_ok_and(|name| name == INTEGER_TIMES) => {
                     self.has_integer_times = body.value().is_ok_and(|value| value == "on");
@@ -543,6 +582,20 @@ mod tests {
         for (sqlstate, is_none) in [("90022", true), ("42883", true), ("42501", false), ("57P01", false)] {
             let error = Error::source_unavailable("refused").sqlstate(sqlstate);
             assert_eq!(is_of_others(&error), is_none, "{sqlstate}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_sent_back_as_it_came() {
+        for secret in [&[7; 4][..], &[7; 32], &[7; 256]] {
+            let key = CancelKey::read(&[&42_i32.to_be_bytes()[..], secret].concat()).unwrap();
+            let request = key.request();
+            assert_eq!(request[..4], u32::try_from(request.len()).unwrap().to_be_bytes());
+            assert_eq!(request[4..12], [4, 210, 22, 46, 0, 0, 0, 42]);
+            assert_eq!(&request[12..], secret);
+        }
+        for body in [&[][..], &[0; 4], &[0; 4 + 257]] {
+            assert_eq!(CancelKey::read(body), None, "{} bytes", body.len());
         }
     }
 
