@@ -32,6 +32,9 @@ pub(crate) const SOURCE_DAMAGED: &str = "source_damaged";
 /// The code of [`Error::pool_timeout`].
 pub(crate) const POOL_TIMEOUT: &str = "pool_timeout";
 
+/// The code of a statement that took longer than it may.
+pub(crate) const STATEMENT_TIMEOUT: &str = "statement_timeout";
+
 /// A failure with a stable code, an HTTP status, and a message for the user.
 pub struct Error(Box<Inner>);
 

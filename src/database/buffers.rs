@@ -9,7 +9,8 @@
 //!    the limit;
 //! 3. whoever waits for bytes also sends what is to be sent, and neither waits for the other: the
 //!    server may have to be read before it reads on;
-//! 4. what has come is read at the latest [`PATIENCE`] later, also while the receive mark is up.
+//! 4. what has come is read at the latest [`PATIENCE`] later, also while the receive mark is up;
+//! 5. if a reader has said [how long](Buffers::expect_within) it waits, a silent server fails it.
 //!
 //! PostgreSQL sends 8 KiB at a time and MariaDB 16 KiB, and each piece wakes the reader. While a
 //! result flows, the receive mark lets several pieces come together, which halves the CPU time of a
@@ -31,10 +32,12 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
+use http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::socket::Socket;
 use crate::Error;
+use crate::error::STATEMENT_TIMEOUT;
 use crate::timer::Timer;
 
 /// Enough for several of the pieces in which servers send; larger ones do not change the wall time.
@@ -60,6 +63,10 @@ const MARK: usize = 64 * 1024;
 /// How long the rest of a result, which may be shorter than the mark, waits for it.
 const PATIENCE: Duration = Duration::from_millis(1);
 
+/// How much longer than `statement_timeout` a server may be silent. It ends the statement itself, and
+/// this is for the way of its error.
+const GRACE: Duration = Duration::from_secs(2);
+
 /// Buffers and socket of one connection.
 pub(super) struct Buffers {
     socket: Socket,
@@ -74,6 +81,7 @@ pub(super) struct Buffers {
     pub(super) round_trip: Duration,
     mark: Mark,
     flow: Flow,
+    silence: Silence,
     /// The thread whose runtime waits for the socket.
     home: ThreadId,
 }
@@ -104,6 +112,45 @@ impl Flow {
     }
 }
 
+/// How long the reader waits for a server that says nothing.
+#[derive(Default)]
+struct Silence {
+    /// After which the server ends a statement; `None`: the reader waits for as long as it takes.
+    statement_timeout: Option<Duration>,
+    /// When the wait is over; `None`: something has come since the last one.
+    end: Option<tokio::time::Instant>,
+    /// If the statement is over, and the server has its time of grace. A reader that was elsewhere
+    /// for longer than both has that time, too.
+    in_grace: bool,
+    timer: Timer,
+}
+
+impl Silence {
+    /// Nothing is there to be read: ready once that is so for too long.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
+        let Some(statement_timeout) = self.statement_timeout else { return Poll::Pending };
+        let mut end = *self.end.get_or_insert_with(|| tokio::time::Instant::now() + statement_timeout);
+        loop {
+            self.timer.run_at_most_until(end);
+            ready!(self.timer.poll(cx));
+            let now = tokio::time::Instant::now();
+            if now < end {
+                continue;
+            }
+            if self.in_grace {
+                return Poll::Ready(silent(statement_timeout + GRACE));
+            }
+            end = now + GRACE;
+            (self.end, self.in_grace) = (Some(end), true);
+        }
+    }
+
+    /// Something has come.
+    fn end(&mut self) {
+        (self.end, self.in_grace) = (None, false);
+    }
+}
+
 /// Where the socket's receive mark stands.
 enum Mark {
     /// Every byte wakes us; this many have come since it was lowered.
@@ -124,6 +171,7 @@ impl Buffers {
             limit,
             mark: Mark::Down(0),
             flow: Flow { filled: Instant::now(), bytes: 0, is_discarded: false },
+            silence: Silence::default(),
             home: thread::current().id(),
         }
     }
@@ -167,13 +215,26 @@ impl Buffers {
                     }
                     return Poll::Ready(Ok(()));
                 }
-                Poll::Pending => ready!(self.poll_patience(cx)),
+                Poll::Pending => {
+                    if let Poll::Ready(silent) = self.silence.poll(cx) {
+                        return Poll::Ready(Err(silent));
+                    }
+                    ready!(self.poll_patience(cx));
+                }
             }
         }
     }
 
+    /// From now on the server runs statements that it ends itself after `statement_timeout`. A reader
+    /// that waits longer than that fails, until the connection [rests](Self::rest).
+    pub(super) fn expect_within(&mut self, statement_timeout: Option<Duration>) {
+        self.silence.statement_timeout = statement_timeout;
+        self.silence.end();
+    }
+
     /// Raises the mark once a result flows.
     fn note_read(&mut self, count: usize) {
+        self.silence.end();
         match &mut self.mark {
             Mark::Down(read) if *read + count < RAISE_AFTER => *read += count,
             Mark::Down(read) => {
@@ -222,6 +283,7 @@ impl Buffers {
     /// clients may leave by the hundred, and each leaves megabytes on the way.
     pub(super) fn discard(&mut self) {
         self.flow.is_discarded = true;
+        self.silence.statement_timeout = None;
     }
 
     /// Gives back what a large result took, before the connection is idle. What came and is not
@@ -229,6 +291,7 @@ impl Buffers {
     pub(super) fn rest(&mut self) {
         self.lower_mark();
         (self.flow.bytes, self.flow.is_discarded) = (0, false);
+        self.silence.statement_timeout = None;
         if self.read.len() > SMALL && self.end - self.start <= SMALL {
             self.resize(SMALL);
         }
@@ -273,6 +336,18 @@ fn lost(cause: io::Error) -> Error {
     Error::source_unavailable("the connection to the database was lost").cause(cause)
 }
 
+/// The server hasn't ended the statement in time, nor said anything.
+#[cold]
+fn silent(limit: Duration) -> Error {
+    let seconds = limit.as_secs_f32();
+    Error::new(
+        STATEMENT_TIMEOUT,
+        StatusCode::GATEWAY_TIMEOUT,
+        format!("the database has said nothing for {seconds} s, longer than `statement_timeout`"),
+    )
+    .hint("the database or the network on the way to it doesn't answer: look at the load of its machine, and if a firewall drops the connection")
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::io::AsyncWriteExt as _;
@@ -282,6 +357,32 @@ mod tests {
 
     async fn fill(buffers: &mut Buffers) {
         poll_fn(|cx| buffers.poll_fill(cx)).await.unwrap();
+    }
+
+    /// A database that says nothing was waited for as long as it said nothing.
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_server_is_given_up_after_the_statements_time() {
+        const TIMEOUT: Duration = Duration::from_secs(5);
+        let (client, mut server) = UnixStream::pair().unwrap();
+        let mut buffers = Buffers::new(Socket::Unix(client), 1 << 20);
+        buffers.expect_within(Some(TIMEOUT));
+        // What comes begins another wait, however long the reader took for it.
+        for _ in 0..3 {
+            tokio::time::advance(2 * TIMEOUT).await;
+            server.write_all(b"row").await.unwrap();
+            fill(&mut buffers).await;
+            let soon = tokio::time::timeout(TIMEOUT / 2, poll_fn(|cx| buffers.poll_fill(cx))).await;
+            assert!(soon.is_err(), "{soon:?}");
+        }
+        let begun = tokio::time::Instant::now();
+        server.write_all(b"row").await.unwrap();
+        fill(&mut buffers).await;
+        let silent = poll_fn(|cx| buffers.poll_fill(cx)).await.unwrap_err();
+        assert_eq!((silent.code(), begun.elapsed().as_secs()), (STATEMENT_TIMEOUT, 7));
+        // Nothing is expected of one that rests.
+        buffers.rest();
+        let rested = tokio::time::timeout(100 * TIMEOUT, poll_fn(|cx| buffers.poll_fill(cx))).await;
+        assert!(rested.is_err(), "{rested:?}");
     }
 
     /// Two hundred slow readers held buffers of 32 KiB, of which each fetched 8 at a time.

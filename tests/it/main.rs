@@ -78,6 +78,7 @@ mod roles;
 mod rolling;
 mod sail;
 mod sessions;
+mod silence;
 mod slow;
 mod sockets;
 mod sqlite_lookups;

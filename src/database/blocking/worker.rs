@@ -16,6 +16,7 @@ use super::lookups::Slow;
 use super::{Described, Driver, DriverConnection as _, DriverRows as _, Failure, Shared};
 use crate::Error;
 use crate::database::Statement;
+use crate::error::STATEMENT_TIMEOUT;
 
 /// Starts the thread of a new connection, which answers `Opened` or `Failed` first.
 ///
@@ -188,7 +189,7 @@ impl<D: Driver> Worker<'_, D> {
 /// A statement ran longer than `statement_timeout`.
 fn timed_out(source: &str, timeout: Duration) -> Error {
     Error::new(
-        "statement_timeout",
+        STATEMENT_TIMEOUT,
         StatusCode::GATEWAY_TIMEOUT,
         format!("the statement ran longer than {timeout:?} in source `{source}`"),
     )

@@ -4,6 +4,7 @@ use http::StatusCode;
 
 use super::super::refused::general;
 use crate::Error;
+use crate::error::STATEMENT_TIMEOUT;
 
 /// The codes of gRPC that make a difference here.
 pub(super) mod code {
@@ -95,7 +96,7 @@ impl Failure {
 fn of_status(source: &str, code: u32, message: String) -> Error {
     let message = if message.is_empty() { format!("status {code} of gRPC") } else { message };
     let (name, status) = match code {
-        code::CANCELLED | code::DEADLINE_EXCEEDED => ("statement_timeout", StatusCode::GATEWAY_TIMEOUT),
+        code::CANCELLED | code::DEADLINE_EXCEEDED => (STATEMENT_TIMEOUT, StatusCode::GATEWAY_TIMEOUT),
         code::UNAVAILABLE | code::RESOURCE_EXHAUSTED => {
             let text = format!("source `{source}` cannot answer now");
             return Error::source_unavailable(text).cause(message);

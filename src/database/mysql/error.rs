@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::super::refused::general;
 use crate::Error;
+use crate::error::STATEMENT_TIMEOUT;
 
 /// What an ERR packet says.
 #[derive(Debug, Clone)]
@@ -82,7 +83,7 @@ fn classify(number: u16, sqlstate: &str) -> (&'static str, StatusCode) {
     match (number, sqlstate.get(..2).unwrap_or_default()) {
         (1243 | 1615, _) => ("statement_changed", StatusCode::SERVICE_UNAVAILABLE),
         // ER_QUERY_INTERRUPTED, and the timeouts of MariaDB and MySQL.
-        (1317 | 1969 | 3024, _) => ("statement_timeout", StatusCode::GATEWAY_TIMEOUT),
+        (1317 | 1969 | 3024, _) => (STATEMENT_TIMEOUT, StatusCode::GATEWAY_TIMEOUT),
         // Too many connections, of all or of a user; out of memory; shutting down; lock wait
         // timeouts; killed connections. A full disk, and with it a full temporary table; no thread;
         // too many prepared statements.

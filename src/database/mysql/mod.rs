@@ -76,6 +76,7 @@ struct Shared {
     name: String,
     connector: connect::Connector,
     pool: Pool<Connection>,
+    statement_timeout: Option<Duration>,
     /// Rows per fetch of interleaved statements; 0: as their sizes say.
     fetch_rows: i32,
     descriptions: Descriptions,
@@ -117,6 +118,7 @@ impl Database for Source {
             name: settings.name.clone(),
             connector: connect::Connector::new(settings)?,
             pool: Pool::new(&settings.name, settings.pool.clone()),
+            statement_timeout: settings.statement_timeout,
             fetch_rows: i32::try_from(settings.fetch_rows).unwrap_or(i32::MAX),
             descriptions: Descriptions::default(),
             pipelines: Pipelines::new(&settings.pool),

@@ -52,6 +52,7 @@ use super::value::{Decoder, Reading, Row};
 use super::wire::{Frame, Wire, out_of_order};
 use crate::Error;
 use crate::database::{Snapshot, Statement};
+use crate::error::STATEMENT_TIMEOUT;
 use crate::params::ParamValue;
 use crate::pool::Lease;
 
@@ -194,9 +195,10 @@ impl Session {
     pub(super) fn new(
         shared: Arc<Shared>,
         place: Lease<Connection>,
-        connection: Connection,
+        mut connection: Connection,
         snapshot: Snapshot,
     ) -> Self {
+        connection.wire.expect_within(shared.statement_timeout);
         let held = Some((place, connection));
         Self { shared, held, snapshot, prepared: Vec::new(), state: State::Idle, scratch: Vec::new() }
     }
@@ -442,10 +444,13 @@ impl Session {
         }
     }
 
-    /// Marks the connection as one that must be closed.
+    /// Marks the connection as one that must be closed. If it's only silent, a statement may still run
+    /// on it, which `drop` cancels.
     #[cold]
     fn broken(&mut self, error: Error) -> Error {
-        self.state = State::Broken;
+        if error.code() != STATEMENT_TIMEOUT {
+            self.state = State::Broken;
+        }
         error
     }
 }
@@ -560,12 +565,14 @@ async fn settle(shared: &Shared, connection: &mut Connection, rest: Rest) -> Res
             connection.wire.frame().await?;
         }
         Rest::Answers(mut stage, mut left) => {
+            let mut patience = PATIENCE;
             while left > 0 {
                 shared.connector.cancel(connection).await?;
                 let ended = until_all_ended(connection, &mut stage, &mut left);
-                if let Ok(ended) = timeout(PATIENCE, ended).await {
+                if let Ok(ended) = timeout(patience, ended).await {
                     ended?;
                 }
+                patience *= 2;
             }
         }
         Rest::Unknown => {

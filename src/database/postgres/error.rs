@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::super::refused::general;
 use crate::Error;
+use crate::error::STATEMENT_TIMEOUT;
 
 /// The fields of an `ErrorResponse` that are used (PostgreSQL manual, "Error and Notice Message
 /// Fields").
@@ -116,7 +117,7 @@ impl DatabaseError {
 fn classify(sqlstate: &str) -> (&'static str, StatusCode) {
     let class = sqlstate.get(..2).unwrap_or_default();
     match (class, sqlstate) {
-        (_, "57014") => ("statement_timeout", StatusCode::GATEWAY_TIMEOUT),
+        (_, "57014") => (STATEMENT_TIMEOUT, StatusCode::GATEWAY_TIMEOUT),
         ("08" | "40" | "53" | "57" | "58", _) | (_, "55P03") => {
             ("source_unavailable", StatusCode::SERVICE_UNAVAILABLE)
         }

@@ -85,6 +85,7 @@ struct Shared {
     name: String,
     hosts: Hosts,
     pool: Pool<Connection>,
+    statement_timeout: Option<Duration>,
     /// Rows per fetch; 0: all in one.
     fetch_rows: i32,
     types: Types,
@@ -165,6 +166,7 @@ impl Database for Source {
                 name: settings.name.clone(),
                 hosts: Hosts::new(settings)?,
                 pool: Pool::new(&settings.name, settings.pool.clone()),
+                statement_timeout: settings.statement_timeout,
                 fetch_rows: i32::try_from(settings.fetch_rows).unwrap_or(i32::MAX),
                 types: Types::default(),
                 descriptions: Descriptions::default(),

@@ -84,6 +84,7 @@ use super::{Actor, Shared};
 use crate::Error;
 use crate::database::pipeline::PATIENCE;
 use crate::database::{DatabaseSession, RowsOf, Snapshot, Statement};
+use crate::error::STATEMENT_TIMEOUT;
 use crate::params::ParamValue;
 use crate::pool::Lease;
 
@@ -275,10 +276,11 @@ impl DatabaseSession for Session {
 impl Session {
     pub(super) fn new(
         shared: Arc<Shared>,
-        (place, connection): (Lease<Connection>, Connection),
+        (place, mut connection): (Lease<Connection>, Connection),
         snapshot: Snapshot,
         actor: Option<Arc<Actor>>,
     ) -> Self {
+        connection.wire.expect_within(shared.statement_timeout);
         // A portal outlives a Sync only inside a transaction, so does a role, and behind a pooler
         // everything else.
         let needs_transaction = shared.fetch_rows > 0 || connection.is_pooled || actor.is_some();
@@ -718,11 +720,14 @@ impl Session {
         Ok(())
     }
 
-    /// Marks the connection as one that must be closed.
+    /// Marks the connection as one that must be closed. If it's only silent, a statement may still run
+    /// on it, which `drop` cancels.
     #[cold]
     fn broken(&mut self, error: Error) -> Error {
         self.connection().lent.iter().for_each(|lent| lent.failed(&error));
-        self.state = State::Broken;
+        if error.code() != STATEMENT_TIMEOUT {
+            self.state = State::Broken;
+        }
         error
     }
 }
@@ -811,16 +816,18 @@ async fn settle(
         shared.hosts.connector(connection).cancel(connection).await?;
     }
     for _ in 0..in_flight {
+        let mut patience = PATIENCE;
         loop {
-            match tokio::time::timeout(PATIENCE, connection.until_answered()).await {
+            match tokio::time::timeout(patience, connection.until_answered()).await {
                 Ok(answered) => {
                     answered?;
                     break;
                 }
-                // What stands behind the one that was cancelled may be as slow.
+                // The statement behind the one that was cancelled may be as slow.
                 Err(_) if runs => shared.hosts.connector(connection).cancel(connection).await?,
                 Err(_) => {}
             }
+            patience *= 2;
         }
     }
     for _ in 0..3 {

@@ -1,0 +1,65 @@
+//! Databases that say nothing any more: `statement_timeout` holds although only they could end their
+//! statements, and nothing stays behind.
+
+use serde_json::json;
+use tokio::task::spawn_blocking;
+
+use crate::support::{
+    Cut, Launch, MariaDb, Server, TcpProxy, TestDb, get, mariadb_port, pg_port, wait, wait_until,
+};
+
+const LIST: &str = "select 1 as n union all select 2";
+
+/// One connection of the pool, and one endpoint of each kind.
+async fn server(url: &str) -> Server {
+    let config = format!(
+        "[source.db]\nurl = \"{url}\"\nstatement_timeout = \"200ms\"\n\
+         pool = {{ max = 1 }}\n[admin]\npublic = [\"metrics\"]\n"
+    );
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("endpoints/list.sql", LIST),
+        ("endpoints/other.sql", "select 3 as n"),
+    ];
+    Launch::files(&files).start().await
+}
+
+/// If preparing may take as long as a statement, and has to be cancelled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Prepares {
+    AtOnce,
+    ByRunning,
+}
+
+/// What's asked of a connection that says nothing: a statement that it knows, and one to prepare.
+async fn ends_in_time(proxy: &TcpProxy, server: &Server, prepares: Prepares) {
+    for path in ["/list", "/other"] {
+        let list = get(&server.url("/list")).await;
+        assert_eq!(list.json(), json!([{"n": 1}, {"n": 2}]));
+        let before = proxy.connections();
+        proxy.cut_now(Cut::Stall);
+        let reply = wait("an answer", get(&server.url(path))).await;
+        assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (504, &json!("statement_timeout")));
+        // What may still run is cancelled, on a connection of its own.
+        if path == "/list" || prepares == Prepares::ByRunning {
+            wait_until("it is cancelled", async || proxy.connections() > before).await;
+        }
+    }
+    let list = wait("the place is free again", get(&server.url("/list"))).await;
+    assert_eq!(list.status, 200);
+}
+
+#[tokio::test]
+async fn a_silent_postgres_is_given_up() {
+    let db = TestDb::new().await;
+    let proxy = TcpProxy::transparent(([127, 0, 0, 1], pg_port()).into()).await;
+    let url = format!("postgres://postgres@{}/{}?sslmode=disable", proxy.address(), db.name());
+    ends_in_time(&proxy, &server(&url).await, Prepares::ByRunning).await;
+}
+
+#[tokio::test]
+async fn a_silent_mariadb_is_given_up() {
+    let db = spawn_blocking(|| MariaDb::new("")).await.expect("a database");
+    let proxy = TcpProxy::transparent(([127, 0, 0, 1], mariadb_port()).into()).await;
+    ends_in_time(&proxy, &server(&db.url_at(proxy.port())).await, Prepares::AtOnce).await;
+}
