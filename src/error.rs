@@ -32,6 +32,10 @@ pub(crate) const SOURCE_DAMAGED: &str = "source_damaged";
 /// The code of [`Error::pool_timeout`].
 pub(crate) const POOL_TIMEOUT: &str = "pool_timeout";
 
+/// The code of a value that the database can't use.
+pub(crate) const INVALID_DATA: &str = "invalid_data";
+/// The code of [`Error::bad_value`].
+pub(crate) const BAD_VALUE: &str = "bad_value";
 /// The code of a statement that took longer than it may.
 pub(crate) const STATEMENT_TIMEOUT: &str = "statement_timeout";
 
@@ -147,7 +151,7 @@ impl Error {
 
     /// A value that its source holds but no format can carry (text that is not UTF-8).
     pub fn bad_value(message: impl Into<String>) -> Self {
-        Self::new("bad_value", StatusCode::INTERNAL_SERVER_ERROR, message)
+        Self::new(BAD_VALUE, StatusCode::INTERNAL_SERVER_ERROR, message)
     }
 
     /// A row beyond `max_row_bytes`.
@@ -211,6 +215,20 @@ impl Error {
     #[must_use]
     pub(crate) fn database(mut self, text: impl Into<String>) -> Self {
         self.0.database = Some(bounds::cut(text.into(), bounds::MESSAGE));
+        self
+    }
+
+    /// The error of a request that has given a value, or hasn't: then the value that the database can't
+    /// use is one of its own. An exception that a function raises was written for whoever asks, and
+    /// stays.
+    #[must_use]
+    pub(crate) fn of_request(mut self, given: bool) -> Self {
+        let inner = &mut self.0;
+        if !given && inner.code == INVALID_DATA && inner.database.is_some() {
+            inner.code = BAD_VALUE;
+            inner.status = StatusCode::INTERNAL_SERVER_ERROR;
+            inner.message = "the statement reads or computes a value that the database can't use".to_owned();
+        }
         self
     }
 

@@ -124,6 +124,8 @@ pub struct RowStream {
     /// Follows the chunk that was taken last.
     failed: Option<Error>,
     detail: ErrorDetail,
+    /// If the request gave a value, which may be the reason of an error.
+    given: bool,
     clock: Clock,
 }
 
@@ -292,6 +294,7 @@ impl RowStream {
             taken: None,
             failed: None,
             detail: ErrorDetail::Code,
+            given: true,
             clock,
         })
     }
@@ -569,9 +572,10 @@ impl RowStream {
         }
     }
 
-    /// Says how much of what a database says a record of an error tells.
-    pub(crate) fn tell(&mut self, detail: ErrorDetail) {
-        self.detail = detail;
+    /// Says how much of a database's text the record of an error tells, and if the request gave a
+    /// value.
+    pub(crate) fn tell(&mut self, detail: ErrorDetail, given: bool) {
+        (self.detail, self.given) = (detail, given);
     }
 
     /// Whether the connection that it holds is to be given up for a request that waits, if it `may`
@@ -601,7 +605,7 @@ impl RowStream {
     fn fail(&mut self, error: Error) -> Result<Bytes, Error> {
         self.session = None;
         self.following = Following::not();
-        let error = error.in_detail(self.detail);
+        let error = error.of_request(self.given).in_detail(self.detail);
         let Some(last) = self.taken else { return Err(error) };
         if let Some(frames) = self.frames.take() {
             let last = self.chunk.last().copied().unwrap_or(last);

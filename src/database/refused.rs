@@ -1,6 +1,6 @@
 //! What clients learn of a statement that a database has refused.
 
-use crate::error::STATEMENT_TIMEOUT;
+use crate::error::{INVALID_DATA, STATEMENT_TIMEOUT};
 
 /// What clients get in place of the database's own text, by the code of the error.
 pub(super) fn general(code: &str) -> &'static str {
@@ -8,7 +8,7 @@ pub(super) fn general(code: &str) -> &'static str {
         "statement_changed" => "the statement is no longer what the database has prepared",
         STATEMENT_TIMEOUT => "the database ended the statement before it was complete",
         "source_unavailable" => "the database cannot answer now",
-        "invalid_data" => "the database cannot use a value as the statement has it",
+        INVALID_DATA => "the database cannot use a value as the statement has it",
         "conflict" => "the database refused the statement, because a constraint does not hold",
         _ => "the database refused the statement",
     }

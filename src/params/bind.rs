@@ -63,6 +63,9 @@ pub struct Bound {
     pub completeness: Controls,
     /// `_explain`: whether the plans of the statements are asked for.
     pub explain: bool,
+    /// True if the request gave a value, or left out one that is optional. Else all values are the
+    /// endpoint's own.
+    pub given: bool,
 }
 
 /// The options of values that a request chooses.
@@ -308,6 +311,8 @@ impl<'a> Given<'a> {
     fn finish(mut self) -> Result<Bound, Error> {
         let mut values = Vec::with_capacity(self.params.len());
         let texts = std::mem::take(&mut self.texts);
+        let is_optional = |param: &Param| param.default == Some(ParamValue::Null);
+        let given = !texts.is_empty() || self.params.iter().any(is_optional);
         for (index, param) in self.params.iter().enumerate() {
             if self.is_enough() {
                 self.unread += 1;
@@ -337,6 +342,7 @@ impl<'a> Given<'a> {
             options,
             completeness,
             explain,
+            given,
         })
     }
 }

@@ -80,6 +80,8 @@ pub(super) struct StreamRequest<'a> {
     /// The name of the file that the answer is to be saved as.
     pub(super) download: Option<String>,
     pub(super) values: Vec<ParamValue>,
+    /// If the request gave one of them.
+    pub(super) given: bool,
     /// As whom the statements are run; `None`: as the source's user.
     pub(super) actor: Option<Arc<Actor>>,
     /// The headers that an upstream gets of the request. Boxed: few requests have any.
@@ -116,7 +118,7 @@ pub(super) fn read_stream_request<'a, B>(
     let cursors = proves || followed != Followed::No;
     let shard = asked_shard(endpoint, bound.shard, bound.snapshot)?;
     let reading = Reading { format, options, after, shard, cursors, upstreams: Vec::new() };
-    let (download, values) = (bound.download, bound.values);
+    let (download, values, given) = (bound.download, bound.values, bound.given);
     let page = endpoint.key().and_then(|key| endpoint.page_of(key.statement, &values));
     let url_query = request.uri().query();
     let index = found.endpoint;
@@ -132,6 +134,7 @@ pub(super) fn read_stream_request<'a, B>(
         page,
         download,
         values,
+        given,
         actor: None,
         forwarded: None,
     })
@@ -220,6 +223,11 @@ impl StreamRequest<'_> {
     pub(super) fn ends_events(&self) -> bool {
         let has_ids = self.reading.format == Format::Sse && self.endpoint.key().is_some();
         has_ids && self.asked.framed.is_none() && self.followed == Followed::No
+    }
+
+    /// If a value of the request, or its token, can be the reason of an error.
+    pub(super) fn given(&self) -> bool {
+        self.given || self.actor.is_some()
     }
 
     /// How long the answer may take: as long as they like for those who follow.

@@ -59,7 +59,9 @@ impl App {
         looked_up: Option<Box<LookedUp>>,
     ) -> Result<Response<Answer>, Error> {
         let (total, slow_clients) = (request.timeout().total, request.endpoint.slow_clients);
-        let answer = self.run(request, tracker, &mut begun, looked_up).await?;
+        let given = request.given();
+        let answer = self.run(request, tracker, &mut begun, looked_up).await;
+        let answer = answer.map_err(|error| error.of_request(given))?;
         limit(tracker, &answer, begun, total);
         let comes_in_chunks = matches!(answer.body(), Answer::Stream(_) | Answer::File(_));
         if let (true, SlowClients::MinRate(rate)) = (comes_in_chunks, slow_clients) {
@@ -113,7 +115,8 @@ impl App {
     ) -> Result<LookedUp, Error> {
         let source = self.source_as(&request.endpoint.source, request.actor.as_ref())?;
         let looked_up = stream::look_up(waiter.begun(begun.into()), &source, statement, &request.values);
-        request.timeout().until_row(begun, pin!(looked_up)).await
+        let answer = request.timeout().until_row(begun, pin!(looked_up)).await;
+        answer.map_err(|error| error.of_request(request.given()))
     }
 
     /// Runs the statements up to the first chunk, or to the end if that is waited for.
@@ -216,7 +219,7 @@ impl App {
         let mut stream =
             RowStream::open_for(&tracker.waiter, (request.endpoint, source), reading, values, looked_up)
                 .await?;
-        stream.tell(self.detail);
+        stream.tell(self.detail, request.given());
         drop(turn);
         if let Some(follower) = follower {
             stream.follow(follower, (request.reading.format, request.endpoint.heartbeat));

@@ -92,3 +92,4 @@ mod tls;
 mod traces;
 mod turns;
 mod upstream;
+mod wrong_values;

@@ -498,7 +498,7 @@ async fn a_result_that_waits_has_its_length_and_its_status() {
             if source == "pg" {
                 assert_eq!(
                     (failed.status.as_u16(), &problem["sqlstate"]),
-                    (400, &json!("22012")),
+                    (500, &json!("22012")),
                     "{problem}"
                 );
             } else {

@@ -156,7 +156,7 @@ async fn a_request_is_a_span_with_its_head_its_statement_and_its_body() {
     server.wait_for_stdout(&format!("stream_id={id}")).await;
     assert_eq!(failed["status"]["code"], 2);
     assert_eq!(attribute(&failed, "http.response.status_code"), "200");
-    assert_eq!(attribute(&failed, "error.type"), "invalid_data");
+    assert_eq!(attribute(&failed, "error.type"), "bad_value");
     let names: Vec<_> = spans(&collector).into_iter().map(|span| span["name"].clone()).collect();
     assert_eq!(
         names.iter().filter(|name| name.as_str().is_some_and(|name| name.starts_with("GET"))).count(),

@@ -437,7 +437,7 @@ async fn what_fails_before_the_first_row_has_its_status() {
     .await;
     for (sql, status, words) in [
         ("select raises()", 400, &["not today", "P0001"][..]),
-        ("select divides()", 400, &["division by zero", "22012"]),
+        ("select divides()", 500, &["division by zero", "22012"]),
         ("select nothing()", 500, &["the refcursor of statement `rows` is NULL", "hint"]),
         ("select unknown()", 500, &["no cursor `gone` is open", "34000", "hint"]),
         ("select unnamed()", 500, &["no cursor `` is open", "hint"]),

@@ -198,11 +198,11 @@ async fn an_error_before_the_first_row_has_its_status_however_late_it_comes() {
     )
     .await;
     for (target, status) in [
-        ("/late", 400),
-        ("/late.ndjson", 400),
-        ("/template", 400),
-        ("/large", 400),
-        ("/second", 400),
+        ("/late", 500),
+        ("/late.ndjson", 500),
+        ("/template", 500),
+        ("/large", 500),
+        ("/second", 500),
         ("/two", 500),
         ("/two.ndjson", 500),
         ("/none", 404),
@@ -257,7 +257,7 @@ async fn http_1_0_gets_a_length() {
     let mut server = server(&db, "", &[("late", late), ("large", LARGE)]).await;
     let address = server.address().to_owned();
     let failed = http_1_0(&address, "/late", async {}).await;
-    assert_eq!((failed.status.as_str(), failed.length, failed.end), ("400", Some(failed.body.len()), Ok(())));
+    assert_eq!((failed.status.as_str(), failed.length, failed.end), ("500", Some(failed.body.len()), Ok(())));
     let whole = http_1_0(&address, "/large", async {}).await;
     assert_eq!((whole.status.as_str(), whole.length, whole.end), ("200", Some(whole.body.len()), Ok(())));
     assert_eq!(whole.body, get(&server.url("/large")).await.body);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::refused::general;
 use crate::Error;
-use crate::error::STATEMENT_TIMEOUT;
+use crate::error::{INVALID_DATA, STATEMENT_TIMEOUT};
 
 /// What an ERR packet says.
 #[derive(Debug, Clone)]
@@ -39,9 +39,24 @@ impl DatabaseError {
         matches!(self.number, 1053 | 1080 | 1152..=1161 | 1927 | 3169 | 4031)
     }
 
+    /// True if a value isn't what its function or its clause reads: a search of full texts, a regular
+    /// expression (`ER_REGEXP_ERROR`, and those of MySQL 8), a path of JSON
+    /// (`ER_INVALID_JSON_PATH`), a negative `limit` (`ER_WRONG_ARGUMENTS`). The syntax error of a
+    /// statement says near which text it is.
+    fn is_syntax_of_value(&self) -> bool {
+        match self.number {
+            1064 => self.message.starts_with("syntax error, "),
+            1210 => self.message.to_ascii_lowercase().ends_with("execute"),
+            number => matches!(number, 1139 | 3143 | 3685..=3700),
+        }
+    }
+
     /// The error as a user sees it; `sql` is the statement's text, where it is known.
     pub(super) fn into_error(self, sql: Option<&str>) -> Error {
-        let (code, status) = classify(self.number, &self.sqlstate);
+        let (code, status) = match self.is_syntax_of_value() {
+            true => (INVALID_DATA, StatusCode::BAD_REQUEST),
+            false => classify(self.number, &self.sqlstate),
+        };
         let offset = sql.and_then(|sql| self.offset(sql));
         let remedy = remedy(self.number, &self.message);
         let mut error = match self.sqlstate == SIGNALLED {
@@ -90,10 +105,10 @@ fn classify(number: u16, sqlstate: &str) -> (&'static str, StatusCode) {
         (1037 | 1038 | 1040 | 1041 | 1053 | 1203 | 1205 | 1226 | 1927, _)
         | (1021 | 1114 | 1135 | 1461, _)
         | (_, "08" | "40") => UNAVAILABLE,
-        (_, "22") => ("invalid_data", StatusCode::BAD_REQUEST),
+        (_, "22") => (INVALID_DATA, StatusCode::BAD_REQUEST),
         // Wrong values in functions and casts, which have no SQLSTATE of their own.
-        (1292 | 1411, _) => ("invalid_data", StatusCode::BAD_REQUEST),
-        _ if sqlstate == SIGNALLED => ("invalid_data", StatusCode::BAD_REQUEST),
+        (1292 | 1411, _) => (INVALID_DATA, StatusCode::BAD_REQUEST),
+        _ if sqlstate == SIGNALLED => (INVALID_DATA, StatusCode::BAD_REQUEST),
         (_, "23") => ("conflict", StatusCode::CONFLICT),
         _ => ("statement_failed", StatusCode::INTERNAL_SERVER_ERROR),
     }

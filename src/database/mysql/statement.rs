@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use http::StatusCode;
 use rowstream_encode::Column;
 
 use super::super::pipeline::Slow;
@@ -13,6 +14,7 @@ use super::dialect::DIALECT;
 use super::value::{Decoder, SentAs};
 use super::wire::Wire;
 use crate::Error;
+use crate::error::INVALID_DATA;
 use crate::lock::RwLock;
 use crate::params::ParamValue;
 use crate::sql::{LimitPart, Outline};
@@ -105,7 +107,7 @@ impl Deref for Prepared {
 /// Appends the command that runs a statement, which has the number `id` on its connection.
 ///
 /// # Errors
-/// There are not as many arguments as placeholders.
+/// There are not as many arguments as placeholders, or one of a limit is negative.
 pub(super) fn push_execute(
     statement: &Described,
     id: u32,
@@ -115,6 +117,9 @@ pub(super) fn push_execute(
 ) -> Result<(), Error> {
     if args.len() != statement.parameters {
         return Err(Error::endpoint("the statement has another number of placeholders than of arguments"));
+    }
+    if statement.limits.iter().any(|(place, _)| is_negative(args[*place])) {
+        return Err(negative_limit());
     }
     command.push(COM_STMT_EXECUTE);
     command.extend_from_slice(&id.to_le_bytes());
@@ -126,6 +131,20 @@ pub(super) fn push_execute(
     command.extend_from_slice(&1_u32.to_le_bytes());
     bind::write(args, &statement.limits, command);
     Ok(())
+}
+
+fn is_negative(arg: &ParamValue) -> bool {
+    match arg {
+        ParamValue::Integer(number) => *number < 0,
+        ParamValue::Number(text) => text.starts_with('-'),
+        _ => false,
+    }
+}
+
+/// MariaDB takes such a limit for none at all.
+#[cold]
+fn negative_limit() -> Error {
+    Error::new(INVALID_DATA, StatusCode::BAD_REQUEST, "a limit or an offset can't be negative")
 }
 
 impl Prepared {

@@ -3,11 +3,13 @@
 use fallible_iterator::FallibleIterator;
 use http::StatusCode;
 use postgres_protocol::message::backend::ErrorResponseBody;
+use rowstream_encode::{Column, ColumnKind};
 use std::time::Duration;
 
 use super::super::refused::general;
 use crate::Error;
-use crate::error::STATEMENT_TIMEOUT;
+use crate::diagnostic::list;
+use crate::error::{INVALID_DATA, STATEMENT_TIMEOUT};
 
 /// The fields of an `ErrorResponse` that are used (PostgreSQL manual, "Error and Notice Message
 /// Fields").
@@ -18,6 +20,8 @@ pub(super) struct DatabaseError {
     hint: Option<String>,
     /// Characters from the start of the statement, from 1.
     position: Option<usize>,
+    /// If it is in a statement that a function runs.
+    is_internal: bool,
     /// The function of the server that reported it; unlike the message, never translated.
     routine: String,
     /// Whether it ends the connection.
@@ -37,6 +41,7 @@ impl DatabaseError {
                 b'M' => this.message = value(),
                 b'H' => this.hint = Some(value()),
                 b'P' => this.position = value().parse().ok(),
+                b'q' => this.is_internal = true,
                 b'R' => this.routine = value(),
                 b'V' => this.fatal = matches!(field.value_bytes(), b"FATAL" | b"PANIC"),
                 _ => {}
@@ -76,6 +81,18 @@ impl DatabaseError {
         self.position.map(|position| byte_offset(sql, position))
     }
 
+    /// True if a value isn't what its type or its function reads: `to_tsquery`, `jsonpath`. The syntax
+    /// error of a statement has a place.
+    fn is_syntax_of_value(&self) -> bool {
+        self.sqlstate == "42601" && self.position.is_none() && !self.is_internal
+    }
+
+    /// True if a text isn't valid in the encoding of the database. It is one of its own: those of
+    /// requests are UTF-8.
+    fn is_undecodable(&self) -> bool {
+        self.sqlstate == "22021"
+    }
+
     /// Whether its text was written for whoever asks: an exception that a function raises (class
     /// P0), whatever SQLSTATE that gives it.
     fn is_for_clients(&self) -> bool {
@@ -87,11 +104,28 @@ impl DatabaseError {
         self.into_error_at(None)
     }
 
+    /// The error as a user sees it, of a statement with these columns.
+    pub(super) fn into_error_of(self, columns: &[Column]) -> Error {
+        if !self.is_undecodable() {
+            return self.into_error();
+        }
+        let is_text = |column: &&Column| column.kind == ColumnKind::Text;
+        let texts: Vec<_> = columns.iter().filter(is_text).map(|column| &*column.name).collect();
+        let holders = match texts.len() {
+            0 | 1 => format!("column {}", list(texts)),
+            _ => format!("one of the columns {}", list(texts)),
+        };
+        let message = format!("{holders} holds text that isn't valid in the database's encoding");
+        let hint = "decode it in the statement: `convert_from(column::bytea, 'LATIN1')`";
+        Error::bad_value(message).cause(self.message).sqlstate(self.sqlstate).hint(hint)
+    }
+
     /// The error as a user sees it, with its place in the statement in bytes, if that is known.
     pub(super) fn into_error_at(self, offset: Option<usize>) -> Error {
-        let (code, status) = match self.is_stale_statement() {
-            true => ("statement_changed", StatusCode::SERVICE_UNAVAILABLE),
-            false => classify(&self.sqlstate),
+        let (code, status) = match () {
+            () if self.is_stale_statement() => ("statement_changed", StatusCode::SERVICE_UNAVAILABLE),
+            () if self.is_syntax_of_value() => (INVALID_DATA, StatusCode::BAD_REQUEST),
+            () => classify(&self.sqlstate),
         };
         let remedy = remedy(&self.sqlstate, &self.message).map(str::to_owned);
         let mut error = match self.is_for_clients() {
@@ -121,7 +155,7 @@ fn classify(sqlstate: &str) -> (&'static str, StatusCode) {
         ("08" | "40" | "53" | "57" | "58", _) | (_, "55P03") => {
             ("source_unavailable", StatusCode::SERVICE_UNAVAILABLE)
         }
-        ("22", _) | (_, "P0001") => ("invalid_data", StatusCode::BAD_REQUEST),
+        ("22", _) | (_, "P0001") => (INVALID_DATA, StatusCode::BAD_REQUEST),
         ("23", _) => ("conflict", StatusCode::CONFLICT),
         _ => ("statement_failed", StatusCode::INTERNAL_SERVER_ERROR),
     }

@@ -256,7 +256,10 @@ impl Peer {
         match error.is_stale_statement() {
             true if missing => failed.refuse(Refused::Again),
             true => self.forget(failed),
-            false => failed.refuse(Refused::Failed(error.into_error())),
+            false => {
+                let error = error.into_error_of(&failed.statement.columns);
+                failed.refuse(Refused::Failed(error));
+            }
         }
         self.refuse_skipped();
         Some(())

@@ -634,14 +634,14 @@ impl Session {
     /// The error of what is running.
     fn statement_error(&mut self, frame: &Frame) -> Result<Error, Error> {
         let error = self.error_of(frame)?;
-        match self.stop() {
-            State::Running(running) => self.forget_if_stale(&running.prepared, &error),
-            State::Interleaved(portals) => {
-                portals.coming().into_iter().for_each(|prepared| self.forget_if_stale(prepared, &error));
-            }
-            _ => {}
-        }
-        Ok(error.into_error())
+        let prepared = match self.stop() {
+            State::Running(running) => Some(running.prepared),
+            State::Interleaved(portals) => portals.coming().cloned(),
+            _ => None,
+        };
+        let Some(prepared) = prepared else { return Ok(error.into_error()) };
+        self.forget_if_stale(&prepared, &error);
+        Ok(error.into_error_of(&prepared.columns))
     }
 
     /// What was sent first has failed. Where the session stood.

@@ -195,7 +195,8 @@ impl DriverRows for Steps<'_> {
 
     #[inline]
     fn next(&mut self) -> Result<bool, Failure> {
-        self.rows.next().map_err(|error| Failure::Failed(self.connection.fault(error)))
+        let source = &self.connection.driver.source;
+        self.rows.next().map_err(|error| Failure::Failed(fault::of_run(source, error)))
     }
 
     #[inline]

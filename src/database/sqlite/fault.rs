@@ -3,8 +3,9 @@
 use http::StatusCode;
 use rusqlite::{ErrorCode, ffi};
 
+use super::super::refused::general;
 use crate::Error;
-use crate::error::SOURCE_DAMAGED;
+use crate::error::{INVALID_DATA, SOURCE_DAMAGED};
 
 /// What a user sees of `error`; `source` names the source. What another try can mend is 503.
 pub(super) fn of(source: &str, error: rusqlite::Error) -> Error {
@@ -57,6 +58,24 @@ fn failure(source: &str, cause: ffi::Error, message: Option<&str>) -> Error {
         )
         .database(format!("source `{source}` cannot be read: {message}")),
         _ => statement_failed(&message, cause),
+    }
+}
+
+/// The same of a statement that runs. It was compiled, so a value can be wrong: a search of full
+/// texts, a `limit` that isn't a number, malformed JSON, an overflow. A name that isn't there any more
+/// is the statement's, but for a column that a search may name.
+pub(super) fn of_run(source: &str, error: rusqlite::Error) -> Error {
+    const OF_VALUES: [i32; 2] = [ffi::SQLITE_ERROR, ffi::SQLITE_MISMATCH];
+    let is_of_value =
+        |message: &str| message.strip_prefix("no such ").is_none_or(|name| name.starts_with("column: "));
+    match &error {
+        rusqlite::Error::SqliteFailure(cause, Some(message))
+            if OF_VALUES.contains(&cause.extended_code) && is_of_value(message) =>
+        {
+            let text = format!("{message} (SQLite code {})", cause.extended_code);
+            Error::new(INVALID_DATA, StatusCode::BAD_REQUEST, general(INVALID_DATA)).database(text)
+        }
+        _ => of(source, error),
     }
 }
 

@@ -19,7 +19,7 @@ use super::{Foreign, Kind};
 use crate::Error;
 use crate::database::Statement;
 use crate::database::blocking::{self, DriverConnection, DriverRows, Failure};
-use crate::error::STATEMENT_TIMEOUT;
+use crate::error::{INVALID_DATA, STATEMENT_TIMEOUT};
 use crate::sql::dialect::Placeholders;
 use crate::sql::{LimitPart, limit_placeholders};
 
@@ -438,7 +438,7 @@ fn of_driver(source: &str, failed: Failed) -> Error {
             return Error::source_unavailable(text).cause(message);
         }
         Fault::Statement => ("statement_failed", StatusCode::INTERNAL_SERVER_ERROR),
-        Fault::Data => ("invalid_data", StatusCode::BAD_REQUEST),
+        Fault::Data => (INVALID_DATA, StatusCode::BAD_REQUEST),
         Fault::Cancelled => (STATEMENT_TIMEOUT, StatusCode::GATEWAY_TIMEOUT),
     };
     let error = Error::new(code, status, general(code)).database(message);

@@ -50,7 +50,7 @@ impl Portals {
     }
 
     /// The statement whose portion comes.
-    pub(super) fn coming(&self) -> Option<&Prepared> {
+    pub(super) fn coming(&self) -> Option<&Arc<Prepared>> {
         match self.asked.front() {
             Some(&Asked::Portion(which)) => Some(&self.open[which].prepared),
             Some(Asked::Begin) | None => None,
