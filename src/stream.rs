@@ -36,7 +36,7 @@ mod steps;
 
 use std::mem;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rowstream_encode::{Format, ValueOptions};
@@ -588,6 +588,11 @@ impl RowStream {
             _ => None,
         };
         self.vacating.is_some()
+    }
+
+    /// When the rows have to be read on, however slow the client is.
+    pub(crate) fn read_by(&self) -> Option<Instant> {
+        self.session.as_ref().and_then(Producer::read_by)
     }
 
     /// Writes the record of the end; false when there is none, or it has been written.

@@ -79,6 +79,8 @@ pub(super) struct Buffers {
     pub(super) limit: usize,
     /// How far the server is.
     pub(super) round_trip: Duration,
+    /// When something was sent last.
+    pub(super) sent: Instant,
     mark: Mark,
     flow: Flow,
     silence: Silence,
@@ -169,6 +171,7 @@ impl Buffers {
             end: 0,
             write: BytesMut::new(),
             limit,
+            sent: Instant::now(),
             mark: Mark::Down(0),
             flow: Flow { filled: Instant::now(), bytes: 0, is_discarded: false },
             silence: Silence::default(),
@@ -310,6 +313,7 @@ impl Buffers {
             return Poll::Ready(Ok(()));
         }
         self.lower_mark();
+        self.sent = Instant::now();
         while !self.write.is_empty() {
             let sent = ready!(Pin::new(&mut self.socket).poll_write(cx, &self.write)).map_err(lost)?;
             self.write.advance(sent);

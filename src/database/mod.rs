@@ -57,7 +57,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow_schema::Schema;
 use rowstream_encode::{Column, RowWriter};
@@ -330,6 +330,11 @@ pub trait DatabaseSession {
     /// The connection failed, or a table can't be read now.
     fn begin(&mut self) -> impl Future<Output = Result<(), Error>> {
         std::future::ready(Ok(()))
+    }
+
+    /// See [`Session::read_by`].
+    fn read_by(&self) -> Option<Instant> {
+        None
     }
 
     /// See [`Session::execute`].
@@ -775,6 +780,15 @@ macro_rules! databases {
                 !matches!(self, Self::Lookup(_))
             }
 
+            /// When its rows have to be read on, however slow the client is: the database ends it else.
+            /// `None`: it waits for as long as it takes.
+            pub(crate) fn read_by(&self) -> Option<Instant> {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::read_by(&**session),)+
+                    Self::Lookup(_) => None,
+                }
+            }
+
             /// Prepares the next statement and returns its columns. The first one is 0 for
             /// [`Session::execute`], and so on.
             ///
@@ -1076,6 +1090,11 @@ impl Parts {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// See [`Session::read_by`].
+    pub(crate) fn read_by(&self) -> Option<Instant> {
+        self.0.read_by()
     }
 
     /// The snapshot from which others may read the other shards; `None`: these are all parts.

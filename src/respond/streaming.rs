@@ -55,8 +55,16 @@ impl Streaming {
     fn poll_spill(&mut self, cx: &mut Context<'_>) -> Result<Option<tokio::time::Instant>, GivesWay> {
         while let Some(spill) = &mut self.spill {
             let is_wanted = self.stream.gives_way(spill.stands_still());
-            let Poll::Ready(room) = spill.poll_room(self.stream.rows(), is_wanted, cx) else { break };
-            room?;
+            let is_due = due_at(&self.stream, spill).is_some_and(|at| at <= tokio::time::Instant::now());
+            let Poll::Ready(room) = spill.poll_room(self.stream.rows(), is_wanted || is_due, cx) else {
+                break;
+            };
+            match room {
+                Ok(()) => {}
+                Err(gives_way) if is_wanted => return Err(gives_way),
+                // There's no room. If the client stays as slow, the database ends the transaction.
+                Err(GivesWay) => break,
+            }
             let Poll::Ready(chunk) = self.poll_live(cx) else { break };
             let (Some(spill), rows) = (&mut self.spill, self.stream.rows()) else { break };
             match chunk {
@@ -68,7 +76,9 @@ impl Streaming {
                 None => spill.end(),
             }
         }
-        Ok(self.spill.as_ref().and_then(|spill| spill.again()))
+        let Some(spill) = &self.spill else { return Ok(None) };
+        let due_at = due_at(&self.stream, spill).filter(|at| *at > tokio::time::Instant::now());
+        Ok(spill.again().into_iter().chain(due_at).min())
     }
 
     /// The next chunk as it is sent, once it is in the digest.
@@ -126,6 +136,13 @@ impl Streaming {
         let end = (next.as_deref(), self.stream.page());
         self.trailers.then(|| trailers::complete(self.stream.rows(), end, digest.as_deref()))
     }
+}
+
+/// When the rows have to be read on because the client is slow; `None`: they wait for as long as it
+/// takes, or the client waits for them.
+fn due_at(stream: &RowStream, spill: &Spill) -> Option<tokio::time::Instant> {
+    let (read_by, slow_at) = (stream.read_by()?, spill.slow_at()?);
+    Some(slow_at.max(read_by.into()))
 }
 
 /// A panic under the lock ends the task of both who have it, and nothing is polled after that.

@@ -150,6 +150,11 @@ impl Spill {
         }
     }
 
+    /// When the client is slow, if it still takes nothing then; `None`: it waits for rows.
+    pub(crate) fn slow_at(&self) -> Option<Instant> {
+        self.pace.slow_at()
+    }
+
     fn is_behind(&self, is_wanted: bool) -> bool {
         match self.spills {
             Spills::WhenSlow => self.pace.slow_at().is_some_and(|at| at <= Instant::now()),

@@ -29,6 +29,7 @@ mod window;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use rowstream_encode::Column;
 
@@ -91,6 +92,11 @@ impl EnrichedRows {
 
     pub(crate) fn holds_connection(&self) -> bool {
         self.inner.holds_connection()
+    }
+
+    /// See [`database::Session::read_by`].
+    pub(crate) fn read_by(&self) -> Option<Instant> {
+        self.inner.read_by()
     }
 
     /// See [`database::Session::begin`].

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use arrow_schema::Schema;
 use rowstream_encode::{Column, RowWriter};
@@ -97,6 +98,16 @@ impl Producer {
             Self::Statements(session) => session.holds_connection(),
             Self::Parts(_) | Self::Calls(_) | Self::Pages(_) => true,
             Self::Enriched(session) => session.holds_connection(),
+        }
+    }
+
+    /// See [`Session::read_by`].
+    pub(crate) fn read_by(&self) -> Option<Instant> {
+        match self {
+            Self::Statements(session) => session.read_by(),
+            Self::Enriched(session) => session.read_by(),
+            Self::Parts(parts) => parts.read_by(),
+            Self::Calls(_) | Self::Pages(_) => None,
         }
     }
 

@@ -374,6 +374,73 @@ async fn a_write_that_fails_half_way_loses_nothing() {
     wait_until("each is in the log", async || server.count_stderr("cannot be spilled") == 2).await;
 }
 
+/// A server of one connection at a time, in whose transactions the database ends it once it is idle
+/// for so long. Rows come in portions, so between two of them it is idle.
+async fn idle_at_most(db: &TestDb, limit: &str, endpoints: &[(&str, &str)]) -> Server {
+    let mut files = files(db, "", endpoints);
+    let (_, config) = &mut files[0];
+    let limited = format!("{}&options=-c%20idle_in_transaction_session_timeout={limit}", db.url());
+    *config = config.replace(&db.url(), &limited) + "fetch_rows = 1000\n";
+    launch(&files).start().await
+}
+
+/// Such a limit of the database, the role or the URL cut each client that read more slowly.
+#[tokio::test]
+async fn a_slow_client_is_spilled_before_its_transaction_is_idle_for_too_long() {
+    let db = TestDb::new().await;
+    db.execute(
+        "create function bulk() returns refcursor language plpgsql as $$ declare c refcursor; begin
+            open c for select n, repeat('x', 90) as t from generate_series(1, 200000) n; return c; end $$",
+    )
+    .await;
+    let nested = format!(
+        "-- name: rows :many\n{SQL};\n-- name: parts :many nested in rows on n = n\nselect 0 as n where false"
+    );
+    let endpoints = [("rows", SQL), ("cursor", "select bulk()"), ("nested", &nested)];
+    let server = idle_at_most(&db, "4s", &endpoints).await;
+    let (whole, own) = (whole(), whole().replace("\"}\n", "\",\"parts\":[]}\n"));
+    for (target, whole) in [("/rows.ndjson", &whole), ("/cursor.ndjson", &whole), ("/nested.ndjson", &own)] {
+        let (stream, first) = begun(Client::H2C, &server.url(target)).await;
+        db.until_none_active().await;
+        let (body, reply) = rest(stream, &first).await;
+        assert_eq!(reply.ended, Ended::Complete, "{target}");
+        assert!(body == whole.as_bytes(), "{target}: {} bytes", body.len());
+        assert!(number(&line_of(&server, target).await, "spilled") > 1_000_000, "{target}");
+    }
+}
+
+/// A statement may run for longer than its transaction may be idle: its client isn't slow for that.
+#[tokio::test]
+async fn a_client_that_keeps_up_with_a_long_transaction_never_touches_the_disk() {
+    let db = TestDb::new().await;
+    let long = "select n, repeat('x', 20000) as t, pg_sleep(0.02) from generate_series(1, 200) n";
+    let server = idle_at_most(&db, "2s", &[("long", long)]).await;
+    for client in [Client::HTTP1, Client::H2C] {
+        let reply = client.get(&server.url("/long.ndjson")).await;
+        assert_eq!((reply.ended.clone(), reply.text().lines().count()), (Ended::Complete, 200));
+    }
+    server.wait_for_stdout("/long.ndjson HTTP/2").await;
+    assert!(!server.stdout().contains(" spilled="), "{}", server.stdout());
+}
+
+/// Without room for the rows, the database ends it. That is no error of the endpoint.
+#[tokio::test]
+async fn a_transaction_that_is_idle_for_too_long_says_what_to_do() {
+    let db = TestDb::new().await;
+    let server = idle_at_most(&db, "1s", &[("rows", SQL)]).await;
+    fs::remove_dir_all(server.folder().join("spool")).expect("it is there");
+    let target = "/rows.ndjson?_end=1";
+    let (stream, first) = begun(Client::HTTP1, &server.url(target)).await;
+    db.until_none_active().await;
+    let (body, reply) = rest(stream, &first).await;
+    assert!(matches!(reply.ended, Ended::Broken(_)), "{:?}", reply.ended);
+    let text = String::from_utf8(body).expect("it is text");
+    let last = text.lines().next_back().expect("there are lines");
+    let told =
+        ["\"code\":\"source_unavailable\"", "25P03", "slow_clients"].iter().all(|word| last.contains(word));
+    assert!(told, "{last}");
+}
+
 #[tokio::test]
 async fn the_quota_is_one_for_all_that_waits() {
     let db = TestDb::new().await;

@@ -74,6 +74,8 @@ pub struct Connection {
     pub(super) other: Option<Box<str>>,
     /// Whether times are integers on its wire, which PostgreSQL has always said since version 10.
     pub(super) has_integer_times: bool,
+    /// How long the server lets a transaction be idle; `None`: for as long as it likes.
+    pub(super) idle_limit: Option<Duration>,
     /// If a statement may have left something in it that only its end removes.
     pub(super) must_close: bool,
     /// The number of its host.
@@ -171,6 +173,7 @@ impl Connector {
             role: Role::Primary,
             other: None,
             has_integer_times: false,
+            idle_limit: None,
             must_close: false,
             host: self.host,
             lent: None,
@@ -187,11 +190,16 @@ impl Connector {
         let settings = self.session.set(self.pooler, connection.process_id(), self.role);
         frontend::query(&settings, &mut connection.wire.write).map_err(unreachable)?;
         let mut answered = [false; 3];
-        let fields = |row: &[u8]| answered = [0, 1, 2].map(|column| text_field(row, column) == Some("t"));
+        let mut idle_limit = None;
+        let fields = |row: &[u8]| {
+            answered = [0, 1, 2].map(|column| text_field(row, column) == Some("t"));
+            idle_limit = text_field(row, 3).and_then(duration);
+        };
         match connection.until_ready_with(fields).await {
             Ok(()) => {
                 let [is_pooled, is_replica, is_read_only] = answered;
                 (connection.is_pooled, connection.role) = (is_pooled, Role::new(is_replica, is_read_only));
+                connection.idle_limit = idle_limit;
             }
             Err(error) if is_of_others(&error) => {
                 let name = connection.product().await.map_err(|_| error.hint(NO_POSTGRES))?;
@@ -513,8 +521,28 @@ impl SessionSettings {
         };
         let set = |(name, value): &(_, String)| format!(", set_config('{name}', '{value}', {is_pooled})");
         let set: String = self.settings.iter().map(set).collect();
-        format!("select {is_pooled}, {role}{set}")
+        format!("select {is_pooled}, {role}, current_setting('{IDLE_LIMIT}'){set}")
     }
+}
+
+/// The setting that says how long a transaction may be idle.
+const IDLE_LIMIT: &str = "idle_in_transaction_session_timeout";
+
+/// A time as PostgreSQL writes its settings (`1500ms`, `2min`; its manual, "Parameter Names and
+/// Values"); `None` for 0, which is none.
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let milliseconds = match unit {
+        "" | "ms" => 1,
+        "s" => 1000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    let time = number.parse::<u64>().ok()?.checked_mul(milliseconds)?;
+    (time > 0).then(|| Duration::from_millis(time))
 }
 
 /// The columns that tell a host's role. The second is asked for only where it counts, because its
@@ -583,6 +611,16 @@ mod tests {
             let error = Error::source_unavailable("refused").sqlstate(sqlstate);
             assert_eq!(is_of_others(&error), is_none, "{sqlstate}");
         }
+    }
+
+    #[test]
+    fn times_of_settings_are_read() {
+        for (text, milliseconds) in
+            [("0", 0), ("1500ms", 1500), ("250", 250), ("2min", 120_000), ("1d", 86_400_000)]
+        {
+            assert_eq!(duration(text).map_or(0, |time| time.as_millis()), milliseconds, "{text}");
+        }
+        assert_eq!((duration("soon"), duration("99999999999999999999s")), (None, None));
     }
 
     #[test]

@@ -93,6 +93,12 @@ impl DatabaseError {
         self.sqlstate == "22021"
     }
 
+    /// True if the server ends the transaction for what the client does, and not for what befalls the
+    /// server.
+    pub(super) fn is_of_client(&self) -> bool {
+        matches!(&*self.sqlstate, IDLE_TOO_LONG | TRANSACTION_TOO_LONG)
+    }
+
     /// Whether its text was written for whoever asks: an exception that a function raises (class
     /// P0), whatever SQLSTATE that gives it.
     fn is_for_clients(&self) -> bool {
@@ -146,13 +152,18 @@ impl DatabaseError {
     }
 }
 
+/// `idle_in_transaction_session_timeout` has passed.
+const IDLE_TOO_LONG: &str = "25P03";
+/// `transaction_timeout` has passed.
+const TRANSACTION_TOO_LONG: &str = "25P04";
+
 /// Code and status of an SQLSTATE (PostgreSQL manual, appendix A): the client's fault is a 4xx, a
 /// passing state of the database a 503, and what the endpoint's author must mend a 500.
 fn classify(sqlstate: &str) -> (&'static str, StatusCode) {
     let class = sqlstate.get(..2).unwrap_or_default();
     match (class, sqlstate) {
         (_, "57014") => (STATEMENT_TIMEOUT, StatusCode::GATEWAY_TIMEOUT),
-        ("08" | "40" | "53" | "57" | "58", _) | (_, "55P03") => {
+        ("08" | "40" | "53" | "57" | "58", _) | (_, "55P03" | IDLE_TOO_LONG | TRANSACTION_TOO_LONG) => {
             ("source_unavailable", StatusCode::SERVICE_UNAVAILABLE)
         }
         ("22", _) | (_, "P0001") => (INVALID_DATA, StatusCode::BAD_REQUEST),
@@ -185,6 +196,9 @@ fn remedy(sqlstate: &str, message: &str) -> Option<&'static str> {
             "correct the database in the source's `url`, or create it; `psql -l` lists those that there are"
         }
         "53300" => "lower `pool.max` of the source, or raise `max_connections` of the server",
+        IDLE_TOO_LONG | TRANSACTION_TOO_LONG => {
+            "the client reads slower than the database lets a transaction last: raise `idle_in_transaction_session_timeout` and `transaction_timeout` of the source's user, or set `slow_clients = \"spill\"`"
+        }
         "57P03" => "the server starts or stops: ask again in a moment",
         _ => return None,
     })

@@ -264,6 +264,13 @@ impl DatabaseSession for Session {
         self.begin_snapshot().await
     }
 
+    /// At half of the time that the server gives it, counted from what was sent last: the server may be
+    /// idle since then.
+    fn read_by(&self) -> Option<Instant> {
+        let (_, connection) = self.held.as_ref().filter(|_| self.isolation != Isolation::NoTransaction)?;
+        Some(connection.wire.sent + connection.idle_limit? / 2)
+    }
+
     async fn call(&mut self, index: usize, args: &[&ParamValue]) -> Result<Vec<Vec<Option<String>>>, Error> {
         self.call_on_snapshot(index, args).await
     }
@@ -667,7 +674,7 @@ impl Session {
         match self.parse(frame)? {
             Message::ErrorResponse(body) => {
                 let error = DatabaseError::new(&body);
-                if error.fatal {
+                if error.fatal && !error.is_of_client() {
                     let lent = &self.connection().lent;
                     lent.iter().for_each(|lent| lent.failed(&error.clone().into_error()));
                 }

@@ -27,6 +27,7 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use futures_util::future::join_all;
 use postgres_protocol::message::frontend;
@@ -70,6 +71,11 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// See [`crate::database::Session::read_by`].
+    pub(crate) fn read_by(&self) -> Option<Instant> {
+        self.sessions.iter().filter_map(DatabaseSession::read_by).min()
+    }
+
     /// Begins with `first`, and takes further connections, `most` in all, if there are enough pages
     /// for them and as long as some are free.
     pub(in crate::database::postgres) async fn begin(
