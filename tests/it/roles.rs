@@ -214,3 +214,54 @@ async fn what_a_role_may_not_read_is_denied() {
         assert!(vary.iter().any(|value| *value == "authorization"), "{vary:?}");
     }
 }
+
+/// `set role` doesn't apply them, so a limit that a role had was none for those whose token names it.
+#[tokio::test]
+async fn settings_of_a_role_hold_for_its_requests() {
+    let keys = Keys::new();
+    let db = TestDb::new().await;
+    let (web, plain) = (format!("{}_web", db.name()), format!("{}_plain", db.name()));
+    // `log_statement` is a superuser's, and dates have one form.
+    db.execute(&format!(
+        "create role {web}; create role {plain};
+         alter role {web} set statement_timeout = '300ms'; alter role {web} set work_mem = '5MB';
+         alter role {web} set app.tenant = 'it''s';
+         alter role {web} set log_statement = 'none'; alter role {web} set datestyle = 'German';
+         alter role {web} set search_path = 'nowhere'; alter role {web} set request.jwt.claims = '{{}}';
+         alter role {web} in database {} set work_mem = '7MB'",
+        db.name()
+    ))
+    .await;
+    let config = format!(
+        "authorization = \"public\"\n[jwt]\nissuer = \"{ISSUER}\"\nkeys = \"keys.json\"\naudience = \"rowstream\"\n\
+         [source.db]\nurl = \"{}\"\nrole_claim = \"role\"\npool = {{ max = 1 }}\n",
+        db.url()
+    );
+    let settings = "select current_setting('work_mem') as memory, current_setting('app.tenant', true) as tenant, \
+        current_setting('statement_timeout') as timeout, date '2024-01-31' as day, current_user::text as role, \
+        current_setting('request.jwt.claims')::json->>'sub' as sub";
+    let two = format!(
+        "/*\nbody = {{ a = \"$a\", b = \"$b\" }}\n*/\n-- name: a :one\n{settings};\n-- name: b :value\nselect 1"
+    );
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("keys.json", &keys.set().to_string()),
+        ("endpoints/settings.sql", settings),
+        ("endpoints/two.sql", &two),
+        ("endpoints/slow.sql", "select pg_sleep(60)::text as slept"),
+    ];
+    let server = Launch::files(&files).start().await;
+    let (as_web, as_plain) = (token(&keys, &json!(web), "a"), token(&keys, &json!(plain), "a"));
+    let own = |role: &str| json!({"memory": "4MB", "tenant": null, "timeout": "0", "day": "2024-01-31", "role": role, "sub": "a"});
+    let of_web = json!({"memory": "7MB", "tenant": "it's", "timeout": "300ms", "day": "2024-01-31", "role": web, "sub": "a"});
+    for _ in 0..2 {
+        assert_eq!(ask(&server, "/settings", Some(&as_web)).await.json(), json!([of_web]));
+        // PostgreSQL knows a name with a dot from then on, as one without a value.
+        let mut others = ask(&server, "/settings", Some(&as_plain)).await.json();
+        others[0]["tenant"].as_str().is_some_and(str::is_empty).then(|| others[0]["tenant"] = Value::Null);
+        assert_eq!(others, json!([own(&plain)]));
+        assert_eq!(ask(&server, "/two", Some(&as_web)).await.json(), json!({"a": of_web, "b": 1}));
+    }
+    let slow = ask(&server, "/slow", Some(&as_web)).await;
+    assert_eq!((slow.status.as_u16(), &slow.json()["code"]), (504, &json!("statement_timeout")));
+}

@@ -1,13 +1,18 @@
-//! As whom the statements of a response are run: a role, and what the request's token says, both
-//! set for its transaction alone, as users of PostgREST know it.
+//! As whom the statements of a response are run: a role with its settings, and the claims of the
+//! request's token, all set for its transaction alone, as users of PostgREST know it.
 //!
-//! Whoever a connection served before leaves nothing on it: both are `set local`, which ends with
-//! the transaction.
+//! A request leaves nothing on its connection: each is `set local`, which ends with the transaction.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::connect::{IDLE_LIMIT, duration};
 
 /// A role, and what the token says that it was taken from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
-    /// What is sent with the start of the transaction.
+    role: Box<str>,
+    /// It follows the start of the transaction.
     sql: Box<str>,
 }
 
@@ -16,13 +21,89 @@ impl Actor {
     pub fn new(role: &str, claims: &str) -> Option<Self> {
         // PostgreSQL cuts longer names (`NAMEDATALEN`), and another role may have what is left.
         let is_name = (1..64).contains(&role.len()) && role != "none" && !role.contains('\0');
-        let (role, claims) = (literal(role), literal(claims));
-        let sql = format!("; set local role {role}; set local request.jwt.claims = {claims}");
-        is_name.then(|| Self { sql: sql.into() })
+        let claims = literal(claims);
+        let sql = format!("; set local role {}; set local request.jwt.claims = {claims}", literal(role));
+        is_name.then(|| Self { role: role.into(), sql: sql.into() })
+    }
+
+    pub(super) fn role(&self) -> &str {
+        &self.role
     }
 
     pub(super) fn sql(&self) -> &str {
         &self.sql
+    }
+}
+
+/// The settings of roles (`alter role … set …`), which `set role` doesn't apply. PostgreSQL reads
+/// those of its user when a session begins. A connection reads those of a role when it first serves
+/// it, and so does the next connection.
+#[derive(Default)]
+pub(super) struct RoleSettings(BTreeMap<Box<str>, Settings>);
+
+/// The settings of one role.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Settings {
+    /// They follow the start of the transaction.
+    sql: String,
+    /// How long its transactions may be idle; `None`: it has no such setting.
+    idle_limit: Option<Option<Duration>>,
+}
+
+impl RoleSettings {
+    /// How many roles a connection knows. A token may name any, so there may be millions.
+    const MOST: usize = 64;
+
+    pub(super) fn of(&self, role: &str) -> Option<&Settings> {
+        self.0.get(role)
+    }
+
+    pub(super) fn learn(&mut self, role: &str, settings: Settings) {
+        if self.0.len() >= Self::MOST {
+            self.0.clear();
+        }
+        self.0.insert(role.into(), settings);
+    }
+}
+
+impl Settings {
+    /// Asks for the name and the value of each setting that every user may change; those of the
+    /// database come last, because they count. Values have one form whatever the role has set, and
+    /// statements are prepared by the `search_path` of the source's user.
+    pub(super) fn query(role: &str) -> String {
+        format!(
+            "select name, substr(item, length(name) + 2) from (
+                select setdatabase, item, split_part(item, '=', 1) as name
+                from pg_catalog.pg_db_role_setting, unnest(setconfig) as item
+                where setrole = (select oid from pg_catalog.pg_roles where rolname = {})
+                    and setdatabase in (0, (select oid from pg_catalog.pg_database where datname = current_database()))
+            ) as settings
+            where lower(name) not in ('client_encoding', 'datestyle', 'timezone', 'intervalstyle', 'bytea_output',
+                'extra_float_digits', 'xmloption', 'standard_conforming_strings', 'array_nulls', 'client_min_messages',
+                'default_transaction_read_only', 'role', 'search_path', 'temp_tablespaces', 'local_preload_libraries')
+                and (name like '%.%' or name in (select name from pg_catalog.pg_settings where context = 'user'))
+            order by setdatabase",
+            literal(role)
+        )
+    }
+
+    /// Takes the next setting.
+    pub(super) fn push(&mut self, name: &str, value: &str) {
+        let quoted: Vec<_> =
+            name.split('.').map(|part| format!("\"{}\"", part.replace('"', "\"\""))).collect();
+        self.sql += &format!("; set local {} = {}", quoted.join("."), literal(value));
+        if name == IDLE_LIMIT {
+            self.idle_limit = Some(duration(value));
+        }
+    }
+
+    pub(super) fn sql(&self) -> &str {
+        &self.sql
+    }
+
+    /// How long its transactions may be idle, if the connection's may be for `limit`.
+    pub(super) fn idle_limit(&self, limit: Option<Duration>) -> Option<Duration> {
+        self.idle_limit.unwrap_or(limit)
     }
 }
 

@@ -19,6 +19,7 @@ use super::super::login::{self, ConnectError, Reusable};
 use super::super::socket::Socket;
 use super::super::tls::{self, SslMode};
 use super::super::url::Host;
+use super::actor::{RoleSettings, Settings};
 use super::error::DatabaseError;
 use super::hosts::Lent;
 use super::statement::StatementCache;
@@ -76,6 +77,8 @@ pub struct Connection {
     pub(super) has_integer_times: bool,
     /// How long the server lets a transaction be idle; `None`: for as long as it likes.
     pub(super) idle_limit: Option<Duration>,
+    /// The settings of the roles that it has served.
+    pub(super) roles: RoleSettings,
     /// If a statement may have left something in it that only its end removes.
     pub(super) must_close: bool,
     /// The number of its host.
@@ -174,6 +177,7 @@ impl Connector {
             other: None,
             has_integer_times: false,
             idle_limit: None,
+            roles: RoleSettings::default(),
             must_close: false,
             host: self.host,
             lent: None,
@@ -363,6 +367,26 @@ impl Connection {
         name.ok_or_else(out_of_order)
     }
 
+    /// Learns the settings of a role, unless it knows them.
+    ///
+    /// # Errors
+    /// The server refuses to tell, or the connection was lost.
+    pub(super) async fn learn_role(&mut self, role: &str) -> Result<(), Error> {
+        if self.roles.of(role).is_some() {
+            return Ok(());
+        }
+        frontend::query(&Settings::query(role), &mut self.wire.write).map_err(unreachable)?;
+        let mut settings = Settings::default();
+        self.until_ready_with(|row| {
+            if let (Some(name), Some(value)) = (text_field(row, 0), text_field(row, 1)) {
+                settings.push(name, value);
+            }
+        })
+        .await?;
+        self.roles.learn(role, settings);
+        Ok(())
+    }
+
     /// Reads on until the server is ready for the next query. Keys and notices on the way are
     /// noted.
     ///
@@ -526,11 +550,11 @@ impl SessionSettings {
 }
 
 /// The setting that says how long a transaction may be idle.
-const IDLE_LIMIT: &str = "idle_in_transaction_session_timeout";
+pub(super) const IDLE_LIMIT: &str = "idle_in_transaction_session_timeout";
 
 /// A time as PostgreSQL writes its settings (`1500ms`, `2min`; its manual, "Parameter Names and
 /// Values"); `None` for 0, which is none.
-fn duration(text: &str) -> Option<Duration> {
+pub(super) fn duration(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let milliseconds = match unit {

@@ -132,8 +132,18 @@ impl Source {
     /// A session beside another one of the same response, if there is a connection at once.
     pub(in crate::database::postgres) async fn another(self, priority: Priority) -> Option<Session> {
         let place = self.0.pool.try_acquire_at(&(), priority)?;
-        let connection = self.0.hosts.connection(Some(&place)).await.ok()?;
+        let mut connection = self.0.hosts.connection(Some(&place)).await.ok()?;
+        self.learn_role(&mut connection).await.ok()?;
         Some(Session::new(self.0, (place, connection), Snapshot::Transaction, self.1))
+    }
+
+    /// A connection that knows the settings of the role by which it will be used.
+    async fn learn_role(&self, connection: &mut Connection) -> Result<(), Error> {
+        match &self.1 {
+            // Boxed: each request would carry what few need.
+            Some(actor) => Box::pin(connection.learn_role(actor.role())).await,
+            None => Ok(()),
+        }
     }
 
     /// The same database, asked as `actor`.
@@ -195,7 +205,7 @@ impl Database for Source {
         priority: Priority,
         patience: Patience<'_>,
     ) -> Result<Session, Error> {
-        let (place, connection) = self.0.connection(priority, patience).await?;
+        let (place, mut connection) = self.0.connection(priority, patience).await?;
         if let Some(name) = &connection.other
             && (snapshot == Snapshot::Transaction || self.1.is_some() || self.0.fetch_rows > 0)
         {
@@ -203,6 +213,7 @@ impl Database for Source {
             place.give_back(connection);
             return Err(error);
         }
+        self.learn_role(&mut connection).await?;
         Ok(Session::new(Arc::clone(&self.0), (place, connection), snapshot, self.1.clone()))
     }
 

@@ -74,6 +74,7 @@ use self::parameters::{Described, of_parameters};
 pub use self::parts::Parts;
 use self::refcursor::Refcursor;
 pub(super) use self::snapshots::Snapshots;
+use super::actor::Settings;
 use super::connect::Connection;
 use super::error::DatabaseError;
 use super::statement::{Field, Leaves, Prepared, Sent};
@@ -268,7 +269,11 @@ impl DatabaseSession for Session {
     /// idle since then.
     fn read_by(&self) -> Option<Instant> {
         let (_, connection) = self.held.as_ref().filter(|_| self.isolation != Isolation::NoTransaction)?;
-        Some(connection.wire.sent + connection.idle_limit? / 2)
+        let limit = match self.role_settings() {
+            Some(settings) => settings.idle_limit(connection.idle_limit),
+            None => connection.idle_limit,
+        };
+        Some(connection.wire.sent + limit? / 2)
     }
 
     async fn call(&mut self, index: usize, args: &[&ParamValue]) -> Result<Vec<Vec<Option<String>>>, Error> {
@@ -323,7 +328,15 @@ impl Session {
         let settings = if is_pooled { self.shared.hosts.transaction_settings() } else { "" };
         // If the role is refused the transaction fails, and with it all that is sent after it.
         let role = self.actor.as_ref().map_or("", |actor| actor.sql());
-        [self.isolation.begin(), settings, then, role].concat()
+        // The claims come last, because a role may have a setting of that name.
+        let of_role = self.role_settings().map_or("", Settings::sql);
+        [self.isolation.begin(), settings, then, of_role, role].concat()
+    }
+
+    /// Those of the role as which the statements are run.
+    fn role_settings(&self) -> Option<&Settings> {
+        let (_, connection) = self.held.as_ref()?;
+        connection.roles.of(self.actor.as_ref()?.role())
     }
 
     /// So much was sent whose answer is no row, or none that is streamed.
