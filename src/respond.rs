@@ -200,7 +200,8 @@ impl App {
         let (client, memory) = (self.client(request), self.budget(&stream_request));
         self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
         tracker.meter.admit();
-        let (acts, begun) = (stream_request.actor.is_some(), Instant::now());
+        let (acts, given) = (stream_request.actor.is_some(), stream_request.given());
+        let begun = Instant::now();
         let looked_up = match self.lookup(&stream_request) {
             Some(lookup) => {
                 Box::pin(self.look_up(&stream_request, lookup, &tracker.waiter, begun)).await.map(Some)
@@ -210,6 +211,7 @@ impl App {
         let answer = self.answer_admitted(stream_request, tracker, begun, looked_up).await;
         spare::keep(std::mem::take(request.headers_mut()));
         answer.map_err(|error| {
+            let error = error.of_request(given);
             let error = if acts { tracker.credentials.refused_as_role(error) } else { error };
             explain_suffix(error, endpoint, &found)
         })

@@ -50,10 +50,11 @@ pub struct SourceSettings {
 }
 
 /// How a pooler such as PgBouncer hands out its server's connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Pooler {
     /// Where there is one, for a transaction each; the server's answers tell whether there is.
     #[default]
+    #[value(skip)]
     Detected,
     /// For a transaction each.
     Transaction,

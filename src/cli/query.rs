@@ -16,11 +16,12 @@ use rowstream_encode::{BytesForm, Choice, CsvDialect, Format, Intervals, Nulls, 
 
 use self::table::Table;
 use super::output::Results;
-use super::{Failure, block_on, param};
+use super::{Failure, block_on, param, tables};
 use crate::config::{Argument, Config, Purpose};
 use crate::diagnostic::encoding::{NotUtf8, read_utf8};
 use crate::diagnostic::shown;
 use crate::endpoint::Parallel;
+use crate::settings::Pooler;
 use crate::source::{Kind, Source};
 use crate::stream::RowStream;
 use crate::{Error, check};
@@ -57,6 +58,10 @@ pub(super) struct Args {
     /// statement selects from; they come in any order. PostgreSQL only.
     #[arg(long, value_name = "CONNECTIONS", value_parser = clap::value_parser!(u8).range(2..=64))]
     parallel: Option<u8>,
+    /// A pooler on the way hands out its connections for a transaction or a session each, as `pooler`
+    /// in a configuration says. PostgreSQL only.
+    #[arg(long, value_enum, value_name = "MODE")]
+    pooler: Option<Pooler>,
     /// Say at the end how many rows there were, in what time, on stderr; which
     /// a terminal shows anyway.
     #[arg(long)]
@@ -153,6 +158,7 @@ fn text_of(what: &str, read: io::Result<Vec<u8>>) -> Result<String, Failure> {
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let (name, sql) = args.statement()?;
     let mut config = Config::single_with(&args.url, (name, &sql), Purpose::Query, &args.param)?;
+    tables::set_pooler(&mut config.sources[0], args.pooler)?;
     // Else an empty text and NULL would be the same to who reads the CSV.
     if args.form() == Form::Table {
         config.endpoints[0].csv = CsvDialect { null: table::NULL.to_owned(), ..CsvDialect::default() };

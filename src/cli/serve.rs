@@ -12,6 +12,7 @@ use crate::config::{Argument, Config, Purpose};
 use crate::log::{self, LogFlag, LogFormat, LogSettings};
 use crate::respond::App;
 use crate::server::{Listener, Listeners, OnRefusal, Origin, Preparing, Reload, Roles};
+use crate::settings::Pooler;
 use crate::{server, source};
 
 /// Serves the endpoints of a configuration, the tables of a database, or one statement at /rows.
@@ -41,6 +42,10 @@ pub(super) struct Args {
     /// Do not have the databases prepare every statement at the start and at each reload.
     #[arg(long)]
     no_check: bool,
+    /// A pooler on the way to the database of URL hands out its connections for a transaction or a
+    /// session each, as `pooler` in a configuration says. PostgreSQL only.
+    #[arg(long, value_enum, value_name = "MODE")]
+    pooler: Option<Pooler>,
     #[command(flatten)]
     listen: ListenArgs,
 }
@@ -81,20 +86,25 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     log::set_format(LogSettings::default().with(args.listen.log_format).format);
     let Some(sql) = &args.sql else {
         let (config, origin) = match target(&args.chosen())? {
+            Target::Configuration(_) if args.pooler.is_some() => {
+                let message = "`--pooler` is for the URL of a database: write `pooler` into the source";
+                return Err(Failure::Message(message.to_owned()));
+            }
             Target::Configuration(path) => (load(&path, args.listen.log_format)?, Origin::File(path)),
-            Target::Database(url) => tables::configuration(&url)?,
+            Target::Database(url) => tables::configuration(&url, args.pooler)?,
         };
         let (inherited, log) = (Roles::default(), args.listen.log_format);
         let listen = args.listen.address(&config.listen);
         let reload = Reload { origin, listen, inherited, log, watch: args.watch, preparing };
         return serve(config, &args.listen, (preparing, Some(reload)), |_| {});
     };
-    let config = Config::single_with(
+    let mut config = Config::single_with(
         &args.chosen().to_string_lossy(),
         (Path::new("--sql"), sql),
         Purpose::Serve,
         &args.param,
     )?;
+    tables::set_pooler(&mut config.sources[0], args.pooler)?;
     serve(config, &args.listen, (preparing, None), |_| {})
 }
 

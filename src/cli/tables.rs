@@ -4,16 +4,19 @@ use std::path::Path;
 
 use super::{Failure, block_on};
 use crate::config::Config;
+use crate::database::DatabaseKind;
 use crate::diagnostic::shown;
 use crate::log;
 use crate::server::Origin;
+use crate::settings::Pooler;
 use crate::source::{Kind, Source, SourceConfig};
 use crate::sql::dialect::Location;
 use crate::tables::{self, Found, Table};
 
 /// What is served of the database at `url`, and how it is read again.
-pub(super) fn configuration(url: &str) -> Result<(Config, Origin), Failure> {
-    let source = Config::database(url)?;
+pub(super) fn configuration(url: &str, pooler: Option<Pooler>) -> Result<(Config, Origin), Failure> {
+    let mut source = Config::database(url)?;
+    set_pooler(&mut source, pooler)?;
     let tables = read(&source)?;
     let config = tables::configuration(source.clone(), &tables)?;
     Ok((config, Origin::tables(source, &tables)))
@@ -28,6 +31,16 @@ pub(super) fn read(source: &SourceConfig) -> Result<Vec<Table>, Failure> {
         log::warning!("{warning}");
     }
     Ok(tables)
+}
+
+/// Has the mode of a pooler that a user has named.
+pub(super) fn set_pooler(source: &mut SourceConfig, pooler: Option<Pooler>) -> Result<(), Failure> {
+    let Some(pooler) = pooler else { return Ok(()) };
+    if source.kind != Kind::Sql(DatabaseKind::Postgres) {
+        return Err(Failure::Message("`--pooler` is for PostgreSQL".to_owned()));
+    }
+    source.pooler = pooler;
+    Ok(())
 }
 
 /// A file that is not there is not made, and its name may be a slip.

@@ -59,9 +59,7 @@ impl App {
         looked_up: Option<Box<LookedUp>>,
     ) -> Result<Response<Answer>, Error> {
         let (total, slow_clients) = (request.timeout().total, request.endpoint.slow_clients);
-        let given = request.given();
-        let answer = self.run(request, tracker, &mut begun, looked_up).await;
-        let answer = answer.map_err(|error| error.of_request(given))?;
+        let answer = self.run(request, tracker, &mut begun, looked_up).await?;
         limit(tracker, &answer, begun, total);
         let comes_in_chunks = matches!(answer.body(), Answer::Stream(_) | Answer::File(_));
         if let (true, SlowClients::MinRate(rate)) = (comes_in_chunks, slow_clients) {
@@ -115,8 +113,7 @@ impl App {
     ) -> Result<LookedUp, Error> {
         let source = self.source_as(&request.endpoint.source, request.actor.as_ref())?;
         let looked_up = stream::look_up(waiter.begun(begun.into()), &source, statement, &request.values);
-        let answer = request.timeout().until_row(begun, pin!(looked_up)).await;
-        answer.map_err(|error| error.of_request(request.given()))
+        request.timeout().until_row(begun, pin!(looked_up)).await
     }
 
     /// Runs the statements up to the first chunk, or to the end if that is waited for.

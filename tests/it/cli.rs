@@ -799,7 +799,7 @@ async fn requests_are_logged_as_json() {
         }
     }
     assert_eq!(lines[0]["bytes"], 17);
-    assert_eq!(lines[1]["code"], "statement_failed");
+    assert_eq!(lines[1]["code"], "bad_value");
 }
 
 /// Characters beyond ASCII may stand in a target, and among these are a control sequence introducer

@@ -58,6 +58,9 @@ async fn database() -> TestDb {
     db
 }
 
+/// What clients get in place of the database's text.
+const OF_VALUE: &str = "the statement reads or computes a value that the database can't use";
+
 /// The error of the record that a framed stream ends with, and what is kept of the stream.
 async fn late(server: &Server, source: &str) -> [Value; 2] {
     let reply = get(&server.url(&format!("/{source}/late.ndjson?_end=1"))).await;
@@ -76,9 +79,9 @@ async fn a_databases_words_are_not_for_everybody() {
     for (listen, head) in [("127.0.0.1:0", "error_detail = 'code'"), ("0.0.0.0:0", "")] {
         let server = server(&db, listen, head).await;
         for (path, sqlstate, detail) in [
-            ("/pg/first", Some("22P02"), "the database cannot use a value as the statement has it"),
-            ("/pg/one", Some("22P02"), "the database cannot use a value as the statement has it"),
-            ("/lite/first", None, "the database refused the statement (SQLite code 1)"),
+            ("/pg/first", Some("22P02"), OF_VALUE),
+            ("/pg/one", Some("22P02"), OF_VALUE),
+            ("/lite/first", None, OF_VALUE),
         ] {
             let reply = get(&server.url(path)).await;
             let problem = reply.json();

@@ -243,3 +243,38 @@ async fn what_cannot_work_says_what_to_do() {
     let refused = check(transactions.url(&db), "pooler = \"yes\"").await;
     assert!(refused.contains("write \"transaction\" or \"session\""), "{refused}");
 }
+
+/// A server of a single session, as embedded ones are: whoever connects next finds the statements of
+/// the one before. All named theirs alike, and readiness asked for a connection beside the pool.
+#[tokio::test]
+async fn a_server_of_one_session_is_served_by_a_pool_of_one() {
+    let db = database().await;
+    let bouncer = PgBouncer::start_with("session", 1, "server_reset_query =").await;
+    let config = format!(
+        "[source.db]\nurl = \"{}\"\npool = {{ max = 1 }}\npooler = \"session\"\n[admin]\npublic = [\"ready\"]\n",
+        bouncer.url(&db)
+    );
+    let item = "/*\n[params]\nid = \"integer\"\n*/\nselect id, name from item where id = :id";
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("endpoints/item.sql", item),
+        ("endpoints/items.sql", "select id from item where id < 4 order by id"),
+    ];
+    for _ in 0..2 {
+        let mut server = Launch::files(&files).start().await;
+        for id in 1..=3 {
+            let reply = get(&server.url(&format!("/item?id={id}"))).await;
+            assert_eq!(whole(&reply), format!("[{{\"id\":{id},\"name\":\"item {id}\"}}]"));
+            let ready = get(&server.url("/_rowstream/ready")).await;
+            assert_eq!(ready.status, 200, "{}", ready.text());
+            assert_eq!(whole(&get(&server.url("/items")).await), "[{\"id\":1},{\"id\":2},{\"id\":3}]");
+        }
+        server.terminate();
+        server.wait_exit().await;
+    }
+    let (url, sql) = (bouncer.url(&db), "select id from item where id = 7");
+    for _ in 0..2 {
+        let queried = rowstream(&["query", "--pooler", "session", &url, sql]).await;
+        assert_eq!(String::from_utf8_lossy(&queried.stdout), "{\"id\":7}\n", "{queried:?}");
+    }
+}

@@ -75,7 +75,7 @@ async fn each_has_its_own_answer() {
         for (i, (path, reply)) in (0..100).zip(join_all(asked).await) {
             let expected = match i % 10 {
                 0 => (500, None),
-                1 => (500, None),
+                1 => (400, None),
                 2 => (404, None),
                 _ => (200, Some(format!(r#"{{"id":{0},"title":"book {0}"}}"#, round * 100 + i))),
             };

@@ -294,7 +294,7 @@ async fn rows_before_a_failure_come_first() {
     let error = next(&mut session).await.unwrap_err();
     assert_eq!(
         (error.code(), error.to_string().as_str()),
-        ("statement_failed", "malformed JSON (SQLite code 1)")
+        ("invalid_data", "malformed JSON (SQLite code 1)")
     );
 }
 

@@ -18,6 +18,11 @@ pub struct PgBouncer {
 impl PgBouncer {
     /// One of this `pool_mode`, with so many connections to each database.
     pub async fn start(pool_mode: &str, connections: usize) -> Self {
+        Self::start_with(pool_mode, connections, "").await
+    }
+
+    /// The same with further lines of its configuration.
+    pub async fn start_with(pool_mode: &str, connections: usize, lines: &str) -> Self {
         // A port may be taken between its choice and its use: then another one is.
         for _ in 0..5 {
             let folder = tempfile::tempdir().expect("a temporary folder");
@@ -28,7 +33,7 @@ impl PgBouncer {
             let config = format!(
                 "[databases]\n* = host=127.0.0.1 port={} user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
                  listen_port = {}\nunix_socket_dir =\nauth_type = any\npool_mode = {pool_mode}\n\
-                 default_pool_size = {connections}\nmax_client_conn = 1000\nserver_tls_sslmode = disable\n",
+                 default_pool_size = {connections}\nmax_client_conn = 1000\nserver_tls_sslmode = disable\n{lines}\n",
                 pg_port(),
                 address.port()
             );

@@ -205,8 +205,11 @@ impl Connector {
                 (connection.is_pooled, connection.role) = (is_pooled, Role::new(is_replica, is_read_only));
                 connection.idle_limit = idle_limit;
             }
-            Err(error) if is_of_others(&error) => {
-                let name = connection.product().await.map_err(|_| error.hint(NO_POSTGRES))?;
+            Err(error) if error.sqlstate_text().is_some() => {
+                let Ok(name) = connection.product().await else { return Err(error) };
+                if is_postgres(&name) {
+                    return Err(error.hint(REFUSES_SETTINGS));
+                }
                 if !self.has_warned.swap(true, Ordering::Relaxed) {
                     log::warning!("{}: {}", self.target.address(), no_postgres(&name));
                 }
@@ -586,7 +589,7 @@ const NAME_AT_MOST: usize = 200;
 /// What a server says of its times; H2's are floats.
 const INTEGER_TIMES: &str = "integer_datetimes";
 
-const NO_POSTGRES: &str = "this server speaks PostgreSQL's protocol and is none: Rowstream asks PostgreSQL, and poolers such as PgBouncer";
+const REFUSES_SETTINGS: &str = "each session begins with settings; if a pooler or a proxy on the way refuses them, ask the database itself";
 
 /// What a server is that is no PostgreSQL, by the name that it gives itself.
 pub(super) fn no_postgres(name: &str) -> String {
@@ -595,15 +598,10 @@ pub(super) fn no_postgres(name: &str) -> String {
     )
 }
 
-/// Whether it is the error of a server that does not know PostgreSQL's own settings and functions,
-/// whatever SQLSTATE it has for that; PostgreSQL itself fails there by its state or its limits
-/// alone.
-fn is_of_others(error: &Error) -> bool {
-    let of_postgres = |sqlstate: &str| {
-        let class = sqlstate.get(..2).unwrap_or_default();
-        matches!(class, "08" | "25" | "28" | "53" | "54" | "55" | "57" | "58" | "XX") || sqlstate == "42501"
-    };
-    error.sqlstate_text().is_some_and(|sqlstate| !of_postgres(sqlstate))
+/// True if it's the name of PostgreSQL: `PostgreSQL 17.1 on x86_64-…, compiled by gcc …, 64-bit`. Those
+/// that speak its protocol write a name of their own into it.
+fn is_postgres(name: &str) -> bool {
+    name.starts_with("PostgreSQL ") && name.contains(" on ") && name.ends_with("-bit")
 }
 
 /// Whether the server refuses the login, as by a line of pg_hba.conf that wants TLS: its SQLSTATE
@@ -628,12 +626,30 @@ fn out_of_order() -> Error {
 mod tests {
     use super::*;
 
-    /// 90022 is what H2 says of a function that it does not have.
     #[test]
     fn a_server_that_is_none_is_called_so() {
-        for (sqlstate, is_none) in [("90022", true), ("42883", true), ("42501", false), ("57P01", false)] {
-            let error = Error::source_unavailable("refused").sqlstate(sqlstate);
-            assert_eq!(is_of_others(&error), is_none, "{sqlstate}");
+        for (name, is) in [
+            (
+                "PostgreSQL 15.14 (Debian 15.14-0+deb12u1) on x86_64-pc-linux-gnu, compiled by gcc (Debian 12.2.0-14) 12.2.0, 64-bit",
+                true,
+            ),
+            (
+                "PostgreSQL 16.4 on x86_64-pc-linux-gnu, compiled by emcc (Emscripten gcc/clang-like) 3.1.56, 32-bit",
+                true,
+            ),
+            (
+                "PostgreSQL 11.2-YB-2.13.0.0-b0 on x86_64-pc-linux-gnu, compiled by clang version 12.0.1, 64-bit",
+                true,
+            ),
+            ("PostgreSQL 8.2.23 server protocol using H2 2.3.232 (2024-08-11)", false),
+            ("PostgreSQL 12.3, compiled by Visual C++ build 1914, 64-bit, QuestDB", false),
+            (
+                "PostgreSQL 8.0.2 on i686-pc-linux-gnu, compiled by GCC gcc (GCC) 3.4.2, Redshift 1.0.12103",
+                false,
+            ),
+            ("CockroachDB CCL v24.1.0 (x86_64-pc-linux-gnu, built 2024/05/20 00:00:00, go1.22.2)", false),
+        ] {
+            assert_eq!(is_postgres(name), is, "{name}");
         }
     }
 

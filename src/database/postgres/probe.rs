@@ -1,7 +1,8 @@
-//! Whether the database can be reached: an empty round trip on a connection that is kept for it.
+//! If the database can be reached: an empty round trip on a connection that is kept for it.
 //!
-//! The connection is none of the pool's, all of which may be taken. Keeping it spares the database
-//! a login for each question, which with SCRAM costs both sides milliseconds of their processors.
+//! The connection isn't one of the pool's, which may all be in use. Keeping it spares the database a
+//! login for each question, which with SCRAM costs both sides milliseconds of their processors. A
+//! server that takes a single connection has a pool of one, and is asked by that.
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use super::Shared;
 use super::connect::Connection;
 use crate::Error;
 use crate::database::Ping;
+use crate::pool::Priority;
 
 /// Asks the database whether it is there.
 pub struct Probe {
@@ -29,6 +31,9 @@ impl Probe {
 
 impl Ping for Probe {
     async fn ask(&mut self) -> Result<(), Error> {
+        if self.shared.pool.max() == 1 {
+            return self.ask_by_pool().await;
+        }
         if let Some(connection) = self.connection.take()
             && let Ok(connection) = round_trip(connection).await
         {
@@ -37,6 +42,20 @@ impl Ping for Probe {
         }
         // What was kept may be of a database that has been started again since.
         self.connection = Some(self.shared.hosts.connection(None).await?.unlent());
+        Ok(())
+    }
+}
+
+impl Probe {
+    /// By the one connection that there may be; while a request uses it, the database is there.
+    async fn ask_by_pool(&self) -> Result<(), Error> {
+        let Some(place) = self.shared.pool.try_acquire_at(&(), Priority::Lookup) else { return Ok(()) };
+        let connection = self.shared.hosts.connection(Some(&place)).await?;
+        let connection = match round_trip(connection).await {
+            Ok(connection) => connection,
+            Err(_) => self.shared.hosts.connection(None).await?,
+        };
+        place.give_back(connection.unlent());
         Ok(())
     }
 }

@@ -141,6 +141,25 @@ pub(super) struct Descriptions {
     sent: RwLock<BTreeMap<Arc<str>, Arc<Sent>>>,
     /// Descriptions so far.
     count: AtomicU64,
+    names: Names,
+}
+
+/// What names of prepared statements begin with. Each has a number of its own: several of our
+/// connections may lead to one session of the server, by a pooler that we don't know of, and a
+/// statement must never run in the place of another.
+#[derive(Debug)]
+struct Names(u64);
+
+impl Default for Names {
+    fn default() -> Self {
+        Self(fastrand::u64(..))
+    }
+}
+
+impl Names {
+    fn name(&self, number: u64) -> String {
+        format!("rowstream_{:x}_{number}", self.0)
+    }
 }
 
 impl Descriptions {
@@ -160,7 +179,7 @@ impl Descriptions {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let described = Described {
             number,
-            shared_name: format!("l{number}"),
+            shared_name: self.names.name(number),
             sql: Arc::clone(&prepared.sql),
             sent: Arc::clone(sent),
             fields,
@@ -198,6 +217,7 @@ pub(super) struct StatementCache {
     kept: Statements<Prepared>,
     /// Counts statements, for names that never repeat on a connection.
     named: u64,
+    names: Names,
     /// The name that was given out last, until its statement is kept: the server may hold a
     /// statement of that name which failed after it was parsed, or whose request went away.
     unclaimed: Option<String>,
@@ -205,7 +225,7 @@ pub(super) struct StatementCache {
 
 impl StatementCache {
     pub(super) fn new(limit: usize) -> Self {
-        Self { kept: Statements::new(limit), named: 0, unclaimed: None }
+        Self { kept: Statements::new(limit), named: 0, names: Names::default(), unclaimed: None }
     }
 
     pub(super) fn get(&mut self, sql: &str) -> Option<Arc<Prepared>> {
@@ -216,7 +236,7 @@ impl StatementCache {
     /// for one that never was.
     pub(super) fn next_name(&mut self, write: &mut BytesMut) -> String {
         self.named += 1;
-        let name = format!("s{}", self.named);
+        let name = self.names.name(self.named);
         if let Some(unclaimed) = self.unclaimed.replace(name.clone()) {
             close(&unclaimed, write);
         }
@@ -323,16 +343,15 @@ mod tests {
     fn the_least_recently_used_statement_is_closed_first() {
         let mut cache = StatementCache::new(2);
         let mut write = BytesMut::new();
-        for sql in ["a", "b"] {
-            let statement = prepared(&mut cache, sql);
-            cache.insert(statement, &mut write);
-        }
+        let [a, b] = ["a", "b"].map(|sql| prepared(&mut cache, sql));
+        let second = b.name.clone();
+        [a, b].into_iter().for_each(|statement| cache.insert(statement, &mut write));
         assert!(write.is_empty());
         assert!(cache.get("a").is_some());
         let statement = prepared(&mut cache, "c");
         cache.insert(statement, &mut write);
         assert!(cache.get("b").is_none() && cache.get("a").is_some() && cache.get("c").is_some());
-        assert_eq!(&write[..], b"C\0\0\0\x08Ss2\0");
+        assert_eq!(&write[5..], format!("S{second}\0").as_bytes());
     }
 
     #[test]
@@ -354,9 +373,10 @@ mod tests {
     fn a_name_that_nobody_kept_is_closed() {
         let mut cache = StatementCache::new(1);
         let mut write = BytesMut::new();
-        assert_eq!(cache.next_name(&mut write), "s1");
+        let first = cache.next_name(&mut write);
         assert!(write.is_empty());
-        assert_eq!(cache.next_name(&mut write), "s2");
-        assert_eq!(&write[..], b"C\0\0\0\x08Ss1\0");
+        assert_ne!(cache.next_name(&mut write), first);
+        assert_eq!(&write[5..], format!("S{first}\0").as_bytes());
+        assert_ne!(StatementCache::new(1).next_name(&mut write), first);
     }
 }
