@@ -36,8 +36,8 @@ pub(super) struct Args {
     /// has it at.
     #[arg(long, value_name = "URL")]
     via: Uri,
-    /// For how many seconds a stream is silent, to see whether it is cut. As long as your streams
-    /// may be: a proxy's own limit is often 60.
+    /// For how many seconds a stream is silent, and another one flows, to see if it's cut. As long as
+    /// your streams may be: a proxy's own limit is often 60.
     #[arg(long, value_name = "SECONDS", default_value_t = 65)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=600))]
     silence: u64,
@@ -79,22 +79,24 @@ async fn examine(server: &Server, version: Version, silence: Duration) -> Result
         return Err(why.into());
     }
     let seen = Seen::read(&first)?;
-    let silent = format!("silence?seconds={}", silence.as_secs());
-    let probes: [(&str, Duration); 6] = [
+    let [silent, flowing] =
+        ["silence", "trickle"].map(|name| format!("{name}?seconds={}", silence.as_secs()));
+    let probes: [(&str, Duration); 7] = [
         ("trickle", TRICKLE.1 * TRICKLE.0 as u32),
         (&silent, silence),
+        (&flowing, silence),
         ("abort", TRICKLE.1 * 2),
         ("trailers", TRICKLE.1 * 2),
         ("plain", Duration::ZERO),
         ("gzip", Duration::ZERO),
     ];
     let asked = join_all(probes.map(|(name, lasts)| server.ask(version, name, &ASKED, lasts))).await;
-    let [trickle, silent, abort, trailers, plain, gzip] =
-        <[_; 6]>::try_from(asked).map_err(|_| "a probe is missing")?;
+    let [trickle, silent, flowing, abort, trailers, plain, gzip] =
+        <[_; 7]>::try_from(asked).map_err(|_| "a probe is missing")?;
     let findings = [
         seen.finding(),
         findings::of(trickle, findings::trickle),
-        findings::of(silent, |arrived| findings::silence(arrived, silence)),
+        findings::lasting(flowing, silent, silence),
         findings::of(abort, findings::abort),
         findings::of(trailers, |arrived| findings::trailers(arrived, &seen)),
         findings::of(plain, findings::plain),

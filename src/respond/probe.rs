@@ -1,7 +1,7 @@
 //! `/_rowstream/probe/…`: answers of which every byte and moment is known, so that `rowstream
 //! doctor` sees what the hops between the server and itself make of them.
 //!
-//! A probe asks no source. It is short, but for a [silence](Probe::Silence), and few run at a time.
+//! A probe asks no source. Few run at a time, and only a silence and a trickle may last.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -25,7 +25,7 @@ use crate::timer::Timer;
 const MOST: usize = 32;
 /// Records of a [trickle](Probe::Trickle), and the time between two of them.
 pub(crate) const TRICKLE: (usize, Duration) = (10, Duration::from_millis(200));
-/// The seconds of a silence: by default, and at most.
+/// The seconds of a silence, or of a trickle: by default, and at most.
 const SILENCE: (i64, i64) = (65, 600);
 /// Of a [whole](Probe::Plain) answer: more than the least that proxies compress.
 const LINES: usize = 200;
@@ -37,8 +37,8 @@ const FIELDS: Fields = Fields { next: false, page: false, digest: false };
 pub(super) enum Probe {
     /// What of the request has come here.
     Request(String),
-    /// A record now and then.
-    Trickle,
+    /// So many records, with this time between two of them.
+    Trickle(usize, Duration),
     /// A record, so much time without a byte, and another record.
     Silence(Duration),
     /// Records, and trailers if the request takes them.
@@ -60,7 +60,8 @@ impl Probe {
         let (version, headers) = (request.version(), request.headers());
         Some(Ok(match name {
             "request" => Self::Request(seen(version, headers)),
-            "trickle" => Self::Trickle,
+            "trickle" if request.uri().query().is_none() => Self::Trickle(TRICKLE.0, TRICKLE.1),
+            "trickle" => return Some(seconds(request.uri().query()).map(Self::flow)),
             "trailers" => Self::Trailers(trailers::are_taken(version, headers)),
             "abort" => Self::Abort,
             "plain" => Self::Plain,
@@ -70,12 +71,17 @@ impl Probe {
         }))
     }
 
+    /// A record each second, for so long.
+    fn flow(time: Duration) -> Self {
+        Self::Trickle(time.as_secs() as usize + 1, Duration::from_secs(1))
+    }
+
     /// What it answers. `running` is held by each probe that lasts.
     ///
     /// # Errors
     /// 503: too many run already.
     pub(super) fn answer(self, running: &Arc<()>) -> Result<Response<Answer>, Error> {
-        let (records, pause) = TRICKLE;
+        let (_, pause) = TRICKLE;
         match self {
             Self::Request(seen) => Ok(whole(seen.into(), None)),
             Self::Plain => Ok(whole(lines().into(), None)),
@@ -83,7 +89,7 @@ impl Probe {
                 let body = compress::whole(Coding::Gzip, lines().as_bytes())?;
                 Ok(whole(body, Some(Coding::Gzip)))
             }
-            Self::Trickle => stream(records, pause, End::Clean, running),
+            Self::Trickle(records, pause) => stream(records, pause, End::Clean, running),
             Self::Silence(time) => stream(2, time, End::Clean, running),
             Self::Trailers(true) => stream(2, pause, End::Trailers, running),
             Self::Trailers(false) => stream(2, pause, End::Clean, running),
@@ -148,7 +154,7 @@ impl Script {
     }
 }
 
-/// For how long a silence is asked.
+/// How long a probe is to last.
 fn seconds(query: Option<&str>) -> Result<Duration, Error> {
     let (default, most) = SILENCE;
     let param = Param {

@@ -2,8 +2,9 @@
 //! sends, and names what they do where their settings are bad.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use crate::support::{Hop, Server, get, rowstream};
+use crate::support::{Cut, Hop, Server, TcpProxy, get, rowstream, wait_until};
 
 const CONFIG: &str = "[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n";
 
@@ -147,6 +148,26 @@ async fn bad_settings_of_haproxy_are_named_with_their_cures() {
             "HAProxy: remove `compression offload`",
         ],
     );
+}
+
+/// A limit of the whole response was told as one of silence, and no `heartbeat` helps against that.
+#[tokio::test]
+async fn a_limit_of_the_whole_response_is_told_from_one_of_silence() {
+    let server = server("").await;
+    let proxy = TcpProxy::transparent(address(&server)).await;
+    let cutting = async {
+        // Each version asks once, and then for seven probes.
+        wait_until("all probes run", async || proxy.connections() == 16).await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        proxy.cut_now(Cut::Reset);
+    };
+    let ((status, report), ()) = tokio::join!(doctor(proxy.address(), &["--silence", "60"]), cutting);
+    assert_eq!(status, Some(1), "{report}");
+    assert_says(
+        &report,
+        &["wrong  a response is cut after ", "although its rows flow", "clients that resume"],
+    );
+    assert!(!report.contains("silent"), "{report}");
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ pub(super) enum Ill {
     Http10,
     Buffers,
     TimesOut,
+    Limits,
     EndsCuts,
     StripsTrailers,
     Recompresses,
@@ -66,6 +67,9 @@ const CURES: &[(Ill, Proxy, &str)] = &[
     (Ill::TimesOut, Proxy::Caddy, "reverse_proxy … { transport http { read_timeout 1h } }"),
     (Ill::TimesOut, Proxy::Envoy, "the route's timeout: 0s, and its idle_timeout: 3600s"),
     (Ill::TimesOut, Proxy::Varnish, "set bereq.between_bytes_timeout = 1h; in vcl_backend_fetch"),
+    (Ill::Limits, Proxy::Caddy, "servers { timeouts { write 0 } }"),
+    (Ill::Limits, Proxy::Envoy, "the route's timeout: 0s, and no max_stream_duration"),
+    (Ill::Limits, Proxy::Varnish, "set bereq.last_byte_timeout = 0s; in vcl_backend_fetch"),
     (Ill::EndsCuts, Proxy::Haproxy, "bind … alpn http/1.1: what is cut over HTTP/1.1 stays cut"),
     (
         Ill::StripsTrailers,
@@ -91,6 +95,9 @@ fn otherwise(ill: Ill) -> Option<&'static str> {
     Some(match ill {
         Ill::Http10 | Ill::Recompresses | Ill::HidesEncoding | Ill::StripsFields => return None,
         Ill::Buffers => "else: clients wait, and lose no row by it",
+        Ill::Limits => {
+            "else: shorter responses, by a limit, or clients that resume after their last row (`key`)"
+        }
         Ill::TimesOut => "else: a shorter `heartbeat` of the endpoint, for streams that wait for new rows",
         Ill::EndsCuts | Ill::StripsTrailers => {
             "else: clients look for the end itself: _end=1, or /_rowstream/streams/{id}"
