@@ -240,7 +240,7 @@ async fn every_mode_of_tls() {
         .await;
 }
 
-/// Whatever had failed, `sslmode=allow` came again with TLS: a wrong database was two logins. Only
+/// After any failure, `sslmode=allow` logged in again with TLS: a wrong database was two logins. Only
 /// a login that the server refuses may be one that it lets in over TLS.
 #[tokio::test]
 async fn tls_is_tried_only_where_a_login_without_it_is_refused() {

@@ -959,6 +959,14 @@ async fn a_statement_is_cancelled_with_the_key_that_the_server_gave() {
     }
 }
 
+/// A pooler may have sent it, and it may pass: the statement is no worse for it.
+#[tokio::test]
+async fn an_internal_error_while_a_statement_is_prepared_is_the_servers() {
+    let answer = [message(b'E', b"SERROR\0CXX000\0Mno server\0\0"), ready()].concat();
+    let error = meets(with(2, answer), After::Close).await.unwrap_err();
+    assert_eq!((error.code(), error.sqlstate_text()), ("source_unavailable", Some("XX000")));
+}
+
 #[tokio::test]
 async fn a_peer_cannot_make_us_compute_for_ever() {
     let sasl = message(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0");

@@ -126,6 +126,16 @@ impl DatabaseError {
         Error::bad_value(message).cause(self.message).sqlstate(self.sqlstate).hint(hint)
     }
 
+    /// The error of a statement that isn't prepared, with its place in bytes, if that is known. An
+    /// internal error (class XX) is the server's or a pooler's, and may pass.
+    pub(super) fn into_refusal(self, offset: Option<usize>) -> Error {
+        if self.sqlstate.starts_with("XX") {
+            let message = "the database can't prepare the statement now";
+            return Error::source_unavailable(message).database(self.message).sqlstate(self.sqlstate);
+        }
+        self.into_error_at(offset)
+    }
+
     /// The error as a user sees it, with its place in the statement in bytes, if that is known.
     pub(super) fn into_error_at(self, offset: Option<usize>) -> Error {
         let (code, status) = match () {

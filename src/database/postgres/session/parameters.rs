@@ -56,7 +56,7 @@ impl Session {
             let described = self.describe(&sent).await?;
             return match described {
                 Ok(described) => Ok((Arc::new(sent), described)),
-                Err(refused) => Err(refused.into_error()),
+                Err(refused) => Err(refused.into_refusal(None)),
             };
         }
         self.describe_inferred(statement).await
@@ -217,13 +217,13 @@ impl Session {
         at: Option<usize>,
     ) -> Result<Found, Error> {
         if !refused.is_undetermined() {
-            return Ok(Err(refused.into_error_at(at)));
+            return Ok(Err(refused.into_refusal(at)));
         }
         let types: Vec<_> =
             statement.types.iter().map(|&declared| parameter_type(declared)).enumerate().collect();
         let declared = Numbering::of(statement).with(&types);
         if types.iter().all(|&(_, oid)| oid == 0) {
-            return Ok(Err(undeclared(refused.into_error_at(at))));
+            return Ok(Err(undeclared(refused.into_refusal(at))));
         }
         let sent = declared.sent(&statement.sql);
         Ok(match self.describe(&sent).await? {
@@ -231,7 +231,7 @@ impl Session {
             Err(refused) => {
                 let at = declared.place_of(&refused, &sent);
                 let is_undeclared = refused.is_undetermined() && types.iter().any(|&(_, oid)| oid == 0);
-                let error = refused.into_error_at(at);
+                let error = refused.into_refusal(at);
                 Err(if is_undeclared { undeclared(error) } else { error })
             }
         })
