@@ -74,6 +74,9 @@ fn texts_become_values() {
             Err("`ää0eebc9-9c0b-4ef8-bb6d-6bb9bd380a11` is not a UUID"),
         ),
         (Json, r#" {"b":1.10, "a":[]} "#, Ok(r#" {"b":1.10, "a":[]} "#)),
+        (Json, "1e400", Ok("1e400")),
+        (Json, r#""\ud800""#, Ok(r#""\ud800""#)),
+        (Json, "1 2", Err("`1 2` is not JSON: trailing characters at line 1 column 3")),
         (Json, "{a:1}", Err("`{a:1}` is not JSON: key must be a string at line 1 column 2")),
     ] {
         let parsed = param("p", kind).parse(text).map(|value| value.postgres_text().unwrap());
