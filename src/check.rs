@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rowstream_encode::Column;
+use rowstream_encode::{Column, Format};
 use tokio::time::timeout;
 
 use crate::Error;
@@ -242,6 +242,7 @@ async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<C
     match statement.reads(&columns, opened)? {
         Some(Reads::Refcursor(_)) => return Ok(Columns::Refcursor(columns.to_vec())),
         Some(Reads::Result(result)) => return Ok(Columns::Result(result)),
+        None if endpoint.formats == [Format::Csv] => statement.check_count(&columns)?,
         None => statement.check_columns(&columns)?,
     }
     match endpoint.calls_for(index) {

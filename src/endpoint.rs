@@ -264,6 +264,14 @@ impl Statement {
     pub fn check_columns(&self, columns: &[Column]) -> Result<(), Error> {
         check_columns(&self.name, self.cardinality, columns)
     }
+
+    /// The same for CSV, which keeps columns of one name.
+    ///
+    /// # Errors
+    /// A `:value` with other than one column.
+    pub fn check_count(&self, columns: &[Column]) -> Result<(), Error> {
+        check_count(&self.name, self.cardinality, columns)
+    }
 }
 
 /// [`Statement::check_columns`] of the statement `name`.
@@ -271,17 +279,23 @@ impl Statement {
 /// # Errors
 /// The same.
 pub(crate) fn check_columns(name: &str, cardinality: Cardinality, columns: &[Column]) -> Result<(), Error> {
+    check_count(name, cardinality, columns)?;
+    for (i, column) in columns.iter().enumerate() {
+        if columns[..i].iter().any(|before| before.name == column.name) {
+            let message = format!("statement `{name}` has two columns called `{}`", column.name);
+            let hint = "name one of them otherwise with `as`; CSV alone keeps both";
+            return Err(Error::endpoint(message).hint(hint));
+        }
+    }
+    Ok(())
+}
+
+fn check_count(name: &str, cardinality: Cardinality, columns: &[Column]) -> Result<(), Error> {
     if cardinality == Cardinality::Value && columns.len() != 1 {
         return Err(Error::endpoint(format!(
             "statement `{name}` is a `:value` and must have one column, not {}",
             columns.len()
         )));
-    }
-    for (i, column) in columns.iter().enumerate() {
-        if columns[..i].iter().any(|before| before.name == column.name) {
-            let message = format!("statement `{name}` has two columns called `{}`", column.name);
-            return Err(Error::endpoint(message).hint("name one of them otherwise with `as`"));
-        }
     }
     Ok(())
 }

@@ -190,7 +190,7 @@ fn uuid(text: &str) -> Result<ParamValue, String> {
     Ok(ParamValue::Uuid(groups.join("-")))
 }
 
-/// A document as it stands: its numbers may be beyond those that a float holds.
+/// The document as it was written: a float doesn't hold each of its numbers.
 fn json(text: &str) -> Result<ParamValue, String> {
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
         Ok(_) => Ok(ParamValue::Json(text.to_owned())),

@@ -158,8 +158,10 @@ impl Rows {
         let reads = statement.reads(columns, opened)?;
         let is_json = written == (Format::Json, ValueOptions::DEFAULT);
         let is_lookup = is_json && statement.is_lookup() && tail.is_none() && reads.is_none();
-        if reads.is_none() && !is_lookup {
-            statement.check_columns(columns)?;
+        match written.0 {
+            _ if reads.is_some() || is_lookup => {}
+            Format::Csv => statement.check_count(columns)?,
+            _ => statement.check_columns(columns)?,
         }
         let args = match tail.filter(|tail| !tail.after.is_empty()) {
             Some(tail) => tail.key.rest_args(&statement.args, tail.after.clone()).collect(),

@@ -167,6 +167,29 @@ async fn query_counts_rows_and_writes_tables_where_asked() {
     assert_eq!((stdout(&ran), stderr(&ran)), ("n  s\n─  ─\n1  a\n2  b\n".to_owned(), String::new()));
 }
 
+/// As psql keeps them. An object has one member of a name, so JSON refuses the second.
+#[tokio::test]
+async fn columns_of_one_name_stay_in_csv_and_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = sqlite(folder.path());
+    let sql = "select n, s as n from t order by t.n";
+    for (format, text) in [("csv", "n,n\r\n1,a\r\n2,b\r\n"), ("table", "n  n\n─  ─\n1  a\n2  b\n")] {
+        let ran = rowstream(&["query", &url, sql, "--format", format]).await;
+        assert_eq!((stdout(&ran), stderr(&ran)), (text.to_owned(), String::new()), "{format}");
+    }
+    let ran = rowstream(&["query", &url, sql, "--format", "ndjson"]).await;
+    assert!(
+        stderr(&ran).contains("two columns called `n`") && stderr(&ran).contains("CSV"),
+        "{}",
+        stderr(&ran)
+    );
+    let config = format!("[source.db]\nurl = \"{url}\"\n");
+    let only = format!("/*\nformats = [\"csv\"]\n*/\n{sql}");
+    let files = [("rowstream.toml", config.as_str()), ("endpoints/both.sql", &only)];
+    let server = Launch::files(&files).start().await;
+    assert_eq!(get(&server.url("/both")).await.text(), "n,n\r\n1,a\r\n2,b\r\n");
+}
+
 #[tokio::test]
 async fn query_writes_files_whole_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
