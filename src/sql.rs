@@ -17,7 +17,7 @@ pub use self::dialect::Dialect;
 use self::dialect::{Around, Placeholders};
 use self::lexer::{Kind, Lexer, Token};
 pub use self::limit::{Limit, LimitPart, limit_placeholders, numbered_placeholders};
-pub use self::outline::{ByRow, Outline};
+pub use self::outline::{ByRow, Outline, UNIONS};
 
 /// In place of how many rows it answers with: a statement whose row holds refcursors that others
 /// read.

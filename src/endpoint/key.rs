@@ -30,8 +30,16 @@ use crate::diagnostic::reader::Value;
 use crate::error::COMPOSITE;
 use crate::params::{BindType, ParamType, ParamValue};
 use crate::source::Source;
-use crate::sql::Limit;
-use crate::sql::dialect::{Comparison, Dialect, ParameterTypes, Placeholders, Transactions, Unordered};
+use crate::sql::dialect::{
+    Around, Comparison, Dialect, ParameterTypes, Placeholders, Transactions, Unordered,
+};
+use crate::sql::{Limit, Outline, UNIONS};
+
+/// The SQLSTATE of a type that PostgreSQL doesn't sort or compare.
+const NO_OPERATOR: &str = "42883";
+
+/// What to do about such a type.
+const CAST: &str = "select the part that orders the rows, or cast it: `c::text as c`, and an enum's domain to the enum, `c::mood as c`";
 
 /// The key of an endpoint's rows.
 #[derive(Debug, Clone)]
@@ -59,6 +67,8 @@ pub struct Key {
     bound: Vec<usize>,
     signer: Signer,
     unordered: &'static [Unordered],
+    /// An infinite number as a cursor holds it.
+    pub infinity: Option<&'static str>,
     /// Where the file says so, in bytes.
     pub offset: usize,
 }
@@ -145,6 +155,7 @@ impl Key {
             limit,
             signer: Signer::new(secret, &parts),
             unordered: dialect.keys.unordered,
+            infinity: dialect.keys.infinity,
             columns,
             offset,
         })
@@ -188,14 +199,17 @@ impl Key {
 
     /// Why the statement is not continued after a row, where the key is the reason.
     pub fn explain(&self, error: Error) -> Error {
-        if error.code() != COMPOSITE {
-            return error;
-        }
         let names: Vec<_> = self.columns.iter().map(|column| format!("`{}`", column.name)).collect();
         let which = match &names[..] {
             [name] => format!("{name}, whose values are"),
             names => format!("a column ({}) whose values are", names.join(", ")),
         };
+        if error.sqlstate_text() == Some(NO_OPERATOR) {
+            return Error::endpoint(format!("`key` names {which} not ordered: {error}")).hint(CAST);
+        }
+        if error.code() != COMPOSITE {
+            return error;
+        }
         Error::endpoint(format!(
             "`key` names {which} composites: PostgreSQL cannot read them back from a cursor"
         ))
@@ -236,8 +250,10 @@ impl Key {
                     Error::endpoint(message).hint("select the part that orders the rows, and name it")
                 );
             }
+            // The column of the key may be cast.
+            let own = columns.iter().find(|column| column.name == *name).unwrap_or(column);
             if let Some(Unordered { why, hint, .. }) =
-                self.unordered.iter().find(|other| other.has(&column.type_name))
+                self.unordered.iter().find(|other| other.has(&own.type_name))
             {
                 let message = format!("`key` names `{name}`, whose values {why}: pages would lose rows");
                 return Err(Error::endpoint(message).hint(*hint));
@@ -340,6 +356,13 @@ impl Wrapped<'_> {
         Some(format!("{} < {horizon}", self.quoted(&self.columns[0])))
     }
 
+    /// What a column is compared in.
+    fn compared(&self) -> Around {
+        let outline = Outline::new(&self.query.sql, self.dialect);
+        let is_union = outline.is_none_or(|outline| outline.has_any(&UNIONS));
+        if is_union { self.dialect.keys.of_union } else { Around::NOTHING }
+    }
+
     fn quoted(&self, column: &KeyColumn) -> String {
         self.dialect.quoted(&column.name)
     }
@@ -382,7 +405,9 @@ impl Wrapped<'_> {
     }
 
     fn term(&self, column: &KeyColumn) -> Term {
-        Term { column: self.quoted(column), beyond: if column.descending { '<' } else { '>' } }
+        let mut sql = String::new();
+        self.compared().write(&mut sql, |sql| sql.push_str(&self.quoted(column)));
+        Term { column: sql, beyond: if column.descending { '<' } else { '>' } }
     }
 }
 
@@ -505,6 +530,17 @@ mod tests {
         assert!(rest.ends_with(&format!(" where {condition}{order}")), "{rest}");
         let [_, rest] = wrapped("select 1", &["a desc", "b desc"], &sqlite::DIALECT);
         assert!(rest.contains(r#" where ("a", "b") < (?1, ?2) order by"#), "{rest}");
+    }
+
+    /// Each part of a union converts what it is compared with by its own rules, which an expression
+    /// doesn't.
+    #[test]
+    fn columns_of_a_union_are_compared_as_values() {
+        let sql = "select a from (select a from t union all select b from u)";
+        let [_, rest] = wrapped(sql, &["a"], &sqlite::DIALECT);
+        assert!(rest.ends_with(r#" where (+"a") > (?1) order by "a" "#), "{rest}");
+        let [_, rest] = wrapped(sql, &["a"], &postgres::DIALECT);
+        assert!(rest.ends_with(r#" where ("a") > ($1) order by "a" "#), "{rest}");
     }
 
     /// Where placeholders have no numbers, what is bound follows the order of the text: the limit

@@ -258,8 +258,12 @@ pub struct Keys {
     /// What makes of a column what a cursor holds: its value as the database compares it, of no
     /// type that formats write otherwise.
     pub cast: Around,
+    /// What makes of a column of a `union` its value as it is sorted, if it is compared otherwise.
+    pub of_union: Around,
     /// How rows are compared with the one that they are to stand behind.
     pub comparison: Comparison,
+    /// An infinite number as a JSON number beyond all others, if the database reads it as one.
+    pub infinity: Option<&'static str>,
     /// Whether a cursor can hold bytes; where not, what to do.
     pub bytes: Result<(), &'static str>,
     /// Types that the database sorts otherwise than it compares them.
@@ -269,7 +273,8 @@ pub struct Keys {
 /// Types whose order isn't that of their comparisons, so pages that are cut by it would lose rows.
 #[derive(Debug)]
 pub struct Unordered {
-    /// Their names, without a length.
+    /// Their names, without a length. One that begins with a dot is that of a type in a schema that
+    /// names have to mention.
     pub types: &'static [&'static str],
     /// Values of at most so many characters are well; those of a type without a length aren't.
     pub longest: u32,
@@ -284,7 +289,8 @@ impl Unordered {
     pub(crate) fn has(&self, type_name: &str) -> bool {
         let (name, length) = type_name.split_once('(').unwrap_or((type_name, ""));
         let length = length.strip_suffix(')').and_then(|length| length.parse().ok());
-        self.types.contains(&name) && length.is_none_or(|length: u32| length > self.longest)
+        let is_named = |other: &&str| *other == name || other.starts_with('.') && name.ends_with(*other);
+        self.types.iter().any(is_named) && length.is_none_or(|length: u32| length > self.longest)
     }
 }
 
@@ -367,6 +373,9 @@ pub struct Catalog {
     /// compared, or NULL; `place`, the place in the primary key, 0 where it is not in it; and if its
     /// order isn't that of its comparisons `unordered`, why.
     pub columns: &'static str,
+    /// What is true of a value of a primary key that no cursor holds, with the column's name in place
+    /// of each `{}`, if there are such values; and why.
+    pub misfit: Option<(&'static str, &'static str)>,
 }
 
 /// How the catalog is asked for a table.
@@ -509,5 +518,7 @@ pub(crate) mod samples {
         comparison: Comparison::RowValues,
         bytes: Ok(()),
         unordered: &[],
+        of_union: Around::NOTHING,
+        infinity: None,
     };
 }

@@ -13,7 +13,7 @@ const BEHIND_ORDER: [&str; 4] = ["limit", "offset", "fetch", "for"];
 /// What may stand behind a term of an order, and changes only its direction.
 const DIRECTIONS: [&str; 5] = ["asc", "desc", "nulls", "first", "last"];
 /// What puts the rows of several statements together.
-const UNIONS: [&str; 3] = ["union", "intersect", "except"];
+pub const UNIONS: [&str; 3] = ["union", "intersect", "except"];
 /// What may not stand in a statement that selects rows of one table, each by itself. All of them
 /// are reserved words, which stand outside of brackets for nothing else.
 const NOT_BY_ROW: [&str; 14] = [

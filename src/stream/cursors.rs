@@ -25,6 +25,8 @@ pub(super) struct Cursors {
     names: Vec<String>,
     /// Columns of the result.
     columns: usize,
+    /// An infinite number as the database reads it.
+    infinity: Option<&'static str>,
     /// The values of the row that came last, as a JSON array; empty before the first row.
     key: Vec<u8>,
     /// Whether each row ends in its cursor, as the id of an event.
@@ -50,7 +52,9 @@ impl Cursors {
         let (columns, _) = columns.split_at(columns.len().saturating_sub(names.len()));
         key.check(columns)?;
         let (signer, has_limit) = (tail.signer.clone(), key.has_limit());
-        Ok((Self { signer, names, columns: columns.len(), key: Vec::new(), ids, page, has_limit }, columns))
+        let infinity = key.infinity;
+        let key = Vec::new();
+        Ok((Self { signer, names, columns: columns.len(), infinity, key, ids, page, has_limit }, columns))
     }
 
     /// Encodes a row.
@@ -84,7 +88,8 @@ impl Cursors {
     }
 
     fn gather(&mut self, encoder: &mut impl RowWriter, row: Row<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
-        let gathering = Gathering { columns: self.columns, key: &mut self.key, misfit: None, encoder };
+        let (columns, infinity) = (self.columns, self.infinity);
+        let gathering = Gathering { columns, infinity, key: &mut self.key, misfit: None, encoder };
         let mut gathering = Counted::new(gathering);
         row.encode(&mut gathering, out)?;
         match gathering.into_taker().misfit {
@@ -172,6 +177,7 @@ impl RowWriter for Nowhere {
 struct Gathering<'a, E> {
     encoder: &'a mut E,
     columns: usize,
+    infinity: Option<&'static str>,
     key: &'a mut Vec<u8>,
     misfit: Option<(usize, Misfit)>,
 }
@@ -189,6 +195,13 @@ impl<E> Gathering<'_, E> {
             // All digits: compared with the shortest ones, the column itself could be greater.
             Value::Float4(float) if float.is_finite() => write_value(Value::Float(float.into()), self.key),
             Value::Float(float) | Value::Real(float) if float.is_finite() => write_value(value, self.key),
+            Value::Float(float) | Value::Real(float)
+                if let Some(infinity) = self.infinity.filter(|_| float.is_infinite()) =>
+            {
+                let sign = if float < 0.0 { "-" } else { "" };
+                self.key.extend_from_slice(sign.as_bytes());
+                self.key.extend_from_slice(infinity.as_bytes());
+            }
             Value::Float(_) | Value::Float4(_) => self.misfit = Some((index, Misfit::Infinite)),
             Value::Null => self.misfit = Some((index, Misfit::Null)),
             _ => self.misfit = Some((index, Misfit::Kind)),

@@ -17,6 +17,9 @@ use crate::stream::RowStream;
 /// The parameter of [`Catalog::columns`].
 const TABLE: &str = "table";
 
+/// Rows that are looked through for values that no cursor holds, without an index.
+const SAMPLE: usize = 100_000;
+
 /// A table or a view.
 #[derive(Debug, Clone)]
 pub(crate) struct Table {
@@ -63,6 +66,33 @@ impl Table {
         if self.unordered().is_none() { self.key() } else { Vec::new() }
     }
 
+    /// Asks for its columns, and for values of its key that no cursor holds. A column that isn't the
+    /// key's first may have no index, so only the first rows are read for it.
+    async fn describe(
+        &mut self,
+        config: &SourceConfig,
+        source: &Source,
+        catalog: &Catalog,
+    ) -> Result<(), Error> {
+        self.columns = columns(config, source, catalog, &self.name).await?;
+        let Some((misfit, why)) = catalog.misfit else { return Ok(()) };
+        let name = self.dialect.quoted(&self.name);
+        let in_key: Vec<_> = self.key().iter().map(|column| column.name.clone()).collect();
+        for column in self.columns.iter_mut().filter(|column| in_key.contains(&column.name)) {
+            let quoted = self.dialect.quoted(&column.name);
+            let rows = match column.place {
+                1 => name.clone(),
+                _ => format!("(select {quoted} from {name} limit {SAMPLE})"),
+            };
+            let condition = misfit.replace("{}", &quoted);
+            let sql = format!("select 1 as found from {rows} where {condition} limit 1");
+            if !ask(config, source, (&sql, None)).await?.is_empty() {
+                column.unordered = Some(why.to_owned());
+            }
+        }
+        Ok(())
+    }
+
     /// A column of its key that can't order pages, and the reason.
     fn unordered(&self) -> Option<(&str, &str)> {
         let why = |column: &&Column| column.unordered.is_some();
@@ -93,8 +123,9 @@ pub(crate) async fn read(config: &SourceConfig, source: &Source) -> Result<Found
     let mut found = Found::default();
     for row in ask(config, source, (catalog.tables, None)).await? {
         let (name, kind) = (text(&row, "name"), text(&row, "kind"));
-        match columns(config, source, catalog, &name).await {
-            Ok(columns) => found.add(Table { name, kind, columns, dialect }),
+        let mut table = Table { name: name.clone(), kind: kind.clone(), columns: Vec::new(), dialect };
+        match table.describe(config, source, catalog).await {
+            Ok(()) => found.add(table),
             Err(error) if error.is_of_source() => return Err(error),
             Err(error) => {
                 found.warnings.push(format!("warning: the {kind} {} is left out: {error}", shown(&name)));

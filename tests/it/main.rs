@@ -48,6 +48,7 @@ mod index;
 mod init;
 mod injection;
 mod jwt;
+mod keys;
 mod libpq;
 mod limits;
 mod lookups;

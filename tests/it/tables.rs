@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{MariaDb, Reply, TestDb, get, mariadb_port, program, rowstream};
+use crate::support::{Ended, MariaDb, Reply, TestDb, get, mariadb_port, program, rowstream};
 use crate::worked::{Listening, Started};
 
 /// Names that every character of SQL's is in, and columns of several types and keys.
@@ -200,6 +200,76 @@ async fn mariadb_tables_without_an_order_have_no_pages() {
     let written = rowstream(&["init", &db.url(), "--dir", folder.path().to_str().unwrap()]).await;
     let said = String::from_utf8_lossy(&written.stderr).into_owned();
     assert!(said.contains("the table `job` has no pages, because of `state`: enums are sorted"), "{said}");
+}
+
+/// A page of a table whose key had a NULL was an error, and so was one with bytes among the texts: such a
+/// table is one list. So is one whose key tells values apart that its column's collation doesn't.
+#[tokio::test]
+async fn sqlite_tables_with_keys_that_no_cursor_holds_have_no_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = "create table nulls (code text primary key, v); insert into nulls values (null, 1), (null, 2), ('a', 3);
+        create table numbers (code int primary key, v); insert into numbers values (null, 1), (7, 2);
+        create table bytes (code text primary key, v); insert into bytes values (x'00ff', 1), ('a', 2);
+        create table pairs (a text, b text, primary key (a, b)); insert into pairs values ('a', 'b'), ('a', null);
+        create table alike (code text collate nocase, v, primary key (code collate binary)) without rowid;
+        insert into alike values ('a', 1), ('A', 2), ('b', 3);
+        create table sound (code text collate nocase primary key, v); insert into sound values ('a', 1), ('B', 2);
+        create table mixed (code primary key, v); insert into mixed values ('a', 1), (2, 2), (-9e999, 3), (9e999, 4), ('', 5)";
+    let path = sqlite(&folder.path().join("a.db"), sql);
+    let server = started(&path).await;
+    for (path, pages, rows) in [
+        ("/nulls", false, 3),
+        ("/numbers", false, 2),
+        ("/bytes", false, 2),
+        ("/pairs", false, 2),
+        ("/alike", false, 3),
+        ("/sound", true, 2),
+    ] {
+        let reply = get(&server.url(&format!("{path}?limit=1"))).await;
+        assert_eq!((reply.status.as_u16(), next(&reply).is_some()), (200, pages), "{path}: {}", reply.text());
+        assert_eq!(json_of(&server, path).await.as_array().unwrap().len(), rows, "{path}");
+        assert_eq!(get(&server.url(&format!("{path}.ndjson"))).await.text().lines().count(), rows, "{path}");
+        assert_eq!(get(&server.url(&format!("{path}.sse"))).await.ended, Ended::Complete, "{path}");
+    }
+    assert_eq!(json_of(&server, "/nulls/a").await["v"], 3);
+    let written = rowstream(&["init", &path, "--dir", folder.path().join("files").to_str().unwrap()]).await;
+    let said = String::from_utf8_lossy(&written.stderr).into_owned();
+    assert!(
+        said.contains("the table `nulls` has no pages, because of `code`: a row has NULL or bytes in it"),
+        "{said}"
+    );
+    assert_eq!(said.matches("has no pages").count(), 5, "{said}");
+}
+
+/// Pages by the names of a `regclass` were an error, and so were those by a domain of an `enum`; a table
+/// with children has several rows of one key.
+#[tokio::test]
+async fn postgres_tables_without_an_order_have_no_pages() {
+    let db = TestDb::new().await;
+    db.execute(
+        "create extension hstore; create type mood as enum ('open', 'done'); create domain fine as mood; create domain finer as fine;
+        create table by_class (k regclass primary key); insert into by_class values ('pg_class'), ('pg_type');
+        create table by_domain (k finer primary key); insert into by_domain values ('open'), ('done');
+        create table by_hstore (k hstore primary key); insert into by_hstore values ('a=>1'), ('a=>2');
+        create table parent (k int primary key); create table child () inherits (parent);
+        insert into parent values (1); insert into child values (1);
+        create table by_mood (k mood primary key); insert into by_mood values ('open'), ('done');
+        create table by_char (k char(5) primary key); insert into by_char values ('a'), ('b')",
+    )
+    .await;
+    let server = started(&db.url()).await;
+    for (path, pages) in [
+        ("/by_class", false),
+        ("/by_domain", false),
+        ("/by_hstore", false),
+        ("/parent", false),
+        ("/by_mood", true),
+        ("/by_char", true),
+    ] {
+        let reply = get(&server.url(&format!("{path}?limit=1"))).await;
+        assert_eq!((reply.status.as_u16(), next(&reply).is_some()), (200, pages), "{path}: {}", reply.text());
+        assert_eq!(json_of(&server, path).await.as_array().unwrap().len(), 2, "{path}");
+    }
 }
 
 /// The same of MariaDB; and what its user may not read.

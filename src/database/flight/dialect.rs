@@ -31,7 +31,9 @@ pub(super) static DIALECT: Dialect = Dialect {
     null_limit: None,
     keys: Keys {
         cast: Around::NOTHING,
+        of_union: Around::NOTHING,
         comparison: Comparison::ByColumn,
+        infinity: None,
         bytes: Err("take a key of texts or numbers"),
         unordered: &[],
     },

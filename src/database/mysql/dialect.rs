@@ -34,7 +34,9 @@ pub static DIALECT: Dialect = Dialect {
     keys: Keys {
         cast: Around::NOTHING,
         // Indexes are not searched for rows that are compared as such.
+        of_union: Around::NOTHING,
         comparison: Comparison::ByColumn,
+        infinity: None,
         bytes: Err("take a key of texts or numbers: `hex(c) as c` is in the same order"),
         unordered: &[
             Unordered {
@@ -81,7 +83,7 @@ pub static DIALECT: Dialect = Dialect {
         table: TableName::Bare,
         functions: Functions::MakeValues,
     }),
-    catalog: Some(Catalog { tables: TABLES, columns: COLUMNS }),
+    catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None }),
 };
 
 /// What a user may read of the database that the URL names. Names of the catalog are compared without

@@ -3,7 +3,7 @@
 use crate::sql::dialect::{
     Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Functions, Keys,
     LineComment, Location, Names, Opens, ParameterTypes, Parts, Placeholders, Refusal, Strings, Syntax,
-    TableName, Transactions, UniqueKeys, Urls,
+    TableName, Transactions, UniqueKeys, Unordered, Urls,
 };
 
 /// PostgreSQL's SQL.
@@ -32,9 +32,39 @@ pub static DIALECT: Dialect = Dialect {
     null_limit: None,
     keys: Keys {
         cast: Around { before: "", behind: "::text" },
+        of_union: Around::NOTHING,
         comparison: Comparison::RowValues,
+        infinity: None,
         bytes: Ok(()),
-        unordered: &[],
+        unordered: &[
+            Unordered {
+                types: &[
+                    "regclass",
+                    "regcollation",
+                    "regconfig",
+                    "regdictionary",
+                    "regnamespace",
+                    "regoper",
+                    "regoperator",
+                    "regproc",
+                    "regprocedure",
+                    "regrole",
+                    "regtype",
+                ],
+                longest: 0,
+                why: "PostgreSQL compares as numbers and writes as names",
+                hint: "select the number, `c::oid as c`, or the name, `c::text as c`",
+            },
+            // `order by` finds the type's own operators in any schema, and `>` only in the search_path.
+            Unordered {
+                types: &[".citext"],
+                longest: 0,
+                why: "PostgreSQL sorts without regard to capital letters and compares with it, because the schema of \
+                      `citext` isn't in the search_path",
+                hint: "add the schema to the search_path, `?options=-c search_path=public,extensions` in the URL, or select \
+                       the text, `c::text as c`",
+            },
+        ],
     },
     commits: Commits {
         order: CommitOrder::IfPromised(Refusal {
@@ -59,7 +89,7 @@ pub static DIALECT: Dialect = Dialect {
         table: TableName::AsWritten,
         functions: Functions::RepeatRows,
     }),
-    catalog: Some(Catalog { tables: TABLES, columns: COLUMNS }),
+    catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None }),
 };
 
 /// What a statement finds by its bare name, in the schemas of `search_path`. A partition's rows are
@@ -82,8 +112,25 @@ const COLUMNS: &str = "select a.attname::text as name, format_type(a.atttypid, a
       when t.oid = 2950 then 'uuid'
       else 'text' end as param, case
       when t.oid not in (16, 20, 21, 23, 25, 1043, 1082, 1184, 1700, 2950) then format_type(a.atttypid, -1)
-      end as cast, coalesce(key.place, 0) as place
+      end as cast, coalesce(key.place, 0) as place, case
+      when exists (select from pg_inherits h join pg_class c on c.oid = h.inhparent where c.oid = a.attrelid and c.relkind = 'r')
+        then 'other tables inherit from this one, whose rows may have the same key'
+      when base.typtype = 'b' and base.typname like 'reg%' and base.typnamespace = 'pg_catalog'::regnamespace
+        then base.typname || ' values are compared as numbers and written as names'
+      when t.typtype = 'd' and base.typtype = 'e' then 'domains of enums are not compared'
+      when exists (
+          select from pg_opclass o join pg_amop m on m.amopfamily = o.opcfamily and m.amopmethod = o.opcmethod
+            join pg_operator g on g.oid = m.amopopr
+          where o.opcintype = base.oid and o.opcdefault and m.amoplefttype = base.oid and m.amoprighttype = base.oid
+            and m.amopmethod = 403 and m.amopstrategy = 5 and (g.oprname <> '>' or not pg_operator_is_visible(g.oid)))
+        then 'the operators of ' || base.typname || ' are not in the search_path, or not called < and >'
+      end as unordered
     from pg_attribute a join pg_type t on t.oid = a.atttypid
+    join lateral (
+      with recursive of(oid) as (
+        select t.oid union all select d.typbasetype from of join pg_type d on d.oid = of.oid where d.typtype = 'd')
+      select b.* from of join pg_type b on b.oid = of.oid where b.typtype <> 'd'
+    ) base on true
     left join (
       select i.indrelid, k.number, k.place from pg_index i, unnest(i.indkey) with ordinality k(number, place)
       where i.indisprimary and k.place <= i.indnkeyatts

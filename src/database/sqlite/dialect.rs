@@ -28,7 +28,11 @@ pub static DIALECT: Dialect = Dialect {
     keys: Keys {
         // A column behind a `+` has no declared type, by which it would be written otherwise.
         cast: Around { before: "+", behind: "" },
+        // Each column of a `union` has the affinity of one of its parts, which would change the value
+        // that it is compared with. An index on it is of no use then.
+        of_union: Around { before: "+", behind: "" },
         comparison: Comparison::RowValues,
+        infinity: Some("9e999"),
         bytes: Err("take a key of texts or numbers: `hex(c) as c` is in the same order"),
         unordered: &[],
     },
@@ -59,7 +63,12 @@ pub static DIALECT: Dialect = Dialect {
         table: TableName::Bare,
         functions: Functions::MakeValues,
     }),
-    catalog: Some(Catalog { tables: TABLES, columns: COLUMNS }),
+    catalog: Some(Catalog {
+        tables: TABLES,
+        columns: COLUMNS,
+        // An index finds both: bytes are sorted behind all else.
+        misfit: Some(("{} is null or {} >= x''", "a row has NULL or bytes in it")),
+    }),
 };
 
 /// What virtual tables keep their rows in (`shadow`) is left out.
@@ -76,8 +85,14 @@ const COLUMNS: &str = "select name, ifnull(nullif(lower(type), ''), 'any') as ty
       when type like '%char%' or type like '%clob%' or type like '%text%' then 'text'
       when type like '%blob%' or type = '' or upper(type) = 'ANY' then null
       when type like '%real%' or type like '%floa%' or type like '%doub%' then 'number'
-      else 'text' end as param, null as \"cast\", pk as place
-    from pragma_table_xinfo(:table, 'main') where hidden <> 1 order by cid";
+      else 'text' end as param, null as \"cast\", pk as place, case
+      when pk > 0 and exists (
+          select 1 from pragma_index_list(:table, 'main') i, pragma_index_xinfo(i.name, 'main') k
+          where i.origin = 'pk' and k.key and upper(k.coll) = 'BINARY' and lower(k.name) = lower(c.name))
+        and (select sql like '%collate%collate%' and sql like '%collate%binary%' from sqlite_schema where name = :table)
+        then 'its values may be different in the key and alike in the column, by their collations'
+      end as unordered
+    from pragma_table_xinfo(:table, 'main') c where hidden <> 1 order by cid";
 
 /// A key that is the number of the row has no index.
 const UNIQUE_KEYS: &str = "select 1 where 0 < (

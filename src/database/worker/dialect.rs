@@ -61,7 +61,9 @@ const COMMON: Dialect = Dialect {
     null_limit: None,
     keys: Keys {
         cast: Around::NOTHING,
+        of_union: Around::NOTHING,
         comparison: Comparison::ByColumn,
+        infinity: None,
         bytes: Err("take a key of texts or numbers"),
         unordered: &[],
     },
@@ -85,7 +87,7 @@ const COMMON: Dialect = Dialect {
     }),
     explain: None,
     unique_keys: None,
-    catalog: Some(Catalog { tables: TABLES, columns: COLUMNS }),
+    catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None }),
 };
 
 const NOT_FOLLOWED: Refusal = Refusal {
