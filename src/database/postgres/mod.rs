@@ -229,12 +229,12 @@ impl Database for Source {
         patience: Patience<'_>,
     ) -> Result<Option<Answer>, Error> {
         // A transaction of many requests has one role.
-        if self.1.is_some() || self.0.types.is_due() {
+        if self.1.is_some() {
             return Ok(None);
         }
         let version = self.0.types.version();
         let described = self.0.descriptions.get(&statement.sql);
-        let described = described.filter(|known| known.version == version && !known.has_refcursors);
+        let described = described.filter(|known| known.version == version && known.is_shareable);
         let Some(described) = described else { return Ok(None) };
         let rows = self.0.pipelines.look_up(&self.0, &described, args, patience).await?;
         Ok(rows.map(|rows| Answer { described, rows: rows.into_iter(), row: None, scratch: Vec::new() }))

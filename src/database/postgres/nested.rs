@@ -89,6 +89,11 @@ impl Nested {
         Self { forms: forms.into(), version }
     }
 
+    /// Whether its values have attributes.
+    pub(super) fn has_composites(&self) -> bool {
+        self.forms.iter().any(|form| matches!(form, Form::Composite(_)))
+    }
+
     /// Appends the value of a column as JSON.
     pub(super) fn write(&self, text: &str, options: ValueOptions, out: &mut Vec<u8>) -> Result<(), BadField> {
         let written = Writer { forms: &self.forms, options }.write(0, text, out);

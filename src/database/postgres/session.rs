@@ -207,12 +207,9 @@ impl DatabaseSession for Session {
     type Row<'a> = Row<'a>;
 
     async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
-        let due = self.shared.types.take_due();
-        if !due.is_empty() {
-            self.look_up(&due).await?;
-        }
         let prepared = match self.known(&statement.sql) {
-            Some(prepared) => prepared,
+            Some(prepared) if prepared.composites.is_empty() => prepared,
+            Some(prepared) => Box::pin(self.renewed(&prepared.composites, statement)).await?,
             // Boxed: each request would carry what few need.
             None => Box::pin(self.prepare_anew(statement)).await?,
         };
@@ -369,6 +366,15 @@ impl Session {
         Some(prepared)
     }
 
+    /// The same once the catalog was asked about these composites.
+    async fn renewed(&mut self, composites: &[u32], statement: &Statement) -> Result<Arc<Prepared>, Error> {
+        self.look_up(composites).await?;
+        match self.known(&statement.sql) {
+            Some(prepared) => Ok(prepared),
+            None => self.prepare_anew(statement).await,
+        }
+    }
+
     async fn prepare_anew(&mut self, statement: &Statement) -> Result<Arc<Prepared>, Error> {
         let version = self.shared.types.version();
         let (sent, Described { name, fields, .. }) = self.describe_typed(statement).await?;
@@ -457,9 +463,14 @@ impl Session {
         }
     }
 
-    /// The columns' types. We ask the catalog once per source for those that aren't built in.
+    /// The columns' types. We ask the catalog once per source for those that aren't built in, and
+    /// each time for composites.
     async fn types_of(&mut self, fields: &[Field]) -> Result<Vec<ColumnType>, Error> {
         let oids = || fields.iter().map(|field| field.type_oid);
+        let composites = self.shared.types.composites(oids());
+        if !composites.is_empty() {
+            self.look_up(&composites).await?;
+        }
         let missing = self.shared.types.missing(oids());
         if !missing.is_empty() {
             self.look_up(&missing).await?;
@@ -949,6 +960,7 @@ fn prepared(
     version: u64,
 ) -> Prepared {
     let columns = fields.iter().zip(types);
+    let composites = columns.clone().filter(|(_, kind)| kind.decoder.has_composites());
     let refcursors = fields.iter().enumerate().filter(|(_, field)| field.is_refcursor());
     Prepared {
         name,
@@ -958,6 +970,7 @@ fn prepared(
         columns: columns.map(|(field, kind)| column(field, kind)).collect(),
         decoders: types.iter().map(|kind| kind.decoder.clone()).collect(),
         refcursors: refcursors.map(|(column, _)| column).collect(),
+        composites: composites.map(|(field, _)| field.type_oid).collect(),
         version,
     }
 }

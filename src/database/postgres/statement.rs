@@ -47,6 +47,8 @@ pub(super) struct Prepared {
     pub(super) decoders: Box<[Decoder]>,
     /// The columns that are refcursors.
     pub(super) refcursors: Box<[usize]>,
+    /// The types of columns that hold composites, which the catalog is asked about each time.
+    pub(super) composites: Box<[u32]>,
     /// That of the types by which it was described.
     pub(super) version: u64,
     pub(super) leaves: Leaves,
@@ -125,8 +127,9 @@ pub(super) struct Described {
     pub(super) fields: Vec<Field>,
     pub(super) columns: Arc<[Column]>,
     pub(super) decoders: Box<[Decoder]>,
-    /// Whether its rows name cursors, which live in one response's transaction.
-    pub(super) has_refcursors: bool,
+    /// False if its rows name cursors, which live in one response's transaction, or hold composites,
+    /// which the catalog is asked about.
+    pub(super) is_shareable: bool,
     /// That of the types by which it was described.
     pub(super) version: u64,
     /// Whether it holds up other lookups.
@@ -185,7 +188,7 @@ impl Descriptions {
             fields,
             columns: Arc::clone(&prepared.columns),
             decoders: prepared.decoders.clone(),
-            has_refcursors: !prepared.refcursors.is_empty(),
+            is_shareable: prepared.refcursors.is_empty() && prepared.composites.is_empty(),
             version: *version,
             slow: Slow::default(),
         };
@@ -320,6 +323,7 @@ mod tests {
             columns: Arc::new([]),
             decoders: Box::new([]),
             refcursors: Box::new([]),
+            composites: Box::new([]),
             version: 0,
             leaves: Leaves::Nothing,
         })

@@ -6,13 +6,12 @@
 //! described anew. It rises when
 //!
 //! 1. a value is not as its type was described (attributes are more or fewer): that response fails;
-//! 2. the catalog, which is asked about composites again every [`TRUSTED`], says otherwise than
-//!    before: what a value cannot show is a name.
+//! 2. the catalog says otherwise than before. A value doesn't show the names of its attributes, so we
+//!    ask before each response that has composites.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
-use std::time::{Duration, Instant};
 
 use postgres_types::{Kind, Type};
 
@@ -20,17 +19,11 @@ use super::nested::{Attribute, Form, Nested};
 use super::value::{Decoder, text_field};
 use crate::lock::Mutex;
 
-/// How long the catalog's word on composites is taken. Asking takes a millisecond of one request's
-/// time.
-const TRUSTED: Duration = Duration::from_secs(2);
-
 /// The types of a source.
 #[derive(Debug, Default)]
 pub(super) struct Types {
     known: Mutex<Known>,
     version: Arc<AtomicU64>,
-    /// Whether a composite was ever described: without any, nothing has to be asked again.
-    has_composites: AtomicBool,
 }
 
 /// A column's type: its name, and how its values are read.
@@ -64,9 +57,6 @@ impl Types {
             _ if text_field(row, 6)? == "t" => Parts::Hstore,
             _ => Parts::None,
         };
-        if matches!(parts, Parts::Composite(_)) {
-            self.has_composites.store(true, Ordering::Relaxed);
-        }
         if self.known().types.get(&oid).is_some_and(|known| known.parts != parts) {
             self.version.fetch_add(1, Ordering::Relaxed);
         }
@@ -74,34 +64,10 @@ impl Types {
         Some(())
     }
 
-    /// Whether the catalog is to be asked again. Says so to one caller, who goes to where
-    /// [`Types::take_due`] is called.
-    pub(super) fn is_due(&self) -> bool {
-        if !self.has_composites.load(Ordering::Relaxed) {
-            return false;
-        }
-        let mut known = self.known();
-        let due = known.is_old();
-        if due {
-            known.asked = Some(Instant::now());
-            known.due = true;
-        }
-        due
-    }
-
-    /// The composites that the catalog is to be asked about again, now and by this caller.
-    pub(super) fn take_due(&self) -> Vec<u32> {
-        if !self.has_composites.load(Ordering::Relaxed) {
-            return Vec::new();
-        }
-        let mut known = self.known();
-        if !known.is_old() && !known.due {
-            return Vec::new();
-        }
-        known.asked = Some(Instant::now());
-        known.due = false;
-        let composites = known.types.iter().filter(|(_, info)| matches!(info.parts, Parts::Composite(_)));
-        composites.map(|(&oid, _)| oid).collect()
+    /// Those of columns that are known to hold composites.
+    pub(super) fn composites(&self, oids: impl Iterator<Item = u32>) -> Vec<u32> {
+        let known = self.known();
+        oids.filter(|&oid| known.decoder(oid, &self.version).has_composites()).collect()
     }
 
     /// The types of columns, which are known unless they were dropped meanwhile.
@@ -126,18 +92,9 @@ impl Types {
 struct Known {
     version: u64,
     types: HashMap<u32, TypeInfo>,
-    /// When the catalog was last asked again; `None`: not yet, and what it said first is still to
-    /// grow old.
-    asked: Option<Instant>,
-    /// Whether somebody is on the way to ask.
-    due: bool,
 }
 
 impl Known {
-    fn is_old(&mut self) -> bool {
-        self.asked.get_or_insert_with(Instant::now).elapsed() >= TRUSTED
-    }
-
     fn info(&self, oid: u32) -> Option<TypeInfo> {
         TypeInfo::built_in(oid).or_else(|| self.types.get(&oid).cloned())
     }
@@ -344,21 +301,6 @@ mod tests {
         assert_eq!(types.missing([70_001, 70_002, 23].into_iter()), [70_002]);
         types.version.fetch_add(1, Ordering::Relaxed);
         assert_eq!(types.missing([70_001, 70_002, 23].into_iter()), [70_001, 70_002]);
-    }
-
-    #[test]
-    fn one_caller_asks_again_once_the_word_is_old() {
-        let types = Types::default();
-        let grow_old = || types.known().asked = Instant::now().checked_sub(TRUSTED);
-        learn(&types, "70001", [None; 3]).unwrap();
-        grow_old();
-        assert!(!types.is_due() && types.take_due().is_empty(), "there are no composites");
-        learn(&types, "70002", [None, None, Some("[[\"n\", 23]]")]).unwrap();
-        grow_old();
-        assert!(types.is_due() && !types.is_due());
-        assert_eq!((types.take_due(), types.take_due()), (vec![70_002], vec![]));
-        grow_old();
-        assert_eq!((types.take_due(), types.is_due()), (vec![70_002], false));
     }
 
     #[test]

@@ -69,6 +69,11 @@ impl Decoder {
         }
     }
 
+    /// Whether the values have attributes, whose names no value shows.
+    pub(super) fn has_composites(&self) -> bool {
+        matches!(self, Self::Nested(nested) if nested.has_composites())
+    }
+
     /// The wire format to ask for: 0 text, 1 binary.
     pub(super) fn wire_format(&self) -> i16 {
         match self {
