@@ -24,6 +24,7 @@ use crate::Error;
 use crate::database::{self, HostSaid, ResultSet, RowsOf, Session, Snapshot};
 use crate::diagnostic::{Diagnostic, excerpt, place};
 use crate::endpoint::{Endpoint, Handler, Key, Piece, Reads, Statement, check_results, of_refcursor};
+use crate::params::ParamValue;
 use crate::pool::Priority;
 use crate::source::{Kind, Source, SourceConfig};
 
@@ -204,6 +205,7 @@ async fn check_endpoint<'a>(endpoint: &'a Endpoint, source: &Source) -> Result<C
     checked.refusals.extend(misplaced(endpoint, &checked.results));
     checked.oversights.extend(unread(endpoint, &checked.results));
     checked.warnings = apart::repeatable(endpoint, &checked.results, source).await?;
+    checked.warnings.extend(lapses(endpoint, source).await?);
     Ok(checked)
 }
 
@@ -296,6 +298,25 @@ async fn check_key(
         }
     }
     Ok(None)
+}
+
+/// Keys that a follower may have gone past before they are issued.
+///
+/// # Errors
+/// Those of the source.
+async fn lapses(endpoint: &Endpoint, source: &Source) -> Result<Option<Refusal>, Error> {
+    let Some(key) = endpoint.key().filter(|key| !key.committed_only) else { return Ok(None) };
+    let dialect = source.database()?.dialect();
+    let (Some(_), Some(counters)) = (endpoint.follow(), &dialect.commits.counters) else { return Ok(None) };
+    let statement = &endpoint.statements()[key.statement];
+    let Some((table, column)) = key.counted(&statement.query.sql, counters, dialect) else { return Ok(None) };
+    let (query, lapse) = counters.lapse;
+    let args = [ParamValue::Text(table), ParamValue::Text(column)];
+    let asked = timeout(PATIENCE, apart::has_row(query, &args, source)).await;
+    let asked = asked.unwrap_or_else(|_| Err(unanswered(source, "it reported no counter", PATIENCE)));
+    let is_lapse = of_endpoint(asked)?.unwrap_or(false);
+    let error = || Error::endpoint(lapse.message).hint(lapse.hint);
+    Ok(is_lapse.then(|| refusal_at(endpoint, statement, key.offset, &error())))
 }
 
 /// Statements that are nested by columns that do not suit.

@@ -25,6 +25,9 @@ use self::denial::Denial;
 pub(crate) const COMPOSITE: &str = "statement_composite";
 /// The code of [`Error::source_unavailable`].
 pub(crate) const SOURCE_UNAVAILABLE: &str = "source_unavailable";
+
+/// The code of a statement that its database refuses.
+pub(crate) const STATEMENT_FAILED: &str = "statement_failed";
 /// The code of [`Error::pool_full`].
 pub(crate) const POOL_FULL: &str = "pool_full";
 /// The code of a database file that is none, or is broken.

@@ -50,7 +50,7 @@ pub(crate) use self::lookup::{LookedUp, LookedUpRow, look_up, lookup};
 use self::nest::Nest;
 pub(crate) use self::open::{Opened, Part};
 use self::producer::Producer;
-use self::steps::{Awaited, Probe, Rows, Step, pieces, prepared};
+use self::steps::{Awaited, Finds, Probe, Rows, Step, pieces, prepared};
 use crate::Error;
 use crate::budget::CHUNK;
 use crate::completeness::digest::ChunkDigest;
@@ -485,7 +485,10 @@ impl RowStream {
             return Poll::Ready(Err(Error::endpoint("the statements have ended too early")));
         };
         if ready!(session.poll_row(cx))?.is_some() {
-            return Poll::Ready(Err(Cursors::left_out(&probe.name, probe.committed_only)));
+            return Poll::Ready(Err(match probe.finds {
+                Finds::LeftOut { committed_only } => Cursors::left_out(&probe.name, committed_only),
+                Finds::Ahead => Cursors::ahead(),
+            }));
         }
         self.current = Current::Nothing;
         Poll::Ready(Ok(()))

@@ -6,7 +6,6 @@
 //! other; where others stand between them, the second may have an empty list.
 
 use std::future::poll_fn;
-use std::iter::repeat_n;
 
 use tokio::time::timeout;
 
@@ -87,10 +86,13 @@ pub(super) fn texts(list: Vec<String>) -> ParamValue {
     ParamValue::List(list.into_iter().map(ParamValue::Text).collect())
 }
 
-/// Whether a question of our own about a text and lists of texts has a row.
+/// Whether a question of our own about texts and lists of texts has a row.
 pub(super) async fn has_row(sql: &str, args: &[ParamValue], source: &Source) -> Result<bool, Error> {
-    let lists = repeat_n(BindType::List(ParamType::Text), args.len() - 1);
-    let types = [BindType::One(ParamType::Text)].into_iter().chain(lists).collect();
+    let kind = |arg: &ParamValue| match arg {
+        ParamValue::List(_) => BindType::List(ParamType::Text),
+        _ => BindType::One(ParamType::Text),
+    };
+    let types = args.iter().map(kind).collect();
     let mut session = session(source, Snapshot::Statement).await?;
     session.prepare(&database::Statement { sql: sql.into(), types }).await?;
     session.execute(0, &args.iter().collect::<Vec<_>>());

@@ -31,7 +31,7 @@ use crate::error::COMPOSITE;
 use crate::params::{BindType, ParamType, ParamValue};
 use crate::source::Source;
 use crate::sql::dialect::{
-    Around, Comparison, Dialect, ParameterTypes, Placeholders, Transactions, Unordered,
+    Around, Comparison, Counters, Dialect, ParameterTypes, Placeholders, Transactions, Unordered,
 };
 use crate::sql::{Limit, Outline, UNIONS};
 
@@ -58,6 +58,9 @@ pub struct Key {
     /// Finds a row that would be left out: one whose key has a NULL, which would stand after no
     /// row, or whose transaction is yet to come.
     pub nulls: database::Statement,
+    /// Finds out that the database is yet to issue the key of the row that is bound, as often as its
+    /// first value is an argument; `None`: the endpoint isn't followed, or the database can't tell.
+    pub ahead: Option<database::Statement>,
     /// Whether rows of transactions that may not be the next are left out until they are.
     pub committed_only: bool,
     /// The limit at the statement's end.
@@ -150,6 +153,7 @@ impl Key {
             rest,
             rest_args,
             nulls: wrapped.nulls(),
+            ahead: endpoint.follow().and_then(|_| wrapped.ahead()),
             committed_only,
             bound: bound(endpoint, statement, limit.as_ref()),
             limit,
@@ -260,6 +264,16 @@ impl Key {
             }
         }
         Ok(())
+    }
+
+    /// The table of its statement `sql`, and the column of it that counts the rows.
+    pub fn counted(
+        &self,
+        sql: &str,
+        counters: &Counters,
+        dialect: &'static Dialect,
+    ) -> Option<(String, String)> {
+        counted(sql, &self.columns[0], counters, dialect)
     }
 
     /// Checks that each of the key's columns is one of the result's.
@@ -389,6 +403,21 @@ impl Wrapped<'_> {
         database::Statement { sql: Arc::from(sql), types: self.query.types.clone() }
     }
 
+    /// The question for a key that the database is yet to issue.
+    fn ahead(&self) -> Option<database::Statement> {
+        let first = match self.dialect.parameter_types {
+            ParameterTypes::Inferred => BindType::Inferred,
+            ParameterTypes::Declared => BindType::One(ParamType::Text),
+        };
+        if let Some(Transactions { ahead, .. }) = self.transactions {
+            return Some(database::Statement { sql: Arc::from(*ahead), types: vec![first] });
+        }
+        let counters = self.dialect.commits.counters.as_ref()?;
+        let (table, column) = counted(&self.query.sql, &self.columns[0], counters, self.dialect)?;
+        let sql = counters.question(self.dialect, &table, &column);
+        Some(database::Statement { sql: Arc::from(sql), types: vec![first; 2] })
+    }
+
     /// The condition for rows after the one whose key is bound.
     fn after(&self, key: &mut Bound) -> String {
         let terms: Vec<_> = self.columns.iter().map(|column| self.term(column)).collect();
@@ -454,6 +483,17 @@ fn mixed(terms: &[Term], index: usize, key: &mut Bound) -> String {
     }
     let same = format!("{column} = {}", key.value(index));
     format!("({further} or {same} and {})", mixed(terms, index + 1, key))
+}
+
+/// The table of a statement, and its column that orders the rows, if they have the order of a counter.
+fn counted(
+    sql: &str,
+    column: &KeyColumn,
+    counters: &Counters,
+    dialect: &'static Dialect,
+) -> Option<(String, String)> {
+    let outline = Outline::new(sql, dialect).filter(|_| !column.descending)?;
+    Some((outline.table_name(counters.table)?, outline.column_of(&column.name)?))
 }
 
 fn direction(column: &KeyColumn) -> &'static str {

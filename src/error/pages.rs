@@ -20,6 +20,7 @@ const PAGES: &[(&str, &str)] = pages! {
     "configuration"
     "conflict"
     "create_failed"
+    "cursor_ahead"
     "demo_failed"
     "endpoint"
     "first_row_timeout"

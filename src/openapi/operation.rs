@@ -168,6 +168,7 @@ impl Operation<'_> {
             "keys_unavailable" => asks_token && self.config.jwt.is_some(),
             "claim_missing" => endpoint.params.iter().any(|param| param.place == ParamPlace::Claim),
             "invalid_cursor" => endpoint.key().is_some(),
+            "cursor_ahead" => endpoint.follow().is_some(),
             "snapshot_expired" | "too_many_snapshots" => endpoint.shards().is_some(),
             "not_found" => endpoint.not_found(),
             "too_many_streams_of_client" => self.config.limits.max_streams_per_client.is_some(),

@@ -312,6 +312,8 @@ pub struct Commits {
     pub transactions: Result<Transactions, Refusal>,
     /// Whether a channel can tell of new rows.
     pub channel: Result<(), Refusal>,
+    /// How the database is asked if it can have issued a key; `None`: it doesn't know.
+    pub counters: Option<Counters>,
 }
 
 /// Whether rows become visible in the order of their keys.
@@ -348,6 +350,39 @@ pub struct Transactions {
     /// The first transaction that has not begun: no row that is seen can be of it or of a later
     /// one, unless it was brought from another server.
     pub yet_to_come: &'static str,
+    /// Has a row if its parameter is a transaction that this server has yet to begin. That of a
+    /// replica may come from its primary.
+    pub ahead: &'static str,
+}
+
+/// How the database is asked for the counter that a key's numbers are taken from.
+#[derive(Debug, Clone, Copy)]
+pub struct Counters {
+    /// Has a row if the column's counter is yet to reach the value that is the first and the second
+    /// parameter, and no row of the table has reached it. `{table}` and `{column}` stand for the
+    /// names as the statement has them, `{table_text}` and `{column_text}` for these as texts.
+    pub ahead: &'static str,
+    /// How the table is named there.
+    pub table: TableName,
+    /// Has a row if the counter of the column that is the second parameter, of the table that is
+    /// the first, may issue keys that a follower has gone past; and why.
+    pub lapse: (&'static str, Refusal),
+}
+
+impl Counters {
+    /// [`Counters::ahead`] of a column.
+    pub(crate) fn question(&self, dialect: &Dialect, table: &str, column: &str) -> String {
+        let text = |text: &str| format!("'{}'", text.replace('\'', "''"));
+        let named = match self.table {
+            TableName::AsWritten => table.to_owned(),
+            TableName::Bare => dialect.quoted(table),
+        };
+        self.ahead
+            .replace("{table_text}", &text(table))
+            .replace("{column_text}", &text(column))
+            .replace("{table}", &named)
+            .replace("{column}", &dialect.quoted(column))
+    }
 }
 
 /// How the catalog is asked for unique keys.
@@ -442,7 +477,12 @@ pub(crate) mod samples {
         decimals: Decimals::Exact,
         null_limit: None,
         keys: KEYS,
-        commits: Commits { order: CommitOrder::ByKey, transactions: Err(REFUSAL), channel: Err(REFUSAL) },
+        commits: Commits {
+            order: CommitOrder::ByKey,
+            transactions: Err(REFUSAL),
+            channel: Err(REFUSAL),
+            counters: None,
+        },
         refcursors: Err(REFUSAL),
         interleaved: Ok(()),
         snapshots: Ok(()),
@@ -467,7 +507,12 @@ pub(crate) mod samples {
         decimals: Decimals::Rounded,
         null_limit: Some(Around { before: "ifnull(", behind: ", -1)" }),
         keys: KEYS,
-        commits: Commits { order: CommitOrder::ByKey, transactions: Err(REFUSAL), channel: Err(REFUSAL) },
+        commits: Commits {
+            order: CommitOrder::ByKey,
+            transactions: Err(REFUSAL),
+            channel: Err(REFUSAL),
+            counters: None,
+        },
         refcursors: Err(REFUSAL),
         interleaved: Ok(()),
         snapshots: Ok(()),
@@ -492,7 +537,12 @@ pub(crate) mod samples {
         decimals: Decimals::Exact,
         null_limit: None,
         keys: Keys { comparison: Comparison::ByColumn, ..KEYS },
-        commits: Commits { order: CommitOrder::ByKey, transactions: Err(REFUSAL), channel: Err(REFUSAL) },
+        commits: Commits {
+            order: CommitOrder::ByKey,
+            transactions: Err(REFUSAL),
+            channel: Err(REFUSAL),
+            counters: None,
+        },
         refcursors: Err(REFUSAL),
         interleaved: Ok(()),
         snapshots: Ok(()),

@@ -75,6 +75,11 @@ impl Part<'_> {
     }
 }
 
+/// Whether an item of a list of columns is `*` or `TABLE.*`.
+fn is_star(item: &[Part<'_>]) -> bool {
+    item.last().is_some_and(|part| part.is("*"))
+}
+
 /// A column as a statement names it.
 #[derive(Debug, PartialEq, Eq)]
 struct Named {
@@ -236,6 +241,19 @@ impl<'a> Outline<'a> {
         self.selected(columns, column).map(|selected| selected.column)
     }
 
+    /// The column of its one table that is called `name` in the result.
+    pub fn column_of(&self, name: &str) -> Option<String> {
+        self.table()?;
+        let items = self.items()?;
+        let name = self.fold(name);
+        let is_called =
+            |item: &&&[Part<'_>]| item.last().and_then(|part| self.name(part.text)) == Some(name.clone());
+        match items.iter().find(is_called) {
+            Some(item) => self.aliased(item).map(|named| named.column),
+            None => items.iter().any(|item| is_star(item)).then_some(name),
+        }
+    }
+
     /// What the statement calls.
     pub fn functions(&self) -> Vec<String> {
         let calls = self.parts.windows(2).filter(|pair| pair[1].text == "(");
@@ -250,16 +268,20 @@ impl<'a> Outline<'a> {
         self.functions().into_iter().chain(dotted).collect()
     }
 
-    /// The column that the statement selects as a column of its result.
-    fn selected(&self, columns: &[&str], column: usize) -> Option<Named> {
+    /// The items of its list of columns.
+    fn items(&self) -> Option<Vec<&[Part<'a>]>> {
         let list = self.parts.split_first().filter(|(first, _)| first.is("select"))?.1;
         let list = &list[..list.iter().position(|part| part.is("from"))?];
         let list = match list.split_first() {
             Some((first, rest)) if first.is_any(&["all", "distinct"]) => rest,
             _ => list,
         };
-        let items: Vec<_> = list.split(|part| part.is(",")).collect();
-        let is_star = |item: &[Part<'_>]| item.last().is_some_and(|part| part.is("*"));
+        Some(list.split(|part| part.is(",")).collect())
+    }
+
+    /// The column that the statement selects as a column of its result.
+    fn selected(&self, columns: &[&str], column: usize) -> Option<Named> {
+        let items = self.items()?;
         match items[0] {
             // The first column of a name is the one that is meant.
             [_] if is_star(items[0]) => {

@@ -1,5 +1,6 @@
 //! The cursors of rows, gathered while they are encoded.
 
+use http::StatusCode;
 use rowstream_encode::{Column, RowWriter, Value, ValueOptions, write_value};
 
 use super::open::Tail;
@@ -108,6 +109,16 @@ impl Cursors {
         };
         Error::endpoint(format!("statement `{statement}` has a row with {which}: no cursor leads to it"))
             .hint(hint)
+    }
+
+    /// The list is to begin after a row that the database is yet to write.
+    #[cold]
+    pub(super) fn ahead() -> Error {
+        let message = "the cursor is of a row that this database is yet to write";
+        Error::new("cursor_ahead", StatusCode::GONE, message).hint(
+            "its keys began anew: by a backup that was restored, a failover, or `restart identity`. Read from the beginning, \
+             without a cursor",
+        )
     }
 
     /// Whether the statement's limit may have kept others back after so many rows.

@@ -15,12 +15,13 @@ use super::lookup::{LookedUp, look_up};
 use super::nest::Nest;
 use super::pages::PageRows;
 use super::producer::Producer;
-use super::steps::{Count, Probe, Rows, Step, pieces, prepared};
+use super::steps::{Count, Finds, Probe, Rows, Step, pieces, prepared};
 use super::{Reading, SHORT_PAGE, refcursor};
 use crate::Error;
 use crate::cursor::Signer;
 use crate::database::{self, Parts, RowsOf, Session, Snapshot};
 use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, Key, Parallel, Piece, Statement};
+use crate::error::STATEMENT_FAILED;
 use crate::params::{AskedShard, ParamValue};
 use crate::pool::{Priority, Waiter};
 use crate::source::Source;
@@ -72,6 +73,8 @@ impl Opened {
         for piece in pieces {
             if let Some(tail) = tail.as_ref().filter(|tail| tail.refuses_nulls_of(piece)) {
                 // Boxed, as nests are: each request would carry what few need.
+                let ahead = Box::pin(Probe::ahead(endpoint, tail, &mut session, prepared(&steps)));
+                steps.extend(ahead.await?.map(Step::Probe));
                 let probe = Box::pin(Probe::prepare(endpoint, tail, &mut session, prepared(&steps)));
                 steps.push(Step::Probe(probe.await?));
             }
@@ -205,8 +208,29 @@ impl Probe {
             index: before,
             name: statement.name.as_str().into(),
             args: statement.args.as_slice().into(),
-            committed_only: tail.key.committed_only,
+            finds: Finds::LeftOut { committed_only: tail.key.committed_only },
         })
+    }
+
+    /// Whether the database is yet to issue the key that a list begins after.
+    async fn ahead(
+        endpoint: &Endpoint,
+        tail: &Tail<'_>,
+        session: &mut Producer,
+        before: usize,
+    ) -> Result<Option<Self>, Error> {
+        let Some(question) = tail.key.ahead.as_ref().filter(|_| !tail.after.is_empty()) else {
+            return Ok(None);
+        };
+        match session.prepare(question).await {
+            Ok(_) => {}
+            // SQLite has no table of counters before the first one is declared.
+            Err(error) if error.code() == STATEMENT_FAILED => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let args = question.types.iter().map(|_| tail.after.start).collect();
+        let name = endpoint.statements()[tail.key.statement].name.as_str().into();
+        Ok(Some(Self { index: before, name, args, finds: Finds::Ahead }))
     }
 }
 

@@ -31,16 +31,24 @@ pub(super) struct Count {
     pub(super) rows: u64,
 }
 
-/// A statement that finds rows to which no cursor leads: the list after it would leave them out, so
-/// there must be none.
+/// A statement that must find no row: the list after it would leave rows out.
 pub(super) struct Probe {
     /// The statement's place in the session.
     pub(super) index: usize,
     /// The name of the statement whose rows they are.
     pub(super) name: Box<str>,
     pub(super) args: Box<[usize]>,
-    /// Whether it holds only rows whose transactions have ended.
-    pub(super) committed_only: bool,
+    pub(super) finds: Finds,
+}
+
+/// What the row of a probe means.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Finds {
+    /// No cursor leads to a row: one with a NULL in its key, or if the list is `committed_only`, one of a
+    /// transaction that is yet to begin.
+    LeftOut { committed_only: bool },
+    /// The database is yet to issue the key that the list begins after.
+    Ahead,
 }
 
 /// A result of a procedure that comes once the one before has been read, in a body of JSON.

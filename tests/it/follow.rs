@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::support::{
     Browser, CODINGS, Client, Cut, Ended, Launch, Server, Streaming, TcpProxy, TestDb, decoder, get, pg_port,
-    wait_until,
+    rowstream, wait_until,
 };
 use http::{Request, StatusCode};
 use serde_json::Value;
@@ -761,4 +761,117 @@ async fn seen(browser: &Browser, rows: usize) -> Vec<u64> {
         if ids.len() >= rows { Ok(ids) } else { Err(seen) }
     })
     .await
+}
+
+/// The cursor of the last row of a list.
+async fn last_cursor(server: &Server) -> String {
+    let events = get(&server.url("/rows.sse")).await;
+    let events = events.text();
+    events.lines().rev().find_map(|line| line.strip_prefix("id: ")).unwrap().to_owned()
+}
+
+/// New rows had lesser numbers than a follower's last one, which waited for ever.
+async fn numbers_begin_anew(url: &str, execute: impl AsyncFn(&'static str), restart: &'static str) {
+    let rows = r#"/* key = ["id"]
+        follow = { commits = "ordered", poll = "20ms" }
+        heartbeat = "100ms" */
+        select id, note from t"#;
+    let server = server(url, rows).await;
+    execute("insert into t (note) values ('a'), ('b'), ('c')").await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
+    assert_eq!(lines.ids(3).await, [1, 2, 3]);
+    let after = last_cursor(&server).await;
+    // A table that is emptied, such as an outbox, is none of that.
+    execute("delete from t").await;
+    lines.quiet(3).await;
+    assert_eq!(get(&server.url(&format!("/rows?_after={after}"))).await.text(), "[]");
+    execute("insert into t (note) values ('d')").await;
+    assert_eq!(lines.ids(1).await, [4]);
+    let after = last_cursor(&server).await;
+    // Nor is one whose rows are beyond the counter.
+    execute("insert into t (id, note) values (50, 'e')").await;
+    assert_eq!(lines.ids(1).await, [50]);
+    execute(restart).await;
+    let ended = loop {
+        if let Err(ended) = lines.line().await {
+            break ended;
+        }
+    };
+    assert!(matches!(ended, Ended::Broken(_)), "{ended:?}");
+    for query in ["", "&_follow=1", "&_follow=longpoll"] {
+        let reply = get(&server.url(&format!("/rows.ndjson?_after={after}{query}"))).await;
+        assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (410, &"cursor_ahead".into()), "{query}");
+    }
+    execute("insert into t (note) values ('f')").await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
+    assert_eq!(lines.ids(1).await, [1]);
+}
+
+#[tokio::test]
+async fn a_sequence_that_begins_anew_ends_followers() {
+    let db = TestDb::new().await;
+    db.execute("create table t (id bigserial primary key, note text)").await;
+    let execute = async |sql: &'static str| db.execute(sql).await;
+    numbers_begin_anew(&db.url(), execute, "truncate t restart identity").await;
+}
+
+#[tokio::test]
+async fn a_counter_of_sqlite_that_begins_anew_ends_followers() {
+    let (_folder, url, writer) = sqlite();
+    let execute = async |sql: &'static str| writer.execute_batch(sql).unwrap();
+    numbers_begin_anew(&url, execute, "begin; delete from t; delete from sqlite_sequence; commit").await;
+}
+
+/// After a failover or a restored backup the transactions of a cursor are yet to begin.
+#[tokio::test]
+async fn a_cursor_of_a_transaction_that_is_yet_to_begin_is_refused() {
+    let db = TestDb::new().await;
+    db.execute(TABLE).await;
+    db.execute("insert into t (tx) values (pg_current_xact_id()), ('9223372036854775807')").await;
+    let before = server(&db.url(), &SETTLED.replace("transaction = \"tx\"", "commits = \"ordered\"")).await;
+    let after = last_cursor(&before).await;
+    db.execute("delete from t where tx = '9223372036854775807'").await;
+    let server = server(&db.url(), SETTLED).await;
+    let reply = get(&server.url(&format!("/rows.ndjson?_after={after}&_follow=1"))).await;
+    assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (410, &"cursor_ahead".into()));
+    assert!(reply.json()["hint"].as_str().unwrap().contains("failover"), "{}", reply.text());
+    let after = last_cursor(&server).await;
+    db.execute("delete from t").await;
+    assert_eq!(get(&server.url(&format!("/rows?_after={after}"))).await.text(), "[]");
+}
+
+/// `check` warns of keys that a follower may have gone past.
+#[tokio::test]
+async fn keys_that_are_used_again_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.db");
+    let sqlite = rusqlite::Connection::open(&file).unwrap();
+    sqlite
+        .execute_batch(
+            "create table a (id integer primary key); create table b (id integer primary key autoincrement);
+             create table c (id integer, x text primary key) without rowid",
+        )
+        .unwrap();
+    let db = TestDb::new().await;
+    db.execute(
+        "create table a (id bigserial primary key); alter sequence a_id_seq cache 20; create table b (id bigserial primary key);
+         create table c (id bigint primary key)",
+    )
+    .await;
+    for (url, warning) in [
+        (format!("sqlite:{}", file.display()), "integer primary key autoincrement"),
+        (db.url(), "alter sequence"),
+    ] {
+        for (table, warned) in [("a", true), ("b", false), ("c", false)] {
+            let rows =
+                format!("/* key = [\"id\"]\nfollow = {{ commits = \"ordered\" }} */ select id from {table}");
+            let launch = launch(&url, &rows);
+            let config = launch.path().join("rowstream.toml");
+            let output = rowstream(&["check", "--config", config.to_str().unwrap()]).await;
+            let said = [output.stdout, output.stderr].concat();
+            let said = String::from_utf8_lossy(&said);
+            assert!(output.status.success(), "{url}: {table}: {said}");
+            assert_eq!(said.contains(warning), warned, "{url}: {table}: {said}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 -- A status has a reason when something went wrong, and none otherwise.
 
 create table payment_event (
-  event_no        integer primary key,
+  event_no        integer primary key autoincrement,
   paymt_status    text not null,
   status_chg_rsn  text,
   status_chg_date timestamptz not null

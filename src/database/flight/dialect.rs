@@ -41,6 +41,7 @@ pub(super) static DIALECT: Dialect = Dialect {
         order: CommitOrder::Unknown(NOT_FOLLOWED),
         transactions: Err(NOT_FOLLOWED),
         channel: Err(NOT_FOLLOWED),
+        counters: None,
     },
     refcursors: Err(Refusal {
         message: "Arrow Flight SQL has no refcursors",

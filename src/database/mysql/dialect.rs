@@ -69,6 +69,7 @@ pub static DIALECT: Dialect = Dialect {
             message: "`channel` is for PostgreSQL",
             hint: "MySQL notifies nobody: it is asked every `poll`",
         }),
+        counters: None,
     },
     refcursors: Ok(Opens::Results),
     interleaved: Ok(()),

@@ -1,8 +1,8 @@
 //! What is PostgreSQL's own in SQL, as data.
 
 use crate::sql::dialect::{
-    Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Functions, Keys,
-    LineComment, Location, Names, Opens, ParameterTypes, Parts, Placeholders, Refusal, Strings, Syntax,
+    Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Functions,
+    Keys, LineComment, Location, Names, Opens, ParameterTypes, Parts, Placeholders, Refusal, Strings, Syntax,
     TableName, Transactions, UniqueKeys, Unordered, Urls,
 };
 
@@ -76,8 +76,21 @@ pub static DIALECT: Dialect = Dialect {
         transactions: Ok(Transactions {
             horizon: "pg_snapshot_xmin(pg_current_snapshot())",
             yet_to_come: "pg_snapshot_xmax(pg_current_snapshot())",
+            ahead: "select 1 as found where not pg_is_in_recovery() and $1::xid8 >= pg_snapshot_xmax(pg_current_snapshot())",
         }),
         channel: Ok(()),
+        counters: Some(Counters {
+            ahead: AHEAD,
+            table: TableName::AsWritten,
+            lapse: (
+                IN_BLOCKS,
+                Refusal {
+                    message: "the sequence of the key has a `cache`, so each session takes a block of numbers, and a row with a lesser \
+                              number may come after a follower has gone past it",
+                    hint: "write `alter sequence … cache 1`, or follow the transactions: `follow = { transaction = \"…\" }`",
+                },
+            ),
+        }),
     },
     refcursors: Ok(Opens::Refcursors),
     interleaved: Ok(()),
@@ -177,6 +190,18 @@ const NO_PARTS: &[(&str, Refusal)] = &[
         },
     ),
 ];
+
+/// A sequence that this role may not read says nothing, nor does one of a replica, which may be behind
+/// the primary. One that was restarted has no last value.
+const AHEAD: &str = "select 1 as found from pg_sequence s
+    where s.seqrelid = pg_get_serial_sequence({table_text}, {column_text})::regclass
+      and s.seqincrement > 0 and not s.seqcycle and case
+        when pg_is_in_recovery() or not has_sequence_privilege(s.seqrelid, 'usage, select') or $2::text !~ '^[0-9]+$' then false
+        else $2::text::numeric > coalesce(pg_sequence_last_value(s.seqrelid), s.seqstart - 1) end
+      and not exists (select from {table} where {column} >= $1)";
+
+const IN_BLOCKS: &str = "select 1 from pg_sequence s
+    where s.seqrelid = pg_get_serial_sequence($1, $2)::regclass and s.seqcache > 1";
 
 /// A table that others inherit from has their rows, too, which its indexes do not know.
 const UNIQUE_KEYS: &str = "select 1 from pg_index i join pg_class c on c.oid = i.indrelid

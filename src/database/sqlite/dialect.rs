@@ -1,8 +1,8 @@
 //! What is SQLite's own in SQL, as data.
 
 use crate::sql::dialect::{
-    Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Functions, Keys,
-    LineComment, Location, Names, ParameterTypes, Placeholders, Quotes, Refusal, Syntax, TableName,
+    Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Functions,
+    Keys, LineComment, Location, Names, ParameterTypes, Placeholders, Quotes, Refusal, Syntax, TableName,
     UniqueKeys, Urls,
 };
 
@@ -45,6 +45,18 @@ pub static DIALECT: Dialect = Dialect {
         channel: Err(Refusal {
             message: "`channel` is for PostgreSQL",
             hint: "SQLite notifies nobody: it is asked every `poll`",
+        }),
+        counters: Some(Counters {
+            ahead: AHEAD,
+            table: TableName::Bare,
+            lapse: (
+                REUSED,
+                Refusal {
+                    message: "if the last rows of the table are deleted, SQLite gives their keys to new rows, which followers \
+                              don't see",
+                    hint: "declare the key as `integer primary key autoincrement`",
+                },
+            ),
         }),
     },
     refcursors: Err(Refusal {
@@ -93,6 +105,19 @@ const COLUMNS: &str = "select name, ifnull(nullif(lower(type), ''), 'any') as ty
         then 'its values may be different in the key and alike in the column, by their collations'
       end as unordered
     from pragma_table_xinfo(:table, 'main') c where hidden <> 1 order by cid";
+
+/// The counter of a table has no row before the first key, and if it was deleted.
+const AHEAD: &str = "select 1 as found from sqlite_schema s, pragma_table_info(s.name) c
+    where s.type = 'table' and s.name = {table_text} collate nocase and s.sql like '%autoincrement%'
+      and c.pk = 1 and c.name = {column_text} collate nocase and typeof(?2) = 'integer'
+      and ?2 > coalesce((select seq from sqlite_sequence q where q.name = s.name), 0)
+      and not exists (select 1 from {table} where {column} >= ?1)";
+
+const REUSED: &str = "select 1 as found from sqlite_schema s, pragma_table_info(s.name) c
+    where s.type = 'table' and s.name = ?1 collate nocase and s.sql not like '%autoincrement%'
+      and s.sql not like '%without%rowid%' and c.pk = 1 and upper(c.type) = 'INTEGER'
+      and c.name = ?2 collate nocase
+      and 1 = (select count(*) from pragma_table_info(s.name) where pk > 0)";
 
 /// A key that is the number of the row has no index.
 const UNIQUE_KEYS: &str = "select 1 where 0 < (

@@ -71,6 +71,7 @@ const COMMON: Dialect = Dialect {
         order: CommitOrder::Unknown(NOT_FOLLOWED),
         transactions: Err(NOT_FOLLOWED),
         channel: Err(NOT_FOLLOWED),
+        counters: None,
     },
     refcursors: Err(Refusal {
         message: "drivers have no refcursors",
