@@ -107,6 +107,14 @@ impl Source {
         }
     }
 
+    /// How long followers have waited for the end of a transaction; `None`: they never do.
+    pub(crate) fn longest_wait(&self) -> Option<Duration> {
+        match self {
+            Self::Database(database) => database.longest_wait(),
+            Self::Upstream(_) => None,
+        }
+    }
+
     /// What there is to know of lookups on shared connections; `None` where the source shares none.
     pub(crate) fn lookups(&self) -> Option<SharedLookups> {
         match self {

@@ -263,6 +263,12 @@ pub trait Database: Clone + Send + Sync + 'static {
         std::future::ready(Vec::new())
     }
 
+    /// How long followers have waited for the end of a transaction, zero if they don't; `None`: they
+    /// never do.
+    fn longest_wait(&self) -> Option<Duration> {
+        None
+    }
+
     /// What there is to know of lookups on shared connections; `None` where none is shared.
     fn lookups(&self) -> Option<SharedLookups> {
         None
@@ -309,6 +315,9 @@ pub trait ChangeSource {
     /// # Errors
     /// The database cannot be asked any more.
     fn next(&mut self) -> impl Future<Output = Result<(), Error>>;
+
+    /// Reports the transactions that followers wait for from now on, if there can be some.
+    fn report_waits(&mut self) {}
 }
 
 /// One connection of a database, held by one response. The order of its calls stands above.
@@ -639,6 +648,13 @@ macro_rules! databases {
                 }
             }
 
+            /// How long followers have waited for the end of a transaction; `None`: they never do.
+            pub(crate) fn longest_wait(&self) -> Option<Duration> {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => Database::longest_wait(source),)+
+                }
+            }
+
             /// What there is to know of lookups on shared connections; `None` where the database
             /// shares none.
             pub(crate) fn lookups(&self) -> Option<SharedLookups> {
@@ -734,6 +750,13 @@ macro_rules! databases {
             pub async fn next(&mut self) -> Result<(), Error> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(changes) => ChangeSource::next(changes).await,)+
+                }
+            }
+
+            /// Reports the transactions that followers wait for from now on, if there can be some.
+            pub(crate) fn report_waits(&mut self) {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$name(changes) => ChangeSource::report_waits(changes),)+
                 }
             }
 

@@ -129,6 +129,8 @@ families! {
         "Requests that got no place within `pool.acquire_timeout`";
     POOL_REFUSED: Counter "rowstream_pool_refused_total" ["source"]
         "Requests that were refused at once, because as many as may wait did";
+    FOLLOW_WAIT: Gauge "rowstream_follow_wait_seconds" ["source"]
+        "How long live tails have waited for the end of a transaction, open or prepared, before they send later rows; the log names it";
     POOL_LOOKUPS: Gauge "rowstream_pool_lookups" ["source"]
         "Lookups on their way on the connections that they share; not over drivers";
     POOL_BATCH_SIZE: Histogram "rowstream_pool_batch_size" ["source"]

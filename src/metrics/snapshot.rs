@@ -2,7 +2,7 @@
 
 use std::array;
 use std::fmt;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
@@ -54,6 +54,7 @@ pub(super) struct Snapshot {
 struct PoolSeen {
     source: String,
     stats: pool::Stats,
+    follow_wait: Option<Duration>,
     lookups: Option<SharedLookups>,
     hosts: Vec<pool::HostStats>,
     discovered: Option<Discovered>,
@@ -97,6 +98,7 @@ impl Snapshot {
                 .map(|(name, source)| PoolSeen {
                     source: name.to_owned(),
                     stats: source.pool_stats(),
+                    follow_wait: source.longest_wait(),
                     lookups: source.lookups(),
                     hosts: source.host_stats(),
                     discovered: source.discovered(),
@@ -231,6 +233,9 @@ impl Snapshot {
         for (family, value) in counters {
             out.counters(family, self.pools.iter().map(|pool| ([&*pool.source], value(&pool.stats))))?;
         }
+        let waits =
+            self.pools.iter().filter_map(|pool| Some(([&*pool.source], pool.follow_wait?.as_secs_f64())));
+        out.gauges(&family::FOLLOW_WAIT, waits)?;
         let lookups = || self.pools.iter().filter_map(|pool| Some(([&*pool.source], pool.lookups.as_ref()?)));
         out.gauges(&family::POOL_LOOKUPS, lookups().map(|(source, seen)| (source, seen.pending)))?;
         out.histograms(&family::POOL_BATCH_SIZE, lookups().map(|(source, seen)| (source, &seen.batches)))

@@ -131,7 +131,7 @@ impl ChangeNotifiers {
         if let Some(running) = running {
             return Ok(running);
         }
-        let changes = source.changes(follow.channel.as_deref(), follow.poll).await?;
+        let changes = changes(source, follow).await?;
         let begun = Arc::new(ChangeNotifier::begin(changes, follow, source));
         *notifier = Arc::downgrade(&begun);
         Ok(begun)
@@ -141,7 +141,7 @@ impl ChangeNotifiers {
 impl ChangeNotifier {
     fn begin(changes: Changes, follow: &Follow, source: &AnyDatabase) -> Self {
         let (sender, receiver) = watch::channel(Change::NewRows);
-        let poller = Poller { source: source.clone(), channel: follow.channel.clone(), every: follow.poll };
+        let poller = Poller { source: source.clone(), follow: follow.clone() };
         tokio::spawn(async move {
             tokio::select! {
                 error = poller.poll(changes, &sender) => {
@@ -154,11 +154,19 @@ impl ChangeNotifier {
     }
 }
 
+/// The changes of a source, which report the transactions that followers wait for.
+async fn changes(source: &AnyDatabase, follow: &Follow) -> Result<Changes, Error> {
+    let mut changes = source.changes(follow.channel.as_deref(), follow.poll).await?;
+    if follow.transaction.is_some() {
+        changes.report_waits();
+    }
+    Ok(changes)
+}
+
 /// What a poller asks.
 struct Poller {
     source: AnyDatabase,
-    channel: Option<String>,
-    every: Duration,
+    follow: Follow,
 }
 
 impl Poller {
@@ -185,7 +193,7 @@ impl Poller {
     async fn again(&self) -> Option<Changes> {
         let mut patience = Patience::begin(self.source.acquire_timeout());
         while patience.pause().await {
-            let opened = self.source.changes(self.channel.as_deref(), self.every);
+            let opened = changes(&self.source, &self.follow);
             if let Ok(Ok(changes)) = timeout_at(patience.until, opened).await {
                 return Some(changes);
             }

@@ -875,3 +875,40 @@ async fn keys_that_are_used_again_are_warned_of() {
         }
     }
 }
+
+/// A tail that waits for a transaction looked like one without new rows: the metric and the log have it,
+/// with the session, or the name if it's prepared.
+#[tokio::test]
+async fn a_tail_that_waits_for_a_transaction_says_so() {
+    let db = TestDb::new().await;
+    db.execute(TABLE).await;
+    let server = server(&db.url(), SETTLED).await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
+    let waited = async || {
+        let metrics = get(&server.url("/_rowstream/metrics")).await;
+        let text = metrics.text();
+        let line = text.lines().find(|line| line.starts_with("rowstream_follow_wait_seconds{")).unwrap();
+        let (labels, seconds) = line.split_once(' ').unwrap();
+        assert_eq!(labels, "rowstream_follow_wait_seconds{source=\"db\"}");
+        seconds.parse::<f64>().unwrap()
+    };
+    let writer = db.client().await;
+    let pid: i32 = writer.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+    writer.batch_execute("begin; insert into t (note) values ('a')").await.unwrap();
+    db.execute("insert into t (note) values ('b')").await;
+    server.wait_for_stderr(&format!("pid {pid} of user ")).await;
+    assert!(waited().await > 0.0);
+    lines.quiet(1).await;
+    writer.batch_execute("prepare transaction 'two''s'").await.unwrap();
+    assert!(waited().await > 0.0);
+    lines.quiet(1).await;
+    // A poller that begins later finds it prepared.
+    let other = self::server(&db.url(), SETTLED).await;
+    let mut later = Lines::open(&other.url("/rows.ndjson?_follow=1")).await;
+    db.execute("insert into t (note) values ('c')").await;
+    other.wait_for_stderr("prepared as 'two''s' by user ").await;
+    writer.batch_execute("commit prepared 'two''s'").await.unwrap();
+    assert_eq!(lines.ids(3).await, [1, 2, 3]);
+    assert_eq!(later.ids(3).await, [1, 2, 3]);
+    server.wait_for_stderr("live tails wait no longer for transaction ").await;
+}

@@ -44,6 +44,7 @@ fsync = off
 synchronous_commit = off
 full_page_writes = off
 max_connections = 300
+max_prepared_transactions = 10
 listen_addresses = 'localhost'
 ssl = on
 ssl_ca_file = '../tls/ca.crt'

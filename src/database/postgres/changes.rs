@@ -5,9 +5,13 @@
 //! them has ended, so none that wrote anything goes by unseen; that something else was written is
 //! reported too. Notifications (PostgreSQL manual, "NOTIFY") say it without being asked.
 //!
+//! If followers read only rows of transactions that have ended, it also reports a [`Wait`] for the
+//! oldest one that runs, by which later rows are held back.
+//!
 //! After a change it is asked more often for a while: what was written then may not be read before
 //! older transactions have ended, of which nobody tells.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fallible_iterator::FallibleIterator;
@@ -15,8 +19,10 @@ use postgres_protocol::message::backend::{DataRowBody, Message};
 use postgres_protocol::message::frontend;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::Shared;
 use super::connect::{Connection, Role};
 use super::error::DatabaseError;
+use super::waits::Wait;
 use crate::Error;
 use crate::database::ChangeSource;
 
@@ -25,6 +31,17 @@ use crate::database::ChangeSource;
 /// asked first, so that what it tells is in the snapshot.
 const SNAPSHOT: &str = "select concat(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() end); \
      select pg_snapshot_xmin(s)::text, pg_snapshot_xmax(s)::text, s::text from pg_current_snapshot() as s";
+
+/// The session of a transaction, or its name if it's prepared. Other users' sessions are hidden from a
+/// role that isn't a member of `pg_read_all_stats`.
+const HOLDER: &str = "select format('pid %s of user %s, since %s', pid, usename, \
+       to_char(xact_start at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')) \
+     from pg_stat_activity where backend_xid::text = '{}' \
+     union all select format('prepared as %L by user %s, since %s', gid, owner, \
+       to_char(prepared at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')) \
+     from pg_prepared_xacts where transaction::text = '{}'";
+
+const UNSEEN: &str = "its session isn't seen here: it's hidden from this role (`grant pg_read_all_stats`), or this is a replica";
 
 /// After a change, the first pause; each next one is twice as long.
 const SOON: Duration = Duration::from_millis(10);
@@ -43,6 +60,10 @@ pub struct Changes {
     seen: Option<Seen>,
     /// Until all transactions before this one have ended, it asks more often.
     unsettled: u64,
+    source: Arc<Shared>,
+    /// Whether waits are reported.
+    reports: bool,
+    wait: Option<Wait>,
 }
 
 /// What the database said when it was asked.
@@ -66,11 +87,16 @@ impl ChangeSource for Changes {
             let notified = notified || also_notified;
             let changed = notified || self.always || self.seen.as_ref() != Some(&seen);
             self.pause_after(&seen, changed, notified);
+            let also_notified = self.report(&seen).await?;
             self.seen = Some(seen);
-            if changed {
+            if changed || also_notified {
                 return Ok(());
             }
         }
+    }
+
+    fn report_waits(&mut self) {
+        self.reports = true;
     }
 }
 
@@ -83,17 +109,70 @@ impl Changes {
     /// # Errors
     /// The channel cannot be listened to.
     pub(super) async fn new(
-        mut connection: Connection,
+        (source, mut connection): (&Arc<Shared>, Connection),
         channel: Option<&str>,
         every: Duration,
-        always: bool,
     ) -> Result<Self, Error> {
+        let always = source.hosts.are_replicas();
         if let Some(channel) = channel.filter(|_| connection.can_listen() && !always) {
             let listen = format!("listen \"{}\"", channel.replace('"', "\"\""));
             frontend::query(&listen, &mut connection.wire.write).map_err(unsendable)?;
             connection.until_ready().await?;
         }
-        Ok(Self { connection, every, always, pause: Duration::ZERO, seen: None, unsettled: 0 })
+        let (source, pause) = (Arc::clone(source), Duration::ZERO);
+        Ok(Self {
+            connection,
+            every,
+            always,
+            pause,
+            seen: None,
+            unsettled: 0,
+            source,
+            reports: false,
+            wait: None,
+        })
+    }
+
+    /// Reports the transaction by which rows are held back, if there is one; tells whether there was a
+    /// notification meanwhile.
+    async fn report(&mut self, seen: &Seen) -> Result<bool, Error> {
+        if !self.reports {
+            return Ok(false);
+        }
+        let Shared { waits, name, .. } = &*self.source;
+        let held_by = (seen.oldest < self.unsettled).then_some(seen.oldest);
+        if self.wait.as_ref().map(|wait| wait.transaction) != held_by {
+            self.wait = held_by.map(|transaction| Wait::begin(waits, name, transaction));
+        }
+        let Some(transaction) = self.wait.as_ref().filter(|wait| wait.is_due()).map(|wait| wait.transaction)
+        else {
+            return Ok(false);
+        };
+        let asked = timeout(PATIENCE, self.ask_holder(transaction)).await;
+        let (holder, notified) = asked.unwrap_or_else(|_| Err(silent()))?;
+        if let Some(wait) = &self.wait {
+            wait.log(holder.as_deref().unwrap_or(UNSEEN));
+        }
+        Ok(notified)
+    }
+
+    /// Asks for the session or the prepared transaction that a transaction is of, if the role may see
+    /// it; tells also whether there was a notification meanwhile.
+    async fn ask_holder(&mut self, transaction: u64) -> Result<(Option<String>, bool), Error> {
+        // The catalogs have 32 bits of it.
+        let sql = HOLDER.replace("{}", &(transaction & u64::from(u32::MAX)).to_string());
+        let wire = &mut self.connection.wire;
+        frontend::query(&sql, &mut wire.write).map_err(unsendable)?;
+        let (mut holder, mut notified) = (None, false);
+        loop {
+            let frame = wire.frame().await?;
+            match wire.parse(&frame)? {
+                Message::DataRow(row) => holder = text(&row, 0).map(str::to_owned),
+                Message::NotificationResponse(_) => notified = true,
+                Message::ReadyForQuery(_) => return Ok((holder, notified)),
+                _ => {}
+            }
+        }
     }
 
     fn pause_after(&mut self, seen: &Seen, changed: bool, notified: bool) {

@@ -17,6 +17,7 @@
 //! | [`session`] | the state machine of one response |
 //! | [`actor`] | the role of a request, and what its token says |
 //! | [`mod@pipeline`] | lookups of many requests on one connection: what is sent, and what comes |
+//! | [`waits`] | the transactions that live tails wait for |
 //! | [`changes`] | what tells that there may be new rows |
 //! | [`value`], [`text`] | field bytes to [`Value`](rowstream_encode::Value)s |
 //! | [`probe`] | whether the database can be reached |
@@ -45,6 +46,7 @@ mod text;
 mod types;
 mod url;
 mod value;
+mod waits;
 mod wire;
 
 use std::sync::Arc;
@@ -52,6 +54,7 @@ use std::time::Duration;
 
 use rowstream_encode::Column;
 
+use self::waits::Waits;
 use super::{
     Database, HostSaid, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement, TableSnapshot, lookups,
     portions,
@@ -92,6 +95,7 @@ struct Shared {
     descriptions: Descriptions,
     pipelines: Pipelines<pipeline::Peer>,
     snapshots: Snapshots,
+    waits: Arc<Waits>,
 }
 
 impl Shared {
@@ -182,6 +186,7 @@ impl Database for Source {
                 descriptions: Descriptions::default(),
                 pipelines: Pipelines::new(&settings.pool),
                 snapshots: Snapshots::new(settings.pool.max),
+                waits: Arc::default(),
             }),
             None,
         ))
@@ -219,7 +224,7 @@ impl Database for Source {
 
     async fn changes(&self, channel: Option<&str>, every: Duration) -> Result<Changes, Error> {
         let connection = self.0.hosts.connection(None).await?;
-        Changes::new(connection, channel, every, self.0.hosts.are_replicas()).await
+        Changes::new((&self.0, connection), channel, every).await
     }
 
     async fn look_up(
@@ -255,6 +260,10 @@ impl Database for Source {
     async fn inspect(&self) -> Vec<HostSaid> {
         let said = self.0.hosts.inspect().await.into_iter();
         said.map(|(name, said)| HostSaid { name, said }).collect()
+    }
+
+    fn longest_wait(&self) -> Option<Duration> {
+        Some(self.0.waits.longest())
     }
 
     fn lookups(&self) -> Option<SharedLookups> {
