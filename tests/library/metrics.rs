@@ -131,7 +131,7 @@ async fn every_request_is_counted_by_what_became_of_it() {
         drop(begun(&server, "/long.ndjson").await);
     }
     for (target, status) in
-        [("/look/1", 200), ("/look/9", 200), ("/look/10", 404), ("/look/x", 400), ("/bad", 400)]
+        [("/look/1", 200), ("/look/9", 200), ("/look/10", 404), ("/look/x", 400), ("/bad", 500)]
     {
         assert_eq!(get(&server.url(target)).await.status, status, "{target}");
     }
@@ -169,7 +169,7 @@ async fn every_request_is_counted_by_what_became_of_it() {
             // It was refused before its format was known.
             (requests("/look/{id}", "none", "HTTP/1.1", "client_error"), 1.0),
             (of_format("rowstream_rows_total", "/look/{id}", "json"), 2.0),
-            (requests("/bad", "json", "HTTP/1.1", "client_error"), 1.0),
+            (requests("/bad", "json", "HTTP/1.1", "failed"), 1.0),
             (requests("none", "none", "HTTP/1.1", "client_error"), 2.0),
             (requests("/_rowstream/", "none", "HTTP/1.1", "client_error"), 1.0),
             ("rowstream_permits".to_owned(), 0.0),
