@@ -16,14 +16,12 @@ use http_body::Body;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
-use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 
 use crate::tcp;
-use crate::tls::{roots_of, system_roots};
+use crate::tls::servers::{self, Roots, Trust};
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -69,15 +67,13 @@ async fn ask(mut request: Request<String>, roots: Option<&Path>) -> Result<Respo
         return exchange(stream, request).await;
     }
     let name = ServerName::try_from(host.to_owned())?;
-    let stream = connector(roots)?.connect(name, stream).await?;
+    let stream = servers::connect(&connector(roots)?, name, stream).await?;
     exchange(stream, request).await
 }
 
 fn connector(roots: Option<&Path>) -> Result<TlsConnector, Failure> {
-    let roots = roots.map_or_else(system_roots, roots_of).map_err(|error| error.to_string())?;
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let config = builder.with_safe_default_protocol_versions()?;
-    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()).into())
+    let roots = Roots::read(roots).map_err(|error| error.to_string())?;
+    Ok(Arc::new(servers::client(Trust::Host(roots))?).into())
 }
 
 async fn exchange(

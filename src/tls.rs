@@ -4,6 +4,7 @@
 //! It does no handshake: `server::transport`, `upstream::connect` and the databases do.
 
 pub(crate) mod issued;
+pub(crate) mod servers;
 
 use std::error::Error;
 use std::fmt;
@@ -65,7 +66,7 @@ impl Identity {
         let pem = read(key)?;
         let private = PrivateKeyDer::from_pem_slice(&pem)
             .map_err(|_| format!("{} holds no private key", key.display()))?;
-        let until = issued::expiry(&certificates[0])
+        let (_, until) = issued::validity(&certificates[0])
             .map_err(|error| format!("{}: {error}", certificate.display()))?;
         let config = letting_in(clients)?
             .with_single_cert(certificates, private)
@@ -144,7 +145,7 @@ fn certificates_of(path: &Path) -> Result<Vec<CertificateDer<'static>>, Box<dyn 
 ///
 /// # Errors
 /// It has none.
-pub(super) fn system_roots() -> Result<RootCertStore, Box<dyn Error>> {
+fn system_roots() -> Result<RootCertStore, Box<dyn Error>> {
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     match added {
@@ -157,7 +158,7 @@ pub(super) fn system_roots() -> Result<RootCertStore, Box<dyn Error>> {
 ///
 /// # Errors
 /// The file cannot be read, or holds none.
-pub(super) fn roots_of(path: &Path) -> Result<RootCertStore, Box<dyn Error>> {
+fn roots_of(path: &Path) -> Result<RootCertStore, Box<dyn Error>> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates_of(path)? {
         roots.add(certificate)?;

@@ -13,13 +13,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::Uri;
-use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use super::Failure;
 use crate::log::text::{bounded, one_line};
-use crate::tls::{roots_of, system_roots};
+use crate::tls::servers::{self, Roots, Trust};
 
 /// The path where a URL has none.
 const READY: &str = "/_rowstream/ready";
@@ -102,16 +101,13 @@ impl Server {
         let stream = Timed { stream: connect(&self.address, self.deadline)?, deadline: self.deadline };
         let Some((config, name)) = &self.tls else { return exchange(stream, &self.address, path) };
         let session = ClientConnection::new(Arc::clone(config), name.clone()).map_err(io::Error::other)?;
-        exchange(StreamOwned::new(session, stream), &self.address, path)
+        exchange(StreamOwned::new(session, stream), &self.address, path).map_err(servers::in_words)
     }
 }
 
 /// How TLS is spoken with servers of these authorities.
 pub(super) fn trust(ca: Option<&Path>) -> Result<Arc<ClientConfig>, Box<dyn Error>> {
-    let roots = ca.map_or_else(system_roots, roots_of)?;
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()?;
-    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+    Ok(Arc::new(servers::client(Trust::Host(Roots::read(ca)?))?))
 }
 
 /// Asks for a path; the answer, to its end.

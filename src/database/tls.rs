@@ -3,16 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::verify_server_cert_signed_by_trust_anchor;
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::ParsedCertificate;
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 
 use crate::Error;
-use crate::tls::{roots_of, system_roots};
+use crate::tls::servers::{self, Roots, Trust};
 
 /// Whether TLS is spoken, and with whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,85 +38,10 @@ pub(super) fn connector(name: &str, mode: SslMode, roots: Option<&Path>) -> Resu
 }
 
 fn client(mode: SslMode, roots: Option<&Path>) -> Result<TlsConnector, Box<dyn std::error::Error>> {
-    let provider = Arc::new(ring::default_provider());
-    let builder =
-        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
-    let config = match (mode, roots) {
-        (SslMode::VerifyCa | SslMode::VerifyFull, None) => builder.with_root_certificates(system_roots()?),
-        (SslMode::VerifyCa, Some(path)) => {
-            let verifier = Unnamed { roots: Some(roots_of(path)?), provider };
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
-        }
-        (_, Some(path)) if !matches!(mode, SslMode::Allow | SslMode::Prefer) => {
-            builder.with_root_certificates(roots_of(path)?)
-        }
-        _ => {
-            let verifier = Unnamed { roots: None, provider };
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
-        }
+    let trust = match (mode, roots) {
+        (SslMode::Disable | SslMode::Allow | SslMode::Prefer, _) | (SslMode::Require, None) => Trust::Anybody,
+        (SslMode::VerifyCa, Some(_)) => Trust::AnyHost(Roots::read(roots)?),
+        (SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull, _) => Trust::Host(Roots::read(roots)?),
     };
-    Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
-}
-
-/// Looks at no name. Without roots ([`SslMode::Prefer`], [`SslMode::Require`]) it is encryption
-/// against listeners, whoever the server is; with them, [`SslMode::VerifyCa`]. The handshake's
-/// signatures are always checked.
-#[derive(Debug)]
-struct Unnamed {
-    roots: Option<RootCertStore>,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Unnamed {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        if let Some(roots) = &self.roots {
-            verify_server_cert_signed_by_trust_anchor(
-                &ParsedCertificate::try_from(end_entity)?,
-                roots,
-                intermediates,
-                now,
-                self.provider.signature_verification_algorithms.all,
-            )?;
-        }
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
+    Ok(TlsConnector::from(Arc::new(servers::client(trust)?)))
 }

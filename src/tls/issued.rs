@@ -145,12 +145,12 @@ fn dns_name(name: &GeneralName) -> Option<String> {
     }
 }
 
-/// The end of a certificate's validity.
+/// The begin and the end of a certificate's validity.
 ///
 /// # Errors
 /// `certificate` isn't an X.509 certificate.
-pub(super) fn expiry(certificate: &CertificateDer<'_>) -> Result<SystemTime, Failure> {
-    Ok(times(parse(certificate)?.tbs_certificate().validity()).1)
+pub(super) fn validity(certificate: &CertificateDer<'_>) -> Result<(SystemTime, SystemTime), Failure> {
+    Ok(times(parse(certificate)?.tbs_certificate().validity()))
 }
 
 /// By the rules of `Raw`: real authorities have issued serial numbers that RFC 5280 forbids.

@@ -6,8 +6,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rustls::ClientConfig;
-use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -23,7 +21,7 @@ use super::url::{Base, Host};
 use crate::Error;
 use crate::fetch::Failure;
 use crate::tcp;
-use crate::tls::{roots_of, system_roots};
+use crate::tls::servers::{self, Roots, Trust};
 
 /// TCP or TLS as one stream of bytes.
 pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -146,7 +144,7 @@ impl Connector {
             };
             return Ok(Opened { io: Box::new(stream), looks, version });
         };
-        let stream = tls.connect(self.server_name()?, stream).await?;
+        let stream = servers::connect(tls, self.server_name()?, stream).await?;
         let version = match (stream.get_ref().1.alpn_protocol(), self.settings.protocol) {
             (Some(b"h2"), _) => Version::Http2,
             (_, Protocol::Http2) => return Err(io::Error::other("the server has no HTTP/2 over TLS")),
@@ -176,13 +174,7 @@ fn turn(addresses: &mut [SocketAddr], begun: usize) {
 }
 
 fn tls_connector(settings: &Settings) -> Result<TlsConnector, Box<dyn std::error::Error>> {
-    let roots = match &settings.roots {
-        Some(path) => roots_of(path)?,
-        None => system_roots()?,
-    };
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions()?.with_root_certificates(roots);
-    let mut config = builder.with_no_client_auth();
+    let mut config = servers::client(Trust::Host(Roots::read(settings.roots.as_deref())?))?;
     let protocols: &[&[u8]] = match settings.protocol {
         Protocol::Auto => &[b"h2", b"http/1.1"],
         Protocol::Http1 => &[b"http/1.1"],

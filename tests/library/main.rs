@@ -10,6 +10,7 @@ mod worked;
 
 mod arrow;
 mod canary;
+mod certificates;
 mod compression;
 mod config;
 mod deployment;

@@ -22,14 +22,14 @@ use rowstream::stream::RowStream;
 use rowstream_encode::Format;
 use tokio::time::timeout;
 
-fn source(url: &str) -> Result<Source, Error> {
+pub(super) fn source(url: &str) -> Result<Source, Error> {
     let mut config =
         Config::single(url, "select 1").unwrap_or_else(|errors| panic!("{errors:?}")).sources.remove(0);
     config.pool.max = 2;
     Source::open(&config)
 }
 
-async fn run(source: &Source, sql: &str) -> Result<String, Error> {
+pub(super) async fn run(source: &Source, sql: &str) -> Result<String, Error> {
     let endpoint = Config::single("postgres://unused", sql).unwrap().endpoints.remove(0);
     let mut stream = RowStream::open(&endpoint, source, Format::Ndjson, Vec::new()).await?;
     let mut out = Vec::new();
@@ -40,7 +40,7 @@ async fn run(source: &Source, sql: &str) -> Result<String, Error> {
 }
 
 /// Who logs in, and whether over TLS.
-async fn who(url: &str) -> Result<String, Error> {
+pub(super) async fn who(url: &str) -> Result<String, Error> {
     let sql = "select session_user as u, coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as s";
     wait("a login and its answer", run(&source(url)?, sql)).await
 }
@@ -391,14 +391,14 @@ async fn an_address_that_answers_again_is_used_again() {
 
 /// A cluster of this test's own, which it can stop. It ends with the test: the kernel interrupts it
 /// when its parent's thread does.
-struct Cluster {
-    folder: tempfile::TempDir,
-    port: u16,
+pub(super) struct Cluster {
+    pub(super) folder: tempfile::TempDir,
+    pub(super) port: u16,
     server: Option<Child>,
 }
 
 impl Cluster {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("rowstream-").tempdir_in("/tmp").unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         if is_root() {
@@ -426,7 +426,7 @@ impl Cluster {
         command
     }
 
-    fn start(&mut self) {
+    pub(super) fn start(&mut self) {
         let mut postgres = self.command("postgres");
         postgres.args([
             "-D",
@@ -457,7 +457,7 @@ impl Cluster {
         server.wait().unwrap();
     }
 
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres?connect_timeout=2", self.port)
     }
 }
@@ -470,12 +470,12 @@ impl Drop for Cluster {
     }
 }
 
-fn is_root() -> bool {
+pub(super) fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n")
 }
 
 /// Asks until there is an answer; every answer before it is a 503 that says when to ask again.
-async fn until_it_answers(source: &Source, sql: &str) -> String {
+pub(super) async fn until_it_answers(source: &Source, sql: &str) -> String {
     wait_until("the server is back", async || run(source, sql).await.inspect_err(unavailable)).await
 }
 

@@ -23,7 +23,7 @@ use tokio_rustls::TlsConnector;
 
 use super::super::ready::trust;
 use crate::tcp;
-use crate::tls::HTTP2;
+use crate::tls::{HTTP2, servers};
 
 /// How long a connection may take, and an answer beyond the time that it has to last.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -153,7 +153,7 @@ impl Server {
         let mut tls = ClientConfig::clone(tls);
         tls.alpn_protocols = vec![if version == Version::HTTP_2 { HTTP2.into() } else { b"http/1.1".into() }];
         let name = ServerName::try_from(host.to_owned())?;
-        let stream = TlsConnector::from(Arc::new(tls)).connect(name, stream).await?;
+        let stream = servers::connect(&TlsConnector::from(Arc::new(tls)), name, stream).await?;
         if version == Version::HTTP_2 && stream.get_ref().1.alpn_protocol() != Some(HTTP2) {
             return Err("HTTP/2 is not spoken there".into());
         }

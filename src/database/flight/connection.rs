@@ -31,7 +31,7 @@ use super::url::{Address, Login, Target};
 use super::{MESSAGE, PARALLEL, WINDOW};
 use crate::Error;
 use crate::settings::SourceSettings;
-use crate::tls::HTTP2;
+use crate::tls::{HTTP2, servers};
 
 /// All header fields of one answer.
 const HEADERS: u32 = 32 * 1024;
@@ -97,7 +97,8 @@ impl Connector {
         stream.set_nodelay(true).map_err(unreachable)?;
         let socket = match &self.tls {
             Some(tls) if address.has_tls => {
-                let stream = tls.connect(server_name(address)?, stream).await.map_err(unreachable)?;
+                let stream =
+                    servers::connect(tls, server_name(address)?, stream).await.map_err(unreachable)?;
                 Socket::Tls(Box::new(stream))
             }
             _ => Socket::Tcp(stream),

@@ -23,6 +23,7 @@ use super::value::ZeroDates;
 use super::wire::{Frame, Wire, out_of_order};
 use crate::Error;
 use crate::settings::SourceSettings;
+use crate::tls::servers;
 
 const COM_QUERY: u8 = 3;
 const COM_PING: u8 = 14;
@@ -186,7 +187,7 @@ impl Connector {
                 let mut request = vec![32, 0, 0, 1];
                 self.push_head(self.capabilities(&greeting) | capability::SSL, &mut request);
                 stream.write_all(&request).await.map_err(unreachable)?;
-                let stream = tls.connect(self.server_name()?, stream).await.map_err(unreachable)?;
+                let stream = servers::connect(tls, self.server_name()?, stream).await.map_err(unreachable)?;
                 Ok((Socket::Tls(Box::new(stream)), greeting, 2))
             }
             Some(_) if self.target.ssl_mode != SslMode::Prefer => {

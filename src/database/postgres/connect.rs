@@ -29,6 +29,7 @@ use super::wire::Wire;
 use crate::Error;
 use crate::log;
 use crate::settings::{Pooler, SourceSettings};
+use crate::tls::servers;
 
 /// The most rounds of SCRAM's key derivation that a server may ask for (its default is 4,096): more
 /// is an attack on our CPU.
@@ -232,7 +233,7 @@ impl Connector {
         };
         match tls {
             Some(tls) if server_has_tls(&mut stream).await? => {
-                let stream = tls.connect(self.server_name()?, stream).await?;
+                let stream = servers::connect(tls, self.server_name()?, stream).await?;
                 Ok(Socket::Tls(Box::new(stream)))
             }
             Some(_) if self.target.ssl_mode != SslMode::Prefer => Err(io::Error::other(
