@@ -143,7 +143,7 @@ pub(super) fn url(url: &str, folder: &Path) -> Result<(String, Scheme), UrlError
     }
     match HTTP.iter().find(|known| scheme.eq_ignore_ascii_case(known)) {
         Some(scheme) => Ok((host(scheme, rest, "write `http://host:port` or `https://host`")?, Scheme::Http)),
-        None => Err(unknown_scheme(scheme)),
+        None => Err(with_driver(scheme, rest).unwrap_or_else(|| unknown_scheme(scheme))),
     }
 }
 
@@ -200,6 +200,16 @@ fn no_scheme() -> UrlError {
     UrlError { message: "this URL has no scheme".to_owned(), hint }
 }
 
+/// The error of a URL of SQLAlchemy or JDBC, whose scheme also names a driver.
+fn with_driver(scheme: &str, rest: &str) -> Option<UrlError> {
+    let is_jdbc = scheme.eq_ignore_ascii_case("jdbc");
+    let wanted = if is_jdbc { rest.split(':').next()? } else { scheme.split_once('+')?.0 };
+    let (_, known) = DatabaseKind::of_scheme(wanted)?;
+    let what = if is_jdbc { "`jdbc:`" } else { "the driver in the scheme" };
+    let message = format!("this URL is for a {} program", if is_jdbc { "Java" } else { "Python" });
+    Some(UrlError { message, hint: format!("leave out {what}: the URL begins with `{known}:`") })
+}
+
 /// A scheme is shown only if it has the looks of one: what stands before a colon may be half of a
 /// password.
 fn unknown_scheme(scheme: &str) -> UrlError {
@@ -222,7 +232,8 @@ fn file(dialect: &Dialect, scheme: &str, rest: &str, folder: &Path) -> Result<St
     let error = |message: String, hint: String| Err(UrlError { message, hint });
     let (name, example) = (dialect.name, format!("write `{scheme}:file.db`"));
     let path = match rest.strip_prefix("//") {
-        Some(path) if path.starts_with('/') => path,
+        // SQLAlchemy, Rails and Django write four slashes before an absolute path.
+        Some(path) if path.starts_with('/') => &rest[rest.len() - path.trim_start_matches('/').len() - 1..],
         Some(_) => {
             let hint = format!("{example} or `{scheme}:///path/to/file.db`");
             return error(format!("this {name} URL names a host"), hint);
@@ -345,6 +356,7 @@ mod tests {
             ("sqlite:../shop.db", Ok("sqlite:conf/../shop.db")),
             ("sqlite:/abs/shop.db", Ok("sqlite:/abs/shop.db")),
             ("sqlite:///abs/shop.db", Ok("sqlite:/abs/shop.db")),
+            ("sqlite:////abs/shop.db", Ok("sqlite:/abs/shop.db")),
             ("sqlite::memory:", Err("a database in memory is not shared by the connections of a pool")),
             ("sqlite:", Err("this SQLite URL names no file")),
             ("sqlite://shop.db", Err("this SQLite URL names a host")),
@@ -352,6 +364,11 @@ mod tests {
             ("postgres:h", Err("`postgres:` is not followed by `//`")),
             ("HTTPS://h/a", Ok("https://h/a")),
             ("http:h", Err("`http:` is not followed by `//`")),
+            ("postgresql+asyncpg://u:p@h/d", Err("this URL is for a Python program")),
+            ("mysql+pymysql://u:p@h/d", Err("this URL is for a Python program")),
+            ("jdbc:postgresql://h/d?password=p", Err("this URL is for a Java program")),
+            ("jdbc:hunter2:x", Err("the scheme `jdbc` is not known")),
+            ("hunter+2:x", Err("the scheme of this URL is not known")),
             ("oracle://h", Err("the scheme `oracle` is not known")),
             ("postgre://h", Err("the scheme `postgre` is not known")),
             ("hunter2:x", Err("the scheme of this URL is not known")),

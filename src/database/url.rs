@@ -102,6 +102,31 @@ pub(super) fn refuse<T>(message: impl Into<String>) -> Result<T, UrlError> {
     Err(UrlError(message.into()))
 }
 
+/// A parameter that other programs write into a URL.
+pub(super) struct Word {
+    pub(super) name: &'static str,
+    /// The values that change nothing here, in lower case. Empty: no value; `*`: any.
+    pub(super) harmless: &'static [&'static str],
+    /// What to write instead of another value.
+    pub(super) instead: &'static str,
+}
+
+/// Ignores a parameter if its value changes nothing.
+///
+/// # Errors
+/// It would change something, or it isn't in `words`.
+pub(super) fn ignore(words: &[Word], name: &str, value: &str) -> Result<(), UrlError> {
+    let Some(word) = words.iter().find(|word| word.name == name) else {
+        return refuse(format!("the parameter `{name}` isn't known: leave it out"));
+    };
+    let value = value.to_ascii_lowercase();
+    if word.harmless.iter().any(|harmless| *harmless == "*" || *harmless == value) {
+        return Ok(());
+    }
+    let with = if word.harmless.is_empty() { "" } else { " with this value" };
+    refuse(format!("the parameter `{name}` isn't supported{with}: {}", word.instead))
+}
+
 fn decode(text: &str) -> Result<String, UrlError> {
     match percent_decode_str(text).decode_utf8() {
         Ok(text) => Ok(text.into_owned()),
@@ -153,10 +178,11 @@ fn quote_no_password(error: UrlError, query: &str) -> UrlError {
     }
 }
 
-/// A number of seconds, for `connect_timeout`.
+/// A number of seconds, for `connect_timeout`; 0 is no limit.
 pub(super) fn parse_seconds(seconds: &str) -> Result<Duration, UrlError> {
     match seconds.parse() {
-        Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
+        Ok(0) => Ok(Duration::MAX),
+        Ok(seconds) => Ok(Duration::from_secs(seconds)),
         _ => refuse(format!("connect_timeout `{seconds}` is not a number of seconds")),
     }
 }

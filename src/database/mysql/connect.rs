@@ -427,7 +427,7 @@ fn not_in_the_open() -> Error {
 
 fn not_to_anybody() -> Error {
     Error::source_unavailable(
-        "the server wants the password itself, and nothing shows which server it is: the URL needs `ssl-mode=verify_identity`, and `ssl-ca` where its authority is your own",
+        "the server wants the password itself, and nothing shows which server it is: the URL needs `ssl-mode=verify_identity`, and `ssl-ca` if its authority is your own",
     )
 }
 

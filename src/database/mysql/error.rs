@@ -119,7 +119,7 @@ fn remedy(number: u16, message: &str) -> Option<&'static str> {
     Some(match number {
         // ER_ACCESS_DENIED_ERROR, which is also all that a user hears who has to come over TLS.
         1045 | 1698 => {
-            "correct the user and the password in the source's `url`, and leave `ssl-mode=disabled` out where the user has to come over TLS"
+            "correct the user and the password in the source's `url`, and leave `ssl-mode=disabled` out if the user needs TLS"
         }
         // ER_DBACCESS_DENIED_ERROR
         1044 => "correct the database in the source's `url`, or `grant select` on it to the user",

@@ -4,12 +4,36 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::super::tls::SslMode;
-use super::super::url::{Host, Parts, UrlError, parse_port, parse_seconds, refuse, to_host};
+use super::super::url::{Host, Parts, UrlError, Word, ignore, parse_port, parse_seconds, refuse, to_host};
 use super::value::ZeroDates;
 use crate::diagnostic::shown;
 
 /// The port of servers that nobody gave another.
 const PORT: u16 = 3306;
+
+/// The parameters of MySQL's drivers that change nothing, or that have another name here.
+const WORDS: &[Word] = &[
+    word("charset", &["utf8mb4", "utf8", "utf8mb3"], "leave it out, because sessions are in utf8mb4"),
+    word("useUnicode", &["true"], "leave it out, because sessions are in utf8mb4"),
+    word("characterEncoding", &["utf-8", "utf8"], "leave it out, because sessions are in utf8mb4"),
+    word("parseTime", &["*"], ""),
+    word("loc", &["utc"], "leave it out, because sessions are in UTC"),
+    word("serverTimezone", &["utc"], "leave it out, because sessions are in UTC"),
+    word("autoReconnect", &["*"], ""),
+    word("allowPublicKeyRetrieval", &["*"], ""),
+    word("useSSL", &[], "write `ssl-mode=required`, or `ssl-mode=disabled` for `false`"),
+    word("tls", &[], "write `ssl-mode=required`, or `ssl-mode=verify_identity`"),
+    word("sslaccept", &[], "write `ssl-mode=verify_identity` for `strict`, else `ssl-mode=required`"),
+    word("ssl-cert", &[], "leave it out, because Rowstream has no client certificates"),
+    word("ssl-key", &[], "leave it out, because Rowstream has no client certificates"),
+    word("unix-socket", &[], "write `socket`"),
+    word("connection-limit", &[], "set `pool.max` of the source"),
+    word("pool-timeout", &[], "set `pool.acquire_timeout` of the source"),
+];
+
+const fn word(name: &'static str, harmless: &'static [&'static str], instead: &'static str) -> Word {
+    Word { name, harmless, instead }
+}
 
 /// Where and how to connect.
 #[derive(Clone)]
@@ -42,6 +66,9 @@ impl Target {
             zero_dates: ZeroDates::Refuse,
         };
         parts.query.each(|name, value| target.set(name, value))?;
+        if target.ssl_mode == SslMode::VerifyCa && target.ssl_ca.is_none() {
+            return refuse("ssl-mode=verify_ca needs ssl-ca=FILE, the certificate of your authority");
+        }
         if target.user.is_empty() {
             target.user = std::env::var("USER").unwrap_or_else(|_| "root".into());
         }
@@ -70,7 +97,7 @@ impl Target {
             "ssl-ca" => self.ssl_ca = Some(value.into()),
             "connect-timeout" => self.connect_timeout = parse_seconds(&value)?,
             "zero-dates" => self.zero_dates = parse_zero_dates(&value)?,
-            _ => return refuse(format!("the URL's parameter `{name}` (or its value) is not supported")),
+            hyphened => ignore(WORDS, hyphened, &value)?,
         }
         Ok(())
     }
@@ -95,10 +122,11 @@ fn parse_ssl_mode(mode: &str) -> Result<SslMode, UrlError> {
         "disabled" => Ok(SslMode::Disable),
         "preferred" => Ok(SslMode::Prefer),
         "required" => Ok(SslMode::Require),
+        "verify_ca" => Ok(SslMode::VerifyCa),
         "verify_identity" => Ok(SslMode::VerifyFull),
-        _ => {
-            refuse(format!("ssl-mode `{mode}` is not one of disabled, preferred, required, verify_identity"))
-        }
+        _ => refuse(format!(
+            "ssl-mode `{mode}` is not one of disabled, preferred, required, verify_ca, verify_identity"
+        )),
     }
 }
 
@@ -130,6 +158,18 @@ mod tests {
     }
 
     #[test]
+    fn words_of_other_programs_change_nothing() {
+        let url =
+            "mysql://u@h/d?charset=utf8mb4&parseTime=true&loc=UTC&useUnicode=true&characterEncoding=UTF-8";
+        assert_eq!(target(url).database, "d");
+        let t = target("mysql://u@h/d?ssl-mode=VERIFY_CA&ssl-ca=/ca.pem");
+        assert_eq!((t.ssl_mode, t.verifies()), (SslMode::VerifyCa, true));
+        for word in WORDS {
+            assert_eq!(word.instead.is_empty(), word.harmless == ["*"], "{}", word.name);
+        }
+    }
+
+    #[test]
     fn hosts_may_be_sockets_and_ipv6() {
         for (url, login) in [
             ("mysql://u@/db?socket=/run/my.sock", "at `/run/my.sock` as user `u`, database `db`"),
@@ -147,7 +187,14 @@ mod tests {
             ("postgres://x", "must begin with mysql://"),
             ("mysql://u:secret@h:x/d", "port is not a number"),
             ("mysql://u:secret@h/d?ssl-mode=maybe", "ssl-mode `maybe`"),
-            ("mysql://u:secret@h/d?charset=latin1", "`charset`"),
+            (
+                "mysql://u:secret@h/d?charset=latin1",
+                "`charset` isn't supported with this value: leave it out",
+            ),
+            ("mysql://u:secret@h/d?useSSL=true", "write `ssl-mode=required`"),
+            ("mysql://u:secret@h/d?ssl_key=/k", "no client certificates"),
+            ("mysql://u:secret@h/d?ssl-mode=verify-ca", "needs ssl-ca=FILE"),
+            ("mysql://u:secret@h/d?no_such=1", "`no-such` isn't known: leave it out"),
             ("mysql://u:secret@a,b/d", "several hosts"),
             ("mysql://u:secret@h/d?zero-dates=1", "zero-dates `1`"),
         ] {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::tls::SslMode;
-use super::super::url::{Host, Parts, UrlError, parse_port, parse_seconds, refuse, to_host};
+use super::super::url::{Host, Parts, UrlError, Word, ignore, parse_port, parse_seconds, refuse, to_host};
 use super::libpq::{self, Login, Said};
 use crate::diagnostic::shown;
 
@@ -14,6 +14,60 @@ use crate::diagnostic::shown;
 const MOST: usize = 64;
 /// The port of servers that nobody gave another.
 const PORT: u16 = 5432;
+
+/// The parameters of libpq and of other drivers that change nothing, or that have another name here.
+const WORDS: &[Word] = &[
+    word("keepalives", &["*"], ""),
+    word("keepalives_idle", &["*"], ""),
+    word("keepalives_interval", &["*"], ""),
+    word("keepalives_count", &["*"], ""),
+    word("tcp_user_timeout", &["*"], ""),
+    word("fallback_application_name", &["*"], ""),
+    word("krbsrvname", &["*"], ""),
+    word("gsslib", &["*"], ""),
+    word("sslcompression", &["*"], ""),
+    word("pgbouncer", &["*"], ""),
+    word("gssdelegation", &["0"], "leave it out, because Rowstream has no GSSAPI"),
+    word("gssencmode", &["disable", "prefer"], "write `disable`, and `sslmode=verify-full` for TLS"),
+    word(
+        "client_encoding",
+        &["utf8", "utf-8", "unicode", "auto"],
+        "leave it out, because sessions are in UTF-8",
+    ),
+    word("sslsni", &["1"], "leave it out, because TLS names the host"),
+    word("sslnegotiation", &["postgres"], "write `postgres`"),
+    word(
+        "ssl_min_protocol_version",
+        &["tlsv1", "tlsv1.1", "tlsv1.2"],
+        "write `TLSv1.2`, and set it in the server",
+    ),
+    word("ssl_max_protocol_version", &["tlsv1.3"], "leave it out"),
+    word("load_balance_hosts", &["disable"], "leave it out, and see `target_session_attrs`"),
+    word("channel_binding", &["disable", "prefer"], "write `prefer`, and `sslmode=verify-full`"),
+    word("hostaddr", &[], "write the address as the host"),
+    word("schema", &[], "write `options=-c%20search_path=NAME`"),
+    word("currentSchema", &[], "write `options=-c%20search_path=NAME`"),
+    word("search_path", &[], "write `options=-c%20search_path=NAME`"),
+    word("connection_limit", &[], "set `pool.max` of the source"),
+    word("pool_timeout", &[], "set `pool.acquire_timeout` of the source"),
+    word("statement_cache_size", &[], "set `statement_cache` of the source"),
+    word(
+        "sslcert",
+        &[],
+        "leave it out, and let the user in by a password, because Rowstream has no client certificates",
+    ),
+    word(
+        "sslkey",
+        &[],
+        "leave it out, and let the user in by a password, because Rowstream has no client certificates",
+    ),
+    word("sslcrl", &[], "leave it out, because revocation lists aren't read"),
+    word("requirepeer", &[], "leave it out, and name the socket's folder"),
+];
+
+const fn word(name: &'static str, harmless: &'static [&'static str], instead: &'static str) -> Word {
+    Word { name, harmless, instead }
+}
 
 /// The hosts of a URL.
 pub(super) struct Targets {
@@ -127,7 +181,12 @@ fn said(parts: &Parts<'_>) -> Result<Said, UrlError> {
     note("dbname", parts.database.clone());
     note("password", parts.password.clone().unwrap_or_default());
     parts.query.each(|name, value| {
-        said.insert(name, value);
+        match (name, value.as_str()) {
+            // As libpq reads URLs of JDBC.
+            ("ssl", "true") => said.insert("sslmode", "require".to_owned()),
+            ("ssl", _) => return refuse("write `sslmode` instead of `ssl`"),
+            _ => said.insert(name, value),
+        }
         Ok(())
     })?;
     Ok(said)
@@ -162,9 +221,7 @@ impl Target {
             "connect_timeout" => self.connect_timeout = parse_seconds(&value)?,
             "application_name" => self.application_name = value,
             "options" => self.options = Some(value),
-            // Both are met: no channel binding is asked for, and nothing hangs on its absence.
-            "channel_binding" if matches!(value.as_str(), "disable" | "prefer") => {}
-            _ => return refuse(format!("the URL's parameter `{name}` (or its value) is not supported")),
+            _ => ignore(WORDS, name, &value)?,
         }
         Ok(())
     }
@@ -239,7 +296,8 @@ fn parse_ssl_mode(mode: &str) -> Result<SslMode, UrlError> {
         "verify-ca" => Ok(SslMode::VerifyCa),
         "verify-full" => Ok(SslMode::VerifyFull),
         _ => refuse(format!(
-            "sslmode `{mode}` is not one of disable, allow, prefer, require, verify-ca, verify-full"
+            "sslmode `{mode}` is not one of disable, allow, prefer, require (which checks no authority), verify-ca, \
+             verify-full"
         )),
     }
 }
@@ -254,6 +312,28 @@ mod tests {
 
     fn target(url: &str) -> Target {
         targets(url).hosts.remove(0)
+    }
+
+    #[test]
+    fn words_of_other_programs_change_nothing() {
+        for query in [
+            "sslmode=require&channel_binding=prefer&keepalives=1&keepalives_idle=30&tcp_user_timeout=9",
+            "client_encoding=UTF8&fallback_application_name=psql&sslcompression=0&sslsni=1",
+            "gssencmode=disable&load_balance_hosts=disable&sslnegotiation=postgres&pgbouncer=true",
+            "ssl_min_protocol_version=TLSv1.2&connect_timeout=0",
+        ] {
+            assert_eq!(target(&format!("postgres://u@h/d?{query}")).database, "d", "{query}");
+        }
+        assert_eq!(target("postgres://u@h/d?ssl=true").ssl_mode, SslMode::Require);
+        assert_eq!(target("postgres://u@h/d?connect_timeout=0").connect_timeout, Duration::MAX);
+    }
+
+    /// Ignored words need no remedy.
+    #[test]
+    fn each_word_that_can_be_refused_has_a_remedy() {
+        for word in WORDS {
+            assert_eq!(word.instead.is_empty(), word.harmless == ["*"], "{}", word.name);
+        }
     }
 
     #[test]
@@ -321,8 +401,17 @@ mod tests {
             ("postgres://u:secret@h/d?replication=true", "`replication`"),
             ("postgres://u:secret@a,b/d?port=1,2,3", "2 hosts and 3 ports"),
             ("postgres://u:secret@a,b/d?target_session_attrs=secret", "target_session_attrs is not one of"),
-            ("postgres://u:secret@h/d?connect_timeout=0", "connect_timeout"),
-            ("postgres://u:secret@h/d?channel_binding=require", "channel_binding"),
+            ("postgres://u:secret@h/d?connect_timeout=-1", "connect_timeout"),
+            (
+                "postgres://u:secret@h/d?channel_binding=require",
+                "`channel_binding` isn't supported with this value: write",
+            ),
+            ("postgres://u:secret@h/d?schema=shop", "search_path=NAME"),
+            ("postgres://u:secret@h/d?client_encoding=latin1", "sessions are in UTF-8"),
+            ("postgres://u:secret@h/d?sslmode=no-verify", "require (which checks no authority)"),
+            ("postgres://u:secret@h/d?ssl=false", "write `sslmode`"),
+            ("postgres://u:secret@h/d?sslkey=/k", "no client certificates"),
+            ("postgres://u:secret@h/d?no_such=1", "`no_such` isn't known: leave it out"),
             ("postgres://u:secret@h/%ff", "not UTF-8"),
         ] {
             let error = Targets::parse(url, &BTreeMap::new())
