@@ -179,6 +179,10 @@ impl Buffers {
         }
     }
 
+    pub(super) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
     /// Whether this thread's runtime waits for the socket.
     pub(super) fn is_here(&self) -> bool {
         self.home == thread::current().id()

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
@@ -32,6 +33,14 @@ impl Socket {
             Self::Unix(stream) => Self::Unix(UnixStream::from_std(stream.into_std()?)?),
             Self::Tls(stream) => Self::Tls(stream),
         })
+    }
+
+    /// The server's certificate, over TLS.
+    pub(super) fn server_certificate(&self) -> Option<&CertificateDer<'static>> {
+        match self {
+            Self::Tls(stream) => stream.get_ref().1.peer_certificates()?.first(),
+            Self::Tcp(_) | Self::Unix(_) => None,
+        }
     }
 
     /// How long a packet takes to the server and back; nothing on this machine, and where the kernel

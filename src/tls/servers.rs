@@ -20,6 +20,7 @@ use rustls::{
     AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, PeerMisbehaved, RootCertStore,
     SignatureScheme,
 };
+use sha2::{Digest as _, Sha256, Sha384, Sha512};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -82,6 +83,27 @@ pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
 ) -> io::Result<TlsStream<S>> {
     tls.connect(name, stream).await.map_err(in_words)
+}
+
+/// What binds a login to TLS with the server of this certificate (RFC 5929, `tls-server-end-point`);
+/// `None`: its signature doesn't name one hash function, as that of Ed25519.
+pub(crate) fn end_point(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
+    const SHA_256: [&str; 6] = [
+        // MD5 and SHA-1, in whose place SHA-256 is taken, with RSA and ECDSA.
+        "1.2.840.113549.1.1.4",
+        "1.2.840.113549.1.1.5",
+        "1.2.840.10045.4.1",
+        "1.2.840.113549.1.1.11",
+        "1.2.840.10045.4.3.2",
+        "2.16.840.1.101.3.4.3.2",
+    ];
+    let parsed = CertificateInner::<Raw>::from_der(certificate).ok()?;
+    match &*parsed.signature_algorithm().oid.to_string() {
+        oid if SHA_256.contains(&oid) => Some(Sha256::digest(certificate).to_vec()),
+        "1.2.840.113549.1.1.12" | "1.2.840.10045.4.3.3" => Some(Sha384::digest(certificate).to_vec()),
+        "1.2.840.113549.1.1.13" | "1.2.840.10045.4.3.4" => Some(Sha512::digest(certificate).to_vec()),
+        _ => None,
+    }
 }
 
 /// An error of a handshake, in words that say what to change.
@@ -376,4 +398,23 @@ fn has_common_name(certificate: &CertificateDer<'_>, host: &str) -> Option<bool>
     let names = parsed.subject().iter().filter(|attribute| attribute.oid == COMMON_NAME);
     let is_host = |bytes: &[u8]| bytes.eq_ignore_ascii_case(host.as_bytes());
     Some(names.last().is_some_and(|name| is_host(name.value.value())))
+}
+
+#[cfg(all(test, feature = "acme"))]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519};
+
+    use super::*;
+
+    #[test]
+    fn a_login_is_bound_by_the_hash_of_the_certificates_signature() {
+        for (algorithm, bytes) in
+            [(&PKCS_ECDSA_P256_SHA256, Some(32)), (&PKCS_ECDSA_P384_SHA384, Some(48)), (&PKCS_ED25519, None)]
+        {
+            let key = KeyPair::generate_for(algorithm).expect("a key");
+            let params = CertificateParams::new(["localhost".to_owned()]).expect("a name");
+            let certificate = params.self_signed(&key).expect("a certificate");
+            assert_eq!(end_point(certificate.der()).map(|hash| hash.len()), bytes);
+        }
+    }
 }

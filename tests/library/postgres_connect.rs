@@ -99,6 +99,25 @@ async fn every_way_to_log_in() {
     lets_in(&db.url(), "postgres", false).await;
 }
 
+/// Neon's URLs have `channel_binding=require`. The server checks the certificate that we have seen.
+#[tokio::test]
+async fn a_login_is_bound_to_its_tls() {
+    let db = TestDb::new().await;
+    let scram = |query: &str| db.url_of(&logins::SCRAM, query);
+    for binding in ["disable", "prefer", "require"] {
+        let url = scram(&format!("sslmode=require&channel_binding={binding}"));
+        lets_in(&url, logins::SCRAM.user, true).await;
+    }
+    let cause = "doesn't bind the login to TLS";
+    refuses(&scram("sslmode=disable&channel_binding=require"), None, cause, &[]).await;
+    for login in [logins::MD5, logins::CLEARTEXT] {
+        let url = db.url_of(&login, "sslmode=require&channel_binding=require");
+        refuses(&url, None, cause, &[]).await;
+    }
+    let trusted = format!("{}&channel_binding=require", db.url());
+    refuses(&trusted, None, cause, &[]).await;
+}
+
 #[tokio::test]
 async fn a_unix_socket() {
     let db = TestDb::new().await;

@@ -23,7 +23,7 @@ use super::actor::{RoleSettings, Settings};
 use super::error::DatabaseError;
 use super::hosts::Lent;
 use super::statement::StatementCache;
-use super::url::{SessionAttrs, Target};
+use super::url::{ChannelBinding as Binding, SessionAttrs, Target};
 use super::value::text_field;
 use super::wire::Wire;
 use crate::Error;
@@ -267,8 +267,12 @@ impl Connector {
     }
 
     async fn authenticate(&self, wire: &mut Wire) -> Result<(), Error> {
+        let mut is_bound = false;
         loop {
             match next(wire).await? {
+                Message::AuthenticationOk if !is_bound && self.target.channel_binding == Binding::Require => {
+                    return Err(unbound());
+                }
                 Message::AuthenticationOk => return Ok(()),
                 Message::AuthenticationCleartextPassword => {
                     frontend::password_message(self.password()?.as_bytes(), &mut wire.write)
@@ -279,7 +283,7 @@ impl Connector {
                         md5_hash(self.target.user.as_bytes(), self.password()?.as_bytes(), body.salt());
                     frontend::password_message(hash.as_bytes(), &mut wire.write).map_err(unreachable)?;
                 }
-                Message::AuthenticationSasl(body) => self.scram(wire, &body).await?,
+                Message::AuthenticationSasl(body) => is_bound = self.scram(wire, &body).await?,
                 Message::NoticeResponse(_) => {}
                 _ => {
                     return Err(Error::protocol(
@@ -290,15 +294,28 @@ impl Connector {
         }
     }
 
-    /// SCRAM-SHA-256 (RFC 7677), without channel binding.
-    async fn scram(&self, wire: &mut Wire, offer: &AuthenticationSaslBody) -> Result<(), Error> {
-        if !offer.mechanisms().any(|name| Ok(name == sasl::SCRAM_SHA_256)).map_err(unreadable)? {
+    /// SCRAM-SHA-256 (RFC 7677), or SCRAM-SHA-256-PLUS; if the login is bound to its TLS.
+    async fn scram(&self, wire: &mut Wire, offer: &AuthenticationSaslBody) -> Result<bool, Error> {
+        let offers = |mechanism| offer.mechanisms().any(|name| Ok(name == mechanism)).map_err(unreadable);
+        let wants = self.target.channel_binding != Binding::Disable;
+        let end_point = wire.socket().server_certificate().filter(|_| wants).and_then(servers::end_point);
+        let (mechanism, binding) = match end_point {
+            Some(hash) if offers(sasl::SCRAM_SHA_256_PLUS)? => {
+                (sasl::SCRAM_SHA_256_PLUS, sasl::ChannelBinding::tls_server_end_point(hash))
+            }
+            // A server that does offer it sees that somebody in between has hidden that.
+            Some(_) => (sasl::SCRAM_SHA_256, sasl::ChannelBinding::unrequested()),
+            None => (sasl::SCRAM_SHA_256, sasl::ChannelBinding::unsupported()),
+        };
+        let is_bound = mechanism == sasl::SCRAM_SHA_256_PLUS;
+        if !is_bound && self.target.channel_binding == Binding::Require {
+            return Err(unbound());
+        }
+        if !offers(mechanism)? {
             return Err(Error::protocol("the database offers no SCRAM-SHA-256"));
         }
-        let mut scram =
-            sasl::ScramSha256::new(self.password()?.as_bytes(), sasl::ChannelBinding::unsupported());
-        frontend::sasl_initial_response(sasl::SCRAM_SHA_256, scram.message(), &mut wire.write)
-            .map_err(unreachable)?;
+        let mut scram = sasl::ScramSha256::new(self.password()?.as_bytes(), binding);
+        frontend::sasl_initial_response(mechanism, scram.message(), &mut wire.write).map_err(unreachable)?;
         let Message::AuthenticationSaslContinue(body) = next(wire).await? else {
             return Err(out_of_order());
         };
@@ -308,7 +325,8 @@ impl Connector {
         let Message::AuthenticationSaslFinal(body) = next(wire).await? else {
             return Err(out_of_order());
         };
-        scram.finish(body.data()).map_err(unreadable)
+        scram.finish(body.data()).map_err(unreadable)?;
+        Ok(is_bound)
     }
 
     fn password(&self) -> Result<&str, Error> {
@@ -609,6 +627,12 @@ fn is_postgres(name: &str) -> bool {
 /// is of class 28.
 fn is_of_login(error: &Error) -> bool {
     error.sqlstate_text().is_some_and(|sqlstate| sqlstate.starts_with("28"))
+}
+
+#[cold]
+fn unbound() -> Error {
+    Error::source_unavailable("the server doesn't bind the login to TLS, and `channel_binding=require` wants it")
+        .hint("use TLS, and `scram-sha-256` for the user in the server's pg_hba.conf; a proxy that ends TLS can't bind a login")
 }
 
 fn unreachable(cause: io::Error) -> Error {

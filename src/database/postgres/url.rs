@@ -43,7 +43,6 @@ const WORDS: &[Word] = &[
     ),
     word("ssl_max_protocol_version", &["tlsv1.3"], "leave it out"),
     word("load_balance_hosts", &["disable"], "leave it out, and see `target_session_attrs`"),
-    word("channel_binding", &["disable", "prefer"], "write `prefer`, and `sslmode=verify-full`"),
     word("hostaddr", &[], "write the address as the host"),
     word("schema", &[], "write `options=-c%20search_path=NAME`"),
     word("currentSchema", &[], "write `options=-c%20search_path=NAME`"),
@@ -90,6 +89,15 @@ pub(super) enum SessionAttrs {
     PreferStandby,
 }
 
+/// If a login is bound to its TLS (`channel_binding`), so a server in between can't pass it on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChannelBinding {
+    Disable,
+    /// If the server offers it.
+    Prefer,
+    Require,
+}
+
 /// Where and how to connect.
 #[derive(Clone)]
 pub(super) struct Target {
@@ -100,6 +108,7 @@ pub(super) struct Target {
     pub(super) database: String,
     pub(super) ssl_mode: SslMode,
     pub(super) ssl_root_cert: Option<PathBuf>,
+    pub(super) channel_binding: ChannelBinding,
     pub(super) connect_timeout: Duration,
     pub(super) application_name: String,
     /// Command-line options for the server (`-c search_path=shop`).
@@ -202,6 +211,7 @@ impl Default for Target {
             database: String::new(),
             ssl_mode: SslMode::Prefer,
             ssl_root_cert: None,
+            channel_binding: ChannelBinding::Prefer,
             connect_timeout: Duration::from_secs(10),
             application_name: "rowstream".into(),
             options: None,
@@ -216,6 +226,7 @@ impl Target {
             "password" => self.password = Some(value),
             "dbname" => self.database = value,
             "sslmode" => self.ssl_mode = parse_ssl_mode(&value)?,
+            "channel_binding" => self.channel_binding = parse_channel_binding(&value)?,
             "sslrootcert" if value == "system" => self.ssl_root_cert = None,
             "sslrootcert" => self.ssl_root_cert = Some(value.into()),
             "connect_timeout" => self.connect_timeout = parse_seconds(&value)?,
@@ -284,6 +295,15 @@ fn parse_attrs(attrs: &str) -> Result<SessionAttrs, UrlError> {
         _ => refuse(
             "target_session_attrs is not one of any, read-write, read-only, primary, standby, prefer-standby",
         ),
+    }
+}
+
+fn parse_channel_binding(mode: &str) -> Result<ChannelBinding, UrlError> {
+    match mode {
+        "disable" => Ok(ChannelBinding::Disable),
+        "prefer" => Ok(ChannelBinding::Prefer),
+        "require" => Ok(ChannelBinding::Require),
+        _ => refuse(format!("channel_binding `{mode}` is not one of disable, prefer, require")),
     }
 }
 
@@ -402,10 +422,7 @@ mod tests {
             ("postgres://u:secret@a,b/d?port=1,2,3", "2 hosts and 3 ports"),
             ("postgres://u:secret@a,b/d?target_session_attrs=secret", "target_session_attrs is not one of"),
             ("postgres://u:secret@h/d?connect_timeout=-1", "connect_timeout"),
-            (
-                "postgres://u:secret@h/d?channel_binding=require",
-                "`channel_binding` isn't supported with this value: write",
-            ),
+            ("postgres://u:secret@h/d?channel_binding=maybe", "channel_binding `maybe`"),
             ("postgres://u:secret@h/d?schema=shop", "search_path=NAME"),
             ("postgres://u:secret@h/d?client_encoding=latin1", "sessions are in UTF-8"),
             ("postgres://u:secret@h/d?sslmode=no-verify", "require (which checks no authority)"),
