@@ -63,9 +63,7 @@ impl Identity {
         clients: Option<&Path>,
     ) -> Result<Self, Box<dyn Error>> {
         let certificates = certificates_of(certificate)?;
-        let pem = read(key)?;
-        let private = PrivateKeyDer::from_pem_slice(&pem)
-            .map_err(|_| format!("{} holds no private key", key.display()))?;
+        let private = private_key(key)?;
         let (_, until) = issued::validity(&certificates[0])
             .map_err(|error| format!("{}: {error}", certificate.display()))?;
         let config = letting_in(clients)?
@@ -139,6 +137,19 @@ fn certificates_of(path: &Path) -> Result<Vec<CertificateDer<'static>>, Box<dyn 
         }
         Ok(certificates) => Ok(certificates),
     }
+}
+
+/// The private key of a PEM file.
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    let pem = read(path)?;
+    let is_encrypted = String::from_utf8_lossy(&pem).contains("ENCRYPTED");
+    PrivateKeyDer::from_pem_slice(&pem).map_err(|_| match is_encrypted {
+        true => format!(
+            "the key in {0} is encrypted: write it without its password, `openssl pkey -in {0} -out {0}.plain`",
+            path.display()
+        ),
+        false => format!("{} holds no private key", path.display()),
+    })
 }
 
 /// Those of the system.

@@ -14,7 +14,9 @@ use std::time::{Duration, SystemTime};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::{CertificateDer, ServerName, SignatureVerificationAlgorithm, UnixTime};
+use rustls::pki_types::{
+    CertificateDer, PrivateKeyDer, ServerName, SignatureVerificationAlgorithm, UnixTime,
+};
 use rustls::server::ParsedCertificate;
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, PeerMisbehaved, RootCertStore,
@@ -29,7 +31,7 @@ use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::der::{Decode as _, Encode};
 use x509_cert::ext::pkix::SubjectAltName;
 
-use super::{certificates_of, issued, roots_of, system_roots};
+use super::{certificates_of, issued, private_key, roots_of, system_roots};
 
 /// The servers that we speak TLS with.
 #[derive(Debug)]
@@ -64,16 +66,48 @@ impl Roots {
     }
 }
 
+/// The certificate that a client shows, with its key.
+pub(crate) struct Shown(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+impl Shown {
+    /// Reads PEM files.
+    ///
+    /// # Errors
+    /// A file can't be read, or holds none; the key is encrypted.
+    pub(crate) fn read(certificate: &Path, key: &Path) -> Result<Self, Box<dyn Error>> {
+        Ok(Self(certificates_of(certificate)?, private_key(key)?))
+    }
+}
+
 /// The configuration of a client that trusts these servers.
 ///
 /// # Errors
 /// The provider lacks a cipher suite of some version.
 pub(crate) fn client(trust: Trust) -> Result<ClientConfig, rustls::Error> {
+    client_as(None, trust)
+}
+
+/// The same of one that logs in by a certificate.
+///
+/// # Errors
+/// The key isn't that of the certificate.
+pub(crate) fn client_as(shown: Option<Shown>, trust: Trust) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
     let builder = builder.with_safe_default_protocol_versions()?.dangerous();
     let verifier = Arc::new(Verifier { trust, provider });
-    Ok(builder.with_custom_certificate_verifier(verifier).with_no_client_auth())
+    let builder = builder.with_custom_certificate_verifier(verifier);
+    match shown {
+        Some(Shown(certificates, key)) => {
+            builder.with_client_auth_cert(certificates, key).map_err(|error| match error {
+                rustls::Error::InconsistentKeys(_) => {
+                    rustls::Error::General("the key isn't that of the certificate".to_owned())
+                }
+                error => error,
+            })
+        }
+        None => Ok(builder.with_no_client_auth()),
+    }
 }
 
 /// Opens TLS on `stream`. Errors have the words of [`in_words`].

@@ -42,6 +42,7 @@ signed ed448 "$san\n" ed448
 signed pss "$san\n" rsa-pss -pkeyopt rsa_keygen_bits:2048
 signed stranger "$san\n" rsa:2048
 openssl req -new -x509 -days 2 -nodes -newkey rsa:2048 -subj /CN=localhost -out selfsigned.crt -keyout selfsigned.key
+openssl pkey -in plain.key -aes128 -passout pass:secret -out encrypted.key
 chmod 644 *.key
 "#;
 
@@ -103,6 +104,51 @@ fn says(kind: &str, refused: Option<String>, reason: Option<&str>) {
         (Some(refused), Some(reason)) => assert!(refused.contains(reason), "{kind}: {refused}"),
         (refused, reason) => panic!("{kind}: {refused:?} instead of {reason:?}"),
     }
+}
+
+/// The files of a client that logs in as the user of its certificate's name.
+fn shown(made: &Path, certificate: &str, key: &str, names: [&str; 2]) -> String {
+    let [of_certificate, of_key] = names;
+    let made = made.display();
+    format!("{of_certificate}={made}/{certificate}.crt&{of_key}={made}/{key}.key")
+}
+
+#[tokio::test]
+async fn postgresql_lets_a_client_in_by_its_certificate() {
+    let made = certificates();
+    let cluster = PostgresTls::start().await;
+    let data = cluster.0.folder.path().join("data");
+    fs::copy(made.path().join("ca.crt"), data.join("ca.crt")).unwrap();
+    let rules = fs::read_to_string(data.join("pg_hba.conf")).unwrap();
+    fs::write(data.join("pg_hba.conf"), format!("hostssl all localhost all cert\n{rules}")).unwrap();
+    cluster.serve(made.path(), "plain", "ssl_ca_file = 'ca.crt'\n").await;
+    run(&source(&cluster.url("localhost", "")).unwrap(), "select 1 as v").await.unwrap();
+    create_role(&cluster).await;
+    let url = |query: &str| cluster.url("localhost", query).replace("postgres@", "localhost@");
+    let by = |certificate, key| {
+        let names = ["sslcert", "sslkey"];
+        url(&format!("sslmode=require&{}", shown(made.path(), certificate, key, names)))
+    };
+    let told = who(&by("plain", "plain")).await.unwrap();
+    assert_eq!(told, "{\"u\":\"localhost\",\"s\":true}\n");
+    let none = refusal(who(&url("sslmode=require")).await);
+    says("none", none, Some("requires a valid client certificate"));
+    for (certificate, key, reason) in [
+        ("plain", "encrypted", "openssl pkey"),
+        ("plain", "missing", "missing.key"),
+        ("plain", "stranger", "isn't that of the certificate"),
+    ] {
+        says(key, source(&by(certificate, key)).err().map(|error| format!("{error:?}")), Some(reason));
+    }
+    let half = url(&format!("sslmode=require&sslcert={}/plain.crt", made.path().display()));
+    says("half", source(&half).err().map(|error| format!("{error:?}")), Some("needs its key"));
+}
+
+async fn create_role(cluster: &PostgresTls) {
+    let url = cluster.url("localhost", "sslmode=disable");
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute("create role localhost login").await.unwrap();
 }
 
 /// The alert `HandshakeFailure` was all that the log said.
@@ -174,6 +220,19 @@ async fn mariadb_with_any_certificate() {
     }
 }
 
+#[tokio::test]
+async fn mariadb_lets_a_client_in_by_its_certificate() {
+    let made = certificates();
+    let server = MariaTls::start(made.path()).await;
+    server.execute(
+        "create user client@'127.0.0.1' require x509; grant select on mysql.* to client@'127.0.0.1'",
+    );
+    let files = shown(made.path(), "plain", "plain", ["ssl-cert", "ssl-key"]);
+    let told = server.ask_as("client", &format!("ssl-mode=required&{files}")).await.unwrap();
+    assert_eq!(told, "{\"v\":1}\n");
+    says("none", refusal(server.ask_as("client", "ssl-mode=required").await), Some("Access denied"));
+}
+
 /// A MariaDB whose certificate is changed by `flush ssl`.
 struct MariaTls {
     made: PathBuf,
@@ -204,6 +263,7 @@ impl MariaTls {
         command.arg(format!("--port={port}")).arg("--datadir").arg(&data).arg("--tmpdir").arg(folder.path());
         command.arg("--socket").arg(data.join("socket")).arg("--pid-file").arg(data.join("pid"));
         command.arg("--ssl-cert").arg(made.join("served.crt")).arg("--ssl-key").arg(made.join("served.key"));
+        command.arg("--ssl-ca").arg(made.join("ca.crt"));
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         let server = command.spawn().unwrap();
         let this = Self { made: made.to_owned(), port, server, folder };
@@ -216,22 +276,22 @@ impl MariaTls {
     /// Has new connections see this certificate.
     async fn serve(&self, kind: &str) {
         copy(&self.made, kind);
+        self.execute("flush ssl");
+    }
+
+    fn execute(&self, sql: &str) {
         let mut client = Command::new("mariadb");
-        client.args([
-            "--no-defaults",
-            "--protocol=tcp",
-            "-h127.0.0.1",
-            "-uroot",
-            "--skip-ssl",
-            "-e",
-            "flush ssl",
-        ]);
+        client.args(["--no-defaults", "--protocol=tcp", "-h127.0.0.1", "-uroot", "--skip-ssl", "-e", sql]);
         let output = client.arg(format!("--port={}", self.port)).output().unwrap();
-        assert!(output.status.success(), "{kind}: {output:?}");
+        assert!(output.status.success(), "{sql}: {output:?}");
     }
 
     async fn ask(&self, query: &str) -> Result<String, Error> {
-        let url = format!("mysql://root@localhost:{}/mysql?{query}", self.port);
+        self.ask_as("root", query).await
+    }
+
+    async fn ask_as(&self, user: &str, query: &str) -> Result<String, Error> {
+        let url = format!("mysql://{user}@localhost:{}/mysql?{query}", self.port);
         wait("a login and its answer", run(&source(&url)?, "select 1 as v")).await
     }
 }

@@ -23,7 +23,7 @@ use tokio_rustls::TlsConnector;
 
 use super::super::login::{self, ConnectError, Reusable};
 use super::super::socket::Socket;
-use super::super::tls::{self, SslMode};
+use super::super::tls::{self, ClientFiles, SslMode};
 use super::error::Failure;
 use super::grpc::{Call, framed, timeout_field};
 use super::message::{Action, HandshakeRequest, HandshakeResponse, Outcome};
@@ -116,7 +116,8 @@ impl Connector {
 }
 
 fn http2_by_tls(name: &str, target: &Target) -> Result<TlsConnector, Error> {
-    let connector = tls::connector(name, SslMode::VerifyFull, target.ssl_ca.as_deref())?;
+    let connector =
+        tls::connector(name, SslMode::VerifyFull, (target.ssl_ca.as_deref(), &ClientFiles::default()))?;
     let mut config = rustls::ClientConfig::clone(connector.config());
     config.alpn_protocols = vec![HTTP2.to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))

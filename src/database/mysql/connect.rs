@@ -92,7 +92,9 @@ impl Connector {
             .map_err(|cause| Error::endpoint(format!("source `{}`: {cause}", config.name)))?;
         let tls = match (&target.host, target.ssl_mode) {
             (Host::Unix(_), _) | (_, SslMode::Disable) => None,
-            (_, mode) => Some(tls::connector(&config.name, mode, target.ssl_ca.as_deref())?),
+            (_, mode) => {
+                Some(tls::connector(&config.name, mode, (target.ssl_ca.as_deref(), &target.client))?)
+            }
         };
         Ok(Self {
             target,

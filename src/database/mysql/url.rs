@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::super::tls::SslMode;
+use super::super::tls::{ClientFiles, SslMode};
 use super::super::url::{Host, Parts, UrlError, Word, ignore, parse_port, parse_seconds, refuse, to_host};
 use super::value::ZeroDates;
 use crate::diagnostic::shown;
@@ -24,8 +24,6 @@ const WORDS: &[Word] = &[
     word("useSSL", &[], "write `ssl-mode=required`, or `ssl-mode=disabled` for `false`"),
     word("tls", &[], "write `ssl-mode=required`, or `ssl-mode=verify_identity`"),
     word("sslaccept", &[], "write `ssl-mode=verify_identity` for `strict`, else `ssl-mode=required`"),
-    word("ssl-cert", &[], "leave it out, because Rowstream has no client certificates"),
-    word("ssl-key", &[], "leave it out, because Rowstream has no client certificates"),
     word("unix-socket", &[], "write `socket`"),
     word("connection-limit", &[], "set `pool.max` of the source"),
     word("pool-timeout", &[], "set `pool.acquire_timeout` of the source"),
@@ -45,6 +43,8 @@ pub(super) struct Target {
     pub(super) database: String,
     pub(super) ssl_mode: SslMode,
     pub(super) ssl_ca: Option<PathBuf>,
+    /// The certificate that the user logs in with.
+    pub(super) client: ClientFiles,
     pub(super) connect_timeout: Duration,
     pub(super) zero_dates: ZeroDates,
 }
@@ -62,6 +62,7 @@ impl Target {
             database: parts.database,
             ssl_mode: SslMode::Prefer,
             ssl_ca: None,
+            client: ClientFiles::default(),
             connect_timeout: Duration::from_secs(10),
             zero_dates: ZeroDates::Refuse,
         };
@@ -95,6 +96,8 @@ impl Target {
             "password" => self.password = value,
             "ssl-mode" => self.ssl_mode = parse_ssl_mode(&value)?,
             "ssl-ca" => self.ssl_ca = Some(value.into()),
+            "ssl-cert" => self.client.certificate = Some(value.into()),
+            "ssl-key" => self.client.key = Some(value.into()),
             "connect-timeout" => self.connect_timeout = parse_seconds(&value)?,
             "zero-dates" => self.zero_dates = parse_zero_dates(&value)?,
             hyphened => ignore(WORDS, hyphened, &value)?,
@@ -192,7 +195,6 @@ mod tests {
                 "`charset` isn't supported with this value: leave it out",
             ),
             ("mysql://u:secret@h/d?useSSL=true", "write `ssl-mode=required`"),
-            ("mysql://u:secret@h/d?ssl_key=/k", "no client certificates"),
             ("mysql://u:secret@h/d?ssl-mode=verify-ca", "needs ssl-ca=FILE"),
             ("mysql://u:secret@h/d?no_such=1", "`no-such` isn't known: leave it out"),
             ("mysql://u:secret@a,b/d", "several hosts"),

@@ -126,7 +126,9 @@ impl Connector {
     ) -> Result<Self, Error> {
         let tls = match (&target.host, target.ssl_mode) {
             (Host::Unix(_), _) | (_, SslMode::Disable) => None,
-            (_, mode) => Some(tls::connector(&config.name, mode, target.ssl_root_cert.as_deref())?),
+            (_, mode) => {
+                Some(tls::connector(&config.name, mode, (target.ssl_root_cert.as_deref(), &target.client))?)
+            }
         };
         let statement_cache = config.statement_cache;
         let session = SessionSettings::new(config.statement_timeout, target.options.as_deref());

@@ -21,6 +21,8 @@ pub(super) const VARIABLES: &[&str] = &[
     "PGDATABASE",
     "PGSSLMODE",
     "PGSSLROOTCERT",
+    "PGSSLCERT",
+    "PGSSLKEY",
     "PGCONNECT_TIMEOUT",
     "PGAPPNAME",
     "PGOPTIONS",
@@ -35,7 +37,7 @@ pub(super) const VARIABLES: &[&str] = &[
 ];
 
 /// The parameters of a URL that a variable stands for.
-const PARAMETERS: [(&str, &str); 13] = [
+const PARAMETERS: [(&str, &str); 15] = [
     ("host", "PGHOST"),
     ("port", "PGPORT"),
     ("user", "PGUSER"),
@@ -43,6 +45,8 @@ const PARAMETERS: [(&str, &str); 13] = [
     ("dbname", "PGDATABASE"),
     ("sslmode", "PGSSLMODE"),
     ("sslrootcert", "PGSSLROOTCERT"),
+    ("sslcert", "PGSSLCERT"),
+    ("sslkey", "PGSSLKEY"),
     ("connect_timeout", "PGCONNECT_TIMEOUT"),
     ("application_name", "PGAPPNAME"),
     ("options", "PGOPTIONS"),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::super::tls::SslMode;
+use super::super::tls::{ClientFiles, SslMode};
 use super::super::url::{Host, Parts, UrlError, Word, ignore, parse_port, parse_seconds, refuse, to_host};
 use super::libpq::{self, Login, Said};
 use crate::diagnostic::shown;
@@ -50,16 +50,6 @@ const WORDS: &[Word] = &[
     word("connection_limit", &[], "set `pool.max` of the source"),
     word("pool_timeout", &[], "set `pool.acquire_timeout` of the source"),
     word("statement_cache_size", &[], "set `statement_cache` of the source"),
-    word(
-        "sslcert",
-        &[],
-        "leave it out, and let the user in by a password, because Rowstream has no client certificates",
-    ),
-    word(
-        "sslkey",
-        &[],
-        "leave it out, and let the user in by a password, because Rowstream has no client certificates",
-    ),
     word("sslcrl", &[], "leave it out, because revocation lists aren't read"),
     word("requirepeer", &[], "leave it out, and name the socket's folder"),
 ];
@@ -108,6 +98,8 @@ pub(super) struct Target {
     pub(super) database: String,
     pub(super) ssl_mode: SslMode,
     pub(super) ssl_root_cert: Option<PathBuf>,
+    /// The certificate that the user logs in with.
+    pub(super) client: ClientFiles,
     pub(super) channel_binding: ChannelBinding,
     pub(super) connect_timeout: Duration,
     pub(super) application_name: String,
@@ -211,6 +203,7 @@ impl Default for Target {
             database: String::new(),
             ssl_mode: SslMode::Prefer,
             ssl_root_cert: None,
+            client: ClientFiles::default(),
             channel_binding: ChannelBinding::Prefer,
             connect_timeout: Duration::from_secs(10),
             application_name: "rowstream".into(),
@@ -226,6 +219,8 @@ impl Target {
             "password" => self.password = Some(value),
             "dbname" => self.database = value,
             "sslmode" => self.ssl_mode = parse_ssl_mode(&value)?,
+            "sslcert" => self.client.certificate = Some(value.into()),
+            "sslkey" => self.client.key = Some(value.into()),
             "channel_binding" => self.channel_binding = parse_channel_binding(&value)?,
             "sslrootcert" if value == "system" => self.ssl_root_cert = None,
             "sslrootcert" => self.ssl_root_cert = Some(value.into()),
@@ -427,7 +422,6 @@ mod tests {
             ("postgres://u:secret@h/d?client_encoding=latin1", "sessions are in UTF-8"),
             ("postgres://u:secret@h/d?sslmode=no-verify", "require (which checks no authority)"),
             ("postgres://u:secret@h/d?ssl=false", "write `sslmode`"),
-            ("postgres://u:secret@h/d?sslkey=/k", "no client certificates"),
             ("postgres://u:secret@h/d?no_such=1", "`no_such` isn't known: leave it out"),
             ("postgres://u:secret@h/%ff", "not UTF-8"),
         ] {
