@@ -1,19 +1,14 @@
 //! Which configuration a user means, and what to write instead where it is none.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::Failure;
 use crate::config::Config;
-use crate::database::is_table_file;
+use crate::database::{DatabaseFile, is_table_file};
 use crate::diagnostic::shown;
 
 /// The name of a configuration in its folder.
 const NAME: &str = "rowstream.toml";
-
-/// With which a file of SQLite begins.
-const SQLITE: &[u8] = b"SQLite format 3\0";
 
 /// `--config`, beside the position that a command has for the same.
 #[derive(Debug, clap::Args)]
@@ -37,7 +32,7 @@ pub(super) fn folder(given: &Path) -> PathBuf {
         return given.to_owned();
     }
     let text = given.to_string_lossy();
-    let is_database = text.contains("://") || begins_as_sqlite(given) || is_table_file(&text);
+    let is_database = text.contains("://") || DatabaseFile::of(given).is_some() || is_table_file(&text);
     given.parent().filter(|_| !is_database).map_or_else(PathBuf::new, Path::to_owned)
 }
 
@@ -54,7 +49,7 @@ pub(super) fn target(given: &Path) -> Result<Target, Failure> {
     let text = given.to_string_lossy();
     let path = if given.is_dir() { given.join(NAME) } else { given.to_owned() };
     if path.exists() {
-        return Ok(match begins_as_sqlite(&path) || is_table_file(&text) {
+        return Ok(match DatabaseFile::of(&path).is_some() || is_table_file(&text) {
             true => Target::Database(text.into_owned()),
             false => Target::Configuration(path),
         });
@@ -81,12 +76,20 @@ pub(super) fn configuration(given: &Path) -> Result<PathBuf, Failure> {
     // Not the URL itself, which may hold a password.
     let (what, url) = match Config::shown_database(&database) {
         Some(url) => ("this".to_owned(), url),
-        None => (shown(&database), format!("sqlite:{database}")),
+        None => (shown(&database), format!("{}:{database}", scheme(&database))),
     };
     let hint = format!(
         "try a statement: `rowstream query {url} 'select …'`; or write `url = \"{url}\"` into a {NAME}"
     );
     Err(Failure::Message(format!("{what} is a database, and no configuration\n    hint: {hint}")))
+}
+
+/// The scheme of a file that is a database, or that DuckDB reads as a table.
+fn scheme(path: &str) -> &'static str {
+    match DatabaseFile::of(Path::new(path)) {
+        Some(DatabaseFile::Sqlite) => "sqlite",
+        _ => "duckdb",
+    }
 }
 
 /// There is nothing at `given`.
@@ -106,11 +109,4 @@ fn missing(given: &Path, text: &str) -> Failure {
         (format!("there is no file {}", shown(text)), hint.to_owned())
     };
     Failure::Message(format!("{message}\n    hint: {hint}"))
-}
-
-/// A file that cannot be read is reported by whoever reads it.
-fn begins_as_sqlite(path: &Path) -> bool {
-    let mut begin = [0; SQLITE.len()];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut begin));
-    read.is_ok() && begin == *SQLITE
 }

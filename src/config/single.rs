@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::source::{self, Scheme, UrlError};
 use super::{Config, dotenv, files, generated};
-use crate::database::{DatabaseKind, is_table_file};
+use crate::database::{DatabaseFile, DatabaseKind, is_table_file};
 use crate::diagnostic::{Collector, Diagnostics, File, Variables, shown, suggest};
 use crate::endpoint::read as endpoint;
 use crate::params::{BindType, Param, ParamType, ParamValue};
@@ -107,14 +107,16 @@ pub(super) fn database(url: &str) -> Result<(SourceConfig, DatabaseKind), Diagno
     Err(errors.into_diagnostics())
 }
 
-/// The URL and what its scheme stands for; the path of a file that is there is a SQLite file.
+/// The URL and what its scheme stands for. The path of a file that is there is a SQLite file, if it's
+/// neither DuckDB's nor one that DuckDB reads as a table.
 fn locate(url: &str) -> Result<(String, Scheme), UrlError> {
     source::url(url, Path::new("")).or_else(|error| {
         let path = Path::new(url);
         let of_file = || DatabaseKind::of_files().filter(|_| path.is_file());
         let hint =
             "write `postgres://user@host/database`, `sqlite:FILE` or the path of a SQLite file".to_owned();
-        if path.is_file() && is_table_file(url) {
+        let is_duckdb = || DatabaseFile::of(path) == Some(DatabaseFile::DuckDb);
+        if path.is_file() && (is_table_file(url) || is_duckdb()) {
             return source::url(&format!("duckdb:{url}"), Path::new(""));
         }
         if let Some(database) = of_file() {

@@ -1,9 +1,38 @@
-//! Names of files that DuckDB reads as tables, so that a command line can name such a file alone.
+//! Files that a command line can name alone: databases, by their first bytes, and files that DuckDB
+//! reads as tables, by their names.
 //!
 //! Builds without DuckDB know them as well: they then say what is missing.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
 const ENDINGS: [&str; 9] =
     [".parquet", ".csv", ".csv.gz", ".tsv", ".json", ".jsonl", ".ndjson", ".json.gz", ".ndjson.gz"];
+
+/// The kinds of database files that a command line can name without a scheme.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DatabaseFile {
+    Sqlite,
+    DuckDb,
+}
+
+impl DatabaseFile {
+    /// The kind of the file at `path`, by its first bytes. `None`: it's neither, or it can't be read.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        /// The start of a SQLite file.
+        const SQLITE: &[u8; 16] = b"SQLite format 3\0";
+        /// The bytes of a DuckDB file behind its checksum.
+        const DUCKDB: &[u8] = b"DUCK";
+        let mut begin = [0; SQLITE.len()];
+        File::open(path).and_then(|mut file| file.read_exact(&mut begin)).ok()?;
+        match &begin {
+            SQLITE => Some(Self::Sqlite),
+            begin if begin[8..].starts_with(DUCKDB) => Some(Self::DuckDb),
+            _ => None,
+        }
+    }
+}
 
 /// Returns true if DuckDB reads a file of this name as a table.
 pub(crate) fn is_table_file(path: &str) -> bool {

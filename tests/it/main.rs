@@ -32,6 +32,7 @@ mod distance;
 mod docs;
 mod doctor;
 mod drivers;
+mod duckdb_files;
 mod enrich;
 mod environment;
 mod error_detail;

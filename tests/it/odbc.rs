@@ -9,10 +9,11 @@ use std::time::Duration;
 use crate::drivers::batches;
 use crate::support::arrow::columns;
 use crate::support::{
-    Client, Ended, Launch, MariaDb, Server, TestDb, drivers, get, mariadb_port, peak_memory_bytes, pg_port,
-    program, wait, wait_until,
+    Client, Ended, Launch, MariaDb, Reply, Server, TestDb, drivers, get, mariadb_port, peak_memory_bytes,
+    pg_port, program, wait, wait_until,
 };
 use arrow_array::RecordBatch;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 /// The database `name` of the private PostgreSQL.
@@ -549,6 +550,107 @@ async fn a_connection_that_had_no_memory_is_not_used_again() {
         assert!(matches!(reply.status.as_u16(), 500 | 503), "{}: {}", reply.status, reply.text());
         let next = get(&server.url("/one")).await;
         assert_eq!(next.json(), json!([{"n": 1}]));
+    }
+}
+
+/// Endpoints of both databases: rows, one row, several statements of one snapshot; and one that
+/// keeps its connection until all others have theirs.
+const SHAPES: &[(&str, &str)] = &[
+    ("list", "select 1 as n union all select 2 order by n"),
+    (
+        "one",
+        "/* result = \"one\"\n[params]\nid = { type = \"integer\", default = 7 } */\nselect n from (select 7 as n) t where n = :id",
+    ),
+    (
+        "body",
+        "/* body = { list = \"$list\", total = \"$total\" } */\n\
+         -- name: list :many\nselect 1 as n\n-- name: total :value\nselect 3 as total",
+    ),
+];
+
+/// Asks `times` for each of the paths, all at once. The answers that aren't complete ones.
+async fn failures(server: &Server, paths: &[&str], times: usize) -> Vec<String> {
+    let asked = paths.iter().cycle().take(paths.len() * times).map(|path| server.url(path));
+    let answers = join_all(asked.map(async |url| (get(&url).await, url))).await;
+    let is_wrong = |(reply, _): &(Reply, String)| reply.status != 200 || reply.ended != Ended::Complete;
+    let shown = |(reply, url): (Reply, String)| format!("{url}: {} {}", reply.status, reply.text());
+    answers.into_iter().filter(is_wrong).map(shown).collect()
+}
+
+/// A restart of the database cost as many requests as the pool had connections: PostgreSQL's driver
+/// says of a connection that has died what it says of most, and nobody had asked it.
+#[tokio::test]
+async fn connections_that_died_while_idle_cost_no_request() {
+    const MAX: usize = 6;
+    let settings = format!("pool = {{ max = {MAX} }}");
+    let postgresql = TestDb::new().await;
+    let mysql = MariaDb::script(
+        "delimiter //
+         create procedure events() begin select 1 as n; end//",
+    );
+    let all_of_mysql = format!(
+        "select group_concat('kill ', id separator ';') from information_schema.processlist where db = '{}' and id <> connection_id()",
+        mysql.name()
+    );
+    let slow = ("slow", "select pg_sleep(0.5)::text as n");
+    let on_postgresql = serve(&postgres(postgresql.name()), &settings, &[SHAPES, &[slow]].concat()).await;
+    let more = [("slow", "select sleep(0.5) as n"), ("call", "{call events()}")];
+    let on_mysql = serve(&mariadb(mysql.name()), &settings, &[SHAPES, &more].concat()).await;
+    for round in 0..3 {
+        let (one, two) =
+            tokio::join!(failures(&on_postgresql, &["/slow"], MAX), failures(&on_mysql, &["/slow"], MAX));
+        assert_eq!([one, two].concat(), [""; 0], "{round}");
+        let backends = format!(
+            "from pg_stat_activity where datname = '{}' and pid <> pg_backend_pid()",
+            postgresql.name()
+        );
+        postgresql.execute(&format!(
+            "do $$ begin assert (select count(*) {backends}) > {MAX} / 2; perform pg_terminate_backend(pid) {backends}; end $$"
+        )).await;
+        let kills = mysql.ask(&all_of_mysql);
+        assert!(kills.matches("kill").count() > MAX / 2, "{kills}");
+        kills.trim().split(';').filter(|kill| !kill.is_empty()).for_each(|kill| drop(mysql.ask(kill)));
+        let paths = ["/list", "/one", "/body", "/call"];
+        let (one, two) =
+            tokio::join!(failures(&on_postgresql, &paths[..3], 4), failures(&on_mysql, &paths, 4));
+        assert_eq!([one, two].concat(), [""; 0], "{round}");
+    }
+}
+
+/// A stream whose connection dies is aborted, and its place serves the next request.
+#[tokio::test]
+async fn a_connection_that_dies_among_rows_ends_its_stream_alone() {
+    let db = TestDb::new().await;
+    let endless = "select generate_series(1, 1000000000) as i, repeat('x', 100) as text";
+    let server =
+        serve(&postgres(db.name()), "pool = { max = 1 }", &[("endless", endless), ("one", "select 1 as n")])
+            .await;
+    for _ in 0..2 {
+        let mut stream = Client::HTTP1.stream(&server.url("/endless.ndjson")).await;
+        stream.at_least(1000).await;
+        db.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()").await;
+        let reply = wait("the stream ends", stream.rest()).await;
+        assert!(matches!(reply.ended, Ended::Broken(_)), "{:?}", reply.ended);
+        assert_eq!(get(&server.url("/one")).await.json(), json!([{"n": 1}]));
+    }
+}
+
+/// Statements of which no driver makes a result fail, and the next one on their connection doesn't.
+#[tokio::test]
+async fn a_statement_that_breaks_the_protocol_fails_alone() {
+    let db = TestDb::new().await;
+    db.execute("create table t (n integer); insert into t values (1)").await;
+    let endpoints = [("copy", "copy t to stdout"), ("bad", "copy t from stdin"), ("one", "select n from t")];
+    let config = format!("[source.main]\nurl = {:?}\npool = {{ max = 1 }}\n", postgres(db.name()));
+    let names: Vec<_> = endpoints.iter().map(|(name, _)| format!("endpoints/{name}.sql")).collect();
+    let mut files = vec![("rowstream.toml", &*config)];
+    files.extend(names.iter().map(String::as_str).zip(endpoints.iter().map(|(_, sql)| *sql)));
+    let server = Launch::files(&files).argument("--no-check").start().await;
+    for path in ["/copy", "/bad", "/copy"] {
+        let reply = get(&server.url(path)).await;
+        assert!(matches!(reply.status.as_u16(), 500 | 503), "{path}: {}", reply.text());
+        let reply = get(&server.url("/one")).await;
+        assert_eq!((reply.status.as_u16(), reply.text()), (200, "[{\"n\":1}]"), "{path}");
     }
 }
 

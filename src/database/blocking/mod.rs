@@ -40,6 +40,8 @@ mod tests;
 mod worker;
 
 use std::future::poll_fn;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,6 +73,11 @@ pub(in crate::database) use self::filling::tick;
 
 /// A file, whatever its name: its device and its inode.
 pub type FileId = (u64, u64);
+
+/// The file at `path`; `None` if there is none.
+pub(in crate::database) fn file_id(path: impl AsRef<Path>) -> Option<FileId> {
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
 
 /// A library that blocks, and what all connections of one source know.
 pub trait Driver: Send + Sync + Sized + 'static {

@@ -27,7 +27,6 @@ mod library;
 pub(crate) mod plan;
 mod rows;
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +97,7 @@ impl Driver for Sqlite {
     }
 
     fn file(&self) -> Option<FileId> {
-        std::fs::metadata(&self.path).ok().map(|file| (file.dev(), file.ino()))
+        blocking::file_id(&self.path)
     }
 
     /// A row twice, as its record and as values.

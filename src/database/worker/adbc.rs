@@ -58,6 +58,7 @@ fn duckdb(file: &str, library: Option<String>) -> AdbcOpening {
         entrypoint: Some(DUCKDB_ENTRYPOINT.to_owned()),
         options: Vec::new(),
         first: Vec::new(),
+        file: (!file.is_empty()).then(|| file.to_owned()),
     };
     if is_table_file(file) {
         let name = Path::new(file).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
@@ -73,8 +74,13 @@ fn duckdb(file: &str, library: Option<String>) -> AdbcOpening {
 
 fn adbc(rest: &str) -> Result<AdbcOpening, Error> {
     let (driver, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let mut opening =
-        AdbcOpening { driver: decoded(driver)?, entrypoint: None, options: Vec::new(), first: Vec::new() };
+    let mut opening = AdbcOpening {
+        driver: decoded(driver)?,
+        entrypoint: None,
+        options: Vec::new(),
+        first: Vec::new(),
+        file: None,
+    };
     if opening.driver.is_empty() {
         return Err(Error::endpoint("this URL names no driver").hint("write `adbc:DRIVER?key=value`"));
     }

@@ -41,8 +41,6 @@ pub struct Connection<K> {
     driver: Arc<Foreign<K>>,
     link: RefCell<Link>,
     in_transaction: Cell<bool>,
-    /// Whether a statement has failed after which the connection may be of no more use.
-    is_doubtful: Cell<bool>,
 }
 
 /// The socket, and what is read from it.
@@ -163,12 +161,8 @@ impl<K: Kind> Connection<K> {
             payload: Vec::new(),
             read: 0,
         };
-        let connection = Self {
-            driver: Arc::clone(driver),
-            link: RefCell::new(link),
-            in_transaction: Cell::new(false),
-            is_doubtful: Cell::new(false),
-        };
+        let connection =
+            Self { driver: Arc::clone(driver), link: RefCell::new(link), in_transaction: Cell::new(false) };
         let (opening, fetch_bytes) = (driver.opening.clone(), driver.fetch_bytes);
         connection.run(&Request::Open { opening, fetch_bytes })?;
         connection.link.borrow_mut().deadline = None;
@@ -186,10 +180,7 @@ impl<K: Kind> Connection<K> {
     fn error(&self, missing: Missing) -> Error {
         let source = &self.driver.source;
         match missing {
-            Missing::Failed(failed) => {
-                self.is_doubtful.set(self.is_doubtful.get() || !K::SURVIVES && failed.is_general());
-                of_driver(source, failed)
-            }
+            Missing::Failed(failed) => of_driver(source, failed),
             Missing::Lost(error) if is_closed(&error) => self.driver.process.closed(),
             Missing::Lost(error) => {
                 Error::source_unavailable(format!("the worker of source `{source}` answers with nonsense"))
@@ -286,7 +277,7 @@ impl<K: Kind> DriverConnection for Connection<K> {
 
     fn clean_up(&self) -> bool {
         let is_busy = self.link.borrow().is_busy;
-        if is_busy && !(self.cancel() && K::SURVIVES) || self.is_doubtful.get() {
+        if is_busy && !(self.cancel() && K::SURVIVES) {
             return false;
         }
         !self.in_transaction.replace(false) || self.roll_back()

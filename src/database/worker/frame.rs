@@ -12,6 +12,7 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::super::arrow_rows::Argument;
+use super::super::blocking::{FileId, file_id};
 
 /// A [`Request`].
 const REQUEST: u8 = b'?';
@@ -81,6 +82,15 @@ pub struct AdbcOpening {
     pub(super) options: Vec<(String, String)>,
     /// Statements that are run once, when the database has been opened.
     pub(super) first: Vec<String>,
+    /// The path of its file, if it's one.
+    pub(super) file: Option<String>,
+}
+
+impl AdbcOpening {
+    /// The file that is at its path now.
+    pub(super) fn file_id(&self) -> Option<FileId> {
+        file_id(self.file.as_ref()?)
+    }
 }
 
 /// What ODBC's driver manager connects to, and how rows are fetched.
@@ -106,10 +116,12 @@ pub(super) struct Failed {
 }
 
 impl Failed {
-    /// Whether it may be about more than the statement: SQL has no name for it, or one of a
-    /// connection.
-    pub(super) fn is_general(&self) -> bool {
-        self.sqlstate.as_deref().is_none_or(|state| state == "HY000" || state.starts_with("08"))
+    /// Returns true if it may be about more than the statement: its SQLSTATE is that of a connection,
+    /// of an operator who ended it, or of the driver itself, or it has none. MariaDB's driver has
+    /// HY001 for a connection that has died.
+    pub(super) fn may_be_of_connection(&self) -> bool {
+        let classes = ["HY", "08", "57P", "70"];
+        self.sqlstate.as_deref().is_none_or(|state| classes.iter().any(|class| state.starts_with(class)))
     }
 }
 

@@ -42,7 +42,7 @@ use arrow_schema::Schema;
 use self::connection::Connection;
 use self::frame::Opening;
 use self::process::Process;
-use super::blocking::{Described, Driver};
+use super::blocking::{Described, Driver, FileId};
 use super::{Batch, ChangeSource};
 use crate::Error;
 use crate::params::ParamValue;
@@ -54,8 +54,7 @@ pub trait Kind: Send + Sync + 'static {
     /// The SQL of their databases.
     const DIALECT: &'static Dialect;
 
-    /// Whether a connection is of use after a statement that was cancelled, or that failed for no
-    /// reason of SQL.
+    /// Whether a connection is of use after a statement that was cancelled.
     const SURVIVES: bool;
 
     /// What a worker opens.
@@ -94,6 +93,13 @@ impl<K: Kind> Driver for Foreign<K> {
             process: Process::new(&settings.name, settings.worker_memory),
             kind: PhantomData,
         })
+    }
+
+    fn file(&self) -> Option<FileId> {
+        match &self.opening {
+            Opening::Adbc(opening) => opening.file_id(),
+            Opening::Odbc(_) => None,
+        }
     }
 
     /// A batch as it came, and the row that is packed, or the piece that is sent as other types.

@@ -9,6 +9,7 @@ mod adbc;
 #[cfg(feature = "odbc")]
 mod odbc;
 
+use std::cell::Cell;
 use std::error::Error as _;
 use std::fs;
 use std::io::{self, Write as _};
@@ -80,7 +81,7 @@ fn bound_memory(bytes: u64) -> io::Result<()> {
 #[derive(Default)]
 struct Database {
     #[cfg(feature = "adbc")]
-    adbc: adbc::Database,
+    adbc: Arc<adbc::Database>,
 }
 
 impl Database {
@@ -89,7 +90,7 @@ impl Database {
             #[cfg(feature = "adbc")]
             Opening::Adbc(opening) => Ok(Box::new(self.adbc.connect(opening)?)),
             #[cfg(feature = "odbc")]
-            Opening::Odbc(opening) => Ok(Box::new(odbc::Connection::open(opening)?)),
+            Opening::Odbc(opening) => Ok(Box::new(odbc::Session::open(opening)?)),
             #[cfg(not(all(feature = "adbc", feature = "odbc")))]
             _ => Err(data_failed("this program was built without such drivers".to_owned())),
         }
@@ -197,6 +198,16 @@ enum Ended {
     Gone(io::Error),
 }
 
+impl Ended {
+    /// The failure of a request that sends no rows.
+    fn failed(self) -> Failed {
+        match self {
+            Self::Failed(failed) => failed,
+            Self::Gone(error) => data_failed(error.to_string()),
+        }
+    }
+}
+
 impl From<Failed> for Ended {
     fn from(failed: Failed) -> Self {
         Self::Failed(failed)
@@ -235,7 +246,8 @@ impl Serving<'_> {
     }
 
     fn obey(&mut self, request: Request, before: u64) -> Result<(), Ended> {
-        let run = Run { socket: self.socket, running: self.running, before, fetch_bytes: self.fetch_bytes };
+        let Self { socket, running, fetch_bytes, .. } = *self;
+        let run = Run { socket, running, before, fetch_bytes, has_rows: Cell::new(false) };
         match request {
             Request::Describe { sql, arguments } => {
                 let schema = self.connection.describe(&sql, &arguments)?;
@@ -263,9 +275,16 @@ struct Run<'a> {
     before: u64,
     /// What a batch of its rows may have, in bytes.
     fetch_bytes: usize,
+    /// Whether its rows have begun.
+    has_rows: Cell<bool>,
 }
 
 impl<'a> Run<'a> {
+    /// Whether it can be run once more: it's still wanted, and the server has seen none of its rows.
+    fn can_begin_again(&self) -> bool {
+        !self.has_rows.get() && self.go_on().is_ok()
+    }
+
     /// Has `cancels` called when the statement is to end, until what is returned is dropped.
     ///
     /// # Errors
@@ -291,6 +310,7 @@ impl<'a> Run<'a> {
 
     /// Sends its rows.
     fn rows(&self, schema: &Schema) -> Result<RowSender<'a>, Ended> {
+        self.has_rows.set(true);
         RowSender::new(self.socket, schema, self.fetch_bytes)
     }
 }

@@ -1,6 +1,6 @@
 //! Connections by drivers of ADBC.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, Weak};
 
 use adbc_core::error::Status;
 use adbc_core::options::{AdbcVersion, OptionConnection, OptionDatabase, OptionValue};
@@ -15,30 +15,58 @@ use arrow_schema::{ArrowError, Schema};
 use super::super::frame::{AdbcOpening, Failed, Fault};
 use super::{Cancel, Ended, Run};
 use crate::database::arrow_rows::{self, Argument};
+use crate::database::blocking::FileId;
 use crate::lock::Mutex;
 
-/// The database, which is opened by the first connection.
+/// The database, which the first connection opens and the last one closes: DuckDB locks its file for
+/// as long as it has it open.
 #[derive(Default)]
 pub(super) struct Database {
-    opening: Mutex<()>,
-    open: OnceLock<ManagedDatabase>,
+    /// Locked while the database is opened or closed. A process has one lock on a file: the close of
+    /// a database after it was opened anew would take the lock from the new one.
+    open: Mutex<Weak<Open>>,
+}
+
+/// A database that is open.
+struct Open {
+    database: ManagedDatabase,
+    /// The file that was at its path then.
+    file: Option<FileId>,
 }
 
 impl Database {
-    /// A connection; the first one opens the database.
-    pub(super) fn connect(&self, opening: &AdbcOpening) -> Result<Connection, Failed> {
-        let _one_at_a_time = self.opening.lock();
-        if let Some(open) = self.open.get() {
-            return open.new_connection().map(Connection).map_err(connection_failed);
+    /// A connection. Opens the database if it isn't open, or if its file has been replaced.
+    /// Connections that read the old file keep it.
+    pub(super) fn connect(self: &Arc<Self>, opening: &AdbcOpening) -> Result<Connection, Failed> {
+        let mut latest = self.open.lock();
+        let file = opening.file_id();
+        let current = latest.upgrade().filter(|open| open.file == file);
+        let (open, is_new) = match current {
+            Some(open) => (open, false),
+            None => (Arc::new(Open { database: load(opening)?, file }), true),
+        };
+        let mut connection = open.database.new_connection().map_err(connection_failed)?;
+        if is_new {
+            for sql in &opening.first {
+                execute_update(&mut connection, sql)?;
+            }
+            // Only now, so that what failed is tried again.
+            *latest = Arc::downgrade(&open);
         }
-        let open = load(opening)?;
-        let mut connection = open.new_connection().map_err(connection_failed)?;
-        for sql in &opening.first {
-            execute_update(&mut connection, sql)?;
-        }
-        // Only now, so that what failed is tried again.
-        let _ = self.open.set(open);
-        Ok(Connection(connection))
+        Ok(Connection { connection, _open: Lease { open: Some(open), database: Arc::clone(self) } })
+    }
+}
+
+/// Keeps a database open.
+struct Lease {
+    open: Option<Arc<Open>>,
+    database: Arc<Database>,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let _one_at_a_time = self.database.open.lock();
+        self.open = None;
     }
 }
 
@@ -62,16 +90,20 @@ fn execute_update(connection: &mut ManagedConnection, sql: &str) -> Result<(), F
 }
 
 /// A connection of a driver.
-pub(super) struct Connection(ManagedConnection);
+pub(super) struct Connection {
+    connection: ManagedConnection,
+    /// Dropped after it.
+    _open: Lease,
+}
 
 impl Connection {
     fn autocommit(&mut self, on: bool) -> Result<(), Failed> {
         let value = OptionValue::String(on.to_string());
-        self.0.set_option(OptionConnection::AutoCommit, value).map_err(statement_failed)
+        self.connection.set_option(OptionConnection::AutoCommit, value).map_err(statement_failed)
     }
 
     fn prepare(&mut self, sql: &str, arguments: &[Argument]) -> Result<ManagedStatement, Failed> {
-        let mut statement = self.0.new_statement().map_err(statement_failed)?;
+        let mut statement = self.connection.new_statement().map_err(statement_failed)?;
         statement.set_sql_query(sql).map_err(statement_failed)?;
         match statement.prepare() {
             // An engine that prepares nothing runs a text to which nothing is bound.
@@ -105,7 +137,8 @@ impl super::Connection for Connection {
     fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended> {
         let mut statement = self.prepare(sql, arguments)?;
         bind(&mut statement, arguments)?;
-        let cancels = vec![cancel(statement.get_cancel_handle()), cancel(self.0.get_cancel_handle())];
+        let cancels =
+            vec![cancel(statement.get_cancel_handle()), cancel(self.connection.get_cancel_handle())];
         let _cancellable = run.cancelled_by(cancels)?;
         let rows = statement.execute().map_err(statement_failed)?;
         let mut sender = run.rows(&rows.schema())?;
@@ -121,7 +154,7 @@ impl super::Connection for Connection {
     }
 
     fn roll_back(&mut self) -> Result<(), Failed> {
-        self.0.rollback().map_err(statement_failed)?;
+        self.connection.rollback().map_err(statement_failed)?;
         self.autocommit(true)
     }
 }

@@ -7,12 +7,14 @@
 //! | [`columns`] | how a column is read, and its values as an array |
 //! | [`names`] | names in the quotes of the driver |
 //! | [`rows`] | fetches: many rows at once, or value by value |
+//! | [`session`] | a connection that is opened again if it has died |
 
 mod api;
 mod bind;
 mod columns;
 mod names;
 mod rows;
+mod session;
 
 use std::cell::Cell;
 
@@ -23,6 +25,8 @@ use super::{Ended, Run, data_failed};
 use crate::database::arrow_rows::Argument;
 use api::{Code, Statement};
 use columns::Read;
+
+pub(super) use session::Session;
 
 /// The C types that values are read and bound as (`SQL_C_…`).
 mod c {
@@ -52,6 +56,7 @@ mod info {
 mod attribute {
     pub(super) const AUTOCOMMIT: i32 = 102;
     pub(super) const ISOLATION: i32 = 108;
+    pub(super) const DEAD: i32 = 1209;
 }
 
 /// Has MySQL take `"…"` for a name, as most others do, and as statements are read here.
@@ -69,7 +74,7 @@ enum Fetch {
 }
 
 /// A connection of a driver.
-pub(super) struct Connection {
+struct Connection {
     api: api::Connection,
     fetch: Cell<Fetch>,
     /// Whether the database holds decimals to the digits of their column.
@@ -90,7 +95,7 @@ impl Connection {
     ///
     /// # Errors
     /// There is no driver manager, or no driver, or it cannot connect. No message has a password.
-    pub(super) fn open(opening: &OdbcOpening) -> Result<Self, Failed> {
+    fn open(opening: &OdbcOpening) -> Result<Self, Failed> {
         /// `SQL_GD_BLOCK` and `SQL_GD_BOUND`: any value of the rows that were fetched.
         const ANY_ROW: u32 = 4 | 8;
         const REPEATABLE_READ: u32 = 4;
@@ -219,6 +224,65 @@ impl Connection {
         sender.finish()
     }
 
+    /// The schema of the rows of a statement.
+    fn describe(&self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
+        self.columns_of(sql, arguments).map_err(|failed| self.failure(failed))
+    }
+
+    /// Runs a statement, and sends its rows.
+    fn execute(&self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended> {
+        self.stream(sql, arguments, run).map_err(|ended| match ended {
+            Ended::Failed(failed) => self.failure(failed).into(),
+            gone => gone,
+        })
+    }
+
+    fn begin(&self) -> Result<(), Failed> {
+        if let Some(snapshot) = self.snapshot {
+            self.api.set_attribute(attribute::ISOLATION, snapshot).map_err(|failed| self.failure(failed))?;
+        }
+        self.set_autocommit(false).map_err(|failed| self.failure(failed))
+    }
+
+    fn roll_back(&self) -> Result<(), Failed> {
+        self.api.roll_back()?;
+        self.set_autocommit(true)?;
+        match self.isolation.filter(|_| self.snapshot.is_some()) {
+            Some(isolation) => self.api.set_attribute(attribute::ISOLATION, isolation),
+            None => Ok(()),
+        }
+    }
+
+    /// A failure as the server gets it: that of the connection if the driver says that it's dead.
+    /// Some drivers give such a failure no SQLSTATE of its own.
+    fn failure(&self, failed: Failed) -> Failed {
+        let fault = match failed.may_be_of_connection() && self.is_dead() {
+            true => Fault::Connection,
+            false => failed.fault,
+        };
+        without(&self.secrets, Failed { fault, ..failed })
+    }
+
+    fn is_dead(&self) -> bool {
+        self.api.attribute(attribute::DEAD) == Some(1)
+    }
+
+    /// Sends the database a statement, so that its driver notices if the connection has died.
+    /// Databases that don't know the statement answer, too.
+    ///
+    /// # Errors
+    /// It has died.
+    fn ping(&self) -> Result<(), Failed> {
+        let pinged = self.api.statement().and_then(|statement| {
+            statement.prepare("select 1")?;
+            statement.execute()
+        });
+        match pinged.map_err(|failed| self.failure(failed)) {
+            Err(failed) if failed.fault == Fault::Connection => Err(failed),
+            _ => Ok(()),
+        }
+    }
+
     fn rows_config(&self, sql: &str, run: &Run<'_>) -> rows::Config {
         let fetch = match self.fetch.get() {
             // It would have to be run again where the driver does not keep its word.
@@ -268,36 +332,6 @@ fn is_call(sql: &str) -> bool {
     let first = sql.trim_start().trim_start_matches(['{', '?', '=', ' ']);
     let word: String = first.chars().take_while(char::is_ascii_alphabetic).collect();
     ["call", "exec", "execute"].iter().any(|call| word.eq_ignore_ascii_case(call))
-}
-
-impl super::Connection for Connection {
-    fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
-        let schema = self.columns_of(sql, arguments);
-        schema.map_err(|failed| without(&self.secrets, failed))
-    }
-
-    fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended> {
-        self.stream(sql, arguments, run).map_err(|ended| match ended {
-            Ended::Failed(failed) => without(&self.secrets, failed).into(),
-            gone => gone,
-        })
-    }
-
-    fn begin(&mut self) -> Result<(), Failed> {
-        if let Some(snapshot) = self.snapshot {
-            self.api.set_attribute(attribute::ISOLATION, snapshot)?;
-        }
-        self.set_autocommit(false)
-    }
-
-    fn roll_back(&mut self) -> Result<(), Failed> {
-        self.api.roll_back()?;
-        self.set_autocommit(true)?;
-        match self.isolation.filter(|_| self.snapshot.is_some()) {
-            Some(isolation) => self.api.set_attribute(attribute::ISOLATION, isolation),
-            None => Ok(()),
-        }
-    }
 }
 
 /// The values of a connection string that no message may have.

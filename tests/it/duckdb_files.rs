@@ -1,0 +1,150 @@
+//! Files of DuckDB that other programs write and replace while they're served.
+//!
+//! The process of the driver kept the file that it had opened for as long as it ran: another program
+//! couldn't write to it, and a file that was moved to its name was never read.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use futures_util::future::join_all;
+
+use crate::support::drivers::duckdb;
+use crate::support::{Client, Ended, Launch, Server, get, program, wait_until};
+
+/// Rows of the table.
+const ROWS: usize = 300_000;
+
+/// Runs a statement on the file as its only writer, in a process of its own.
+fn write(file: &Path, sql: &str) -> Output {
+    let url = format!("adbc:{}?entrypoint=duckdb_adbc_init&path={}", duckdb(), file.display());
+    Command::new(program()).args(["query", &url, sql]).output().unwrap()
+}
+
+fn written(file: &Path, sql: &str) {
+    let output = write(file, sql);
+    assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Creates a file in which each name is `name`.
+fn create(file: &Path, name: &str) {
+    written(file, &format!("create table t as select range as id, '{name}' as name from range({ROWS})"));
+    // Otherwise the table is in a second file, which isn't moved.
+    written(file, "checkpoint");
+}
+
+async fn serve(file: &Path, pool: &str) -> Server {
+    let config = format!("[source.lake]\nurl = \"duckdb:{}\"\npool = {{ {pool} }}\n", file.display());
+    let files = [
+        ("rowstream.toml", &*config),
+        ("endpoints/list.sql", "select id, name from t where id < 3 order by id"),
+        ("endpoints/max.sql", "/* result = \"one\" */\nselect max(name) as name, count(*) as n from t"),
+        ("endpoints/all.sql", "select id, name, repeat('x', 100) as text from t"),
+    ];
+    Launch::files(&files).variable("ROWSTREAM_DUCKDB", &duckdb()).start().await
+}
+
+/// Asks many times at once; which names the answers have.
+async fn names(server: &Server) -> Vec<String> {
+    let asked = (0..30).map(|n| server.url(["/list", "/max"][n % 2]));
+    let mut names = join_all(asked.map(async |url| {
+        let reply = get(&url).await;
+        assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{url}: {}", reply.text());
+        let found = |name: &&&str| reply.text().contains(&format!("\"{name}\""));
+        let names: Vec<_> = ["old", "new", "newer"].iter().filter(found).copied().collect();
+        assert_eq!(names.len(), 1, "{url}: {}", reply.text());
+        names[0].to_owned()
+    }))
+    .await;
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+#[tokio::test]
+async fn all_requests_after_a_file_was_replaced_read_the_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, next) = (folder.path().join("lake.duckdb"), folder.path().join("next.duckdb"));
+    create(&file, "old");
+    let server = serve(&file, "max = 4").await;
+    assert_eq!(names(&server).await, ["old"]);
+    for name in ["new", "newer", "old"] {
+        create(&next, name);
+        std::fs::rename(&next, &file).unwrap();
+        assert_eq!(names(&server).await, [name]);
+    }
+}
+
+/// A stream completes with the rows of the file that it opened.
+#[tokio::test]
+async fn a_stream_keeps_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, next) = (folder.path().join("lake.duckdb"), folder.path().join("next.duckdb"));
+    create(&file, "old");
+    create(&next, "new");
+    let server = serve(&file, "max = 4").await;
+    let mut stream = Client::HTTP1.stream(&server.url("/all.ndjson")).await;
+    let begun = stream.at_least(100_000).await;
+    std::fs::rename(&next, &file).unwrap();
+    assert_eq!(names(&server).await, ["new"]);
+    let rest = stream.rest().await;
+    assert_eq!(rest.ended, Ended::Complete);
+    let text = String::from_utf8([&begun[..], rest.text().as_bytes()].concat()).unwrap();
+    assert_eq!((text.matches("\"old\"").count(), text.matches("\"new\"").count()), (ROWS, 0));
+}
+
+/// Once no request has used it for `idle_timeout`, another process writes to it, and the next request
+/// reads what it wrote.
+#[tokio::test]
+async fn an_idle_file_can_be_written_by_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lake.duckdb");
+    create(&file, "old");
+    let server = serve(&file, "max = 4, idle_timeout = \"200ms\"").await;
+    for name in ["new", "newer", "old"] {
+        let mut stream = Client::HTTP1.stream(&server.url("/all.ndjson")).await;
+        stream.at_least(1000).await;
+        let locked = write(&file, "update t set name = 'never'");
+        assert!(String::from_utf8_lossy(&locked.stderr).contains("lock"), "it's in use");
+        assert_eq!(stream.rest().await.ended, Ended::Complete);
+        let update = format!("update t set name = '{name}'");
+        wait_until("it's given up", async || write(&file, &update).status.success()).await;
+        assert_eq!(names(&server).await, [name]);
+    }
+}
+
+/// A path alone is enough, as it is for a file of SQLite. A view that DuckDB refuses is left out.
+#[tokio::test]
+async fn a_file_is_named_by_its_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, parquet) = (folder.path().join("lake"), folder.path().join("gone.parquet"));
+    create(&file, "old");
+    written(&file, &format!("copy (select 1 as n) to '{}'", parquet.display()));
+    for view in [
+        format!("create view of_file as select * from '{}'", parquet.display()),
+        "create table dropped as select 1 as n".to_owned(),
+        "create view of_table as select * from dropped".to_owned(),
+        "drop table dropped".to_owned(),
+    ] {
+        written(&file, &view);
+    }
+    std::fs::remove_file(&parquet).unwrap();
+    let path = file.to_string_lossy();
+    let mut query = Command::new(program());
+    let output = query
+        .args(["query", &path, "select max(id) as id from t"])
+        .env("ROWSTREAM_DUCKDB", duckdb())
+        .output();
+    let output = output.unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{{\"id\":{}}}\n", ROWS - 1));
+    let script = format!("exec \"$0\" serve '{path}' --listen 127.0.0.1:0");
+    let server =
+        Launch::folder(folder.path()).shell(&script).variable("ROWSTREAM_DUCKDB", &duckdb()).start().await;
+    let rows = get(&server.url("/t.ndjson")).await;
+    assert_eq!((rows.status.as_u16(), rows.text().lines().count()), (200, ROWS));
+    for view in ["of_file", "of_table"] {
+        server.wait_for_stderr(&format!("/{view} is left out")).await;
+        assert_eq!(get(&server.url(&format!("/{view}"))).await.status, 404);
+    }
+}
