@@ -96,7 +96,7 @@ async fn examine(server: &Server, version: Version, silence: Duration) -> Result
     let findings = [
         seen.finding(),
         findings::of(trickle, findings::trickle),
-        findings::lasting(flowing, silent, silence),
+        findings::lasting(&flowing, silent, silence),
         findings::of(abort, findings::abort),
         findings::of(trailers, |arrived| findings::trailers(arrived, &seen)),
         findings::of(plain, findings::plain),

@@ -121,13 +121,13 @@ pub(super) fn trickle(arrived: &Arrived) -> Finding {
 /// A stream may last, and be silent. One that flows tells a limit of the whole response from one of
 /// the time without a byte.
 pub(super) fn lasting(
-    flowing: Result<Arrived, Failure>,
+    flowing: &Result<Arrived, Failure>,
     silent: Result<Arrived, Failure>,
     time: Duration,
 ) -> Finding {
     match flowing {
         Ok(Arrived { status: 200, ended: (after, Err(_)), .. }) => Finding::wrong(
-            format!("a response is cut after {}, although its rows flow", Seconds(after)),
+            format!("a response is cut after {}, although its rows flow", Seconds(*after)),
             Ill::Limits,
         ),
         _ => of(silent, |arrived| silence(arrived, time)),

@@ -34,6 +34,19 @@ struct Open {
     file: Option<FileId>,
 }
 
+impl Open {
+    fn new(opening: &AdbcOpening) -> Result<Self, Failed> {
+        loop {
+            let file = opening.file_id();
+            let database = load(opening)?;
+            // Else it was replaced meanwhile, and this may be either.
+            if opening.file_id() == file {
+                return Ok(Self { database, file });
+            }
+        }
+    }
+}
+
 impl Database {
     /// A connection. Opens the database if it isn't open, or if its file has been replaced.
     /// Connections that read the old file keep it.
@@ -43,7 +56,7 @@ impl Database {
         let current = latest.upgrade().filter(|open| open.file == file);
         let (open, is_new) = match current {
             Some(open) => (open, false),
-            None => (Arc::new(Open { database: load(opening)?, file }), true),
+            None => (Arc::new(Open::new(opening)?), true),
         };
         let mut connection = open.database.new_connection().map_err(connection_failed)?;
         if is_new {
