@@ -159,6 +159,81 @@ fn each_type_is_written_exactly() {
     }
 }
 
+/// DuckDB exports values that no type of Arrow expresses as the nearest one. Infinities were dates, a
+/// time lost its zone, bits and numbers were bytes, and a large `uhugeint` was negative.
+#[test]
+fn values_that_arrow_does_not_have_are_written_exactly() {
+    const SHAPES: [&str; 8] = [
+        "v",
+        "max(v)",
+        "coalesce(max(v), max(v))",
+        "case when count(*) > 0 then max(v) end",
+        "(select v from t union all select v from t limit 1)",
+        "first(v)",
+        "[max(v)]",
+        "{'a': max(v), 'b': [union_value(n := max(v))]}",
+    ];
+    const LARGEST: &str = "340282366920938463463374607431768211455";
+    let long = format!("-{}", "9876543210".repeat(30));
+    for (sql, is_number, text) in [
+        ("date 'infinity'", false, "infinity"),
+        ("date '-infinity'", false, "-infinity"),
+        ("date '5881580-07-10'", false, "5881580-07-10"),
+        ("timestamp 'infinity'", false, "infinity"),
+        ("timestamp '-infinity'", false, "-infinity"),
+        ("timestamptz 'infinity'", false, "infinity"),
+        ("timestamptz '-infinity'", false, "-infinity"),
+        ("timestamp_s 'infinity'", false, "infinity"),
+        ("timestamp_s '-infinity'", false, "-infinity"),
+        ("timestamp_ms 'infinity'", false, "infinity"),
+        ("timestamp_ms '-infinity'", false, "-infinity"),
+        ("timestamp_ns 'infinity'", false, "infinity"),
+        ("timestamp_ns '-infinity'", false, "-infinity"),
+        ("timestamp_ns '2262-04-11 23:47:16.854775806'", false, "2262-04-11T23:47:16.854775806"),
+        ("timestamp_ns '1677-09-22 00:00:00.000000001'", false, "1677-09-22T00:00:00.000000001"),
+        ("timetz '12:00:00+05:30'", false, "12:00:00+05:30"),
+        ("timetz '23:59:59.25-15:59:59'", false, "23:59:59.25-15:59:59"),
+        ("timetz '00:00:00+00'", false, "00:00:00+00"),
+        ("time_ns '12:00:00.123456789'", false, "12:00:00.123456789"),
+        ("time '24:00:00'", false, "24:00:00"),
+        ("bit '101010'", false, "101010"),
+        ("bit '0000000011'", false, "0000000011"),
+        ("0::bignum", true, "0"),
+        ("(-256)::bignum", true, "-256"),
+        ("18446744073709551616::bignum", true, "18446744073709551616"),
+        (&*format!("'{long}'::bignum"), true, &*long),
+        (&*format!("{LARGEST}::uhugeint"), true, LARGEST),
+        (
+            "(-170141183460469231731687303715884105728)::hugeint",
+            true,
+            "-170141183460469231731687303715884105728",
+        ),
+        ("true", true, "true"),
+        ("false", true, "false"),
+    ] {
+        let columns: Vec<_> =
+            SHAPES.iter().enumerate().map(|(n, shape)| format!("{shape} as c{n}")).collect();
+        let all = format!(
+            "with t as materialized (select {sql} as v) select {}, max(v)::text as text, max(null::int) as n from t group by v",
+            columns.join(", ")
+        );
+        let written = rows(&["duckdb:", &all]);
+        let value = if is_number { text.to_owned() } else { format!("\"{text}\"") };
+        // In lists and structs, which no metadata describe, it's a text.
+        let nested = if sql.ends_with("bignum") { format!("\"{text}\"") } else { value.clone() };
+        let mut expected: Vec<_> = (0..6).map(|n| format!("\"c{n}\":{value}")).collect();
+        expected.push(format!("\"c6\":[{nested}]"));
+        expected.push(format!("\"c7\":{{\"a\":{nested},\"b\":[{nested}]}}"));
+        let own = text.replace('T', " ");
+        assert_eq!(written, format!("{{{},\"text\":\"{own}\",\"n\":null}}\n", expected.join(",")), "{sql}");
+        let none = rows(&[
+            "duckdb:",
+            &format!("select v, [v] as list from (select {sql} as v union all select null) where v is null"),
+        ]);
+        assert_eq!(none, "{\"v\":null,\"list\":[null]}\n", "{sql}");
+    }
+}
+
 #[test]
 fn parameters_are_bound_with_their_types() {
     for (sql, param) in [

@@ -101,9 +101,9 @@ impl Values {
                 values::decimal(values.value(row), *scale, text)
             }
             Self::Text(values) if values.is_valid(row) => Value::Text(values.value(row)),
-            Self::Date(values) if values.is_valid(row) => Value::Date(values.value(row)),
-            Self::Timestamp(values) if values.is_valid(row) => Value::Timestamp(values.value(row)),
-            Self::TimestampTz(values) if values.is_valid(row) => Value::TimestampTz(values.value(row)),
+            Self::Date(values) if values.is_valid(row) => values::date(values.value(row)),
+            Self::Timestamp(values) if values.is_valid(row) => values::timestamp_of(values.value(row)),
+            Self::TimestampTz(values) if values.is_valid(row) => values::timestamp_tz_of(values.value(row)),
             Self::Other(array) => return values::value(array, row, text),
             _ => Value::Null,
         })

@@ -31,10 +31,10 @@ pub(super) use self::batches::{Pieces, piece, sent_schema};
 pub(super) use self::bind::batch;
 pub(super) use self::columns::Columns;
 #[cfg(feature = "odbc")]
-pub(super) use self::values::NUMBER;
+pub(super) use self::values::JSON;
 pub(super) use self::values::column;
 #[cfg(feature = "worker")]
-pub(super) use self::values::{JSON, KIND};
+pub(super) use self::values::{KIND, NUMBER};
 use super::{DatabaseRow, RowLayout};
 use crate::Error;
 

@@ -63,7 +63,7 @@ pub(in crate::database) const KIND: &str = "rowstream.kind";
 /// Texts that are JSON documents.
 pub(in crate::database) const JSON: &str = "json";
 /// Texts that are decimals of any length.
-#[cfg(feature = "odbc")]
+#[cfg(feature = "worker")]
 pub(in crate::database) const NUMBER: &str = "number";
 
 /// A text as its field's metadata have it, if it is so: a driver or a server may say the same of any
@@ -161,7 +161,7 @@ pub(super) fn value<'a>(array: &'a ArrayRef, row: usize, text: &'a mut String) -
         DataType::LargeBinary => Value::Bytes(array.as_binary::<i64>().value(row)),
         DataType::BinaryView => Value::Bytes(array.as_binary_view().value(row)),
         DataType::FixedSizeBinary(_) => Value::Bytes(array.as_fixed_size_binary().value(row)),
-        DataType::Date32 => Value::Date(at::<Date32Type>(array, row)),
+        DataType::Date32 => date(at::<Date32Type>(array, row)),
         DataType::Date64 => {
             let days = at::<Date64Type>(array, row).div_euclid(MILLIS_PER_DAY);
             Value::Date(i32::try_from(days).map_err(|_| out_of_range())?)
@@ -244,6 +244,29 @@ fn time<'a>(array: &ArrayRef, row: usize, text: &'a mut String) -> Value<'a> {
     })
 }
 
+/// A date. DuckDB's infinities are the largest number and its opposite.
+#[inline]
+pub(super) fn date<'a>(days: i32) -> Value<'a> {
+    Value::Date(if days == -i32::MAX { i32::MIN } else { days })
+}
+
+/// A timestamp of microseconds, with the same infinities.
+#[inline]
+pub(super) fn timestamp_of<'a>(micros: i64) -> Value<'a> {
+    Value::Timestamp(if micros == -i64::MAX { i64::MIN } else { micros })
+}
+
+/// The same, of an instant.
+#[inline]
+pub(super) fn timestamp_tz_of<'a>(micros: i64) -> Value<'a> {
+    Value::TimestampTz(if micros == -i64::MAX { i64::MIN } else { micros })
+}
+
+/// Returns true for a timestamp of any unit that is an infinity.
+fn is_infinite(timestamp: i64) -> bool {
+    timestamp == i64::MAX || timestamp == -i64::MAX
+}
+
 /// Microseconds; a text with nine digits where these are needed.
 fn timestamp<'a>(
     array: &ArrayRef,
@@ -252,23 +275,27 @@ fn timestamp<'a>(
     is_zoned: bool,
     text: &'a mut String,
 ) -> Result<Value<'a>, Error> {
+    let value = match unit {
+        TimeUnit::Second => at::<TimestampSecondType>(array, row),
+        TimeUnit::Millisecond => at::<TimestampMillisecondType>(array, row),
+        TimeUnit::Microsecond => at::<TimestampMicrosecondType>(array, row),
+        TimeUnit::Nanosecond => at::<TimestampNanosecondType>(array, row),
+    };
     let micros = match unit {
-        TimeUnit::Second => at::<TimestampSecondType>(array, row).checked_mul(1_000_000),
-        TimeUnit::Millisecond => at::<TimestampMillisecondType>(array, row).checked_mul(1000),
-        TimeUnit::Microsecond => Some(at::<TimestampMicrosecondType>(array, row)),
-        TimeUnit::Nanosecond => {
-            let nanos = at::<TimestampNanosecondType>(array, row);
-            if nanos % 1000 != 0 {
-                let instant = jiff::Timestamp::from_nanosecond(nanos.into()).map_err(|_| out_of_range())?;
-                let local = instant.to_zoned(jiff::tz::TimeZone::UTC).datetime();
-                let _ = if is_zoned { write!(text, "{instant}") } else { write!(text, "{local}") };
-                return Ok(Value::Text(text));
-            }
-            Some(nanos / 1000)
+        _ if is_infinite(value) => Some(value),
+        TimeUnit::Second => value.checked_mul(1_000_000),
+        TimeUnit::Millisecond => value.checked_mul(1000),
+        TimeUnit::Nanosecond if value % 1000 != 0 => {
+            let instant = jiff::Timestamp::from_nanosecond(value.into()).map_err(|_| out_of_range())?;
+            let local = instant.to_zoned(jiff::tz::TimeZone::UTC).datetime();
+            let _ = if is_zoned { write!(text, "{instant:.9}") } else { write!(text, "{local:.9}") };
+            return Ok(Value::Text(text));
         }
+        TimeUnit::Microsecond => Some(value),
+        TimeUnit::Nanosecond => Some(value / 1000),
     };
     let micros = micros.ok_or_else(out_of_range)?;
-    Ok(if is_zoned { Value::TimestampTz(micros) } else { Value::Timestamp(micros) })
+    Ok(if is_zoned { timestamp_tz_of(micros) } else { timestamp_of(micros) })
 }
 
 /// ISO 8601, in seconds.

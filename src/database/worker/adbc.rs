@@ -52,11 +52,16 @@ fn opening(url: &str, library: Option<String>) -> Result<AdbcOpening, Error> {
     }
 }
 
+/// The option by which DuckDB names types that Arrow doesn't have.
+fn lossless() -> (String, String) {
+    ("arrow_lossless_conversion".to_owned(), "true".to_owned())
+}
+
 fn duckdb(file: &str, library: Option<String>) -> AdbcOpening {
     let mut opening = AdbcOpening {
         driver: library.unwrap_or_else(|| DUCKDB.to_owned()),
         entrypoint: Some(DUCKDB_ENTRYPOINT.to_owned()),
-        options: Vec::new(),
+        options: vec![lossless()],
         first: Vec::new(),
         file: (!file.is_empty()).then(|| file.to_owned()),
     };
@@ -93,6 +98,9 @@ fn adbc(rest: &str) -> Result<AdbcOpening, Error> {
             option => opening.options.push(option),
         }
     }
+    if opening.entrypoint.as_deref() == Some(DUCKDB_ENTRYPOINT) {
+        opening.options.push(lossless());
+    }
     Ok(opening)
 }
 
@@ -118,9 +126,18 @@ mod tests {
                 "duckdb:/data/shop.duckdb",
                 "duckdb",
                 Some("duckdb_adbc_init"),
-                options(&[("path", "/data/shop.duckdb"), ("access_mode", "READ_ONLY")]),
+                options(&[
+                    ("arrow_lossless_conversion", "true"),
+                    ("path", "/data/shop.duckdb"),
+                    ("access_mode", "READ_ONLY"),
+                ]),
             ),
-            ("duckdb:", "duckdb", Some("duckdb_adbc_init"), options(&[])),
+            (
+                "duckdb:",
+                "duckdb",
+                Some("duckdb_adbc_init"),
+                options(&[("arrow_lossless_conversion", "true")]),
+            ),
         ] {
             let found = opening(url, None).unwrap();
             assert_eq!(

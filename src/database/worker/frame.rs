@@ -115,6 +115,7 @@ pub(super) struct Failed {
     pub(super) sqlstate: Option<String>,
 }
 
+#[cfg(feature = "odbc")]
 impl Failed {
     /// Returns true if it may be about more than the statement: its SQLSTATE is that of a connection,
     /// of an operator who ended it, or of the driver itself, or it has none. MariaDB's driver has

@@ -198,6 +198,7 @@ enum Ended {
     Gone(io::Error),
 }
 
+#[cfg(feature = "odbc")]
 impl Ended {
     /// The failure of a request that sends no rows.
     fn failed(self) -> Failed {
@@ -281,6 +282,7 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// Whether it can be run once more: it's still wanted, and the server has seen none of its rows.
+    #[cfg(feature = "odbc")]
     fn can_begin_again(&self) -> bool {
         !self.has_rows.get() && self.go_on().is_ok()
     }

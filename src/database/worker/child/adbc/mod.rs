@@ -1,5 +1,7 @@
 //! Connections by drivers of ADBC.
 
+mod opaque;
+
 use std::sync::{Arc, Weak};
 
 use adbc_core::error::Status;
@@ -142,9 +144,9 @@ impl super::Connection for Connection {
         // Before it is asked for its schema: PostgreSQL's `:x + 1` is of the type of what is bound.
         bind(&mut statement, arguments)?;
         if let Ok(schema) = statement.execute_schema() {
-            return Ok(schema);
+            return Ok(opaque::schema(&schema));
         }
-        Ok(statement.execute().map_err(statement_failed)?.schema().as_ref().clone())
+        Ok(opaque::schema(&statement.execute().map_err(statement_failed)?.schema()))
     }
 
     fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended> {
@@ -154,10 +156,12 @@ impl super::Connection for Connection {
             vec![cancel(statement.get_cancel_handle()), cancel(self.connection.get_cancel_handle())];
         let _cancellable = run.cancelled_by(cancels)?;
         let rows = statement.execute().map_err(statement_failed)?;
-        let mut sender = run.rows(&rows.schema())?;
+        let schema = Arc::new(opaque::schema(&rows.schema()));
+        let mut sender = run.rows(&schema)?;
         for batch in rows {
             run.go_on()?;
-            sender.write(&batch.map_err(of_rows)?)?;
+            let batch = opaque::batch(batch.map_err(of_rows)?, &schema).map_err(super::of_rows)?;
+            sender.write(&batch)?;
         }
         sender.finish()
     }
