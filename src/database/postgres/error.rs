@@ -81,8 +81,8 @@ impl DatabaseError {
         self.position.map(|position| byte_offset(sql, position))
     }
 
-    /// True if a value isn't what its type or its function reads: `to_tsquery`, `jsonpath`. The syntax
-    /// error of a statement has a place.
+    /// True if a value, of a statement that runs, can't be read by its type or its function:
+    /// `to_tsquery`, `jsonpath`. The syntax error of a statement has a place.
     fn is_syntax_of_value(&self) -> bool {
         self.sqlstate == "42601" && self.position.is_none() && !self.is_internal
     }
@@ -107,7 +107,10 @@ impl DatabaseError {
 
     /// The error as a user sees it.
     pub(super) fn into_error(self) -> Error {
-        self.into_error_at(None)
+        match self.is_syntax_of_value() {
+            true => self.into_error_as((INVALID_DATA, StatusCode::BAD_REQUEST), None),
+            false => self.into_error_at(None),
+        }
     }
 
     /// The error as a user sees it, of a statement with these columns.
@@ -118,7 +121,8 @@ impl DatabaseError {
         let is_text = |column: &&Column| column.kind == ColumnKind::Text;
         let texts: Vec<_> = columns.iter().filter(is_text).map(|column| &*column.name).collect();
         let holders = match texts.len() {
-            0 | 1 => format!("column {}", list(texts)),
+            0 => "a column".to_owned(),
+            1 => format!("column {}", list(texts)),
             _ => format!("one of the columns {}", list(texts)),
         };
         let message = format!("{holders} holds text that isn't valid in the database's encoding");
@@ -137,12 +141,15 @@ impl DatabaseError {
     }
 
     /// The error as a user sees it, with its place in the statement in bytes, if that is known.
-    pub(super) fn into_error_at(self, offset: Option<usize>) -> Error {
-        let (code, status) = match () {
-            () if self.is_stale_statement() => ("statement_changed", StatusCode::SERVICE_UNAVAILABLE),
-            () if self.is_syntax_of_value() => (INVALID_DATA, StatusCode::BAD_REQUEST),
-            () => classify(&self.sqlstate),
+    fn into_error_at(self, offset: Option<usize>) -> Error {
+        let code = match self.is_stale_statement() {
+            true => ("statement_changed", StatusCode::SERVICE_UNAVAILABLE),
+            false => classify(&self.sqlstate),
         };
+        self.into_error_as(code, offset)
+    }
+
+    fn into_error_as(self, (code, status): (&'static str, StatusCode), offset: Option<usize>) -> Error {
         let remedy = remedy(&self.sqlstate, &self.message).map(str::to_owned);
         let mut error = match self.is_for_clients() {
             true => Error::new(code, status, self.message),
@@ -250,6 +257,16 @@ mod tests {
         ] {
             assert_eq!(classify(sqlstate).1, status, "{sqlstate}");
         }
+    }
+
+    /// "cannot insert multiple commands into a prepared statement" has no place either.
+    #[test]
+    fn a_syntax_error_without_a_place_is_of_a_value_only_if_the_statement_runs() {
+        let error = || DatabaseError { sqlstate: "42601".to_owned(), ..DatabaseError::default() };
+        assert_eq!(error().into_refusal(None).code(), "statement_failed");
+        assert_eq!(error().into_error().code(), INVALID_DATA);
+        let internal = DatabaseError { is_internal: true, ..error() };
+        assert_eq!(internal.into_error().code(), "statement_failed");
     }
 
     #[test]

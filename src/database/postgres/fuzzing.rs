@@ -94,7 +94,7 @@ fn read(wire: &Wire, frame: &Frame) -> Result<(), Error> {
             let error = DatabaseError::new(&body);
             let _ = error.is_stale_statement();
             let offset = error.offset("select 'é' from x");
-            drop(error.into_error_at(offset));
+            drop(error.into_refusal(offset));
         }
         Parsed::RowDescription(body) => {
             let fields = body.fields().map(|field| Ok(Field::new(&field))).collect::<Vec<_>>();

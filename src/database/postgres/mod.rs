@@ -141,11 +141,15 @@ impl Source {
         Some(Session::new(self.0, (place, connection), Snapshot::Transaction, self.1))
     }
 
-    /// A connection that knows the settings of the role by which it will be used.
+    /// Has a connection learn the settings of the role that will use it. A server that says nothing fails
+    /// it, as it fails a statement.
     async fn learn_role(&self, connection: &mut Connection) -> Result<(), Error> {
         match &self.1 {
             // Boxed: each request would carry what few need.
-            Some(actor) => Box::pin(connection.learn_role(actor.role())).await,
+            Some(actor) => {
+                connection.wire.expect_within(self.0.statement_timeout);
+                Box::pin(connection.learn_role(actor.role())).await
+            }
             None => Ok(()),
         }
     }
