@@ -8,8 +8,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use futures_util::future::join_all;
-
+use crate::replaced_files::names_at;
 use crate::support::drivers::duckdb;
 use crate::support::{Client, Ended, Launch, Server, get, program, wait_until};
 
@@ -45,21 +44,8 @@ async fn serve(file: &Path, pool: &str) -> Server {
     Launch::files(&files).variable("ROWSTREAM_DUCKDB", &duckdb()).start().await
 }
 
-/// Asks many times at once; which names the answers have.
 async fn names(server: &Server) -> Vec<String> {
-    let asked = (0..30).map(|n| server.url(["/list", "/max"][n % 2]));
-    let mut names = join_all(asked.map(async |url| {
-        let reply = get(&url).await;
-        assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{url}: {}", reply.text());
-        let found = |name: &&&str| reply.text().contains(&format!("\"{name}\""));
-        let names: Vec<_> = ["old", "new", "newer"].iter().filter(found).copied().collect();
-        assert_eq!(names.len(), 1, "{url}: {}", reply.text());
-        names[0].to_owned()
-    }))
-    .await;
-    names.sort_unstable();
-    names.dedup();
-    names
+    names_at(server, &["/list", "/max"], 15).await
 }
 
 #[tokio::test]

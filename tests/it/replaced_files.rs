@@ -44,10 +44,13 @@ async fn server(file: &Path, pool: &str) -> Server {
     Server::start(&[&[("rowstream.toml", config.as_str())], ENDPOINTS].concat()).await
 }
 
-/// Asks for each endpoint many times at once; which names the answers have.
 async fn names(server: &Server) -> Vec<String> {
-    let paths = ["/list", "/one/1", "/both", "/one/2"];
-    let asked = (0..80).map(|n| server.url(paths[n % paths.len()]));
+    names_at(server, &["/list", "/one/1", "/both", "/one/2"], 20).await
+}
+
+/// The names in the answers, if each path is asked so many times at once. Each answer has one.
+pub(crate) async fn names_at(server: &Server, paths: &[&str], times: usize) -> Vec<String> {
+    let asked = paths.iter().cycle().take(paths.len() * times).map(|path| server.url(path));
     let answers = join_all(asked.map(async |url| {
         let reply = get(&url).await;
         assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{url}: {}", reply.text());
