@@ -222,7 +222,7 @@ impl Error {
     }
 
     /// The error of a request that has given a value, or hasn't: then the value that the database can't
-    /// use is one of its own. An exception that a function raises was written for whoever asks, and
+    /// use is one of its own. An exception that a function raises was written for the client, and
     /// stays.
     #[must_use]
     pub(crate) fn of_request(mut self, given: bool) -> Self {

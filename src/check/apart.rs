@@ -86,7 +86,7 @@ pub(super) fn texts(list: Vec<String>) -> ParamValue {
     ParamValue::List(list.into_iter().map(ParamValue::Text).collect())
 }
 
-/// Whether a question of our own about texts and lists of texts has a row.
+/// True if a question of our own about texts and lists of texts has a row.
 pub(super) async fn has_row(sql: &str, args: &[ParamValue], source: &Source) -> Result<bool, Error> {
     let kind = |arg: &ParamValue| match arg {
         ParamValue::List(_) => BindType::List(ParamType::Text),

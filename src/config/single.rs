@@ -107,8 +107,8 @@ pub(super) fn database(url: &str) -> Result<(SourceConfig, DatabaseKind), Diagno
     Err(errors.into_diagnostics())
 }
 
-/// The URL and what its scheme stands for. The path of a file that is there is a SQLite file, if it's
-/// neither DuckDB's nor one that DuckDB reads as a table.
+/// The URL and the meaning of its scheme. The path of an existing file is a SQLite file, if it's neither
+/// DuckDB's nor one that DuckDB reads as a table.
 fn locate(url: &str) -> Result<(String, Scheme), UrlError> {
     source::url(url, Path::new("")).or_else(|error| {
         let path = Path::new(url);

@@ -9,7 +9,7 @@
 //!    the limit;
 //! 3. whoever waits for bytes also sends what is to be sent, and neither waits for the other: the
 //!    server may have to be read before it reads on;
-//! 4. what has come is read at the latest [`PATIENCE`] later, also while the receive mark is up;
+//! 4. bytes that arrive are read at the latest [`PATIENCE`] later, also while the receive mark is up;
 //! 5. if a reader has said [how long](Buffers::expect_within) it waits, a silent server fails it.
 //!
 //! PostgreSQL sends 8 KiB at a time and MariaDB 16 KiB, and each piece wakes the reader. While a
@@ -119,7 +119,7 @@ impl Flow {
 struct Silence {
     /// After which the server ends a statement; `None`: the reader waits for as long as it takes.
     statement_timeout: Option<Duration>,
-    /// When the wait is over; `None`: something has come since the last one.
+    /// When the wait is over; `None`: something has arrived since the last one.
     end: Option<tokio::time::Instant>,
     /// If the statement is over, and the server has its time of grace. A reader that was elsewhere
     /// for longer than both has that time, too.
@@ -147,7 +147,7 @@ impl Silence {
         }
     }
 
-    /// Something has come.
+    /// Something has arrived.
     fn end(&mut self) {
         (self.end, self.in_grace) = (None, false);
     }
@@ -374,7 +374,7 @@ mod tests {
         let (client, mut server) = UnixStream::pair().unwrap();
         let mut buffers = Buffers::new(Socket::Unix(client), 1 << 20);
         buffers.expect_within(Some(TIMEOUT));
-        // What comes begins another wait, however long the reader took for it.
+        // Each arrival begins another wait, also if the reader was late for it.
         for _ in 0..3 {
             tokio::time::advance(2 * TIMEOUT).await;
             server.write_all(b"row").await.unwrap();

@@ -75,7 +75,7 @@ impl Part<'_> {
     }
 }
 
-/// Whether an item of a list of columns is `*` or `TABLE.*`.
+/// True if an item of a list of columns is `*` or `TABLE.*`.
 fn is_star(item: &[Part<'_>]) -> bool {
     item.last().is_some_and(|part| part.is("*"))
 }

@@ -116,7 +116,7 @@ impl Cursors {
     pub(super) fn ahead() -> Error {
         let message = "the cursor is of a row that this database is yet to write";
         Error::new("cursor_ahead", StatusCode::GONE, message).hint(
-            "its keys began anew: by a backup that was restored, a failover, or `restart identity`. Read from the beginning, \
+            "its keys restarted: by a backup that was restored, a failover, or `restart identity`. Read from the beginning, \
              without a cursor",
         )
     }

@@ -212,7 +212,7 @@ impl Probe {
         })
     }
 
-    /// Whether the database is yet to issue the key that a list begins after.
+    /// Tells if the database is yet to issue the key that a list begins after.
     async fn ahead(
         endpoint: &Endpoint,
         tail: &Tail<'_>,

@@ -298,7 +298,7 @@ impl ServerCertVerifier for Verifier {
     }
 
     /// Also those that we can't check, last: without them a server that has such a key only ends the
-    /// handshake, and nobody learns why.
+    /// handshake, without a reason.
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         let mut schemes = self.provider.signature_verification_algorithms.supported_schemes();
         schemes.extend(RSA_PSS.map(|(scheme, _)| scheme));

@@ -771,7 +771,7 @@ async fn last_cursor(server: &Server) -> String {
 }
 
 /// New rows had lesser numbers than a follower's last one, which waited for ever.
-async fn numbers_begin_anew(url: &str, execute: impl AsyncFn(&'static str), restart: &'static str) {
+async fn numbers_restart(url: &str, execute: impl AsyncFn(&'static str), restart: &'static str) {
     let rows = r#"/* key = ["id"]
         follow = { commits = "ordered", poll = "20ms" }
         heartbeat = "100ms" */
@@ -781,7 +781,7 @@ async fn numbers_begin_anew(url: &str, execute: impl AsyncFn(&'static str), rest
     let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
     assert_eq!(lines.ids(3).await, [1, 2, 3]);
     let after = last_cursor(&server).await;
-    // A table that is emptied, such as an outbox, is none of that.
+    // A table that is emptied, such as an outbox, isn't refused.
     execute("delete from t").await;
     lines.quiet(3).await;
     assert_eq!(get(&server.url(&format!("/rows?_after={after}"))).await.text(), "[]");
@@ -808,18 +808,18 @@ async fn numbers_begin_anew(url: &str, execute: impl AsyncFn(&'static str), rest
 }
 
 #[tokio::test]
-async fn a_sequence_that_begins_anew_ends_followers() {
+async fn a_sequence_that_restarts_ends_followers() {
     let db = TestDb::new().await;
     db.execute("create table t (id bigserial primary key, note text)").await;
     let execute = async |sql: &'static str| db.execute(sql).await;
-    numbers_begin_anew(&db.url(), execute, "truncate t restart identity").await;
+    numbers_restart(&db.url(), execute, "truncate t restart identity").await;
 }
 
 #[tokio::test]
-async fn a_counter_of_sqlite_that_begins_anew_ends_followers() {
+async fn a_counter_of_sqlite_that_restarts_ends_followers() {
     let (_folder, url, writer) = sqlite();
     let execute = async |sql: &'static str| writer.execute_batch(sql).unwrap();
-    numbers_begin_anew(&url, execute, "begin; delete from t; delete from sqlite_sequence; commit").await;
+    numbers_restart(&url, execute, "begin; delete from t; delete from sqlite_sequence; commit").await;
 }
 
 /// After a failover or a restored backup the transactions of a cursor are yet to begin.

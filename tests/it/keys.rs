@@ -170,7 +170,7 @@ fn endpoints(name: &str, select: &str) -> Vec<(String, String)> {
     shapes.map(file).into()
 }
 
-/// A server of these endpoints, of which nothing is checked.
+/// A server of these endpoints, without the check at its start.
 async fn unchecked(url: &str, endpoints: &[(String, String)]) -> Server {
     let config = format!("[source.db]\nurl = \"{url}\"\n");
     let named: Vec<_> =

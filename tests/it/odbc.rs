@@ -578,7 +578,7 @@ async fn failures(server: &Server, paths: &[&str], times: usize) -> Vec<String> 
 }
 
 /// A restart of the database cost as many requests as the pool had connections: PostgreSQL's driver
-/// says of a connection that has died what it says of most, and nobody had asked it.
+/// has one SQLSTATE for a dead connection and for most errors, and we never asked it further.
 #[tokio::test]
 async fn connections_that_died_while_idle_cost_no_request() {
     const MAX: usize = 6;
@@ -635,7 +635,7 @@ async fn a_connection_that_dies_among_rows_ends_its_stream_alone() {
     }
 }
 
-/// Statements of which no driver makes a result fail, and the next one on their connection doesn't.
+/// A statement that a driver can't make a result of fails, and the next one on its connection doesn't.
 #[tokio::test]
 async fn a_statement_that_breaks_the_protocol_fails_alone() {
     let db = TestDb::new().await;

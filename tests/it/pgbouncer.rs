@@ -244,8 +244,8 @@ async fn what_cannot_work_says_what_to_do() {
     assert!(refused.contains("write \"transaction\" or \"session\""), "{refused}");
 }
 
-/// A server of a single session, as embedded ones are: whoever connects next finds the statements of
-/// the one before. All named theirs alike, and readiness asked for a connection beside the pool.
+/// A server of a single session, as embedded ones are: each client finds the statements of the one
+/// before. All named theirs alike, and readiness asked for a connection beside the pool.
 #[tokio::test]
 async fn a_server_of_one_session_is_served_by_a_pool_of_one() {
     let db = database().await;

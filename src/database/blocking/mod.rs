@@ -74,7 +74,7 @@ pub(in crate::database) use self::filling::tick;
 /// A file, whatever its name: its device and its inode.
 pub type FileId = (u64, u64);
 
-/// The file at `path`; `None` if there is none.
+/// The file at `path`; `None` if it doesn't exist.
 pub(in crate::database) fn file_id(path: impl AsRef<Path>) -> Option<FileId> {
     std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }

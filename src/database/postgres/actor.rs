@@ -68,7 +68,7 @@ impl RoleSettings {
 
 impl Settings {
     /// Asks for the name and the value of each setting that every user may change; those of the
-    /// database come last, because they count. Values have one form whatever the role has set, and
+    /// database are last, because they count. A role doesn't change the form of values, and
     /// statements are prepared by the `search_path` of the source's user.
     pub(super) fn query(role: &str) -> String {
         format!(

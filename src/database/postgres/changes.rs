@@ -6,7 +6,7 @@
 //! reported too. Notifications (PostgreSQL manual, "NOTIFY") say it without being asked.
 //!
 //! If followers read only rows of transactions that have ended, it also reports a [`Wait`] for the
-//! oldest one that runs, by which later rows are held back.
+//! oldest one that runs, which holds back later rows.
 //!
 //! After a change it is asked more often for a while: what was written then may not be read before
 //! older transactions have ended, of which nobody tells.
@@ -61,7 +61,7 @@ pub struct Changes {
     /// Until all transactions before this one have ended, it asks more often.
     unsettled: u64,
     source: Arc<Shared>,
-    /// Whether waits are reported.
+    /// True if waits are reported.
     reports: bool,
     wait: Option<Wait>,
 }
@@ -133,8 +133,8 @@ impl Changes {
         })
     }
 
-    /// Reports the transaction by which rows are held back, if there is one; tells whether there was a
-    /// notification meanwhile.
+    /// Reports the transaction that holds back rows, if any; returns true if there was a notification
+    /// meanwhile.
     async fn report(&mut self, seen: &Seen) -> Result<bool, Error> {
         if !self.reports {
             return Ok(false);
@@ -157,7 +157,7 @@ impl Changes {
     }
 
     /// Asks for the session or the prepared transaction that a transaction is of, if the role may see
-    /// it; tells also whether there was a notification meanwhile.
+    /// it; also true if there was a notification meanwhile.
     async fn ask_holder(&mut self, transaction: u64) -> Result<(Option<String>, bool), Error> {
         // The catalogs have 32 bits of it.
         let sql = HOLDER.replace("{}", &(transaction & u64::from(u32::MAX)).to_string());

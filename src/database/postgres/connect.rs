@@ -577,7 +577,7 @@ impl SessionSettings {
 pub(super) const IDLE_LIMIT: &str = "idle_in_transaction_session_timeout";
 
 /// A time as PostgreSQL writes its settings (`1500ms`, `2min`; its manual, "Parameter Names and
-/// Values"); `None` for 0, which is none.
+/// Values"); `None` for 0, which sets no limit.
 pub(super) fn duration(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

@@ -89,7 +89,7 @@ impl Nested {
         Self { forms: forms.into(), version }
     }
 
-    /// Whether its values have attributes.
+    /// True if its values have attributes.
     pub(super) fn has_composites(&self) -> bool {
         self.forms.iter().any(|form| matches!(form, Form::Composite(_)))
     }

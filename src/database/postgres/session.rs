@@ -325,7 +325,7 @@ impl Session {
         let settings = if is_pooled { self.shared.hosts.transaction_settings() } else { "" };
         // If the role is refused the transaction fails, and with it all that is sent after it.
         let role = self.actor.as_ref().map_or("", |actor| actor.sql());
-        // The claims come last, because a role may have a setting of that name.
+        // The claims are last, because a role may have a setting of that name.
         let of_role = self.role_settings().map_or("", Settings::sql);
         [self.isolation.begin(), settings, then, of_role, role].concat()
     }

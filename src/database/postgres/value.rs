@@ -69,7 +69,7 @@ impl Decoder {
         }
     }
 
-    /// Whether the values have attributes, whose names no value shows.
+    /// True if the values have attributes, whose names no value shows.
     pub(super) fn has_composites(&self) -> bool {
         matches!(self, Self::Nested(nested) if nested.has_composites())
     }

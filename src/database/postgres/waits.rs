@@ -50,7 +50,7 @@ impl Wait {
         Self { waits: Arc::clone(waits), source: source.to_owned(), transaction }
     }
 
-    /// Whether the log is to have it, and doesn't yet.
+    /// True if the log is to have it, and doesn't yet.
     pub(super) fn is_due(&self) -> bool {
         let known = self.waits.0.lock();
         known

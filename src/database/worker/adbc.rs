@@ -52,7 +52,7 @@ fn opening(url: &str, library: Option<String>) -> Result<AdbcOpening, Error> {
     }
 }
 
-/// The option by which DuckDB names types that Arrow doesn't have.
+/// The option that makes DuckDB name types that Arrow doesn't have.
 fn lossless() -> (String, String) {
     ("arrow_lossless_conversion".to_owned(), "true".to_owned())
 }

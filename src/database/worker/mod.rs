@@ -54,7 +54,7 @@ pub trait Kind: Send + Sync + 'static {
     /// The SQL of their databases.
     const DIALECT: &'static Dialect;
 
-    /// Whether a connection is of use after a statement that was cancelled.
+    /// True if a connection can be used after a statement that was cancelled.
     const SURVIVES: bool;
 
     /// What a worker opens.

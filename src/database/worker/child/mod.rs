@@ -276,12 +276,12 @@ struct Run<'a> {
     before: u64,
     /// What a batch of its rows may have, in bytes.
     fetch_bytes: usize,
-    /// Whether its rows have begun.
+    /// True if its rows have begun.
     has_rows: Cell<bool>,
 }
 
 impl<'a> Run<'a> {
-    /// Whether it can be run once more: it's still wanted, and the server has seen none of its rows.
+    /// True if it can be run once more: it's still wanted, and the server has seen none of its rows.
     #[cfg(feature = "odbc")]
     fn can_begin_again(&self) -> bool {
         !self.has_rows.get() && self.go_on().is_ok()

@@ -24,8 +24,8 @@ use crate::lock::Mutex;
 /// as long as it has it open.
 #[derive(Default)]
 pub(super) struct Database {
-    /// Locked while the database is opened or closed. A process has one lock on a file: the close of
-    /// a database after it was opened anew would take the lock from the new one.
+    /// Locked while the database is opened or closed. A process has one lock on a file: if the
+    /// old database closed after the new one was opened, that would lose its lock.
     open: Mutex<Weak<Open>>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! DuckDB exports them as the nearest type of Arrow, unseen: a `timetz` lost its zone, a large
 //! `uhugeint` was negative, `bit` and `bignum` were bytes of its own. So we set
-//! `arrow_lossless_conversion`, by which DuckDB names such types beside their fields, and read what
-//! it names here, also within lists, structs, maps and unions.
+//! `arrow_lossless_conversion`, which makes DuckDB name such types beside their fields, and decode
+//! them here, also within lists, structs, maps and unions.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -168,7 +168,7 @@ fn fixed<const N: usize>(bytes: &[u8]) -> [u8; N] {
 }
 
 /// `12:00:00.5+05:30`, as PostgreSQL writes it. The upper 40 bits are microseconds, the lower 24
-/// what's left of the largest offset.
+/// the seconds from the offset to the largest one.
 fn time_with_zone(bytes: [u8; 8]) -> String {
     const LARGEST_OFFSET: i64 = 16 * 3600 - 1;
     let bits = u64::from_le_bytes(bytes);

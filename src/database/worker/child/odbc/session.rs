@@ -18,7 +18,7 @@ use crate::database::arrow_rows::Argument;
 /// How far the transaction of a session is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Transaction {
-    /// There is none.
+    /// No transaction is open.
     None,
     /// It has begun, and no statement has run in it. A new connection may begin it again.
     Begun,
@@ -75,7 +75,7 @@ impl Session {
         ended
     }
 
-    /// The connection, which is opened if there is none.
+    /// The connection, which is opened if it was closed.
     fn connection(&mut self) -> Result<&Connection, Failed> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
