@@ -7,13 +7,14 @@
 //!
 //! Requests that run no stream take memory too: an HTTP/2 client that opens no window lets 200
 //! answers of each connection wait. So each request [holds](Admission::hold) some memory until its
-//! answer has left, which its stream's budget takes the place of.
+//! answer has left, which its stream's budget takes the place of. One client holds no more than a
+//! [part](SHARE) of it, and an answer that its client leaves unread ends during a [`Shortage`].
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::Error;
 use crate::budget::{ADMIN_REQUESTS, REQUEST};
@@ -22,6 +23,9 @@ use crate::endpoint::Endpoint;
 use crate::lock::Mutex;
 pub use crate::outcome::Refusal;
 use crate::spool::spill;
+
+/// The part of what requests may hold that those of one client may.
+const SHARE: usize = 2;
 
 /// Hands out the permits of a server.
 #[derive(Debug)]
@@ -41,12 +45,23 @@ struct Counts {
     memory: usize,
     /// What requests for admin endpoints hold, and answers that tell why others are refused.
     reserve: usize,
+    /// What the requests of each client hold that run no stream.
+    held: HashMap<IpAddr, Held>,
+    /// When memory was refused last.
+    short: Option<Instant>,
     /// By path, of those that have a limit.
     endpoints: HashMap<Arc<str>, usize>,
     /// Where clients have a limit.
     clients: HashMap<IpAddr, usize>,
     /// As in [`Refusal::ALL`].
     refused: [u64; Refusal::ALL.len()],
+}
+
+/// What the requests of a client hold, in bytes.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Held {
+    memory: usize,
+    reserve: usize,
 }
 
 /// What is in use at a moment, and what was refused so far.
@@ -71,6 +86,24 @@ pub(crate) enum Holder {
     Client,
     /// Who asks an admin endpoint.
     Admin,
+}
+
+/// Why a request can't hold more.
+enum Missing {
+    /// Nothing is left.
+    Memory,
+    /// Its client has its share.
+    Share,
+}
+
+/// Tells whether requests are refused for want of memory.
+pub(crate) struct Shortage(Arc<Mutex<Counts>>);
+
+impl Shortage {
+    /// Whether one was refused within this time.
+    pub(crate) fn was_within(&self, time: Duration) -> bool {
+        self.0.lock().short.is_some_and(|at| at.elapsed() < time)
+    }
 }
 
 /// Memory that a stream may come to need beside its budget; given back when dropped.
@@ -113,6 +146,8 @@ pub struct Permit {
     reserve: usize,
     endpoint: Option<Arc<str>>,
     client: Option<IpAddr>,
+    /// Whose request holds it, while it runs no stream.
+    held_by: Option<IpAddr>,
 }
 
 impl Admission {
@@ -127,15 +162,17 @@ impl Admission {
         Self { counts: Arc::clone(&before.counts), ..self }
     }
 
-    /// Memory for a request that has just come; `None` where memory has no limit.
+    /// Memory for a request that has just come, of a client if its address is known; `None` if
+    /// nothing bounds it.
     ///
     /// # Errors
-    /// 503 when there is no more.
-    pub(crate) fn hold(&self, holder: Holder) -> Result<Option<Permit>, Error> {
-        if self.memory.is_none() {
+    /// 503: there is no more, or the client has its share.
+    pub(crate) fn hold(&self, holder: Holder, client: Option<IpAddr>) -> Result<Option<Permit>, Error> {
+        if self.memory.is_none() && holder == Holder::Client {
             return Ok(None);
         }
         let mut held = self.holding_nothing();
+        held.held_by = client;
         self.widen(&mut held, REQUEST, holder)?;
         Ok(Some(held))
     }
@@ -143,32 +180,41 @@ impl Admission {
     /// More memory for the answer of a request.
     ///
     /// # Errors
-    /// 503 when there is no more.
+    /// 503: there is no more, or the client has its share.
     pub(crate) fn widen(&self, held: &mut Permit, bytes: usize, holder: Holder) -> Result<(), Error> {
         let mut counts = self.counts.lock();
-        let is_there = match holder {
-            Holder::Client => take(&mut counts.memory, bytes, self.memory),
-            Holder::Admin => take(&mut counts.reserve, bytes, Some(ADMIN_REQUESTS)),
+        let most = match holder {
+            Holder::Client => self.memory,
+            Holder::Admin => Some(ADMIN_REQUESTS),
         };
-        match (is_there, holder) {
-            (false, _) => return Err(counts.no_memory()),
-            (true, Holder::Client) => held.memory += bytes,
-            (true, Holder::Admin) => held.reserve += bytes,
-        }
-        Ok(())
+        counts.claim(held, bytes, holder, most).map_err(|missing| match missing {
+            Missing::Memory => counts.no_memory(),
+            Missing::Share => {
+                let message = "requests of this client that wait, and answers that it hasn't read, have all the \
+                    memory that one client may hold";
+                counts.refuse(Refusal::Memory, message.to_owned())
+            }
+        })
     }
 
-    /// Memory for an answer that tells that there is no room; false: there is none for that either.
-    pub(crate) fn hold_refused(&self) -> (Option<Permit>, bool) {
-        if self.memory.is_none() {
-            return (None, true);
-        }
-        if !take(&mut self.counts.lock().reserve, REQUEST, Some(ADMIN_REQUESTS / 2)) {
-            return (None, false);
-        }
+    /// Whether memory is short.
+    pub(crate) fn shortage(&self) -> Shortage {
+        Shortage(Arc::clone(&self.counts))
+    }
+
+    /// Memory for an answer of the server's own that is short: how it is, or that there is no room.
+    /// False: there is none for that either.
+    pub(crate) fn hold_short(&self, client: Option<IpAddr>) -> (Option<Permit>, bool) {
         let mut held = self.holding_nothing();
-        held.reserve = REQUEST;
-        (Some(held), true)
+        held.held_by = client;
+        let most = Some(ADMIN_REQUESTS / 2);
+        let claimed = self.counts.lock().claim(&mut held, REQUEST, Holder::Admin, most);
+        (claimed.is_ok().then_some(held), claimed.is_ok())
+    }
+
+    /// 503: there is no memory for an answer.
+    pub(crate) fn no_memory(&self) -> Error {
+        self.counts.lock().no_memory()
     }
 
     /// So many bytes that a stream may come to need beside its budget.
@@ -176,7 +222,7 @@ impl Admission {
         Spare { bytes, most: self.memory, held: self.holding_nothing() }
     }
 
-    fn holding_nothing(&self) -> Permit {
+    pub(crate) fn holding_nothing(&self) -> Permit {
         Permit::nothing(&self.counts)
     }
 
@@ -215,6 +261,7 @@ impl Admission {
         counts.all += 1;
         add(&mut counts.endpoints, endpoint.as_ref());
         add(&mut counts.clients, client.as_ref());
+        counts.forget_held(permit);
         (permit.runs, permit.endpoint, permit.client) = (true, endpoint, client);
         permit.memory = permit.memory.max(memory);
         Ok(())
@@ -239,9 +286,38 @@ impl Admission {
 }
 
 impl Counts {
+    /// Adds to what a request holds, of `most` bytes for all requests of its kind.
+    fn claim(
+        &mut self,
+        held: &mut Permit,
+        bytes: usize,
+        holder: Holder,
+        most: Option<usize>,
+    ) -> Result<(), Missing> {
+        let mut nobody = Held::default();
+        let of_client = match held.held_by {
+            Some(client) => self.held.entry(client).or_default(),
+            None => &mut nobody,
+        };
+        let (all, of_client, own) = match holder {
+            Holder::Client => (&mut self.memory, &mut of_client.memory, &mut held.memory),
+            Holder::Admin => (&mut self.reserve, &mut of_client.reserve, &mut held.reserve),
+        };
+        if !take(of_client, bytes, most.map(|most| most / SHARE)) {
+            return Err(Missing::Share);
+        }
+        if !take(all, bytes, most) {
+            *of_client -= bytes;
+            return Err(Missing::Memory);
+        }
+        *own += bytes;
+        Ok(())
+    }
+
     fn no_memory(&mut self) -> Error {
         let message =
             format!("{} streams, and the answers that wait for their clients, have all the memory", self.all);
+        self.short = Some(Instant::now());
         self.refuse(Refusal::Memory, message)
     }
 
@@ -249,6 +325,18 @@ impl Counts {
     fn refuse(&mut self, why: Refusal, message: String) -> Error {
         self.refused[why as usize] += 1;
         Error::new(why.code(), why.status(), message).retry_after(Duration::from_secs(1))
+    }
+
+    /// What a request holds is no longer counted as its client's.
+    fn forget_held(&mut self, permit: &mut Permit) {
+        let Some(client) = permit.held_by.take() else { return };
+        if let Some(held) = self.held.get_mut(&client) {
+            held.memory -= permit.memory;
+            held.reserve -= permit.reserve;
+            if *held == Held::default() {
+                self.held.remove(&client);
+            }
+        }
     }
 
     /// One that ran runs no longer.
@@ -264,7 +352,20 @@ impl Counts {
 impl Permit {
     fn nothing(counts: &Arc<Mutex<Counts>>) -> Self {
         let (endpoint, client) = (None, None);
-        Self { counts: Arc::clone(counts), runs: false, memory: 0, reserve: 0, endpoint, client }
+        Self {
+            counts: Arc::clone(counts),
+            runs: false,
+            memory: 0,
+            reserve: 0,
+            endpoint,
+            client,
+            held_by: None,
+        }
+    }
+
+    /// Whether others may be refused because of what it holds.
+    pub(crate) fn holds_memory(&self) -> bool {
+        self.memory + self.reserve > 0
     }
 
     /// All of the stream was handed over: it counts no longer, so that a client which has its last
@@ -273,7 +374,7 @@ impl Permit {
     pub fn handed_over(mut self) -> Option<Self> {
         let counts = Arc::clone(&self.counts);
         counts.lock().end(&mut self);
-        (self.memory + self.reserve > 0).then_some(self)
+        self.holds_memory().then_some(self)
     }
 }
 
@@ -282,6 +383,7 @@ impl Drop for Permit {
         let counts = Arc::clone(&self.counts);
         let mut counts = counts.lock();
         counts.end(self);
+        counts.forget_held(self);
         counts.memory -= self.memory;
         counts.reserve -= self.reserve;
     }

@@ -7,17 +7,18 @@
 //! | [`schema`] | JSON Schemas of values, rows and bodies |
 //!
 //! The document is the same for the same configuration: names are made of the endpoints' paths, in
-//! their order.
+//! their order. What operations have alike is a component that they refer to.
 
 mod operation;
 mod schema;
 
 use std::collections::BTreeSet;
+use std::io::{self, Write};
 
 use rowstream_encode::{Choice, ValueOptions};
 use serde_json::{Map, Value, json};
 
-use self::operation::Operation;
+use self::operation::{Operation, Shared};
 use crate::Error;
 use crate::check::Columns;
 use crate::config::Config;
@@ -50,7 +51,7 @@ impl Choice for Version {
 }
 
 /// Which document is asked for.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
     version: Version,
     /// How the requests that it describes have values written, where not as by default.
@@ -82,43 +83,68 @@ impl Asked {
     }
 }
 
-/// The document of some endpoints, each with the columns of its statements where these are known.
-/// `server` is the URL that the paths stand below, relative to where the document is.
-pub(crate) fn document<'a>(
+/// An endpoint, and the columns of its statements if they are known.
+pub(crate) type Described<'a> = (&'a Endpoint, Option<&'a [Option<Columns>]>);
+
+/// Writes the document of some endpoints. `server` is the URL that the paths are below, relative to
+/// the document. One operation is in memory at a time, however many there are.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn write<'a>(
+    out: &mut dyn Write,
     config: &Config,
-    endpoints: impl Iterator<Item = (&'a Endpoint, Option<&'a [Option<Columns>]>)>,
+    endpoints: impl Iterator<Item = Described<'a>> + Clone,
     asked: Asked,
     server: Option<&str>,
-) -> Value {
-    let mut names = BTreeSet::new();
-    let (mut paths, mut schemas) = (Map::new(), Map::new());
-    schemas.insert("Problem".to_owned(), problem());
-    names.insert("Problem".to_owned());
-    for (endpoint, columns) in endpoints {
-        let name = unused(&pascal(&endpoint.path), &mut names);
-        let operation = Operation { config, endpoint, columns, asked, name: &name };
-        paths.insert(route::encoded(&endpoint.path), json!({"get": operation.describe(&mut schemas)}));
-    }
-    let mut document = json!({
-        "openapi": format!("{}.0", asked.version.name()),
-        "info": {
-            "title": "Rowstream",
-            "description": "SQL as streaming HTTP endpoints. An answer that breaks off is not whole, \
-                whatever its status.",
-            "version": "1",
-        },
+) -> io::Result<()> {
+    let mut names = BTreeSet::from(["Problem".to_owned()]);
+    let operations: Vec<_> = endpoints
+        .map(|(endpoint, columns)| {
+            let name = unused(&pascal(&endpoint.path), &mut names);
+            Operation { config, endpoint, columns, asked, name }
+        })
+        .collect();
+    let info = json!({
+        "title": "Rowstream",
+        "description": "SQL as streaming HTTP endpoints. An answer that breaks off is not whole, \
+            whatever its status.",
+        "version": "1",
     });
+    write!(out, "{{\"openapi\":\"{}.0\",\"info\":{info},", asked.version.name())?;
     if let Some(server) = server {
-        document["servers"] = json!([{"url": server}]);
+        write!(out, "\"servers\":{},", json!([{"url": server}]))?;
     }
-    document["paths"] = paths.into();
-    document["components"] = json!({
-        "schemas": schemas,
-        "parameters": operation::controls(),
-        "headers": operation::headers(),
-        "securitySchemes": security_schemes(config),
+    out.write_all(b"\"paths\":")?;
+    let mut shared = Shared::default();
+    let paths = operations.iter().map(|operation| {
+        let path = route::encoded(&operation.endpoint.path);
+        (path, json!({"get": operation.describe(&mut shared)}))
     });
-    document
+    write_object(out, paths)?;
+    out.write_all(b",\"components\":{\"schemas\":")?;
+    let schemas = operations.iter().flat_map(Operation::schemas);
+    write_object(out, [("Problem".to_owned(), problem())].into_iter().chain(schemas))?;
+    let rest = [
+        ("responses", shared.responses()),
+        ("parameters", shared.parameters(asked.options)),
+        ("headers", operation::headers()),
+        ("securitySchemes", security_schemes(config).into()),
+    ];
+    for (name, components) in rest {
+        write!(out, ",\"{name}\":{components}")?;
+    }
+    out.write_all(b"}}\n")
+}
+
+/// Writes an object member by member.
+fn write_object(out: &mut dyn Write, members: impl Iterator<Item = (String, Value)>) -> io::Result<()> {
+    out.write_all(b"{")?;
+    for (index, (name, value)) in members.enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        write!(out, "{comma}{}:{value}", Value::from(name))?;
+    }
+    out.write_all(b"}")
 }
 
 /// How clients show who they are, each by its name.

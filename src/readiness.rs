@@ -32,7 +32,9 @@ pub(crate) struct Readiness(Vec<Arc<Asked>>);
 /// A source, and what it has answered.
 struct Asked {
     name: String,
-    state: tokio::sync::Mutex<State>,
+    /// Held while it is asked.
+    probe: tokio::sync::Mutex<Probe>,
+    answered: lock::Mutex<Answered>,
     unprepared: lock::Mutex<Unprepared>,
 }
 
@@ -61,19 +63,17 @@ impl Unprepared {
     }
 }
 
-struct State {
-    probe: Probe,
-    /// When it answered last, and why it cannot be reached, if so.
-    answer: Option<(Instant, Option<String>)>,
-}
+/// When a source answered last, and why it cannot be reached, if so.
+type Answered = Option<(Instant, Option<String>)>;
 
 impl Readiness {
     pub(crate) fn new<'a>(sources: impl Iterator<Item = &'a Source>) -> Self {
         let asked = |source: &Source| {
-            let state = tokio::sync::Mutex::new(State { probe: source.probe()?, answer: None });
+            let probe = tokio::sync::Mutex::new(source.probe()?);
             Some(Arc::new(Asked {
                 name: source.name().to_owned(),
-                state,
+                probe,
+                answered: lock::Mutex::default(),
                 unprepared: lock::Mutex::default(),
             }))
         };
@@ -99,17 +99,39 @@ impl Readiness {
     /// 503: the server is `leaving`, or which sources cannot be reached, or do not take the
     /// statements of which of `endpoints`.
     pub(crate) async fn check(&self, leaving: bool, endpoints: &[Endpoint]) -> Result<(), Error> {
-        if leaving {
-            return Err(not_ready("the server is on its way out".to_owned()));
-        }
         let asking = |asked: &Arc<Asked>| {
             let asked = Arc::clone(asked);
             tokio::spawn(async move { asked.why_not().await })
         };
-        let asking: Vec<_> = self.0.iter().map(asking).collect();
-        let mut errors = Vec::new();
+        let asking: Vec<_> = if leaving { Vec::new() } else { self.0.iter().map(asking).collect() };
+        let mut answers = Vec::new();
         for (asked, asking) in self.0.iter().zip(asking) {
-            let why_not = asking.await.unwrap_or_else(|_| Some(unreachable(&asked.name)));
+            answers.push(asking.await.unwrap_or_else(|_| Some(unreachable(&asked.name))));
+        }
+        self.judge(leaving, answers, endpoints)
+    }
+
+    /// The same by what the sources have answered last, without waiting. A source that was never
+    /// asked, or not lately, is asked in the background.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check); 503 also if a source has not answered yet.
+    pub(crate) fn last_known(&self, leaving: bool, endpoints: &[Endpoint]) -> Result<(), Error> {
+        self.judge(leaving, self.0.iter().map(Asked::last_known), endpoints)
+    }
+
+    /// What the answers of the sources, in their order, come to.
+    fn judge(
+        &self,
+        leaving: bool,
+        answers: impl IntoIterator<Item = Option<String>>,
+        endpoints: &[Endpoint],
+    ) -> Result<(), Error> {
+        if leaving {
+            return Err(not_ready("the server is on its way out".to_owned()));
+        }
+        let mut errors = Vec::new();
+        for (asked, why_not) in self.0.iter().zip(answers) {
             errors.extend(why_not.or_else(|| asked.unprepared.lock().why_not(&asked.name, endpoints)));
         }
         if errors.is_empty() { Ok(()) } else { Err(not_ready(errors.join("; "))) }
@@ -119,19 +141,34 @@ impl Readiness {
 impl Asked {
     /// Why the source cannot be reached; `None`: it can.
     async fn why_not(&self) -> Option<String> {
-        let mut state = self.state.lock().await;
-        if let Some((at, answer)) = &state.answer
-            && at.elapsed() < FRESH
-        {
-            return answer.clone();
+        let mut probe = self.probe.lock().await;
+        if let Some(answer) = self.fresh() {
+            return answer;
         }
-        let answer = match timeout(PATIENCE, state.probe.ask()).await {
+        let answer = match timeout(PATIENCE, probe.ask()).await {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.message().to_owned()),
             Err(_) => Some(format!("{}: no answer within {PATIENCE:?}", unreachable(&self.name))),
         };
-        state.answer = Some((Instant::now(), answer.clone()));
+        *self.answered.lock() = Some((Instant::now(), answer.clone()));
         answer
+    }
+
+    /// The last answer, if it still holds.
+    fn fresh(&self) -> Option<Option<String>> {
+        self.answered.lock().clone().filter(|(at, _)| at.elapsed() < FRESH).map(|(_, answer)| answer)
+    }
+
+    /// The last answer. One that no longer holds is renewed in the background, by one task.
+    fn last_known(self: &Arc<Self>) -> Option<String> {
+        if self.fresh().is_none() && self.probe.try_lock().is_ok() {
+            let asked = Arc::clone(self);
+            tokio::spawn(async move { asked.why_not().await });
+        }
+        match &*self.answered.lock() {
+            Some((_, answer)) => answer.clone(),
+            None => Some(format!("source `{}` has not answered yet", self.name)),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod app;
 mod body;
 mod console;
 mod cors;
+mod documents;
 mod follow;
 mod head;
 mod hold;
@@ -23,6 +24,7 @@ mod run;
 mod spare;
 mod streaming;
 mod tracker;
+mod unread;
 
 use std::future::ready;
 use std::sync::Arc;
@@ -75,22 +77,31 @@ impl App {
         let request = request.map(|body| Arrived::new(arrival, body));
         let held = match refused {
             Some(error) => Err(error),
-            None => self.admission.hold(holder(&request)),
+            None => self.admission.hold(holder(&request), self.network(&request)),
         };
+        // What its connection may take is enough for one check.
+        let is_lone_check = is_check(&request) && request.body().arrival.is_alone;
+        let held = held.or_else(|error| if is_lone_check { Ok(None) } else { Err(error) });
         // Boxed here: a request is moved as rarely as can be.
         match held {
             Ok(held) => Either::Left(Box::pin(self.respond_within(request, held))),
-            Err(error) => Either::Right(Box::pin(async move { self.refuse(&request, error) })),
+            Err(error) => Either::Right(Box::pin(async move { self.respond_without_room(&request, error) })),
         }
     }
 
-    /// The answer to a request for which there is no room. In HTTP/2 and HTTP/3 it has no body
-    /// where many of them wait: a client that opens no window would have it wait, too.
-    fn refuse<B>(self: Arc<Self>, request: &Request<Arrived<B>>, error: Error) -> Response<ResponseBody> {
-        let (held, has_room) = self.admission.hold_refused();
+    /// The answer to a request for which there is no room. In HTTP/2 and HTTP/3 it has no body if
+    /// many of them wait: a client that opens no window would have it wait, too.
+    fn respond_without_room<B>(
+        self: Arc<Self>,
+        request: &Request<Arrived<B>>,
+        error: Error,
+    ) -> Response<ResponseBody> {
+        let (held, has_room) = self.admission.hold_short(self.network(request));
         let is_told = has_room || request.version() < Version::HTTP_2;
         let mut tracker = RequestTracker::new(Arc::clone(&self), request, held);
-        let mut response = self.problem(&error).map(|bytes| tracker.fail_before_head(error, bytes));
+        let answered = self.check_without_room(request, &mut tracker).unwrap_or(Err(error));
+        let mut response = answered
+            .unwrap_or_else(|error| self.problem(&error).map(|bytes| tracker.fail_before_head(error, bytes)));
         tracker.entry.status = Some(response.status());
         self.complete_head(self.origin(request).as_ref(), response.headers_mut());
         if !is_told {
@@ -160,8 +171,7 @@ impl App {
             return Err(no_endpoint(path));
         }
         let Some(found) = self.router.find(path)? else {
-            let credentials = self.credentials(request.headers()).await;
-            return self.answer_without_endpoint(request, &credentials, tracker);
+            return Box::pin(self.answer_without_endpoint(request, tracker)).await;
         };
         let endpoint = &self.config.endpoints[found.endpoint];
         tracker.meter.subject = Subject::Endpoint(found.endpoint);
@@ -245,23 +255,23 @@ impl App {
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
         self.authorize_admin(&endpoint, headers, tracker).await?;
-        self.answer_admin(endpoint, tracker).await
+        self.answer_admin(endpoint, headers, tracker).await
     }
 
     /// The answer of a path that no endpoint has.
-    fn answer_without_endpoint<B>(
+    async fn answer_without_endpoint<B>(
         &self,
         request: &Request<Arrived<B>>,
-        credentials: &Credentials,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
+        let credentials = self.credentials(request.headers()).await;
         if request.uri().path() != index::PATH {
-            return Err(self.no_endpoint_near(request.uri().path(), credentials));
+            return Err(self.no_endpoint_near(request.uri().path(), &credentials));
         }
         tracker.meter.subject = Subject::Admin;
         match self.without_query(request)? {
             Some(answer) => Ok(answer),
-            None => self.answer_index(request, credentials, tracker),
+            None => self.answer_index(request.headers(), &credentials, tracker).await,
         }
     }
 

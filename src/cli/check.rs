@@ -143,8 +143,10 @@ impl<'a> Report<'a> {
             all.find(|checked| std::ptr::eq(checked.endpoint, *endpoint)).map(|found| &found.results[..])
         };
         let endpoints = config.endpoints.iter().map(|endpoint| (endpoint, checked(&endpoint)));
-        let document = openapi::document(config, endpoints, openapi::Asked::default(), None);
-        let written = std::fs::write(file, format!("{document:#}\n"));
+        let mut text = Vec::new();
+        let written = openapi::write(&mut text, config, endpoints, openapi::Asked::default(), None)
+            .and_then(|()| Ok(serde_json::from_slice::<serde_json::Value>(&text)?))
+            .and_then(|document| std::fs::write(file, format!("{document:#}\n")));
         written.map_err(|error| Failure::Message(format!("{}: {error}", file.display())))
     }
 

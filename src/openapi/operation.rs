@@ -13,40 +13,106 @@ use crate::completeness::{End, Wait};
 use crate::config::Config;
 use crate::endpoint::{Authorization, Endpoint, Followed, Handler};
 use crate::error::{self, pages};
-use crate::params::{Param, ParamPlace, ParamType, ParamValue};
+use crate::params::{Chosen, Param, ParamPlace, ParamType, ParamValue};
 
 /// An endpoint that is described.
 pub(super) struct Operation<'a> {
     pub(super) config: &'a Config,
     pub(super) endpoint: &'a Endpoint,
-    /// The columns of its statements, where they are known.
+    /// The columns of its statements, if they are known.
     pub(super) columns: Option<&'a [Option<Columns>]>,
     pub(super) asked: Asked,
     /// Its name, which its schemas have as well.
-    pub(super) name: &'a str,
+    pub(super) name: String,
+}
+
+/// Parts that many operations have alike, with the names that they have as components.
+#[derive(Default)]
+pub(super) struct Shared {
+    /// Problem documents, by status and codes.
+    failures: BTreeMap<(u16, Vec<&'static str>), String>,
+    /// The parameter `_format`, by its values.
+    formats: BTreeMap<Vec<&'static str>, String>,
+}
+
+/// The response of a stream of events that has no row left.
+const NO_ROW: &str = "NoRow";
+
+impl Shared {
+    /// The components that [`Operation::describe`] refers to as responses.
+    pub(super) fn responses(&self) -> Value {
+        let failures = self.failures.iter().map(|((_, codes), name)| (name.clone(), failure(codes)));
+        let description = "No row is left: an `EventSource` does not connect again.";
+        let no_row = (NO_ROW.to_owned(), json!({"description": description}));
+        failures.chain([no_row]).collect::<Map<_, _>>().into()
+    }
+
+    /// The components that [`Operation::describe`] refers to as parameters.
+    pub(super) fn parameters(&self, chosen: Chosen) -> Value {
+        let format = |(formats, name): (&Vec<&str>, &String)| {
+            let schema = json!({"type": "string", "enum": formats});
+            let format =
+                json!({"name": "_format", "in": "query", "description": "the format", "schema": schema});
+            (name.clone(), format)
+        };
+        self.formats.iter().map(format).chain(controls(chosen)).collect::<Map<_, _>>().into()
+    }
+
+    fn failure(&mut self, status: u16, codes: Vec<&'static str>) -> Value {
+        let number = self.failures.keys().filter(|(known, _)| *known == status).count();
+        let name = self
+            .failures
+            .entry((status, codes))
+            .or_insert_with(|| numbered(&format!("Error{status}"), number));
+        json!({"$ref": format!("#/components/responses/{name}")})
+    }
+
+    fn format(&mut self, formats: Vec<&'static str>) -> Value {
+        let number = self.formats.len();
+        let name = self.formats.entry(formats).or_insert_with(|| numbered("format", number));
+        json!({"$ref": format!("#/components/parameters/{name}")})
+    }
+}
+
+/// The name of a component before which there are so many of its kind.
+fn numbered(kind: &str, before: usize) -> String {
+    if before == 0 { kind.to_owned() } else { format!("{kind}-{}", before + 1) }
 }
 
 impl Operation<'_> {
-    /// The operation object; its schemas are added to those of the document.
-    pub(super) fn describe(&self, schemas: &mut Map<String, Value>) -> Value {
+    /// The operation object.
+    pub(super) fn describe(&self, shared: &mut Shared) -> Value {
         let mut operation = json!({"operationId": format!("get{}", self.name)});
         if let Some(summary) = &self.endpoint.summary {
             operation["summary"] = summary.as_str().into();
         }
-        operation["parameters"] = self.parameters();
-        operation["responses"] = self.responses(schemas).into();
+        operation["parameters"] = self.parameters(shared);
+        operation["responses"] = self.responses(shared).into();
         operation["security"] = security(self.config, &self.endpoint.authorization);
         operation
     }
 
-    fn parameters(&self) -> Value {
+    /// The schemas that it refers to: that of its rows, and that of its JSON body.
+    pub(super) fn schemas(&self) -> impl Iterator<Item = (String, Value)> {
+        let answers = (!self.is_proxy()).then(|| self.answers());
+        let row = answers.as_ref().and_then(Answers::named_row);
+        let row_name = row.as_ref().map(|(name, _)| name.clone());
+        let has_body = self.endpoint.formats.contains(&Format::Json);
+        let body = answers
+            .filter(|_| has_body)
+            .map(|answers| (self.name.clone(), answers.body(row_name.as_deref())));
+        row.into_iter().chain(body)
+    }
+
+    fn answers(&self) -> Answers<'_> {
+        Answers::new(self.endpoint, self.columns, self.asked, &self.name)
+    }
+
+    fn parameters(&self, shared: &mut Shared) -> Value {
         let own = self.endpoint.params.iter().filter_map(parameter);
         let controls = self.controls().map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
-        let format = (!self.is_proxy()).then(|| {
-            let formats: Vec<_> = self.endpoint.formats.iter().copied().map(Format::name).collect();
-            let schema = json!({"type": "string", "enum": formats});
-            json!({"name": "_format", "in": "query", "description": "the format", "schema": schema})
-        });
+        let formats = || self.endpoint.formats.iter().copied().map(Format::name).collect();
+        let format = (!self.is_proxy()).then(|| shared.format(formats()));
         own.chain(format).chain(controls).collect()
     }
 
@@ -59,43 +125,41 @@ impl Operation<'_> {
         let (has_key, is_followed) = (self.endpoint.key().is_some(), self.endpoint.follow().is_some());
         let has_shards = self.endpoint.shards().is_some();
         let is_explained = self.endpoint.explained.is_some();
+        let chosen = self.asked.options;
         let is_taken = move |name: &&str| match *name {
             "after" => has_key,
             "follow" => is_followed,
             "shard" | "snapshot" => has_shards,
             "explain" => is_explained,
+            // They change the types of values, so a document is of requests that choose the same.
+            "numbers" | "bytes" | "intervals" | "nulls" => chosen.of(name).is_some(),
             _ => true,
         };
         let is_proxy = self.is_proxy();
         CONTROLS.iter().map(|(name, ..)| *name).filter(move |name| !is_proxy && is_taken(name))
     }
 
-    fn responses(&self, schemas: &mut Map<String, Value>) -> Map<String, Value> {
+    fn responses(&self, shared: &mut Shared) -> Map<String, Value> {
         let mut responses = Map::new();
-        responses.insert("200".to_owned(), self.success(schemas));
+        responses.insert("200".to_owned(), self.success());
         if self.endpoint.formats.contains(&Format::Sse) && self.endpoint.key().is_some() {
-            let description = "No row is left: an `EventSource` does not connect again.";
-            responses.insert("204".to_owned(), json!({"description": description}));
+            responses.insert("204".to_owned(), json!({"$ref": format!("#/components/responses/{NO_ROW}")}));
         }
         for (status, codes) in self.errors() {
-            responses.insert(status.to_string(), failure(&codes));
+            responses.insert(status.to_string(), shared.failure(status, codes));
         }
         responses
     }
 
-    fn success(&self, schemas: &mut Map<String, Value>) -> Value {
+    fn success(&self) -> Value {
         if self.is_proxy() {
             return json!({"description": "What the upstream answers, as it comes.", "content": {"*/*": {}}});
         }
-        let answers = Answers::new(self.endpoint, self.columns, self.asked, self.name);
-        let row = answers.add_row(schemas);
+        let row = self.answers().row_name();
         let mut content = Map::new();
         for format in &self.endpoint.formats {
             let described = match format {
-                Format::Json => {
-                    schemas.insert(self.name.to_owned(), answers.body(row.as_deref()));
-                    json!({"schema": reference(self.name)})
-                }
+                Format::Json => json!({"schema": reference(&self.name)}),
                 Format::Ndjson | Format::JsonSeq | Format::Sse => self.stream(*format, row.as_deref()),
                 Format::Csv => text("a line for each row, as RFC 4180 has them"),
                 Format::Arrow => json!({}),
@@ -293,11 +357,12 @@ fn names<C: Choice>() -> Vec<&'static str> {
     C::ALL.iter().map(|choice| choice.name()).collect()
 }
 
-/// The control parameters as components.
-pub(super) fn controls() -> Value {
-    let control = |(name, description, values): &Control| {
+/// The control parameters as components: of those that change the types of values, what is chosen.
+fn controls(chosen: Chosen) -> impl Iterator<Item = (String, Value)> {
+    CONTROLS.iter().map(move |(name, description, values)| {
         let mut schema = json!({"type": "string"});
-        let values = values();
+        let chosen = chosen.of(name);
+        let values = chosen.map_or_else(values, |value| vec![value]);
         if !values.is_empty() {
             schema["enum"] = values.into();
         }
@@ -305,11 +370,11 @@ pub(super) fn controls() -> Value {
             schema["pattern"] = FILE_NAME.into();
         }
         let parameter = json!({
-            "name": format!("_{name}"), "in": "query", "description": description, "schema": schema,
+            "name": format!("_{name}"), "in": "query", "required": chosen.is_some(),
+            "description": description, "schema": schema,
         });
         ((*name).to_owned(), parameter)
-    };
-    CONTROLS.iter().map(control).collect::<Map<_, _>>().into()
+    })
 }
 
 const RETRY_AFTER: &str = "Retry-After";

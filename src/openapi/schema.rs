@@ -41,13 +41,15 @@ impl<'a> Answers<'a> {
         Self { endpoint, columns, options: asked.options(endpoint), name }
     }
 
-    /// Adds the schema of the rows that formats without a body have, and gives its name; `None`
-    /// where there are several kinds of rows, or none.
-    pub(super) fn add_row(&self, schemas: &mut Map<String, Value>) -> Option<String> {
-        let rows = self.endpoint.rows_statement()?;
-        let name = row_name(self.name);
-        schemas.insert(name.clone(), self.row(rows));
-        Some(name)
+    /// The name of the schema of the rows that formats without a body have; `None` if there are
+    /// several kinds of rows, or none.
+    pub(super) fn row_name(&self) -> Option<String> {
+        self.endpoint.rows_statement().map(|_| row_name(self.name))
+    }
+
+    /// That schema, with its name.
+    pub(super) fn named_row(&self) -> Option<(String, Value)> {
+        self.row_name().zip(self.endpoint.rows_statement().map(|rows| self.row(rows)))
     }
 
     /// The schema of a JSON body; `row` is the name of that of the rows.

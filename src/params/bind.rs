@@ -87,6 +87,18 @@ impl Chosen {
             nulls: self.nulls.unwrap_or(options.nulls),
         }
     }
+
+    /// The value that a request chooses for an option, by the name of its control parameter without
+    /// the underscore.
+    pub(crate) fn of(self, name: &str) -> Option<&'static str> {
+        match name {
+            "numbers" => self.numbers.map(Choice::name),
+            "bytes" => self.bytes.map(Choice::name),
+            "intervals" => self.intervals.map(Choice::name),
+            "nulls" => self.nulls.map(Choice::name),
+            _ => None,
+        }
+    }
 }
 
 /// Reads every parameter from where it is declared to be. `path` holds the decoded `{name}`

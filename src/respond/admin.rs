@@ -10,6 +10,7 @@ use serde_json::json;
 use super::app::App;
 use super::body::Answer;
 use super::console;
+use super::documents::About;
 use super::head::no_endpoint;
 use super::probe::Probe;
 use super::request::{Arrived, is_remote};
@@ -17,9 +18,9 @@ use super::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::Holder;
 use crate::completeness::streams::Stream;
-use crate::endpoint::Endpoint;
+use crate::endpoint::Authorization;
 use crate::error::pages;
-use crate::metrics::{Exposition, Metrics};
+use crate::metrics::{Exposition, Metrics, Subject};
 use crate::openapi;
 use crate::params::{self, Param, ParamType, ParamValue};
 
@@ -37,9 +38,6 @@ const HISTORY: &str = "history";
 const DISCOVERY: &str = "sd";
 /// Below [`ADMIN`]: the endpoints as an OpenAPI document.
 const OPENAPI: &str = "openapi.json";
-/// What the paths of that document stand below, seen from it: a proxy may have the server at a path
-/// of its own.
-const ABOVE: &str = "..";
 /// Below [`ADMIN`]: the streams that run.
 const LIST: &str = "streams";
 /// Where the server reports how streams go, below [`ADMIN`].
@@ -48,6 +46,8 @@ const STREAMS: &str = "streams/";
 const ERRORS: &str = "errors/";
 /// Below [`ADMIN`]: what `rowstream doctor` asks for.
 const PROBES: &str = "probe/";
+
+const JSON: &str = "application/json";
 
 /// Whether a request asks how the server is.
 pub(crate) fn is_check<B>(request: &Request<B>) -> bool {
@@ -201,6 +201,7 @@ impl App {
     pub(super) async fn answer_admin(
         &self,
         endpoint: AdminEndpoint,
+        headers: &HeaderMap,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
         match endpoint {
@@ -209,14 +210,19 @@ impl App {
                 Box::pin(self.readiness.check(self.is_leaving(), &self.config.endpoints)).await?;
                 Ok(ok())
             }
-            AdminEndpoint::Metrics(exposition) => Box::pin(self.report_metrics(exposition, tracker)).await,
-            AdminEndpoint::History(after) => {
-                self.report_json(self.state.metrics.history.after(after), tracker)
+            AdminEndpoint::Metrics(exposition) => {
+                Box::pin(self.answer_metrics(exposition, headers, tracker)).await
             }
-            AdminEndpoint::Discovery(targets) => Ok(report(Bytes::from(targets), "application/json")),
-            AdminEndpoint::OpenApi(asked) => self.answer_openapi(asked, tracker),
-            AdminEndpoint::Streams => self.report_json(self.state.streams.list(), tracker),
-            AdminEndpoint::Stream(stream) => Ok(report(Bytes::from(stream.report()), "application/json")),
+            AdminEndpoint::History(after) => {
+                let text = self.state.metrics.history.after(after);
+                Box::pin(self.answer_text(text, JSON, headers, tracker)).await
+            }
+            AdminEndpoint::Discovery(targets) => Ok(report(Bytes::from(targets), JSON)),
+            AdminEndpoint::OpenApi(asked) => Box::pin(self.answer_openapi(asked, headers, tracker)).await,
+            AdminEndpoint::Streams => {
+                Box::pin(self.answer_text(self.state.streams.list(), JSON, headers, tracker)).await
+            }
+            AdminEndpoint::Stream(stream) => Ok(report(Bytes::from(stream.report()), JSON)),
             AdminEndpoint::Stop(stream, _) => stream.stop().map(|()| {
                 let mut response = Response::new(Answer::Nothing);
                 *response.status_mut() = StatusCode::NO_CONTENT;
@@ -227,29 +233,41 @@ impl App {
             AdminEndpoint::Page(page) => {
                 Ok(report(Bytes::from_static(page.as_bytes()), "text/plain; charset=utf-8"))
             }
-            AdminEndpoint::Console(asked) => Ok(asked.answer()),
+            AdminEndpoint::Console(asked) => Ok(asked.answer(headers)),
         }
     }
 
-    /// A text that may be long, as JSON.
-    fn report_json(&self, text: String, tracker: &mut RequestTracker) -> Result<Response<Answer>, Error> {
-        if let Some(held) = &mut tracker.permit {
-            self.admission.widen(held, text.len(), Holder::Admin)?;
+    /// How the server is, if a request asks for it that everybody may make. It is told without room
+    /// and without waiting, as it was last known: strangers may hold all the room, and may ask for
+    /// it on hundreds of streams.
+    pub(super) fn check_without_room<B>(
+        &self,
+        request: &Request<Arrived<B>>,
+        tracker: &mut RequestTracker,
+    ) -> Option<Result<Response<Answer>, Error>> {
+        let name = request.uri().path().strip_prefix(ADMIN)?;
+        let access = match self.find_admin(name, request).ok()? {
+            AdminEndpoint::Live => &self.config.admin.live,
+            AdminEndpoint::Ready => &self.config.admin.ready,
+            _ => return None,
+        };
+        if *access != Authorization::Public || !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return None;
         }
-        Ok(report(Bytes::from(text), "application/json"))
+        tracker.meter.subject = Subject::Admin;
+        let is_ready = || self.readiness.last_known(self.is_leaving(), &self.config.endpoints);
+        Some(if name == READY { is_ready().map(|()| ok()) } else { Ok(ok()) })
     }
 
-    async fn report_metrics(
+    async fn answer_metrics(
         &self,
         exposition: Exposition,
+        headers: &HeaderMap,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
         let text = Metrics::tell(Arc::clone(&tracker.app), exposition).await?;
-        if let Some(held) = &mut tracker.permit {
-            self.admission.widen(held, text.len(), Holder::Admin)?;
-        }
-        let mut response = report(Bytes::from(text), exposition.media_type());
-        response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+        let mut response = self.answer_text(text, exposition.media_type(), headers, tracker).await?;
+        response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept, accept-encoding"));
         Ok(response)
     }
 }
@@ -286,21 +304,18 @@ impl App {
     }
 
     /// The endpoints that a request may call, as an OpenAPI document.
-    fn answer_openapi(
+    async fn answer_openapi(
         &self,
         asked: openapi::Asked,
+        headers: &HeaderMap,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
-        let columns = self.columns();
-        let all = self.config.endpoints.iter().zip(columns.iter().map(Option::as_deref));
-        let may_call = |(one, _): &(&Endpoint, _)| tracker.credentials.authorize(&one.authorization).is_ok();
-        let document = openapi::document(&self.config, all.filter(may_call), asked, Some(ABOVE));
-        let text = format!("{document:#}\n");
-        if let Some(held) = &mut tracker.permit {
-            self.admission.widen(held, text.len(), Holder::Admin)?;
-        }
-        let mut response = report(Bytes::from(text), openapi::MEDIA_TYPE);
-        response.headers_mut().insert(header::VARY, HeaderValue::from_static("authorization"));
+        let credentials = tracker.credentials.clone();
+        let about = About::OpenApi(asked);
+        let mut response = self.answer_document(about, headers, &credentials, tracker).await?;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(openapi::MEDIA_TYPE));
+        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding, authorization"));
         Ok(response)
     }
 }

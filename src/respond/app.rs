@@ -7,15 +7,16 @@ use std::time::SystemTime;
 
 use tokio::sync::watch;
 
+use super::documents::Documents;
 use crate::Error;
 use crate::admission::{Admission, Usage};
-use crate::auth::Verifier;
+use crate::auth::{Credentials, Verifier};
 use crate::check::Columns;
 use crate::completeness::streams::Streams;
 use crate::config::Config;
 use crate::config::memory;
 use crate::database::Actor;
-use crate::endpoint::{Endpoint, SourceRef};
+use crate::endpoint::{Authorization, Endpoint, SourceRef};
 use crate::error::ErrorDetail;
 use crate::lock::Mutex;
 use crate::metrics::{self, Metrics, Series, Subject};
@@ -45,8 +46,35 @@ pub struct App {
     pub(super) state: Arc<ServerState>,
     /// What is counted of each endpoint.
     pub(super) series: Vec<Arc<Series>>,
-    /// The columns of each endpoint's statements, once its source has prepared them.
-    columns: Mutex<Vec<Option<Arc<Results>>>>,
+    /// The columns of each endpoint's statements, once its source has prepared them, and how often
+    /// some were noted.
+    columns: Mutex<(u64, Vec<Option<Arc<Results>>>)>,
+    pub(super) authorizations: Authorizations,
+    /// What it tells of itself.
+    pub(super) documents: Documents,
+}
+
+/// The authorizations that a configuration has.
+pub(super) struct Authorizations {
+    /// Each of them once.
+    all: Vec<Authorization>,
+    /// That of each endpoint, by its index in `all`.
+    pub(super) of: Vec<usize>,
+}
+
+impl Authorizations {
+    fn new(endpoints: &[Endpoint]) -> Self {
+        let mut all = Vec::new();
+        let index = |endpoint: &Endpoint| {
+            let wanted = &endpoint.authorization;
+            all.iter().position(|known| known == wanted).unwrap_or_else(|| {
+                all.push(wanted.clone());
+                all.len() - 1
+            })
+        };
+        let of = endpoints.iter().map(index).collect();
+        Self { all, of }
+    }
 }
 
 /// The columns of an endpoint's statements, in their order.
@@ -139,7 +167,8 @@ impl App {
         }
         let detail = config.error_detail();
         let verifier = config.jwt.as_ref().map(|jwt| Arc::new(Verifier::new(jwt)));
-        let columns = Mutex::new(vec![None; config.endpoints.len()]);
+        let columns = Mutex::new((0, vec![None; config.endpoints.len()]));
+        let authorizations = Authorizations::new(&config.endpoints);
         let rates = Rates::new(config.limits.rates).map(Arc::new);
         Ok(Self {
             config,
@@ -154,6 +183,8 @@ impl App {
             state,
             series,
             columns,
+            authorizations,
+            documents: Documents::default(),
         })
     }
 
@@ -164,12 +195,24 @@ impl App {
 
     /// Notes the columns of an endpoint's statements.
     pub(crate) fn note_columns(&self, endpoint: usize, results: Vec<Option<Columns>>) {
-        self.columns.lock()[endpoint] = Some(results.into());
+        let mut columns = self.columns.lock();
+        columns.0 += 1;
+        columns.1[endpoint] = Some(results.into());
+    }
+
+    /// How often columns were noted.
+    pub(super) fn columns_noted(&self) -> u64 {
+        self.columns.lock().0
     }
 
     /// The columns of each endpoint's statements, as far as they are known by now.
     pub(super) fn columns(&self) -> Vec<Option<Arc<Results>>> {
-        self.columns.lock().clone()
+        self.columns.lock().1.clone()
+    }
+
+    /// For each of the [`authorizations`](Self::authorizations), whether `credentials` are enough.
+    pub(super) fn rights(&self, credentials: &Credentials) -> Vec<bool> {
+        self.authorizations.all.iter().map(|wanted| credentials.authorize(wanted).is_ok()).collect()
     }
 
     /// The spans that wait to be sent, and where to.

@@ -9,13 +9,15 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 
+use super::documents::Unpacked;
 use super::last::Last;
 use super::probe;
 use super::proxy::Proxied;
 use super::streaming::Streaming;
 use super::tracker::RequestTracker;
+use super::unread::Unread;
 use crate::Error;
-use crate::admission::Permit;
+use crate::admission::{Admission, Permit};
 use crate::completeness::delivery::{Delivery, Wait};
 use crate::lock::Mutex;
 use crate::outcome::Outcome;
@@ -28,6 +30,7 @@ const SHORT: u64 = 192 * 1024;
 pub(super) enum Answer {
     Nothing,
     Whole(Bytes),
+    Unpacked(Box<Unpacked>),
     Stream(Arc<Mutex<Streaming>>),
     /// What waited for its end.
     File(Box<Spooled>),
@@ -54,6 +57,8 @@ pub struct ResponseBody {
     leaving: Option<Box<Wait>>,
     /// Begun when all was given, where the end waits until that has gone.
     end: Option<Box<Wait>>,
+    /// Ends the answer if the client leaves it unread while others need memory.
+    unread: Option<Arc<Unread>>,
 }
 
 /// Aborts a response; what failed is in the log.
@@ -78,6 +83,7 @@ impl ResponseBody {
             delivery: Delivery::Unknown,
             leaving: None,
             end: None,
+            unread: None,
         };
         // hyper does not poll a body that has ended before it began.
         if this.is_end_stream() {
@@ -91,6 +97,15 @@ impl ResponseBody {
         self.piece = bytes;
     }
 
+    /// Has an answer that is no stream end if its client leaves it unread while others are refused
+    /// for want of memory.
+    pub(crate) fn give_way(&mut self, admission: &Admission) {
+        let permit = self.tracker.as_ref().and_then(|tracker| tracker.permit.as_ref());
+        if !self.is_end_stream() && permit.is_some_and(Permit::holds_memory) {
+            self.unread = Some(Unread::begin(admission));
+        }
+    }
+
     fn next_piece(&mut self) -> Frame<Bytes> {
         // Whoever waits for a chunk to be gone waits for its last piece, which may be empty.
         let piece = match self.rest.len() <= self.piece {
@@ -99,6 +114,9 @@ impl ResponseBody {
         };
         if let Some(tracker) = &mut self.tracker {
             tracker.note_bytes(piece.len());
+        }
+        if let Some(unread) = &self.unread {
+            unread.given();
         }
         if self.is_end_stream() {
             self.complete();
@@ -164,6 +182,7 @@ impl ResponseBody {
         match &mut self.answer {
             Answer::Nothing => Poll::Ready(None),
             Answer::Whole(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes)))),
+            Answer::Unpacked(document) => Poll::Ready(document.next().transpose()),
             Answer::Stream(streaming) => {
                 let mut streaming = streaming.lock();
                 let polled = streaming.poll_chunk(cx);
@@ -242,6 +261,7 @@ impl Body for ResponseBody {
             _ if !self.rest.is_empty() => false,
             Answer::Nothing => true,
             Answer::Whole(bytes) => bytes.is_empty(),
+            Answer::Unpacked(document) => document.left() == 0,
             Answer::Stream(_) | Answer::Proxied(_) if matches!(self.delivery, Delivery::Http2) => false,
             Answer::Stream(streaming) => streaming.lock().is_done(),
             Answer::File(file) => file.left() == 0,
@@ -254,6 +274,7 @@ impl Body for ResponseBody {
         match &self.answer {
             Answer::Nothing => SizeHint::with_exact(0),
             Answer::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Answer::Unpacked(document) => SizeHint::with_exact(document.left()),
             Answer::File(file) => SizeHint::with_exact(file.left()),
             Answer::Stream(_) | Answer::Proxied(_) | Answer::Probe(_) | Answer::Aborting(_) => {
                 SizeHint::default()

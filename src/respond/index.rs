@@ -4,22 +4,21 @@
 //! The page has no script and asks for nothing else: what databases and files say stands in it as
 //! text.
 
+use std::io::{self, Write};
 use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use bytes::Bytes;
 use http::header::{self, HeaderValue};
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Response};
 use rowstream_encode::Format;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::app::App;
 use super::body::Answer;
-use super::request::Arrived;
+use super::documents::About;
 use super::tracker::RequestTracker;
-use crate::admission::Holder;
 use crate::auth::Credentials;
 use crate::config::Config;
 use crate::endpoint::Endpoint;
@@ -46,78 +45,79 @@ impl App {
     /// What [`PATH`] answers.
     ///
     /// # Errors
-    /// 503 where there is no memory for it.
-    pub(super) fn answer_index<B>(
+    /// 503: there is no memory for it.
+    pub(super) async fn answer_index(
         &self,
-        request: &Request<Arrived<B>>,
+        headers: &HeaderMap,
         credentials: &Credentials,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
-        let may_call = |one: &&Endpoint| credentials.authorize(&one.authorization).is_ok();
-        let endpoints: Vec<_> = self.config.endpoints.iter().filter(may_call).collect();
-        let is_page = negotiate::prefers_page(request.headers().get_all(header::ACCEPT));
-        let body = match is_page {
-            true => page(&endpoints, &self.config),
-            false => format!("{:#}\n", document(&endpoints)),
+        let is_page = negotiate::prefers_page(headers.get_all(header::ACCEPT));
+        let (about, media_type) = match is_page {
+            true => (About::Page, "text/html; charset=utf-8"),
+            false => (About::List, "application/json"),
         };
-        if let Some(held) = &mut tracker.permit {
-            self.admission.widen(held, body.len(), Holder::Client)?;
-        }
-        let mut response = Response::new(Answer::Whole(Bytes::from(body)));
-        complete_head(is_page, response.headers_mut());
+        let mut response = self.answer_document(about, headers, credentials, tracker).await?;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+        headers.insert(header::VARY, HeaderValue::from_static("accept, accept-encoding, authorization"));
+        headers.insert(header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY.clone());
+        headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
         Ok(response)
     }
 }
 
-fn complete_head(is_page: bool, headers: &mut HeaderMap) {
-    let media_type = if is_page { "text/html; charset=utf-8" } else { "application/json" };
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    headers.insert(header::VARY, HeaderValue::from_static("accept, authorization"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY.clone());
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+/// Writes the endpoints as JSON, each on a line of its own.
+pub(super) fn write_list(out: &mut dyn Write, endpoints: &[&Endpoint]) -> io::Result<()> {
+    out.write_all(b"{\"endpoints\":[")?;
+    for (index, endpoint) in endpoints.iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        write!(out, "{comma}\n{}", describe(endpoint))?;
+    }
+    out.write_all(b"\n]}\n")
 }
 
-fn document(endpoints: &[&Endpoint]) -> Value {
-    let endpoint = |endpoint: &&Endpoint| {
-        json!({
-            "path": endpoint.path,
-            "method": "GET",
-            "summary": endpoint.summary,
-            "parameters": endpoint.params.iter().map(Param::to_json).collect::<Vec<_>>(),
-            "formats": endpoint.formats.iter().copied().map(Format::name).collect::<Vec<_>>(),
-        })
-    };
-    json!({"endpoints": endpoints.iter().map(endpoint).collect::<Vec<_>>()})
+fn describe(endpoint: &Endpoint) -> Value {
+    json!({
+        "path": endpoint.path,
+        "method": "GET",
+        "summary": endpoint.summary,
+        "parameters": endpoint.params.iter().map(Param::to_json).collect::<Vec<_>>(),
+        "formats": endpoint.formats.iter().copied().map(Format::name).collect::<Vec<_>>(),
+    })
 }
 
-fn page(endpoints: &[&Endpoint], config: &Config) -> String {
-    let mut out = format!(
+/// Writes the endpoints as a page.
+pub(super) fn write_page(out: &mut dyn Write, endpoints: &[&Endpoint], config: &Config) -> io::Result<()> {
+    write!(
+        out,
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>Rowstream: endpoints</title>\n\
          <style>{STYLE}</style>\n<h1>Endpoints</h1>\n"
-    );
+    )?;
     if endpoints.is_empty() {
-        out.push_str("<p>There is none that may be called like this.</p>\n");
+        out.write_all(b"<p>There is none that may be called like this.</p>\n")?;
     }
     if !config.tokens.is_empty() || config.jwt.is_some() {
-        out.push_str("<p>Endpoints that need a token are listed for requests that have it.</p>\n");
+        out.write_all(b"<p>Endpoints that need a token are listed for requests that have it.</p>\n")?;
     }
     if config.console {
-        out.push_str(
-            "<p><a href=\"./_rowstream/\">The console</a> runs them, and shows rows as they come.</p>\n",
-        );
+        out.write_all(
+            b"<p><a href=\"./_rowstream/\">The console</a> runs them, and shows rows as they come.</p>\n",
+        )?;
     }
     for endpoint in endpoints {
-        section(endpoint, &mut out);
+        out.write_all(section(endpoint).as_bytes())?;
     }
-    out + "<p>Programs read the same as JSON: <code>Accept: application/json</code>; or \
-        <a href=\"./_rowstream/openapi.json\">as OpenAPI</a>.</p>\n"
+    out.write_all(
+        b"<p>Programs read the same as JSON: <code>Accept: application/json</code>; or \
+        <a href=\"./_rowstream/openapi.json\">as OpenAPI</a>.</p>\n",
+    )
 }
 
 /// One endpoint of the page.
-fn section(endpoint: &Endpoint, out: &mut String) {
-    out.push_str(&format!("<h2><code>GET {}</code></h2>\n", escaped(&endpoint.path)));
+fn section(endpoint: &Endpoint) -> String {
+    let mut out = format!("<h2><code>GET {}</code></h2>\n", escaped(&endpoint.path));
     if let Some(summary) = &endpoint.summary {
         out.push_str(&format!("<p>{}</p>\n", escaped(summary)));
     }
@@ -129,7 +129,7 @@ fn section(endpoint: &Endpoint, out: &mut String) {
         out.push_str("</table>\n");
     }
     let links: Vec<_> = links(endpoint).collect();
-    out.push_str(&format!("<p>{}</p>\n", links.join(" ")));
+    out + &format!("<p>{}</p>\n", links.join(" "))
 }
 
 /// One parameter of the page.

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::error::Elapsed;
 
-use super::connections::{ClientTimeouts, Seat, TimedOut};
+use super::connections::{Busy, ClientTimeouts, Seat, TimedOut};
 use super::reload::Current;
 use super::reporting::{PIECE, ReportingBody, Streams};
 use super::socket::{ClientSocket, Ends};
@@ -187,7 +187,7 @@ impl Answers<'_> {
         let busy = self.seat.busy();
         let refused = self.refuse(&request, &app);
         let is_reserved = self.seat.is_reserved();
-        let answer = Arc::clone(&app).respond_unless(refused, self.arrival(&request), request);
+        let answer = Arc::clone(&app).respond_unless(refused, self.arrival(&request, &busy), request);
         let hsts = self.tls.as_ref().and_then(|tls| tls.hsts.clone());
         let (alt_svc, ends) = (self.alt_svc.clone(), Arc::clone(self.ends));
         async move {
@@ -211,6 +211,9 @@ impl Answers<'_> {
             ends.reset.store(version == Version::HTTP_10 && streamed, Ordering::Relaxed);
             if has_streams {
                 response.body_mut().in_pieces(PIECE);
+                if !streamed {
+                    response.body_mut().give_way(app.admission());
+                }
             }
             let ends = (!has_streams).then_some(ends);
             let watch = |body| ReportingBody::new(body, Watchdog::current(), busy, ends);
@@ -233,10 +236,11 @@ impl Answers<'_> {
     }
 
     /// What its connection knows of a request.
-    fn arrival<B>(&self, request: &Request<B>) -> Arrival {
+    fn arrival<B>(&self, request: &Request<B>, busy: &Busy) -> Arrival {
         Arrival {
             peer: Some(self.peer),
             is_remote: self.remote,
+            is_alone: busy.is_alone(),
             no_host: !names_host(request),
             to_admin: self.port == Port::Admin,
             to_https: match self.port {

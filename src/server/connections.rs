@@ -397,6 +397,13 @@ impl Drop for Seat {
     }
 }
 
+impl Busy {
+    /// Whether it's the only request of its connection.
+    pub(super) fn is_alone(&self) -> bool {
+        self.shared.busy.load(Ordering::SeqCst) == 1
+    }
+}
+
 impl Drop for Busy {
     fn drop(&mut self) {
         self.shared.idle_since.store(self.connections.now(), Ordering::Relaxed);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -274,25 +274,124 @@ async fn schemathesis() {
     still_answers(&server).await;
 }
 
-/// Frames of a client of HTTP/2: its preface, and requests that are reset at once.
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// What a client of HTTP/2 begins with: its preface, and settings.
+fn preface(settings: &[u8]) -> Vec<u8> {
+    [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, settings)].concat()
+}
+
+/// The frame of a request: `:method: GET`, `:scheme: http`, `:path`, and `:authority: a`, by names
+/// of the static table.
+fn request(stream: u32, path: &str) -> Vec<u8> {
+    let length = u8::try_from(path.len()).expect("a short path");
+    let head = [&[0x82, 0x86, 0x04, length][..], path.as_bytes(), &[0x01, 1], b"a"].concat();
+    frame(1, 0x5, stream, &head)
+}
+
+/// Requests that are reset at once, the first with the preface.
 fn resets(first: u32, count: u32) -> Vec<u8> {
-    let frame = |kind: u8, flags: u8, stream: u32, payload: &[u8]| {
-        let length = (payload.len() as u32).to_be_bytes();
-        [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
-    };
-    // `:method: GET`, `:scheme: http`, `:path: /long`, `:authority: a`, of the static table.
-    let head = [&[0x82, 0x86, 0x04, 5][..], b"/long", &[0x01, 1], b"a"].concat();
-    let mut frames = if first == 1 {
-        [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[])].concat()
-    } else {
-        Vec::new()
-    };
+    let mut frames = if first == 1 { preface(&[]) } else { Vec::new() };
     for number in 0..count {
         let stream = first + 2 * number;
-        frames.extend(frame(1, 0x5, stream, &head));
+        frames.extend(request(stream, "/long"));
         frames.extend(frame(3, 0, stream, &8_u32.to_be_bytes()));
     }
     frames
+}
+
+/// Streams of one HTTP/2 connection.
+const STREAMS: u32 = 200;
+
+/// A connection from `from`, which has asked for `path` on all its streams, and lets the server send
+/// `window` bytes of each answer.
+async fn unread(server: &Server, from: [u8; 4], path: &str, window: u32) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind((from, 0).into()).expect("an address of this machine");
+    let mut client = socket.connect(server.address().parse().expect("an address")).await.expect("it listens");
+    // SETTINGS_INITIAL_WINDOW_SIZE.
+    let mut frames = preface(&[&[0, 4][..], &window.to_be_bytes()].concat());
+    frames.extend((0..STREAMS).flat_map(|number| request(2 * number + 1, path)));
+    client.write_all(&frames).await.expect("it reads");
+    client
+}
+
+/// How many of so many requests for a path are answered with 200.
+async fn answered(server: &Server, path: &str, count: usize) -> usize {
+    let mut answered = 0;
+    for _ in 0..count {
+        answered += usize::from(get(&server.url(path)).await.status == 200);
+    }
+    answered
+}
+
+/// The program may take what it has been allowed, and a tenth.
+fn assert_within(server: &Server, memory: u64) {
+    let peak = peak_memory_bytes(server.pid());
+    println!("unread: {} MB at most of {} MB", peak / 1_000_000, memory / 1_000_000);
+    assert!(peak < memory + memory / 10, "{peak}");
+}
+
+/// One address that reads none of its answers, whatever it asks for, takes neither the server's
+/// checks nor the lookups of others.
+#[tokio::test]
+async fn answers_that_one_client_leaves_unread_take_nothing_from_others() {
+    const MEMORY: u64 = 100_000_000;
+    for path in ["/_rowstream/openapi.json", "/", "/_rowstream/live", "/_rowstream/ready", "/missing"] {
+        let server = server(&format!("memory = \"{MEMORY}\"\nmax_connections = 500")).await;
+        let mut crowd = Vec::new();
+        for _ in 0..10 {
+            crowd.push(unread(&server, [127, 0, 0, 2], path, 0).await);
+        }
+        for (other, count) in [
+            ("/_rowstream/live", 20),
+            ("/_rowstream/ready", 20),
+            ("/authors/3", 30),
+            ("/_rowstream/openapi.json", 5),
+        ] {
+            assert_eq!(answered(&server, other, count).await, count, "{other} beside {path}");
+        }
+        assert_within(&server, MEMORY);
+        drop(crowd);
+        still_answers(&server).await;
+    }
+}
+
+/// Many addresses together take all memory for a moment: their answers end, because others need it.
+#[tokio::test]
+async fn answers_that_many_clients_leave_unread_give_way() {
+    const MEMORY: u64 = 100_000_000;
+    let server = server(&format!("memory = \"{MEMORY}\"\nmax_connections = 500")).await;
+    let mut crowd = Vec::new();
+    for number in 0..20 {
+        crowd.push(unread(&server, [127, 0, 1, number], "/missing", 0).await);
+    }
+    let first = get(&server.url("/authors/3")).await;
+    assert_eq!((first.status.as_u16(), first.header("retry-after")), (503, Some("1")), "they have all");
+    wait_until("the lookup is answered", async || answered(&server, "/authors/3", 1).await == 1).await;
+    assert_within(&server, MEMORY);
+}
+
+/// Without any limit configured, answers that are built are shared, and what is unpacked for one
+/// client is bounded.
+#[tokio::test]
+async fn documents_take_the_same_memory_however_many_ask() {
+    let server = server("").await;
+    answered(&server, "/_rowstream/openapi.json", 1).await;
+    let before = peak_memory_bytes(server.pid());
+    let mut crowd = Vec::new();
+    for (number, path) in (0..20).zip(["/", "/_rowstream/openapi.json"].into_iter().cycle()) {
+        crowd.push(unread(&server, [127, 0, 1, number], path, 1).await);
+    }
+    assert_eq!(answered(&server, "/_rowstream/live", 20).await, 20);
+    wait_until("a document can be read beside them", async || answered(&server, "/", 1).await == 1).await;
+    let grown = peak_memory_bytes(server.pid()).saturating_sub(before) >> 20;
+    println!("documents: {} requests, {grown} MB more", 20 * STREAMS);
+    assert!(grown < 60, "{grown} MB");
 }
 
 /// Requests that are reset before they are answered (CVE-2023-44487): each connection ends after

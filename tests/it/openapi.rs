@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use crate::delegate;
 use crate::support::corpus::{self, Arrow, Line, POSTGRES_SETUP};
-use crate::support::{Client, Ended, Launch, Server, TestDb, get, program, repository, rowstream, sha256};
+use crate::support::{
+    Client, Ended, Launch, Server, TestDb, decode, get, program, repository, rowstream, sha256,
+};
 use crate::worked;
 
 /// What a server answers, and its document.
@@ -20,7 +22,10 @@ struct Seen {
 impl Seen {
     async fn new(base: &str, asked: &str) -> Self {
         let reply = get(&format!("{base}/_rowstream/openapi.json{asked}")).await;
-        assert_eq!((reply.status.as_u16(), reply.header("vary")), (200, Some("authorization")));
+        assert_eq!(
+            (reply.status.as_u16(), reply.header("vary")),
+            (200, Some("accept-encoding, authorization"))
+        );
         Self { base: base.to_owned(), document: reply.json(), answers: Vec::new() }
     }
 
@@ -246,6 +251,73 @@ async fn only_what_may_be_called_is_there() {
     assert_eq!(own["components"]["securitySchemes"]["token"], json!({"type": "http", "scheme": "bearer"}));
     let refused = get(&server.url("/_rowstream/openapi.json?version=2")).await;
     assert_eq!((refused.status.as_u16(), &refused.json()["code"]), (400, &json!("invalid_parameter")));
+}
+
+/// A document is made once and shared: what a client has already isn't sent again, and who may call
+/// other endpoints gets another document.
+#[tokio::test]
+async fn documents_are_compressed_and_asked_for_again() {
+    let config = format!(
+        "authorization = [\"reader\"]\n[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n\
+         [token.reader]\nsha256 = \"{}\"\n",
+        sha256("secret")
+    );
+    let server = Server::start(&[
+        ("rowstream.toml", &config),
+        ("t.sql", "create table t(n int)"),
+        ("endpoints/closed.sql", "select n from t"),
+        ("endpoints/open.sql", "/*\nauthorization = \"public\"\n*/\nselect n from t"),
+    ])
+    .await;
+    for path in ["/", "/_rowstream/openapi.json"] {
+        let ask = async |headers: &[(&str, &str)]| {
+            let request = headers
+                .iter()
+                .fold(Request::get(server.url(path)), |request, (name, value)| request.header(*name, *value));
+            Client::HTTP1.send(request.body(String::new()).expect("a request")).await
+        };
+        let plain = ask(&[]).await;
+        assert_eq!(plain.header("content-length"), Some(plain.body.len().to_string().as_str()), "{path}");
+        assert_eq!(
+            (plain.header("content-encoding"), plain.header("cache-control")),
+            (None, Some("no-cache"))
+        );
+        let packed = ask(&[("accept-encoding", "gzip")]).await;
+        assert_eq!(packed.header("content-encoding"), Some("gzip"));
+        assert_eq!(decode("gzip", &packed.body).expect("all of it"), plain.body);
+        let tag = plain.header("etag").expect("a tag");
+        assert_eq!(packed.header("etag"), Some(tag));
+        let same = ask(&[("if-none-match", tag)]).await;
+        assert_eq!((same.status.as_u16(), same.body.len(), same.header("etag")), (304, 0, Some(tag)));
+        let reader = ask(&[("authorization", "Bearer secret"), ("if-none-match", tag)]).await;
+        assert_eq!(reader.status, 200);
+        assert!(reader.text().contains("/closed") && !plain.text().contains("/closed"));
+    }
+}
+
+/// The types of values are as the document's own request says: what changes them isn't offered by a
+/// document of other types.
+#[tokio::test]
+async fn a_document_offers_the_value_options_that_it_describes() {
+    let server = Server::start(&[
+        ("rowstream.toml", "[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n"),
+        ("t.sql", "create table t(n int)"),
+        ("endpoints/t.sql", "select n from t"),
+    ])
+    .await;
+    let names = |document: &Value| -> Vec<String> {
+        let parameters = document["paths"]["/t"]["get"]["parameters"].as_array().expect("a list").clone();
+        let name = |parameter: &Value| {
+            parameter["$ref"].as_str().expect("a reference").rsplit('/').next().map(str::to_owned)
+        };
+        parameters.iter().filter_map(name).collect()
+    };
+    let default = get(&server.url("/_rowstream/openapi.json")).await.json();
+    assert_eq!(names(&default), ["format", "end", "digest", "wait", "download"]);
+    let strings = get(&server.url("/_rowstream/openapi.json?_numbers=string")).await.json();
+    assert_eq!(names(&strings), ["format", "end", "digest", "wait", "download", "numbers"]);
+    let numbers = &strings["components"]["parameters"]["numbers"];
+    assert_eq!((&numbers["required"], &numbers["schema"]["enum"]), (&json!(true), &json!(["string"])));
 }
 
 #[tokio::test]

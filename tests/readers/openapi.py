@@ -57,8 +57,10 @@ def items(kind, body):
 def wrong(document, answer):
     components = {"components": {"schemas": strict(document["components"]["schemas"])}}
     components["components"]["schemas"]["Problem"] = document["components"]["schemas"]["Problem"]
-    responses = document["paths"][answer["template"]]["get"]["responses"]
-    content = responses[str(answer["status"])]["content"]
+    response = document["paths"][answer["template"]]["get"]["responses"][str(answer["status"])]
+    if "$ref" in response:
+        response = document["components"]["responses"][response["$ref"].rsplit("/", 1)[1]]
+    content = response["content"]
     described = content[answer["type"]]
 
     def check(value, schema):

@@ -1,0 +1,312 @@
+//! Documents that the server makes of itself: the files of the console, the list of endpoints, and
+//! the OpenAPI document.
+//!
+//! A [`Document`] is made once for a configuration and a set of rights, compressed, and shared by
+//! all answers. A client that doesn't take gzip gets it unpacked piece by piece, so that a document
+//! of megabytes takes kilobytes, however many ask for it. [`Documents`] keeps those that were asked
+//! for last. One is made at a time, and what all of them take is bounded by [`DOCUMENTS`].
+
+use std::io::{self, BufWriter, Read as _, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::{Buf as _, Bytes, buf};
+use flate2::Compression;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{HeaderMap, Response, StatusCode};
+use sha2::{Digest as _, Sha256};
+
+use super::app::App;
+use super::body::Answer;
+use super::{index, tracker::RequestTracker};
+use crate::Error;
+use crate::admission::Holder;
+use crate::auth::Credentials;
+use crate::budget::{CHUNK, DOCUMENTS, UNPACKING};
+use crate::endpoint::Endpoint;
+use crate::lock::Mutex;
+use crate::openapi;
+
+/// A text that the server makes of itself.
+pub(super) struct Document {
+    gzip: Bytes,
+    /// Of the text, in bytes.
+    length: u64,
+    /// Of the text, in hexadecimal.
+    pub(super) version: String,
+    /// Weak, because the text and its compressed form have it alike (RFC 9110, section 8.8.1).
+    tag: HeaderValue,
+    counted: Option<Counted>,
+}
+
+/// What a document takes, as it's counted; given back when dropped.
+struct Counted {
+    bytes: usize,
+    taken: Arc<AtomicUsize>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Document {
+    /// The document that `write` writes.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub(super) fn new(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Self> {
+        let mut out = BufWriter::with_capacity(CHUNK, Packing::default());
+        write(&mut out)?;
+        let Packing { encoder, hash, length } = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let version: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let tag = HeaderValue::try_from(format!("W/\"{version}\"")).map_err(io::Error::other)?;
+        Ok(Self { gzip: encoder.finish()?.into(), length, version, tag, counted: None })
+    }
+
+    /// The document, or that the client has it already.
+    pub(super) fn answer(&self, headers: &HeaderMap) -> Response<Answer> {
+        let mut response = Response::new(Answer::Nothing);
+        if items(headers, &header::IF_NONE_MATCH).any(|tag| tag == self.tag) {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+        } else if items(headers, &header::ACCEPT_ENCODING).any(takes_gzip) {
+            *response.body_mut() = Answer::Whole(self.gzip.clone());
+            response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        } else {
+            let decoder = GzDecoder::new(self.gzip.clone().reader());
+            *response.body_mut() = Answer::Unpacked(Box::new(Unpacked { decoder, left: self.length }));
+        }
+        response.headers_mut().insert(header::ETAG, self.tag.clone());
+        response
+    }
+}
+
+/// Compresses a text, and sums it up.
+struct Packing {
+    encoder: GzEncoder<Vec<u8>>,
+    hash: Sha256,
+    length: u64,
+}
+
+impl Default for Packing {
+    fn default() -> Self {
+        let encoder = GzEncoder::new(Vec::new(), Compression::default());
+        Self { encoder, hash: Sha256::new(), length: 0 }
+    }
+}
+
+impl Write for Packing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.encoder.write(bytes)?;
+        self.hash.update(&bytes[..written]);
+        self.length += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A document on its way to a client that doesn't take it compressed.
+pub(super) struct Unpacked {
+    decoder: GzDecoder<buf::Reader<Bytes>>,
+    /// Bytes that are still to come.
+    left: u64,
+}
+
+impl Unpacked {
+    /// Bytes that are still to come.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// The next piece; `None` after the last.
+    ///
+    /// # Errors
+    /// The document is damaged, which is a bug of ours.
+    pub(super) fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let mut piece = vec![0; self.left.min(CHUNK as u64) as usize];
+        let read = self.decoder.read_exact(&mut piece);
+        read.map_err(|cause| Error::endpoint("a document could not be unpacked").cause(cause))?;
+        self.left -= piece.len() as u64;
+        Ok(Some(piece.into()))
+    }
+}
+
+/// What a document is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum About {
+    /// The endpoints, as a page for browsers.
+    Page,
+    /// The endpoints, as JSON.
+    List,
+    /// The endpoints, as an OpenAPI document.
+    OpenApi(openapi::Asked),
+}
+
+/// A document is another one when any of these is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Key {
+    about: About,
+    /// Which of the configuration's authorizations the client has.
+    rights: Vec<bool>,
+    /// How often columns were noted before.
+    columns: u64,
+}
+
+/// The documents of a configuration that were asked for last.
+#[derive(Default)]
+pub(super) struct Documents {
+    /// The one that was asked for last is the last.
+    kept: Mutex<Vec<(Key, Arc<Document>)>>,
+    /// What they take together, in bytes, also those that are still read and not kept any more.
+    taken: Arc<AtomicUsize>,
+    /// Held while one is made.
+    making: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Documents {
+    fn find(&self, key: &Key) -> Option<Arc<Document>> {
+        let mut kept = self.kept.lock();
+        let at = kept.iter().position(|(known, _)| known == key)?;
+        kept[at..].rotate_left(1);
+        kept.last().map(|(_, document)| Arc::clone(document))
+    }
+
+    /// Keeps a document in the place of those that were not asked for as lately. `None`: those that
+    /// clients still read take all that documents may.
+    fn keep(&self, key: Key, mut document: Document) -> Option<Arc<Document>> {
+        let mut kept = self.kept.lock();
+        kept.retain(|(known, _)| known.columns == key.columns);
+        let bytes = document.gzip.len();
+        let fits = || match self.taken.load(Ordering::Relaxed) {
+            0 => true,
+            taken => taken + bytes <= DOCUMENTS,
+        };
+        while !fits() && !kept.is_empty() {
+            kept.remove(0);
+        }
+        if !fits() {
+            return None;
+        }
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+        document.counted = Some(Counted { bytes, taken: Arc::clone(&self.taken) });
+        let document = Arc::new(document);
+        kept.push((key, Arc::clone(&document)));
+        Some(document)
+    }
+}
+
+impl App {
+    /// Answers with a document about the endpoints that the request's client may call.
+    ///
+    /// # Errors
+    /// 503: there is no memory for it.
+    pub(super) async fn answer_document(
+        &self,
+        about: About,
+        headers: &HeaderMap,
+        credentials: &Credentials,
+        tracker: &mut RequestTracker,
+    ) -> Result<Response<Answer>, Error> {
+        let key = Key { about, rights: self.rights(credentials), columns: self.columns_noted() };
+        let document = match self.documents.find(&key) {
+            Some(document) => document,
+            None => Arc::clone(&tracker.app).make_document(key).await?,
+        };
+        let mut response = document.answer(headers);
+        if let Answer::Unpacked(_) = response.body() {
+            self.hold_for_document(UNPACKING, tracker)?;
+        }
+        response.headers_mut().insert(header::CACHE_CONTROL, IF_SAME);
+        Ok(response)
+    }
+
+    /// Answers with a text that is another one each time, and may be long.
+    ///
+    /// # Errors
+    /// 503: there is no memory for it.
+    pub(super) async fn answer_text(
+        &self,
+        text: String,
+        media_type: &'static str,
+        headers: &HeaderMap,
+        tracker: &mut RequestTracker,
+    ) -> Result<Response<Answer>, Error> {
+        let packed = tokio::task::spawn_blocking(move || Document::new(|out| out.write_all(text.as_bytes())));
+        let document = packed.await.map_err(io::Error::other).flatten();
+        let document = document.map_err(|cause| Error::endpoint(NOT_WRITTEN).cause(cause))?;
+        let mut response = document.answer(headers);
+        let unpacking = if let Answer::Unpacked(_) = response.body() { UNPACKING } else { 0 };
+        self.hold_for_document(document.gzip.len() + unpacking, tracker)?;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        Ok(response)
+    }
+
+    fn hold_for_document(&self, bytes: usize, tracker: &mut RequestTracker) -> Result<(), Error> {
+        let held = tracker.permit.get_or_insert_with(|| self.admission.holding_nothing());
+        self.admission.widen(held, bytes, Holder::Admin)
+    }
+
+    /// Makes a document on a thread for what blocks: it may take longer than the requests of a
+    /// worker should wait. It's kept also if the client has left meanwhile.
+    async fn make_document(self: Arc<Self>, key: Key) -> Result<Arc<Document>, Error> {
+        let one = Arc::clone(&self.documents.making).lock_owned().await;
+        if let Some(document) = self.documents.find(&key) {
+            return Ok(document);
+        }
+        let make = move || {
+            let document = Document::new(|out| self.write_document(&key, out));
+            let document = document.map_err(|cause| Error::endpoint(NOT_WRITTEN).cause(cause))?;
+            let kept = self.documents.keep(key, document);
+            drop(one);
+            kept.ok_or_else(|| self.admission.no_memory())
+        };
+        let made = tokio::task::spawn_blocking(make).await;
+        made.map_err(|cause| Error::endpoint(NOT_WRITTEN).cause(cause))?
+    }
+
+    fn write_document(&self, key: &Key, out: &mut dyn Write) -> io::Result<()> {
+        let columns = self.columns();
+        let all = self.config.endpoints.iter().zip(columns.iter().map(Option::as_deref));
+        let described = all.zip(&self.authorizations.of).filter(|(_, index)| key.rights[**index]);
+        let described = described.map(|(described, _)| described);
+        let endpoints = || described.clone().map(|(endpoint, _)| endpoint).collect::<Vec<&Endpoint>>();
+        match key.about {
+            About::Page => index::write_page(out, &endpoints(), &self.config),
+            About::List => index::write_list(out, &endpoints()),
+            About::OpenApi(asked) => openapi::write(out, &self.config, described, asked, Some(ABOVE)),
+        }
+    }
+}
+
+/// What the paths of the OpenAPI document are below, seen from it: a proxy may have the server at a
+/// path of its own.
+const ABOVE: &str = "..";
+const NOT_WRITTEN: &str = "the document could not be written";
+/// Caches ask whether it's still the same.
+pub(super) const IF_SAME: HeaderValue = HeaderValue::from_static("no-cache");
+
+/// What the lines of a header list.
+fn items<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).map(str::trim)
+}
+
+/// Whether an item of `Accept-Encoding` asks for gzip (RFC 9110, section 12.5.3).
+fn takes_gzip(item: &str) -> bool {
+    let (name, weight) = item.split_once(';').unwrap_or((item, ""));
+    let weight = weight.trim().trim_start_matches("q=");
+    name.trim().eq_ignore_ascii_case("gzip")
+        && (weight.is_empty() || weight.parse().is_ok_and(|q: f32| q > 0.0))
+}
