@@ -1,10 +1,12 @@
 //! The admin endpoints, below [`ADMIN`]: what the server says of itself.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::uri::Authority;
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use serde_json::json;
 
 use super::app::App;
@@ -17,6 +19,7 @@ use super::request::{Arrived, is_remote};
 use super::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::Holder;
+use crate::client::UNIX;
 use crate::completeness::streams::Stream;
 use crate::endpoint::Authorization;
 use crate::error::pages;
@@ -150,7 +153,8 @@ impl App {
         if request.method() != Method::DELETE {
             return Some(AdminEndpoint::Stream(stream));
         }
-        let asks = if is_remote(request) && !is_admin(request) { Asks::Elsewhere } else { Asks::Here };
+        let is_ours = is_admin(request) || (!is_remote(request) && names_this_machine(request));
+        let asks = if is_ours && !is_of_other_site(request) { Asks::Here } else { Asks::Elsewhere };
         let is_here = self.config.admin_listen.is_none() || is_admin(request);
         is_here.then_some(AdminEndpoint::Stop(stream, asks))
     }
@@ -337,6 +341,31 @@ fn after(query: Option<&str>) -> Result<u64, Error> {
     })
 }
 
+/// The host that a request names, without its port.
+fn host<B>(request: &Request<B>) -> Option<String> {
+    let header = || request.headers().get(header::HOST)?.to_str().ok()?.parse().ok();
+    let authority: Authority = request.uri().authority().cloned().or_else(header)?;
+    Some(authority.host().to_owned())
+}
+
+/// Whether a request from this machine also asks for this machine. A page whose name was made to
+/// lead here (DNS rebinding) names another host, and so do most proxies on this machine.
+fn names_this_machine<B>(request: &Request<Arrived<B>>) -> bool {
+    let is_unix = request.body().arrival.peer == Some(UNIX);
+    is_unix
+        || host(request).is_some_and(|host| {
+            let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+            host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+        })
+}
+
+/// Whether a request was made by a page of another host (Fetch standard, "`Origin` header").
+fn is_of_other_site<B>(request: &Request<B>) -> bool {
+    let Some(origin) = request.headers().get(header::ORIGIN) else { return false };
+    let own = || Some(origin.to_str().ok()?.parse::<Uri>().ok()?.host()?.to_owned());
+    own().is_none() || own() != host(request)
+}
+
 /// 403: without tokens, streams are stopped from the server's own machine.
 fn not_from_there() -> Error {
     Error::new(
@@ -344,7 +373,10 @@ fn not_from_there() -> Error {
         StatusCode::FORBIDDEN,
         "without tokens, a stream is stopped on the server's machine",
     )
-    .hint("ask there, or at the port of `admin_listen`; or let a `[token.…]` by `[admin] authorization`")
+    .hint(
+        "ask at `localhost` there, or at the port of `admin_listen`, and not by a page of another site; or let \
+         a `[token.…]` by `[admin] authorization`",
+    )
 }
 
 fn on_port(host: &str, port: Option<u16>) -> String {

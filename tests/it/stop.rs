@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use http::Request;
 use serde_json::{Value as Json, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::support::{Client, Ended, Reply, Server, TestDb, get, sha256};
 
@@ -66,6 +68,42 @@ async fn a_stream_that_is_stopped_is_aborted_and_its_statement_ends() {
     }
     assert_eq!(stop(&server, &"0".repeat(32), None).await.status, 404);
     server.wait_for_stdout("stream_stopped").await;
+}
+
+/// Without tokens, this machine stops streams, and no page that a browser on it shows, nor a client
+/// behind a proxy on it.
+#[tokio::test]
+async fn pages_of_other_sites_and_proxies_stop_no_stream() {
+    let db = TestDb::new().await;
+    let server = server(&db, "", "").await;
+    let mut stream = Client::HTTP1.receive_buffer(64 * 1024).stream(&server.url("/long.ndjson")).await;
+    stream.at_least(1000).await;
+    let id = stream.headers["rowstream-stream"].to_str().expect("an id").to_owned();
+    let port = server.address().rsplit_once(':').expect("a port").1.to_owned();
+    let delete = async |host: &str, more: &str| {
+        let path = format!("/_rowstream/streams/{id}");
+        let request = format!("DELETE {path} HTTP/1.1\r\nhost: {host}\r\n{more}connection: close\r\n\r\n");
+        let mut client = TcpStream::connect(server.address()).await.expect("it listens");
+        client.write_all(request.as_bytes()).await.expect("it reads");
+        let mut reply = String::new();
+        client.read_to_string(&mut reply).await.expect("an answer");
+        reply[9..12].to_owned()
+    };
+    for (host, more) in [
+        ("rebound.example.org", ""),
+        ("192.0.2.1", ""),
+        ("localhost.example.org", ""),
+        ("localhost", "x-forwarded-for: 192.0.2.1\r\n"),
+        ("localhost", "forwarded: for=192.0.2.1\r\n"),
+        ("localhost", "via: 1.1 proxy\r\n"),
+        ("localhost", "origin: http://rebound.example.org\r\n"),
+        ("localhost", "origin: http://127.0.0.1\r\n"),
+        ("localhost", "origin: null\r\n"),
+    ] {
+        assert_eq!(delete(host, more).await, "403", "{host} {more}");
+    }
+    let own = format!("[::1]:{port}");
+    assert_eq!(delete(&own, &format!("origin: http://{own}\r\n")).await, "204");
 }
 
 /// Who may, `[admin]` says; who may only call the endpoint may not.
