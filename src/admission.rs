@@ -1,4 +1,4 @@
-//! Admission: who may run a stream.
+//! Admission: the bounds on streams, and on the memory of requests.
 //!
 //! A [`Permit`] is the right to run one stream, from before its first statement to its last byte.
 //! There are so many of them for the server, for an endpoint, and for a client, and as many as fit
@@ -24,7 +24,7 @@ use crate::lock::Mutex;
 pub use crate::outcome::Refusal;
 use crate::spool::spill;
 
-/// The part of what requests may hold that those of one client may.
+/// One client's requests hold one part in so many of the memory for all requests.
 const SHARE: usize = 2;
 
 /// Hands out the permits of a server.
@@ -32,7 +32,7 @@ const SHARE: usize = 2;
 pub struct Admission {
     max_streams: usize,
     max_streams_per_client: Option<usize>,
-    /// What all streams may take together, in bytes.
+    /// Memory for all streams together, in bytes.
     memory: Option<usize>,
     counts: Arc<Mutex<Counts>>,
 }
@@ -41,39 +41,39 @@ pub struct Admission {
 #[derive(Debug, Default)]
 struct Counts {
     all: usize,
-    /// What they may take, and what waits of those that were handed over, in bytes.
+    /// Their memory, with the rest of those that were handed over, in bytes.
     memory: usize,
-    /// What requests for admin endpoints hold, and answers that tell why others are refused.
+    /// Memory of requests for admin endpoints, and of answers that refuse others, in bytes.
     reserve: usize,
-    /// What the requests of each client hold that run no stream.
+    /// Memory of each client's requests that run no stream.
     held: HashMap<IpAddr, Held>,
     /// When memory was refused last.
     short: Option<Instant>,
     /// By path, of those that have a limit.
     endpoints: HashMap<Arc<str>, usize>,
-    /// Where clients have a limit.
+    /// By client, if clients have a limit.
     clients: HashMap<IpAddr, usize>,
     /// As in [`Refusal::ALL`].
     refused: [u64; Refusal::ALL.len()],
 }
 
-/// What the requests of a client hold, in bytes.
+/// Memory of one client's requests, in bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Held {
     memory: usize,
     reserve: usize,
 }
 
-/// What is in use at a moment, and what was refused so far.
+/// Permits and memory in use at a moment, and refusals until then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
     /// Permits in use.
     pub permits: usize,
     /// Permits that there are.
     pub permits_max: usize,
-    /// What the streams that run may take, in bytes.
+    /// Memory of the streams that run, in bytes.
     pub memory: usize,
-    /// What they could take at most, if that is bounded.
+    /// The most memory that they could have, if it is bounded.
     pub memory_max: Option<usize>,
     /// Claims that were refused, as in [`Refusal::ALL`].
     pub refused: [u64; Refusal::ALL.len()],
@@ -100,7 +100,7 @@ enum Missing {
 pub(crate) struct Shortage(Arc<Mutex<Counts>>);
 
 impl Shortage {
-    /// Whether one was refused within this time.
+    /// True if one was refused within this time.
     pub(crate) fn was_within(&self, time: Duration) -> bool {
         self.0.lock().short.is_some_and(|at| at.elapsed() < time)
     }
@@ -125,14 +125,14 @@ impl spill::Memory for Spare {
     }
 }
 
-/// What a permit is asked for.
+/// A request for a permit.
 #[derive(Debug)]
 pub struct Claim<'a> {
     /// Whose stream it is.
     pub endpoint: &'a Endpoint,
-    /// Who asks; known where clients have a limit.
+    /// The client; known if clients have a limit.
     pub client: Option<IpAddr>,
-    /// What the stream may take at most, in bytes; 0 where memory has no limit.
+    /// The stream's budget, in bytes; 0 if memory has no limit.
     pub memory: usize,
 }
 
@@ -140,7 +140,7 @@ pub struct Claim<'a> {
 #[derive(Debug)]
 pub struct Permit {
     counts: Arc<Mutex<Counts>>,
-    /// Whether the stream still counts as one.
+    /// True while the stream counts as one.
     runs: bool,
     memory: usize,
     reserve: usize,
@@ -197,7 +197,7 @@ impl Admission {
         })
     }
 
-    /// Whether memory is short.
+    /// Tells when memory is short.
     pub(crate) fn shortage(&self) -> Shortage {
         Shortage(Arc::clone(&self.counts))
     }
@@ -272,7 +272,7 @@ impl Admission {
         self.counts.lock().all
     }
 
-    /// What is in use, and what was refused.
+    /// Permits and memory in use, and refusals.
     pub fn usage(&self) -> Usage {
         let counts = self.counts.lock();
         Usage {
@@ -286,7 +286,7 @@ impl Admission {
 }
 
 impl Counts {
-    /// Adds to what a request holds, of `most` bytes for all requests of its kind.
+    /// Adds to the memory of a request, of `most` bytes for all requests of its kind.
     fn claim(
         &mut self,
         held: &mut Permit,
@@ -327,7 +327,7 @@ impl Counts {
         Error::new(why.code(), why.status(), message).retry_after(Duration::from_secs(1))
     }
 
-    /// What a request holds is no longer counted as its client's.
+    /// The memory of a request is no longer counted as its client's.
     fn forget_held(&mut self, permit: &mut Permit) {
         let Some(client) = permit.held_by.take() else { return };
         if let Some(held) = self.held.get_mut(&client) {
@@ -363,14 +363,14 @@ impl Permit {
         }
     }
 
-    /// Whether others may be refused because of what it holds.
+    /// True if it holds memory, for which others may be refused.
     pub(crate) fn holds_memory(&self) -> bool {
         self.memory + self.reserve > 0
     }
 
     /// All of the stream was handed over: it counts no longer, so that a client which has its last
-    /// byte may come again. What still waits of it takes memory until the rest of the permit is
-    /// dropped; `None` where memory has no limit.
+    /// byte may ask again. The rest of it takes memory until the rest of the permit is dropped;
+    /// `None` if memory has no limit.
     pub fn handed_over(mut self) -> Option<Self> {
         let counts = Arc::clone(&self.counts);
         counts.lock().end(&mut self);
@@ -404,7 +404,7 @@ fn add<K: Clone + Eq + Hash>(counts: &mut HashMap<K, usize>, key: Option<&K>) {
     }
 }
 
-/// Names that nobody uses any more are forgotten: clients come with any address.
+/// Names that are no longer used are forgotten: a client may have any address.
 fn remove<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: Option<&K>) {
     let Some(key) = key else { return };
     match counts.get_mut(key) {

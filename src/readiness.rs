@@ -1,13 +1,12 @@
-//! Whether requests should come here: what `/_rowstream/ready` says.
+//! The answer of `/_rowstream/ready`: is this replica one to send requests to?
 //!
 //! Yes, while the server is not on its way out, and each database can be reached and takes the
 //! statements of its endpoints; HTTP upstreams are not asked, because no other replica would reach
-//! them either. Whoever asks needs neither a permit nor a place in a pool: a server that is busy is
+//! them either. The question needs neither a permit nor a place in a pool: a server that is busy is
 //! ready, and a proxy that took it for dead would have the others carry its load, too.
 //!
-//! However many ask, however often, a source is asked by one of them at a time, and its answer
-//! holds for [`FRESH`]. The asking is a task: a proxy that does not wait for its end leaves an
-//! answer to the next one.
+//! A source gets one question at a time, from all who ask, and its answer holds for [`FRESH`]. The
+//! question is a task: a proxy that does not wait for its end leaves an answer to the next one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +25,10 @@ const FRESH: Duration = Duration::from_secs(1);
 /// How long a source may take to answer. The common checks wait for one or two seconds themselves.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What is asked for the readiness of an app: each of its databases.
+/// The databases that tell the readiness of an app.
 pub(crate) struct Readiness(Vec<Arc<Asked>>);
 
-/// A source, and what it has answered.
+/// A source, and its last answer.
 struct Asked {
     name: String,
     /// Held while it is asked.
@@ -52,7 +51,7 @@ impl Unprepared {
         self.waiting.is_empty() && self.refused.is_empty()
     }
 
-    /// What clients get.
+    /// The text for clients.
     fn why_not(&self, source: &str, endpoints: &[Endpoint]) -> Option<String> {
         let refused: Vec<_> = self.refused.iter().map(|&index| endpoints[index].path.as_str()).collect();
         match (self.waiting.is_empty(), refused.is_empty()) {
@@ -111,8 +110,8 @@ impl Readiness {
         self.judge(leaving, answers, endpoints)
     }
 
-    /// The same by what the sources have answered last, without waiting. A source that was never
-    /// asked, or not lately, is asked in the background.
+    /// The same by the last answers of the sources, without waiting. If one is old or missing, a
+    /// task in the background gets a new one.
     ///
     /// # Errors
     /// Those of [`check`](Self::check); 503 also if a source has not answered yet.
@@ -120,7 +119,7 @@ impl Readiness {
         self.judge(leaving, self.0.iter().map(Asked::last_known), endpoints)
     }
 
-    /// What the answers of the sources, in their order, come to.
+    /// The answer for clients, from those of the sources in their order.
     fn judge(
         &self,
         leaving: bool,

@@ -79,7 +79,7 @@ impl App {
             Some(error) => Err(error),
             None => self.admission.hold(holder(&request), self.network(&request)),
         };
-        // What its connection may take is enough for one check.
+        // A connection has room for one check.
         let is_lone_check = is_check(&request) && request.body().arrival.is_alone;
         let held = held.or_else(|error| if is_lone_check { Ok(None) } else { Err(error) });
         // Boxed here: a request is moved as rarely as can be.
@@ -89,8 +89,8 @@ impl App {
         }
     }
 
-    /// The answer to a request for which there is no room. In HTTP/2 and HTTP/3 it has no body if
-    /// many of them wait: a client that opens no window would have it wait, too.
+    /// The answer to a request when there's no room for it. In HTTP/2 and HTTP/3 it has no body if
+    /// many of them wait: a client that opens no window would let it wait, too.
     fn respond_without_room<B>(
         self: Arc<Self>,
         request: &Request<Arrived<B>>,
@@ -305,15 +305,15 @@ impl App {
         tracker.credentials.actor(roles).map(|actor| Some(Arc::new(actor)))
     }
 
-    /// Counts a request of its address. Those that ask how the server is, and those at the port of
-    /// the admin endpoints, are not counted.
+    /// Counts a request of its address. Those that ask how the server is, those at the port of the
+    /// admin endpoints, and the preflights of CORS, which a browser adds, are not counted.
     fn limit_address<B>(
         &self,
         request: &Request<Arrived<B>>,
         tracker: &mut RequestTracker,
     ) -> Result<(), Error> {
         match &self.rates {
-            Some(rates) if !is_check(request) && !is_admin(request) => {
+            Some(rates) if !is_check(request) && !is_admin(request) && !cors::is_preflight(request) => {
                 let address = self.network(request).map(Client::Address);
                 rates.take(By::Address, address, &mut tracker.quotas)
             }

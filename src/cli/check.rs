@@ -17,8 +17,8 @@ use super::locate::{ConfigArgs, configuration, folder};
 use crate::Error;
 use crate::capacity;
 use crate::check::{self, Checked, CheckedEndpoint, Columns, Refusal};
-use crate::config::Config;
 use crate::config::memory;
+use crate::config::{Config, Tls};
 use crate::database::HostSaid;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::endpoint::{Authorization, CallsPerRow, Cardinality, Endpoint, Handler, RowCall, Statement};
@@ -206,6 +206,9 @@ fn print_limits(config: &Config) {
     }
     for warning in capacity::warnings(config) {
         eprintln!("{warning}");
+    }
+    if let Some(expired) = config.tls.as_ref().and_then(Tls::expired) {
+        eprintln!("{expired}");
     }
 }
 

@@ -8,7 +8,7 @@ use super::locate::{ConfigArgs, Target, folder, target};
 use super::{Failure, block_on, listen, listing, param, tables};
 use crate::capacity;
 use crate::config::memory;
-use crate::config::{Argument, Config, Purpose};
+use crate::config::{Argument, Config, Purpose, Tls};
 use crate::log::{self, LogFlag, LogFormat, LogSettings};
 use crate::respond::App;
 use crate::server::{Listener, Listeners, OnRefusal, Origin, Preparing, Reload, Roles};
@@ -153,6 +153,9 @@ pub(super) fn serve(
         }
         for warning in capacity::warnings(&config) {
             log::warning!("{warning}");
+        }
+        if let Some(expired) = config.tls.as_ref().and_then(Tls::expired) {
+            log::warning!("{expired}");
         }
         let has_console = config.console;
         let mut app = App::new(config)?;

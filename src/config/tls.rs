@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::HeaderValue;
 
@@ -47,6 +47,18 @@ impl Tls {
         }
         self.acme.clone_from(&before.acme);
         Ok(())
+    }
+}
+
+impl Tls {
+    /// A warning if the certificate of the files has expired.
+    pub(crate) fn expired(&self) -> Option<String> {
+        self.identity.until().filter(|until| *until < SystemTime::now())?;
+        let file = self.identity.files.first().filter(|_| self.acme.is_none())?.display();
+        Some(format!(
+            "warning: tls: the certificate {file} has expired, and clients refuse it\n    \
+             hint: put a new one in its place, and reload"
+        ))
     }
 }
 

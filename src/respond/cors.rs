@@ -1,7 +1,7 @@
 //! What pages of other origins may read (Fetch standard, "CORS protocol").
 
 use http::header::{self, HeaderName, HeaderValue};
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 
 use super::app::App;
 use super::body::Answer;
@@ -39,6 +39,14 @@ impl App {
         }
         response
     }
+}
+
+/// Whether a browser asks before a request of a page of another origin (Fetch standard,
+/// "CORS-preflight request").
+pub(super) fn is_preflight<B>(request: &Request<B>) -> bool {
+    *request.method() == Method::OPTIONS
+        && request.headers().contains_key(header::ORIGIN)
+        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
 /// Which pages of other origins may read the response. With a list of origins the answer differs by

@@ -398,7 +398,7 @@ impl Drop for Seat {
 }
 
 impl Busy {
-    /// Whether it's the only request of its connection.
+    /// True if it's the only request of its connection.
     pub(super) fn is_alone(&self) -> bool {
         self.shared.busy.load(Ordering::SeqCst) == 1
     }

@@ -21,7 +21,7 @@ use super::origin::{Origin, Seen};
 use super::preparing::{self, Preparing};
 use super::systemd::{self, Roles};
 use crate::capacity;
-use crate::config::Config;
+use crate::config::{Config, Tls};
 use crate::lock::RwLock;
 use crate::log::{self, LogFlag};
 use crate::respond::App;
@@ -151,6 +151,9 @@ impl Reloader {
         }
         for warning in capacity::warnings(app.config()) {
             log::warning!("{warning}");
+        }
+        if let Some(expired) = app.config().tls.as_ref().and_then(Tls::expired) {
+            log::warning!("{expired}");
         }
         let (endpoints, sources) = (app.config().endpoints.len(), app.config().sources.len());
         if app.config().folder != before.config().folder {

@@ -66,6 +66,11 @@ async fn an_address_has_a_quota() {
     {
         assert_eq!(ask(&server, path, &from(address)).await.status, 200, "{path} from {address}");
     }
+    // A browser asks before a page of another origin may: that is no request of the page.
+    let request = Request::options(server.url("/one")).header("x-forwarded-for", "2001:db8::1");
+    let request =
+        request.header("origin", "https://a.example").header("access-control-request-method", "GET");
+    assert_eq!(Client::HTTP1.send(request.body(String::new()).expect("a request")).await.status, 204);
     assert_eq!(metric(&server, "rowstream_rate_limited_total{by=\"address\"}").await, "1");
 }
 

@@ -270,6 +270,23 @@ async fn a_new_certificate_needs_no_new_process() {
     running.read_exact(&mut bytes).await.expect("what runs goes on");
 }
 
+/// Clients would refuse it one by one, and nothing else would say so.
+#[tokio::test]
+async fn a_certificate_that_has_expired_is_a_warning() {
+    let (db, certificate) = (TestDb::new().await, Certificate::new());
+    let server = server(&db, &certificate, "", "").await;
+    let expire =
+        "openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -days -1 -extfile names -out server.crt";
+    let folder = certificate.certificate().parent().expect("a folder").to_owned();
+    let ran = std::process::Command::new("sh").args(["-c", expire]).current_dir(folder).status();
+    assert!(ran.expect("a shell").success());
+    server.hang_up();
+    server.wait_for_stderr("server.crt has expired, and clients refuse it").await;
+    let checked = rowstream(&["check", server.folder().to_str().expect("a path is text")]).await;
+    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(checked.status.success() && said.contains("server.crt has expired"), "{said}");
+}
+
 #[tokio::test]
 async fn what_is_wrong_with_certificates_has_a_place() {
     let (one, other) = (Certificate::new(), Certificate::new());
