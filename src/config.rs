@@ -86,6 +86,8 @@ pub struct Config {
     /// How much of what a database says reaches clients; `None`: as the address says where it
     /// listens.
     pub error_detail: Option<ErrorDetail>,
+    /// The files that `${file:…}` and `${credential:…}` in it name.
+    pub secrets: Vec<PathBuf>,
 }
 
 impl Config {

@@ -9,6 +9,8 @@ pub(crate) mod encoding;
 pub(crate) mod reader;
 mod variables;
 
+pub use self::variables::Template;
+
 use std::cell::RefCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -82,12 +84,26 @@ impl std::error::Error for Diagnostics {}
 
 /// Where errors go while files are read. Shared by everything that reads, hence the cell.
 #[derive(Debug, Default)]
-pub(crate) struct Collector(RefCell<Vec<Diagnostic>>);
+pub(crate) struct Collector {
+    errors: RefCell<Vec<Diagnostic>>,
+    /// The files of `${file:…}` and `${credential:…}`, readable or not.
+    secrets: RefCell<Vec<PathBuf>>,
+}
 
 impl Collector {
     /// Keeps an error.
     pub(crate) fn add(&self, error: Diagnostic) {
-        self.0.borrow_mut().push(error);
+        self.errors.borrow_mut().push(error);
+    }
+
+    /// Keeps the paths of secrets.
+    fn note_secrets(&self, files: Vec<PathBuf>) {
+        self.secrets.borrow_mut().extend(files);
+    }
+
+    /// The files of the secrets that were read until now.
+    pub(crate) fn secrets(&self) -> Vec<PathBuf> {
+        self.secrets.borrow().clone()
     }
 
     /// Keeps an error of a file whose text is not there to point into.
@@ -107,12 +123,12 @@ impl Collector {
     /// # Errors
     /// The errors.
     pub(crate) fn finish<T>(self, value: T) -> Result<T, Diagnostics> {
-        if self.0.borrow().is_empty() { Ok(value) } else { Err(self.into_diagnostics()) }
+        if self.errors.borrow().is_empty() { Ok(value) } else { Err(self.into_diagnostics()) }
     }
 
     /// The errors, sorted; the same error at the same place is reported once.
     pub(crate) fn into_diagnostics(self) -> Diagnostics {
-        let mut errors = self.0.into_inner();
+        let mut errors = self.errors.into_inner();
         errors.sort();
         errors.dedup();
         Diagnostics(errors)

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::diagnostic::Template;
 use crate::pool::PoolConfig;
 
 /// The settings that all sources have, of one `[source.NAME]`.
@@ -14,6 +15,8 @@ pub struct SourceSettings {
     pub name: String,
     /// Its URL, secrets included; never printed.
     pub url: String,
+    /// The URL as the configuration has it, if files stand in it.
+    pub template: Option<Template>,
     /// The pool's limits.
     pub pool: PoolConfig,
     /// Prepared statements kept per connection.
@@ -95,6 +98,7 @@ impl SourceSettings {
         Self {
             name: name.into(),
             url: url.into(),
+            template: None,
             pool: PoolConfig::default(),
             statement_cache: 1000,
             fetch_rows: 0,
@@ -110,6 +114,16 @@ impl SourceSettings {
             roles: None,
             max_lag: None,
             create: Vec::new(),
+        }
+    }
+}
+
+impl SourceSettings {
+    /// The URL by its files as they are now; `None` if one can't be read.
+    pub(crate) fn url_now(&self) -> Option<String> {
+        match &self.template {
+            Some(template) => template.expand(),
+            None => Some(self.url.clone()),
         }
     }
 }

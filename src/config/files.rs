@@ -33,7 +33,9 @@ impl Files {
         let tls = config.tls.iter().flat_map(|tls| tls.identity.files.clone());
         let beside = dotenv::path(path.parent().unwrap_or(Path::new("")));
         let keys = config.jwt.iter().filter_map(|jwt| jwt.file.clone());
-        Self([path.to_owned(), beside].into_iter().chain(tls).chain(keys).chain(below).map(stamp).collect())
+        let secrets = config.secrets.iter().cloned();
+        let files = [path.to_owned(), beside].into_iter().chain(tls).chain(keys).chain(secrets).chain(below);
+        Self(files.map(stamp).collect())
     }
 }
 

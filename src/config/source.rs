@@ -63,6 +63,7 @@ pub(super) fn read(
     };
     // What else is wrong is reported, whichever database it would be.
     let mut source = SourceConfig::new(name, url, database.unwrap_or(DatabaseKind::ALL[0]));
+    source.template = given.as_ref().and_then(Value::template);
     source.variables = variables(database, |name| value.variable(name));
     if let Some(mut pool) = table.take("pool").and_then(|pool| pool_table(name, &pool)) {
         read_pool(&mut pool, &mut source.pool);

@@ -18,7 +18,22 @@ pub(super) struct ConnectError {
     cause: Error,
 }
 
+/// The message of a login without a password, if the server wants one.
+pub(super) const NO_PASSWORD: &str = "the database asks for a password, and there is none";
+
 impl ConnectError {
+    /// If the server refuses the user or the password: SQLSTATE 28000 or 28P01, which is 1045 in
+    /// MySQL and MariaDB.
+    pub(super) fn is_refused_login(&self) -> bool {
+        self.cause.sqlstate_text().is_some_and(|sqlstate| sqlstate.starts_with("28"))
+            || self.cause.message() == NO_PASSWORD
+    }
+
+    /// The error itself.
+    pub(super) fn into_cause(self) -> Error {
+        self.cause
+    }
+
     /// The error of a request that needed the source called `name`.
     pub(super) fn of_source(self, name: &str) -> Error {
         let error = Error::source_unavailable(format!("source `{name}` cannot be reached"));

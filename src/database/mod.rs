@@ -32,6 +32,7 @@
 mod arrow_rows;
 pub mod blocking;
 mod buffers;
+mod credentials;
 #[cfg(feature = "flight")]
 pub mod flight;
 mod json;

@@ -28,7 +28,7 @@ impl<'a> Parts<'a> {
     pub(super) fn parse(url: &'a str, schemes: &[&str]) -> Result<Self, UrlError> {
         let rest = schemes
             .iter()
-            .find_map(|scheme| url.strip_prefix(scheme))
+            .find_map(|scheme| strip_scheme(url, scheme))
             .ok_or_else(|| UrlError(format!("the URL must begin with {}", schemes[0])))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
@@ -45,6 +45,12 @@ impl<'a> Parts<'a> {
             query: Query(query),
         })
     }
+}
+
+/// The rest of a URL with this scheme, which may be in capitals.
+fn strip_scheme<'a>(url: &'a str, scheme: &str) -> Option<&'a str> {
+    let (begin, rest) = url.split_at_checked(scheme.len())?;
+    begin.eq_ignore_ascii_case(scheme).then_some(rest)
 }
 
 impl<'a> Parts<'a> {

@@ -13,7 +13,7 @@ use jiff::fmt::friendly::SpanParser;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::variables::{Origins, Unexpandable, expand};
+use super::variables::{Origins, Template, Unexpandable, expand};
 use super::{File, Variables, shown, suggest};
 
 /// A table whose keys are taken one by one.
@@ -150,16 +150,31 @@ impl<'a> Value<'a> {
         let DeValue::String(text) = &self.raw else { return self.wrong_type("a string") };
         match self.file.variables {
             Variables::Keep => Some(text.to_string()),
-            Variables::Expand(environment) => match expand(text, &Origins::of(self.file.path, environment)) {
-                Ok(expanded) => {
-                    self.secret.set(expanded != **text);
-                    Some(expanded)
+            Variables::Expand(environment) => {
+                let origins = Origins::of(self.file.path, environment);
+                let expanded = expand(text, &origins);
+                self.file.errors.note_secrets(origins.into_files());
+                match expanded {
+                    Ok(expanded) => {
+                        self.secret.set(expanded != **text);
+                        Some(expanded)
+                    }
+                    Err(Unexpandable { message, hint }) => {
+                        self.error_with(message, hint);
+                        None
+                    }
                 }
-                Err(Unexpandable { message, hint }) => {
-                    self.error_with(message, hint);
-                    None
-                }
-            },
+            }
+        }
+    }
+
+    /// A string with files in it, which can be read again; `None` if it has none.
+    pub(crate) fn template(&self) -> Option<Template> {
+        match (&self.raw, self.file.variables) {
+            (DeValue::String(text), Variables::Expand(environment)) => {
+                Template::of(text, self.file.path, environment)
+            }
+            _ => None,
         }
     }
 

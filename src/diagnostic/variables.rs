@@ -1,9 +1,11 @@
 //! What stands for `${…}` in a configuration: a variable of the environment, a file's text, or a
 //! credential of systemd's. A message names where it comes from, and never what it is.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{ErrorKind, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Environment, shown};
 
@@ -12,12 +14,61 @@ pub(super) struct Origins<'a> {
     environment: &'a Environment<'a>,
     /// Files are named relative to it.
     folder: &'a Path,
+    /// The files that were looked for.
+    files: RefCell<Vec<PathBuf>>,
 }
 
 impl<'a> Origins<'a> {
     /// Those of a file of the configuration.
     pub(super) fn of(file: &'a Path, environment: &'a Environment<'a>) -> Self {
-        Self { environment, folder: file.parent().unwrap_or(Path::new("")) }
+        Self::below(file.parent().unwrap_or(Path::new("")), environment)
+    }
+
+    fn below(folder: &'a Path, environment: &'a Environment<'a>) -> Self {
+        Self { environment, folder, files: RefCell::default() }
+    }
+
+    /// The files that were looked for.
+    pub(super) fn into_files(self) -> Vec<PathBuf> {
+        self.files.into_inner()
+    }
+
+    fn file(&self, path: PathBuf) -> Found {
+        let found = of_file(&path);
+        self.files.borrow_mut().push(path);
+        found
+    }
+}
+
+/// A text with `${…}` in it, some of which are files, so that it can be expanded again when these
+/// have changed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Template {
+    text: String,
+    folder: PathBuf,
+    /// The variables that it names, because the environment doesn't change.
+    variables: BTreeMap<String, String>,
+}
+
+impl Template {
+    /// `None` if `text` has no files in it. `file` is the configuration that has it.
+    pub(super) fn of(text: &str, file: &Path, environment: &Environment<'_>) -> Option<Self> {
+        let variables = RefCell::new(BTreeMap::new());
+        let noting = |name: &str| {
+            let value = environment(name)?;
+            variables.borrow_mut().insert(name.to_owned(), value.clone());
+            Some(value)
+        };
+        let origins = Origins::of(file, &noting);
+        expand(text, &origins).ok()?;
+        let (folder, files) = (origins.folder.to_owned(), origins.into_files());
+        let variables = variables.into_inner();
+        (!files.is_empty()).then(|| Self { text: text.to_owned(), folder, variables })
+    }
+
+    /// The text by the files as they are now; `None` if one can't be read.
+    pub(crate) fn expand(&self) -> Option<String> {
+        expand(&self.text, &Origins::below(&self.folder, &|name| self.variables.get(name).cloned())).ok()
     }
 }
 
@@ -65,9 +116,9 @@ fn variable(inner: &str, origins: &Origins<'_>) -> Result<String, Unexpandable> 
         None => (inner, None),
     };
     let found = if let Some(path) = name.strip_prefix("file:") {
-        of_file(&origins.folder.join(path))
+        origins.file(origins.folder.join(path))
     } else if let Some(name) = name.strip_prefix("credential:") {
-        of_credential(name, origins.environment)
+        of_credential(name, origins)
     } else {
         of_environment(name.strip_prefix("env:").unwrap_or(name), origins.environment)
     };
@@ -113,7 +164,7 @@ fn of_file(path: &Path) -> Found {
 }
 
 /// A credential that the service manager has handed over.
-fn of_credential(name: &str, environment: &Environment<'_>) -> Found {
+fn of_credential(name: &str, origins: &Origins<'_>) -> Found {
     let wrong = |message: String| Unexpandable {
         message,
         hint: "`LoadCredential=NAME:PATH` of the unit hands it over".to_owned(),
@@ -121,8 +172,8 @@ fn of_credential(name: &str, environment: &Environment<'_>) -> Found {
     if name.is_empty() || name.contains('/') || name.starts_with('.') {
         return Err(wrong(format!("{} is not the name of a credential", shown(name))));
     }
-    match environment(CREDENTIALS) {
-        Some(folder) => of_file(&Path::new(&folder).join(name)),
+    match (origins.environment)(CREDENTIALS) {
+        Some(folder) => origins.file(Path::new(&folder).join(name)),
         None => Ok(Err(wrong(format!("there are no credentials, so none is called {}", shown(name))))),
     }
 }

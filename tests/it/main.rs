@@ -25,6 +25,7 @@ mod cli;
 mod console;
 mod consul;
 mod contract;
+mod credentials;
 mod cuts;
 mod demo;
 mod discovery;

@@ -55,7 +55,8 @@ log_timezone = 'UTC'
 lc_messages = 'C'
 ";
 
-/// Who may come in, and how. `tls_user` without TLS meets no line, which is a refusal of its own.
+/// Who may come in, and how. `tls_user` without TLS meets no line, which is a refusal of its own. Tests
+/// make users in the role `test_users`.
 const HBA: &str = "
 # TYPE     DATABASE  USER           ADDRESS    METHOD
 local      all       postgres                  trust
@@ -69,6 +70,7 @@ host       all       md5_user       all        md5
 local      all       password_user             password
 host       all       password_user  all        password
 hostssl    all       tls_user       all        scram-sha-256
+host       all       +test_users    all        scram-sha-256
 ";
 
 /// The passwords are those of `tests/support/db.rs`. That of `scram_user` has what a URL must
@@ -80,6 +82,7 @@ create role scram_user login password 'pä ss/w@rd:%';
 create role password_user login password 'plain';
 create role tls_user login password 'tls';
 create role nobody_user login password 'nobody';
+create role test_users;
 set password_encryption = 'md5';
 create role md5_user login password 'md5';
 ";

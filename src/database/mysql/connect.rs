@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
+use super::super::credentials::{CredentialSource, Credentials};
 use super::super::login::{self, ConnectError, Reusable};
 use super::super::socket::Socket;
 use super::super::tls::{self, SslMode};
@@ -53,6 +54,7 @@ const CAPABILITIES: u64 = capability::LONG_FLAG
 /// Opens the connections of a source.
 pub(super) struct Connector {
     target: Target,
+    credentials: CredentialSource,
     tls: Option<TlsConnector>,
     statement_timeout: Option<Duration>,
     statement_cache: usize,
@@ -96,7 +98,10 @@ impl Connector {
                 Some(tls::connector(&config.name, mode, (target.ssl_ca.as_deref(), &target.client))?)
             }
         };
+        let again = config.clone();
+        let read = move || Some(Target::parse(&again.url_now()?).ok()?.credentials());
         Ok(Self {
+            credentials: CredentialSource::new(target.credentials(), read),
             target,
             tls,
             statement_timeout: config.statement_timeout,
@@ -117,17 +122,29 @@ impl Connector {
 
     /// Opens a connection, within the URL's `connect-timeout`.
     pub(super) async fn connect(&self) -> Result<Connection, ConnectError> {
-        login::within(self.target.connect_timeout, self.open(), || self.target.login()).await
+        let open = |login: Credentials| async move { self.within(&login, self.open(&login)).await };
+        self.credentials.log_in(open).await
     }
 
     /// What the server says of itself, within the same time.
     pub(super) async fn inspect(&self) -> Result<String, ConnectError> {
-        let looking = async { look::look(&mut self.open().await?).await };
-        login::within(self.target.connect_timeout, looking, || self.target.login()).await
+        let look = |login: Credentials| async move {
+            let looking = async { look::look(&mut self.open(&login).await?).await };
+            self.within(&login, looking).await
+        };
+        self.credentials.log_in(look).await
     }
 
-    async fn open(&self) -> Result<Connection, Error> {
-        let (mut wire, greeting, server) = self.log_in(None).await?;
+    async fn within<T>(
+        &self,
+        login: &Credentials,
+        opening: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, ConnectError> {
+        login::within(self.target.connect_timeout, opening, || self.target.login(&login.user)).await
+    }
+
+    async fn open(&self, login: &Credentials) -> Result<Connection, Error> {
+        let (mut wire, greeting, server) = self.log_in(login, None).await?;
         for setting in session_settings(self.statement_timeout, greeting.is_mariadb(), self.max_payload) {
             query(&mut wire, &setting).await?;
         }
@@ -146,6 +163,7 @@ impl Connector {
     /// Logs in to `server`, or to the first address of the host that answers.
     async fn log_in(
         &self,
+        login: &Credentials,
         server: Option<SocketAddr>,
     ) -> Result<(Wire, Greeting, Option<SocketAddr>), Error> {
         let mut reached = None;
@@ -172,7 +190,7 @@ impl Connector {
             Socket::Unix(_) | Socket::Tls(_) => Secrecy::Verified,
         };
         let mut wire = Wire::new(socket, self.max_payload, sequence);
-        self.authenticate(&mut wire, &greeting, secrecy).await?;
+        self.authenticate(&mut wire, &greeting, (login, secrecy)).await?;
         Ok((wire, greeting, reached))
     }
 
@@ -230,7 +248,7 @@ impl Connector {
         &self,
         wire: &mut Wire,
         greeting: &Greeting,
-        secrecy: Secrecy,
+        (credentials, secrecy): (&Credentials, Secrecy),
     ) -> Result<(), Error> {
         let capabilities = self.capabilities(greeting);
         if capabilities & capability::PLUGIN_AUTH_LENENC == 0 {
@@ -241,10 +259,11 @@ impl Connector {
         let mut nonce = greeting.nonce.clone();
         let mut login = Vec::new();
         self.push_head(capabilities | tls, &mut login);
-        login.extend_from_slice(self.target.user.as_bytes());
+        login.extend_from_slice(credentials.user.as_bytes());
         login.push(0);
         // A plugin that is not known here may not be this user's, which the server then says.
-        let first = self.scramble(&plugin, &nonce, secrecy).unwrap_or_default();
+        let password = credentials.password.as_deref().unwrap_or_default().as_bytes();
+        let first = scramble(password, (&plugin, &nonce), secrecy).unwrap_or_default();
         push_text(&first, &mut login);
         if capabilities & capability::CONNECT_WITH_DB != 0 {
             login.extend_from_slice(self.target.database.as_bytes());
@@ -262,13 +281,13 @@ impl Connector {
                     let mut reader = Reader(&body[1..]);
                     plugin = String::from_utf8_lossy(reader.until_nul()).into_owned();
                     nonce = reader.0.strip_suffix(&[0]).unwrap_or(reader.0).to_vec();
-                    let proof = self.scramble(&plugin, &nonce, secrecy)?;
+                    let proof = scramble(password, (&plugin, &nonce), secrecy)?;
                     wire.reply(&proof);
                 }
                 // caching_sha2_password: the server knows the password, or wants it itself.
                 1 if body.get(1) == Some(&3) => {}
                 1 if body.get(1) == Some(&4) => match secrecy {
-                    Secrecy::Verified | Secrecy::Encrypted => wire.reply(&self.clear_password()),
+                    Secrecy::Verified | Secrecy::Encrypted => wire.reply(&clear(password)),
                     Secrecy::Open => return Err(not_in_the_open()),
                 },
                 _ => return Err(out_of_order()),
@@ -276,47 +295,54 @@ impl Connector {
         }
     }
 
-    /// What proves by the rules of `plugin` that we know the password.
-    fn scramble(&self, plugin: &str, nonce: &[u8], secrecy: Secrecy) -> Result<Vec<u8>, Error> {
-        let password = self.target.password.as_bytes();
-        match plugin {
-            "mysql_native_password" | "caching_sha2_password" if password.is_empty() => Ok(Vec::new()),
-            "mysql_native_password" => {
-                let once = Sha1::digest(password);
-                let twice = Sha1::digest(once);
-                Ok(xor(&once, &Sha1::new().chain_update(nonce).chain_update(twice).finalize()))
-            }
-            "caching_sha2_password" => {
-                let once = Sha256::digest(password);
-                let twice = Sha256::digest(once);
-                Ok(xor(&once, &Sha256::new().chain_update(twice).chain_update(nonce).finalize()))
-            }
-            // Any server can ask for it, whatever the user's own plugin is.
-            "mysql_clear_password" => match secrecy {
-                Secrecy::Verified => Ok(self.clear_password()),
-                Secrecy::Encrypted => Err(not_to_anybody()),
-                Secrecy::Open => Err(not_in_the_open()),
-            },
-            "sha256_password" => match secrecy {
-                Secrecy::Verified | Secrecy::Encrypted => Ok(self.clear_password()),
-                Secrecy::Open => Err(not_in_the_open()),
-            },
-            _ => Err(Error::source_unavailable(format!(
-                "the server asks for the authentication plugin `{plugin}`: those known here are mysql_native_password, \
-                 caching_sha2_password, sha256_password and mysql_clear_password"
-            ))),
-        }
-    }
-
-    fn clear_password(&self) -> Vec<u8> {
-        [self.target.password.as_bytes(), &[0]].concat()
-    }
-
     /// Ends the statement that `connection` runs; once this returns, the server has noted it.
     pub(super) async fn cancel(&self, connection: &Connection) -> Result<(), Error> {
-        let (mut wire, ..) = self.log_in(connection.server).await?;
-        query(&mut wire, &format!("kill query {}", connection.id)).await
+        let (id, server) = (connection.id, connection.server);
+        let kill = |login: Credentials| async move {
+            let killing = async {
+                let (mut wire, ..) = self.log_in(&login, server).await?;
+                query(&mut wire, &format!("kill query {id}")).await
+            };
+            self.within(&login, killing).await
+        };
+        self.credentials.log_in(kill).await.map_err(ConnectError::into_cause)
     }
+}
+
+/// What proves by the rules of `plugin` that we know the password.
+fn scramble(password: &[u8], (plugin, nonce): (&str, &[u8]), secrecy: Secrecy) -> Result<Vec<u8>, Error> {
+    match plugin {
+        "mysql_native_password" | "caching_sha2_password" if password.is_empty() => Ok(Vec::new()),
+        "mysql_native_password" => {
+            let once = Sha1::digest(password);
+            let twice = Sha1::digest(once);
+            Ok(xor(&once, &Sha1::new().chain_update(nonce).chain_update(twice).finalize()))
+        }
+        "caching_sha2_password" => {
+            let once = Sha256::digest(password);
+            let twice = Sha256::digest(once);
+            Ok(xor(&once, &Sha256::new().chain_update(twice).chain_update(nonce).finalize()))
+        }
+        // Any server can ask for it, whatever the user's own plugin is.
+        "mysql_clear_password" => match secrecy {
+            Secrecy::Verified => Ok(clear(password)),
+            Secrecy::Encrypted => Err(not_to_anybody()),
+            Secrecy::Open => Err(not_in_the_open()),
+        },
+        "sha256_password" => match secrecy {
+            Secrecy::Verified | Secrecy::Encrypted => Ok(clear(password)),
+            Secrecy::Open => Err(not_in_the_open()),
+        },
+        _ => Err(Error::source_unavailable(format!(
+            "the server asks for the authentication plugin `{plugin}`: those known here are mysql_native_password, \
+             caching_sha2_password, sha256_password and mysql_clear_password"
+        ))),
+    }
+}
+
+/// A password that the server reads itself.
+fn clear(password: &[u8]) -> Vec<u8> {
+    [password, &[0]].concat()
 }
 
 impl Connection {
@@ -474,17 +500,16 @@ mod tests {
     /// The values are those that MySQL's own client library sends.
     #[test]
     fn passwords_are_proven_and_not_told() {
-        let connector = connector("mysql://u:secret@h/d?ssl-mode=disabled");
-        let proof = |plugin: &str| connector.scramble(plugin, b"abcdefghijklmnopqrst", Secrecy::Open);
+        let nonce = &b"abcdefghijklmnopqrst"[..];
+        let proof = |plugin: &str| scramble(b"secret", (plugin, nonce), Secrecy::Open);
         assert_eq!(proof("mysql_native_password").unwrap().len(), 20);
         assert_eq!(proof("caching_sha2_password").unwrap().len(), 32);
         for plugin in ["mysql_clear_password", "sha256_password", "client_ed25519"] {
             assert!(proof(plugin).is_err(), "{plugin}");
         }
-        let encrypted =
-            |plugin: &str| connector.scramble(plugin, b"abcdefghijklmnopqrst", Secrecy::Encrypted);
+        let encrypted = |plugin: &str| scramble(b"secret", (plugin, nonce), Secrecy::Encrypted);
         assert!(encrypted("mysql_clear_password").is_err() && encrypted("sha256_password").is_ok());
-        let verified = connector.scramble("mysql_clear_password", b"", Secrecy::Verified);
+        let verified = scramble(b"secret", ("mysql_clear_password", nonce), Secrecy::Verified);
         assert_eq!(verified.unwrap(), b"secret\0");
     }
 }

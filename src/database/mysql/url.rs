@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::super::credentials::Credentials;
 use super::super::tls::{ClientFiles, SslMode};
 use super::super::url::{Host, Parts, UrlError, Word, ignore, parse_port, parse_seconds, refuse, to_host};
 use super::value::ZeroDates;
@@ -39,7 +40,7 @@ pub(super) struct Target {
     pub(super) host: Host,
     pub(super) port: u16,
     pub(super) user: String,
-    pub(super) password: String,
+    pub(super) password: Option<String>,
     pub(super) database: String,
     pub(super) ssl_mode: SslMode,
     pub(super) ssl_ca: Option<PathBuf>,
@@ -58,7 +59,7 @@ impl Target {
             host: to_host(host),
             port: parse_port(port, PORT)?,
             user: parts.user,
-            password: parts.password.unwrap_or_default(),
+            password: parts.password,
             database: parts.database,
             ssl_mode: SslMode::Prefer,
             ssl_ca: None,
@@ -93,7 +94,7 @@ impl Target {
             "socket" => self.host = Host::Unix(value.into()),
             "port" => self.port = parse_port(&value, PORT)?,
             "user" => self.user = value,
-            "password" => self.password = value,
+            "password" => self.password = Some(value),
             "ssl-mode" => self.ssl_mode = parse_ssl_mode(&value)?,
             "ssl-ca" => self.ssl_ca = Some(value.into()),
             "ssl-cert" => self.client.certificate = Some(value.into()),
@@ -105,10 +106,15 @@ impl Target {
         Ok(())
     }
 
-    /// Who comes to which database, for the log; no secret.
-    pub(super) fn login(&self) -> String {
+    /// The user and the password.
+    pub(super) fn credentials(&self) -> Credentials {
+        Credentials { user: self.user.clone(), password: self.password.clone() }
+    }
+
+    /// The address, the user and the database of a login, for the log.
+    pub(super) fn login(&self, user: &str) -> String {
         let address = self.address();
-        format!("at {} as user {}, database {}", shown(&address), shown(&self.user), shown(&self.database))
+        format!("at {} as user {}, database {}", shown(&address), shown(user), shown(&self.database))
     }
 
     /// Host and port, or the socket.
@@ -156,7 +162,7 @@ mod tests {
         );
         assert_eq!(t.host, Host::Tcp("db.example".into()));
         assert_eq!((t.port, t.user.as_str(), t.database.as_str()), (3307, "ann", "shop"));
-        assert_eq!((t.password.as_str(), t.zero_dates), ("p@ss", ZeroDates::Null));
+        assert_eq!((t.password.as_deref(), t.zero_dates), (Some("p@ss"), ZeroDates::Null));
         assert_eq!((t.ssl_mode, t.ssl_ca), (SslMode::VerifyFull, Some("/ca.pem".into())));
     }
 
@@ -180,7 +186,8 @@ mod tests {
             ("mysql://u:pass@[::1]:6000/db", "at `::1:6000` as user `u`, database `db`"),
             ("mysql://u@h/db", "at `h:3306` as user `u`, database `db`"),
         ] {
-            assert_eq!(target(url).login(), login, "{url}");
+            let target = target(url);
+            assert_eq!(target.login(&target.user), login, "{url}");
         }
     }
 

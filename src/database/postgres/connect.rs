@@ -15,6 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
+use super::super::credentials::{CredentialSource, Credentials};
 use super::super::login::{self, ConnectError, Reusable};
 use super::super::socket::Socket;
 use super::super::tls::{self, SslMode};
@@ -38,6 +39,7 @@ const MAX_SCRAM_ITERATIONS: u32 = 1_000_000;
 /// Opens the connections of a source.
 pub(super) struct Connector {
     target: Target,
+    credentials: CredentialSource,
     /// Its number among the source's hosts.
     host: usize,
     tls: Option<TlsConnector>,
@@ -133,7 +135,10 @@ impl Connector {
         let statement_cache = config.statement_cache;
         let session = SessionSettings::new(config.statement_timeout, target.options.as_deref());
         let (pooler, max_message) = (config.pooler, config.max_row_bytes);
+        let again = config.clone();
+        let read = move || Target::read_again(&again, host).map(|target| target.credentials());
         Ok(Self {
+            credentials: CredentialSource::new(target.credentials(), read),
             target,
             host,
             tls,
@@ -148,29 +153,33 @@ impl Connector {
 
     /// Opens a connection, within the URL's `connect_timeout`.
     pub(super) async fn connect(&self) -> Result<Connection, ConnectError> {
-        login::within(self.target.connect_timeout, self.open(), || self.target.login()).await
+        let Target { connect_timeout: limit, .. } = self.target;
+        let open = |login: Credentials| async move {
+            login::within(limit, self.open(&login), || self.target.login(&login.user)).await
+        };
+        self.credentials.log_in(open).await
     }
 
     /// By `sslmode=allow` without TLS, and where the server refuses that login, with it.
-    async fn open(&self) -> Result<Connection, Error> {
+    async fn open(&self, login: &Credentials) -> Result<Connection, Error> {
         let tls = self.tls.as_ref();
         if tls.is_none() || self.target.ssl_mode != SslMode::Allow {
-            return self.open_by(tls).await;
+            return self.open_by(tls, login).await;
         }
-        let refused = match self.open_by(None).await {
+        let refused = match self.open_by(None, login).await {
             Err(error) if is_of_login(&error) => error,
             opened => return opened,
         };
         // That there is no TLS either says less than the refusal does.
         let of_server = |error: Error| if error.sqlstate_text().is_some() { error } else { refused };
-        self.open_by(tls).await.map_err(of_server)
+        self.open_by(tls, login).await.map_err(of_server)
     }
 
-    async fn open_by(&self, tls: Option<&TlsConnector>) -> Result<Connection, Error> {
+    async fn open_by(&self, tls: Option<&TlsConnector>, login: &Credentials) -> Result<Connection, Error> {
         let socket = self.open_socket(tls).await.map_err(unreachable)?;
         let mut wire = Wire::new(socket, self.max_message);
-        self.write_startup(&mut wire.write)?;
-        self.authenticate(&mut wire).await?;
+        self.write_startup(&login.user, &mut wire.write)?;
+        self.authenticate(&mut wire, login).await?;
         let mut connection = Connection {
             wire,
             statements: StatementCache::new(self.statement_cache),
@@ -252,10 +261,10 @@ impl Connector {
         }
     }
 
-    fn write_startup(&self, write: &mut BytesMut) -> Result<(), Error> {
+    fn write_startup(&self, user: &str, write: &mut BytesMut) -> Result<(), Error> {
         let target = &self.target;
         let mut parameters = vec![
-            ("user", target.user.as_str()),
+            ("user", user),
             ("database", target.database.as_str()),
             ("application_name", target.application_name.as_str()),
             ("client_encoding", "UTF8"),
@@ -268,7 +277,7 @@ impl Connector {
         frontend::startup_message(parameters, write).map_err(unreachable)
     }
 
-    async fn authenticate(&self, wire: &mut Wire) -> Result<(), Error> {
+    async fn authenticate(&self, wire: &mut Wire, login: &Credentials) -> Result<(), Error> {
         let mut is_bound = false;
         loop {
             match next(wire).await? {
@@ -277,15 +286,13 @@ impl Connector {
                 }
                 Message::AuthenticationOk => return Ok(()),
                 Message::AuthenticationCleartextPassword => {
-                    frontend::password_message(self.password()?.as_bytes(), &mut wire.write)
-                        .map_err(unreachable)?;
+                    frontend::password_message(password(login)?, &mut wire.write).map_err(unreachable)?;
                 }
                 Message::AuthenticationMd5Password(body) => {
-                    let hash =
-                        md5_hash(self.target.user.as_bytes(), self.password()?.as_bytes(), body.salt());
+                    let hash = md5_hash(login.user.as_bytes(), password(login)?, body.salt());
                     frontend::password_message(hash.as_bytes(), &mut wire.write).map_err(unreachable)?;
                 }
-                Message::AuthenticationSasl(body) => is_bound = self.scram(wire, &body).await?,
+                Message::AuthenticationSasl(body) => is_bound = self.scram(wire, &body, login).await?,
                 Message::NoticeResponse(_) => {}
                 _ => {
                     return Err(Error::protocol(
@@ -297,7 +304,12 @@ impl Connector {
     }
 
     /// SCRAM-SHA-256 (RFC 7677), or SCRAM-SHA-256-PLUS; if the login is bound to its TLS.
-    async fn scram(&self, wire: &mut Wire, offer: &AuthenticationSaslBody) -> Result<bool, Error> {
+    async fn scram(
+        &self,
+        wire: &mut Wire,
+        offer: &AuthenticationSaslBody,
+        login: &Credentials,
+    ) -> Result<bool, Error> {
         let offers = |mechanism| offer.mechanisms().any(|name| Ok(name == mechanism)).map_err(unreadable);
         let wants = self.target.channel_binding != Binding::Disable;
         let end_point = wire.socket().server_certificate().filter(|_| wants).and_then(servers::end_point);
@@ -316,7 +328,7 @@ impl Connector {
         if !offers(mechanism)? {
             return Err(Error::protocol("the database offers no SCRAM-SHA-256"));
         }
-        let mut scram = sasl::ScramSha256::new(self.password()?.as_bytes(), binding);
+        let mut scram = sasl::ScramSha256::new(password(login)?, binding);
         frontend::sasl_initial_response(mechanism, scram.message(), &mut wire.write).map_err(unreachable)?;
         let Message::AuthenticationSaslContinue(body) = next(wire).await? else {
             return Err(out_of_order());
@@ -329,13 +341,6 @@ impl Connector {
         };
         scram.finish(body.data()).map_err(unreadable)?;
         Ok(is_bound)
-    }
-
-    fn password(&self) -> Result<&str, Error> {
-        self.target.password.as_deref().ok_or_else(|| {
-            Error::source_unavailable("the database asks for a password, and there is none")
-                .hint("write it into the URL by `${VARIABLE}`, or into PGPASSWORD or ~/.pgpass")
-        })
     }
 
     /// Asks the server to cancel what `connection` runs, and waits until the server has passed that
@@ -483,6 +488,13 @@ impl Reusable for Connection {
     fn is_alive(&mut self) -> bool {
         self.wire.is_quiet()
     }
+}
+
+fn password(login: &Credentials) -> Result<&[u8], Error> {
+    login.password.as_deref().map(str::as_bytes).ok_or_else(|| {
+        Error::source_unavailable(login::NO_PASSWORD)
+            .hint("write it into the URL by `${VARIABLE}`, or into PGPASSWORD or ~/.pgpass")
+    })
 }
 
 /// The next message of the start-up; an error of the server ends it.

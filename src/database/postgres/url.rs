@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::super::credentials::Credentials;
 use super::super::tls::{ClientFiles, SslMode};
 use super::super::url::{Host, Parts, UrlError, Word, ignore, parse_port, parse_seconds, refuse, to_host};
 use super::libpq::{self, Login, Said};
 use crate::diagnostic::shown;
+use crate::settings::SourceSettings;
 
 /// The most hosts of a URL.
 const MOST: usize = 64;
@@ -232,6 +234,12 @@ impl Target {
         Ok(())
     }
 
+    /// The host of that number, by the URL and its files as they are now.
+    pub(super) fn read_again(settings: &SourceSettings, host: usize) -> Option<Self> {
+        let targets = Targets::parse(&settings.url_now()?, &settings.variables).ok()?;
+        targets.hosts.into_iter().nth(host)
+    }
+
     /// What libpq fills in: the operating system's user, and a database of the user's name.
     fn fill_defaults(&mut self, variables: &BTreeMap<&str, String>) {
         if self.user.is_empty() {
@@ -256,10 +264,15 @@ impl Target {
         }
     }
 
-    /// Who comes to which database, for the log; no secret.
-    pub(super) fn login(&self) -> String {
+    /// The user and the password.
+    pub(super) fn credentials(&self) -> Credentials {
+        Credentials { user: self.user.clone(), password: self.password.clone() }
+    }
+
+    /// The address, the user and the database of a login, for the log.
+    pub(super) fn login(&self, user: &str) -> String {
         let address = self.address();
-        format!("at {} as user {}, database {}", shown(&address), shown(&self.user), shown(&self.database))
+        format!("at {} as user {}, database {}", shown(&address), shown(user), shown(&self.database))
     }
 
     /// Its host and port, or its socket; what metrics and the log call it.
@@ -394,7 +407,8 @@ mod tests {
             ("postgres://u:pass@[::1]:6000/db", "at `::1:6000` as user `u`, database `db`"),
             ("postgresql://u@/?password=pass", "at `localhost:5432` as user `u`, database `u`"),
         ] {
-            assert_eq!(target(url).login(), login, "{url}");
+            let target = target(url);
+            assert_eq!(target.login(&target.user), login, "{url}");
         }
     }
 

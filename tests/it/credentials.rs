@@ -1,0 +1,177 @@
+//! Passwords that change while a server runs.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use crate::support::{Launch, MariaDb, Server, TestDb, get, mariadb_port, pg_port};
+
+/// Which connection answers, of a list, because lookups may share one.
+const PID: &str = "select pg_backend_pid() as pid";
+const ID: &str = "select connection_id() as id";
+
+/// A user of its own, who logs in by SCRAM-SHA-256.
+async fn user(db: &TestDb, password: &str) -> String {
+    let user = format!("user_of_{}", db.name());
+    db.execute(&format!("create role {user} login password '{password}' in role test_users")).await;
+    user
+}
+
+/// Changes the password of a user, and ends its connections.
+async fn rotate(db: &TestDb, user: &str, password: &str) {
+    db.execute(&format!(
+        "alter role {user} password '{password}';
+         select pg_terminate_backend(pid, 10000) from pg_stat_activity where usename = '{user}'"
+    ))
+    .await;
+}
+
+async fn drop_user(db: &TestDb, user: &str) {
+    rotate(db, user, "gone").await;
+    db.execute(&format!("drop role {user}")).await;
+}
+
+fn address(db: &TestDb) -> String {
+    format!("127.0.0.1:{}/{}?sslmode=disable", pg_port(), db.name())
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    let path = folder.join(name);
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+async fn assert_answers(server: &Server, target: &str, status: u16, when: &str) {
+    let reply = get(&server.url(target)).await;
+    assert_eq!(reply.status, status, "{when}: {}\n{}", reply.text(), server.stderr());
+}
+
+/// `${file:…}` was read at the start and at a reload. When the file and the role had changed, each
+/// login failed by 28P01 until somebody sent SIGHUP.
+#[tokio::test]
+async fn a_login_that_fails_reads_the_file_of_its_password_again() {
+    let db = TestDb::new().await;
+    let user = user(&db, "one").await;
+    let config = format!("[source.db]\nurl = \"postgres://{user}:${{file:pw}}@{}\"\n", address(&db));
+    let server =
+        Server::start(&[("rowstream.toml", &config), ("pw", "one\n"), ("endpoints/a.sql", PID)]).await;
+    assert_answers(&server, "/a", 200, "at the start").await;
+    for password in ["two", "three"] {
+        write(server.folder(), "pw", password);
+        rotate(&db, &user, password).await;
+        for _ in 0..3 {
+            assert_answers(&server, "/a", 200, password).await;
+        }
+    }
+    // A file that isn't right yet, and one that is missing, leave the refusal.
+    rotate(&db, &user, "four").await;
+    assert_answers(&server, "/a", 503, "a file that is late").await;
+    fs::remove_file(server.folder().join("pw")).unwrap();
+    assert_answers(&server, "/a", 503, "no file").await;
+    server.wait_for_stdout("password authentication failed").await;
+    write(server.folder(), "pw", "four");
+    assert_answers(&server, "/a", 200, "the file is right").await;
+    assert_eq!(server.count_stderr("reloaded"), 0);
+    drop(server);
+    drop_user(&db, &user).await;
+}
+
+/// Vault makes another user for each lease of a database's credentials.
+#[tokio::test]
+async fn the_user_may_be_another_one_as_well() {
+    let db = TestDb::new().await;
+    let one = user(&db, "one").await;
+    let two = format!("{one}_too");
+    db.execute(&format!("create role {two} login password 'two' in role test_users")).await;
+    let files = [
+        ("rowstream.toml", "[source.db]\nurl = \"${file:url}\"\n"),
+        ("url", &format!("POSTGRES://{one}:one@{}", address(&db))),
+        ("endpoints/a.sql", PID),
+    ];
+    let server = Server::start(&files).await;
+    assert_answers(&server, "/a", 200, "at the start").await;
+    write(server.folder(), "url", &format!("POSTGRES://{two}:two@{}", address(&db)));
+    drop_user(&db, &one).await;
+    assert_answers(&server, "/a", 200, "another user").await;
+    drop(server);
+    drop_user(&db, &two).await;
+}
+
+/// `psql` reads the password file for each connection. Rowstream read it once.
+#[tokio::test]
+async fn a_login_that_fails_reads_the_password_file_again() {
+    let db = TestDb::new().await;
+    let user = user(&db, "one").await;
+    let config = format!("[source.db]\nurl = \"postgres://{user}@{}\"\n", address(&db));
+    let launch = Launch::files(&[("rowstream.toml", &config), ("endpoints/a.sql", PID)]);
+    let file = launch.path().join("passwords");
+    let server = launch.variable("PGPASSFILE", file.to_str().unwrap()).argument("--no-check").start().await;
+    assert_answers(&server, "/a", 503, "no password").await;
+    server.wait_for_stdout("asks for a password, and there is none").await;
+    write(server.folder(), "passwords", "*:*:*:*:one");
+    assert_answers(&server, "/a", 200, "a password file").await;
+    rotate(&db, &user, "two").await;
+    write(server.folder(), "passwords", "*:*:*:*:two");
+    assert_answers(&server, "/a", 200, "another password").await;
+    drop(server);
+    drop_user(&db, &user).await;
+}
+
+/// A connection that was opened before a rotation runs a statement after it, and to cancel that
+/// MariaDB wants another login.
+#[tokio::test]
+async fn a_login_of_mariadb_that_fails_reads_its_password_again() {
+    let db = MariaDb::new("select 1");
+    let user = format!("u_{}", db.name());
+    let login = |password| format!("'{user}'@'%' identified by '{password}'");
+    db.execute(&format!("create user {}; grant all on {}.* to '{user}'@'%'", login("one"), db.name()));
+    let config = format!(
+        "[source.db]\nurl = \"mysql://{user}:${{file:pw}}@127.0.0.1:{}/{}?ssl-mode=disabled\"\npool = {{ max = 1 }}\n",
+        mariadb_port(),
+        db.name()
+    );
+    let slow = "/*\ntimeout = { total = \"1s\" }\n*/\nselect sleep(1000) as n";
+    let server = Server::start(&[
+        ("rowstream.toml", &config),
+        ("pw", "one"),
+        ("endpoints/a.sql", ID),
+        ("endpoints/slow.sql", slow),
+    ])
+    .await;
+    assert_answers(&server, "/a", 200, "at the start").await;
+    write(server.folder(), "pw", "two");
+    db.execute(&format!("alter user {}", login("two")));
+    assert_answers(&server, "/slow", 504, "a statement that is cancelled").await;
+    // The pool has one connection, which is free when the statement was cancelled.
+    assert_answers(&server, "/a", 200, "after it").await;
+    db.execute(&format!("kill user '{user}'"));
+    assert_answers(&server, "/a", 200, "another connection").await;
+    db.execute(&format!("alter user {}; kill user '{user}'", login("three")));
+    assert_answers(&server, "/a", 503, "a file that is late").await;
+    drop(server);
+    db.execute(&format!("drop user '{user}'@'%'"));
+}
+
+/// `--watch` saw certificates and keys, and no file of a secret.
+#[tokio::test]
+async fn files_of_secrets_are_watched() {
+    let db = TestDb::new().await;
+    let config = format!(
+        "cursor_secret = \"${{file:secrets/cursor}}\"\n[source.db]\nurl = \"{}&application_name=${{file:name:-none}}\"\n",
+        db.url()
+    );
+    let launch = Launch::files(&[
+        ("rowstream.toml", &config),
+        ("secrets/cursor", "one"),
+        ("endpoints/a.sql", "select current_setting('application_name') as name"),
+    ]);
+    let server = launch.argument("--watch").start().await;
+    write(server.folder(), "name", "books");
+    server.wait_for_stderr("reloaded: 1 endpoints").await;
+    assert_eq!(get(&server.url("/a")).await.text(), "[{\"name\":\"books\"}]");
+    write(server.folder(), "secrets/cursor", "another");
+    crate::support::wait_until("a second reload", async || server.count_stderr("reloaded: 1 endpoints") == 2)
+        .await;
+}
