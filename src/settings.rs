@@ -17,6 +17,9 @@ pub struct SourceSettings {
     pub url: String,
     /// The URL as the configuration has it, if files stand in it.
     pub template: Option<Template>,
+    /// The program that writes the password of logins, and its arguments; empty if there's none. Only
+    /// for databases whose dialect says so.
+    pub password_command: Vec<String>,
     /// The pool's limits.
     pub pool: PoolConfig,
     /// Prepared statements kept per connection.
@@ -99,6 +102,7 @@ impl SourceSettings {
             name: name.into(),
             url: url.into(),
             template: None,
+            password_command: Vec::new(),
             pool: PoolConfig::default(),
             statement_cache: 1000,
             fetch_rows: 0,

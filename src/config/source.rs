@@ -14,7 +14,7 @@ use crate::diagnostic::{did_you_mean, list, shown};
 use crate::pool::PoolConfig;
 use crate::settings::{ChosenBy, Pooler, Roles};
 use crate::source::SourceConfig;
-use crate::sql::dialect::{Dialect, Location};
+use crate::sql::dialect::{Dialect, Location, PasswordFrom};
 
 /// The schemes of HTTP services.
 const HTTP: [&str; 2] = ["http", "https"];
@@ -77,6 +77,9 @@ pub(super) fn read(
     }
     source.expected_duration = table.take("expected_duration").and_then(|value| value.duration());
     source.statement_timeout = table.take("statement_timeout").and_then(|value| value.duration());
+    if let Some(command) = table.take("password_command") {
+        source.password_command = read_command(&command, database, folder).unwrap_or_default();
+    }
     set(&mut source.mmap, table.take("mmap").and_then(|value| value.size()));
     set(&mut source.worker_memory, table.take("worker_memory").and_then(|value| value.size()));
     set(&mut source.pooler, table.take("pooler").and_then(|value| read_pooler(&value)));
@@ -293,6 +296,27 @@ fn read_pooler(value: &Value<'_>) -> Option<Pooler> {
             None
         }
     }
+}
+
+/// A program and its arguments. A path of the program is relative to `folder`; a name alone is looked
+/// for in the PATH.
+fn read_command(value: &Value<'_>, database: Option<DatabaseKind>, folder: &Path) -> Option<Vec<String>> {
+    if database.is_some_and(|database| database.dialect().urls.password == PasswordFrom::Url) {
+        value.error_with(
+            "`password_command` is for PostgreSQL, MySQL and MariaDB",
+            "leave it out, and write the password into the URL: `${VARIABLE}`, `${file:PATH}`",
+        );
+    }
+    let mut command: Vec<_> = value.strings()?.into_iter().map(|(word, _)| word).collect();
+    match command.first_mut() {
+        Some(program) if program.contains('/') => *program = folder.join(&program).to_str()?.to_owned(),
+        Some(program) if !program.is_empty() => {}
+        _ => value.error_with(
+            "`password_command` names no program",
+            "write a program and its arguments: `password_command = [\"/usr/bin/pass\", \"shop\"]`",
+        ),
+    }
+    Some(command)
 }
 
 /// As whom requests are run, by their tokens.

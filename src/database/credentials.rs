@@ -7,64 +7,96 @@
 //! ```
 //!
 //! They're read by parsing the URL again, with its files as they are now. So an unattended rotation
-//! that changes the file first costs no request an error.
+//! that changes the file first costs no request an error. If the source has a command for its
+//! password, that is run instead.
 
 use std::sync::Arc;
 
 use super::login::ConnectError;
+use super::password_command::PasswordCommand;
+use crate::Error;
 use crate::lock::Mutex;
 
 /// The user and the password of a login.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Credentials {
+pub(super) struct UserPassword {
     pub(super) user: String,
     pub(super) password: Option<String>,
 }
 
 /// Reads the credentials again; `None` if that's impossible now.
-type Reader = dyn Fn() -> Option<Credentials> + Send + Sync;
+type Reader = dyn Fn() -> Option<UserPassword> + Send + Sync;
 
 /// The current credentials, and their source.
 pub(super) struct CredentialSource {
-    current: Mutex<Credentials>,
+    current: Mutex<UserPassword>,
     read: Arc<Reader>,
+    command: Option<Arc<PasswordCommand>>,
 }
 
 impl CredentialSource {
-    /// Those of a URL that was parsed; `read` parses it again.
+    /// Those of a URL that was parsed; `read` parses it again. The hosts of a source share its command.
     pub(super) fn new(
-        parsed: Credentials,
-        read: impl Fn() -> Option<Credentials> + Send + Sync + 'static,
+        parsed: UserPassword,
+        command: Option<Arc<PasswordCommand>>,
+        read: impl Fn() -> Option<UserPassword> + Send + Sync + 'static,
     ) -> Self {
-        Self { current: Mutex::new(parsed), read: Arc::new(read) }
+        Self { current: Mutex::new(parsed), read: Arc::new(read), command }
     }
 
     /// Opens a connection by the current credentials. If the server refuses them, reads them again
     /// once, and opens it by these if they are others.
     pub(super) async fn log_in<T, F: Future<Output = Result<T, ConnectError>>>(
         &self,
-        open: impl Fn(Credentials) -> F,
+        open: impl Fn(UserPassword) -> F,
     ) -> Result<T, ConnectError> {
-        let credentials = self.current.lock().clone();
+        let credentials = self.current().await.map_err(ConnectError::before_login)?;
         match open(credentials.clone()).await {
             Err(error) if error.is_refused_login() => match self.renewed(credentials).await {
-                Some(renewed) => open(renewed).await,
-                None => Err(error),
+                Ok(Some(renewed)) => open(renewed).await,
+                Ok(None) => Err(error),
+                Err(error) => Err(ConnectError::before_login(error)),
             },
             opened => opened,
         }
     }
 
-    /// The credentials that replace those that a server has refused.
-    async fn renewed(&self, refused: Credentials) -> Option<Credentials> {
+    async fn current(&self) -> Result<UserPassword, Error> {
+        let credentials = self.current.lock().clone();
+        match &self.command {
+            Some(command) => Ok(credentials.with(command.password(None).await?)),
+            None => Ok(credentials),
+        }
+    }
+
+    /// The credentials that replace those that a server has refused, if there are others by now.
+    async fn renewed(&self, refused: UserPassword) -> Result<Option<UserPassword>, Error> {
+        let renewed = match &self.command {
+            Some(command) => {
+                let password = command.password(refused.password.as_deref()).await?;
+                Some(refused.clone().with(password))
+            }
+            None => self.read_again(&refused).await,
+        };
+        Ok(renewed.filter(|renewed| *renewed != refused))
+    }
+
+    /// Parses the URL again, unless another login has done so.
+    async fn read_again(&self, refused: &UserPassword) -> Option<UserPassword> {
         let current = self.current.lock().clone();
-        if current != refused {
+        if current != *refused {
             return Some(current);
         }
         let read = Arc::clone(&self.read);
         // Files may be slow to read.
         let renewed = tokio::task::spawn_blocking(move || read()).await.ok()??;
         *self.current.lock() = renewed.clone();
-        (renewed != refused).then_some(renewed)
+        Some(renewed)
+    }
+}
+
+impl UserPassword {
+    fn with(self, password: String) -> Self {
+        Self { password: Some(password), ..self }
     }
 }

@@ -13,8 +13,8 @@ use crate::tcp::{self, Refused};
 /// Why a connection could not be opened. Clients learn only that the source cannot be reached; the
 /// log and the commands say why, in the database's own words, and to whom which user came.
 pub(super) struct ConnectError {
-    /// Host, database and user; no password.
-    login: String,
+    /// Host, database and user; no password. `None`: there was no password to begin with.
+    login: Option<String>,
     cause: Error,
 }
 
@@ -27,6 +27,11 @@ impl ConnectError {
     pub(super) fn is_refused_login(&self) -> bool {
         self.cause.sqlstate_text().is_some_and(|sqlstate| sqlstate.starts_with("28"))
             || self.cause.message() == NO_PASSWORD
+    }
+
+    /// Of a password that couldn't be had.
+    pub(super) fn before_login(cause: Error) -> Self {
+        Self { login: None, cause }
     }
 
     /// The error itself.
@@ -45,7 +50,7 @@ impl ConnectError {
             Some(deeper) => format!("{}: {deeper}", self.cause),
             None => self.cause.to_string(),
         };
-        let words = format!("{words}, {}", self.login);
+        let words = self.login.map_or(words.clone(), |login| format!("{words}, {login}"));
         match self.cause.hint_text().or_else(|| remedy(&words)) {
             Some(remedy) => error.cause(format!("{words}; {remedy}")),
             None => error.cause(words),
@@ -83,7 +88,7 @@ pub(super) async fn within<T>(
 ) -> Result<T, ConnectError> {
     let opened = tokio::time::timeout(limit, opening).await;
     let silent = |_| Err(Error::source_unavailable(format!("no answer within {limit:?}")));
-    opened.unwrap_or_else(silent).map_err(|cause| ConnectError { login: login(), cause })
+    opened.unwrap_or_else(silent).map_err(|cause| ConnectError { login: Some(login()), cause })
 }
 
 /// Opens a TCP connection to the first address of `host` that takes one.

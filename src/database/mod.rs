@@ -39,6 +39,7 @@ mod json;
 mod login;
 mod lookups;
 pub mod mysql;
+mod password_command;
 mod pipeline;
 mod portions;
 pub mod postgres;

@@ -86,6 +86,17 @@ pub struct Urls {
     /// Variables of the environment that count where a URL says nothing, as in the database's own
     /// clients.
     pub variables: &'static [&'static str],
+    /// The source of a login's password.
+    pub password: PasswordFrom,
+}
+
+/// The source of a login's password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PasswordFrom {
+    /// The URL as it was read, if there are logins at all.
+    Url,
+    /// The URL, which is read again if a login fails, or a command.
+    UrlOrCommand,
 }
 
 /// What the URL of a database names.
@@ -461,6 +472,7 @@ pub(crate) mod samples {
             location: Location::Server,
             example: "numbered://host",
             variables: &[],
+            password: PasswordFrom::Url,
         },
         syntax: Syntax {
             quote: '"',
@@ -500,6 +512,7 @@ pub(crate) mod samples {
             location: Location::File,
             example: "bracketed:FILE",
             variables: &[],
+            password: PasswordFrom::Url,
         },
         syntax: BRACKETS,
         placeholders: Placeholders::ByNumber('?'),
@@ -530,6 +543,7 @@ pub(crate) mod samples {
             location: Location::Server,
             example: "anonymous://host",
             variables: &[],
+            password: PasswordFrom::Url,
         },
         syntax: Syntax { quote: '`', ..BRACKETS },
         placeholders: Placeholders::ByOccurrence,

@@ -175,3 +175,77 @@ async fn files_of_secrets_are_watched() {
     crate::support::wait_until("a second reload", async || server.count_stderr("reloaded: 1 endpoints") == 2)
         .await;
 }
+
+/// A configuration whose password a script writes, which counts its runs.
+fn by_command(user: &str, db: &TestDb, folder: &Path) -> String {
+    let url = format!("postgres://{user}@{}", address(db));
+    let script = folder.join("token.sh");
+    format!("[source.db]\nurl = \"{url}\"\npassword_command = [\"/bin/sh\", \"{}\"]\n", script.display())
+}
+
+fn runs(folder: &Path) -> usize {
+    fs::read_to_string(folder.join("runs")).unwrap_or_default().lines().count()
+}
+
+/// Tokens of a cloud last for minutes, so a program writes the password.
+#[tokio::test]
+async fn a_command_writes_the_password() {
+    let db = TestDb::new().await;
+    let user = user(&db, "one").await;
+    let launch =
+        Launch::files(&[("pw", "one\nmore"), ("endpoints/a.sql", "select pg_sleep(0.1)::text as n")]);
+    let folder = launch.path().to_owned();
+    write(&folder, "rowstream.toml", &by_command(&user, &db, &folder));
+    let script = format!("cd {}; echo run >> runs; cat pw", folder.display());
+    write(&folder, "token.sh", &script);
+    // The check at the start has connections of its own.
+    let server = launch.argument("--no-check").start().await;
+    let asked =
+        || futures_util::future::join_all((0..5).map(|_| assert_answers(&server, "/a", 200, "at once")));
+    asked().await;
+    assert_eq!(runs(&folder), 1, "all connections share one run");
+    write(&folder, "pw", "two\n");
+    rotate(&db, &user, "two").await;
+    asked().await;
+    assert_eq!(runs(&folder), 2);
+
+    // An output that is late, and a command that fails.
+    rotate(&db, &user, "three").await;
+    assert_answers(&server, "/a", 503, "an old password").await;
+    server.wait_for_stdout("password authentication failed").await;
+    write(&folder, "token.sh", "echo three; echo 'no role to assume' >&2; exit 4");
+    assert_answers(&server, "/a", 503, "no password").await;
+    server
+        .wait_for_stdout("`password_command` failed with exit status: 4: no role to assume; run it as")
+        .await;
+    write(&folder, "token.sh", &script);
+    write(&folder, "pw", "three\n");
+    assert_answers(&server, "/a", 200, "the third password").await;
+    let said = server.stdout() + &server.stderr();
+    assert!(!said.contains("two") && !said.contains("three"), "{said}");
+    drop(server);
+    drop_user(&db, &user).await;
+}
+
+#[tokio::test]
+async fn a_command_writes_the_password_of_mariadb() {
+    let db = MariaDb::new("select 1");
+    let user = format!("u_{}", db.name());
+    let login = |password| format!("'{user}'@'%' identified by '{password}'");
+    db.execute(&format!("create user {}; grant all on {}.* to '{user}'@'%'", login("one"), db.name()));
+    let launch = Launch::files(&[("pw", "one"), ("endpoints/a.sql", ID)]);
+    let (folder, address) = (launch.path().to_owned(), format!("127.0.0.1:{}", mariadb_port()));
+    let config = format!(
+        "[source.db]\nurl = \"mysql://{user}@{address}/{}?ssl-mode=disabled\"\npassword_command = [\"cat\", \"{}\"]\n",
+        db.name(),
+        folder.join("pw").display()
+    );
+    write(&folder, "rowstream.toml", &config);
+    let server = launch.start().await;
+    assert_answers(&server, "/a", 200, "at the start").await;
+    write(&folder, "pw", "two");
+    db.execute(&format!("alter user {}; kill user '{user}'", login("two")));
+    assert_answers(&server, "/a", 200, "another password").await;
+    drop(server);
+    db.execute(&format!("drop user '{user}'@'%'"));
+}

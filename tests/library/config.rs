@@ -460,6 +460,35 @@ fn batches_have_a_size_where_there_are_batches() {
 }
 
 #[test]
+fn a_command_writes_the_password_of_a_server() {
+    let folder = |url: &str, command: &str| {
+        let config = format!("[source.main]\nurl = {url:?}\npassword_command = {command}\n");
+        Folder::new(&config, &[("endpoints/a.sql", "select 1")])
+    };
+    for url in ["postgres://h/d", "mysql://h/d", "mariadb://h/d"] {
+        let folder = folder(url, r#"["./token.sh", "./a b"]"#);
+        let [program, argument] = &folder.loaded().sources[0].password_command[..] else {
+            panic!("it has two words")
+        };
+        assert!(program.ends_with("/./token.sh") && program.len() > "/./token.sh".len(), "{program}");
+        assert_eq!(argument, "./a b");
+    }
+    for url in ["sqlite:main.db", "flightsql://h", "duckdb:"] {
+        let report = folder(url, r#"["pass"]"#).report();
+        assert!(
+            report.contains("`password_command` is for PostgreSQL, MySQL and MariaDB"),
+            "{url}: {report}"
+        );
+    }
+    for command in ["[]", "[\"\"]"] {
+        let report = folder("postgres://h/d", command).report();
+        assert!(report.contains("`password_command` names no program"), "{report}");
+    }
+    assert!(folder("postgres://h/d", "\"pass\"").report().contains("must be a list"));
+    assert!(folder("http://h", "[\"pass\"]").report().contains("`password_command` is for databases"));
+}
+
+#[test]
 fn all_faults_of_all_files_at_once() {
     let folder = Folder::new(
         r#"lisen = "127.0.0.1:80"

@@ -40,6 +40,7 @@ pub(super) fn read(
     let pool = table.take("pool").and_then(|pool| pool_table(name, &pool).map(|table| (pool, table)));
     let max_row_bytes = table.take("max_row_bytes").and_then(|value| value.size());
     let expected_duration = table.take("expected_duration").and_then(|value| value.duration());
+    table.refuse("password_command", "is for databases", "write a token into `headers`");
     table.finish();
     let hosts = hosts?;
     let allow = read_allow(allow.as_ref(), &hosts);

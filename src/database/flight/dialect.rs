@@ -3,7 +3,7 @@
 
 use crate::sql::dialect::{
     Around, BlockComments, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment, Location,
-    Names, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, Urls,
+    Names, ParameterTypes, PasswordFrom, Placeholders, Quotes, Refusal, Strings, Syntax, Urls,
 };
 
 /// The SQL of servers of Arrow Flight SQL.
@@ -14,6 +14,7 @@ pub(super) static DIALECT: Dialect = Dialect {
         location: Location::Server,
         example: "flightsql://user@host:port",
         variables: &[],
+        password: PasswordFrom::Url,
     },
     syntax: Syntax {
         quote: '"',

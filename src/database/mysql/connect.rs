@@ -11,8 +11,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-use super::super::credentials::{CredentialSource, Credentials};
+use super::super::credentials::{CredentialSource, UserPassword};
 use super::super::login::{self, ConnectError, Reusable};
+use super::super::password_command::PasswordCommand;
 use super::super::socket::Socket;
 use super::super::tls::{self, SslMode};
 use super::super::url::Host;
@@ -101,7 +102,7 @@ impl Connector {
         let again = config.clone();
         let read = move || Some(Target::parse(&again.url_now()?).ok()?.credentials());
         Ok(Self {
-            credentials: CredentialSource::new(target.credentials(), read),
+            credentials: CredentialSource::new(target.credentials(), PasswordCommand::of(config), read),
             target,
             tls,
             statement_timeout: config.statement_timeout,
@@ -122,13 +123,13 @@ impl Connector {
 
     /// Opens a connection, within the URL's `connect-timeout`.
     pub(super) async fn connect(&self) -> Result<Connection, ConnectError> {
-        let open = |login: Credentials| async move { self.within(&login, self.open(&login)).await };
+        let open = |login: UserPassword| async move { self.within(&login, self.open(&login)).await };
         self.credentials.log_in(open).await
     }
 
     /// What the server says of itself, within the same time.
     pub(super) async fn inspect(&self) -> Result<String, ConnectError> {
-        let look = |login: Credentials| async move {
+        let look = |login: UserPassword| async move {
             let looking = async { look::look(&mut self.open(&login).await?).await };
             self.within(&login, looking).await
         };
@@ -137,13 +138,13 @@ impl Connector {
 
     async fn within<T>(
         &self,
-        login: &Credentials,
+        login: &UserPassword,
         opening: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, ConnectError> {
         login::within(self.target.connect_timeout, opening, || self.target.login(&login.user)).await
     }
 
-    async fn open(&self, login: &Credentials) -> Result<Connection, Error> {
+    async fn open(&self, login: &UserPassword) -> Result<Connection, Error> {
         let (mut wire, greeting, server) = self.log_in(login, None).await?;
         for setting in session_settings(self.statement_timeout, greeting.is_mariadb(), self.max_payload) {
             query(&mut wire, &setting).await?;
@@ -163,7 +164,7 @@ impl Connector {
     /// Logs in to `server`, or to the first address of the host that answers.
     async fn log_in(
         &self,
-        login: &Credentials,
+        login: &UserPassword,
         server: Option<SocketAddr>,
     ) -> Result<(Wire, Greeting, Option<SocketAddr>), Error> {
         let mut reached = None;
@@ -248,7 +249,7 @@ impl Connector {
         &self,
         wire: &mut Wire,
         greeting: &Greeting,
-        (credentials, secrecy): (&Credentials, Secrecy),
+        (credentials, secrecy): (&UserPassword, Secrecy),
     ) -> Result<(), Error> {
         let capabilities = self.capabilities(greeting);
         if capabilities & capability::PLUGIN_AUTH_LENENC == 0 {
@@ -298,7 +299,7 @@ impl Connector {
     /// Ends the statement that `connection` runs; once this returns, the server has noted it.
     pub(super) async fn cancel(&self, connection: &Connection) -> Result<(), Error> {
         let (id, server) = (connection.id, connection.server);
-        let kill = |login: Credentials| async move {
+        let kill = |login: UserPassword| async move {
             let killing = async {
                 let (mut wire, ..) = self.log_in(&login, server).await?;
                 query(&mut wire, &format!("kill query {id}")).await

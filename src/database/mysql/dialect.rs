@@ -2,8 +2,8 @@
 
 use crate::sql::dialect::{
     Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Functions, Keys,
-    LineComment, Location, Names, Opens, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax,
-    TableName, UniqueKeys, Unordered, Urls,
+    LineComment, Location, Names, Opens, ParameterTypes, PasswordFrom, Placeholders, Quotes, Refusal,
+    Strings, Syntax, TableName, UniqueKeys, Unordered, Urls,
 };
 
 /// MySQL's SQL, as MariaDB has it too.
@@ -14,6 +14,7 @@ pub static DIALECT: Dialect = Dialect {
         location: Location::Server,
         example: "mysql://user@host/database",
         variables: &[],
+        password: PasswordFrom::UrlOrCommand,
     },
     syntax: Syntax {
         quote: '`',

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::super::credentials::Credentials;
+use super::super::credentials::UserPassword;
 use super::super::tls::{ClientFiles, SslMode};
 use super::super::url::{Host, Parts, UrlError, Word, ignore, parse_port, parse_seconds, refuse, to_host};
 use super::value::ZeroDates;
@@ -107,8 +107,8 @@ impl Target {
     }
 
     /// The user and the password.
-    pub(super) fn credentials(&self) -> Credentials {
-        Credentials { user: self.user.clone(), password: self.password.clone() }
+    pub(super) fn credentials(&self) -> UserPassword {
+        UserPassword { user: self.user.clone(), password: self.password.clone() }
     }
 
     /// The address, the user and the database of a login, for the log.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -15,8 +16,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-use super::super::credentials::{CredentialSource, Credentials};
+use super::super::credentials::{CredentialSource, UserPassword};
 use super::super::login::{self, ConnectError, Reusable};
+use super::super::password_command::PasswordCommand;
 use super::super::socket::Socket;
 use super::super::tls::{self, SslMode};
 use super::super::url::Host;
@@ -127,6 +129,7 @@ impl Connector {
         (host, attrs): (usize, SessionAttrs),
     ) -> Result<Self, Error> {
         let tls = match (&target.host, target.ssl_mode) {
+        command: Option<Arc<PasswordCommand>>,
             (Host::Unix(_), _) | (_, SslMode::Disable) => None,
             (_, mode) => {
                 Some(tls::connector(&config.name, mode, (target.ssl_root_cert.as_deref(), &target.client))?)
@@ -138,7 +141,7 @@ impl Connector {
         let again = config.clone();
         let read = move || Target::read_again(&again, host).map(|target| target.credentials());
         Ok(Self {
-            credentials: CredentialSource::new(target.credentials(), read),
+            credentials: CredentialSource::new(target.credentials(), command, read),
             target,
             host,
             tls,
@@ -154,14 +157,14 @@ impl Connector {
     /// Opens a connection, within the URL's `connect_timeout`.
     pub(super) async fn connect(&self) -> Result<Connection, ConnectError> {
         let Target { connect_timeout: limit, .. } = self.target;
-        let open = |login: Credentials| async move {
+        let open = |login: UserPassword| async move {
             login::within(limit, self.open(&login), || self.target.login(&login.user)).await
         };
         self.credentials.log_in(open).await
     }
 
     /// By `sslmode=allow` without TLS, and where the server refuses that login, with it.
-    async fn open(&self, login: &Credentials) -> Result<Connection, Error> {
+    async fn open(&self, login: &UserPassword) -> Result<Connection, Error> {
         let tls = self.tls.as_ref();
         if tls.is_none() || self.target.ssl_mode != SslMode::Allow {
             return self.open_by(tls, login).await;
@@ -175,7 +178,7 @@ impl Connector {
         self.open_by(tls, login).await.map_err(of_server)
     }
 
-    async fn open_by(&self, tls: Option<&TlsConnector>, login: &Credentials) -> Result<Connection, Error> {
+    async fn open_by(&self, tls: Option<&TlsConnector>, login: &UserPassword) -> Result<Connection, Error> {
         let socket = self.open_socket(tls).await.map_err(unreachable)?;
         let mut wire = Wire::new(socket, self.max_message);
         self.write_startup(&login.user, &mut wire.write)?;
@@ -277,7 +280,7 @@ impl Connector {
         frontend::startup_message(parameters, write).map_err(unreachable)
     }
 
-    async fn authenticate(&self, wire: &mut Wire, login: &Credentials) -> Result<(), Error> {
+    async fn authenticate(&self, wire: &mut Wire, login: &UserPassword) -> Result<(), Error> {
         let mut is_bound = false;
         loop {
             match next(wire).await? {
@@ -308,7 +311,7 @@ impl Connector {
         &self,
         wire: &mut Wire,
         offer: &AuthenticationSaslBody,
-        login: &Credentials,
+        login: &UserPassword,
     ) -> Result<bool, Error> {
         let offers = |mechanism| offer.mechanisms().any(|name| Ok(name == mechanism)).map_err(unreadable);
         let wants = self.target.channel_binding != Binding::Disable;
@@ -490,7 +493,7 @@ impl Reusable for Connection {
     }
 }
 
-fn password(login: &Credentials) -> Result<&[u8], Error> {
+fn password(login: &UserPassword) -> Result<&[u8], Error> {
     login.password.as_deref().map(str::as_bytes).ok_or_else(|| {
         Error::source_unavailable(login::NO_PASSWORD)
             .hint("write it into the URL by `${VARIABLE}`, or into PGPASSWORD or ~/.pgpass")

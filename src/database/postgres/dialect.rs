@@ -2,8 +2,8 @@
 
 use crate::sql::dialect::{
     Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Functions,
-    Keys, LineComment, Location, Names, Opens, ParameterTypes, Parts, Placeholders, Refusal, Strings, Syntax,
-    TableName, Transactions, UniqueKeys, Unordered, Urls,
+    Keys, LineComment, Location, Names, Opens, ParameterTypes, Parts, PasswordFrom, Placeholders, Refusal,
+    Strings, Syntax, TableName, Transactions, UniqueKeys, Unordered, Urls,
 };
 
 /// PostgreSQL's SQL.
@@ -14,6 +14,7 @@ pub static DIALECT: Dialect = Dialect {
         location: Location::Server,
         example: "postgres://user@host/database",
         variables: super::libpq::VARIABLES,
+        password: PasswordFrom::UrlOrCommand,
     },
     // Brackets are subscripts here, in which a colon is a slice's.
     syntax: Syntax {

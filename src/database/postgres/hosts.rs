@@ -29,6 +29,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::super::login::{self, Reusable as _};
+use super::super::password_command::PasswordCommand;
 use super::Shared;
 use super::connect::{Connection, Connector, Role, no_postgres};
 use super::url::{SessionAttrs, Targets};
@@ -113,11 +114,12 @@ impl Hosts {
         let Targets { hosts, attrs } = Targets::parse(&settings.url, &settings.variables)
             .map_err(|cause| Error::endpoint(format!("source `{name}`: {cause}")))?;
         let health = Health { failures: 1, backoff: BACKOFF, statuses: Vec::new() };
+        let command = PasswordCommand::of(settings);
         let host = |(at, target): (usize, _)| {
             Ok(Arc::new(Host {
                 source: name.clone(),
                 name: super::url::Target::address(&target),
-                connector: Connector::new(settings, target, (at, attrs))?,
+                connector: Connector::new(settings, target, (at, attrs), command.clone())?,
                 in_use: AtomicUsize::new(0),
                 suits: AtomicBool::new(true),
                 state: Mutex::new(State {

@@ -2,14 +2,20 @@
 
 use crate::sql::dialect::{
     Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Functions,
-    Keys, LineComment, Location, Names, ParameterTypes, Placeholders, Quotes, Refusal, Syntax, TableName,
-    UniqueKeys, Urls,
+    Keys, LineComment, Location, Names, ParameterTypes, PasswordFrom, Placeholders, Quotes, Refusal, Syntax,
+    TableName, UniqueKeys, Urls,
 };
 
 /// SQLite's SQL.
 pub static DIALECT: Dialect = Dialect {
     name: "SQLite",
-    urls: Urls { schemes: &["sqlite"], location: Location::File, example: "sqlite:FILE", variables: &[] },
+    urls: Urls {
+        schemes: &["sqlite"],
+        location: Location::File,
+        example: "sqlite:FILE",
+        variables: &[],
+        password: PasswordFrom::Url,
+    },
     syntax: Syntax {
         quote: '"',
         identifiers: &[Quotes::Doubled(b'`'), Quotes::Pair(b'[', b']')],

@@ -5,7 +5,7 @@
 use crate::sql::dialect::Quotes;
 use crate::sql::dialect::{
     Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment,
-    Location, Names, ParameterTypes, Placeholders, Refusal, Strings, Syntax, Urls,
+    Location, Names, ParameterTypes, PasswordFrom, Placeholders, Refusal, Strings, Syntax, Urls,
 };
 
 /// The variable that holds the path of DuckDB's library.
@@ -25,7 +25,13 @@ pub(super) const NAME: char = '\0';
 #[cfg(feature = "odbc")]
 pub(super) static ODBC: Dialect = Dialect {
     name: "ODBC",
-    urls: Urls { schemes: &["odbc"], location: Location::Driver, example: "odbc:DSN=shop", variables: &[] },
+    urls: Urls {
+        schemes: &["odbc"],
+        location: Location::Driver,
+        example: "odbc:DSN=shop",
+        variables: &[],
+        password: PasswordFrom::Url,
+    },
     syntax: Syntax {
         quote: NAME,
         identifiers: &[Quotes::Doubled(b'`'), Quotes::Doubled(NAME as u8)],
@@ -44,6 +50,7 @@ const COMMON: Dialect = Dialect {
         location: Location::Driver,
         example: "duckdb:FILE",
         variables: &[DUCKDB_LIBRARY],
+        password: PasswordFrom::Url,
     },
     syntax: Syntax {
         quote: '"',
