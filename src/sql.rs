@@ -124,11 +124,11 @@ impl Sql {
 }
 
 /// A text of the same length with nothing but ASCII in these comments: a database in another encoding
-/// refuses the letters that it lacks, also there.
+/// refuses the letters that it lacks, also there. Hints stay, because they name tables.
 fn in_ascii<'a>(text: &'a str, comments: &[Token]) -> Cow<'a, str> {
     let mut plain = Cow::Borrowed(text);
     for comment in comments.iter().map(|comment| comment.start..comment.end) {
-        if !text[comment.clone()].is_ascii() {
+        if !text[comment.clone()].is_ascii() && !text[comment.clone()].starts_with("/*+") {
             let in_ascii = |c: char| if c.is_ascii() { c.to_string() } else { ".".repeat(c.len_utf8()) };
             let replacement: String = text[comment.clone()].chars().map(in_ascii).collect();
             plain.to_mut().replace_range(comment, &replacement);

@@ -265,3 +265,39 @@ async fn settings_of_a_role_hold_for_its_requests() {
     let slow = ask(&server, "/slow", Some(&as_web)).await;
     assert_eq!((slow.status.as_u16(), &slow.json()["code"]), (504, &json!("statement_timeout")));
 }
+
+/// The claims went as UTF-8, so a LATIN1 database refused each request of a user whose token has a letter
+/// that it lacks, also in a claim that no statement reads.
+#[tokio::test]
+async fn claims_may_have_letters_that_the_database_lacks() {
+    let keys = Keys::new();
+    for (encoding, name, read) in [
+        ("LATIN1", "Łukasz", Err(400)),
+        ("LATIN1", "René", Ok("René")),
+        ("SQL_ASCII", "Łukasz", Ok("Łukasz")),
+        ("UTF8", "Łukasz 😀", Ok("Łukasz 😀")),
+    ] {
+        let db = TestDb::encoded(encoding).await;
+        let config = format!(
+            "authorization = \"public\"\n[jwt]\nissuer = \"{ISSUER}\"\nkeys = \"keys.json\"\naudience = \"rowstream\"\n\
+             [source.db]\nurl = \"{}\"\nrole_claim = \"role\"\n",
+            db.url()
+        );
+        let name_of = "select current_setting('request.jwt.claims')::json->>'name' as name";
+        let files = [
+            ("rowstream.toml", config.as_str()),
+            ("keys.json", &keys.set().to_string()),
+            ("endpoints/role.sql", "select current_user::text as role"),
+            ("endpoints/name.sql", name_of),
+        ];
+        let server = Launch::files(&files).start().await;
+        let token = keys.but("ES256", json!({}), json!({"role": SCRAM.user, "name": name}));
+        let role = ask(&server, "/role", Some(&token)).await;
+        assert_eq!(role.json(), json!([{"role": SCRAM.user}]), "{encoding}: {name}");
+        let reply = ask(&server, "/name", Some(&token)).await;
+        match read {
+            Ok(name) => assert_eq!(reply.json(), json!([{"name": name}]), "{encoding}: {name}"),
+            Err(status) => assert_eq!(reply.status.as_u16(), status, "{encoding}: {name}: {}", reply.text()),
+        }
+    }
+}

@@ -63,11 +63,21 @@ pub struct TestDb {
 
 impl TestDb {
     pub async fn new() -> Self {
+        // The default strategy writes each page to the log, which takes five times as long.
+        Self::with("strategy file_copy").await
+    }
+
+    /// A database in another encoding than UTF-8.
+    pub async fn encoded(encoding: &str) -> Self {
+        let options = format!("encoding '{encoding}' lc_collate 'C' lc_ctype 'C' template template0");
+        Self::with(&options).await
+    }
+
+    async fn with(options: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         // Test programs run one after the other or at once; the process makes the number unique.
         let name = format!("test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        // The default strategy writes each page to the log, which takes five times as long.
-        execute(&pg_url(), &format!("create database {name} strategy file_copy")).await;
+        execute(&pg_url(), &format!("create database {name} {options}")).await;
         Self { name }
     }
 

@@ -12,8 +12,26 @@ use super::connect::{IDLE_LIMIT, duration};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
     role: Box<str>,
-    /// It follows the start of the transaction.
-    sql: Box<str>,
+    /// As JSON.
+    claims: Box<str>,
+}
+
+/// The letters that a server takes in the claims of a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Letters {
+    /// All, as UTF-8.
+    Any,
+    /// Those of its encoding. Another one would fail each request of its user, also of statements that
+    /// don't read the claims.
+    Some,
+}
+
+impl Letters {
+    /// Of a server with this `server_encoding`. SQL_ASCII takes bytes as they are, and JSON's escapes
+    /// not at all.
+    pub(super) fn of(encoding: &str) -> Self {
+        if matches!(encoding, "UTF8" | "SQL_ASCII") { Self::Any } else { Self::Some }
+    }
 }
 
 impl Actor {
@@ -21,18 +39,34 @@ impl Actor {
     pub fn new(role: &str, claims: &str) -> Option<Self> {
         // PostgreSQL cuts longer names (`NAMEDATALEN`), and another role may have what is left.
         let is_name = (1..64).contains(&role.len()) && role != "none" && !role.contains('\0');
-        let claims = literal(claims);
-        let sql = format!("; set local role {}; set local request.jwt.claims = {claims}", literal(role));
-        is_name.then(|| Self { role: role.into(), sql: sql.into() })
+        is_name.then(|| Self { role: role.into(), claims: claims.into() })
     }
 
     pub(super) fn role(&self) -> &str {
         &self.role
     }
 
-    pub(super) fn sql(&self) -> &str {
-        &self.sql
+    /// The settings that follow the start of the transaction.
+    pub(super) fn sql(&self, letters: Letters) -> String {
+        let claims = match letters {
+            Letters::Any => literal(&self.claims),
+            Letters::Some => literal(&in_ascii(&self.claims)),
+        };
+        format!("; set local role {}; set local request.jwt.claims = {claims}", literal(&self.role))
     }
+}
+
+/// JSON with its letters beyond ASCII, which are in its strings, as escapes.
+fn in_ascii(json: &str) -> String {
+    let mut plain = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c.is_ascii() {
+            plain.push(c);
+        } else {
+            plain.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    plain
 }
 
 /// The settings of roles (`alter role … set …`), which `set role` doesn't apply. PostgreSQL reads
@@ -121,8 +155,15 @@ mod tests {
     fn texts_are_quoted_and_no_role_is_the_logins() {
         let sql = Actor::new(r#"a'; drop table x; --\"#, r#"{"a":"\"'"}"#).unwrap();
         assert_eq!(
-            sql.sql(),
+            sql.sql(Letters::Any),
             r#"; set local role E'a''; drop table x; --\\'; set local request.jwt.claims = E'{"a":"\\"''"}'"#
+        );
+        let foreign = Actor::new("r", r#"{"a":"é","b":"Łu\n😀"}"#).unwrap();
+        let said = |letters| foreign.sql(letters).rsplit_once(" = ").map(|(_, claims)| claims.to_owned());
+        assert_eq!(said(Letters::of("UTF8")).unwrap(), r#"E'{"a":"é","b":"Łu\\n😀"}'"#);
+        assert_eq!(
+            said(Letters::of("LATIN1")).unwrap(),
+            r#"E'{"a":"\\u00e9","b":"\\u0141u\\n\\ud83d\\ude00"}'"#
         );
         for role in ["", "none", "a\0b", &"r".repeat(64)] {
             assert_eq!(Actor::new(role, "{}"), None, "{role:?}");

@@ -22,7 +22,7 @@ use super::super::password_command::PasswordCommand;
 use super::super::socket::Socket;
 use super::super::tls::{self, SslMode};
 use super::super::url::Host;
-use super::actor::{RoleSettings, Settings};
+use super::actor::{Letters, RoleSettings, Settings};
 use super::error::DatabaseError;
 use super::hosts::Lent;
 use super::statement::StatementCache;
@@ -80,6 +80,8 @@ pub struct Connection {
     pub(super) other: Option<Box<str>>,
     /// Whether times are integers on its wire, which PostgreSQL has always said since version 10.
     pub(super) has_integer_times: bool,
+    /// The letters that claims may have there.
+    pub(super) letters: Letters,
     /// How long the server lets a transaction be idle; `None`: for as long as it likes.
     pub(super) idle_limit: Option<Duration>,
     /// The settings of the roles that it has served.
@@ -191,6 +193,7 @@ impl Connector {
             role: Role::Primary,
             other: None,
             has_integer_times: false,
+            letters: Letters::Any,
             idle_limit: None,
             roles: RoleSettings::default(),
             must_close: false,
@@ -455,9 +458,11 @@ impl Connection {
                     self.status = body.status();
                     return failed.map_or(Ok(()), Err);
                 }
-                Message::ParameterStatus(body) if body.name().is_ok_and(|name| name == INTEGER_TIMES) => {
-                    self.has_integer_times = body.value().is_ok_and(|value| value == "on");
-                }
+                Message::ParameterStatus(body) => match (body.name(), body.value()) {
+                    (Ok(INTEGER_TIMES), Ok(value)) => self.has_integer_times = value == "on",
+                    (Ok("server_encoding"), Ok(value)) => self.letters = Letters::of(value),
+                    _ => {}
+                },
                 Message::ErrorResponse(body) => {
                     failed.get_or_insert(DatabaseError::new(&body).into_error());
                 }

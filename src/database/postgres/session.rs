@@ -321,13 +321,13 @@ impl Session {
 
     /// The start of the transaction, with `then` before the role, as nothing may be read before it.
     fn begin_sql(&mut self, then: &str) -> String {
-        let is_pooled = self.connection().is_pooled;
+        let Connection { is_pooled, letters, .. } = *self.connection();
         let settings = if is_pooled { self.shared.hosts.transaction_settings() } else { "" };
         // If the role is refused the transaction fails, and with it all that is sent after it.
-        let role = self.actor.as_ref().map_or("", |actor| actor.sql());
+        let role = self.actor.as_ref().map_or_else(String::new, |actor| actor.sql(letters));
         // The claims are last, because a role may have a setting of that name.
         let of_role = self.role_settings().map_or("", Settings::sql);
-        [self.isolation.begin(), settings, then, of_role, role].concat()
+        [self.isolation.begin(), settings, then, of_role, &role].concat()
     }
 
     /// Those of the role as which the statements are run.
