@@ -91,9 +91,21 @@ pub(super) async fn within<T>(
     opened.unwrap_or_else(silent).map_err(|cause| ConnectError { login: Some(login()), cause })
 }
 
+/// The order in which the addresses of a name are tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AddressOrder {
+    /// As the resolver gives them.
+    Given,
+    /// At random, so that connections are spread over servers that share a name.
+    Random,
+}
+
 /// Opens a TCP connection to the first address of `host` that takes one.
-pub(super) async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
-    let addresses = tokio::net::lookup_host((host, port)).await?;
+pub(super) async fn connect_tcp(host: &str, port: u16, order: AddressOrder) -> io::Result<TcpStream> {
+    let mut addresses: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
+    if order == AddressOrder::Random {
+        fastrand::shuffle(&mut addresses);
+    }
     // The login as a whole is bounded, and not the time of each address.
     tcp::connect(addresses, Duration::MAX).await.map_err(Refused::into_cause)
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::{Launch, TestDb, get, logins, pg_port, program};
+use crate::support::{Launch, TestDb, get, logins, pg_ca, pg_port, program};
 
 /// Who asks whom, and how.
 const WHO: &str = "select current_database() as db, current_user as user, \
@@ -110,6 +110,39 @@ async fn a_service_and_a_password_file_are_read() {
         row(&query("postgres://", home.path(), &named)),
         expected(&db, login.user, "rowstream", false)
     );
+}
+
+/// The certificate is for `localhost` and for no address, and the other name has no address.
+#[tokio::test]
+async fn an_address_beside_the_name_is_connected_to() {
+    let (db, home) = (TestDb::new().await, tempfile::tempdir().unwrap());
+    let verified = |host: &str, parameters: &str| {
+        let (port, ca) = (pg_port(), pg_ca());
+        let url = format!(
+            "postgres://{}:{}@{host}:{port}/{}?{parameters}",
+            logins::TLS_ONLY.user,
+            logins::TLS_ONLY.password,
+            db.name()
+        );
+        query(&format!("{url}&sslmode=verify-full&sslrootcert={}", ca.display()), home.path(), &[])
+    };
+    let expected = expected(&db, logins::TLS_ONLY.user, "rowstream", true);
+    for parameters in ["hostaddr=127.0.0.1", "load_balance_hosts=random"] {
+        assert_eq!(row(&verified("localhost", parameters)), expected, "{parameters}");
+    }
+    let other = verified("db.invalid", "hostaddr=127.0.0.1");
+    assert!(said(&other).contains("db.invalid") && !other.status.success(), "{}", said(&other));
+    let url = format!("postgres://postgres@db.invalid:{}/{}?sslmode=disable", pg_port(), db.name());
+    let by_variable = query(&url, home.path(), &[("PGHOSTADDR", "127.0.0.1")]);
+    assert_eq!(row(&by_variable), self::expected(&db, "postgres", "rowstream", false));
+    for (parameters, words) in [
+        ("hostaddr=localhost", "hostaddr isn't an IP address"),
+        ("hostaddr=127.0.0.1,127.0.0.1", "the URL has 1 hosts, and hostaddr 2"),
+        ("load_balance_hosts=some", "load_balance_hosts is not one of disable, random"),
+    ] {
+        let refused = query(&format!("{url}&{parameters}"), home.path(), &[]);
+        assert!(said(&refused).contains(words), "{parameters}: {}", said(&refused));
+    }
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use http::{HeaderMap, HeaderValue, Request};
 use rustls::pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 
-use super::super::login::{self, ConnectError, Reusable};
+use super::super::login::{self, AddressOrder, ConnectError, Reusable};
 use super::super::socket::Socket;
 use super::super::tls::{self, ClientFiles, SslMode};
 use super::error::Failure;
@@ -92,7 +92,9 @@ impl Connector {
     }
 
     async fn open(&self, address: &Address) -> Result<Connection, Error> {
-        let stream = login::connect_tcp(&address.host, address.port).await.map_err(unreachable)?;
+        let stream = login::connect_tcp(&address.host, address.port, AddressOrder::Given)
+            .await
+            .map_err(unreachable)?;
         // A call is small, and waits for its answer.
         stream.set_nodelay(true).map_err(unreachable)?;
         let socket = match &self.tls {

@@ -12,7 +12,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
 use super::super::credentials::{CredentialSource, UserPassword};
-use super::super::login::{self, ConnectError, Reusable};
+use super::super::login::{self, AddressOrder, ConnectError, Reusable};
 use super::super::password_command::PasswordCommand;
 use super::super::socket::Socket;
 use super::super::tls::{self, SslMode};
@@ -177,7 +177,7 @@ impl Connector {
             Host::Tcp(host) => {
                 let connected = match server {
                     Some(address) => TcpStream::connect(address).await,
-                    None => login::connect_tcp(host, self.target.port).await,
+                    None => login::connect_tcp(host, self.target.port, AddressOrder::Given).await,
                 };
                 let mut stream = connected.map_err(unreachable)?;
                 reached = stream.peer_addr().ok();

@@ -246,7 +246,11 @@ impl Connector {
     async fn open_socket(&self, tls: Option<&TlsConnector>) -> io::Result<Socket> {
         let mut stream = match &self.target.host {
             Host::Unix(_) => return UnixStream::connect(self.target.socket_path()).await.map(Socket::Unix),
-            Host::Tcp(host) => login::connect_tcp(host, self.target.port).await?,
+            Host::Tcp(name) => {
+                let Target { address, port, address_order, .. } = &self.target;
+                let host = address.map_or_else(|| name.clone(), |address| address.to_string());
+                login::connect_tcp(&host, *port, *address_order).await?
+            }
         };
         match tls {
             Some(tls) if server_has_tls(&mut stream).await? => {

@@ -15,6 +15,8 @@ use crate::log;
 /// The variables that are read.
 pub(super) const VARIABLES: &[&str] = &[
     "PGHOST",
+    "PGHOSTADDR",
+    "PGLOADBALANCEHOSTS",
     "PGPORT",
     "PGUSER",
     "PGPASSWORD",
@@ -37,8 +39,10 @@ pub(super) const VARIABLES: &[&str] = &[
 ];
 
 /// The parameters of a URL that a variable stands for.
-const PARAMETERS: [(&str, &str); 15] = [
+const PARAMETERS: [(&str, &str); 17] = [
     ("host", "PGHOST"),
+    ("hostaddr", "PGHOSTADDR"),
+    ("load_balance_hosts", "PGLOADBALANCEHOSTS"),
     ("port", "PGPORT"),
     ("user", "PGUSER"),
     ("password", "PGPASSWORD"),

@@ -2,10 +2,12 @@
 //! "Connection URIs").
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::credentials::UserPassword;
+use super::super::login::AddressOrder;
 use super::super::tls::{ClientFiles, SslMode};
 use super::super::url::{Host, Parts, UrlError, Word, ignore, parse_port, parse_seconds, refuse, to_host};
 use super::libpq::{self, Login, Said};
@@ -44,8 +46,6 @@ const WORDS: &[Word] = &[
         "write `TLSv1.2`, and set it in the server",
     ),
     word("ssl_max_protocol_version", &["tlsv1.3"], "leave it out"),
-    word("load_balance_hosts", &["disable"], "leave it out, and see `target_session_attrs`"),
-    word("hostaddr", &[], "write the address as the host"),
     word("schema", &[], "write `options=-c%20search_path=NAME`"),
     word("currentSchema", &[], "write `options=-c%20search_path=NAME`"),
     word("search_path", &[], "write `options=-c%20search_path=NAME`"),
@@ -94,6 +94,9 @@ pub(super) enum ChannelBinding {
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) host: Host,
+    /// The address to connect to, if the host is only its name.
+    pub(super) address: Option<IpAddr>,
+    pub(super) address_order: AddressOrder,
     pub(super) port: u16,
     pub(super) user: String,
     pub(super) password: Option<String>,
@@ -118,12 +121,13 @@ impl Targets {
         let mut said = said(&parts)?;
         said.fill(variables)?;
         let mut target = Target::default();
-        let (mut hosts, mut ports, mut attrs) = (vec![String::new()], Vec::new(), None);
+        let (mut hosts, mut addresses, mut ports, mut attrs) = (Vec::new(), Vec::new(), Vec::new(), None);
         let passwords = libpq::password_file(said.take("passfile"), variables);
         let listed = |value: &str| value.split(',').map(str::to_owned).collect();
         said.each(|name, value| {
             match name {
                 "host" => hosts = listed(&value),
+                "hostaddr" => addresses = listed(&value),
                 "port" => {
                     ports = listed(&value);
                     ports.iter().try_for_each(|port| parse_port(port, PORT).map(drop))?;
@@ -141,11 +145,15 @@ impl Targets {
                  system sign for anybody",
             );
         }
+        if hosts.is_empty() {
+            hosts = if addresses.is_empty() { vec![String::new()] } else { addresses.clone() };
+        }
         if hosts.len() > MOST {
             return refuse(format!("the URL has {} hosts, and may have {MOST}", hosts.len()));
         }
         let several = hosts.len() > 1;
         let mut hosts = at_ports(&target, &hosts, &ports)?;
+        set_addresses(&mut hosts, &addresses)?;
         if let Some(file) = passwords {
             hosts.iter_mut().for_each(|host| host.find_password(&file));
         }
@@ -164,6 +172,23 @@ fn at_ports(target: &Target, hosts: &[String], ports: &[String]) -> Result<Vec<T
         Ok(Target { host: to_host(host), port: parse_port(port, PORT)?, ..target.clone() })
     };
     hosts.iter().enumerate().map(at).collect()
+}
+
+/// Has targets connect to addresses, if there are any; an empty one is that of the name.
+fn set_addresses(targets: &mut [Target], addresses: &[String]) -> Result<(), UrlError> {
+    if !addresses.is_empty() && addresses.len() != targets.len() {
+        return refuse(format!("the URL has {} hosts, and hostaddr {}", targets.len(), addresses.len()));
+    }
+    for (target, text) in targets.iter_mut().zip(addresses).filter(|(_, text)| !text.is_empty()) {
+        match (text.parse(), &target.host) {
+            (Ok(address), Host::Tcp(_)) => target.address = Some(address),
+            (Ok(_), Host::Unix(_)) => {
+                return refuse("hostaddr is for a host with a name, and not for a socket");
+            }
+            (Err(_), _) => return refuse("hostaddr isn't an IP address: write a name as `host`"),
+        }
+    }
+    Ok(())
 }
 
 /// What a URL says, by libpq's names.
@@ -199,6 +224,8 @@ impl Default for Target {
     fn default() -> Self {
         Self {
             host: Host::Tcp(String::new()),
+            address: None,
+            address_order: AddressOrder::Given,
             port: PORT,
             user: String::new(),
             password: None,
@@ -220,6 +247,7 @@ impl Target {
             "user" => self.user = value,
             "password" => self.password = Some(value),
             "dbname" => self.database = value,
+            "load_balance_hosts" => self.address_order = parse_address_order(&value)?,
             "sslmode" => self.ssl_mode = parse_ssl_mode(&value)?,
             "sslcert" => self.client.certificate = Some(value.into()),
             "sslkey" => self.client.key = Some(value.into()),
@@ -306,6 +334,14 @@ fn parse_attrs(attrs: &str) -> Result<SessionAttrs, UrlError> {
     }
 }
 
+fn parse_address_order(order: &str) -> Result<AddressOrder, UrlError> {
+    match order {
+        "disable" => Ok(AddressOrder::Given),
+        "random" => Ok(AddressOrder::Random),
+        _ => refuse("load_balance_hosts is not one of disable, random"),
+    }
+}
+
 fn parse_channel_binding(mode: &str) -> Result<ChannelBinding, UrlError> {
     match mode {
         "disable" => Ok(ChannelBinding::Disable),
@@ -362,6 +398,29 @@ mod tests {
         for word in WORDS {
             assert_eq!(word.instead.is_empty(), word.harmless == ["*"], "{}", word.name);
         }
+    }
+
+    #[test]
+    fn a_host_may_have_an_address_of_its_own() {
+        let address = |text: &str| text.parse::<IpAddr>().ok();
+        for (url, names, addresses) in [
+            ("postgres://u@a/d?hostaddr=10.0.0.1", "a:5432", vec![address("10.0.0.1")]),
+            (
+                "postgres://u@a,b/d?hostaddr=10.0.0.1,::1",
+                "a:5432 b:5432",
+                vec![address("10.0.0.1"), address("::1")],
+            ),
+            ("postgres://u@a,b/d?hostaddr=,::1", "a:5432 b:5432", vec![None, address("::1")]),
+            ("postgres://u@/d?hostaddr=10.0.0.1&port=7", "10.0.0.1:7", vec![address("10.0.0.1")]),
+        ] {
+            let hosts = targets(url).hosts;
+            let found: Vec<_> = hosts.iter().map(Target::address).collect();
+            assert_eq!(found.join(" "), names, "{url}");
+            assert_eq!(hosts.iter().map(|host| host.address).collect::<Vec<_>>(), addresses, "{url}");
+        }
+        let order =
+            |value: &str| target(&format!("postgres://u@h/d?load_balance_hosts={value}")).address_order;
+        assert_eq!((order("disable"), order("random")), (AddressOrder::Given, AddressOrder::Random));
     }
 
     #[test]
