@@ -8,6 +8,7 @@ use std::time::Duration;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
 use arrow_array::{Int64Array, RecordBatch};
+use arrow_ipc::CompressionType;
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::{DictionaryTracker, EncodedData, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
 use arrow_schema::{DataType, Field, Schema};
@@ -302,10 +303,14 @@ fn begin(name: &str) -> Bytes {
 }
 
 fn batch(rows: impl IntoIterator<Item = i64>) -> EncodedData {
+    batch_by(None, rows)
+}
+
+fn batch_by(compression: Option<CompressionType>, rows: impl IntoIterator<Item = i64>) -> EncodedData {
     let column = Int64Array::from_iter_values(rows);
     let batch = RecordBatch::try_new(Arc::new(schema("n")), vec![Arc::new(column)]).expect("a batch");
     let mut tracker = DictionaryTracker::new(false);
-    let options = IpcWriteOptions::default();
+    let options = IpcWriteOptions::default().try_with_compression(compression).expect("a codec");
     let mut context = IpcWriteContext::default();
     IpcDataGenerator::default().encode(&batch, &mut tracker, &options, &mut context).expect("bytes").1
 }
@@ -381,6 +386,55 @@ async fn endpoints_are_read_side_by_side_and_in_order_where_the_server_says_so()
             found.sort_unstable();
         }
         assert!(found.into_iter().eq(0..90_000), "is_ordered: {is_ordered}");
+    }
+}
+
+/// A batch by LZ4 or zstd was an error that blamed the server.
+#[tokio::test]
+async fn compressed_batches_are_decoded() {
+    for compression in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
+        let peer = unprepared(info(&[endpoint("a", None, None)], true), move |_| {
+            // Of two rows, a buffer that would be longer compressed.
+            let batches = [(0..100_000), (100_000..100_002)];
+            let batches = batches.map(|rows| batch_by(Some(compression), rows));
+            let rows = batches.iter().map(|batch| data(&batch.ipc_message, &batch.arrow_data));
+            whole([begin("n")].into_iter().chain(rows).collect())
+        })
+        .await;
+        let server = peer.serve("", "select n").await;
+        let reply = get(&server.url("/rows.ndjson")).await;
+        assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{compression:?}");
+        assert!(numbers(&reply).into_iter().eq(0..100_002), "{compression:?}");
+    }
+}
+
+/// A compressed buffer begins with its length, which is the server's word.
+#[tokio::test]
+async fn the_length_of_a_compressed_buffer_is_bounded() {
+    let terabyte = 1_i64 << 40;
+    for compression in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
+        for (length, status, code) in [
+            // Beyond any batch, and as long as a batch may be.
+            (terabyte, 500, "row_too_large"),
+            (i64::MAX, 500, "row_too_large"),
+            (16 << 20, 500, "row_too_large"),
+            (15 << 20, 502, "source_protocol"),
+            (8, 502, "source_protocol"),
+            (-7, 502, "source_protocol"),
+        ] {
+            let peer = unprepared(info(&[endpoint("a", None, None)], true), move |_| {
+                let mut batch = batch_by(Some(compression), 0..10_000);
+                // The column has no NULL, so its first buffer is empty.
+                batch.arrow_data[..8].copy_from_slice(&length.to_le_bytes());
+                whole(vec![begin("n"), data(&batch.ipc_message, &batch.arrow_data)])
+            })
+            .await;
+            let server = peer.serve("", "select n").await;
+            let reply = get(&server.url("/rows")).await;
+            let said = (reply.status.as_u16(), reply.json()["code"].as_str().map(str::to_owned));
+            assert_eq!(said, (status, Some(code.to_owned())), "{compression:?}, {length}: {}", reply.text());
+            assert!(peak_memory_bytes(server.pid()) < 400 << 20, "{compression:?}, {length}");
+        }
     }
 }
 

@@ -56,6 +56,8 @@ const PARALLEL: usize = 4;
 const WINDOW: usize = 1 << 20;
 /// The longest message, unless a row may be longer: what gRPC's own clients take at most.
 const MESSAGE: usize = 4 << 20;
+/// The longest block of LZ4, which is decoded as a whole, however short its buffer says that it is.
+const BLOCK: usize = 8 << 20;
 
 /// A server of Arrow Flight SQL with its pool.
 #[derive(Clone)]
@@ -82,10 +84,11 @@ impl Database for Source {
     const SIZES: Sizes = Sizes {
         // What HTTP/2 and TLS hold of frames.
         idle: 128 * 1024,
-        // What has come and is not read, a message and its batch, and the row that is packed.
+        // What has come and is not read, a message and its batch, a block of LZ4, and the row that is
+        // packed.
         session: |settings| {
             let row = settings.max_row_bytes;
-            PARALLEL * WINDOW + 2 * MESSAGE.max(row) + row
+            PARALLEL * WINDOW + 2 * MESSAGE.max(row) + BLOCK + row
         },
         portion: |row| row,
     };

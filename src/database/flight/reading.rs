@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow_array::{ArrayRef, RecordBatch};
+use arrow_buffer::Buffer;
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::reader::{read_dictionary, read_record_batch};
 use arrow_ipc::{Message, MessageHeader, root_as_message};
@@ -205,26 +206,31 @@ impl Batches {
         if usize::try_from(message.bodyLength()).ok() != Some(data.body.len()) {
             return Err(Failure::broken("the body of a message is not as long as its header says"));
         }
+        let uncompressed = uncompressed(&message, &data.body);
+        // A stream's budget has the message and its batch. LZ4's decoder copies each once more.
+        let decoding = if uncompressed > 0 { uncompressed.saturating_add(data.body.len()) } else { 0 };
+        if decoding > limit {
+            return Err(Failure::TooLong(decoding as u64));
+        }
         match (message.header_type(), &self.schema) {
             (MessageHeader::Schema, None) => self.begin(message, columns).map(|()| None),
             (MessageHeader::DictionaryBatch, Some(schema)) => {
                 // Dictionaries stay for as long as the endpoint is read.
-                self.held += data.body.len();
+                self.held += data.body.len().max(uncompressed);
                 if self.held > limit {
                     return Err(Failure::TooLong(self.held as u64));
                 }
                 let (schema, dictionaries) = (Arc::clone(schema), &mut self.dictionaries);
                 checked(|| {
                     let batch = message.header_as_dictionary_batch().ok_or_else(nothing)?;
-                    let body = data.body.to_vec().into();
+                    let body = buffer(data.body, uncompressed);
                     read_dictionary(&body, batch, &schema, dictionaries, &message.version())
                 })
                 .map(|()| None)
             }
             (MessageHeader::RecordBatch, Some(schema)) => checked(|| {
                 let batch = message.header_as_record_batch().ok_or_else(nothing)?;
-                // In memory of its own, in which its numbers are aligned.
-                let (body, schema) = (data.body.to_vec().into(), Arc::clone(schema));
+                let (body, schema) = (buffer(data.body, uncompressed), Arc::clone(schema));
                 read_record_batch(&body, batch, schema, &self.dictionaries, None, &message.version())
             })
             .map(Some),
@@ -241,6 +247,30 @@ impl Batches {
         self.schema = Some(Arc::new(schema));
         Ok(())
     }
+}
+
+/// How many bytes the compressed buffers of a message have by their prefixes, before any is decoded. 0: it
+/// isn't compressed.
+fn uncompressed(message: &Message<'_>, body: &[u8]) -> usize {
+    let batch = message
+        .header_as_record_batch()
+        .or_else(|| message.header_as_dictionary_batch().and_then(|batch| batch.data()))
+        .filter(|batch| batch.compression().is_some());
+    let buffers = batch.and_then(|batch| batch.buffers());
+    // A negative length is that of a buffer that is as it is, and Arrow's reader refuses others.
+    let length = |at: i64| {
+        let prefix = body.get(usize::try_from(at).ok()?..)?.first_chunk()?;
+        usize::try_from(i64::from_le_bytes(*prefix)).ok()
+    };
+    let buffers = buffers.into_iter().flatten().filter(|buffer| buffer.length() > 0);
+    let lengths = buffers.filter_map(|buffer| length(buffer.offset()));
+    lengths.fold(0, usize::saturating_add)
+}
+
+/// The body of a message. If it isn't compressed, in memory of its own, in which its numbers are
+/// aligned.
+fn buffer(body: Bytes, uncompressed: usize) -> Buffer {
+    if uncompressed > 0 { Buffer::from(body) } else { body.to_vec().into() }
 }
 
 /// What Arrow's reader makes of a message.

@@ -129,9 +129,9 @@ impl Connector {
         config: &SourceSettings,
         target: Target,
         (host, attrs): (usize, SessionAttrs),
+        command: Option<Arc<PasswordCommand>>,
     ) -> Result<Self, Error> {
         let tls = match (&target.host, target.ssl_mode) {
-        command: Option<Arc<PasswordCommand>>,
             (Host::Unix(_), _) | (_, SslMode::Disable) => None,
             (_, mode) => {
                 Some(tls::connector(&config.name, mode, (target.ssl_root_cert.as_deref(), &target.client))?)
