@@ -86,8 +86,8 @@ pub struct Config {
     /// How much of what a database says reaches clients; `None`: as the address says where it
     /// listens.
     pub error_detail: Option<ErrorDetail>,
-    /// The files that `${file:…}` and `${credential:…}` in it name.
-    pub secrets: Vec<PathBuf>,
+    /// The files that it names and that `--watch` looks at: secrets, and those of TLS with upstreams.
+    pub watched: Vec<PathBuf>,
 }
 
 impl Config {

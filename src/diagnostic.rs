@@ -86,8 +86,8 @@ impl std::error::Error for Diagnostics {}
 #[derive(Debug, Default)]
 pub(crate) struct Collector {
     errors: RefCell<Vec<Diagnostic>>,
-    /// The files of `${file:…}` and `${credential:…}`, readable or not.
-    secrets: RefCell<Vec<PathBuf>>,
+    /// The files that a reload reads again, readable or not: secrets, certificates of clients.
+    files: RefCell<Vec<PathBuf>>,
 }
 
 impl Collector {
@@ -96,14 +96,14 @@ impl Collector {
         self.errors.borrow_mut().push(error);
     }
 
-    /// Keeps the paths of secrets.
-    fn note_secrets(&self, files: Vec<PathBuf>) {
-        self.secrets.borrow_mut().extend(files);
+    /// Keeps the paths of files that a reload reads again.
+    fn note_files(&self, files: impl IntoIterator<Item = PathBuf>) {
+        self.files.borrow_mut().extend(files);
     }
 
-    /// The files of the secrets that were read until now.
-    pub(crate) fn secrets(&self) -> Vec<PathBuf> {
-        self.secrets.borrow().clone()
+    /// The files that were noted until now.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.files.borrow().clone()
     }
 
     /// Keeps an error of a file whose text is not there to point into.

@@ -23,7 +23,7 @@ use crate::source::SourceConfig;
 #[cfg(feature = "discovery")]
 pub use crate::upstream::discovery::fuzzing::{consul_answer, srv_answer};
 use crate::upstream::url::Base;
-use crate::upstream::{Balance, Protocol, Settings, Timeouts};
+use crate::upstream::{Balance, Protocol, Settings, Timeouts, TlsFiles};
 
 /// Reads an endpoint file of this path and text, beside a configuration of one database, one HTTP
 /// service and one token; gives its errors, too.
@@ -36,7 +36,7 @@ pub fn read_endpoint(path: &Path, text: &str, database: DatabaseKind) -> (Option
         max_per_host: None,
         health: None,
         protocol: Protocol::default(),
-        roots: None,
+        tls: TlsFiles::default(),
         allow: None,
         headers: Vec::new(),
         timeouts: Timeouts::default(),

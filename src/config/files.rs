@@ -1,14 +1,13 @@
 //! Finds and reads files; what cannot be read is an error like any other.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
-
 use super::unserved::lower_extension;
 use super::{Config, Reason, Unserved, dotenv};
 use crate::diagnostic::encoding::{NotUtf8, read_utf8};
 use crate::diagnostic::{Collector, Diagnostic, did_you_mean};
+use crate::upstream::FileStamp;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 /// Folders deeper than this are taken for a link that leads back to a folder above.
 const DEEPEST: usize = 32;
@@ -17,7 +16,7 @@ const DEEPEST: usize = 32;
 /// and its length. Looking again and again needs nothing of the system, and works on every file
 /// system, also where files are replaced by links to others.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Files(Vec<(PathBuf, Option<(SystemTime, u64)>)>);
+pub(crate) struct Files(Vec<FileStamp>);
 
 impl Files {
     /// Those that `config` was read from, which is of the file `path`.
@@ -25,18 +24,20 @@ impl Files {
         let folder = &config.folder;
         let below =
             endpoints(folder, &Collector::default()).served.into_iter().map(|below| folder.join(below));
-        let stamp = |path: PathBuf| {
-            let metadata = fs::metadata(&path).ok();
-            let changed = metadata.and_then(|metadata| Some((metadata.modified().ok()?, metadata.len())));
-            (path, changed)
-        };
         let tls = config.tls.iter().flat_map(|tls| tls.identity.files.clone());
         let beside = dotenv::path(path.parent().unwrap_or(Path::new("")));
         let keys = config.jwt.iter().filter_map(|jwt| jwt.file.clone());
-        let secrets = config.secrets.iter().cloned();
-        let files = [path.to_owned(), beside].into_iter().chain(tls).chain(keys).chain(secrets).chain(below);
-        Self(files.map(stamp).collect())
+        let watched = config.watched.iter().cloned();
+        let files = [path.to_owned(), beside].into_iter().chain(tls).chain(keys).chain(watched).chain(below);
+        Self(files.map(stamped).collect())
     }
+}
+
+/// A file, when it was changed last, and its length.
+pub(super) fn stamped(path: PathBuf) -> FileStamp {
+    let metadata = fs::metadata(&path).ok();
+    let changed = metadata.and_then(|metadata| Some((metadata.modified().ok()?, metadata.len())));
+    (path, changed)
 }
 
 /// The text of a file; `None`, with the reason recorded, when it cannot be read.

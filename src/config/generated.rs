@@ -48,6 +48,6 @@ pub(super) fn bare(source: SourceConfig) -> Config {
         log: LogSettings::default(),
         traces: None,
         error_detail: None,
-        secrets: Vec::new(),
+        watched: Vec::new(),
     }
 }

@@ -120,7 +120,7 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
         folder: endpoint_folder,
         endpoints,
         unserved,
-        secrets: Vec::new(),
+        watched: Vec::new(),
     };
     if table.take("explain").and_then(|value| value.boolean()) == Some(true) {
         config.explain();
@@ -133,7 +133,7 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
         }
     }
     table.finish();
-    config.secrets = errors.secrets();
+    config.watched = errors.files();
     Some(config)
 }
 

@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::SpanRelativeTo;
@@ -153,7 +154,7 @@ impl<'a> Value<'a> {
             Variables::Expand(environment) => {
                 let origins = Origins::of(self.file.path, environment);
                 let expanded = expand(text, &origins);
-                self.file.errors.note_secrets(origins.into_files());
+                self.file.errors.note_files(origins.into_files());
                 match expanded {
                     Ok(expanded) => {
                         self.secret.set(expanded != **text);
@@ -176,6 +177,17 @@ impl<'a> Value<'a> {
             }
             _ => None,
         }
+    }
+
+    /// A file that must be there, relative to `folder`. A reload reads it again.
+    pub(crate) fn file(&self, folder: &Path) -> Option<PathBuf> {
+        let name = self.string()?;
+        let path = folder.join(&name);
+        if !path.is_file() {
+            self.error(format!("there is no file {}", self.shown(&name)));
+        }
+        self.file.errors.note_files([path.clone()]);
+        Some(path)
     }
 
     /// A variable of the environment, where the file may have such.

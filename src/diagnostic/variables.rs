@@ -148,7 +148,7 @@ fn of_environment(name: &str, environment: &Environment<'_>) -> Found {
 fn of_file(path: &Path) -> Found {
     let wrong = |why: String| Unexpandable {
         message: format!("the file {} {why}", shown(&path.display().to_string())),
-        hint: "it holds what stands for `${file:PATH}`, as one line of text".to_owned(),
+        hint: "write the secret into it, as one line of text".to_owned(),
     };
     let mut text = String::new();
     let read = fs::File::open(path).and_then(|file| file.take(LONGEST_SECRET + 1).read_to_string(&mut text));

@@ -16,12 +16,12 @@ use super::discovery::Discovery;
 use super::error::{refused, unreachable};
 use super::looked::Looked;
 pub(super) use super::looked::Looks;
-use super::settings::{Protocol, Settings};
+use super::settings::{Protocol, Settings, TlsFiles};
 use super::url::{Base, Host};
 use crate::Error;
 use crate::fetch::Failure;
 use crate::tcp;
-use crate::tls::servers::{self, Roots, Trust};
+use crate::tls::servers::{self, Roots, Shown, Trust};
 
 /// TCP or TLS as one stream of bytes.
 pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -69,14 +69,12 @@ impl Connector {
     /// TLS as the hosts of a source have it in common; `None` where none has TLS.
     ///
     /// # Errors
-    /// The root certificates cannot be read.
+    /// A file can't be read, or a key isn't that of its certificate.
     pub(super) fn tls(source: &str, settings: &Settings) -> Result<Option<TlsConnector>, Error> {
         if !settings.hosts.iter().any(|base| base.tls) {
             return Ok(None);
         }
-        let unreadable = |cause| {
-            Error::endpoint(format!("source `{source}`: the root certificates cannot be read: {cause}"))
-        };
+        let unreadable = |cause| Error::endpoint(format!("source `{source}`: TLS can't be set up: {cause}"));
         tls_connector(settings).map(Some).map_err(unreadable)
     }
 
@@ -174,7 +172,9 @@ fn turn(addresses: &mut [SocketAddr], begun: usize) {
 }
 
 fn tls_connector(settings: &Settings) -> Result<TlsConnector, Box<dyn std::error::Error>> {
-    let mut config = servers::client(Trust::Host(Roots::read(settings.roots.as_deref())?))?;
+    let TlsFiles { roots, client, .. } = &settings.tls;
+    let shown = client.as_ref().map(|(certificate, key)| Shown::read(certificate, key)).transpose()?;
+    let mut config = servers::client_as(shown, Trust::Host(Roots::read(roots.as_deref())?))?;
     let protocols: &[&[u8]] = match settings.protocol {
         Protocol::Auto => &[b"h2", b"http/1.1"],
         Protocol::Http1 => &[b"http/1.1"],

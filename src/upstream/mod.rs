@@ -48,7 +48,7 @@ use tokio::sync::OwnedSemaphorePermit;
 pub use self::hosts::{Balance, MOST as MOST_HOSTS};
 pub use self::reply::Reply;
 pub use self::retry::Retries;
-pub use self::settings::{Protocol, Settings, Timeouts};
+pub use self::settings::{FileStamp, Protocol, Settings, Timeouts, TlsFiles};
 pub use crate::pool::Health;
 
 use self::connect::Connector;
@@ -131,7 +131,7 @@ impl Source {
     /// The source of a configuration. Opens nothing.
     ///
     /// # Errors
-    /// The root certificates cannot be read.
+    /// A file of TLS can't be read.
     pub fn open(config: &SourceSettings, settings: &Settings) -> Result<Self, Error> {
         let settings = Arc::new(settings.clone());
         let names = settings.hosts.iter().map(url::Base::host_and_port).collect();

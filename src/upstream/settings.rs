@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::{HeaderName, HeaderValue};
 
@@ -28,8 +28,8 @@ pub struct Settings {
     pub health: Option<Health>,
     /// What is spoken.
     pub protocol: Protocol,
-    /// A PEM file of the certificates that sign its own; `None`: those of the system.
-    pub roots: Option<PathBuf>,
+    /// The files of TLS.
+    pub tls: TlsFiles,
     /// The addresses that its hosts may have; never empty. `None`: that of the URL, or for a name
     /// every public one.
     pub allow: Option<Vec<Allowed>>,
@@ -52,6 +52,21 @@ impl fmt::Debug for Settings {
             .finish_non_exhaustive()
     }
 }
+
+/// The files of TLS with an upstream.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// A PEM file of the certificates that sign its own; `None`: those of the system.
+    pub roots: Option<PathBuf>,
+    /// PEM files of the certificate that Rowstream shows, and of its key.
+    pub client: Option<(PathBuf, PathBuf)>,
+    /// All of them, as they were when the configuration was read. So a reload opens the source again if
+    /// one has changed.
+    pub read: Vec<FileStamp>,
+}
+
+/// A file, when it was changed last, and its length; `None`: it can't be seen.
+pub type FileStamp = (PathBuf, Option<(SystemTime, u64)>);
 
 /// What is spoken with an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -967,7 +967,7 @@ async fn faults_have_their_place() {
             "with `max_per_host = 5` the one host has 5 requests at most, and `max` is 20",
         ),
         ("'postgres://a'", "pool = { max_per_host = 5 }", "unknown key `max_per_host`"),
-        ("['http://a', 'http://b']", "roots = 'x.pem'", "`roots` are for TLS"),
+        ("['http://a', 'http://b']", "roots = 'x.pem'", "`roots` is for TLS"),
         ("['http://a', 'http://127.0.0.1']", "allow = ['public']", "`allow` leaves out the address"),
     ] {
         let folder = tempfile::tempdir().expect("a folder");

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::support::upstream::{Asked, Certificate, Payload, Seen, Speaks, Upstream, reply, stream};
-use crate::support::{Client, Ended, Hop, Launch, Reply, Server, get, get_h2c, rowstream};
+use crate::support::{Client, Ended, Hop, Launch, Reply, Server, get, get_h2c, rowstream, wait_until};
 use bytes::Bytes;
 use futures_util::stream as pieces;
 use http::{Request, Response, StatusCode, Version};
@@ -275,6 +275,64 @@ async fn nginx_is_an_upstream() {
         let reply = get(&server.url("/pass/cut")).await;
         assert!(matches!(reply.ended, Ended::Broken(_)), "{protocol}: {:?}", reply.ended);
     }
+}
+
+/// nginx answers 400 to a client without a certificate of its authority.
+#[tokio::test]
+async fn an_upstream_may_want_a_certificate() {
+    let (own, other) = (Certificate::new(), Certificate::new());
+    let upstream = http1().await;
+    let nginx = Hop::nginx_for_certificates(upstream.address(), &own).await;
+    let shown = |shown: &Certificate| {
+        format!("cert = '{}'\nkey = '{}'", shown.certificate().display(), shown.key().display())
+    };
+    for (address, protocol) in [(nginx.http1, "http1"), (nginx.http2, "http2")] {
+        for (client, status) in [(String::new(), 400), (shown(&other), 400), (shown(&own), 200)] {
+            let settings = format!("protocol = '{protocol}'\nroots = '{}'\n{client}", own.ca().display());
+            let server = server(&format!("https://{address}"), &settings, &[("pass/{path}", PASS)]).await;
+            assert_eq!(get(&server.url("/pass/text")).await.status, status, "{protocol}: {client}");
+        }
+    }
+}
+
+/// The settings are the same when a certificate was renewed, so a reload kept the source as it was.
+#[tokio::test]
+async fn a_certificate_that_changes_is_read_again() {
+    let (own, other) = (Certificate::new(), Certificate::new());
+    let upstream = http1().await;
+    let nginx = Hop::nginx_for_certificates(upstream.address(), &own).await;
+    let config = format!(
+        "[source.up]\nurl = 'https://{}'\nallow = ['127.0.0.1']\nroots = '{}'\ncert = 'client.crt'\nkey = 'client.key'\n",
+        nginx.http1,
+        own.ca().display()
+    );
+    let launch = Launch::files(&[("rowstream.toml", &config), ("endpoints/pass/{path}.toml", PASS)]);
+    let folder = launch.path().to_owned();
+    let show = |certificate: &Certificate| {
+        std::fs::copy(certificate.key(), folder.join("client.key")).unwrap();
+        std::fs::copy(certificate.certificate(), folder.join("client.crt")).unwrap();
+    };
+    show(&other);
+    let server = launch.argument("--watch").start().await;
+    assert_eq!(get(&server.url("/pass/text")).await.status, 400);
+    show(&own);
+    wait_until("the renewed certificate is shown", async || {
+        get(&server.url("/pass/text")).await.status == 200
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_key_of_another_certificate_is_refused() {
+    let (own, other) = (Certificate::new(), Certificate::new());
+    let config = format!(
+        "[source.up]\nurl = 'https://127.0.0.1:9'\nallow = ['127.0.0.1']\ncert = '{}'\nkey = '{}'\n",
+        own.certificate().display(),
+        other.key().display()
+    );
+    let launch = Launch::files(&[("rowstream.toml", &config), ("endpoints/pass/{path}.toml", PASS)]);
+    let exit = launch.try_start().await.err().expect("no start");
+    assert!(exit.stderr.contains("the key isn't that of the certificate"), "{}", exit.stderr);
 }
 
 #[tokio::test]
@@ -841,6 +899,13 @@ async fn faults_have_their_place() {
         ("url = 'http://127.0.0.1:9'\nstatement_cache = 3", PASS, "unknown key `statement_cache`"),
         ("url = 'http://127.0.0.1:9'\npool = { max_age = '1' }", PASS, "is not a positive duration"),
         ("url = 'https://127.0.0.1:9'\nroots = 'none.pem'", PASS, "there is no file `none.pem`"),
+        (
+            "url = 'https://127.0.0.1:9'\ncert = 'rowstream.toml'",
+            PASS,
+            "a client's certificate needs its key",
+        ),
+        ("url = 'https://127.0.0.1:9'\nkey = 'rowstream.toml'", PASS, "a client's certificate needs its key"),
+        ("url = 'http://127.0.0.1:9'\ncert = 'rowstream.toml'", PASS, "`cert` is for TLS"),
         (
             "url = 'http://127.0.0.1:9'\nheaders = { Host = 'x' }",
             PASS,

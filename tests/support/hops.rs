@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use tokio::net::TcpStream;
 
+use super::upstream::Certificate;
 use super::wait_until;
 
 /// How nginx is told to ask a server for streams.
@@ -51,7 +52,24 @@ impl Hop {
         Self::nginx_with(&format!("server {target};"), &format!("{HTTP1_1} {settings}")).await
     }
 
+    /// nginx that wants certificates of its clients, signed by the authority of its own.
+    pub async fn nginx_for_certificates(target: SocketAddr, own: &Certificate) -> Self {
+        let tls = format!(
+            "ssl_certificate {}; ssl_certificate_key {}; ssl_client_certificate {}; ssl_verify_client on;",
+            own.certificate().display(),
+            own.key().display(),
+            own.ca().display()
+        );
+        Self::nginx_over(&tls, &format!("server {target};"), HTTP1_1).await
+    }
+
     async fn nginx_with(upstream: &str, asks: &str) -> Self {
+        Self::nginx_over("", upstream, asks).await
+    }
+
+    /// Over TLS if it has settings.
+    async fn nginx_over(tls: &str, upstream: &str, asks: &str) -> Self {
+        let ssl = if tls.is_empty() { "" } else { "ssl" };
         let config = |http1: SocketAddr, http2: SocketAddr, folder: &Path| {
             let folder = folder.display();
             format!(
@@ -62,7 +80,7 @@ impl Hop {
                    fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
                    upstream replicas {{ {upstream} }}
                    server {{
-                     listen {http1}; listen {http2} http2;
+                     listen {http1} {ssl}; listen {http2} {ssl} http2; {tls}
                      location / {{ proxy_pass http://replicas; {asks} }}
                    }}
                  }}"

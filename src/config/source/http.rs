@@ -1,16 +1,17 @@
 //! `[source.NAME]` of an HTTP service.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use http::{HeaderName, HeaderValue, StatusCode};
 
+use super::super::files::stamped;
 use super::{Scheme, UrlError, discover, pool_table, read_pool};
 use crate::diagnostic::reader::{Table, Value, set};
 use crate::endpoint::upstream::header_name;
 use crate::source::{Kind, SourceConfig};
 use crate::upstream::address::Allowed;
 use crate::upstream::url::{Base, Host};
-use crate::upstream::{Balance, Health, MOST_HOSTS, Protocol, Retries, Settings, Timeouts};
+use crate::upstream::{Balance, Health, MOST_HOSTS, Protocol, Retries, Settings, Timeouts, TlsFiles};
 
 /// Reads the rest of a source, whose URL or URLs were `given` so. `None`, with the reason recorded,
 /// when these cannot be used.
@@ -23,7 +24,7 @@ pub(super) fn read(
     let hosts = read_hosts(given, folder);
     let known = hosts.as_deref().unwrap_or_default();
     let protocol = table.take("protocol").and_then(|value| read_protocol(&value));
-    let roots = table.take("roots").and_then(|value| read_roots(&value, known, folder));
+    let tls = read_tls(&mut table, known, folder);
     let allow = table.take("allow");
     let discover = table
         .take("discover")
@@ -54,7 +55,7 @@ pub(super) fn read(
         max_per_host,
         health,
         protocol,
-        roots,
+        tls,
         allow,
         headers,
         timeouts,
@@ -174,16 +175,29 @@ fn read_protocol(value: &Value<'_>) -> Option<Protocol> {
     }
 }
 
-fn read_roots(value: &Value<'_>, hosts: &[Base], folder: &Path) -> Option<PathBuf> {
-    let name = value.string()?;
-    if !hosts.is_empty() && hosts.iter().all(|host| !host.tls) {
-        value.error_with("`roots` are for TLS, and this URL has none", "write `https://`, or leave it out");
+/// The files of TLS, which only hosts with TLS have.
+fn read_tls(table: &mut Table<'_>, hosts: &[Base], folder: &Path) -> TlsFiles {
+    let has_tls = hosts.is_empty() || hosts.iter().any(|host| host.tls);
+    let mut read = |key| {
+        let value = table.take(key)?;
+        if !has_tls {
+            let message = format!("`{key}` is for TLS, and this URL has none");
+            value.error_with(message, "write `https://`, or leave it out");
+        }
+        Some((value.file(folder)?, value))
+    };
+    let (roots, certificate, key) = (read("roots"), read("cert"), read("key"));
+    if let (Some((_, alone)), None) | (None, Some((_, alone))) = (&certificate, &key)
+        && has_tls
+    {
+        alone.error_with(
+            "a client's certificate needs its key, and the key its certificate",
+            "write both: `cert = \"client.crt\"` and `key = \"client.key\"`",
+        );
     }
-    let path = folder.join(&name);
-    if !path.is_file() {
-        value.error(format!("there is no file {}", value.shown(&name)));
-    }
-    Some(path)
+    let [roots, certificate, key] = [roots, certificate, key].map(|file| file.map(|(path, _)| path));
+    let read = [&roots, &certificate, &key].into_iter().flatten().cloned().map(stamped).collect();
+    TlsFiles { roots, client: certificate.zip(key), read }
 }
 
 /// The addresses that the hosts may have, if the file lists them.
