@@ -84,6 +84,7 @@ mod sessions;
 mod silence;
 mod slow;
 mod sockets;
+mod sqlite_files;
 mod sqlite_lookups;
 mod start;
 mod stop;

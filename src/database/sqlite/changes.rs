@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::{Sqlite, fault};
+use super::Sqlite;
 use crate::Error;
 use crate::database::ChangeSource;
 use crate::database::blocking::{Driver as _, FileId};
@@ -52,7 +52,7 @@ impl Changes {
             (file, Connection::open_with_flags(path, flags))
         });
         let (file, connection) = opened.await.map_err(ended)?;
-        let connection = connection.map_err(|error| fault::of(&settings.source, error))?;
+        let connection = connection.map_err(|error| settings.fault(error))?;
         Ok(Self { connection: Some(connection), settings, every, seen: None, file })
     }
 
@@ -72,7 +72,7 @@ impl Changes {
         match version {
             Ok(version) => Ok(Some(version)),
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Ok(None),
-            Err(error) => Err(fault::of(&self.settings.source, error)),
+            Err(error) => Err(self.settings.fault(error)),
         }
     }
 }

@@ -69,12 +69,12 @@ impl Connection {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = rusqlite::Connection::open_with_flags(&driver.path, flags)
             .and_then(|connection| configure(connection, driver))
-            .map_err(|error| fault::of(&driver.source, error))?;
+            .map_err(|error| driver.fault(error))?;
         Ok(Self { driver: Arc::clone(driver), open, running: RefCell::default() })
     }
 
     fn fault(&self, error: rusqlite::Error) -> Error {
-        fault::of(&self.driver.source, error)
+        self.driver.fault(error)
     }
 }
 
@@ -195,8 +195,8 @@ impl DriverRows for Steps<'_> {
 
     #[inline]
     fn next(&mut self) -> Result<bool, Failure> {
-        let source = &self.connection.driver.source;
-        self.rows.next().map_err(|error| Failure::Failed(fault::of_run(source, error)))
+        let driver = &self.connection.driver;
+        self.rows.next().map_err(|error| Failure::Failed(fault::of_run(&driver.source, &driver.path, error)))
     }
 
     #[inline]

@@ -41,7 +41,8 @@ pub(super) fn create_missing(config: &SourceSettings) -> Result<bool, Error> {
     Ok(true)
 }
 
-fn beside(file: &Path, suffix: &str) -> PathBuf {
+/// The file beside `file` whose name has this at its end.
+pub(super) fn beside(file: &Path, suffix: &str) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
     path.push(suffix);
     path.into()
@@ -78,7 +79,7 @@ fn remove_logs(file: &Path) -> io::Result<()> {
 }
 
 fn fill(config: &SourceSettings, partial: &Path) -> Result<(), Error> {
-    let sqlite = |error| fault::of(&config.name, error);
+    let sqlite = |error| fault::of(&config.name, partial, error);
     library::configure();
     let mut connection = Connection::open(partial).map_err(sqlite)?;
     connection.execute_batch(FAST).map_err(sqlite)?;

@@ -1,14 +1,19 @@
 //! SQLite's errors as a user sees them.
 
+use std::fs::File;
+use std::path::Path;
+
 use http::StatusCode;
 use rusqlite::{ErrorCode, ffi};
 
 use super::super::refused::general;
+use super::create::beside;
 use crate::Error;
 use crate::error::{INVALID_DATA, SOURCE_DAMAGED};
 
-/// What a user sees of `error`; `source` names the source. What another try can mend is 503.
-pub(super) fn of(source: &str, error: rusqlite::Error) -> Error {
+/// The error that a user sees; `source` names the source of `file`. If another try may succeed, it's a
+/// 503.
+pub(super) fn of(source: &str, file: &Path, error: rusqlite::Error) -> Error {
     match &error {
         rusqlite::Error::SqlInputError { error: cause, msg, offset, .. } => {
             let refused = statement_failed(msg, *cause);
@@ -18,9 +23,10 @@ pub(super) fn of(source: &str, error: rusqlite::Error) -> Error {
                 Err(_) => refused,
             }
         }
-        rusqlite::Error::SqliteFailure(cause, message) => {
-            failure(source, *cause, message.as_deref()).cause(error)
-        }
+        rusqlite::Error::SqliteFailure(cause, message) => match unreadable(source, file, *cause) {
+            Some(unreadable) => unreadable,
+            None => failure(source, *cause, message.as_deref()).cause(error),
+        },
         rusqlite::Error::MultipleStatement => {
             Error::endpoint("the text holds several statements, and SQLite runs one at a time")
         }
@@ -61,10 +67,53 @@ fn failure(source: &str, cause: ffi::Error, message: Option<&str>) -> Error {
     }
 }
 
+/// The error of a file that SQLite must write beside before it can read it. SQLite says of most of them
+/// that a read-only database would be written, which no statement asked for.
+fn unreadable(source: &str, file: &Path, cause: ffi::Error) -> Option<Error> {
+    let code = cause.extended_code;
+    match code {
+        ffi::SQLITE_READONLY_RECOVERY
+        | ffi::SQLITE_READONLY_CANTLOCK
+        | ffi::SQLITE_READONLY_CANTINIT
+        | ffi::SQLITE_READONLY_DIRECTORY => Some(no_shared_memory(source, file, code)),
+        ffi::SQLITE_CANTOPEN if beside(file, "-wal").exists() && File::open(file).is_ok() => {
+            Some(no_shared_memory(source, file, code))
+        }
+        ffi::SQLITE_READONLY_ROLLBACK => Some(hot_journal(source, file, code)),
+        _ => None,
+    }
+}
+
+/// A file in WAL mode is read through the file `-shm` beside it, which the first reader creates.
+///
+/// We don't open it as `immutable`: SQLite would then ignore the `-wal`, and read half of what another
+/// user writes.
+fn no_shared_memory(source: &str, file: &Path, code: i32) -> Error {
+    let text = format!(
+        "source `{source}` cannot be read: its file is in WAL mode, and the `-shm` file beside it can't be written"
+    );
+    in_file(text, file, code).hint(
+        "let the server's user write the folder, have a writer keep a connection open, or run `pragma journal_mode = delete` before the file is shipped",
+    )
+}
+
+/// A transaction that was cut off is rolled back by the next writer. Until then its pages are mixed.
+fn hot_journal(source: &str, file: &Path, code: i32) -> Error {
+    let text = format!(
+        "source `{source}` cannot be read: a writer ended within a transaction, which has to be rolled back"
+    );
+    in_file(text, file, code).hint("open the file once as a user who may write it: `sqlite3 FILE .tables`")
+}
+
+fn in_file(text: String, file: &Path, code: i32) -> Error {
+    let in_file = format!("{text}: {} (SQLite code {code})", file.display());
+    Error::source_unavailable(text).database(in_file)
+}
+
 /// The same of a statement that runs. It was compiled, so a value can be wrong: a search of full
 /// texts, a `limit` that isn't a number, malformed JSON, an overflow. A name that isn't there any more
 /// is the statement's, but for a column that a search may name.
-pub(super) fn of_run(source: &str, error: rusqlite::Error) -> Error {
+pub(super) fn of_run(source: &str, file: &Path, error: rusqlite::Error) -> Error {
     const OF_VALUES: [i32; 2] = [ffi::SQLITE_ERROR, ffi::SQLITE_MISMATCH];
     let is_of_value =
         |message: &str| message.strip_prefix("no such ").is_none_or(|name| name.starts_with("column: "));
@@ -75,7 +124,7 @@ pub(super) fn of_run(source: &str, error: rusqlite::Error) -> Error {
             let text = format!("{message} (SQLite code {})", cause.extended_code);
             Error::new(INVALID_DATA, StatusCode::BAD_REQUEST, general(INVALID_DATA)).database(text)
         }
-        _ => of(source, error),
+        _ => of(source, file, error),
     }
 }
 

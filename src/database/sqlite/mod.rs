@@ -63,6 +63,13 @@ pub struct Sqlite {
     mmap: usize,
 }
 
+impl Sqlite {
+    /// The error that a user sees.
+    fn fault(&self, error: rusqlite::Error) -> Error {
+        fault::of(&self.source, &self.path, error)
+    }
+}
+
 impl Driver for Sqlite {
     type Connection = Connection;
     type Argument = rusqlite::types::Value;

@@ -1,0 +1,145 @@
+//! Files of SQLite that can't be read, or that others write meanwhile.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use rusqlite::Connection;
+
+use crate::support::{Launch, get, program};
+
+/// A folder that can't be written, except by root.
+struct ReadOnly(tempfile::TempDir);
+
+impl ReadOnly {
+    fn new(folder: tempfile::TempDir) -> Self {
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o555)).unwrap();
+        Self(folder)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.path().join("shop.db")
+    }
+}
+
+impl Drop for ReadOnly {
+    fn drop(&mut self) {
+        fs::set_permissions(self.0.path(), Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
+/// The words before a program that root runs without the right to ignore a file's permissions.
+fn unprivileged() -> &'static [&'static str] {
+    let id = Command::new("id").arg("-u").output().unwrap();
+    match id.stdout == b"0\n" {
+        true => &["setpriv", "--bounding-set=-all", "--no-new-privs", "--"],
+        false => &["env", "--"],
+    }
+}
+
+fn run(arguments: &[&str]) -> Output {
+    let (first, words) = unprivileged().split_first().unwrap();
+    Command::new(first).args(words).arg(program()).args(arguments).output().unwrap()
+}
+
+/// A file with one row, whose `copy` is made before the connection that wrote it is closed.
+fn create(folder: &Path, journal: &str, copy: impl FnOnce(&Path)) {
+    let file = folder.join("shop.db");
+    let db = Connection::open(&file).unwrap();
+    db.pragma_update(None, "journal_mode", journal).unwrap();
+    db.execute_batch("create table t (id integer primary key, name text); insert into t values (1, 'tea')")
+        .unwrap();
+    copy(&file);
+}
+
+fn copy(file: &Path, folder: &Path, suffixes: &[&str]) {
+    for suffix in suffixes {
+        let from = format!("{}{suffix}", file.display());
+        fs::copy(&from, folder.join(format!("shop.db{suffix}"))).unwrap();
+    }
+}
+
+/// A file that was closed by its writer.
+fn closed(folder: &Path) {
+    create(folder, "wal", |_| ());
+}
+
+/// A file whose log the writer left behind.
+fn with_log(folder: &Path) {
+    let writer = tempfile::tempdir().unwrap();
+    create(writer.path(), "wal", |file| copy(file, folder, &["", "-wal"]));
+}
+
+/// A file whose writer was killed in the middle of a transaction.
+fn with_hot_journal(folder: &Path) {
+    let writer = tempfile::tempdir().unwrap();
+    create(writer.path(), "delete", |file| {
+        let db = Connection::open(file).unwrap();
+        // The pages go to the file before the end of the transaction.
+        db.execute_batch(
+            "pragma cache_size = 1; begin;
+             with recursive n(i) as (select 2 union all select i + 1 from n where i < 20000)
+             insert into t select i, 'coffee' from n",
+        )
+        .unwrap();
+        copy(file, folder, &["", "-journal"]);
+    });
+}
+
+/// A file in WAL mode in a folder that the server's user can't write, as in an image or on a mount that
+/// is read only: "attempt to write a readonly database", although no statement writes.
+#[tokio::test]
+async fn a_file_that_cannot_be_read_beside_its_journal_says_why() {
+    for (make, words, remedy) in [
+        (closed as fn(&Path), "WAL mode", "let the server's user write the folder"),
+        (with_log, "WAL mode", "pragma journal_mode = delete"),
+        (with_hot_journal, "a writer ended within a transaction", "sqlite3 FILE .tables"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        make(folder.path());
+        let folder = ReadOnly::new(folder);
+        let file = folder.file();
+        let file = file.to_str().unwrap();
+        let config = format!("error_detail = \"code\"\n[source.shop]\nurl = \"sqlite:{file}\"\n");
+        let files = [("rowstream.toml", &*config), ("endpoints/t.sql", "select id, name from t")];
+        let launch = Launch::files(&files);
+        let path = launch.path().join("rowstream.toml");
+        for arguments in [
+            &["query", file, "select id, name from t"][..],
+            &["serve", file, "--listen", "127.0.0.1:0"],
+            &["check", path.to_str().unwrap()],
+        ] {
+            let output = run(arguments);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success(), "{arguments:?}: {said}");
+            assert!(said.contains(words) && said.contains(remedy), "{arguments:?}: {said}");
+            assert!(!said.contains("attempt to write"), "{arguments:?}: {said}");
+        }
+        let script = format!("exec {} \"$0\" \"$@\"", unprivileged().join(" "));
+        let server = launch.shell(&script).start().await;
+        let reply = get(&server.url("/t")).await;
+        let problem = reply.json();
+        assert_eq!((reply.status.as_u16(), &problem["code"]), (503, &"source_unavailable".into()));
+        assert!(problem["detail"].as_str().unwrap().contains(words), "{problem}");
+        assert!(problem["hint"].as_str().unwrap().contains(remedy), "{problem}");
+        assert!(!problem.to_string().contains(file), "the path isn't for clients: {problem}");
+        let ready = get(&server.url("/_rowstream/ready")).await;
+        assert_eq!(ready.status.as_u16(), 503);
+        assert!(ready.text().contains(words), "{}", ready.text());
+    }
+}
+
+/// A writer that keeps a connection open has the `-shm` file that readers need.
+#[tokio::test]
+async fn a_file_in_a_folder_that_cannot_be_written_is_read_beside_its_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Connection::open(folder.path().join("shop.db")).unwrap();
+    db.pragma_update(None, "journal_mode", "wal").unwrap();
+    db.execute_batch("create table t (id integer primary key); insert into t values (1)").unwrap();
+    let folder = ReadOnly::new(folder);
+    let output = run(&["query", folder.file().to_str().unwrap(), "select id from t"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"id\":1}\n", "{output:?}");
+}
