@@ -273,12 +273,15 @@ impl Connector {
         login.extend_from_slice(plugin.as_bytes());
         login.push(0);
         wire.reply(&login);
+        // Asked again and again, it would prove the password for nonces that the server chooses.
+        let mut has_switched = false;
         loop {
             let frame = wire.answer().await?;
             let body = wire.body(&frame);
             match frame.tag {
                 OK => return Ok(()),
-                EOF => {
+                EOF if !has_switched => {
+                    has_switched = true;
                     let mut reader = Reader(&body[1..]);
                     plugin = String::from_utf8_lossy(reader.until_nul()).into_owned();
                     nonce = reader.0.strip_suffix(&[0]).unwrap_or(reader.0).to_vec();
