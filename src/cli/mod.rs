@@ -1,7 +1,7 @@
 //! The command line: one file per command, and beside them what several of them need
 //! ([`arguments`], [`locate`], [`output`], [`param`]).
 //!
-//! Exit status: 0 well, 1 it failed, 2 wrong usage. Results go to stdout, talk goes to stderr; a
+//! Exit status: 0 well, 1 it failed, 2 wrong usage, 128 and its number for a signal. Results go to stdout, talk goes to stderr; a
 //! server's results are the lines of its access log.
 
 /// `println!` for commands: std's panics when the reader has gone (`rowstream check | head`), and
@@ -109,8 +109,19 @@ enum Failure {
     Reported,
     /// Anything else, in words.
     Message(String),
+    /// A signal ended a query before its last row.
+    Signalled(query::EndSignal),
     /// The reader of stdout has gone; there is nobody to tell.
     Silent,
+}
+
+impl Failure {
+    fn status(&self) -> ExitCode {
+        match self {
+            Self::Signalled(signal) => signal.status(),
+            _ => ExitCode::FAILURE,
+        }
+    }
 }
 
 impl From<Diagnostics> for Failure {
@@ -138,6 +149,9 @@ impl fmt::Display for Failure {
             Self::Refused(refusals) => f.write_str(refusals),
             Self::Error(error) => Told(error).fmt(f),
             Self::Message(message) => write!(f, "error: {message}"),
+            Self::Signalled(signal) => {
+                write!(f, "error: {} ended the query: its rows are not whole", signal.name())
+            }
             Self::Reported | Self::Silent => Ok(()),
         }
     }
@@ -189,7 +203,7 @@ pub fn run() -> ExitCode {
         Err(Failure::Reported) => ExitCode::FAILURE,
         Err(failure) => {
             log::error!("{failure}");
-            ExitCode::FAILURE
+            failure.status()
         }
     };
     log::flush();

@@ -5,11 +5,11 @@ use std::io::{self, ErrorKind, Write};
 use std::process;
 
 /// Standard output for what is more than a line.
-pub(super) struct Results(io::StdoutLock<'static>);
+pub(super) struct Results(io::Stdout);
 
 impl Results {
     pub(super) fn new() -> Self {
-        Self(io::stdout().lock())
+        Self(io::stdout())
     }
 }
 

@@ -2,25 +2,30 @@
 //!
 //! A file appears under its name only when it is whole: until then it is `FILE.partial`.
 
+mod ending;
 mod table;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use rowstream_encode::{BytesForm, Choice, CsvDialect, Format, Intervals, Nulls, Numbers, ValueOptions};
+use tokio::task::spawn_blocking;
 
+pub(super) use self::ending::EndSignal;
+use self::ending::{EndSignals, reader_left};
 use self::table::Table;
 use super::output::Results;
-use super::{Failure, block_on, param, tables};
+use super::{Failure, param, tables};
 use crate::config::{Argument, Config, Purpose};
 use crate::diagnostic::encoding::{NotUtf8, read_utf8};
 use crate::diagnostic::shown;
-use crate::endpoint::Parallel;
+use crate::endpoint::{Endpoint, Parallel};
 use crate::settings::Pooler;
 use crate::source::{Kind, Source};
 use crate::stream::RowStream;
@@ -172,6 +177,15 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// Runs a query on this thread. If its reader takes nothing, a thread that writes is left behind: the
+/// process is about to end.
+fn block_on(query: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(query);
+    runtime.shutdown_background();
+    ended
+}
+
 /// Has so many connections read the rows, at most.
 fn read_in_parts(config: &mut Config, parts: usize) -> Result<(), Failure> {
     let (source, endpoint) = (&mut config.sources[0], &mut config.endpoints[0]);
@@ -184,47 +198,70 @@ fn read_in_parts(config: &mut Config, parts: usize) -> Result<(), Failure> {
 }
 
 /// Writes into `PATH.partial`, and renames it when it is whole.
-fn write_file(path: &Path, write: impl FnOnce(&File) -> Result<(), Failure>) -> Result<(), Failure> {
+fn write_file(path: &Path, write: impl FnOnce(File) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut partial = OsString::from(path);
     partial.push(".partial");
     let file =
         File::create(&partial).map_err(|error| Failure::Message(format!("{}: {error}", path.display())))?;
-    write(&file).inspect_err(|_| {
+    let written = file.try_clone().map_err(Failure::from).and_then(write).and_then(|()| {
+        file.sync_all()?;
+        Ok(fs::rename(&partial, path)?)
+    });
+    written.inspect_err(|_| {
         let _ = fs::remove_file(&partial);
-    })?;
-    file.sync_all()?;
-    Ok(fs::rename(&partial, path)?)
+    })
 }
 
-async fn write_rows(config: &Config, args: &Args, out: impl Write) -> Result<(), Failure> {
+/// Writes the rows until the last one, or until a signal or the reader of standard output ends that.
+async fn write_rows(config: &Config, args: &Args, out: impl Write + Send + 'static) -> Result<(), Failure> {
+    let signals = EndSignals::new()?;
+    let source = Source::open(&config.sources[0])?;
+    let left = async {
+        match args.output {
+            None => reader_left().await,
+            Some(_) => pending().await,
+        }
+    };
+    signals.drive(write_form(config, args, &source, out), left, &source).await
+}
+
+async fn write_form(
+    config: &Config,
+    args: &Args,
+    source: &Source,
+    out: impl Write + Send + 'static,
+) -> Result<(), Failure> {
     match args.form() {
-        Form::Format(format) => copy_rows(config, args, format, out).await,
+        Form::Format(format) => copy_rows(&config.endpoints[0], args, source, (format, out)).await,
         Form::Table => {
             let terminal = args.output.is_none().then(terminal_size::terminal_size).flatten();
             let width = terminal.map_or(usize::MAX, |(width, _)| usize::from(width.0));
-            copy_rows(config, args, Format::Csv, Table::new(BufWriter::new(out), width)).await
+            let table = Table::new(BufWriter::new(out), width);
+            copy_rows(&config.endpoints[0], args, source, (Format::Csv, table)).await
         }
     }
 }
 
 /// Writes the rows as they come: nothing waits for others in `out`.
-async fn copy_rows(config: &Config, args: &Args, format: Format, mut out: impl Write) -> Result<(), Failure> {
+async fn copy_rows(
+    endpoint: &Endpoint,
+    args: &Args,
+    source: &Source,
+    (format, mut out): (Format, impl Write + Send + 'static),
+) -> Result<(), Failure> {
     let began = Instant::now();
-    let endpoint = &config.endpoints[0];
-    let source = Source::open(&config.sources[0])?;
     if endpoint.parallel().is_some() {
-        check::parts(endpoint, &source).await?;
+        check::parts(endpoint, source).await?;
     }
     let values = endpoint.params.iter().filter_map(|param| param.default.clone()).collect();
     let written = (format, args.options.options());
-    let mut stream = RowStream::open_with(endpoint, &source, written, values).await?;
+    let mut stream = RowStream::open_with(endpoint, source, written, values).await?;
     let progress = Progress::new(args.output.is_none());
     let mut bytes = 0;
     while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {
         let chunk = chunk?;
-        out.write_all(&chunk)?;
-        out.flush()?;
         bytes += chunk.len() as u64;
+        out = write_chunk(out, chunk).await?;
         progress.show(stream.rows(), bytes);
     }
     progress.clear();
@@ -233,6 +270,16 @@ async fn copy_rows(config: &Config, args: &Args, format: Format, mut out: impl W
         eprintln!("{}{by}", stats(stream.rows(), began.elapsed()));
     }
     Ok(())
+}
+
+/// Writes on another thread, so that a signal is heard while the reader takes nothing.
+async fn write_chunk<W: Write + Send + 'static>(mut out: W, chunk: Bytes) -> io::Result<W> {
+    let writing = spawn_blocking(move || {
+        out.write_all(&chunk)?;
+        out.flush()?;
+        Ok(out)
+    });
+    writing.await?
 }
 
 /// What a person wants to know at the end.

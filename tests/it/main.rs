@@ -69,6 +69,7 @@ mod postgres_settings;
 mod proof;
 mod prose;
 mod python;
+mod query_stops;
 mod raw_http;
 mod ready;
 mod recreated_types;
