@@ -32,15 +32,20 @@ use crate::source::{Kind, Source, SourceConfig};
 /// takes longer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What was found of a source and its endpoints.
+/// The findings about a source and its endpoints.
 pub(crate) struct Checked<'a> {
     /// The endpoints that were asked for, in the order in which they were given.
     pub(crate) endpoints: Vec<CheckedEndpoint<'a>>,
-    /// Why the others were not, where there are others.
+    /// The error that kept the others from being checked.
     pub(crate) failed: Option<Error>,
 }
 
 impl Checked<'_> {
+    /// A source that can't be asked for anything.
+    pub(crate) fn failed(error: Error) -> Self {
+        Self { endpoints: Vec::new(), failed: Some(error) }
+    }
+
     /// Whether the source let anybody in.
     pub(crate) fn is_reached(&self) -> bool {
         self.failed.is_none() || !self.endpoints.is_empty()
@@ -116,11 +121,11 @@ pub(crate) async fn check<'a>(
     endpoints: impl Iterator<Item = &'a Endpoint>,
     connect: Duration,
 ) -> Checked<'a> {
-    let mut checked = Checked { endpoints: Vec::new(), failed: None };
     let source = match reach(config, connect).await {
         Ok(source) => source,
-        Err(error) => return Checked { failed: Some(error), ..checked },
+        Err(error) => return Checked::failed(error),
     };
+    let mut checked = Checked { endpoints: Vec::new(), failed: None };
     for endpoint in endpoints {
         match check_endpoint(endpoint, &source).await {
             Ok(endpoint) => checked.endpoints.push(endpoint),

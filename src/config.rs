@@ -38,7 +38,7 @@ pub use self::tokens::Token;
 pub use self::unserved::{Reason, Unserved};
 use crate::client::Proxies;
 use crate::diagnostic::{Collector, Diagnostics};
-use crate::endpoint::{Endpoint, SourceRef};
+use crate::endpoint::{Authorization, Endpoint, SourceRef};
 use crate::error::ErrorDetail;
 use crate::log::LogSettings;
 use crate::settings::ChosenBy;
@@ -112,6 +112,17 @@ impl Config {
     /// How much of what a database says reaches clients.
     pub fn error_detail(&self) -> ErrorDetail {
         self.error_detail.unwrap_or_else(|| ErrorDetail::of_address(&self.listen))
+    }
+
+    /// Has each request need this token, except for the probes `live` and `ready`.
+    pub(crate) fn require(&mut self, token: Token) {
+        let authorization = Authorization::Tokens(vec![token.name.clone()]);
+        self.admin = AdminAccess::of(&authorization);
+        for endpoint in &mut self.endpoints {
+            endpoint.authorization.clone_from(&authorization);
+        }
+        self.tokens = BTreeMap::from([(token.name.clone(), Arc::new(token))]);
+        self.explain();
     }
 
     /// Has endpoints answer with the plans of their statements where that is asked for.
@@ -205,6 +216,11 @@ impl Config {
     /// What is wrong with the URL.
     pub(crate) fn database(url: &str) -> Result<SourceConfig, Diagnostics> {
         single::database(url).map(|(source, _)| source)
+    }
+
+    /// The hint for a CSV that DuckDB can't read here, beside the one of the error.
+    pub(crate) fn csv_hint(path: &str, hint: &str) -> String {
+        single::with_init(path, hint)
     }
 
     /// One source, and the endpoints of files that need not be there: their paths below a folder of

@@ -214,6 +214,8 @@ pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = 
         .into_iter()
         .map(|candidate| (distance(candidate), candidate))
         .filter(|&(distance, candidate)| distance <= near(candidate))
+        // Of a name of one letter, any other one is a slip away.
+        .filter(|&(distance, candidate)| distance < name.chars().count().max(candidate.chars().count()))
         .min_by_key(|&(distance, _)| distance)
         .map(|(_, candidate)| candidate)
 }
@@ -304,7 +306,7 @@ mod tests {
 
     #[test]
     fn slips_are_recognised() {
-        let known = ["listen", "endpoints", "max_streams", "url"];
+        let known = ["listen", "endpoints", "max_streams", "url", "q", "no"];
         for (name, expected) in [
             ("lisen", Some("listen")),
             ("Listen", Some("listen")),
@@ -313,6 +315,9 @@ mod tests {
             ("uri", Some("url")),
             ("password", None),
             ("", None),
+            ("n", Some("no")),
+            ("N", Some("no")),
+            ("x", None),
         ] {
             assert_eq!(did_you_mean(name, known), expected, "{name}");
         }

@@ -59,7 +59,12 @@ fn fixed(format: Format) -> Choice {
 /// format.
 fn not_known(name: &str, formats: &[Format]) -> Error {
     let error = not_acceptable(&format!("{} is no format of this endpoint", shown(name)), formats);
-    let near = did_you_mean(name, formats.iter().map(|format| format.name()));
+    let meant = match name {
+        "jsonl" | "jsonlines" => Format::Ndjson.name(),
+        "arrows" => Format::Arrow.name(),
+        name => name,
+    };
+    let near = did_you_mean(meant, formats.iter().map(|format| format.name()));
     match near.filter(|_| Format::from_name(name).is_none()) {
         Some(near) => error.hint(format!("did you mean {}?", shown(near))),
         None => error,

@@ -16,6 +16,8 @@ pub use follow::{CouchFeed, Followed};
 pub(crate) use parse::percent_decode;
 pub use shard::{AskedShard, Shard};
 
+use crate::diagnostic::suggest;
+
 /// Before the name of a claim, in that of its parameter: `:jwt.sub`.
 pub(crate) const CLAIMS: &str = "jwt.";
 
@@ -74,6 +76,24 @@ impl ParamType {
     /// The type of a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// "did you mean `integer`?" for a name that isn't a type, or else the list of the types.
+    pub(crate) fn suggest(name: &str) -> String {
+        let lower = name.to_ascii_lowercase();
+        let meant = match &*lower {
+            "int" | "int2" | "int4" | "int8" | "int32" | "int64" | "smallint" | "bigint" | "long" => {
+                "integer"
+            }
+            "float" | "float4" | "float8" | "double" | "real" | "decimal" | "numeric" => "number",
+            "string" | "str" | "varchar" | "char" => "text",
+            "bool" => "boolean",
+            "datetime" | "timestamptz" | "date-time" => "timestamp",
+            "interval" => "duration",
+            "jsonb" | "object" => "json",
+            _ => &lower,
+        };
+        suggest("the types are", meant, Self::ALL.map(Self::name))
     }
 }
 

@@ -14,7 +14,8 @@ use rowstream_encode::Format;
 pub(crate) use self::catalog::{Found, Table, read};
 use self::write::{list, lookup};
 use crate::Error;
-use crate::config::Config;
+use crate::config::{Config, Token};
+use crate::diagnostic::shown;
 use crate::source::SourceConfig;
 
 /// An endpoint file: its path below the folder of endpoints, and its text.
@@ -31,32 +32,41 @@ pub(crate) fn endpoints(tables: &[Table]) -> Vec<EndpointFile> {
     tables.iter().flat_map(|table| [Some(list(table)), lookup(table)]).flatten().collect()
 }
 
-/// The configuration that serves `tables` of a source.
+/// The configuration that serves `tables` of a source, to requests with the token if there is one.
 ///
 /// # Errors
 /// There is none of them, or one cannot be served.
-pub(crate) fn configuration(source: SourceConfig, tables: &[Table]) -> Result<Config, Error> {
+pub(crate) fn configuration(
+    source: SourceConfig,
+    token: Option<Token>,
+    tables: &[Table],
+) -> Result<Config, Error> {
     if tables.is_empty() {
-        let message = "there is no table in this database that may be read, and no view";
+        let message = "this database has no table or view that may be read";
         return Err(Error::endpoint(message).hint("make one, or serve a statement: `--sql 'select …'`"));
     }
     let files: Vec<_> = endpoints(tables).into_iter().map(|file| (file.path, file.text)).collect();
-    Config::of_endpoints(source, &files).map_err(|errors| Error::endpoint(errors.to_string()))
+    let read = Config::of_endpoints(source, &files);
+    let mut config = read.map_err(|errors| Error::endpoint(errors.to_string()))?;
+    if let Some(token) = token {
+        config.require(token);
+    }
+    Ok(config)
 }
 
 /// Why a table can have no path; `None`: it can.
-fn unserved(table: &Table) -> Option<&'static str> {
-    let is_one_segment = |c: char| !matches!(c, '/' | '%' | '?' | '#' | '\\' | '{' | '}') && !c.is_control();
+fn unserved(table: &Table) -> Option<String> {
+    let is_refused = |c: &char| matches!(c, '/' | '%' | '?' | '#' | '\\' | '{' | '}') || c.is_control();
     if matches!(table.name.as_str(), "" | "." | "..") {
-        return Some("a path cannot have such a segment");
+        return Some("a path cannot have such a segment".to_owned());
     }
-    if !table.name.chars().all(is_one_segment) {
-        return Some("a path cannot have one of its characters");
+    if let Some(c) = table.name.chars().find(is_refused) {
+        return Some(format!("a path cannot have {} in a segment", shown(&c.to_string())));
     }
     if table.name == "_rowstream" {
-        return Some("the path is the server's own");
+        return Some("the path is the server's own".to_owned());
     }
     let suffix = table.name.rsplit_once('.').map(|(_, suffix)| suffix);
     let is_format = suffix.and_then(Format::from_name).is_some();
-    is_format.then_some("the path ends in a format")
+    is_format.then(|| "the path ends in a format".to_owned())
 }

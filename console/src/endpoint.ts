@@ -256,7 +256,9 @@ export class EndpointView extends LitElement {
           </select>`
         : html`<input
             id=${id}
-            .value=${live(value)}
+            type=${picker(schema, value) ?? "text"}
+            step=${schema.format === "date-time" ? "1" : nothing}
+            .value=${live(picker(schema, value) ? value.replace(/Z$/, "") : value)}
             ?required=${required}
             placeholder=${fallback || placeholder(param)}
             inputmode=${schema.type === "integer" ? "numeric" : "text"}
@@ -265,7 +267,7 @@ export class EndpointView extends LitElement {
             aria-describedby="${id}-more"
             @input=${set}
           />`}
-      <small id="${id}-more">${more(param, description)}</small>
+      <small id="${id}-more">${more(param, description, picker(schema, value) && fallback)}</small>
     </div>`;
   }
 
@@ -466,13 +468,23 @@ function placeholder({ schema, required }: Param): string {
   return examples[schema.format ?? ""] ?? (required ? "" : "not given");
 }
 
-function more({ schema, in: place, name }: Param, description = ""): string {
+/** The browser's own picker for a date or a time in UTC, if it can show the value. */
+function picker({ format }: Param["schema"], value: string): "date" | "datetime-local" | undefined {
+  if (format === "date" && /^(\d{4}-\d\d-\d\d)?$/.test(value)) return "date";
+  if (format === "date-time" && /^(\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?Z?)?$/.test(value)) return "datetime-local";
+  return undefined;
+}
+
+function more({ schema, in: place, name }: Param, description = "", fallback: string | undefined = ""): string {
   const bounds = [
     schema.minimum === undefined ? "" : `from ${schema.minimum}`,
     schema.maximum === undefined ? "" : `to ${schema.maximum}`,
   ];
   const where = place === "query" ? "" : place === "path" ? "in the path" : `header ${name}`;
-  return [description, bounds.filter(Boolean).join(" "), where].filter(Boolean).join(" · ");
+  // A picker has no place for a default.
+  const unless = fallback ? `${fallback} unless given` : "";
+  const zone = schema.format === "date-time" ? "UTC" : "";
+  return [description, bounds.filter(Boolean).join(" "), zone, unless, where].filter(Boolean).join(" · ");
 }
 
 function fact(name: string, value: string) {

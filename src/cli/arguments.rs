@@ -49,6 +49,11 @@ pub(super) fn refuse(error: &clap::Error) -> ! {
 
 /// Warns of a password among the arguments.
 pub(super) fn warn_of_passwords() {
+    if env::args().any(|word| word == "--token" || word.starts_with("--token=")) {
+        log::warning!(
+            "every user of this machine can read a token on the command line: put it into ROWSTREAM_TOKEN, or into a file by --token-file"
+        );
+    }
     if let Some(word) = env::args().find(|word| password(word).is_some()) {
         log::warning!(
             "every user of this machine can read a password on the command line: put it into {}a variable that `url = \"${{SHOP_URL}}\"` of a rowstream.toml names",

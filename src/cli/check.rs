@@ -65,7 +65,8 @@ impl Args {
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let (config, errors) = Config::load_partly(&configuration(&args.chosen())?);
-    let report = super::block_on(async { Ok(Report::new(config.as_ref(), &errors).await) })?;
+    let made = tempfile::tempdir()?;
+    let report = super::block_on(async { Ok(Report::new(config.as_ref(), &errors, made.path()).await) })?;
     match args.format {
         ReportFormat::Text => report.print(),
         ReportFormat::Json => println!("{:#}", json::document(&report)),
@@ -95,14 +96,20 @@ struct CheckedSource<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Asks each source for the statements of its endpoints.
-    async fn new(config: Option<&'a Config>, errors: &'a Diagnostics) -> Self {
+    /// Asks each source for the statements of its endpoints. Files that `create` has yet to make are
+    /// made in a folder of their own.
+    async fn new(config: Option<&'a Config>, errors: &'a Diagnostics, made: &Path) -> Self {
         let mut sources = Vec::new();
         for source in config.iter().flat_map(|config| &config.sources) {
             let endpoints = config.iter().flat_map(|config| &config.endpoints);
             let endpoints = endpoints.filter(|endpoint| endpoint.source.name() == source.name);
-            let checked = check::check(source, endpoints, Duration::MAX).await;
-            sources.push(CheckedSource { source, checked, hosts: check::inspect(source).await });
+            sources.push(match source.created_in(made) {
+                Ok(asked) => {
+                    let checked = check::check(&asked, endpoints, Duration::MAX).await;
+                    CheckedSource { source, checked, hosts: check::inspect(&asked).await }
+                }
+                Err(error) => CheckedSource { source, checked: Checked::failed(error), hosts: Vec::new() },
+            });
         }
         Self { config, errors: errors.iter().collect(), sources }
     }

@@ -115,8 +115,8 @@ fn banner(base_url: &str) -> String {
         "Look at {base_url}/_rowstream/ in a browser: the console runs endpoints, and shows rows as they come.
 Or try, in another terminal:
 
-  curl {base_url}/authors | head -c 500                100,000 authors as a JSON array
-  curl {base_url}/authors.ndjson | head -n 2           the same, one object a line
+  curl -s {base_url}/authors | head -c 500             100,000 authors as a JSON array
+  curl -s {base_url}/authors.ndjson | head -n 2        the same, one object a line
   curl {base_url}/authors/4711                         one of them
   curl '{base_url}/events?maxEvents=2'                 payment events, of which there are 1,000,000
   curl '{base_url}/events?lastEventNo=999998'          those after the last one that you have
@@ -124,9 +124,10 @@ Or try, in another terminal:
                                              the same, and new ones as they are booked
   curl -o /dev/null {base_url}/events                  all of them: watch the server's memory
   curl {base_url}/films/7                              one film, by a lookup
-  curl {base_url}/articles | tail -c 60                a document around the rows
+  curl -s {base_url}/articles | tail -c 60             a document around the rows
 
-The files are yours to change. articles.html among them is a page that fills a table while the rows come.
+The files are yours to change. Among them is a page that fills a table while the rows come; open it in a browser as
+articles.html?url={base_url}/articles
 "
     )
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Failure, csv, schema, tables};
 use crate::config::Config;
+use crate::database::is_csv;
 use crate::source::{Kind, SourceConfig};
 use crate::sql::dialect::Location;
 use crate::tables::{self as catalog, EndpointFile, Table};
@@ -15,7 +16,7 @@ use crate::tables::{self as catalog, EndpointFile, Table};
 /// Writes a configuration and an endpoint or two that run.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The URL of a database, or the path of a SQLite file, or of a CSV, of which one is made
+    /// The URL of a database, or the path of a SQLite file, or of a CSV or TSV, of which one is made
     /// beside it; a small example unless given.
     #[arg(value_name = "URL|FILE")]
     given: Option<String>,
@@ -82,7 +83,7 @@ struct Plan {
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let plan = match &args.given {
         None => example(),
-        Some(given) if is_csv(given) => {
+        Some(given) if is_csv(given) && Path::new(given).is_file() => {
             // Before a database is made.
             refuse_existing(&args.dir, Path::new(CONFIG))?;
             of_database(&csv::database(Path::new(given))?.to_string_lossy(), &args.dir)?
@@ -93,8 +94,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     for (path, _) in &plan.files {
         println!("{}", args.dir.join(path).display());
     }
-    let dir = args.dir.display();
-    let place = if args.dir == Path::new(".") { String::new() } else { format!(" {dir}") };
+    let dir = args.dir.to_string_lossy();
+    let place = if dir == "." { String::new() } else { format!(" {}", shell_word(&dir)) };
     let first = plan.first.map(|first| format!("  {first}\n")).unwrap_or_default();
     eprintln!(
         "\nNext:\n{first}  rowstream check{place}                  reads the files, and asks the database\n  rowstream serve{place} --watch --open   serves them, and sees what you change"
@@ -102,9 +103,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-fn is_csv(given: &str) -> bool {
-    let path = Path::new(given);
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv")) && path.is_file()
+/// A path as a shell reads it.
+fn shell_word(path: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-".contains(c);
+    if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 fn example() -> Plan {

@@ -79,7 +79,7 @@ pub(super) fn configuration(given: &Path) -> Result<PathBuf, Failure> {
         None => (shown(&database), format!("{}:{database}", scheme(&database))),
     };
     let hint = format!(
-        "try a statement: `rowstream query {url} 'select …'`; or write `url = \"{url}\"` into a {NAME}"
+        "`rowstream serve {url}` serves its tables, `rowstream init {url}` writes a configuration for it, and `rowstream query {url} 'select …'` asks it"
     );
     Err(Failure::Message(format!("{what} is a database, and no configuration\n    hint: {hint}")))
 }
@@ -96,8 +96,7 @@ fn scheme(path: &str) -> &'static str {
 fn missing(given: &Path, text: &str) -> Failure {
     let near = || Config::near_file(given).filter(|_| given != Path::new(NAME));
     let (message, hint) = if given.is_dir() {
-        let hint =
-            format!("`rowstream demo --dir {text}` writes one with a database and endpoints to change");
+        let hint = format!("`rowstream init --dir {text}` writes one with endpoints to change");
         (format!("there is no {NAME} in the folder {}", shown(text)), hint)
     } else if let Some(near) = near() {
         (
@@ -105,7 +104,7 @@ fn missing(given: &Path, text: &str) -> Failure {
             format!("did you mean {}?", shown(&near.to_string_lossy())),
         )
     } else {
-        let hint = "`rowstream demo` writes a configuration with a database and endpoints to change, in the folder rowstream-demo";
+        let hint = "`rowstream init` writes a configuration with endpoints to change, `rowstream serve FILE.db` serves the tables of a database, and `rowstream demo` shows an example";
         (format!("there is no file {}", shown(text)), hint.to_owned())
     };
     Failure::Message(format!("{message}\n    hint: {hint}"))

@@ -22,6 +22,7 @@ mod check;
 mod csv;
 mod demo;
 mod doctor;
+mod guard;
 mod init;
 mod listen;
 mod listing;

@@ -1,7 +1,7 @@
 //! Parameters on the command line: `NAME=VALUE`, `NAME:TYPE=VALUE`, and for a server `NAME:TYPE`.
 
 use crate::config::Argument;
-use crate::diagnostic::{shown, suggest};
+use crate::diagnostic::shown;
 use crate::params::ParamType;
 use crate::sql::is_name;
 
@@ -32,10 +32,8 @@ pub(super) fn parse(text: &str) -> Result<Argument, String> {
 
 fn kind_of(text: &str) -> Result<(ParamType, bool), String> {
     let (name, list) = text.strip_suffix("[]").map_or((text, false), |name| (name, true));
-    let kind = ParamType::from_name(name).ok_or_else(|| {
-        let known = ParamType::ALL.map(ParamType::name);
-        format!("there is no type {}; {}", shown(text), suggest("the types are", name, known))
-    })?;
+    let kind = ParamType::from_name(name)
+        .ok_or_else(|| format!("there is no type {}; {}", shown(text), ParamType::suggest(name)))?;
     Ok((kind, list))
 }
 
@@ -57,6 +55,8 @@ mod tests {
             ("a:date", argument("a", Some((ParamType::Date, false)), None)),
             ("a", argument("a", None, None)),
             ("a:integr=1", Err("there is no type `integr`; did you mean `integer`?".to_owned())),
+            ("a:int[]=1", Err("there is no type `int[]`; did you mean `integer`?".to_owned())),
+            ("a:varchar=1", Err("there is no type `varchar`; did you mean `text`?".to_owned())),
             ("ä=1", Err("`ä` is no name: names are ASCII letters, digits and underscores".to_owned())),
         ] {
             assert_eq!(parse(text), expected, "{text}");

@@ -3,6 +3,7 @@
 //! A file appears under its name only when it is whole: until then it is `FILE.partial`.
 
 mod ending;
+mod form;
 mod table;
 
 use std::ffi::OsString;
@@ -19,6 +20,7 @@ use tokio::task::spawn_blocking;
 
 pub(super) use self::ending::EndSignal;
 use self::ending::{EndSignals, reader_left};
+use self::form::Form;
 use self::table::Table;
 use super::output::Results;
 use super::{Failure, param, tables};
@@ -47,12 +49,13 @@ pub(super) struct Args {
     ///
     /// Without a type, PostgreSQL infers it from the statement. Where it cannot, and in other
     /// databases, the value's form decides: digits are an integer (150, -2), with a point between
-    /// them a number (1.5); all else is text, and so is 007. An empty value is NULL, but for text.
+    /// them a number (1.5); all else is text, and so is 007. An empty value is NULL if a type other
+    /// than text is written; without a type it's an empty text.
     #[arg(short, long = "param", value_name = "NAME[:TYPE]=VALUE", value_parser = param::with_value)]
     param: Vec<Argument>,
-    /// The format: table, json, ndjson, csv, sse, json-seq, arrow [default: table on a terminal,
-    /// else ndjson].
-    #[arg(long, value_name = "FORMAT", value_parser = parse_form)]
+    /// The format: table, json, ndjson, csv, sse, json-seq, arrow [default: by the suffix of the
+    /// file; table on a terminal; else ndjson].
+    #[arg(long, value_name = "FORMAT", value_parser = form::parse)]
     format: Option<Form>,
     #[command(flatten)]
     options: OptionArgs,
@@ -71,15 +74,6 @@ pub(super) struct Args {
     /// a terminal shows anyway.
     #[arg(long)]
     stats: bool,
-}
-
-/// What the rows become.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// A table for people.
-    Table,
-    /// A format of endpoints.
-    Format(Format),
 }
 
 /// How values are written.
@@ -113,16 +107,6 @@ fn parse_choice<T: Choice>(name: &str) -> Result<T, String> {
     })
 }
 
-fn parse_form(name: &str) -> Result<Form, String> {
-    if name == "table" {
-        return Ok(Form::Table);
-    }
-    Format::from_name(name).map(Form::Format).ok_or_else(|| {
-        let names = Format::ALL.map(Format::name);
-        format!("the formats are table, {}", names.join(", "))
-    })
-}
-
 impl Args {
     /// The name of the statement in errors, and its text.
     fn statement(&self) -> Result<(&Path, String), Failure> {
@@ -139,11 +123,8 @@ impl Args {
         }
     }
 
-    fn form(&self) -> Form {
-        self.format.unwrap_or_else(|| match self.output.is_none() && io::stdout().is_terminal() {
-            true => Form::Table,
-            false => Form::Format(Format::Ndjson),
-        })
+    fn form(&self) -> Result<Form, Failure> {
+        self.format.map_or_else(|| form::default(self.output.as_deref()), Ok)
     }
 }
 
@@ -161,19 +142,21 @@ fn text_of(what: &str, read: io::Result<Vec<u8>>) -> Result<String, Failure> {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let form = args.form()?;
     let (name, sql) = args.statement()?;
     let mut config = Config::single_with(&args.url, (name, &sql), Purpose::Query, &args.param)?;
+    tables::refuse_missing(&config.sources[0])?;
     tables::set_pooler(&mut config.sources[0], args.pooler)?;
     // Else an empty text and NULL would be the same to who reads the CSV.
-    if args.form() == Form::Table {
+    if form == Form::Table {
         config.endpoints[0].csv = CsvDialect { null: table::NULL.to_owned(), ..CsvDialect::default() };
     }
     if let Some(parts) = args.parallel {
         read_in_parts(&mut config, usize::from(parts))?;
     }
     match &args.output {
-        None => block_on(write_rows(&config, args, Results::new())),
-        Some(path) => write_file(path, |file| block_on(write_rows(&config, args, file))),
+        None => block_on(write_rows(&config, args, form, Results::new())),
+        Some(path) => write_file(path, |file| block_on(write_rows(&config, args, form, file))),
     }
 }
 
@@ -213,7 +196,12 @@ fn write_file(path: &Path, write: impl FnOnce(File) -> Result<(), Failure>) -> R
 }
 
 /// Writes the rows until the last one, or until a signal or the reader of standard output ends that.
-async fn write_rows(config: &Config, args: &Args, out: impl Write + Send + 'static) -> Result<(), Failure> {
+async fn write_rows(
+    config: &Config,
+    args: &Args,
+    form: Form,
+    out: impl Write + Send + 'static,
+) -> Result<(), Failure> {
     let signals = EndSignals::new()?;
     let source = Source::open(&config.sources[0])?;
     let left = async {
@@ -222,22 +210,22 @@ async fn write_rows(config: &Config, args: &Args, out: impl Write + Send + 'stat
             Some(_) => pending().await,
         }
     };
-    signals.drive(write_form(config, args, &source, out), left, &source).await
+    signals.drive(write_form(&config.endpoints[0], args, &source, (form, out)), left, &source).await
 }
 
 async fn write_form(
-    config: &Config,
+    endpoint: &Endpoint,
     args: &Args,
     source: &Source,
-    out: impl Write + Send + 'static,
+    (form, out): (Form, impl Write + Send + 'static),
 ) -> Result<(), Failure> {
-    match args.form() {
-        Form::Format(format) => copy_rows(&config.endpoints[0], args, source, (format, out)).await,
+    match form {
+        Form::Format(format) => copy_rows(endpoint, args, source, (format, out)).await,
         Form::Table => {
             let terminal = args.output.is_none().then(terminal_size::terminal_size).flatten();
             let width = terminal.map_or(usize::MAX, |(width, _)| usize::from(width.0));
             let table = Table::new(BufWriter::new(out), width);
-            copy_rows(&config.endpoints[0], args, source, (Format::Csv, table)).await
+            copy_rows(endpoint, args, source, (Format::Csv, table)).await
         }
     }
 }
@@ -308,9 +296,10 @@ impl Progress {
         }
         let rate = |total: u64| (total as f64 / self.0.elapsed().as_secs_f64().max(1e-3)) as u64;
         self.0.set_message(format!(
-            "{} rows, {} ({} rows/s, {}/s)",
+            "{} rows, {} in {} s ({} rows/s, {}/s)",
             HumanCount(rows),
             HumanBytes(bytes),
+            self.0.elapsed().as_secs(),
             HumanCount(rate(rows)),
             HumanBytes(rate(bytes)),
         ));

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::guard::GuardArgs;
 use super::locate::{ConfigArgs, Target, folder, target};
 use super::{Failure, block_on, listen, listing, param, tables};
 use crate::capacity;
@@ -47,6 +48,8 @@ pub(super) struct Args {
     #[arg(long, value_enum, value_name = "MODE")]
     pooler: Option<Pooler>,
     #[command(flatten)]
+    guard: GuardArgs,
+    #[command(flatten)]
     listen: ListenArgs,
 }
 
@@ -84,14 +87,19 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let preparing = if args.no_check { Preparing::Never } else { Preparing::Ahead };
     // What fails before the configuration is read is said so, too.
     log::set_format(LogSettings::default().with(args.listen.log_format).format);
+    let token = args.guard.read()?;
     let Some(sql) = &args.sql else {
         let (config, origin) = match target(&args.chosen())? {
             Target::Configuration(_) if args.pooler.is_some() => {
                 let message = "`--pooler` is for the URL of a database: write `pooler` into the source";
                 return Err(Failure::Message(message.to_owned()));
             }
+            Target::Configuration(_) if args.guard.is_given() => {
+                let message = "a token of the command line is for the URL of a database: write `[token.NAME]` into the configuration\n    hint: `rowstream token NAME` prints it";
+                return Err(Failure::Message(message.to_owned()));
+            }
             Target::Configuration(path) => (load(&path, args.listen.log_format)?, Origin::File(path)),
-            Target::Database(url) => tables::configuration(&url, args.pooler)?,
+            Target::Database(url) => tables::configuration(&url, args.pooler, token)?,
         };
         let (inherited, log) = (Roles::default(), args.listen.log_format);
         let listen = args.listen.address(&config.listen);
@@ -105,6 +113,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         &args.param,
     )?;
     tables::set_pooler(&mut config.sources[0], args.pooler)?;
+    if let Some(token) = token {
+        config.require(token);
+    }
     serve(config, &args.listen, (preparing, None), |_| {})
 }
 
@@ -157,6 +168,9 @@ pub(super) fn serve(
         if let Some(expired) = config.tls.as_ref().and_then(Tls::expired) {
             log::warning!("{expired}");
         }
+        if let Some(open) = open_tables(&config, reload.as_ref(), &listeners.public) {
+            log::warning!("{open}");
+        }
         let has_console = config.console;
         let mut app = App::new(config)?;
         if preparing == Preparing::Ahead {
@@ -175,6 +189,18 @@ pub(super) fn serve(
             listen::open_browser(scheme, listeners.public.address()?, has_console);
         }
         Ok(server::serve(listeners, Arc::new(app), reload).await?)
+    })
+}
+
+/// Warns of tables that anybody on the network may read, because nobody has chosen them.
+fn open_tables(config: &Config, reload: Option<&Reload>, listener: &Listener) -> Option<String> {
+    let is_tables = reload.is_some_and(|reload| matches!(reload.origin, Origin::Tables(_)));
+    let address = listener.address().ok().filter(|address| !address.ip().is_loopback())?;
+    (is_tables && config.tokens.is_empty()).then(|| {
+        format!(
+            "warning: everybody who reaches {address} can read each table and view of this database, and the server's metrics, streams and plans\n    hint: `--token-file FILE` or `--token TOKEN` has each request need a token, which `rowstream token` makes; `--listen 127.0.0.1:{}` serves this machine alone",
+            address.port()
+        )
     })
 }
 
@@ -244,7 +270,7 @@ pub(super) fn bounds(config: &Config) -> String {
             format!("source {}: {} {what}, {} waiting", source.name, source.pool.max, source.pool.waiting)
         })
         .collect();
-    let files = memory::megabytes(usize::try_from(config.limits.spooling.quota).unwrap_or(usize::MAX));
+    let files = memory::size(usize::try_from(config.limits.spooling.quota).unwrap_or(usize::MAX));
     let streams = config.limits.max_streams;
     format!("at most {streams} streams; {}; {files} in temporary files", pools.join("; "))
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::{Failure, block_on};
-use crate::config::Config;
-use crate::database::DatabaseKind;
+use crate::config::{Config, Token};
+use crate::database::{DatabaseKind, is_csv};
 use crate::diagnostic::shown;
 use crate::log;
 use crate::server::Origin;
@@ -14,12 +14,27 @@ use crate::sql::dialect::Location;
 use crate::tables::{self, Found, Table};
 
 /// What is served of the database at `url`, and how it is read again.
-pub(super) fn configuration(url: &str, pooler: Option<Pooler>) -> Result<(Config, Origin), Failure> {
+pub(super) fn configuration(
+    url: &str,
+    pooler: Option<Pooler>,
+    token: Option<Token>,
+) -> Result<(Config, Origin), Failure> {
     let mut source = Config::database(url)?;
     set_pooler(&mut source, pooler)?;
-    let tables = read(&source)?;
-    let config = tables::configuration(source.clone(), &tables)?;
-    Ok((config, Origin::tables(source, &tables)))
+    let tables = read(&source).map_err(|failure| of_csv(url, failure))?;
+    let config = tables::configuration(source.clone(), token.clone(), &tables)?;
+    Ok((config, Origin::tables(source, token, &tables)))
+}
+
+/// The failure of DuckDB with a file. A CSV can be served without it.
+fn of_csv(url: &str, failure: Failure) -> Failure {
+    match failure {
+        Failure::Error(error) if is_csv(url) && Path::new(url).is_file() => {
+            let hint = Config::csv_hint(url, error.hint_text().unwrap_or("correct the file"));
+            Failure::Error(error.hint(hint))
+        }
+        failure => failure,
+    }
 }
 
 /// The tables and views of a database that can have a path; others are reported.
@@ -44,7 +59,7 @@ pub(super) fn set_pooler(source: &mut SourceConfig, pooler: Option<Pooler>) -> R
 }
 
 /// A file that is not there is not made, and its name may be a slip.
-fn refuse_missing(source: &SourceConfig) -> Result<(), Failure> {
+pub(super) fn refuse_missing(source: &SourceConfig) -> Result<(), Failure> {
     let Kind::Sql(database) = source.kind else { return Ok(()) };
     let (_, file) = source.url.split_once(':').unwrap_or_default();
     let path = Path::new(file);

@@ -35,6 +35,17 @@ impl AdminAccess {
         probe: Authorization::Public,
         explain: Authorization::Public,
     };
+    /// What these may ask; probes, which rarely have a token, need none.
+    pub(super) fn of(authorization: &Authorization) -> Self {
+        let mut access = Self::PUBLIC;
+        for (name, wanted) in access.each() {
+            if !Self::OPEN.contains(&name) {
+                wanted.clone_from(authorization);
+            }
+        }
+        access
+    }
+
     /// What probes ask, which rarely have a token.
     const OPEN: [&str; 2] = ["live", "ready"];
 

@@ -205,12 +205,18 @@ pub(crate) fn error(config: &Config) -> Option<(String, String)> {
 }
 
 /// Bytes as files write them.
-fn size(bytes: usize) -> String {
-    match bytes {
-        bytes if bytes % (1 << 20) == 0 => format!("{}MiB", bytes >> 20),
-        bytes if bytes % (1 << 10) == 0 => format!("{}KiB", bytes >> 10),
-        bytes => format!("{bytes}B"),
-    }
+pub(crate) fn size(bytes: usize) -> String {
+    const UNITS: [(&str, usize); 6] = [
+        ("GiB", 1 << 30),
+        ("GB", 1_000_000_000),
+        ("MiB", 1 << 20),
+        ("MB", 1_000_000),
+        ("KiB", 1 << 10),
+        ("KB", 1_000),
+    ];
+    let whole = UNITS.into_iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
+    let (name, unit) = whole.unwrap_or(("B", 1));
+    format!("{}{name}", bytes / unit)
 }
 
 /// The bound in words, for people; with what a stream of each endpoint may take.
@@ -235,6 +241,6 @@ pub(crate) fn describe(config: &Config) -> Option<String> {
 }
 
 /// Bytes as people read them.
-pub(crate) fn megabytes(bytes: usize) -> String {
+fn megabytes(bytes: usize) -> String {
     format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000)
 }

@@ -167,7 +167,9 @@ fn read_authorization(value: Option<Value<'_>>, known: &Known) -> Option<Authori
 
 /// `host:port`, `:port`, or `unix:/path`.
 pub(super) fn read_listen(value: &Value<'_>) -> Option<String> {
-    let text = value.string()?;
+    let text = value.string_or_number(|port| {
+        format!("write \"127.0.0.1:{port}\" for this machine alone, \":{port}\" for all its addresses")
+    })?;
     let address = Config::listen_address(&text);
     if address.is_none() {
         let message = format!("{} is no address to listen on", value.shown(&text));

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::source::{self, Scheme, UrlError};
 use super::{Config, dotenv, files, generated};
-use crate::database::{DatabaseFile, DatabaseKind, is_table_file};
+use crate::database::{DatabaseFile, DatabaseKind, is_csv, is_table_file};
 use crate::diagnostic::{Collector, Diagnostics, File, Variables, shown, suggest};
 use crate::endpoint::read as endpoint;
 use crate::params::{BindType, Param, ParamType, ParamValue};
@@ -117,7 +117,7 @@ fn locate(url: &str) -> Result<(String, Scheme), UrlError> {
             "write `postgres://user@host/database`, `sqlite:FILE` or the path of a SQLite file".to_owned();
         let is_duckdb = || DatabaseFile::of(path) == Some(DatabaseFile::DuckDb);
         if path.is_file() && (is_table_file(url) || is_duckdb()) {
-            return source::url(&format!("duckdb:{url}"), Path::new(""));
+            return source::url(&format!("duckdb:{url}"), Path::new("")).map_err(|error| of_csv(url, error));
         }
         if let Some(database) = of_file() {
             return Ok((format!("{}:{url}", database.dialect().urls.schemes[0]), Scheme::Sql(database)));
@@ -137,6 +137,17 @@ fn locate(url: &str) -> Result<(String, Scheme), UrlError> {
             }),
         }
     })
+}
+
+/// The error of a build without DuckDB. A CSV can be served without it.
+fn of_csv(path: &str, UrlError { message, hint }: UrlError) -> UrlError {
+    let hint = if is_csv(path) { with_init(path, &hint) } else { hint };
+    UrlError { message, hint }
+}
+
+/// The hint for a CSV that DuckDB can't read here.
+pub(super) fn with_init(path: &str, hint: &str) -> String {
+    format!("`rowstream init {path}` makes a SQLite database of it, which needs no driver; or {hint}")
 }
 
 /// Finds the type and the value of each parameter of a statement.

@@ -105,7 +105,7 @@ pub(super) fn variables(
 }
 
 fn pool_table<'a>(source: &str, value: &Value<'a>) -> Option<Table<'a>> {
-    value.table(format!("`pool` of [source.{source}]"))
+    value.table_like(format!("`pool` of [source.{source}]"), "write `pool = { max = 20 }`")
 }
 
 /// The settings of every pool.

@@ -66,7 +66,7 @@ use rowstream_encode::{Column, RowWriter};
 use tokio::sync::OwnedSemaphorePermit;
 
 pub use self::postgres::Actor;
-pub(crate) use self::table_files::{DatabaseFile, is_table_file};
+pub(crate) use self::table_files::{DatabaseFile, is_csv, is_table_file};
 pub(crate) use self::table_snapshot::TableSnapshot;
 #[cfg(feature = "adbc")]
 use self::worker::adbc;

@@ -18,8 +18,21 @@ pub(crate) enum DatabaseFile {
 }
 
 impl DatabaseFile {
-    /// The kind of the file at `path`, by its first bytes. `None`: it's neither, or it can't be read.
+    /// The kind of the file at `path`, by its first bytes, or else by its name: a damaged or empty
+    /// file is no configuration either. `None`: it's neither, or it can't be read.
     pub(crate) fn of(path: &Path) -> Option<Self> {
+        Self::by_content(path).or_else(|| Self::by_name(path).filter(|_| path.is_file()))
+    }
+
+    fn by_name(path: &Path) -> Option<Self> {
+        match &*path.extension()?.to_string_lossy().to_ascii_lowercase() {
+            "db" | "db3" | "sqlite" | "sqlite3" => Some(Self::Sqlite),
+            "duckdb" => Some(Self::DuckDb),
+            _ => None,
+        }
+    }
+
+    fn by_content(path: &Path) -> Option<Self> {
         /// The start of a SQLite file.
         const SQLITE: &[u8; 16] = b"SQLite format 3\0";
         /// The bytes of a DuckDB file behind its checksum.
@@ -32,6 +45,12 @@ impl DatabaseFile {
             _ => None,
         }
     }
+}
+
+/// Returns true if `rowstream init` makes a database of a file of this name.
+pub(crate) fn is_csv(path: &str) -> bool {
+    let path = path.to_ascii_lowercase();
+    [".csv", ".tsv"].iter().any(|ending| path.ends_with(ending))
 }
 
 /// Returns true if DuckDB reads a file of this name as a table.

@@ -47,6 +47,10 @@ impl<'a> Table<'a> {
         let (table, errors) = DeTable::parse_recoverable(&file.text[range]);
         for error in &errors {
             let offset = base + error.span().map_or(0, |span| span.start);
+            let hint = match error.message() {
+                "duplicate key" => Some("remove one of the two"),
+                _ => hint,
+            };
             file.error(offset, error.message(), hint.map(str::to_owned));
         }
         let name = "this file".to_owned();
@@ -142,7 +146,19 @@ impl<'a> Value<'a> {
     }
 
     fn wrong_type<T>(&self, expected: &str) -> Option<T> {
-        self.error(format!("{} must be {expected}, not {}", shown(&self.key), type_name(&self.raw)));
+        self.error(self.is_not(expected));
+        None
+    }
+
+    fn is_not(&self, expected: &str) -> String {
+        format!("{} must be {expected}, not {}", shown(&self.key), type_name(&self.raw))
+    }
+
+    /// A string, as by [`Value::string`]. An integer is an error with the hint of `example`, which gets
+    /// its digits.
+    pub(crate) fn string_or_number(&self, example: impl FnOnce(&str) -> String) -> Option<String> {
+        let Some(digits) = self.integer_text() else { return self.string() };
+        self.error_with(self.is_not("a string"), example(&digits));
         None
     }
 
@@ -237,7 +253,7 @@ impl<'a> Value<'a> {
 
     /// A time span such as `"1h30m"`, more than nothing.
     pub(crate) fn duration(&self) -> Option<Duration> {
-        let text = self.string()?;
+        let text = self.string_or_number(|digits| format!("write its unit, too: \"{digits}s\""))?;
         let duration = parse_duration(&text).filter(|duration| !duration.is_zero());
         if duration.is_none() {
             let message = format!("{} of {} is not a positive duration", self.shown(&text), shown(&self.key));
@@ -317,6 +333,15 @@ impl<'a> Value<'a> {
             entries: table.clone(),
             known: Vec::new(),
         })
+    }
+
+    /// A table, as by [`Value::table`]. Anything else is an error with this hint.
+    pub(crate) fn table_like(&self, name: impl Into<String>, hint: &str) -> Option<Table<'a>> {
+        if self.is_table() {
+            return self.table(name);
+        }
+        self.error_with(self.is_not("a table"), hint);
+        None
     }
 
     /// The value as JSON: dates become strings. Infinities, NaN and integers beyond 64 bits are
@@ -510,6 +535,24 @@ mod tests {
                 table.take("k").and_then(|value| value.string());
             };
             assert_eq!(errors(text, read), expected, "{text}");
+        }
+    }
+
+    /// `write_timeout = 60` "must be a string", and `timeout = "10s"` "must be a table", said nothing of
+    /// what to write.
+    #[test]
+    fn wrong_types_have_hints() {
+        for (text, expected) in [
+            ("d = 60", "f:1:5: `d` must be a string, not an integer\n    hint: write its unit, too: \"60s\""),
+            ("d = true", "f:1:5: `d` must be a string, not a boolean"),
+            ("t = \"10s\"", "f:1:5: `t` must be a table, not a string\n    hint: write more"),
+            ("d = \"1s\"\nd = \"2s\"", "f:2:1: duplicate key\n    hint: remove one of the two"),
+        ] {
+            let report = errors(text, |table| {
+                table.take("d").and_then(|value| value.duration());
+                table.take("t").and_then(|value| value.table_like("t", "write more"));
+            });
+            assert_eq!(report, expected, "{text}");
         }
     }
 

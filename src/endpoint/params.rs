@@ -6,7 +6,7 @@ use http::HeaderName;
 
 use super::path::Template;
 use crate::diagnostic::reader::{Table, Value};
-use crate::diagnostic::{File, shown, suggest};
+use crate::diagnostic::{File, shown};
 use crate::params::{CLAIMS, Param, ParamPlace, ParamType, ParamValue};
 use crate::sql::is_name;
 
@@ -122,8 +122,7 @@ fn read_type(value: &Value<'_>, param: &mut Param) -> bool {
     let Some(text) = value.string() else { return false };
     let (name, list) = text.strip_suffix("[]").map_or((text.as_str(), false), |name| (name, true));
     let Some(kind) = ParamType::from_name(name) else {
-        let known = ParamType::ALL.map(ParamType::name);
-        value.error_with(format!("there is no type {}", shown(&text)), suggest("the types are", name, known));
+        value.error_with(format!("there is no type {}", shown(&text)), ParamType::suggest(name));
         return false;
     };
     (param.kind, param.list) = (kind, list);

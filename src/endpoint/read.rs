@@ -739,7 +739,12 @@ impl Statements<'_> {
     fn check_used(&self, used: &[bool]) {
         for (declared, _) in self.declared.iter().zip(used).filter(|(_, used)| !**used) {
             let name = &declared.param.name;
-            let hint = format!("write `:{name}` where its value belongs, or remove it");
+            let hint = match self.text.text.contains(&format!(":{name}")) {
+                true => format!(
+                    "in quotes and comments `:{name}` is text: write it outside of them, such as `like concat('%', :{name}, '%')`"
+                ),
+                false => format!("write `:{name}` where its value belongs, or remove it"),
+            };
             self.file.error(declared.offset, format!("no statement uses the parameter `{name}`"), Some(hint));
         }
     }

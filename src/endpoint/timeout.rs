@@ -64,7 +64,8 @@ fn bounded<T>(
 
 /// What a table makes of `timeout`.
 pub(crate) fn read(value: &Value<'_>, mut timeout: Timeout) -> Timeout {
-    let Some(mut table) = value.table("`timeout`") else { return timeout };
+    let hint = "write `timeout = { total = \"10s\" }`, or `first_row`";
+    let Some(mut table) = value.table_like("`timeout`", hint) else { return timeout };
     let mut take = |key| table.take(key).and_then(|value| value.duration()).map(Some);
     set(&mut timeout.first_row, take("first_row"));
     set(&mut timeout.total, take("total"));

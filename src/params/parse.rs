@@ -116,22 +116,33 @@ fn date(text: &str) -> Result<ParamValue, String> {
     date.map(ParamValue::Date).ok_or_else(|| format!("{} is not a date (YYYY-MM-DD)", shown(text)))
 }
 
-/// RFC 3339 `date-time`; without an offset it is UTC.
+/// RFC 3339 `date-time`, or the value of an HTML form's `datetime-local` or `date`, which is its
+/// midnight. Without an offset it's UTC.
 fn timestamp(text: &str) -> Result<ParamValue, String> {
-    let offset = timestamp_offset(text).ok_or_else(|| not_a_timestamp(text))?;
-    let parsed = match offset {
-        "" => format!("{text}Z").parse(),
-        _ => text.parse(),
+    let parsed = match has_shape(text, "0000-00-00") {
+        true => format!("{text}T00:00Z").parse(),
+        false => match timestamp_offset(text).ok_or_else(|| not_a_timestamp(text))? {
+            "" => format!("{text}Z").parse(),
+            _ => text.parse(),
+        },
     };
     parsed.map(ParamValue::Timestamp).map_err(|_| not_a_timestamp(text))
 }
 
-/// The offset (`Z`, `+02:00` or none) after a date and a time; `None` when the text has another
-/// shape.
+/// The offset (`Z`, `+02:00` or none) after a date and a time, which may lack its seconds; `None` when
+/// the text has another shape.
 fn timestamp_offset(text: &str) -> Option<&str> {
-    const SHAPE: &str = "0000-00-00T00:00:00";
-    let (head, tail) = text.split_at_checked(SHAPE.len())?;
-    let head_is_well = has_shape(head, SHAPE) || has_shape(head, "0000-00-00t00:00:00");
+    const MINUTES: &str = "0000-00-00T00:00";
+    let (head, tail) = text.split_at_checked(MINUTES.len())?;
+    let head_is_well = has_shape(head, MINUTES) || has_shape(head, "0000-00-00t00:00");
+    let (seconds, tail) = match tail.strip_prefix(':') {
+        Some(_) => tail.split_at_checked(":00".len())?,
+        None => ("", tail),
+    };
+    let head_is_well = head_is_well && (seconds.is_empty() || has_shape(seconds, ":00"));
+    if seconds.is_empty() && tail.starts_with('.') {
+        return None;
+    }
     let offset = match tail.strip_prefix('.') {
         Some(fraction) => fraction.trim_start_matches(|c: char| c.is_ascii_digit()),
         None => tail,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::preparing::OnRefusal;
 use crate::Error;
-use crate::config::{Config, Files};
+use crate::config::{Config, Files, Token};
 use crate::log;
 use crate::source::{Source, SourceConfig};
 use crate::tables::{self, EndpointFile, Found, Table};
@@ -22,6 +22,8 @@ pub enum Origin {
 #[derive(Debug, Clone)]
 pub struct Tables {
     source: Box<SourceConfig>,
+    /// The token that each request needs.
+    token: Option<Token>,
     /// What was served of them at the start.
     endpoints: Vec<EndpointFile>,
 }
@@ -37,9 +39,9 @@ pub(super) enum Seen {
 }
 
 impl Origin {
-    /// Of the tables of a source.
-    pub(crate) fn tables(source: SourceConfig, tables: &[Table]) -> Self {
-        Self::Tables(Tables { source: Box::new(source), endpoints: tables::endpoints(tables) })
+    /// Of the tables of a source. Each request needs the token, if there is one.
+    pub(crate) fn tables(source: SourceConfig, token: Option<Token>, tables: &[Table]) -> Self {
+        Self::Tables(Tables { source: Box::new(source), token, endpoints: tables::endpoints(tables) })
     }
 
     /// The treatment of an endpoint that its database refuses.
@@ -57,7 +59,7 @@ impl Origin {
     pub(super) async fn read(&self) -> Result<Config, String> {
         match self {
             Self::File(path) => Config::load(path).map_err(|errors| errors.to_string()),
-            Self::Tables(Tables { source, .. }) => read_tables(source).await.map_err(|error| shown(&error)),
+            Self::Tables(tables) => read_tables(tables).await.map_err(|error| shown(&error)),
         }
     }
 
@@ -68,7 +70,7 @@ impl Origin {
     pub(super) fn seen(&self, config: &Config) -> Result<Seen, Error> {
         Ok(match self {
             Self::File(path) => Seen::Files(Files::of(path, config)),
-            Self::Tables(Tables { source, endpoints }) => {
+            Self::Tables(Tables { source, endpoints, .. }) => {
                 Seen::Tables { source: Source::open(source)?, endpoints: endpoints.clone() }
             }
         })
@@ -101,9 +103,9 @@ impl Seen {
     }
 }
 
-async fn read_tables(source: &SourceConfig) -> Result<Config, Error> {
+async fn read_tables(Tables { source, token, .. }: &Tables) -> Result<Config, Error> {
     let Found { tables, warnings } = tables::read(source, &Source::open(source)?).await?;
-    let config = tables::configuration(source.clone(), &tables)?;
+    let config = tables::configuration((**source).clone(), token.clone(), &tables)?;
     for warning in warnings {
         log::warning!("{warning}");
     }

@@ -2,12 +2,14 @@
 //! affair.
 
 use std::ops::{Deref, DerefMut};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::Error;
 use crate::database::DatabaseKind;
 use crate::pool::{Kept, PoolConfig};
 use crate::settings::SourceSettings;
+use crate::sql::dialect::Location;
 use crate::upstream as http;
 
 /// One `[source.NAME]`: what it is, and the settings that all sources have.
@@ -53,6 +55,23 @@ impl SourceConfig {
             Kind::Sql(database) => database.create_missing(self).map(drop),
             Kind::Http(_) => Ok(()),
         }
+    }
+
+    /// The source to be checked. If scripts have yet to make its file, they make it in `folder`, so
+    /// that a check leaves nothing behind.
+    ///
+    /// # Errors
+    /// It can't be made.
+    pub(crate) fn created_in(&self, folder: &Path) -> Result<Self, Error> {
+        let mut apart = self.clone();
+        let Kind::Sql(database) = self.kind else { return Ok(apart) };
+        let (scheme, file) = self.url.split_once(':').unwrap_or_default();
+        let is_file = database.dialect().urls.location == Location::File;
+        if is_file && !self.create.is_empty() && !Path::new(file).exists() {
+            apart.url = format!("{scheme}:{}", folder.join(&self.name).display());
+            apart.create_missing()?;
+        }
+        Ok(apart)
     }
 
     /// What a stream's session may take, in bytes.

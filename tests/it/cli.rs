@@ -218,6 +218,54 @@ async fn query_writes_files_whole_or_not_at_all() {
     assert!(stderr(&ran).contains("/nowhere/out"), "{}", stderr(&ran));
 }
 
+/// `-o x.csv`, and even `-o x.parquet`, wrote NDJSON with exit status 0.
+#[tokio::test]
+async fn the_suffix_of_a_file_is_its_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = sqlite(folder.path());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let run = async |name: &str, more: &[&str]| {
+        rowstream(&[&["query", &url, "select n from t order by n", "-o", &path(name)], more].concat()).await
+    };
+    let (lines, csv) = ("{\"n\":1}\n{\"n\":2}\n", "n\r\n1\r\n2\r\n");
+    for (name, more, expected) in [
+        ("a.csv", &[][..], csv),
+        ("a.b.CSV", &[], csv),
+        ("a.json", &[], "[{\"n\":1},{\"n\":2}]"),
+        ("a.ndjson", &[], lines),
+        ("a.jsonl", &[], lines),
+        ("a.sse", &[], "data: {\"n\":1}\n\ndata: {\"n\":2}\n\n"),
+        ("a.json-seq", &[], "\u{1e}{\"n\":1}\n\u{1e}{\"n\":2}\n"),
+        ("a", &[], lines),
+        ("a.txt", &[], lines),
+        ("of 1.2", &[], lines),
+        ("b.csv", &["--format", "ndjson"], lines),
+        ("b.parquet", &["--format", "csv"], csv),
+        ("b.json", &["--format", "table"], "n\n─\n1\n2\n"),
+    ] {
+        let ran = run(name, more).await;
+        assert_eq!((code(&ran), stderr(&ran)), (Some(0), String::new()), "{name}");
+        assert_eq!(std::fs::read_to_string(path(name)).unwrap(), expected, "{name}");
+    }
+    for name in ["a.arrow", "a.arrows"] {
+        assert_eq!(code(&run(name, &[]).await), Some(0), "{name}");
+        assert!(std::fs::read(path(name)).unwrap().starts_with(&[0xff; 4]), "{name}: a stream of Arrow");
+    }
+    for suffix in ["parquet", "xlsx", "tsv", "XML"] {
+        let name = format!("none.{suffix}");
+        let ran = run(&name, &[]).await;
+        let expected = format!(
+            "error: `{}` would be `.{}`, which `query` doesn't write\n    hint: the suffixes are .json, .ndjson, .csv, .sse, .json-seq, .arrow; `--format` writes its format under any name\n",
+            path(&name),
+            suffix.to_lowercase()
+        );
+        assert_eq!((code(&ran), stderr(&ran)), (Some(1), expected));
+        assert!(!folder.path().join(&name).exists());
+    }
+    let ran = run("none.csv.gz", &[]).await;
+    assert!(stderr(&ran).contains("would be `.gz`"), "{}", stderr(&ran));
+}
+
 #[tokio::test]
 async fn query_says_what_fails() {
     let folder = tempfile::tempdir().unwrap();
@@ -226,7 +274,7 @@ async fn query_says_what_fails() {
         (&[url.as_str(), "select n from missing"][..], "missing"),
         (&[&url, "select :a as a"], "`a`"),
         (&[&url, "select 1", "-p", "b=1"], "`b`"),
-        (&["sqlite:/nowhere/a.db", "select 1"], "main"),
+        (&["sqlite:/nowhere/a.db", "select 1"], "error: there is no file `/nowhere/a.db`\n"),
         (&["postgres://u@127.0.0.1:1/d", "select 1"], "main"),
         (&["oracle://h/d", "select 1"], "oracle"),
     ] {
@@ -462,12 +510,12 @@ async fn what_was_meant_is_found_or_said() {
             "this URL is no configuration\n    hint: name it in a rowstream.toml",
         ),
         (&["check", &file], &format!("`rowstream query {sqlite_url} 'select …'`")),
-        (&["serve", &missing], "missing.db`\n    hint: `rowstream demo` writes a configuration"),
-        (&["check", &missing], "missing.db`\n    hint: `rowstream demo` writes a configuration"),
+        (&["serve", &missing], "missing.db`\n    hint: `rowstream init` writes a configuration"),
+        (&["check", &missing], "missing.db`\n    hint: `rowstream init` writes a configuration"),
         (
             &["check", &empty],
             &format!(
-                "there is no rowstream.toml in the folder `{empty}`\n    hint: `rowstream demo --dir {empty}`"
+                "there is no rowstream.toml in the folder `{empty}`\n    hint: `rowstream init --dir {empty}` writes one"
             ),
         ),
         (&["serve", &empty], "there is no rowstream.toml in the folder"),

@@ -528,6 +528,52 @@ async fn a_live_tail_pauses_and_goes_on() {
     console.has_no_errors().await;
 }
 
+/// Dates and times were fields for text, and the server refused what `datetime-local` sends.
+#[tokio::test]
+async fn dates_and_times_have_pickers() {
+    let sql = "/*\nresult = \"one\"\n[params]\nday = \"date\"\nat = \"timestamp\"\n\
+        until = { type = \"timestamp\", default = \"2030-01-01T00:00:00Z\" }\n*/\n\
+        select :day as day, :at as at, :until as until";
+    let files =
+        [("rowstream.toml", CONFIG), ("nothing.sql", "create table t (a)"), ("endpoints/at.sql", sql)];
+    let (server, console) = tokio::join!(Launch::files(&files).start(), Console::start());
+    console.open(server.address(), "/at").await;
+    let types = "return [...document.querySelectorAll('.field input')].map((input) => input.type);";
+    assert_eq!(console.0.run(types).await, json!(["date", "datetime-local", "datetime-local"]));
+    assert!(
+        console
+            .text("return document.querySelector('#param-until-more').innerText;")
+            .await
+            .starts_with("UTC · 2030")
+    );
+    for (name, value) in [("day", "2024-01-12"), ("at", "2024-01-12T13:46")] {
+        let enter = format!(
+            "const input = document.querySelector('#param-{name}'); input.value = '{value}'; input.dispatchEvent(new Event('input'));"
+        );
+        console.0.run(&enter).await;
+    }
+    console.click("button.run").await;
+    let (state, result) = console.ended().await;
+    assert_eq!(state, "complete", "{result}");
+    for value in ["2024-01-12", "2024-01-12T13:46:00", "2030-01-01T00:00:00"] {
+        assert!(result.contains(value), "{value}: {result}");
+    }
+    // A link may have a value that no picker shows.
+    console
+        .open(
+            server.address(),
+            "/at?day=2024-01-12&at=2024-01-12T13:46:00%2B02:00&until=2024-01-12T13:46:00Z",
+        )
+        .await;
+    console.wait("return document.querySelector('#param-at') !== null;").await;
+    assert_eq!(console.0.run(types).await, json!(["date", "text", "datetime-local"]));
+    let values =
+        "return [...document.querySelectorAll('.field input')].map((input) => input.value.slice(0, 16));";
+    let expected = json!(["2024-01-12", "2024-01-12T13:46", "2024-01-12T13:46"]);
+    assert_eq!(console.0.run(values).await, expected);
+    console.has_no_errors().await;
+}
+
 /// A token opens what it is for, and is shown nowhere.
 #[tokio::test]
 async fn a_token_is_entered_and_not_shown() {

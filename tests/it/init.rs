@@ -1,8 +1,9 @@
 //! `rowstream init` writes what runs at once, and overwrites nothing.
 
 use std::path::Path;
+use std::process::Command;
 
-use crate::support::{Launch, TestDb, get, rowstream};
+use crate::support::{Launch, TestDb, get, program, rowstream};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -26,6 +27,51 @@ async fn an_example_runs() {
     assert_eq!(get(&server.url("/books/2")).await.json()["author"], "George Eliot");
     let found = get(&server.url("/books?author=Kate%20Chopin")).await.json();
     assert_eq!(found.as_array().map(Vec::len), Some(1));
+}
+
+/// The names below a folder, sorted.
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// `init` said "Next: rowstream check", which failed: the file of the example is made when it's first
+/// served.
+#[tokio::test]
+async fn what_init_says_to_do_next_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let script =
+        "\"$0\" init --dir \"$1\" 2>&1 >/dev/null | sed -n \"s|^  rowstream check|exec '$0' check|p\"";
+    for name in ["new", "it's new"] {
+        let mut init = Command::new("sh");
+        init.args(["-c", script]).arg(program()).arg(name).current_dir(&folder);
+        let next = text(&init.output().unwrap().stdout);
+        let next = next.split("   ").next().unwrap();
+        let ran = Command::new("sh").args(["-c", next]).current_dir(&folder).output().unwrap();
+        assert_eq!(ran.status.code(), Some(0), "{next}: {}", text(&ran.stderr));
+        let shown = text(&ran.stdout);
+        assert!(shown.contains("rows :many -> id INTEGER, title TEXT, author TEXT"), "{shown}");
+        assert!(shown.ends_with("OK, 2 endpoints\n"), "{shown}");
+        let dir = folder.path().join(name);
+        assert_eq!(names(&dir), ["data.sql", "endpoints", "rowstream.schema.json", "rowstream.toml"]);
+        // Its scripts and statements are checked.
+        std::fs::write(dir.join("endpoints/books.sql"), "select isbn from book").unwrap();
+        let ran = rowstream(&["check", dir.to_str().unwrap()]).await;
+        assert!(text(&ran.stderr).contains("no such column: isbn"), "{}", text(&ran.stderr));
+        std::fs::write(dir.join("data.sql"), "create table book (id);\ncreate tables").unwrap();
+        let ran = rowstream(&["check", dir.to_str().unwrap()]).await;
+        assert_eq!(ran.status.code(), Some(1));
+        assert!(
+            text(&ran.stderr).contains("data.sql:2: near \"tables\": syntax error"),
+            "{}",
+            text(&ran.stderr)
+        );
+        assert!(!dir.join("shop.db").exists() && !dir.join("shop.db.partial").exists());
+    }
 }
 
 #[tokio::test]
@@ -115,6 +161,19 @@ async fn a_csv_becomes_a_table() {
     assert!(text(&ran.stderr).contains("rowstream.toml is there already"), "{}", text(&ran.stderr));
     let left = |name: &str| folder.path().join(name).exists();
     assert!(!left("uneven.db") && !left("uneven.db.partial") && !left("third"));
+}
+
+/// `init x.tsv` took the file for a SQLite database.
+#[tokio::test]
+async fn a_tsv_becomes_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.TSV");
+    std::fs::write(&file, "id\tname\n1\ta,b\n").unwrap();
+    let dir = folder.path().join("served");
+    let ran = rowstream(&["init", file.to_str().unwrap(), "--dir", dir.to_str().unwrap()]).await;
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    let server = Launch::folder(&dir).start().await;
+    assert_eq!(get(&server.url("/x/1")).await.text(), r#"{"id":1,"name":"a,b"}"#);
 }
 
 /// An unclosed quote made one value of the rest of the file, and `init` succeeded with one row of

@@ -40,6 +40,7 @@ mod error_detail;
 mod examples;
 mod explain;
 mod features;
+mod first_contact;
 mod flight_peer;
 mod floors;
 mod follow;

@@ -641,10 +641,10 @@ async fn the_bounds_of_files_are_told() {
     let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     let server = Launch::files(&files).start().await;
     let said = server.stderr();
-    assert!(said.contains("; 3000.0 MB in temporary files"), "{said}");
+    assert!(said.contains("; 3GB in temporary files"), "{said}");
     let path = server.folder().join("rowstream.toml").to_string_lossy().into_owned();
     let checked = String::from_utf8(rowstream(&["check", &path]).await.stdout).expect("it is text");
-    assert!(checked.contains("; 3000.0 MB in temporary files"), "{checked}");
+    assert!(checked.contains("; 3GB in temporary files"), "{checked}");
     // A stream that is spilled has a larger budget.
     let each = |path: &str| {
         let line = said.lines().find(|line| line.trim_start().starts_with(path)).expect("it has a line");

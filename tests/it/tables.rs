@@ -3,9 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
+use http::Request;
 use serde_json::{Value, json};
 
-use crate::support::{Ended, MariaDb, Reply, TestDb, get, mariadb_port, program, rowstream};
+use crate::support::{
+    Client, Ended, Launch, MariaDb, Reply, Server, TestDb, get, mariadb_port, program, rowstream,
+};
 use crate::worked::{Listening, Started};
 
 /// Names that every character of SQL's is in, and columns of several types and keys.
@@ -407,7 +410,7 @@ async fn a_slip_makes_no_database() {
         (&["check", &slip], "shp.db`\n    hint: did you mean `"),
         (&["query", &slip, "select 1"], "hint: did you mean `"),
         (&["query", &url, "select 1"], "shp.db"),
-        (&["serve", &empty], "there is no table in this database that may be read, and no view"),
+        (&["serve", &empty], "this database has no table or view that may be read"),
         (&["serve", "postgres://me:hunter2@127.0.0.1:1/d"], "source `main`"),
     ] {
         let ran = rowstream(arguments).await;
@@ -451,4 +454,88 @@ async fn tables_of_sqlite_are_watched() {
 async fn tables_of_postgres_are_watched() {
     let db = TestDb::new().await;
     tables_are_watched(&db.url(), async |sql| db.execute(sql).await).await;
+}
+
+/// `serve shop.db --listen :8080` published every table to the network without a word.
+#[tokio::test]
+async fn tables_on_the_network_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    sqlite(&folder.path().join("shop.db"), "create table t (id integer primary key)");
+    let open = "can read each table and view of this database";
+    let file = folder.path().join("shop.db");
+    let serve = |arguments: &str| {
+        Launch::folder(folder.path()).shell(&format!("exec \"$0\" serve {} {arguments}", file.display()))
+    };
+    let server = serve("--listen 0.0.0.0:0").start().await;
+    server.wait_for_stderr(open).await;
+    server.wait_for_stderr("hint: `--token-file FILE` or `--token TOKEN`").await;
+    for arguments in [
+        "--listen 127.0.0.1:0",
+        "--listen [::1]:0",
+        "--listen 0.0.0.0:0 --token t",
+        "--listen 0.0.0.0:0 --sql 'select 1 as n'",
+    ] {
+        let server = serve(arguments).start().await;
+        assert!(!server.stderr().contains(open), "{arguments}: {}", server.stderr());
+    }
+}
+
+/// The status of a request without a token, with a wrong one, and with the right one.
+async fn statuses(server: &Server, path: &str) -> [u16; 3] {
+    let ask = async |token: Option<&str>| {
+        let request = Request::get(server.url(path));
+        let request = match token {
+            Some(token) => request.header("authorization", format!("Bearer {token}")),
+            None => request,
+        };
+        Client::HTTP1.send(request.body(String::new()).unwrap()).await.status.as_u16()
+    };
+    [ask(None).await, ask(Some("wrong")).await, ask(Some("right-one")).await]
+}
+
+#[tokio::test]
+async fn tables_need_the_token_that_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shop.db");
+    sqlite(&file, "create table t (id integer primary key); insert into t values (1)");
+    std::fs::write(folder.path().join("token"), "right-one\n").unwrap();
+    let serve = |arguments: &str| {
+        let script = format!("exec \"$0\" serve {} --listen 127.0.0.1:0 {arguments}", file.display());
+        Launch::folder(folder.path()).shell(&script)
+    };
+    let seen = "every user of this machine can read a token on the command line";
+    for (launch, is_seen) in [
+        (serve("--token right-one"), true),
+        (serve(&format!("--token-file {}", folder.path().join("token").display())), false),
+        (serve("").variable("ROWSTREAM_TOKEN", "right-one"), false),
+    ] {
+        let server = launch.start().await;
+        assert_eq!(server.stderr().contains(seen), is_seen, "{}", server.stderr());
+        for path in ["/t", "/t/1", "/t?_explain=1", "/_rowstream/metrics", "/_rowstream/streams"] {
+            assert_eq!(statuses(&server, path).await, [401, 401, 200], "{path}");
+        }
+        assert_eq!(statuses(&server, "/_rowstream/ready").await, [200; 3]);
+        sqlite(&file, "create table if not exists later (id integer primary key)");
+        server.hang_up();
+        server.wait_for_stderr("reloaded: ").await;
+        assert_eq!(statuses(&server, "/later").await, [401, 401, 200], "after a reload");
+    }
+    let server = serve("--sql 'select 1 as n' --token right-one").start().await;
+    assert_eq!(statuses(&server, "/rows").await, [401, 401, 200]);
+
+    std::fs::write(folder.path().join("empty"), "\n").unwrap();
+    std::fs::write(folder.path().join("rowstream.toml"), "").unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for (arguments, words) in [
+        (&[path("shop.db"), "--token=".to_owned()][..], "--token has no token: a token is one word of ASCII"),
+        (&[path("shop.db"), "--token=a b".to_owned()], "--token has no token"),
+        (&[path("shop.db"), format!("--token-file={}", path("empty"))], "has no token"),
+        (&[path("shop.db"), format!("--token-file={}", path("none"))], "none` cannot be read: No such file"),
+        (&[path("rowstream.toml"), "--token=t".to_owned()], "write `[token.NAME]` into the configuration"),
+    ] {
+        let arguments: Vec<_> = ["serve"].into_iter().chain(arguments.iter().map(String::as_str)).collect();
+        let ran = rowstream(&arguments).await;
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.code() == Some(1) && said.contains(words), "{arguments:?}: {said}");
+    }
 }

@@ -657,7 +657,7 @@ fn faults_of_endpoints() {
         ),
         (
             "-- name: a :many\nselect 1;\n-- name: b :many nested in c on x = y\nselect 2;\n-- name: d :many nested in d on x = y\nselect 3",
-            "3:1: `b` is nested in `c`, and no statement above has this name\n    hint: did you mean `a`?\n5:1: `d` is nested in `d`, and no statement above has this name\n    hint: did you mean `a`?",
+            "3:1: `b` is nested in `c`, and no statement above has this name\n    hint: those above are `a`\n5:1: `d` is nested in `d`, and no statement above has this name\n    hint: those above are `a`, `b`",
         ),
         (
             "-- name: a :many\nselect 1;\n-- name: b :one nested in a on x = y\nselect 2",
@@ -709,7 +709,7 @@ fn faults_of_endpoints() {
         ),
         (
             "/*body=[\"$a\", \"$count(b)\"]*/\n-- name: a :many\nselect 1",
-            "1:15: `$count(b)` counts the rows of no list\n    hint: did you mean `a`?",
+            "1:15: `$count(b)` counts the rows of no list\n    hint: the lists are `a`",
         ),
         (
             "/*path=\"/{id}\"*/ select :id",

@@ -118,6 +118,6 @@ pub(super) async fn reader_left() {
     // Unchecked, as it may be a terminal, and it stays blocking for who else writes to it.
     let Ok(output) = output.and_then(Sender::from_owned_fd_unchecked) else { return pending().await };
     if output.ready(Interest::ERROR).await.is_err() {
-        pending().await
+        pending::<()>().await;
     }
 }

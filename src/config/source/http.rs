@@ -243,7 +243,9 @@ fn read_headers(source: &str, value: &Value<'_>) -> Vec<(HeaderName, HeaderValue
 
 fn read_timeouts(source: &str, value: &Value<'_>) -> Timeouts {
     let mut timeouts = Timeouts::default();
-    let Some(mut table) = value.table(format!("`timeout` of [source.{source}]")) else { return timeouts };
+    let hint = "write `timeout = { total = \"10s\" }`, or `connect`, or `first_byte`";
+    let table = value.table_like(format!("`timeout` of [source.{source}]"), hint);
+    let Some(mut table) = table else { return timeouts };
     set(&mut timeouts.connect, table.take("connect").and_then(|value| value.duration()));
     set(&mut timeouts.first_byte, table.take("first_byte").and_then(|value| value.duration()));
     timeouts.total = table.take("total").and_then(|value| value.duration());

@@ -1,0 +1,63 @@
+//! What the rows of a query become: a table for people, or a format of endpoints.
+
+use std::io::{self, IsTerminal as _};
+use std::path::Path;
+
+use rowstream_encode::Format;
+
+use crate::cli::Failure;
+use crate::diagnostic::shown;
+
+/// What the rows become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A table for people.
+    Table,
+    /// A format of endpoints.
+    Format(Format),
+}
+
+/// Suffixes of formats that `query` doesn't write. Under such a name NDJSON would mislead.
+const FOREIGN: [&str; 24] = [
+    "avro", "br", "bz2", "db", "duckdb", "feather", "gz", "htm", "html", "lz4", "ods", "orc", "parquet",
+    "sql", "sqlite", "tsv", "xls", "xlsx", "xml", "xz", "yaml", "yml", "zip", "zst",
+];
+
+/// The form of a name that a user gives.
+pub(super) fn parse(name: &str) -> Result<Form, String> {
+    if name == "table" {
+        return Ok(Form::Table);
+    }
+    Format::from_name(name).map(Form::Format).ok_or_else(|| {
+        let names = Format::ALL.map(Format::name);
+        format!("the formats are table, {}", names.join(", "))
+    })
+}
+
+/// The form that nobody has named: by the suffix of the file, or by who reads standard output.
+///
+/// # Errors
+/// The suffix is that of a format that we don't write.
+pub(super) fn default(output: Option<&Path>) -> Result<Form, Failure> {
+    let Some(output) = output else {
+        return Ok(if io::stdout().is_terminal() { Form::Table } else { Form::Format(Format::Ndjson) });
+    };
+    let suffix = output.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    if FOREIGN.contains(&&*suffix) {
+        let names = Format::ALL.map(|format| format!(".{}", format.name()));
+        return Err(Failure::Message(format!(
+            "{} would be `.{suffix}`, which `query` doesn't write\n    hint: the suffixes are {}; `--format` writes its format under any name",
+            shown(&output.to_string_lossy()),
+            names.join(", ")
+        )));
+    }
+    Ok(Form::Format(of_suffix(&suffix).unwrap_or(Format::Ndjson)))
+}
+
+fn of_suffix(suffix: &str) -> Option<Format> {
+    match suffix {
+        "jsonl" => Some(Format::Ndjson),
+        "arrows" => Some(Format::Arrow),
+        name => Format::from_name(name),
+    }
+}
