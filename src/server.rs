@@ -195,7 +195,7 @@ struct Serving {
 
 impl Serving {
     fn new(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) -> io::Result<Self> {
-        let reloader = reload.map(|reload| Reloader::new(reload, app.config())).transpose()?;
+        let reloader = reload.map(Reloader::new).transpose()?;
         let mut tasks = JoinSet::new();
         spawn_tasks(&mut tasks, &app, None);
         let room = Connections::new(app.config().limits.max_connections);

@@ -1,7 +1,7 @@
 // The console: what is chosen in the address, and the parts of the page around it.
 
 import { LitElement, html, nothing } from "lit";
-import { type Endpoint, readEndpoints } from "./openapi.js";
+import { type Document, type Endpoint, readEndpoints, takesTokens } from "./openapi.js";
 import { type Problem, ask, setToken, token } from "./server.js";
 import "./endpoint.js";
 import "./live.js";
@@ -18,6 +18,8 @@ class App extends LitElement {
     theme: { state: true },
   };
   declare endpoints?: Endpoint[];
+  /** True if some endpoints may need a token. */
+  takesTokens = false;
   declare failure?: Problem;
   declare search: string;
   /** What the address has after `#`: `/endpoints/films/{id}`. */
@@ -48,7 +50,9 @@ class App extends LitElement {
 
   async #load(): Promise<void> {
     try {
-      this.endpoints = readEndpoints(await ask("openapi.json"));
+      const described = await ask<Document>("openapi.json");
+      this.takesTokens = takesTokens(described);
+      this.endpoints = readEndpoints(described);
       this.failure = undefined;
     } catch (error) {
       const isProblem = !(error instanceof Error);
@@ -84,7 +88,7 @@ class App extends LitElement {
         <a class="tab" href="#/live" aria-current=${this.path === "/live" ? "page" : nothing}>Live</a>
         <span class="grow"></span>
         <button class="quiet" @click=${this.#nextTheme}>Theme: ${this.theme}</button>
-        <button class="quiet" @click=${this.#askToken}>${token() ? "Token ✓" : "Token"}</button>
+        <button class="quiet" @click=${this.#askToken}>${this.#tokenState()}</button>
       </header>
       ${this.path === "/live"
         ? html`<div class="page wide"><main id="main" tabindex="-1"><rs-live></rs-live></main></div>`
@@ -128,9 +132,35 @@ class App extends LitElement {
           </li>`,
         )}
       </ul>
-      ${this.endpoints && found.length === 0
-        ? html`<p class="quiet">${this.search ? "None is called so." : "There is none that you may call."}</p>`
+      ${this.endpoints && found.length === 0 ? this.#nothingFound() : nothing}
+      ${this.endpoints && this.takesTokens && !this.#tokenOpens
+        ? html`<p class="quiet">
+            ${token()
+              ? "Your token opens no endpoint: it may be wrong, or have expired."
+              : "Endpoints that need a token are listed once you have entered one."}
+          </p>
+          <button class="run" @click=${this.#askToken}>Enter a token</button>`
         : nothing}`;
+  }
+
+  #nothingFound() {
+    return html`<p class="quiet">
+      ${this.search
+        ? "No endpoint has these words in its path or summary."
+        : this.takesTokens
+          ? "No endpoint is open to everybody."
+          : "This server has no endpoints."}
+    </p>`;
+  }
+
+  /** True if the token opens an endpoint. */
+  get #tokenOpens(): boolean {
+    return token() !== "" && (this.endpoints ?? []).some(({ needsToken }) => needsToken);
+  }
+
+  #tokenState(): string {
+    if (!token()) return "Token";
+    return !this.endpoints || this.#tokenOpens ? "Token ✓" : "Token ✗";
   }
 
   #welcome() {

@@ -42,9 +42,14 @@ interface Operation {
   security?: Record<string, unknown>[];
 }
 
-interface Document {
+export interface Document {
   paths: Record<string, { get?: Operation }>;
   components?: Record<string, Record<string, unknown>>;
+}
+
+/** True if some endpoints may need a token. */
+export function takesTokens(document: Document): boolean {
+  return Object.keys(document.components?.securitySchemes ?? {}).length > 0;
 }
 
 export function readEndpoints(document: Document): Endpoint[] {
@@ -54,7 +59,11 @@ export function readEndpoints(document: Document): Endpoint[] {
 }
 
 function readEndpoint(document: Document, path: string, operation: Operation): Endpoint {
-  const params = (operation.parameters ?? []).map((param) => resolve<Param>(document, param));
+  const params = (operation.parameters ?? []).map((param) => {
+    const resolved = resolve<Param>(document, param);
+    // One that holds JSON has a media type in the place of a schema.
+    return resolved.schema ? resolved : { ...resolved, schema: { format: "json" } };
+  });
   const format = params.find((param) => param.name === "_format");
   const row = operation.responses["200"]?.content?.["application/x-ndjson"]?.["x-itemSchema"];
   const properties = row ? resolve<Schema>(document, row).properties : undefined;

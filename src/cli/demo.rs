@@ -40,7 +40,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = Config::load(&path)?;
     let listen = args.listen.address(&config.listen);
     let (inherited, log) = (Roles::default(), args.listen.log_format);
-    let reload = Reload { origin: Origin::File(path), listen, inherited, log, watch: args.watch, preparing };
+    let reload =
+        Reload { origin: Origin::file(path, &config), listen, inherited, log, watch: args.watch, preparing };
     serve(config, &args.listen, (preparing, Some(reload)), |url| log::info!("\n{}", banner(url)))
 }
 

@@ -98,7 +98,11 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
                 let message = "a token of the command line is for the URL of a database: write `[token.NAME]` into the configuration\n    hint: `rowstream token NAME` prints it";
                 return Err(Failure::Message(message.to_owned()));
             }
-            Target::Configuration(path) => (load(&path, args.listen.log_format)?, Origin::File(path)),
+            Target::Configuration(path) => {
+                let config = load(&path, args.listen.log_format)?;
+                let origin = Origin::file(path, &config);
+                (config, origin)
+            }
             Target::Database(url) => tables::configuration(&url, args.pooler, token)?,
         };
         let (inherited, log) = (Roles::default(), args.listen.log_format);

@@ -15,7 +15,7 @@ const DEEPEST: usize = 32;
 /// The files of a configuration as they are at a moment: their paths, when each was changed last,
 /// and its length. Looking again and again needs nothing of the system, and works on every file
 /// system, also where files are replaced by links to others.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Files(Vec<FileStamp>);
 
 impl Files {

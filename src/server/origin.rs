@@ -13,9 +13,17 @@ use crate::tables::{self, EndpointFile, Found, Table};
 #[derive(Debug, Clone)]
 pub enum Origin {
     /// A configuration file and its endpoints.
-    File(PathBuf),
+    File(ConfigFile),
     /// The tables of a database.
     Tables(Tables),
+}
+
+/// A configuration file that is served.
+#[derive(Debug, Clone)]
+pub struct ConfigFile {
+    path: PathBuf,
+    /// The files as they were when it was read at the start.
+    files: Files,
 }
 
 /// The tables of a database that are served.
@@ -39,6 +47,12 @@ pub(super) enum Seen {
 }
 
 impl Origin {
+    /// Of the file that `config` has just been read from: files that change from now on are seen.
+    pub(crate) fn file(path: PathBuf, config: &Config) -> Self {
+        let files = Files::of(&path, config);
+        Self::File(ConfigFile { path, files })
+    }
+
     /// Of the tables of a source. Each request needs the token, if there is one.
     pub(crate) fn tables(source: SourceConfig, token: Option<Token>, tables: &[Table]) -> Self {
         Self::Tables(Tables { source: Box::new(source), token, endpoints: tables::endpoints(tables) })
@@ -58,18 +72,18 @@ impl Origin {
     /// Why it cannot be served, as it is shown.
     pub(super) async fn read(&self) -> Result<Config, String> {
         match self {
-            Self::File(path) => Config::load(path).map_err(|errors| errors.to_string()),
+            Self::File(file) => Config::load(&file.path).map_err(|errors| errors.to_string()),
             Self::Tables(tables) => read_tables(tables).await.map_err(|error| shown(&error)),
         }
     }
 
-    /// What `config` was read from.
+    /// The state at the start.
     ///
     /// # Errors
     /// The source cannot be opened.
-    pub(super) fn seen(&self, config: &Config) -> Result<Seen, Error> {
+    pub(super) fn seen(&self) -> Result<Seen, Error> {
         Ok(match self {
-            Self::File(path) => Seen::Files(Files::of(path, config)),
+            Self::File(file) => Seen::Files(file.files.clone()),
             Self::Tables(Tables { source, endpoints, .. }) => {
                 Seen::Tables { source: Source::open(source)?, endpoints: endpoints.clone() }
             }
@@ -82,8 +96,8 @@ impl Seen {
     /// asked says nothing.
     pub(super) async fn has_changed(&mut self, origin: &Origin, config: &Config) -> bool {
         match (self, origin) {
-            (Self::Files(files), Origin::File(path)) => {
-                let before = std::mem::replace(files, Files::of(path, config));
+            (Self::Files(files), Origin::File(file)) => {
+                let before = std::mem::replace(files, Files::of(&file.path, config));
                 before != *files
             }
             (Self::Tables { source, endpoints }, Origin::Tables(of)) => {
@@ -97,8 +111,8 @@ impl Seen {
 
     /// Looks at the files of `config` from now on, whose endpoints are in another folder.
     pub(super) fn other_folder(&mut self, origin: &Origin, config: &Config) {
-        if let (Self::Files(files), Origin::File(path)) = (self, origin) {
-            *files = Files::of(path, config);
+        if let (Self::Files(files), Origin::File(file)) = (self, origin) {
+            *files = Files::of(&file.path, config);
         }
     }
 }

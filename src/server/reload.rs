@@ -87,10 +87,10 @@ type Loaded = (App, Vec<&'static str>);
 impl Reloader {
     /// # Errors
     /// The handler of the signal cannot be installed, or the database not be opened.
-    pub(super) fn new(reload: Reload, config: &Config) -> io::Result<Self> {
+    pub(super) fn new(reload: Reload) -> io::Result<Self> {
         let mut ticks = interval(LOOK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let seen = reload.origin.seen(config).map_err(io::Error::other)?;
+        let seen = reload.origin.seen().map_err(io::Error::other)?;
         Ok(Self { hangup: signal(SignalKind::hangup())?, ticks, seen, reload, loading: None })
     }
 

@@ -1,18 +1,15 @@
 //! The console in a real browser, against real databases: rows fill its table as they come, what is
 //! cancelled ends in the database, and what is cut is never called complete.
 
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use crate::support::{
-    Browser, Client, Cut, DOWN, ENTER, Ended, Faults, Launch, Pieces, Server, TAB, TcpProxy, TestDb, get,
-    repository, wait_until,
+    Browser, Client, Cut, DOWN, ENTER, Ended, Faults, Launch, Pieces, Server, TAB, TcpProxy, TestDb, decode,
+    get, repository, wait_until,
 };
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http::Request;
 use serde_json::json;
 
@@ -138,9 +135,7 @@ async fn its_files_are_few_bytes_and_kept_by_browsers() {
         assert_eq!(plain.body, std::fs::read(folder().join(name)).unwrap(), "{name}");
         assert_eq!(plain.header("cache-control"), Some("no-cache"));
         if compressed.header("content-encoding").is_some() {
-            let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-            encoder.write_all(&plain.body).unwrap();
-            assert_eq!(compressed.body, encoder.finish().unwrap(), "{name}");
+            assert_eq!(decode("gzip", &compressed.body).expect("all of it"), plain.body, "{name}");
         }
         bytes += compressed.body.len();
         let same = Client::HTTP1.send(ask("if-none-match", plain.header("etag").unwrap()).unwrap()).await;
@@ -555,8 +550,11 @@ async fn dates_and_times_have_pickers() {
     console.click("button.run").await;
     let (state, result) = console.ended().await;
     assert_eq!(state, "complete", "{result}");
-    for value in ["2024-01-12", "2024-01-12T13:46:00", "2030-01-01T00:00:00"] {
-        assert!(result.contains(value), "{value}: {result}");
+    let cells =
+        "return [...document.querySelector('rs-table tbody tr').children].map((cell) => cell.textContent);";
+    let cells = console.0.run(cells).await;
+    for value in ["2024-01-12", "2024-01-12 13:46:00", "2030-01-01 00:00:00"] {
+        assert!(cells.to_string().contains(value), "{value}: {cells}");
     }
     // A link may have a value that no picker shows.
     console
@@ -574,6 +572,23 @@ async fn dates_and_times_have_pickers() {
     console.has_no_errors().await;
 }
 
+/// A parameter of JSON has no schema in the document; the page was blank.
+#[tokio::test]
+async fn a_parameter_of_json_has_a_field() {
+    let files = [
+        ("rowstream.toml", "[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n"),
+        ("t.sql", "create table t (n)"),
+        ("endpoints/json.sql", "/*\n[params]\nj = \"json\"\n*/\nselect json_extract(:j, '$.a') as a"),
+    ];
+    let (server, console) = tokio::join!(Server::start(&files), Console::start());
+    console.0.open(&server.url("/_rowstream/#/endpoints/json?j=%7B%22a%22%3A7%7D")).await;
+    console.wait("return document.querySelector('button.run') !== null;").await;
+    console.click("rs-endpoint button.run").await;
+    let (state, result) = console.ended().await;
+    assert_eq!(state, "complete", "{result}");
+    console.has_no_errors().await;
+}
+
 /// A token opens what it is for, and is shown nowhere.
 #[tokio::test]
 async fn a_token_is_entered_and_not_shown() {
@@ -582,13 +597,20 @@ async fn a_token_is_entered_and_not_shown() {
     let settings = format!("authorization = [\"reader\"]\n[token.reader]\nsha256 = \"{hash}\"\n");
     let (server, console) = tokio::join!(server_with(&settings), Console::start());
     console.0.open(&server.url("/_rowstream/")).await;
-    console.wait("return document.body.innerText.includes('There is none that you may call.');").await;
-    click_button(&console, "Token").await;
-    let enter = format!(
-        "document.querySelector('#token').value = {token:?};
-         document.querySelector('dialog.token button.run').click(); return true;"
-    );
-    console.0.run(&enter).await;
+    console.wait("return document.body.innerText.includes('No endpoint is open to everybody.');").await;
+    click_button(&console, "Enter a token").await;
+    let enter = |token: &str| {
+        format!(
+            "document.querySelector('#token').value = {token:?};
+             document.querySelector('dialog.token button.run').click(); return true;"
+        )
+    };
+    console.0.run(&enter("wrong")).await;
+    console.wait("return document.body.innerText.includes('Your token opens no endpoint');").await;
+    console.wait("return document.body.innerText.includes('Token ✗');").await;
+    click_button(&console, "Enter a token").await;
+    console.0.run(&enter(token)).await;
+    console.wait("return document.body.innerText.includes('Token ✓');").await;
     console.wait("return document.querySelectorAll('nav li').length === 2;").await;
     console.click("nav li a[href$='rows']").await;
     console.wait("return document.querySelector('button.run') !== null;").await;

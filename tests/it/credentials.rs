@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use crate::support::{Launch, MariaDb, Server, TestDb, get, mariadb_port, pg_port};
+use crate::support::{Launch, MariaDb, Server, TestDb, get, mariadb_port, pg_port, wait_until};
 
 /// Which connection answers, of a list, because lookups may share one.
 const PID: &str = "select pg_backend_pid() as pid";
@@ -146,12 +146,20 @@ async fn a_login_of_mariadb_that_fails_reads_its_password_again() {
     assert_answers(&server, "/slow", 504, "a statement that is cancelled").await;
     // The pool has one connection, which is free when the statement was cancelled.
     assert_answers(&server, "/a", 200, "after it").await;
-    db.execute(&format!("kill user '{user}'"));
+    kill(&db, &user).await;
     assert_answers(&server, "/a", 200, "another connection").await;
-    db.execute(&format!("alter user {}; kill user '{user}'", login("three")));
+    db.execute(&format!("alter user {}", login("three")));
+    kill(&db, &user).await;
     assert_answers(&server, "/a", 503, "a file that is late").await;
     drop(server);
     db.execute(&format!("drop user '{user}'@'%'"));
+}
+
+/// Ends the connections of a user of MariaDB, which takes a moment after the statement.
+async fn kill(db: &MariaDb, user: &str) {
+    db.execute(&format!("kill user '{user}'"));
+    let open = format!("select count(*) from information_schema.processlist where user = '{user}'");
+    wait_until("its connections end", async || db.ask(&open).trim() == "0").await;
 }
 
 /// `--watch` saw certificates and keys, and no file of a secret.
@@ -172,8 +180,7 @@ async fn files_of_secrets_are_watched() {
     server.wait_for_stderr("reloaded: 1 endpoints").await;
     assert_eq!(get(&server.url("/a")).await.text(), "[{\"name\":\"books\"}]");
     write(server.folder(), "secrets/cursor", "another");
-    crate::support::wait_until("a second reload", async || server.count_stderr("reloaded: 1 endpoints") == 2)
-        .await;
+    wait_until("a second reload", async || server.count_stderr("reloaded: 1 endpoints") == 2).await;
 }
 
 /// A configuration whose password a script writes, which counts its runs.

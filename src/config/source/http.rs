@@ -176,17 +176,19 @@ fn read_protocol(value: &Value<'_>) -> Option<Protocol> {
 }
 
 /// The files of TLS, which only hosts with TLS have.
-fn read_tls(table: &mut Table<'_>, hosts: &[Base], folder: &Path) -> TlsFiles {
+fn read_tls<'a>(table: &mut Table<'a>, hosts: &[Base], folder: &Path) -> TlsFiles {
     let has_tls = hosts.is_empty() || hosts.iter().any(|host| host.tls);
-    let mut read = |key| {
-        let value = table.take(key)?;
+    let read = |key, value: Option<Value<'a>>| {
+        let value = value?;
         if !has_tls {
             let message = format!("`{key}` is for TLS, and this URL has none");
             value.error_with(message, "write `https://`, or leave it out");
         }
         Some((value.file(folder)?, value))
     };
-    let (roots, certificate, key) = (read("roots"), read("cert"), read("key"));
+    let roots = read("roots", table.take("roots"));
+    let certificate = read("cert", table.take("cert"));
+    let key = read("key", table.take("key"));
     if let (Some((_, alone)), None) | (None, Some((_, alone))) = (&certificate, &key)
         && has_tls
     {
