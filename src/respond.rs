@@ -155,7 +155,7 @@ impl App {
             return Err(no_host());
         }
         if let Some(port) = arrival.to_https {
-            return to_https(request, port).map(|head| head.map(|()| Answer::Nothing));
+            return to_https(request, port.get()).map(|head| head.map(|()| Answer::Nothing));
         }
         if let Some(name) = path.strip_prefix(ADMIN) {
             tracker.meter.subject = Subject::Admin;

@@ -218,13 +218,14 @@ impl App {
                 Box::pin(self.answer_metrics(exposition, headers, tracker)).await
             }
             AdminEndpoint::History(after) => {
-                let text = self.state.metrics.history.after(after);
+                let text = async { Ok(self.state.metrics.history.after(after)) };
                 Box::pin(self.answer_text(text, JSON, headers, tracker)).await
             }
             AdminEndpoint::Discovery(targets) => Ok(report(Bytes::from(targets), JSON)),
             AdminEndpoint::OpenApi(asked) => Box::pin(self.answer_openapi(asked, headers, tracker)).await,
             AdminEndpoint::Streams => {
-                Box::pin(self.answer_text(self.state.streams.list(), JSON, headers, tracker)).await
+                let text = async { Ok(self.state.streams.list()) };
+                Box::pin(self.answer_text(text, JSON, headers, tracker)).await
             }
             AdminEndpoint::Stream(stream) => Ok(report(Bytes::from(stream.report()), JSON)),
             AdminEndpoint::Stop(stream, _) => stream.stop().map(|()| {
@@ -269,7 +270,7 @@ impl App {
         headers: &HeaderMap,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
-        let text = Metrics::tell(Arc::clone(&tracker.app), exposition).await?;
+        let text = Metrics::tell(Arc::clone(&tracker.app), exposition);
         let mut response = self.answer_text(text, exposition.media_type(), headers, tracker).await?;
         response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept, accept-encoding"));
         Ok(response)

@@ -38,18 +38,23 @@ pub(super) struct Document {
     pub(super) version: String,
     /// Weak, because the text and its compressed form have it alike (RFC 9110, section 8.8.1).
     tag: HeaderValue,
-    counted: Option<Counted>,
 }
 
-/// What a document takes, as it's counted; given back when dropped.
+/// The bytes of a document that is kept, counted as long as anybody has them.
 struct Counted {
-    bytes: usize,
+    gzip: Bytes,
     taken: Arc<AtomicUsize>,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.gzip
+    }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.taken.fetch_sub(self.gzip.len(), Ordering::Relaxed);
     }
 }
 
@@ -64,7 +69,7 @@ impl Document {
         let Packing { encoder, hash, length } = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         let version: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let tag = HeaderValue::try_from(format!("W/\"{version}\"")).map_err(io::Error::other)?;
-        Ok(Self { gzip: encoder.finish()?.into(), length, version, tag, counted: None })
+        Ok(Self { gzip: encoder.finish()?.into(), length, version, tag })
     }
 
     /// The document, or that the client has it already.
@@ -170,6 +175,8 @@ pub(super) struct Documents {
     taken: Arc<AtomicUsize>,
     /// Held while one is made.
     making: Arc<tokio::sync::Mutex<()>>,
+    /// Held while a text is made and compressed that isn't kept.
+    packing: tokio::sync::Mutex<()>,
 }
 
 impl Documents {
@@ -197,7 +204,8 @@ impl Documents {
             return None;
         }
         self.taken.fetch_add(bytes, Ordering::Relaxed);
-        document.counted = Some(Counted { bytes, taken: Arc::clone(&self.taken) });
+        let counted = Counted { gzip: document.gzip, taken: Arc::clone(&self.taken) };
+        document.gzip = Bytes::from_owner(counted);
         let document = Arc::new(document);
         kept.push((key, Arc::clone(&document)));
         Some(document)
@@ -229,19 +237,22 @@ impl App {
         Ok(response)
     }
 
-    /// Answers with a text that is another one each time, and may be long.
+    /// Answers with a text that is another one each time, and may be long: one is made at a time.
     ///
     /// # Errors
-    /// 503: there is no memory for it.
+    /// Those of `text`. 503: there is no memory for it.
     pub(super) async fn answer_text(
         &self,
-        text: String,
+        text: impl Future<Output = Result<String, Error>>,
         media_type: &'static str,
         headers: &HeaderMap,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
+        let one = self.documents.packing.lock().await;
+        let text = text.await?;
         let packed = tokio::task::spawn_blocking(move || Document::new(|out| out.write_all(text.as_bytes())));
         let document = packed.await.map_err(io::Error::other).flatten();
+        drop(one);
         let document = document.map_err(|cause| Error::endpoint(NOT_WRITTEN).cause(cause))?;
         let mut response = document.answer(headers);
         let unpacking = if let Answer::Unpacked(_) = response.body() { UNPACKING } else { 0 };

@@ -1,6 +1,7 @@
 //! What a request asks for, and who asks.
 
 use std::net::IpAddr;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use http::header::{self, HeaderName};
@@ -44,7 +45,7 @@ pub struct Arrival {
     /// Whether it came to the port of the admin endpoints.
     pub to_admin: bool,
     /// The port on which TLS is spoken, where it came to the one that leads there.
-    pub to_https: Option<u16>,
+    pub to_https: Option<NonZeroU16>,
 }
 
 /// The body of a request, with how that has come: a map of extensions would be four allocations of

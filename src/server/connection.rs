@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -245,7 +246,7 @@ impl Answers<'_> {
             to_admin: self.port == Port::Admin,
             to_https: match self.port {
                 Port::Public | Port::Admin => None,
-                Port::Redirect(port) => Some(port),
+                Port::Redirect(port) => NonZeroU16::new(port),
             },
         }
     }
