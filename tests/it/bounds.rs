@@ -704,11 +704,17 @@ async fn a_client_has_a_limit_of_connections() {
             assert!(answered(&mut socket, "/one").await.starts_with("HTTP/1.1 200"));
             many.push(socket);
         }
-        if is_exempt {
-            assert!(stays_open(&mut many[0]).await, "{proxies}");
-        } else {
-            until_closed(&mut many[0]).await;
-        }
-        assert!(stays_open(&mut many[1]).await && stays_open(&mut many[2]).await, "{proxies}");
+        // One of the first two gives way: to the server, the one that was answered last may still look busy,
+        // and so may the other one on a slow machine.
+        let wanted = if is_exempt { 3 } else { 2 };
+        wait_until("as many stay open as may", async || {
+            let mut open = 0;
+            for socket in &mut many {
+                open += usize::from(stays_open(socket).await);
+            }
+            open == wanted
+        })
+        .await;
+        assert!(stays_open(&mut many[2]).await, "{proxies}");
     }
 }
