@@ -88,7 +88,10 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
         timeout: table
             .take("timeout")
             .map_or_else(Timeout::default, |value| timeout::read(&value, Timeout::default())),
-        slow_clients: table.take("slow_clients").and_then(|value| slow_clients::read(&value)),
+        slow_clients: table
+            .take("slow_clients")
+            .and_then(|value| slow_clients::read(&value))
+            .unwrap_or_default(),
     };
     let (endpoint_folder, endpoints, unserved) =
         read_folder(file, table.take("endpoints").as_ref(), folder, &defaults);

@@ -67,8 +67,8 @@ pub(crate) struct Defaults<'a> {
     pub(crate) cursor_secret: &'a str,
     /// How long answers may take of endpoints that do not say.
     pub(crate) timeout: Timeout,
-    /// The same of slow clients; `None`: it depends on the database.
-    pub(crate) slow_clients: Option<SlowClients>,
+    /// What becomes of slow clients of endpoints that do not say.
+    pub(crate) slow_clients: SlowClients,
 }
 
 impl<'a> Defaults<'a> {
@@ -84,7 +84,7 @@ impl<'a> Defaults<'a> {
             heartbeat: HEARTBEAT,
             cursor_secret: "",
             timeout: Timeout::default(),
-            slow_clients: None,
+            slow_clients: SlowClients::default(),
         }
     }
 
@@ -185,7 +185,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
         max_streams,
         timeout,
         expected_duration,
-        slow_clients: slow_clients.or(defaults.slow_clients).unwrap_or_else(|| SlowClients::of(dialect)),
+        slow_clients: slow_clients.unwrap_or(defaults.slow_clients),
         heartbeat: heartbeat.unwrap_or(defaults.heartbeat),
         authorization,
         explained: None,
@@ -262,7 +262,7 @@ pub(crate) fn single(
         max_streams: None,
         timeout: Timeout::default(),
         expected_duration: None,
-        slow_clients: SlowClients::of(Some(dialect)),
+        slow_clients: SlowClients::default(),
         heartbeat: HEARTBEAT,
         authorization: Authorization::Public,
         explained: None,

@@ -2,27 +2,17 @@
 //! the configuration for those that do not say.
 
 use crate::diagnostic::reader::{Value, parse_size};
-use crate::sql::dialect::{Dialect, SlowReaders};
 
 /// What becomes of a client that is slower than its rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SlowClients {
     /// The rows wait, in the database.
+    #[default]
     Hold,
     /// The rest of the rows waits in a temporary file.
     Spill,
     /// It is ended once it takes less than so many bytes a second.
     MinRate(usize),
-}
-
-impl SlowClients {
-    /// The policy of an endpoint that doesn't say, by its database. `None`: it has no database.
-    pub(crate) fn of(database: Option<&Dialect>) -> Self {
-        match database.map(|dialect| dialect.slow_readers) {
-            Some(SlowReaders::HoldUpWriters) => Self::Spill,
-            Some(SlowReaders::LetWrite) | None => Self::Hold,
-        }
-    }
 }
 
 /// `"hold"`, `"spill"` or `{ min_rate = "64KB/s" }`.

@@ -36,8 +36,6 @@ pub struct Dialect {
     pub snapshots: Result<(), Refusal>,
     /// How several connections read parts of one table.
     pub parts: Result<Parts, Refusal>,
-    /// The effect of a statement on writers while its client reads slowly.
-    pub slow_readers: SlowReaders,
     /// What has the database say how it would run the statement that follows; `None`: none of its
     /// SQL does, or that is not known.
     pub explain: Option<&'static str>,
@@ -45,15 +43,6 @@ pub struct Dialect {
     pub unique_keys: Option<UniqueKeys>,
     /// How the catalog is asked for tables; `None`: it is not asked.
     pub catalog: Option<Catalog>,
-}
-
-/// The effect of a statement on writers while its client reads slowly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SlowReaders {
-    /// Writers go on.
-    LetWrite,
-    /// Writers are locked out, or their log grows.
-    HoldUpWriters,
 }
 
 /// How several connections read parts of one table.
@@ -510,7 +499,6 @@ pub(crate) mod samples {
         interleaved: Ok(()),
         snapshots: Ok(()),
         parts: Err(REFUSAL),
-        slow_readers: SlowReaders::LetWrite,
         explain: None,
         unique_keys: None,
         catalog: None,
@@ -542,7 +530,6 @@ pub(crate) mod samples {
         interleaved: Ok(()),
         snapshots: Ok(()),
         parts: Err(REFUSAL),
-        slow_readers: SlowReaders::LetWrite,
         explain: None,
         unique_keys: None,
         catalog: None,
@@ -574,7 +561,6 @@ pub(crate) mod samples {
         interleaved: Ok(()),
         snapshots: Ok(()),
         parts: Err(REFUSAL),
-        slow_readers: SlowReaders::LetWrite,
         explain: None,
         unique_keys: None,
         catalog: None,

@@ -130,7 +130,7 @@ fn launch(ports: (SocketAddr, SocketAddr), before: &str, tls: &str) -> Launch {
         ("endpoints/rows.sql", "select 1 as n union all select 2 union all select 3"),
         (
             "endpoints/long.sql",
-            "/* slow_clients = \"hold\" */ with recursive c(n) as (select 1 union all select n + 1 from c) select n, hex(zeroblob(99)) as t from c",
+            "with recursive c(n) as (select 1 union all select n + 1 from c) select n, hex(zeroblob(99)) as t from c",
         ),
     ];
     Launch::files(&files).listen(&ports.0.to_string())

@@ -408,8 +408,7 @@ async fn a_list_is_compared_with_reading_it_whole() {
 /// Chromium holds some 60 MB before that.
 #[tokio::test]
 async fn a_slow_page_has_the_server_wait() {
-    let endless = "/* slow_clients = \"hold\" */ 
-        with recursive n(id) as (select 1 union all select id + 1 from n)
+    let endless = "with recursive n(id) as (select 1 union all select id + 1 from n)
         select id, 'a text that takes its room' as text from n";
     let files = [
         ("rowstream.toml", CONFIG),

@@ -543,8 +543,7 @@ async fn a_slow_client_stops_calls() {
             reply(200, "application/json", format!("\"{}\"", "x".repeat(20_000)))
         })
         .await;
-        let enriched =
-            endpoint("slow_clients = 'hold'\n[enrich.a]\nrequest = 'GET /a/{id}'\nconcurrency = 10");
+        let enriched = endpoint("[enrich.a]\nrequest = 'GET /a/{id}'\nconcurrency = 10");
         let settings = format!("protocol = '{protocol}'");
         let server = server(SQLITE, &upstream, &settings, &[("rows.sql", &enriched)]).await;
         let mut rows = client.receive_buffer(8192).stream(&server.url("/rows.ndjson?rows=20000")).await;

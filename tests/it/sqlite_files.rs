@@ -9,10 +9,7 @@ use std::process::{Command, Output};
 
 use rusqlite::Connection;
 
-use crate::support::{Client, Ended, Launch, Server, Streaming, get, program, wait_until};
-
-/// Rows of the table that is read slowly: some 22 MB, which no buffer on the way holds.
-const ROWS: usize = 200_000;
+use crate::support::{Launch, get, program};
 
 /// A folder that can't be written, except by root.
 struct ReadOnly(tempfile::TempDir);
@@ -145,76 +142,4 @@ async fn a_file_in_a_folder_that_cannot_be_written_is_read_beside_its_writer() {
     let folder = ReadOnly::new(folder);
     let output = run(&["query", folder.file().to_str().unwrap(), "select id from t"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"id\":1}\n", "{output:?}");
-}
-
-/// A table that is read slowly, and the connection of its writer, which waits for no lock.
-fn create_large(folder: &Path, journal: &str) -> Connection {
-    let db = Connection::open(folder.join("shop.db")).unwrap();
-    db.busy_timeout(std::time::Duration::ZERO).unwrap();
-    db.pragma_update(None, "journal_mode", journal).unwrap();
-    db.execute_batch(&format!(
-        "create table t (id integer primary key, text text);
-         with recursive n(i) as (select 1 union all select i + 1 from n where i < {ROWS})
-         insert into t select i, printf('%090d', i) from n"
-    ))
-    .unwrap();
-    db
-}
-
-async fn serve(folder: &Path) -> Server {
-    let config = format!("[source.shop]\nurl = \"sqlite:{}/shop.db\"\n", folder.display());
-    let rows = ("endpoints/rows.sql", "select id, text from t order by id");
-    Server::start(&[("rowstream.toml", &config), rows]).await
-}
-
-/// A client that has taken the first rows, and no more.
-async fn slow(server: &Server) -> (Streaming, String) {
-    let mut stream = Client::HTTP1.receive_buffer(64 * 1024).stream(&server.url("/rows.ndjson")).await;
-    let first = stream.at_least(1000).await;
-    (stream, String::from_utf8(first.to_vec()).unwrap())
-}
-
-/// All rows arrive, none of those that were written meanwhile, and the body is whole.
-async fn completes((stream, first): (Streaming, String)) {
-    let rest = stream.rest().await;
-    assert_eq!(rest.ended, Ended::Complete);
-    let body = first + rest.text();
-    let rows = (1..=ROWS).map(|id| format!("{{\"id\":{id},\"text\":\"{id:090}\"}}\n"));
-    assert!(body == rows.collect::<String>(), "{} bytes", body.len());
-}
-
-fn insert(db: &Connection) -> rusqlite::Result<usize> {
-    db.execute("insert into t (text) values ('new')", [])
-}
-
-/// One slow client locked all writers of the file out for as long as it read: "database is locked".
-#[tokio::test]
-async fn a_slow_client_does_not_lock_writers_out() {
-    let folder = tempfile::tempdir().unwrap();
-    let db = create_large(folder.path(), "delete");
-    let server = serve(folder.path()).await;
-    let reader = slow(&server).await;
-    wait_until("a writer isn't locked out", async || insert(&db)).await;
-    completes(reader).await;
-}
-
-/// In WAL mode the log grew for as long as a slow client read.
-#[tokio::test]
-async fn a_slow_client_does_not_let_the_log_grow() {
-    let folder = tempfile::tempdir().unwrap();
-    let db = create_large(folder.path(), "wal");
-    let server = serve(folder.path()).await;
-    let reader = slow(&server).await;
-    insert(&db).unwrap();
-    wait_until("the log is emptied", async || {
-        insert(&db).unwrap();
-        db.query_row("pragma wal_checkpoint(truncate)", [], |row| match row.get::<_, i64>(0)? {
-            0 => Ok(Ok(())),
-            _ => Ok(Err("a reader needs it")),
-        })
-        .unwrap()
-    })
-    .await;
-    assert_eq!(fs::metadata(folder.path().join("shop.db-wal")).unwrap().len(), 0);
-    completes(reader).await;
 }

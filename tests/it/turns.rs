@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 /// Rows without end, which nobody reads.
 const LIST: &str = "select generate_series(1, 1000000000000) as n, repeat('x', 100) as t";
 /// The same in SQLite.
-const SQLITE_LIST: &str = "/* slow_clients = \"hold\" */ with recursive t(n) as (select 1 union all select n + 1 from t) select n, printf('%100s', 'x') as t from t";
+const SQLITE_LIST: &str = "with recursive t(n) as (select 1 union all select n + 1 from t) select n, printf('%100s', 'x') as t from t";
 /// How many streams of HTTP/2 a connection may have.
 const STREAMS: usize = 200;
 

@@ -334,19 +334,7 @@ fn what_becomes_of_slow_clients() {
     let policies: Vec<_> = config.endpoints.iter().map(|endpoint| endpoint.slow_clients).collect();
     assert_eq!(policies, [SlowClients::Spill, SlowClients::Hold, SlowClients::MinRate(64_000)]);
     assert_eq!((config.limits.spooling.limit, config.limits.spooling.quota), (2 << 30, 20 << 30));
-    // Those of SQLite hold writers up.
-    for (settings, of_postgres, of_sqlite) in [
-        ("", SlowClients::Hold, SlowClients::Spill),
-        ("slow_clients = \"hold\"\n", SlowClients::Hold, SlowClients::Hold),
-        ("slow_clients = { min_rate = \"1KB/s\" }\n", SlowClients::MinRate(1000), SlowClients::MinRate(1000)),
-    ] {
-        for (source, policy) in [(POSTGRES, of_postgres), (SQLITE, of_sqlite)] {
-            let config = Folder::new(&format!("{settings}{source}"), &endpoints).loaded();
-            let policies = config.endpoints.iter().map(|endpoint| endpoint.slow_clients);
-            let expected = [policy, SlowClients::Hold, SlowClients::MinRate(64_000)];
-            assert_eq!(policies.collect::<Vec<_>>(), expected, "{settings}{source}");
-        }
-    }
+    assert_eq!(endpoint("endpoints/a.sql", "select 1").slow_clients, SlowClients::Hold);
     let alias = endpoint("endpoints/a.sql", "/* slow_clients = { shed = \"64KB/s\" } */ select 1");
     assert_eq!(alias.slow_clients, SlowClients::MinRate(64_000));
     for (value, report) in [

@@ -3,7 +3,7 @@
 
 use crate::sql::dialect::{
     Around, BlockComments, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment, Location,
-    Names, ParameterTypes, PasswordFrom, Placeholders, Quotes, Refusal, SlowReaders, Strings, Syntax, Urls,
+    Names, ParameterTypes, PasswordFrom, Placeholders, Quotes, Refusal, Strings, Syntax, Urls,
 };
 
 /// The SQL of servers of Arrow Flight SQL.
@@ -60,7 +60,6 @@ pub(super) static DIALECT: Dialect = Dialect {
         message: "connections of Arrow Flight SQL cannot be made to read one snapshot",
         hint: "leave out `parallel` and `shards`: what the engine hands out in parts is read side by side anyway",
     }),
-    slow_readers: SlowReaders::LetWrite,
     explain: None,
     unique_keys: None,
     catalog: None,

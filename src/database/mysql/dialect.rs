@@ -3,7 +3,7 @@
 use crate::sql::dialect::{
     Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Functions, Keys,
     LineComment, Location, Names, Opens, ParameterTypes, PasswordFrom, Placeholders, Quotes, Refusal,
-    SlowReaders, Strings, Syntax, TableName, UniqueKeys, Unordered, Urls,
+    Strings, Syntax, TableName, UniqueKeys, Unordered, Urls,
 };
 
 /// MySQL's SQL, as MariaDB has it too.
@@ -79,7 +79,6 @@ pub static DIALECT: Dialect = Dialect {
         message: "connections of MySQL and MariaDB cannot be made to read one snapshot, so parts of a table would be of different states of it",
         hint: "leave out `parallel` and `shards`",
     }),
-    slow_readers: SlowReaders::LetWrite,
     explain: Some("explain "),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,

@@ -3,7 +3,7 @@
 use crate::sql::dialect::{
     Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Functions,
     Keys, LineComment, Location, Names, Opens, ParameterTypes, Parts, PasswordFrom, Placeholders, Refusal,
-    SlowReaders, Strings, Syntax, TableName, Transactions, UniqueKeys, Unordered, Urls,
+    Strings, Syntax, TableName, Transactions, UniqueKeys, Unordered, Urls,
 };
 
 /// PostgreSQL's SQL.
@@ -97,7 +97,6 @@ pub static DIALECT: Dialect = Dialect {
     interleaved: Ok(()),
     snapshots: Ok(()),
     parts: Ok(Parts { condition: ["ctid >= ", "::tid and ctid < ", "::tid"], refusals: NO_PARTS }),
-    slow_readers: SlowReaders::LetWrite,
     explain: Some("explain "),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,

@@ -2,8 +2,8 @@
 
 use crate::sql::dialect::{
     Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Functions,
-    Keys, LineComment, Location, Names, ParameterTypes, PasswordFrom, Placeholders, Quotes, Refusal,
-    SlowReaders, Syntax, TableName, UniqueKeys, Urls,
+    Keys, LineComment, Location, Names, ParameterTypes, PasswordFrom, Placeholders, Quotes, Refusal, Syntax,
+    TableName, UniqueKeys, Urls,
 };
 
 /// SQLite's SQL.
@@ -75,7 +75,6 @@ pub static DIALECT: Dialect = Dialect {
         message: "connections of SQLite cannot be made to read one snapshot, so parts of a table would be of different states of it",
         hint: "leave out `parallel` and `shards`",
     }),
-    slow_readers: SlowReaders::HoldUpWriters,
     explain: Some("explain query plan "),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,

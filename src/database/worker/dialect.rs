@@ -5,7 +5,7 @@
 use crate::sql::dialect::Quotes;
 use crate::sql::dialect::{
     Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment,
-    Location, Names, ParameterTypes, PasswordFrom, Placeholders, Refusal, SlowReaders, Strings, Syntax, Urls,
+    Location, Names, ParameterTypes, PasswordFrom, Placeholders, Refusal, Strings, Syntax, Urls,
 };
 
 /// The variable that holds the path of DuckDB's library.
@@ -93,7 +93,6 @@ const COMMON: Dialect = Dialect {
         message: "connections of a driver cannot be made to read one snapshot",
         hint: "leave out `parallel` and `shards`",
     }),
-    slow_readers: SlowReaders::LetWrite,
     explain: None,
     unique_keys: None,
     catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None }),

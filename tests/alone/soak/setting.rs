@@ -202,7 +202,7 @@ fn endpoints(source: Source) -> Vec<(String, String)> {
                  where n <= {PARENTS} * 5 order by n"
             ),
         ),
-        file("endless", "slow_clients = \"hold\"", endless),
+        file("endless", "", endless),
     ]
 }
 
