@@ -67,7 +67,7 @@ pub(crate) struct Defaults<'a> {
     pub(crate) cursor_secret: &'a str,
     /// How long answers may take of endpoints that do not say.
     pub(crate) timeout: Timeout,
-    /// What becomes of slow clients of endpoints that do not say.
+    /// The treatment of slow clients, unless an endpoint has its own.
     pub(crate) slow_clients: SlowClients,
 }
 

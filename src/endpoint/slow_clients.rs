@@ -3,7 +3,7 @@
 
 use crate::diagnostic::reader::{Value, parse_size};
 
-/// What becomes of a client that is slower than its rows.
+/// The treatment of a client that is slower than its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SlowClients {
     /// The rows wait, in the database.

@@ -19,7 +19,7 @@ pub struct Dialect {
     pub placeholders: Placeholders,
     /// Who says of what types the parameters are.
     pub parameter_types: ParameterTypes,
-    /// What becomes of a decimal that is bound.
+    /// The treatment of a decimal that is bound.
     pub decimals: Decimals,
     /// What stands around a parameter that is all of a limit or of an offset, so that NULL is none;
     /// `None` where NULL is none by itself, or what is bound in its place is.
@@ -28,11 +28,11 @@ pub struct Dialect {
     pub keys: Keys,
     /// How rows become visible, which decides by what they can be followed.
     pub commits: Commits,
-    /// What a statement can open for others to read.
+    /// The results that a statement can open for others to read.
     pub refcursors: Result<Opens, Refusal>,
-    /// Whether a connection reads several statements side by side, as rows that nest need it.
+    /// True if a connection reads several statements side by side, as rows that nest need it.
     pub interleaved: Result<(), Refusal>,
-    /// Whether the statements of a response can read one snapshot.
+    /// True if the statements of a response can read one snapshot.
     pub snapshots: Result<(), Refusal>,
     /// How several connections read parts of one table.
     pub parts: Result<Parts, Refusal>,
@@ -61,11 +61,11 @@ pub struct Parts {
 pub struct Refusal {
     /// Why.
     pub message: &'static str,
-    /// What to do.
+    /// The remedy.
     pub hint: &'static str,
 }
 
-/// What a statement opens that others read.
+/// A result that a statement opens for others to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opens {
     /// Refcursors: each is the column of its row that has the reader's name.

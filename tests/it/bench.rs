@@ -37,7 +37,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// What a scripted server does with a request.
+/// The answer of a scripted server to a request.
 enum Answer {
     /// Sends this, and waits for the next request.
     Keep(String),

@@ -68,7 +68,7 @@ async fn follow_page(mut page: Page) {
     }
 }
 
-/// What fills the database of an example in PostgreSQL.
+/// The statements that fill the database of an example in PostgreSQL.
 fn data(example: &str) -> String {
     let folder = worked::example(example.strip_prefix("examples/").expect("an example"));
     let read = |name: &str| std::fs::read_to_string(folder.join(name));

@@ -12,7 +12,7 @@ use crate::support::{
 };
 use crate::worked;
 
-/// What a server answers, and its document.
+/// The answers of a server, and its document.
 struct Seen {
     base: String,
     document: Value,

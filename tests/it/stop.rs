@@ -106,7 +106,7 @@ async fn pages_of_other_sites_and_proxies_stop_no_stream() {
     assert_eq!(delete(&own, &format!("origin: http://{own}\r\n")).await, "204");
 }
 
-/// Who may, `[admin]` says; who may only call the endpoint may not.
+/// `[admin]` names those who may stop it; a client of the endpoint may not.
 #[tokio::test]
 async fn a_stream_is_stopped_by_those_who_may() {
     let token = |name: &str| format!("[token.{name}]\nsha256 = \"{}\"\n", sha256(name));
