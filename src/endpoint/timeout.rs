@@ -16,7 +16,7 @@ pub struct Timeout {
     pub total: Option<Duration>,
 }
 
-/// What is said of an answer that took longer than its bound.
+/// The error of an answer that took longer than its bound.
 type Late = fn(Duration) -> Error;
 
 impl Timeout {
@@ -62,7 +62,7 @@ fn bounded<T>(
     }
 }
 
-/// What a table makes of `timeout`.
+/// The timeouts of a table `timeout`.
 pub(crate) fn read(value: &Value<'_>, mut timeout: Timeout) -> Timeout {
     let hint = "write `timeout = { total = \"10s\" }`, or `first_row`";
     let Some(mut table) = value.table_like("`timeout`", hint) else { return timeout };
