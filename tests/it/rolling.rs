@@ -223,7 +223,12 @@ async fn replicas_are_restarted_and_no_request_is_lost() {
         }
     }
     let mut drained = 0;
-    for _ in 0..ROUNDS {
+    // A replica that has no stream left when it ends proves little.
+    for round in 0.. {
+        if round >= ROUNDS && drained > 0 {
+            break;
+        }
+        assert!(round < 10 * ROUNDS, "no replica had a stream when it was ended");
         for replica in &mut replicas {
             drained += replica.restart(&proxies).await;
         }
@@ -235,6 +240,4 @@ async fn replicas_are_restarted_and_no_request_is_lost() {
     println!("{answered:?} answers, {drained} streams drained");
     assert!(lost.is_empty(), "{lost:#?}");
     assert!(answered.iter().all(|&count| count > 0), "{answered:?}");
-    // A replica that has no stream left when it ends proves little.
-    assert!(drained > 0);
 }
