@@ -162,17 +162,20 @@ impl Admission {
         Self { counts: Arc::clone(&before.counts), ..self }
     }
 
-    /// Memory for a request that has just come, of a client if its address is known; `None` if
-    /// nothing bounds it.
+    /// Memory for a new request, of a client if its address is known; `None` if nothing bounds it.
     ///
     /// # Errors
     /// 503: there is no more, or the client has its share.
-    pub(crate) fn hold(&self, holder: Holder, client: Option<IpAddr>) -> Result<Option<Permit>, Error> {
+    pub(crate) fn hold(
+        &self,
+        holder: Holder,
+        client: impl FnOnce() -> Option<IpAddr>,
+    ) -> Result<Option<Permit>, Error> {
         if self.memory.is_none() && holder == Holder::Client {
             return Ok(None);
         }
         let mut held = self.holding_nothing();
-        held.held_by = client;
+        held.held_by = client();
         self.widen(&mut held, REQUEST, holder)?;
         Ok(Some(held))
     }
@@ -203,7 +206,7 @@ impl Admission {
     }
 
     /// Memory for an answer of the server's own that is short: how it is, or that there is no room.
-    /// False: there is none for that either.
+    /// False if that memory is used up, too.
     pub(crate) fn hold_short(&self, client: Option<IpAddr>) -> (Option<Permit>, bool) {
         let mut held = self.holding_nothing();
         held.held_by = client;
@@ -294,10 +297,10 @@ impl Counts {
         holder: Holder,
         most: Option<usize>,
     ) -> Result<(), Missing> {
-        let mut nobody = Held::default();
+        let mut unknown = Held::default();
         let of_client = match held.held_by {
             Some(client) => self.held.entry(client).or_default(),
-            None => &mut nobody,
+            None => &mut unknown,
         };
         let (all, of_client, own) = match holder {
             Holder::Client => (&mut self.memory, &mut of_client.memory, &mut held.memory),

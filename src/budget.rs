@@ -43,8 +43,8 @@ pub(crate) const REQUEST: usize = 32 * 1024;
 /// see it when all memory is in use. Half of it also is for answers that tell clients that there is
 /// none.
 pub(crate) const ADMIN_REQUESTS: usize = 2 << 20;
-/// What the documents that the server makes of itself may take, compressed: the list of endpoints and
-/// OpenAPI, for each set of rights. With 10,000 endpoints an OpenAPI document takes about a half.
+/// The most memory of documents about the server, compressed: the list of endpoints and OpenAPI, for
+/// each set of rights. With 10,000 endpoints an OpenAPI document takes about a half.
 pub(crate) const DOCUMENTS: usize = 2 << 20;
-/// What an answer takes that unpacks one of them: gzip's window, its state, and a chunk.
+/// Memory of an answer that unpacks one of them: gzip's window, its state, and a chunk.
 pub(crate) const UNPACKING: usize = 64 * 1024 + CHUNK;

@@ -1,4 +1,4 @@
-//! Endpoints as an OpenAPI document: what a request may give, and what each answer holds, by the
+//! Endpoints as an OpenAPI document: the parameters of requests, and the contents of answers, by the
 //! types that the statements have in their databases.
 //!
 //! | module | what it describes |
@@ -7,7 +7,7 @@
 //! | [`schema`] | JSON Schemas of values, rows and bodies |
 //!
 //! The document is the same for the same configuration: names are made of the endpoints' paths, in
-//! their order. What operations have alike is a component that they refer to.
+//! their order. Operations refer to components for their common parts.
 
 mod operation;
 mod schema;
@@ -50,7 +50,7 @@ impl Choice for Version {
     }
 }
 
-/// Which document is asked for.
+/// The document of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
     version: Version,

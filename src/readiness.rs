@@ -31,7 +31,7 @@ pub(crate) struct Readiness(Vec<Arc<Asked>>);
 /// A source, and its last answer.
 struct Asked {
     name: String,
-    /// Held while it is asked.
+    /// Locked during a question.
     probe: tokio::sync::Mutex<Probe>,
     answered: lock::Mutex<Answered>,
     unprepared: lock::Mutex<Unprepared>,

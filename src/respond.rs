@@ -77,7 +77,7 @@ impl App {
         let request = request.map(|body| Arrived::new(arrival, body));
         let held = match refused {
             Some(error) => Err(error),
-            None => self.admission.hold(holder(&request), self.network(&request)),
+            None => self.admission.hold(holder(&request), || self.network(&request)),
         };
         // A connection has room for one check.
         let is_lone_check = is_check(&request) && request.body().arrival.is_alone;

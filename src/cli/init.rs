@@ -16,8 +16,8 @@ use crate::tables::{self as catalog, EndpointFile, Table};
 /// Writes a configuration and an endpoint or two that run.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The URL of a database, or the path of a SQLite file, or of a CSV or TSV, of which one is made
-    /// beside it; a small example unless given.
+    /// The URL of a database, or the path of a SQLite file; or of a CSV or TSV, beside which a SQLite
+    /// file is made. A small example unless given.
     #[arg(value_name = "URL|FILE")]
     given: Option<String>,
     /// The folder to write to.

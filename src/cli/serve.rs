@@ -196,7 +196,7 @@ pub(super) fn serve(
     })
 }
 
-/// Warns of tables that anybody on the network may read, because nobody has chosen them.
+/// Warns of tables that the whole network may read without a token.
 fn open_tables(config: &Config, reload: Option<&Reload>, listener: &Listener) -> Option<String> {
     let is_tables = reload.is_some_and(|reload| matches!(reload.origin, Origin::Tables(_)));
     let address = listener.address().ok().filter(|address| !address.ip().is_loopback())?;

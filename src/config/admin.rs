@@ -35,7 +35,7 @@ impl AdminAccess {
         probe: Authorization::Public,
         explain: Authorization::Public,
     };
-    /// What these may ask; probes, which rarely have a token, need none.
+    /// The access of these; probes, which rarely have a token, are open.
     pub(super) fn of(authorization: &Authorization) -> Self {
         let mut access = Self::PUBLIC;
         for (name, wanted) in access.each() {

@@ -39,7 +39,7 @@ pub(super) struct PasswordCommand {
 
 struct Run {
     ended: Instant,
-    /// The password, or the reason why there is none.
+    /// The password, or the reason of the failure.
     result: Result<String, String>,
 }
 

@@ -40,8 +40,7 @@ impl<'a> Origins<'a> {
     }
 }
 
-/// A text with `${…}` in it, some of which are files, so that it can be expanded again when these
-/// have changed.
+/// A text with `${…}` in it. It's expanded again after its files have changed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Template {
     text: String,

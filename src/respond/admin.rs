@@ -242,9 +242,8 @@ impl App {
         }
     }
 
-    /// How the server is, if a request asks for it that everybody may make. It is told without room
-    /// and without waiting, as it was last known: strangers may hold all the room, and may ask for
-    /// it on hundreds of streams.
+    /// The answer to `live` or `ready`, if these are public. It needs no room and doesn't wait, so it's
+    /// the last known one: strangers may hold all the room, and may ask on hundreds of streams.
     pub(super) fn check_without_room<B>(
         &self,
         request: &Request<Arrived<B>>,
@@ -349,7 +348,7 @@ fn host<B>(request: &Request<B>) -> Option<String> {
     Some(authority.host().to_owned())
 }
 
-/// Whether a request from this machine also asks for this machine. A page whose name was made to
+/// True if a request from this machine also asks for this machine. A page whose name was made to
 /// lead here (DNS rebinding) names another host, and so do most proxies on this machine.
 fn names_this_machine<B>(request: &Request<Arrived<B>>) -> bool {
     let is_unix = request.body().arrival.peer == Some(UNIX);
@@ -360,7 +359,7 @@ fn names_this_machine<B>(request: &Request<Arrived<B>>) -> bool {
         })
 }
 
-/// Whether a request was made by a page of another host (Fetch standard, "`Origin` header").
+/// True if a page of another host made the request (Fetch standard, "`Origin` header").
 fn is_of_other_site<B>(request: &Request<B>) -> bool {
     let Some(origin) = request.headers().get(header::ORIGIN) else { return false };
     let own = || Some(origin.to_str().ok()?.parse::<Uri>().ok()?.host()?.to_owned());

@@ -50,7 +50,7 @@ pub struct App {
     /// some were noted.
     columns: Mutex<(u64, Vec<Option<Arc<Results>>>)>,
     pub(super) authorizations: Authorizations,
-    /// What it tells of itself.
+    /// The documents about it.
     pub(super) documents: Documents,
 }
 

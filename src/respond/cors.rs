@@ -41,7 +41,7 @@ impl App {
     }
 }
 
-/// Whether a browser asks before a request of a page of another origin (Fetch standard,
+/// True if a browser asks ahead of a request by a page of another origin (Fetch standard,
 /// "CORS-preflight request").
 pub(super) fn is_preflight<B>(request: &Request<B>) -> bool {
     *request.method() == Method::OPTIONS

@@ -145,7 +145,7 @@ impl Unpacked {
     }
 }
 
-/// What a document is about.
+/// The subject of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum About {
     /// The endpoints, as a page for browsers.
@@ -171,7 +171,8 @@ struct Key {
 pub(super) struct Documents {
     /// The one that was asked for last is the last.
     kept: Mutex<Vec<(Key, Arc<Document>)>>,
-    /// What they take together, in bytes, also those that are still read and not kept any more.
+    /// Their length together, compressed, in bytes; also of those that are no longer kept and still
+    /// read.
     taken: Arc<AtomicUsize>,
     /// Held while one is made.
     making: Arc<tokio::sync::Mutex<()>>,
@@ -301,20 +302,20 @@ impl App {
     }
 }
 
-/// What the paths of the OpenAPI document are below, seen from it: a proxy may have the server at a
-/// path of its own.
+/// The base of the OpenAPI document's paths, relative to it: a proxy may have the server at a path of
+/// its own.
 const ABOVE: &str = "..";
 const NOT_WRITTEN: &str = "the document could not be written";
 /// Caches ask whether it's still the same.
 pub(super) const IF_SAME: HeaderValue = HeaderValue::from_static("no-cache");
 
-/// What the lines of a header list.
+/// The items of a header, from all its lines.
 fn items<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).map(str::trim)
 }
 
-/// Whether an item of `Accept-Encoding` asks for gzip (RFC 9110, section 12.5.3).
+/// True if an item of `Accept-Encoding` asks for gzip (RFC 9110, section 12.5.3).
 fn takes_gzip(item: &str) -> bool {
     let (name, weight) = item.split_once(';').unwrap_or((item, ""));
     let weight = weight.trim().trim_start_matches("q=");

@@ -38,7 +38,7 @@ pub struct Arrival {
     pub peer: Option<IpAddr>,
     /// Whether its client is on another machine.
     pub is_remote: bool,
-    /// Whether its connection has no other request that is still answered.
+    /// True if its connection has no other request that is still answered.
     pub is_alone: bool,
     /// Whether it does not say once which host it is for.
     pub no_host: bool,

@@ -280,7 +280,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// What a client of HTTP/2 begins with: its preface, and settings.
+/// The first bytes of a client of HTTP/2: its preface, and settings.
 fn preface(settings: &[u8]) -> Vec<u8> {
     [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, settings)].concat()
 }

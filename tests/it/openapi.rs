@@ -219,20 +219,25 @@ async fn python_reads_the_document_of_upstreams() {
 
 const PROXY: &str = "[upstream]\nsource = \"up\"\nrequest = \"GET /demo?processDuration=PT0S&id=1\"\n";
 
-#[tokio::test]
-async fn only_what_may_be_called_is_there() {
+/// A server with an endpoint for everybody and one for the bearer of the token `secret`.
+async fn guarded(settings: &str) -> Server {
     let config = format!(
-        "authorization = [\"reader\"]\nadmin_listen = \"127.0.0.1:0\"\n[source.db]\nurl = \"sqlite:t.db\"\n\
-         create = [\"t.sql\"]\n[token.reader]\nsha256 = \"{}\"\n",
+        "authorization = [\"reader\"]\n{settings}[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n\
+         [token.reader]\nsha256 = \"{}\"\n",
         sha256("secret")
     );
-    let server = Server::start(&[
+    Server::start(&[
         ("rowstream.toml", &config),
         ("t.sql", "create table t(n int)"),
         ("endpoints/closed.sql", "select n from t"),
         ("endpoints/open.sql", "/*\nauthorization = \"public\"\n*/\nselect n from t"),
     ])
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn only_what_may_be_called_is_there() {
+    let server = guarded("admin_listen = \"127.0.0.1:0\"\n").await;
     let document = async |token: &str| {
         let request = Request::get(server.url("/_rowstream/openapi.json"));
         let request = request.header("authorization", format!("Bearer {token}"));
@@ -257,18 +262,7 @@ async fn only_what_may_be_called_is_there() {
 /// other endpoints gets another document.
 #[tokio::test]
 async fn documents_are_compressed_and_asked_for_again() {
-    let config = format!(
-        "authorization = [\"reader\"]\n[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n\
-         [token.reader]\nsha256 = \"{}\"\n",
-        sha256("secret")
-    );
-    let server = Server::start(&[
-        ("rowstream.toml", &config),
-        ("t.sql", "create table t(n int)"),
-        ("endpoints/closed.sql", "select n from t"),
-        ("endpoints/open.sql", "/*\nauthorization = \"public\"\n*/\nselect n from t"),
-    ])
-    .await;
+    let server = guarded("").await;
     for path in ["/", "/_rowstream/openapi.json"] {
         let ask = async |headers: &[(&str, &str)]| {
             let request = headers

@@ -51,7 +51,7 @@ impl EndSignal {
         }
     }
 
-    /// The exit status by which shells know a command that a signal ended.
+    /// The exit status that shells give a command which a signal ended.
     pub(in crate::cli) fn status(self) -> ExitCode {
         let number = u8::try_from(self.kind().as_raw_value()).unwrap_or(0);
         ExitCode::from(128 + number)

@@ -1,4 +1,4 @@
-//! What the rows of a query become: a table for people, or a format of endpoints.
+//! The form of a query's rows: a table for people, or a format of endpoints.
 
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
@@ -8,7 +8,7 @@ use rowstream_encode::Format;
 use crate::cli::Failure;
 use crate::diagnostic::shown;
 
-/// What the rows become.
+/// The form of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// A table for people.
@@ -34,7 +34,8 @@ pub(super) fn parse(name: &str) -> Result<Form, String> {
     })
 }
 
-/// The form that nobody has named: by the suffix of the file, or by who reads standard output.
+/// The form of a query without `--format`: by the suffix of the file, else by the reader of standard
+/// output.
 ///
 /// # Errors
 /// The suffix is that of a format that we don't write.

@@ -82,10 +82,9 @@ impl Database for Source {
 
     const DIALECT: &'static Dialect = &dialect::DIALECT;
     const SIZES: Sizes = Sizes {
-        // What HTTP/2 and TLS hold of frames.
+        // Frames of HTTP/2 and TLS.
         idle: 128 * 1024,
-        // What has come and is not read, a message and its batch, a block of LZ4, and the row that is
-        // packed.
+        // Unread bytes, a message and its batch, a block of LZ4, and the row that is packed.
         session: |settings| {
             let row = settings.max_row_bytes;
             PARALLEL * WINDOW + 2 * MESSAGE.max(row) + BLOCK + row

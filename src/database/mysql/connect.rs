@@ -313,7 +313,7 @@ impl Connector {
     }
 }
 
-/// What proves by the rules of `plugin` that we know the password.
+/// The proof, by the rules of `plugin`, that we know the password.
 fn scramble(password: &[u8], (plugin, nonce): (&str, &[u8]), secrecy: Secrecy) -> Result<Vec<u8>, Error> {
     match plugin {
         "mysql_native_password" | "caching_sha2_password" if password.is_empty() => Ok(Vec::new()),
