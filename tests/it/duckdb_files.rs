@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
+use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -57,7 +59,7 @@ async fn all_requests_after_a_file_was_replaced_read_the_new_one() {
     assert_eq!(names(&server).await, ["old"]);
     for name in ["new", "newer", "old"] {
         create(&next, name);
-        std::fs::rename(&next, &file).unwrap();
+        fs::rename(&next, &file).unwrap();
         assert_eq!(names(&server).await, [name]);
     }
 }
@@ -72,7 +74,7 @@ async fn a_stream_keeps_its_file() {
     let server = serve(&file, "max = 4").await;
     let mut stream = Client::HTTP1.stream(&server.url("/all.ndjson")).await;
     let begun = stream.at_least(100_000).await;
-    std::fs::rename(&next, &file).unwrap();
+    fs::rename(&next, &file).unwrap();
     assert_eq!(names(&server).await, ["new"]);
     let rest = stream.rest().await;
     assert_eq!(rest.ended, Ended::Complete);
@@ -115,7 +117,7 @@ async fn a_file_is_named_by_its_path() {
     ] {
         written(&file, &view);
     }
-    std::fs::remove_file(&parquet).unwrap();
+    fs::remove_file(&parquet).unwrap();
     let path = file.to_string_lossy();
     let mut query = Command::new(program());
     let output = query
@@ -133,4 +135,102 @@ async fn a_file_is_named_by_its_path() {
         server.wait_for_stderr(&format!("/{view} is left out")).await;
         assert_eq!(get(&server.url(&format!("/{view}"))).await.status, 404);
     }
+}
+
+/// The endpoints that read `part-1` first: `(name, SQL)`.
+fn readers(folder: &Path, format: &str) -> [(String, String); 3] {
+    let file = |name: &str| format!("'{}/{name}.{format}'", folder.display());
+    [
+        ("bare", format!("select * from {}", file("part-1"))),
+        ("function", format!("select * from read_{format}({})", file("part-1"))),
+        ("glob", format!("select * from {}", file("part-*"))),
+    ]
+    .map(|(name, sql)| (format!("endpoints/{name}.sql"), sql))
+}
+
+/// Writes a part, in which each name is `name`. All names have one length, and so have the files.
+fn write_part(file: &Path, name: &str) {
+    let format =
+        if file.extension().unwrap() == "csv" { "csv" } else { "parquet, compression 'uncompressed'" };
+    let select =
+        format!("select '{name}' as name, repeat(hash(i)::varchar, 6) as text from range({ROWS}) r(i)");
+    let copy = format!("copy ({select}) to '{}' (format {format})", file.display());
+    let mut query = Command::new(program());
+    let output = query.args(["query", "duckdb:", &copy]).env("ROWSTREAM_DUCKDB", duckdb()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// Another file is moved to its name.
+    Replaced,
+    /// Other bytes of the same length are written into it.
+    Rewritten,
+    Truncated,
+}
+
+impl Change {
+    fn make(self, file: &Path, new: &Path) {
+        let open = || fs::OpenOptions::new().write(true).open(file).unwrap();
+        match self {
+            Self::Replaced => {
+                let beside = file.with_extension("next");
+                fs::copy(new, &beside).unwrap();
+                fs::rename(&beside, file).unwrap();
+            }
+            Self::Rewritten => open().write_all(&fs::read(new).unwrap()).unwrap(),
+            Self::Truncated => open().set_len(1_000_000).unwrap(),
+        }
+    }
+}
+
+/// A stream that reads files which DuckDB opens by their names, and which are changed meanwhile.
+///
+/// If one was rewritten in its place, the rows were of the old and of the new file, and the body ended
+/// like a whole one.
+async fn files_change_while_they_are_read(format: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second, old, new] =
+        ["part-1", "part-2", "old", "new"].map(|name| folder.path().join(format!("{name}.{format}")));
+    write_part(&old, "old");
+    write_part(&new, "new");
+    for part in [&first, &second] {
+        fs::copy(&old, part).unwrap();
+    }
+    let endpoints = readers(folder.path(), format);
+    let config = ("rowstream.toml".to_owned(), "[source.lake]\nurl = \"duckdb:\"\n".to_owned());
+    let files: Vec<_> = endpoints.iter().chain([&config]).map(|(name, text)| (&**name, &**text)).collect();
+    let server = Launch::files(&files).variable("ROWSTREAM_DUCKDB", &duckdb()).start().await;
+    for change in [Change::Replaced, Change::Rewritten, Change::Truncated] {
+        for (path, rows) in [("/bare", ROWS), ("/function", ROWS), ("/glob", 2 * ROWS)] {
+            let url = server.url(&format!("{path}.ndjson"));
+            let mut stream = Client::HTTP1.receive_buffer(64 * 1024).stream(&url).await;
+            let begun = stream.at_least(100_000).await;
+            change.make(&first, &new);
+            let rest = stream.rest().await;
+            let text = String::from_utf8([&begun[..], &rest.body].concat()).unwrap();
+            let names = ["old", "new"].map(|name| text.matches(&format!("\"{name}\"")).count());
+            match change {
+                Change::Replaced => {
+                    assert_eq!((&rest.ended, names), (&Ended::Complete, [rows, 0]), "{path}");
+                }
+                // DuckDB may have read all of it before.
+                _ => assert!(
+                    rest.ended != Ended::Complete || names == [rows, 0],
+                    "{path} {change:?}: {names:?}"
+                ),
+            }
+            Change::Replaced.make(&first, &old);
+        }
+    }
+}
+
+#[tokio::test]
+async fn parquet_files_change_while_they_are_read() {
+    files_change_while_they_are_read("parquet").await;
+}
+
+#[tokio::test]
+async fn csv_files_change_while_they_are_read() {
+    files_change_while_they_are_read("csv").await;
 }

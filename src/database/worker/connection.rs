@@ -428,6 +428,12 @@ fn of_driver(source: &str, failed: Failed) -> Error {
             let text = format!("source `{source}` cannot be reached");
             return Error::source_unavailable(text).cause(message);
         }
+        Fault::Changed => {
+            let text = format!("a file of source `{source}` changed while it was read");
+            return Error::source_unavailable(text)
+                .cause(message)
+                .hint("write a new file beside it, and rename it: streams that have begun read the old one");
+        }
         Fault::Statement => ("statement_failed", StatusCode::INTERNAL_SERVER_ERROR),
         Fault::Data => (INVALID_DATA, StatusCode::BAD_REQUEST),
         Fault::Cancelled => (STATEMENT_TIMEOUT, StatusCode::GATEWAY_TIMEOUT),

@@ -139,6 +139,8 @@ pub(super) enum Fault {
     Data,
     /// The statement was cancelled.
     Cancelled,
+    /// A file changed while the statement read it.
+    Changed,
 }
 
 /// Writes a frame.

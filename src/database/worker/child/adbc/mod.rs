@@ -1,5 +1,6 @@
 //! Connections by drivers of ADBC.
 
+mod files;
 mod opaque;
 
 use std::sync::{Arc, Weak};
@@ -14,6 +15,7 @@ use adbc_driver_manager::{ManagedConnection, ManagedDatabase, ManagedDriver, Man
 use arrow_array::RecordBatchReader;
 use arrow_schema::{ArrowError, Schema};
 
+use self::files::Reading;
 use super::super::frame::{AdbcOpening, Failed, Fault};
 use super::{Cancel, Ended, Run};
 use crate::database::arrow_rows::{self, Argument};
@@ -150,20 +152,16 @@ impl super::Connection for Connection {
     }
 
     fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended> {
-        let mut statement = self.prepare(sql, arguments)?;
-        bind(&mut statement, arguments)?;
-        let cancels =
-            vec![cancel(statement.get_cancel_handle()), cancel(self.connection.get_cancel_handle())];
-        let _cancellable = run.cancelled_by(cancels)?;
-        let rows = statement.execute().map_err(statement_failed)?;
-        let schema = Arc::new(opaque::schema(&rows.schema()));
-        let mut sender = run.rows(&schema)?;
-        for batch in rows {
-            run.go_on()?;
-            let batch = opaque::batch(batch.map_err(of_rows)?, &schema).map_err(super::of_rows)?;
-            sender.write(&batch)?;
+        let reading = Reading::begin();
+        let ended = self.run(sql, arguments, run, &reading);
+        if ended.is_err() {
+            self.release();
         }
-        sender.finish()
+        match ended {
+            // A driver may fail at the bytes that it didn't expect.
+            Err(Ended::Failed(failed)) => Err(reading.end().err().unwrap_or(failed).into()),
+            ended => ended,
+        }
     }
 
     fn begin(&mut self) -> Result<(), Failed> {
@@ -173,6 +171,42 @@ impl super::Connection for Connection {
     fn roll_back(&mut self) -> Result<(), Failed> {
         self.connection.rollback().map_err(statement_failed)?;
         self.autocommit(true)
+    }
+}
+
+impl Connection {
+    /// Runs a statement that reads files, and sends its rows.
+    fn run(
+        &mut self,
+        sql: &str,
+        arguments: &[Argument],
+        run: &Run<'_>,
+        reading: &Reading,
+    ) -> Result<(), Ended> {
+        let mut statement = self.prepare(sql, arguments)?;
+        reading.is_prepared()?;
+        bind(&mut statement, arguments)?;
+        let cancels =
+            vec![cancel(statement.get_cancel_handle()), cancel(self.connection.get_cancel_handle())];
+        let _cancellable = run.cancelled_by(cancels)?;
+        let rows = statement.execute().map_err(statement_failed)?;
+        let schema = Arc::new(opaque::schema(&rows.schema()));
+        let mut sender = run.rows(&schema)?;
+        for batch in rows {
+            run.go_on()?;
+            reading.go_on()?;
+            let batch = opaque::batch(batch.map_err(of_rows)?, &schema).map_err(super::of_rows)?;
+            sender.write(&batch)?;
+        }
+        reading.end()?;
+        sender.finish()
+    }
+
+    /// Has the driver close the files of a statement that didn't end: DuckDB keeps them open until the
+    /// connection's next statement.
+    fn release(&mut self) {
+        // A connection that fails here fails at its next statement as well.
+        let _ = execute_update(&mut self.connection, "select 1");
     }
 }
 
