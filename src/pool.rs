@@ -32,6 +32,7 @@ mod pressure;
 mod queue;
 mod sites;
 mod stats;
+mod streams;
 mod turns;
 mod waiter;
 
@@ -55,6 +56,8 @@ pub use self::sites::{Alike, Choice, Sites};
 pub(crate) use self::stats::Stats;
 pub use self::stats::Usage;
 use self::stats::{Counts, WaitClock};
+use self::streams::Streams;
+pub(crate) use self::streams::{SlowReader, SlowStream};
 pub use self::waiter::{Patience, Waiter};
 use crate::Error;
 use crate::client::Client;
@@ -101,8 +104,7 @@ struct Shared<C, S: Sites> {
     /// Those that were let in and have not gone: places in use, requests that wait, and what groups
     /// may take beyond what they have.
     inside: AtomicUsize,
-    /// See [`Pool::vacate`].
-    given_up: Arc<AtomicUsize>,
+    streams: Arc<Mutex<Streams>>,
     counts: Counts,
     /// The most recently used connection is last: it is warm, and the cold ones reach their
     /// `idle_timeout`.
@@ -191,7 +193,7 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
             rooms: Notify::new(),
             turns: Arc::new(Semaphore::new((config.max / 2).max(1))),
             inside: AtomicUsize::new(0),
-            given_up: Arc::default(),
+            streams: Arc::default(),
             counts: Counts::default(),
             idle: Mutex::new(Vec::new()),
             source: source.to_owned(),
@@ -222,13 +224,18 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
 
     /// A place that is free and that nobody waits for; `None`: there is none. Whoever holds a place
     /// and wants a further one asks so: nobody who holds one waits.
-    pub(crate) fn try_acquire_at(&self, wish: &S::Wish, priority: Priority) -> Option<Lease<C, S>> {
+    pub(crate) fn try_acquire_at(
+        &self,
+        wish: &S::Wish,
+        priority: Priority,
+        client: Client,
+    ) -> Option<Lease<C, S>> {
         let mut state = self.0.state();
         let Choice::At(at) = state.sites.choose(wish) else { return None };
         if state.queue.len() > 0 || !state.queue.take(priority) {
             return None;
         }
-        let permit = Permit { shared: Arc::clone(&self.0), priority, site: state.sites.begin(at) };
+        let permit = Permit::new(&self.0, (priority, client), state.sites.begin(at));
         self.0.counts.at_once.fetch_add(1, Ordering::Relaxed);
         Some(Lease { entry: Entry::of(&self.0, priority), permit })
     }
@@ -297,29 +304,22 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
         Usage { used: state.queue.used(), idle, waiting: state.queue.len() }
     }
 
-    /// Says that a place is about to be given up for one of the requests that wait; `None`: none
-    /// waits, or a place is given up for each already.
-    pub(crate) fn vacate(&self) -> Option<Vacating> {
-        let waiting = self.0.state().queue.len();
-        let one_more = |given_up| (given_up < waiting).then_some(given_up + 1);
-        let given_up = &self.0.given_up;
-        given_up.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
-        Some(Vacating(Arc::clone(given_up)))
+    /// For how long a stream of `client`, which reads so, has had to give its place up for a request
+    /// that waits; `None`: it needn't. It's known as `slow` from now on.
+    pub(crate) fn gives_way(
+        &self,
+        slow: &mut Option<SlowStream>,
+        client: Client,
+        reader: SlowReader,
+    ) -> Option<Duration> {
+        let slow = slow.get_or_insert_with(|| Streams::slow(&self.0.streams, client));
+        let state = self.0.state();
+        slow.gives_way(reader, state.queue.len(), state.queue.clients())
     }
 
     /// Whether no place is free.
     pub(crate) fn is_full(&self) -> bool {
         self.0.state().queue.used() >= self.0.config.max
-    }
-}
-
-/// A place that is about to be given up for a request that waits; counts until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Vacating(Arc<AtomicUsize>);
-
-impl Drop for Vacating {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -342,7 +342,7 @@ impl<C, S: Sites> Shared<C, S> {
         match state.sites.choose(&wish) {
             Choice::Nowhere(error) => return Err(error),
             Choice::At(at) if state.queue.take(priority) => {
-                let permit = Permit { shared: Arc::clone(self), priority, site: state.sites.begin(at) };
+                let permit = Permit::new(self, (priority, client), state.sites.begin(at));
                 let entry = entry.unwrap_or_else(|| Entry::of(self, priority));
                 self.counts.at_once.fetch_add(1, Ordering::Relaxed);
                 return Ok(Asked::Given(Lease { entry, permit }));
@@ -405,9 +405,9 @@ impl<C, S: Sites> Shared<C, S> {
         let changed = change(&mut state);
         while let Some(next) = state.next() {
             let (sender, given) = match next {
-                Next::Served(priority, Waits { entry, sender, .. }, at) => {
+                Next::Served((priority, client), Waits { entry, sender, .. }, at) => {
                     state.pressure.serves(priority, Instant::now());
-                    let permit = Permit { shared: Arc::clone(self), priority, site: state.sites.begin(at) };
+                    let permit = Permit::new(self, (priority, client), state.sites.begin(at));
                     (sender, Ok(Lease { entry, permit }))
                 }
                 Next::Exhausted(Waits { sender, .. }, error) => (sender, Err(error)),

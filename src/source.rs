@@ -14,7 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::Error;
 use crate::database::{AnyDatabase, HostSaid, Probe, Session, SharedLookups, Snapshot};
-use crate::pool::{self, HostStats, Priority, Vacating, Waiter};
+use crate::pool::{self, HostStats, Priority, Waiter};
 use crate::upstream;
 use crate::upstream::discovery::Seen as Discovered;
 
@@ -95,15 +95,6 @@ impl Source {
         match self {
             Self::Database(_) => None,
             Self::Upstream(upstream) => upstream.discovered(),
-        }
-    }
-
-    /// Says that a connection is about to be given up for one of the requests that wait. Never for
-    /// an HTTP service, where no request holds up the others for long.
-    pub(crate) fn vacate(&self) -> Option<Vacating> {
-        match self {
-            Self::Database(database) => database.vacate(),
-            Self::Upstream(_) => None,
         }
     }
 

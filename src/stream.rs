@@ -53,6 +53,7 @@ use self::producer::Producer;
 use self::steps::{Awaited, Finds, Probe, Rows, Step, pieces, prepared};
 use crate::Error;
 use crate::budget::CHUNK;
+use crate::client::Client;
 use crate::completeness::digest::ChunkDigest;
 use crate::completeness::framing::{Frames, Record};
 pub use crate::completeness::page::PageEnd;
@@ -60,7 +61,7 @@ use crate::endpoint::{Cardinality, Endpoint, Piece};
 use crate::error::ErrorDetail;
 pub use crate::outcome::Times;
 use crate::params::{AskedShard, ParamValue};
-use crate::pool::{Vacating, Waiter};
+use crate::pool::{SlowReader, SlowStream, Waiter};
 use crate::source::Source;
 use crate::timer::Timer;
 use crate::upstream;
@@ -87,12 +88,13 @@ pub struct RowStream {
     /// Dropped at the last row, so that the connection is free while the last chunks are still on
     /// their way.
     session: Option<Producer>,
-    /// The database that its connection is of.
-    database: Option<Source>,
+    /// The source that its connection is of, and its client.
+    source: Source,
+    client: Client,
     /// The parts of a table that it reads; `None`: all of it, by one connection.
     part: Option<Part>,
-    /// While that connection is about to be given up for somebody else.
-    vacating: Option<Vacating>,
+    /// While its client is slow and holds that connection.
+    slow: Option<SlowStream>,
     steps: std::vec::IntoIter<Step>,
     current: Current,
     values: Vec<ParamValue>,
@@ -265,15 +267,12 @@ impl RowStream {
         let digest = pieces(endpoint, reading.format, &[]).contains(&Piece::Digest).then(Box::default);
         let capacity = if !session.holds_connection() { lookup::ROOM } else { FIRST_CHUNK * 2 };
         let beat = heartbeat(reading.format).filter(|_| reading.format == Format::Sse);
-        let database = match source {
-            Source::Database(_) => Some(source.clone()),
-            Source::Upstream(_) => None,
-        };
         Ok(Self {
             part,
             session: Some(session),
-            database,
-            vacating: None,
+            source: source.clone(),
+            client: waiter.client(),
+            slow: None,
             steps: steps.into_iter(),
             current: Current::Nothing,
             values,
@@ -581,16 +580,16 @@ impl RowStream {
         (self.detail, self.given) = (detail, given);
     }
 
-    /// Whether the connection that it holds is to be given up for a request that waits, if it `may`
-    /// be.
-    pub(crate) fn gives_way(&mut self, may: bool) -> bool {
-        let holds = may && self.session.as_ref().is_some_and(Producer::holds_connection);
-        self.vacating = match self.vacating.take() {
-            Some(vacating) if holds => Some(vacating),
-            None if holds => self.database.as_ref().and_then(Source::vacate),
-            _ => None,
+    /// For how long the connection that it holds has had to be given up for a request that waits,
+    /// because its client is slow; `None`: it needn't. Never that of an HTTP service, where no
+    /// request holds up the others for long.
+    pub(crate) fn gives_way(&mut self, reader: Option<SlowReader>) -> Option<Duration> {
+        let holds = self.session.as_ref().is_some_and(Producer::holds_connection);
+        let (Some(reader), Source::Database(database), true) = (reader, &self.source, holds) else {
+            self.slow = None;
+            return None;
         };
-        self.vacating.is_some()
+        database.gives_way(&mut self.slow, self.client, reader)
     }
 
     /// When the rows have to be read on, however slow the client is.

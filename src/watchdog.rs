@@ -14,7 +14,7 @@
 //! 4. when somebody who may has stopped the stream ([`Watchdog::stop`]).
 //!
 //! For the same reason it has the rows of slow clients spilled ([`Watchdog::spill`]), is over where
-//! they cannot be and [others wait for the connection](crate::spool::spill::GivesWay), and keeps
+//! they cannot be and [others wait for the connection](crate::pool::SlowReader), and keeps
 //! what is left of a response's permit until its last byte has left this process.
 //!
 //! A connection of HTTP/1 has one watchdog for its responses, which follow each other, and each
@@ -37,7 +37,6 @@ use crate::admission::Permit;
 use crate::completeness::Id;
 use crate::lock::Mutex;
 use crate::outcome::Outcome;
-use crate::spool::spill::GivesWay;
 use crate::timer::Timer;
 
 /// How long an HTTP/2 stream that has lasted for too long is given to be reset as one that has
@@ -53,7 +52,8 @@ tokio::task_local! {
 pub(crate) enum Over {
     /// The client took nothing for `write_timeout`, or while others waited for its connection.
     Stalled,
-    /// The client took less than the endpoint's minimum rate.
+    /// The client took less than the endpoint's minimum rate, or the least of all while others waited for
+    /// its connection.
     TooSlow,
     /// The response lasted for so long, which is the endpoint's `timeout.total`.
     Total(Duration),
@@ -80,8 +80,8 @@ pub(crate) trait Spilling: Send + Sync {
     /// when it is woken.
     ///
     /// # Errors
-    /// The stream has to end: others wait for its connection.
-    fn poll_spill(&self, cx: &mut Context<'_>) -> Result<Option<Instant>, GivesWay>;
+    /// Why the stream has to end: others wait for its connection.
+    fn poll_spill(&self, cx: &mut Context<'_>) -> Result<Option<Instant>, Over>;
 }
 
 /// What is left of a response once its body has gone: its last bytes, on their way to the socket.
@@ -298,9 +298,12 @@ impl Watchdog {
         loop {
             let (end, stream) = self.next(cx.waker());
             let spilled = stream.map_or(Ok(None), |stream| stream.poll_spill(cx));
-            let Ok(spill_at) = spilled else {
-                self.state.lock().over = Some(Over::Stalled);
-                return Poll::Ready(());
+            let spill_at = match spilled {
+                Ok(at) => at,
+                Err(over) => {
+                    self.state.lock().over = Some(over);
+                    return Poll::Ready(());
+                }
             };
             let mut end_at = None;
             if let Some((at, over)) = end {

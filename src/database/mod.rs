@@ -73,9 +73,10 @@ use self::worker::adbc;
 #[cfg(feature = "odbc")]
 use self::worker::odbc;
 use crate::Error;
+use crate::client::Client;
 use crate::histogram::Histogram;
 use crate::params::{BindType, ParamValue, Shard};
-use crate::pool::{self, HostStats, Kept, Patience, Pool, Priority, Vacating};
+use crate::pool::{self, HostStats, Kept, Patience, Pool, Priority, SlowReader, SlowStream};
 use crate::settings::SourceSettings;
 use crate::sql::Dialect;
 use crate::sql::dialect::Location;
@@ -642,11 +643,15 @@ macro_rules! databases {
                 }
             }
 
-            /// Says that a connection is about to be given up for one of the requests that wait, as
-            /// [`Pool::vacate`] does.
-            pub(crate) fn vacate(&self) -> Option<Vacating> {
+            /// For how long a stream has had to give its connection up; see [`Pool::gives_way`].
+            pub(crate) fn gives_way(
+                &self,
+                slow: &mut Option<SlowStream>,
+                client: Client,
+                reader: SlowReader,
+            ) -> Option<Duration> {
                 match self {
-                    $($(#[cfg(feature = $feature)])? Self::$name(source) => source.pool().vacate(),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => source.pool().gives_way(slow, client, reader),)+
                 }
             }
 

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::group::Group;
 use super::sites::{Alike, Sites};
 use super::stats::WaitClock;
+use super::streams::{Place, Streams};
 use super::{Asked, Asks, Entry, Idle, Priority, Shared};
 use crate::Error;
 use crate::client::Client;
@@ -24,8 +25,22 @@ pub struct Lease<C, S: Sites = Alike> {
 /// One place, which is free again when it is dropped.
 pub(super) struct Permit<C, S: Sites> {
     pub(super) shared: Arc<Shared<C, S>>,
-    pub(super) priority: Priority,
-    pub(super) site: S::Site,
+    priority: Priority,
+    site: S::Site,
+    /// Of a stream. Boxed: lookups need not carry it.
+    _stream: Option<Box<Place>>,
+}
+
+impl<C, S: Sites> Permit<C, S> {
+    pub(super) fn new(
+        shared: &Arc<Shared<C, S>>,
+        (priority, client): (Priority, Client),
+        site: S::Site,
+    ) -> Self {
+        let is_stream = priority == Priority::Stream;
+        let stream = is_stream.then(|| Box::new(Streams::take(&shared.streams, client)));
+        Self { shared: Arc::clone(shared), priority, site, _stream: stream }
+    }
 }
 
 impl<C, S: Sites> Drop for Permit<C, S> {

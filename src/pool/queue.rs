@@ -80,8 +80,8 @@ pub(super) struct Standing {
 
 /// What becomes of somebody who waits.
 pub(super) enum Next<W, T> {
-    /// It has a place for its priority, there.
-    Served(Priority, W, T),
+    /// It has a place for its priority and its client, there.
+    Served((Priority, Client), W, T),
     /// There is nothing to wait for.
     Exhausted(W, Error),
 }
@@ -100,6 +100,11 @@ impl<W> Queue<W> {
     /// How many wait.
     pub(super) fn len(&self) -> usize {
         self.lines.iter().map(Turns::len).sum()
+    }
+
+    /// The clients that wait.
+    pub(super) fn clients(&self) -> impl Iterator<Item = Client> {
+        self.lines.iter().flat_map(Turns::clients)
     }
 
     /// How many wait that have this priority.
@@ -179,7 +184,7 @@ impl<W> Queue<W> {
             Choice::Full => Look::Skip,
             Choice::At(_) | Choice::FullForAll => Look::Stop,
         };
-        let (waiter, chosen) = self.lines[priority as usize].pop(look)?;
+        let (client, waiter, chosen) = self.lines[priority as usize].pop(look)?;
         let at = match chosen {
             Ok(at) => at,
             Err(error) => {
@@ -193,7 +198,7 @@ impl<W> Queue<W> {
             Priority::Lookup => self.before = self.before.saturating_sub(1),
             Priority::Stream => self.before = self.line(Priority::Lookup).len(),
         }
-        Some(Next::Served(priority, waiter, at))
+        Some(Next::Served((priority, client), waiter, at))
     }
 
     fn has_room(&self, priority: Priority) -> bool {
@@ -233,7 +238,7 @@ mod tests {
     /// Who is served, one after the other, while each gives its place back at once.
     fn served(queue: &mut Queue<&'static str>) -> Vec<&'static str> {
         let next = || match queue.next(|_| Choice::At(()))? {
-            Next::Served(priority, waiter, ()) => {
+            Next::Served((priority, _), waiter, ()) => {
                 queue.give(priority);
                 Some(waiter)
             }

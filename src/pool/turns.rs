@@ -53,6 +53,11 @@ impl<W> Turns<W> {
         self.lines.get(&client).map_or(0, |line| line.requests.len())
     }
 
+    /// The clients of which some wait.
+    pub(super) fn clients(&self) -> impl Iterator<Item = Client> {
+        self.lines.keys().copied()
+    }
+
     /// The client of which most wait, and how many.
     pub(super) fn longest(&self) -> Option<(usize, Client)> {
         self.lengths.last().copied()
@@ -75,14 +80,14 @@ impl<W> Turns<W> {
 
     /// Takes the first request, in the order of turns, that `look` takes. Its client has the next
     /// turn after all others.
-    pub(super) fn pop<T>(&mut self, look: impl Fn(&W) -> Look<T>) -> Option<(W, T)> {
+    pub(super) fn pop<T>(&mut self, look: impl Fn(&W) -> Look<T>) -> Option<(Client, W, T)> {
         let (client, number, taken) = self.find(look)?;
         let turn = self.number();
         let line = self.lines.get_mut(&client)?;
         self.order.remove(&line.turn);
         line.turn = turn;
         self.order.insert(turn, client);
-        Some((self.remove(client, number)?, taken))
+        Some((client, self.remove(client, number)?, taken))
     }
 
     fn find<T>(&self, look: impl Fn(&W) -> Look<T>) -> Option<(Client, u64, T)> {
@@ -145,7 +150,7 @@ mod tests {
 
     /// The request whose turn it is.
     fn pop(turns: &mut Turns<u8>) -> Option<u8> {
-        turns.pop(|_| Look::Take(())).map(|(request, ())| request)
+        turns.pop(|_| Look::Take(())).map(|(_, request, ())| request)
     }
 
     fn all(turns: &mut Turns<u8>) -> Vec<u8> {
@@ -182,7 +187,7 @@ mod tests {
     fn who_is_skipped_keeps_its_turn() {
         let mut turns = line(&[1, 2, 3, 2]);
         let second = turns.pop(|&number| if number == 2 { Look::Take(number) } else { Look::Skip });
-        assert_eq!(second, Some((2, 2)));
+        assert_eq!(second, Some((client(2), 2, 2)));
         let stopped = turns.pop(|&number| if number == 1 { Look::Stop } else { Look::Take(()) });
         assert_eq!((stopped, all(&mut turns)), (None, vec![1, 3, 2]));
         assert!(is_empty(&turns));

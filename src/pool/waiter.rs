@@ -51,7 +51,7 @@ pub struct Patience<'a> {
 }
 
 impl<'a> Patience<'a> {
-    pub(super) fn client(self) -> Client {
+    pub(crate) fn client(self) -> Client {
         self.waiter.client
     }
 

@@ -1,7 +1,7 @@
 //! A stream in flight: its rows, compressed, spilled and digested as they are asked for.
 
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -11,10 +11,13 @@ use crate::completeness::digest::Digest;
 use crate::completeness::trailers;
 use crate::compress::Compressor;
 use crate::lock::Mutex;
-use crate::spool::spill::{GivesWay, Spill};
+use crate::spool::spill::{NoRoom, Spill};
 use crate::spool::whole::Spooled;
 use crate::stream::RowStream;
-use crate::watchdog::Spilling;
+use crate::watchdog::{Over, Spilling};
+
+/// How long a stream that gives way waits for room for its rows before it ends.
+const ROOM_WITHIN: Duration = Duration::from_secs(1);
 
 /// A stream in flight. The body and its watchdog have it, which are polled by the same task.
 pub(super) struct Streaming {
@@ -45,25 +48,29 @@ impl Streaming {
             return Poll::Ready(Some(waited));
         }
         let polled = self.poll_live(cx);
-        if let (true, Some(spill)) = (polled.is_ready(), &mut self.spill) {
-            spill.given();
+        if let (Poll::Ready(polled), Some(spill)) = (&polled, &mut self.spill) {
+            spill.given(polled.as_ref().and_then(|chunk| chunk.as_ref().ok()).map_or(0, Bytes::len));
         }
         polled
     }
 
     /// What [`Spilling`] asks for, of a stream that is locked.
-    fn poll_spill(&mut self, cx: &mut Context<'_>) -> Result<Option<tokio::time::Instant>, GivesWay> {
+    fn poll_spill(&mut self, cx: &mut Context<'_>) -> Result<Option<tokio::time::Instant>, Over> {
         while let Some(spill) = &mut self.spill {
-            let is_wanted = self.stream.gives_way(spill.stands_still());
+            let reader = spill.slow_reader();
+            let gives_way = self.stream.gives_way(reader);
             let is_due = due_at(&self.stream, spill).is_some_and(|at| at <= tokio::time::Instant::now());
-            let Poll::Ready(room) = spill.poll_room(self.stream.rows(), is_wanted || is_due, cx) else {
+            let Poll::Ready(room) = spill.poll_room(self.stream.rows(), gives_way.is_some() || is_due, cx)
+            else {
                 break;
             };
-            match room {
-                Ok(()) => {}
-                Err(gives_way) if is_wanted => return Err(gives_way),
-                // There's no room. If the client stays as slow, the database ends the transaction.
-                Err(GivesWay) => break,
+            if let Err(NoRoom) = room {
+                match gives_way {
+                    Some(_) if reader.is_some_and(|reader| reader.stands_still) => return Err(Over::Stalled),
+                    Some(waited) if waited >= ROOM_WITHIN => return Err(Over::TooSlow),
+                    // If the client stays as slow, the database ends the transaction.
+                    _ => break,
+                }
             }
             let Poll::Ready(chunk) = self.poll_live(cx) else { break };
             let (Some(spill), rows) = (&mut self.spill, self.stream.rows()) else { break };
@@ -147,7 +154,7 @@ fn due_at(stream: &RowStream, spill: &Spill) -> Option<tokio::time::Instant> {
 
 /// A panic under the lock ends the task of both who have it, and nothing is polled after that.
 impl Spilling for Mutex<Streaming> {
-    fn poll_spill(&self, cx: &mut Context<'_>) -> Result<Option<tokio::time::Instant>, GivesWay> {
+    fn poll_spill(&self, cx: &mut Context<'_>) -> Result<Option<tokio::time::Instant>, Over> {
         self.lock().poll_spill(cx)
     }
 }

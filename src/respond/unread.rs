@@ -9,8 +9,7 @@ use tokio::time::Instant;
 
 use crate::admission::{Admission, Shortage};
 use crate::lock::Mutex;
-use crate::spool::spill::GivesWay;
-use crate::watchdog::{Spilling, Watchdog};
+use crate::watchdog::{Over, Spilling, Watchdog};
 
 /// How long an answer may be left unread during a shortage, and how long after a refusal there is
 /// one.
@@ -38,8 +37,8 @@ impl Unread {
 }
 
 impl Spilling for Unread {
-    fn poll_spill(&self, _: &mut Context<'_>) -> Result<Option<Instant>, GivesWay> {
+    fn poll_spill(&self, _: &mut Context<'_>) -> Result<Option<Instant>, Over> {
         let gives_way = self.since.lock().elapsed() >= PATIENCE && self.shortage.was_within(PATIENCE);
-        if gives_way { Err(GivesWay) } else { Ok(Some(Instant::now() + PATIENCE)) }
+        if gives_way { Err(Over::Stalled) } else { Ok(Some(Instant::now() + PATIENCE)) }
     }
 }

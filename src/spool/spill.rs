@@ -2,8 +2,8 @@
 //!
 //! A client is slow once it has kept the rows waiting for [`PATIENCE`] longer than they kept it.
 //! With `slow_clients = "spill"` its rows are spilled then. With any other setting they are spilled
-//! when somebody waits for the stream's connection and the client has not taken the next chunk for
-//! [`STANDSTILL`]; where they cannot be, the stream [gives way](GivesWay).
+//! when somebody waits for the stream's connection and the stream is the one that has to give it up
+//! ([`SlowReader`]); if they can't be, the stream ends.
 //!
 //! Chunks go into a queue: into a block in memory, from there into the file; and they come out of
 //! the file, then of the memory, then from the rows again. So each is sent once and in order,
@@ -46,10 +46,13 @@ use super::file::{PIECE, SpoolFile, Used};
 use crate::Error;
 use crate::budget::CHUNK;
 use crate::log;
+use crate::pool::SlowReader;
 
 /// How much longer a client may keep the rows waiting than they keep it. One that takes turns with
 /// the database is not slow.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The most that counts: a client that was slow for an hour and keeps up now is no longer slow soon.
+const LONGEST_LAG: Duration = Duration::from_secs(2);
 /// How long a client may let a chunk wait while others wait for the connection behind it. A client
 /// that takes some 50 KB in a second takes a chunk more often than that.
 const STANDSTILL: Duration = Duration::from_secs(2);
@@ -68,15 +71,13 @@ pub(crate) const WINDOW: usize = BLOCK + ROOM + PIECE;
 pub(crate) enum Spills {
     /// As soon as the client is slow.
     WhenSlow,
-    /// Once the client is at a standstill, and somebody waits for the connection that its rows come
-    /// from.
+    /// Once the client is slow, and somebody waits for the connection that its rows come from.
     WhenWanted,
 }
 
-/// Somebody waits for a stream's connection, its client is at a standstill, and its rows cannot be
-/// spilled: it has to end.
+/// There is no room for a stream's rows: no memory, or none in files.
 #[derive(Debug)]
-pub(crate) struct GivesWay;
+pub(crate) struct NoRoom;
 
 /// What a client has still to take.
 pub(crate) struct Spill {
@@ -115,26 +116,28 @@ impl Spill {
         Self { spills, settings, used, spare, pace, state: State::Flowing, rows: 0, spilled: 0 }
     }
 
-    /// Whether the client has let a chunk wait for so long that it cannot keep a connection for
-    /// which others wait.
-    pub(crate) fn stands_still(&self) -> bool {
-        self.pace.standstill_at().is_some_and(|at| at <= Instant::now())
+    /// How the client reads, if it is slow: it may have to give up a connection for which others wait.
+    pub(crate) fn slow_reader(&self) -> Option<SlowReader> {
+        let now = Instant::now();
+        let stands_still = self.pace.standstill_at().is_some_and(|at| at <= now);
+        let is_slow = stands_still || self.pace.lag(now) >= PATIENCE;
+        is_slow.then(|| SlowReader { rate: self.pace.rate(now), stands_still })
     }
 
-    /// Ready while a chunk is wanted for the queue: there is room, and the client is slow, or at a
-    /// standstill where its connection `is_wanted`. After `rows` rows.
+    /// Ready while a chunk is wanted for the queue: there is room, and the client is slow, or its
+    /// connection `is_wanted`. After `rows` rows.
     ///
     /// # Errors
-    /// The connection is wanted, the client is at a standstill, and there is no room.
+    /// The connection is wanted, and there is no room.
     pub(crate) fn poll_room(
         &mut self,
         rows: u64,
         is_wanted: bool,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), GivesWay>> {
+    ) -> Poll<Result<(), NoRoom>> {
         if matches!(self.state, State::Flowing) && self.is_behind(is_wanted) {
             if !self.spare.claim() {
-                return Poll::Ready(Err(GivesWay));
+                return Poll::Ready(Err(NoRoom));
             }
             self.rows = rows;
             self.state = State::Queued(Box::new(Queue::new(&self.settings, &self.used)));
@@ -145,7 +148,7 @@ impl Spill {
             State::Holding => (Poll::Pending, true),
         };
         match room {
-            Poll::Pending if is_wanted && is_stuck => Poll::Ready(Err(GivesWay)),
+            Poll::Pending if is_wanted && is_stuck => Poll::Ready(Err(NoRoom)),
             room => room.map(Ok),
         }
     }
@@ -164,13 +167,12 @@ impl Spill {
 
     /// When [`poll_room`](Self::poll_room) has to be asked again, besides when it is woken.
     pub(crate) fn again(&self) -> Option<Instant> {
-        let at = match (&self.state, self.spills) {
-            (State::Flowing, Spills::WhenSlow) => self.pace.slow_at(),
-            (State::Flowing, Spills::WhenWanted) | (State::Holding, _) => self.pace.standstill_at(),
-            (State::Queued(queue), _) if queue.takes == Takes::Failed => self.pace.standstill_at(),
-            (State::Queued(queue), _) => queue.again,
+        let at = match &self.state {
+            State::Flowing | State::Holding => self.pace.slow_at(),
+            State::Queued(queue) if queue.takes == Takes::Failed => self.pace.slow_at(),
+            State::Queued(queue) => queue.again,
         };
-        // At a standstill it is asked by and by whether somebody has come to wait.
+        // While it is slow it is asked by and by whether somebody has come to wait.
         let now = Instant::now();
         at.map(|at| if at <= now { now + AGAIN } else { at })
     }
@@ -200,9 +202,9 @@ impl Spill {
             self.pace.wanted(Instant::now());
             let taken = ready!(queue.poll_take(&mut self.spilled, cx));
             self.rows = queue.rows().unwrap_or(self.rows);
-            if taken.is_some() {
-                self.pace.given(Instant::now());
-                return Poll::Ready(taken.map(|taken| taken.map_err(unreadable)));
+            if let Some(taken) = taken {
+                self.pace.given(Instant::now(), taken.as_ref().map_or(0, Bytes::len));
+                return Poll::Ready(Some(taken.map_err(unreadable)));
             }
             self.state = match queue.takes {
                 Takes::Chunks => State::Flowing,
@@ -214,9 +216,9 @@ impl Spill {
         Poll::Ready(None)
     }
 
-    /// The client was given a chunk that came from the rows.
-    pub(crate) fn given(&mut self) {
-        self.pace.given(Instant::now());
+    /// The client was given a chunk of so many bytes that came from the rows.
+    pub(crate) fn given(&mut self, bytes: usize) {
+        self.pace.given(Instant::now(), bytes);
     }
 
     /// Whether nothing waits.
@@ -251,10 +253,13 @@ fn unreadable(cause: io::Error) -> Error {
 
 /// Who waits for whom.
 struct Pace {
-    /// How much longer the client has kept the rows waiting than they kept it.
+    /// How much longer the client has kept the rows waiting than they kept it, at most [`LONGEST_LAG`].
     behind: Duration,
     since: Instant,
     waits_for: WaitsFor,
+    begun: Instant,
+    /// Bytes that the client was given since then.
+    bytes: u64,
 }
 
 enum WaitsFor {
@@ -271,21 +276,37 @@ impl Pace {
 
     /// Of one whose client has all that came.
     fn of_rows() -> Self {
-        Self { behind: Duration::ZERO, since: Instant::now(), waits_for: WaitsFor::Rows }
+        let now = Instant::now();
+        Self { behind: Duration::ZERO, since: now, waits_for: WaitsFor::Rows, begun: now, bytes: 0 }
     }
 
     /// The client wants a chunk.
     fn wanted(&mut self, now: Instant) {
         if let WaitsFor::Client = self.waits_for {
-            self.behind += now - self.since;
+            self.behind = self.lag(now).min(LONGEST_LAG);
             (self.since, self.waits_for) = (now, WaitsFor::Rows);
         }
     }
 
-    /// It has one.
-    fn given(&mut self, now: Instant) {
-        self.behind = self.behind.saturating_sub(now - self.since);
+    /// It has one of so many bytes.
+    fn given(&mut self, now: Instant, bytes: usize) {
+        self.behind = self.lag(now);
         (self.since, self.waits_for) = (now, WaitsFor::Client);
+        self.bytes += bytes as u64;
+    }
+
+    /// How much longer the client has kept the rows waiting than they kept it.
+    fn lag(&self, now: Instant) -> Duration {
+        let waited = now - self.since;
+        match self.waits_for {
+            WaitsFor::Rows => self.behind.saturating_sub(waited),
+            WaitsFor::Client => self.behind + waited,
+        }
+    }
+
+    /// Bytes per second.
+    fn rate(&self, now: Instant) -> u64 {
+        (self.bytes as f64 / (now - self.begun).as_secs_f64()) as u64
     }
 
     /// When the client is slow, if it goes on to take nothing.
@@ -522,7 +543,7 @@ mod tests {
     /// A stream whose client was given something, and has left it for long enough.
     fn slow(settings: &Spooling, used: &Arc<Used>) -> Spill {
         let mut spill = Spill::new(Spills::WhenSlow, settings, used, Box::new(Enough));
-        spill.given();
+        spill.given(0);
         spill.pace.behind = PATIENCE;
         spill
     }
@@ -569,7 +590,7 @@ mod tests {
         for number in 0..3 {
             assert!(matches!(spill.poll_take(&mut cx), Poll::Ready(None)));
             assert!(spill.again().is_none(), "it waits for rows");
-            spill.given();
+            spill.given(PUT);
             assert!(spill.again().is_some_and(|at| at > Instant::now()));
             assert!(spill.poll_room(number, false, &mut cx).is_pending());
         }
@@ -582,10 +603,10 @@ mod tests {
     fn what_counts_is_who_waits_longer() {
         for (of_rows, of_client, end) in [(20, 10, None), (10, 20, Some(99)), (0, 500, Some(2))] {
             let mut now = Instant::now();
-            let mut pace = Pace { behind: Duration::ZERO, since: now, waits_for: WaitsFor::Rows };
+            let mut pace = Pace { since: now, ..Pace::of_rows() };
             let slow = (1..1000).find(|_| {
                 now += Duration::from_millis(of_rows);
-                pace.given(now);
+                pace.given(now, PUT);
                 now += Duration::from_millis(of_client);
                 let slow = pace.slow_at().is_some_and(|at| at <= now);
                 pace.wanted(now);
@@ -593,6 +614,18 @@ mod tests {
             });
             assert_eq!(slow, end, "{of_rows} {of_client}");
         }
+    }
+
+    /// A client that was slow for an hour and keeps up now is no longer slow after two seconds.
+    #[test]
+    fn what_was_long_ago_does_not_count() {
+        let mut pace = Pace::of_rows();
+        let begun = pace.since;
+        pace.given(begun, 3600 * PUT);
+        let now = begun + Duration::from_secs(3600);
+        assert!(pace.lag(now) > PATIENCE && pace.rate(now) == PUT as u64);
+        pace.wanted(now);
+        assert_eq!(pace.lag(now + Duration::from_secs(2)), Duration::ZERO);
     }
 
     #[tokio::test]

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use http::Request;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Rows without end, which nobody reads.
@@ -401,4 +402,74 @@ async fn who_takes_nothing_and_cannot_be_spilled_is_ended_for_those_who_wait() {
         _ => assert!(first.text().lines().count() < ROWS),
     }
     drop(second);
+}
+
+/// A list that one client reads at so many bytes per second, and on to its end once `go_on`: the
+/// rows, and how it ended.
+async fn read_slowly(url: String, rate: f64, mut go_on: watch::Receiver<bool>) -> (String, Ended) {
+    let mut stream = as_client(1, &url).await.expect("there is a head");
+    let (mut read, begun) = (Vec::new(), Instant::now());
+    let ended = loop {
+        match stream.chunk().await {
+            Ok(chunk) => read.extend_from_slice(&chunk),
+            Err(ended) => break ended,
+        }
+        let pause = Duration::from_secs_f64(read.len() as f64 / rate).saturating_sub(begun.elapsed());
+        drop(tokio::time::timeout(pause, go_on.wait_for(|go_on| *go_on)).await);
+    };
+    (String::from_utf8(read).expect("text"), ended)
+}
+
+/// One client's lists have all four connections, and another client asks for a list. How the four
+/// end, of which the first is read the most slowly.
+async fn slow_readers(limits: &str) -> (Server, Vec<(String, Ended)>) {
+    let db = TestDb::new().await;
+    let config = format!(
+        "{limits}\ntrusted_proxies = [\"127.0.0.0/8\"]\n[source.db]\n{}\npool = {{ max = 4, acquire_timeout = \"50s\" }}\n",
+        postgres(&db)
+    );
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("endpoints/list.sql", &finite("")),
+        ("endpoints/other.sql", "select 1 as n"),
+    ];
+    let server = Server::start(&files).await;
+    let (go, go_on) = watch::channel(false);
+    let reader = |rate| read_slowly(server.url("/list.ndjson"), rate, go_on.clone());
+    let readers = futures_util::future::join_all([50e3, 150e3, 150e3, 150e3].map(reader));
+    let other = async {
+        until_inside(&server, 4).await;
+        // Each of them has been slow for some time.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let reply = answer(2, server.url("/other")).await;
+        go.send(true).expect("they read");
+        reply
+    };
+    let (lists, other) = tokio::join!(readers, other);
+    assert_eq!((other.status.as_u16(), other.text()), (200, r#"[{"n":1}]"#));
+    (server, lists)
+}
+
+/// Readers of 65 KB per second took each chunk in time, so they held every connection, however long
+/// other clients waited.
+#[tokio::test]
+async fn a_slow_reader_of_the_client_with_the_most_leaves_its_connection_to_others() {
+    let (server, lists) = slow_readers("").await;
+    for (rows, ended) in &lists {
+        assert_eq!(*ended, Ended::Complete);
+        assert_whole(rows);
+    }
+    let is_spilled = |line: &&str| line.contains(" complete ") && line.contains(" spilled=");
+    wait_until("one was spilled", async || server.stdout().lines().filter(is_spilled).count() == 1).await;
+}
+
+#[tokio::test]
+async fn a_slow_reader_of_the_client_with_the_most_is_ended_if_it_cannot_be_spilled() {
+    let (server, lists) = slow_readers("spool_limit = \"64KiB\"").await;
+    let (whole, ended): (Vec<_>, Vec<_>) = lists.iter().partition(|(_, ended)| *ended == Ended::Complete);
+    whole.iter().for_each(|(rows, _)| assert_whole(rows));
+    assert_eq!((whole.len(), ended.len()), (3, 1));
+    // On a machine that stops for seconds, it may be one that stands still.
+    let is_told = |line: &&str| line.contains(" client_shed ") || line.contains(" client_stalled ");
+    wait_until("one is in the log", async || server.stdout().lines().filter(is_told).count() == 1).await;
 }

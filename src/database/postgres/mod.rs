@@ -60,6 +60,7 @@ use super::{
     portions,
 };
 use crate::Error;
+use crate::client::Client;
 use crate::database::pipeline::{PATIENCE, Pipelines};
 use crate::params::{ParamValue, Shard};
 use crate::pool::{HostStats, Lease, Patience, Pool, Priority};
@@ -120,7 +121,7 @@ impl Source {
         patience: Patience<'_>,
     ) -> Result<Parts, Error> {
         let first = self.acquire(Snapshot::Transaction, priority, patience).await?;
-        Parts::begin(first, (self, priority), table, most).await
+        Parts::begin(first, (self, priority, patience.client()), table, most).await
     }
 
     /// See [`super::AnyDatabase::acquire_shard`].
@@ -134,8 +135,12 @@ impl Source {
     }
 
     /// A session beside another one of the same response, if there is a connection at once.
-    pub(in crate::database::postgres) async fn another(self, priority: Priority) -> Option<Session> {
-        let place = self.0.pool.try_acquire_at(&(), priority)?;
+    pub(in crate::database::postgres) async fn another(
+        self,
+        priority: Priority,
+        client: Client,
+    ) -> Option<Session> {
+        let place = self.0.pool.try_acquire_at(&(), priority, client)?;
         let mut connection = self.0.hosts.connection(Some(&place)).await.ok()?;
         self.learn_role(&mut connection).await.ok()?;
         Some(Session::new(self.0, (place, connection), Snapshot::Transaction, self.1))

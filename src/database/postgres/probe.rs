@@ -12,6 +12,7 @@ use super::super::login::Reusable as _;
 use super::Shared;
 use super::connect::Connection;
 use crate::Error;
+use crate::client::Client;
 use crate::database::Ping;
 use crate::pool::Priority;
 
@@ -49,7 +50,9 @@ impl Ping for Probe {
 impl Probe {
     /// By the one connection that there may be; while a request uses it, the database is there.
     async fn ask_by_pool(&self) -> Result<(), Error> {
-        let Some(place) = self.shared.pool.try_acquire_at(&(), Priority::Lookup) else { return Ok(()) };
+        let Some(place) = self.shared.pool.try_acquire_at(&(), Priority::Lookup, Client::Unknown) else {
+            return Ok(());
+        };
         let connection = self.shared.hosts.connection(Some(&place)).await?;
         let connection = match round_trip(connection).await {
             Ok(connection) => connection,

@@ -36,6 +36,7 @@ use rowstream_encode::Column;
 use super::snapshots::{self, Reader};
 use super::{Session, unsendable};
 use crate::Error;
+use crate::client::Client;
 use crate::database::postgres::Source;
 use crate::database::postgres::value::Row;
 use crate::database::{Database, DatabaseSession, Snapshot, Statement, TableSnapshot};
@@ -80,7 +81,7 @@ impl Parts {
     /// for them and as long as some are free.
     pub(in crate::database::postgres) async fn begin(
         mut first: Session,
-        (source, priority): (&Source, Priority),
+        (source, priority, client): (&Source, Priority, Client),
         table: &str,
         most: usize,
     ) -> Result<Self, Error> {
@@ -88,7 +89,7 @@ impl Parts {
         let worth = usize::try_from(snapshot.pages / LEAST_PAGES).unwrap_or(most);
         let mut further = Vec::new();
         for _ in 1..most.min(worth) {
-            further.push(Self::further(source.clone(), priority, &snapshot, table));
+            further.push(Self::further(source.clone(), (priority, client), &snapshot, table));
         }
         let mut sessions = vec![first];
         for session in join_all(further).await {
@@ -101,11 +102,11 @@ impl Parts {
     /// A further session that reads the snapshot, if there is a connection at once, and the lock.
     async fn further(
         source: Source,
-        priority: Priority,
+        (priority, client): (Priority, Client),
         snapshot: &TableSnapshot,
         table: &str,
     ) -> Result<Option<Session>, Error> {
-        let Some(mut session) = source.another(priority).await else { return Ok(None) };
+        let Some(mut session) = source.another(priority, client).await else { return Ok(None) };
         match session.read_snapshot(snapshot, table).await {
             Err(error) if error.sqlstate_text() == Some(LOCKED) => Ok(None),
             read => read.map(|()| Some(session)),

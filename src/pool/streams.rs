@@ -1,0 +1,202 @@
+//! The streams that hold places: how many each client has, and which of them gives way when requests
+//! wait. Only a stream that is read slowly can: it keeps its place longer than the database needs.
+//!
+//! As many give way as requests wait. First those whose client stands still, then the slowest of
+//! the client that has the most places, if it has more than a client that waits would have with
+//! one more.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::client::Client;
+use crate::lock::Mutex;
+
+/// The streams of a pool.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    /// Places of streams, by client.
+    places: HashMap<Client, usize>,
+    /// The streams that are read slowly, by number.
+    slow: BTreeMap<u64, Slow>,
+    next: u64,
+}
+
+/// A stream that is read slowly.
+#[derive(Debug)]
+struct Slow {
+    client: Client,
+    /// Bytes per second.
+    rate: u64,
+    gives_way: Option<Instant>,
+}
+
+/// How a client reads that is slower than the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SlowReader {
+    /// Bytes per second that it has taken so far.
+    pub(crate) rate: u64,
+    /// True if it has taken nothing for some time.
+    pub(crate) stands_still: bool,
+}
+
+/// A place of a client's stream; counts until it's dropped.
+pub(super) struct Place {
+    streams: Arc<Mutex<Streams>>,
+    client: Client,
+}
+
+/// A stream that is read slowly, which may have to give way; until it's dropped.
+#[derive(Debug)]
+pub(crate) struct SlowStream {
+    streams: Arc<Mutex<Streams>>,
+    number: u64,
+}
+
+impl Streams {
+    /// One more place of `client`.
+    pub(super) fn take(streams: &Arc<Mutex<Self>>, client: Client) -> Place {
+        *streams.lock().places.entry(client).or_default() += 1;
+        Place { streams: Arc::clone(streams), client }
+    }
+
+    /// A stream of `client` has become slow.
+    pub(super) fn slow(streams: &Arc<Mutex<Self>>, client: Client) -> SlowStream {
+        let mut all = streams.lock();
+        let number = all.next;
+        all.next += 1;
+        all.slow.insert(number, Slow { client, rate: u64::MAX, gives_way: None });
+        SlowStream { streams: Arc::clone(streams), number }
+    }
+
+    fn places(&self, client: Client) -> usize {
+        self.places.get(&client).copied().unwrap_or_default()
+    }
+
+    /// True if the slow stream of this number gives way, `left` of which are wanted: its client stands
+    /// still, or it's one of the slowest of the client that has the most places.
+    fn is_chosen(
+        &self,
+        (number, reader): (u64, SlowReader),
+        left: usize,
+        waiting: impl Iterator<Item = Client>,
+    ) -> bool {
+        let Some(Slow { client, .. }) = self.slow.get(&number) else { return false };
+        if reader.stands_still {
+            return true;
+        }
+        let places = self.places(*client);
+        let most = self.slow.values().map(|slow| self.places(slow.client)).max();
+        let fewest = waiting.map(|client| self.places(client)).min();
+        if most > Some(places) || fewest.is_none_or(|fewest| places <= fewest + 1) {
+            return false;
+        }
+        let stays = self.slow.iter().filter(|(_, slow)| slow.client == *client && slow.gives_way.is_none());
+        stays.filter(|(other, slow)| (slow.rate, **other) < (reader.rate, number)).count() < left
+    }
+}
+
+impl SlowStream {
+    /// For how long the stream has had to give way; `None`: it needn't. `wait` requests, of the clients
+    /// `waiting`.
+    pub(super) fn gives_way(
+        &self,
+        reader: SlowReader,
+        wait: usize,
+        waiting: impl Iterator<Item = Client>,
+    ) -> Option<Duration> {
+        let mut streams = self.streams.lock();
+        let others = streams.slow.iter().filter(|(number, _)| **number != self.number);
+        let left = wait.saturating_sub(others.filter(|(_, slow)| slow.gives_way.is_some()).count());
+        let before = streams.slow.get(&self.number)?.gives_way;
+        let chosen =
+            left > 0 && (before.is_some() || streams.is_chosen((self.number, reader), left, waiting));
+        let slow = streams.slow.get_mut(&self.number)?;
+        slow.rate = reader.rate;
+        slow.gives_way = chosen.then(|| before.unwrap_or_else(Instant::now));
+        slow.gives_way.map(|since| since.elapsed())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut streams = self.streams.lock();
+        match streams.places.get_mut(&self.client) {
+            Some(places) if *places > 1 => *places -= 1,
+            _ => drop(streams.places.remove(&self.client)),
+        }
+    }
+}
+
+impl Drop for SlowStream {
+    fn drop(&mut self) {
+        self.streams.lock().slow.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(number: u8) -> Client {
+        Client::Address([127, 0, 0, number].into())
+    }
+
+    /// Streams by the number of their client and their rate, in bytes per second; 0 stands still.
+    /// Which of them give way, one after the other, when requests of these clients wait.
+    fn given_way(readers: &[(u8, u64)], waiting: &[u8]) -> Vec<usize> {
+        let streams = Arc::default();
+        let _places: Vec<_> =
+            readers.iter().map(|(number, _)| Streams::take(&streams, client(*number))).collect();
+        let slow: Vec<_> =
+            readers.iter().map(|(number, _)| Streams::slow(&streams, client(*number))).collect();
+        let ask = |index: usize| {
+            let rate = readers[index].1;
+            let reader = SlowReader { rate, stands_still: rate == 0 };
+            let clients = waiting.iter().map(|number| client(*number));
+            slow[index].gives_way(reader, waiting.len(), clients).is_some()
+        };
+        // The rate of each is known after the first round; whoever is chosen in it may be any.
+        let nobody = |index: usize| {
+            let reader = SlowReader { rate: readers[index].1, stands_still: false };
+            slow[index].gives_way(reader, 0, std::iter::empty()).is_some()
+        };
+        assert!(!(0..readers.len()).any(nobody));
+        (0..readers.len()).filter(|index| ask(*index)).collect()
+    }
+
+    #[test]
+    fn the_slowest_of_the_client_with_the_most_places_gives_way() {
+        for (readers, waiting, expected) in [
+            (&[(1, 65), (1, 20), (1, 65), (2, 10)][..], &[3][..], &[1][..]),
+            // As many as wait.
+            (&[(1, 65), (1, 20), (1, 30), (1, 70)], &[2, 3], &[1, 2]),
+            // Nobody waits, or only who has as many already.
+            (&[(1, 65), (1, 20)], &[], &[]),
+            (&[(1, 65), (1, 20)], &[1], &[]),
+            (&[(1, 65), (1, 20), (2, 10)], &[2], &[]),
+            (&[(1, 65), (2, 20)], &[3], &[]),
+            // Whoever stands still keeps no place, however few it has.
+            (&[(1, 65), (1, 20), (2, 0)], &[1], &[2]),
+        ] {
+            assert_eq!(given_way(readers, waiting), expected, "{readers:?} {waiting:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_of_streams_that_have_ended() {
+        let streams = Arc::default();
+        let (place, other) = (Streams::take(&streams, client(1)), Streams::take(&streams, client(1)));
+        let slow = Streams::slow(&streams, client(1));
+        drop((place, slow));
+        let (places, slow) = {
+            let all = streams.lock();
+            (all.places(client(1)), all.slow.len())
+        };
+        assert_eq!((places, slow), (1, 0));
+        drop(other);
+        assert!(streams.lock().places.is_empty());
+    }
+}
