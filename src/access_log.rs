@@ -4,6 +4,8 @@
 //! What is not in the log costs nothing but what a request that fails later would be missed by: its
 //! target and who asked. Whether a request that went well has a line is decided before it is made.
 
+mod refusals;
+
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::num::NonZero;
@@ -12,7 +14,9 @@ use std::time::{Duration, Instant};
 use http::header::USER_AGENT;
 use http::{Method, Request, StatusCode, Version};
 
+use self::refusals::Refusals;
 use crate::completeness::Id;
+use crate::log;
 use crate::log::lines::ACCESS;
 use crate::log::text::{Line, Milliseconds, Object, bounded, one_line};
 use crate::log::{LogFormat, LogSettings};
@@ -23,6 +27,9 @@ use crate::traces::Context;
 const MAX_TARGET: usize = 2048;
 /// The longest user agent, in bytes. Those of browsers have half as many.
 const MAX_USER_AGENT: usize = 256;
+
+/// Those of all requests.
+static REFUSALS: Refusals = Refusals::new();
 
 /// What is known of one request; [`Entry::end`] writes its line.
 #[derive(Debug)]
@@ -128,8 +135,22 @@ impl Entry {
 
     /// Makes the line and has it written, if the log is to have it. All that did not go well is.
     pub fn end<'a>(&self, log: &LogSettings, outcome: &Outcome, names: impl FnOnce() -> Names<'a>) {
-        let is_well = Ended::of(outcome, self.status) == Ended::Complete;
-        if !log.access || is_well && !is_sampled(log.sample) {
+        if !log.access {
+            return;
+        }
+        let now = Instant::now();
+        if let Some(further) = REFUSALS.further(now) {
+            log::warning!(
+                "{further} more requests were refused within a second than have lines in the access log"
+            );
+        }
+        let has_line = match Ended::of(outcome, self.status) {
+            Ended::Complete => is_sampled(log.sample),
+            Ended::Refused => REFUSALS.count(now),
+            _ if self.status == Some(StatusCode::TOO_MANY_REQUESTS) => REFUSALS.count(now),
+            _ => true,
+        };
+        if !has_line {
             return;
         }
         match log.format {

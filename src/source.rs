@@ -1,7 +1,7 @@
-//! Sources: databases and HTTP services that rows come from.
+//! Sources: the databases and HTTP services whose rows are read.
 //!
-//! A [`Source`] has a URL and a pool. What is asked of a database stands in [`crate::database`],
-//! and what is asked of an HTTP service in [`crate::upstream`].
+//! A [`Source`] has a URL and a pool. Requests to a database are in [`crate::database`], those to an
+//! HTTP service in [`crate::upstream`].
 
 mod settings;
 
@@ -18,7 +18,7 @@ use crate::pool::{self, HostStats, Priority, Waiter};
 use crate::upstream;
 use crate::upstream::discovery::Seen as Discovered;
 
-/// A database or an HTTP service that rows come from, with its pool.
+/// A database or an HTTP service, with its pool.
 #[derive(Clone)]
 pub enum Source {
     /// A database.

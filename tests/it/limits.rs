@@ -113,6 +113,37 @@ async fn without_limits_nothing_is_said_of_them() {
     assert!(reply.header("ratelimit").is_none() && reply.header("ratelimit-policy").is_none());
 }
 
+/// Each of 20,000 refusals per second had a line.
+#[tokio::test]
+async fn a_flood_of_refusals_has_few_lines_and_none_is_lost() {
+    let server = server("", "[rate_limit]\nper_address = 1").await;
+    let mut client = Kept::connect(&server).await;
+    let (mut answers, mut refused) = (Vec::new(), 0);
+    for _ in 0..10 {
+        client.say(&"GET /one HTTP/1.1\r\nhost: a\r\n\r\n".repeat(100)).await;
+        answers.clear();
+        while String::from_utf8_lossy(&answers).matches("HTTP/1.1 ").count() < 100 {
+            assert_ne!(wait("answers", client.0.read_buf(&mut answers)).await.expect("a connection"), 0);
+        }
+        refused += String::from_utf8_lossy(&answers).matches("HTTP/1.1 429").count();
+    }
+    assert!(refused > 500, "{refused}");
+    let told = || -> usize {
+        let further = |line: &str| {
+            line.split_once(" more requests were refused")?.0.rsplit(' ').next()?.parse::<usize>().ok()
+        };
+        server.stderr().lines().filter_map(further).sum()
+    };
+    let lines = || server.stdout().matches(" GET /one HTTP/1.1 429 ").count();
+    wait_until("all are told", async || {
+        get(&server.url("/_rowstream/live")).await;
+        lines() + told() == refused
+    })
+    .await;
+    // A slow machine takes some seconds for them.
+    assert!(told() > 0, "{} lines", lines());
+}
+
 /// A client of HTTP/1.1 that keeps its connection.
 struct Kept(TcpStream);
 
