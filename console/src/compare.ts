@@ -2,7 +2,7 @@
 // when there is a first row to show, and how much has to be held for it.
 
 import { LitElement, html, nothing } from "lit";
-import { bytes, count, duration } from "./format.js";
+import { bytes, count, duration, noun } from "./format.js";
 import { problem } from "./problem.js";
 import { Run } from "./run.js";
 import { ADMIN, type Problem, problemOf, request } from "./server.js";
@@ -129,7 +129,7 @@ export class CompareView extends LitElement {
           ? html`<button type="button" class="stop" @click=${() => this.#abort.abort()}>Stop</button>`
           : html`<button type="button" @click=${() => this.#compare()}>Compare</button>`}
         <span class="quiet" role="status">
-          ${this.isRunning ? "Reading …" : this.sides.length === 2 ? `${count(this.rows)} rows, twice` : ""}
+          ${this.isRunning ? "Reading …" : this.sides.length === 2 ? `${count(this.rows)} ${noun(this.rows, "row")}, twice` : ""}
         </span>
       </div>
       ${this.problem ? problem(this.problem) : nothing} ${this.sides.length ? this.#table() : nothing}

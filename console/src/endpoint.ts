@@ -4,7 +4,7 @@ import { LitElement, html, nothing } from "lit";
 import { keyed } from "lit/directives/keyed.js";
 import { live } from "lit/directives/live.js";
 import { repeat } from "lit/directives/repeat.js";
-import { bytes, count, duration } from "./format.js";
+import { bytes, count, duration, noun } from "./format.js";
 import { type Endpoint, type Param, typeName } from "./openapi.js";
 import { FRAMED, Run, type State } from "./run.js";
 import { estimate } from "./plan.js";
@@ -18,6 +18,8 @@ import "./table.js";
 
 /** Bytes per second at which a client reads, by the places of the slider. */
 const SPEEDS = [0, 4_000_000, 1_000_000, 250_000, 50_000, 10_000];
+/** A rate is shown of runs with so many rows. */
+const LEAST_ROWS = 1000;
 const PHASES = ["pool", "database", "encode", "client"];
 const SAID: Record<State, string> = {
   waiting: "Waiting for the first row",
@@ -162,7 +164,8 @@ export class EndpointView extends LitElement {
     this.requestUpdate();
     await ended;
     if (run !== this.run) return;
-    this.said = `${SAID[run.state]}, ${count(run.rows.total)} rows. ${run.problem?.detail ?? run.why}`;
+    const { total } = run.rows;
+    this.said = `${SAID[run.state]}, ${count(total)} ${noun(total, "row")}. ${run.problem?.detail ?? run.why}`;
   }
 
   #slow(event: Event): void {
@@ -273,13 +276,15 @@ export class EndpointView extends LitElement {
 
   #result(run: Run) {
     const took = run.elapsed;
-    const rate = took > 0 ? (run.rows.total / took) * 1000 : 0;
+    const { total } = run.rows;
+    const isLonger = run.isRunning && (run.expected ?? 0) > total;
     return html`<section class="card result" aria-label="Result">
       <div class="progress">
         <span class="state ${run.state}" data-state=${run.state}>${SAID[run.state]}</span>
-        ${run.isRows ? fact("rows", count(run.rows.total)) : nothing}
-        ${run.isRunning && run.expected ? fact("expected by the planner", `of some ${count(run.expected)}`) : nothing}
-        ${run.isRows ? fact("rows/s", count(rate)) : nothing} ${fact("received", bytes(run.bytes))}
+        ${run.isRows ? fact(noun(total, "row"), count(total)) : nothing}
+        ${isLonger ? fact("expected by the planner", `of some ${count(run.expected!)}`) : nothing}
+        ${total >= LEAST_ROWS ? fact("rows/s", count((total / took) * 1000)) : nothing}
+        ${fact("received", bytes(run.bytes))}
         ${fact("time", duration(took))}
         ${run.firstRow === undefined ? nothing : fact("first row", duration(run.firstRow))}
         <span class="grow"></span>
@@ -293,6 +298,7 @@ export class EndpointView extends LitElement {
           </p>`
         : nothing}
       ${run.problem ? problem(run.problem) : nothing} ${phases(run)} ${this.#body(run)}
+      <div class="progress reading">${this.#reading(run)}</div>
     </section>`;
   }
 
@@ -304,11 +310,15 @@ export class EndpointView extends LitElement {
           </button>`
         : nothing}
       ${canResume
-        ? html`<button class="quiet" @click=${() => this.#watch(run, run.resume())}>
+        ? html`<button class="run" @click=${() => this.#watch(run, run.resume())}>
             Resume after row ${count(run.mark!.rows)}
           </button>`
-        : nothing}
-      ${run.isRows
+        : nothing}`;
+  }
+
+  /** How this page reads the rows. */
+  #reading(run: Run) {
+    return html`${run.rows.total
         ? html`<label class="inline check"
             ><input
               type="checkbox"
@@ -413,7 +423,7 @@ export class EndpointView extends LitElement {
     const { columns } = this.endpoint;
     if (columns.length === 0) return nothing;
     return html`<details class="card">
-      <summary>${columns.length} columns</summary>
+      <summary>${columns.length} ${noun(columns.length, "column")}</summary>
       <dl class="columns">
         ${columns.map(({ name, schema }) => html`<dt>${name}</dt><dd>${typeName(schema)}</dd>`)}
       </dl>
@@ -495,15 +505,17 @@ const speedName = (speed: number): string => (SPEEDS[speed] ? `${bytes(SPEEDS[sp
 
 /** Where the time went: until the first row, or of all of it once it has ended. */
 function phases(run: Run) {
-  const all = Object.entries(run.report?.ms ?? {}).filter(([name]) => PHASES.includes(name));
-  const parts = all.length ? all : run.timing.filter(([name]) => PHASES.includes(name));
+  const all = Object.entries(run.report?.ms ?? {});
+  const parts = (all.length ? all : run.timing).filter(([name, ms]) => PHASES.includes(name) && ms >= 1);
   const sum = parts.reduce((sum, [, ms]) => sum + ms, 0);
   const sent = run.report && run.isRunning ? `The server has sent ${bytes(run.report.bytes)}.` : "";
   if (sum === 0) return sent ? html`<p class="quiet phases">${sent}</p>` : nothing;
+  // A bar of one part says nothing.
+  const bar = html`<div class="bar" aria-hidden="true">
+    ${parts.map(([name, ms]) => html`<i class=${name} ${styled({ flexGrow: String(ms / sum) })}></i>`)}
+  </div>`;
   return html`<div class="phases">
-    <div class="bar" aria-hidden="true">
-      ${parts.map(([name, ms]) => html`<i class=${name} ${styled({ flexGrow: String(ms / sum) })}></i>`)}
-    </div>
+    ${parts.length > 1 ? bar : nothing}
     <p class="quiet">
       ${all.length ? "Where the server's time went:" : "Until the first row:"}
       ${parts.map(([name, ms]) => html`<span class="key ${name}">${name} ${duration(ms)}</span> `)} ${sent}

@@ -5,6 +5,9 @@ const UNITS = ["B", "KB", "MB", "GB", "TB"];
 
 export const count = (number: number): string => whole.format(number);
 
+/** The noun for so many. */
+export const noun = (number: number, one: string): string => (number === 1 ? one : `${one}s`);
+
 export function bytes(number: number): string {
   let unit = 0;
   while (number >= 1000 && unit < UNITS.length - 1) {

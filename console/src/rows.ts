@@ -8,10 +8,21 @@ const BLOCK = 500;
 const MOST_TEXT = 8 << 20;
 /** Of so many rows the columns and their widths are taken. */
 const SAMPLED = 200;
+/** A column has room for so many letters. */
+const MOST_LETTERS = 48;
 
 interface Block {
   lines: string[];
   text: number;
+}
+
+export interface Column {
+  /** How many letters it has room for. */
+  letters: number;
+  /** True if it has a value that is longer, which gets the room that is left. */
+  isLong: boolean;
+  /** True if all its values are numbers. Unknown while they are NULL. */
+  isNumber?: boolean;
 }
 
 export type Item = { row: number; line: string } | { from: number; to: number };
@@ -19,8 +30,7 @@ export type Item = { row: number; line: string } | { from: number; to: number };
 export class Rows {
   /** How many have come. */
   total = 0;
-  /** The names of the columns, and how many letters their longest value has. */
-  readonly columns = new Map<string, number>();
+  readonly columns = new Map<string, Column>();
   #first: string[] = [];
   #firstText = 0;
   #firstIsFull = false;
@@ -58,8 +68,11 @@ export class Rows {
 
   #sample(line: string): void {
     for (const [name, value] of members(line)) {
-      const width = Math.max(this.columns.get(name) ?? name.length, Math.min(value.length, 48));
-      this.columns.set(name, width);
+      const column: Column = this.columns.get(name) ?? { letters: name.length, isLong: false };
+      column.letters = Math.min(Math.max(column.letters, value.length), MOST_LETTERS);
+      column.isLong ||= value.length > MOST_LETTERS;
+      if (value !== "null") column.isNumber = column.isNumber !== false && /^[-\d]/.test(value);
+      this.columns.set(name, column);
     }
   }
 

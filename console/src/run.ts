@@ -1,5 +1,6 @@
 // One run of an endpoint: its rows or its bytes as they come, and what proves that it is whole.
 
+import { noun } from "./format.js";
 import { Rows } from "./rows.js";
 import { ADMIN, type Problem, problemOf, request } from "./server.js";
 
@@ -221,7 +222,7 @@ export class Run {
       const came = this.rows.total - this.#before;
       const isWhole = !this.#end || this.#end.rows === came;
       this.state = isWhole ? "complete" : "truncated";
-      if (!isWhole) this.why = `${came} rows came, and the server sent ${this.#end?.rows}`;
+      if (!isWhole) this.why = `${came} ${noun(came, "row")} arrived, and the server sent ${this.#end?.rows}`;
     } else if (this.#tag) {
       this.state = "truncated";
       this.why = "it ended without the record of its end";

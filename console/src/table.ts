@@ -2,7 +2,7 @@
 
 import { LitElement, html, nothing } from "lit";
 import { count } from "./format.js";
-import { type Item, type Rows, members, shown } from "./rows.js";
+import { type Column, type Item, type Rows, members, shown } from "./rows.js";
 import { styled } from "./styled.js";
 
 const ROW = 29;
@@ -65,9 +65,11 @@ export class RowTable extends LitElement {
       const item = this.rows.at(index);
       if (item) lines.push(this.#line(index, item, columns));
     }
-    const numbers = Math.max(5, String(this.rows.total).length + 2) * LETTER + AROUND;
-    const widths = columns.map(([, letters]) => Math.round(letters * LETTER + AROUND));
-    const width = widths.reduce((sum, width) => sum + width, numbers);
+    const widths = [count(this.rows.total).length, ...columns.map(([, { letters }]) => letters)].map((letters) =>
+      Math.round(letters * LETTER + AROUND),
+    );
+    const width = `${widths.reduce((sum, width) => sum + width)}px`;
+    const isLong = columns.map(([, column]) => column.isLong);
     return html`<div
       class="scroller"
       tabindex="0"
@@ -79,16 +81,21 @@ export class RowTable extends LitElement {
       <div class="sizer" ${styled({ height: `${(this.rows.length + 1) * ROW}px` })}>
         <table
           aria-rowcount=${this.rows.total + 1}
-          ${styled({ top: `${from * ROW}px`, minWidth: `${width}px` })}
+          ${styled({ top: `${from * ROW}px`, minWidth: width, width: isLong.includes(true) ? "100%" : width })}
         >
           <colgroup>
-            <col ${styled({ width: `${numbers}px` })} />
-            ${widths.map((width) => html`<col ${styled({ width: `${width}px` })} />`)}
+            ${widths.map(
+              // Columns without a width share the room that is left; the first is that of the row numbers.
+              (width, at) => html`<col ${styled({ width: isLong[at - 1] ? "" : `${width}px` })} />`,
+            )}
           </colgroup>
           <thead>
             <tr aria-rowindex="1">
-              <th scope="col" class="number">#</th>
-              ${columns.map(([name]) => html`<th scope="col" title=${name}>${name}</th>`)}
+              <th scope="col" class="at">#</th>
+              ${columns.map(
+                ([name, { isNumber }]) =>
+                  html`<th scope="col" class=${isNumber ? "number" : ""} title=${name}>${name}</th>`,
+              )}
             </tr>
           </thead>
           <tbody>
@@ -99,7 +106,7 @@ export class RowTable extends LitElement {
     </div>`;
   }
 
-  #line(index: number, item: Item, columns: [string, number][]) {
+  #line(index: number, item: Item, columns: [string, Column][]) {
     if ("from" in item) {
       const text = `rows ${count(item.from)} to ${count(item.to)} came by and are not kept`;
       return html`<tr class="gap"><td colspan=${columns.length + 1}><span>${text}</span></td></tr>`;
@@ -111,7 +118,7 @@ export class RowTable extends LitElement {
       @click=${() => this.#pick(index)}
       @dblclick=${() => this.#open(index)}
     >
-      <th scope="row" class="number">${count(item.row)}</th>
+      <th scope="row" class="at">${count(item.row)}</th>
       ${columns.map(([name]) => cell(values.get(name)))}
     </tr>`;
   }

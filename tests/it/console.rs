@@ -571,6 +571,96 @@ async fn dates_and_times_have_pickers() {
     console.has_no_errors().await;
 }
 
+/// The row numbers took the room that was left, 480 pixels of it. In the view of one row a long name
+/// took 500 pixels from its value.
+#[tokio::test]
+async fn columns_are_as_wide_as_their_values() {
+    let name = "a_name_of_a_column_that_is_much_longer_than_the_two_digits_of_its_values";
+    let wide = format!("select 85 as {name}, '{:-<90}' as note", "a long text");
+    let files = [
+        ("rowstream.toml", CONFIG),
+        ("nothing.sql", "create table t (a)"),
+        ("endpoints/narrow.sql", "select 85 as n, 'a' as text, null as missing"),
+        ("endpoints/wide.sql", &wide),
+    ];
+    let (server, console) = tokio::join!(Launch::files(&files).start(), Console::start());
+    let measure = async |script: &str| console.0.run(script).await;
+    let headers = "return [...document.querySelectorAll('rs-table thead th')].map((header) =>
+        `${header.innerText} ${getComputedStyle(header).textAlign}`);";
+    let widths =
+        "return [...document.querySelectorAll('rs-table tbody tr > *')].map((cell) => cell.offsetWidth);";
+    let widths = async || serde_json::from_value::<Vec<u32>>(measure(widths).await).expect("widths");
+    console.open(server.address(), "/narrow").await;
+    console.click("button.run").await;
+    console.ended().await;
+    assert_eq!(measure(headers).await, json!(["# right", "n right", "text left", "missing left"]));
+    let narrow = widths().await;
+    assert!(narrow.iter().all(|width| *width < 100) && narrow[0] < 40, "{narrow:?}");
+    // Values that are longer than a column get the room that is left; a long name doesn't.
+    console.open(server.address(), "/wide").await;
+    console.click("button.run").await;
+    console.ended().await;
+    let (wide, room) =
+        (widths().await, measure("return document.querySelector('.scroller').clientWidth;").await.as_u64());
+    assert!(wide[0] < 40 && Some(u64::from(wide.iter().sum::<u32>())) >= room, "{wide:?} of {room:?}");
+    assert!(wide[1] < 420, "{wide:?}");
+    console.0.run("document.querySelector('.scroller').focus();").await;
+    console.0.press(&format!("{DOWN}{ENTER}")).await;
+    console.wait("return document.querySelector('dialog[open] dd') !== null;").await;
+    let cells =
+        "return ['dt', 'dd'].map((tag) => document.querySelector(`dialog[open] ${tag}`).offsetWidth);";
+    let [key, value]: [u32; 2] = serde_json::from_value(measure(cells).await).expect("widths");
+    assert!(value > key, "{value} pixels for the value, {key} for its name");
+}
+
+/// A table of one row was 500 pixels high, below facts such as "1 rows", "226 rows/s" and a bar for
+/// "pool < 1 ms".
+#[tokio::test]
+async fn a_small_answer_takes_little_room() {
+    let (server, console) = tokio::join!(server(), Console::start());
+    console.open(server.address(), "/one/{id}?id=4").await;
+    console.click("button.run").await;
+    let (state, result) = console.ended().await;
+    assert_eq!(state, "complete", "{result}");
+    let height = console.0.run("return document.querySelector('.scroller').offsetHeight;").await;
+    assert!(height.as_u64().is_some_and(|height| height < 90), "{height}");
+    let facts = "return [...document.querySelectorAll('.fact')].map((fact) => fact.innerText);";
+    let facts = console.0.run(facts).await;
+    assert_eq!(facts[0], "1 row");
+    assert!(!result.contains("rows/s") && !result.contains("pool < 1 ms"), "{result}");
+    assert_eq!(
+        console.text("return document.querySelector('rs-compare ~ details').innerText;").await,
+        "1 column"
+    );
+    // The tools of experts follow the rows.
+    let follows = "return document.querySelector('rs-table')
+        .compareDocumentPosition(document.querySelector('.result input[type=range]'));";
+    assert_eq!(console.0.run(follows).await, 4);
+}
+
+/// "347,277 rows of some 4,166 expected": the planner was wrong, which helps nobody.
+#[tokio::test]
+async fn an_estimate_that_was_passed_is_not_shown() {
+    let db = TestDb::new().await;
+    let config = format!("explain = true\n[source.db]\nurl = \"{}\"\n", db.url());
+    let sql =
+        "select n, repeat('x', 100) as text from (select generate_series(1, 100000000) as n) as all_of_them
+        where n % 7 = abs(n % 7) and n % 5 = abs(n % 5)";
+    let files = [("rowstream.toml", config.as_str()), ("endpoints/long.sql", sql)];
+    let (server, console) = tokio::join!(Server::start(&files), Console::start());
+    console.open(server.address(), "/long").await;
+    console.click("button.run").await;
+    let explained =
+        "return performance.getEntriesByType('resource').some(({ name }) => name.includes('_explain'));";
+    console.wait(explained).await;
+    let rows = "return Number(document.querySelector('.fact b').innerText.replaceAll(',', '')) > 2500;";
+    console.wait(rows).await;
+    let result = console.result().await;
+    assert!(result.contains("Streaming") && !result.contains("of some"), "{result:.300}");
+    console.click("button.stop").await;
+    console.ended().await;
+}
+
 /// A parameter of JSON has no schema in the document; the page was blank.
 #[tokio::test]
 async fn a_parameter_of_json_has_a_field() {
