@@ -125,9 +125,13 @@ export class CompareView extends LitElement {
         it in this tab.
       </p>
       <div class="actions">
-        ${this.isRunning
-          ? html`<button type="button" class="stop" @click=${() => this.#abort.abort()}>Stop</button>`
-          : html`<button type="button" @click=${() => this.#compare()}>Compare</button>`}
+        <button
+          type="button"
+          class=${this.isRunning ? "stop" : ""}
+          @click=${() => (this.isRunning ? this.#abort.abort() : this.#compare())}
+        >
+          ${this.isRunning ? "Stop" : "Compare"}
+        </button>
         <span class="quiet" role="status">
           ${this.isRunning ? "Reading …" : this.sides.length === 2 ? `${count(this.rows)} ${noun(this.rows, "row")}, twice` : ""}
         </span>

@@ -168,6 +168,12 @@ export class EndpointView extends LitElement {
     this.said = `${SAID[run.state]}, ${count(total)} ${noun(total, "row")}. ${run.problem?.detail ?? run.why}`;
   }
 
+  /** Its button is gone while the run goes on, so the one that cancels gets the focus. */
+  #resume(run: Run): void {
+    this.querySelector<HTMLElement>("form button.run")?.focus();
+    void this.#watch(run, run.resume());
+  }
+
   #slow(event: Event): void {
     this.speed = Number((event.target as HTMLInputElement).value);
     if (this.run) this.run.limit = SPEEDS[this.speed] ?? 0;
@@ -201,6 +207,7 @@ export class EndpointView extends LitElement {
 
   #form() {
     const { params, formats, controls } = this.endpoint;
+    // One button runs and cancels, so that it keeps the focus.
     const isRunning = this.run?.isRunning ?? false;
     return html`<form class="card" @submit=${this.#start}>
       ${params.length
@@ -229,9 +236,13 @@ export class EndpointView extends LitElement {
             >`
           : nothing}
         <span class="grow"></span>
-        ${isRunning
-          ? html`<button type="button" class="stop" @click=${() => this.run?.cancel()}>Cancel</button>`
-          : html`<button type="submit" class="run">Run</button>`}
+        <button
+          type=${isRunning ? "button" : "submit"}
+          class=${isRunning ? "stop" : "run"}
+          @click=${() => isRunning && this.run?.cancel()}
+        >
+          ${isRunning ? "Cancel" : "Run"}
+        </button>
         <button type="button" @click=${this.#download} title="Save all of it to a file">Download</button>
       </div>
     </form>`;
@@ -310,7 +321,7 @@ export class EndpointView extends LitElement {
           </button>`
         : nothing}
       ${canResume
-        ? html`<button class="run" @click=${() => this.#watch(run, run.resume())}>
+        ? html`<button class="run" @click=${() => this.#resume(run)}>
             Resume after row ${count(run.mark!.rows)}
           </button>`
         : nothing}`;

@@ -174,6 +174,9 @@ export class LiveView extends LitElement {
     const isGone = response.ok || response.status === 404 || response.status === 409;
     this.refused = isGone ? undefined : await problemOf(response);
     await this.#ask();
+    await this.updateComplete;
+    // Its button may be gone, and the focus with it.
+    if (document.activeElement === document.body) document.querySelector<HTMLElement>("main")!.focus();
   }
 
   protected render() {

@@ -286,8 +286,9 @@ async fn what_is_cut_is_truncated_and_goes_on_after_its_last_row() {
     let (state, result) = console.ended().await;
     assert_eq!(state, "truncated", "{result}");
     assert!(result.contains("This answer is not whole"), "{result}");
-    let resume = "const found = [...document.querySelectorAll('button')].find((button) => button.innerText.startsWith('Resume'));
-        found?.click(); return !!found;";
+    // It looks like the primary action. It is gone once it is pressed, and the focus fell to the body.
+    let resume = "const found = document.querySelector('.result button.run'); found?.click();
+        return found?.innerText.startsWith('Resume') && document.activeElement.matches('form button');";
     wait_until("it's complete", async || {
         if console.ended().await.0 == "complete" {
             return true;
@@ -334,6 +335,12 @@ async fn the_keyboard_is_enough() {
     console.0.press(&format!("7{ENTER}")).await;
     let (state, result) = console.ended().await;
     assert_eq!(state, "complete", "{result}");
+    // The button that runs was another one than that which cancels, and the focus fell to the body.
+    tab_to("run").await;
+    console.0.press(&ENTER.to_string()).await;
+    console.wait("return document.querySelectorAll('rs-table tbody tr').length === 7;").await;
+    console.ended().await;
+    assert_eq!(console.text(focused).await, "run");
     tab_to("scroller").await;
     console.0.press(&format!("{DOWN}{DOWN}{DOWN}{ENTER}")).await;
     console
@@ -369,9 +376,11 @@ async fn live_charts_move() {
         "return [...document.querySelectorAll('section[aria-label=\"Each stream in flight\"] tbody tr')]
         .map((row) => `${row.children[0].textContent} ${row.children[1].textContent}`);";
     assert_eq!(console.0.run(in_flight).await, json!(["/rows ndjson"]));
+    console.0.run("document.querySelector('rs-live button.stop').focus();").await;
     console.click("rs-live button.stop").await;
     assert!(matches!(stream.rest().await.ended, Ended::Broken(_)), "it was stopped");
     console.wait("return document.querySelector('rs-live button.stop') === null;").await;
+    console.wait("return document.activeElement.id === 'main';").await;
     console.wait(&streams(0)).await;
     console.has_no_errors().await;
 }
@@ -382,8 +391,10 @@ async fn a_list_is_compared_with_reading_it_whole() {
     let (server, console) = tokio::join!(server(), Console::start());
     console.open(server.address(), "/rows?count=200000").await;
     console.click("rs-compare summary").await;
+    console.0.run("document.querySelector('rs-compare button').focus();").await;
     console.click("rs-compare button").await;
     console.wait("return document.querySelectorAll('rs-compare thead th').length === 2;").await;
+    assert_eq!(console.text("return document.activeElement.innerText;").await, "Compare");
     let cells = "return [...document.querySelectorAll('rs-compare tbody tr')].map((row) =>
         [...row.children].map((cell) => cell.textContent.trim()));";
     let cells: Vec<[String; 3]> = serde_json::from_value(console.0.run(cells).await).expect("a table");
