@@ -167,8 +167,13 @@ pub enum ParamPlace {
     Path,
     /// The query string.
     Query,
-    /// A header, by its name.
-    Header(http::HeaderName),
+    /// A header.
+    Header {
+        /// Its name in lower case, as HTTP compares them.
+        name: http::HeaderName,
+        /// Its name as the endpoint spells it, for people.
+        spelling: String,
+    },
     /// What its token says, by the name behind [`CLAIMS`].
     Claim,
 }

@@ -71,7 +71,7 @@ export class CompareView extends LitElement {
     try {
       for (const read of [this.#streamed, this.#buffered]) this.sides = [...this.sides, await this.#watched(read, asked)];
     } catch (error) {
-      const title = this.#abort.signal.aborted ? "It was stopped" : "It cannot be compared";
+      const title = this.#abort.signal.aborted ? "Stopped" : "The comparison failed";
       this.problem = error instanceof Error ? { title, detail: error.message } : (error as Problem);
     }
     this.isRunning = false;

@@ -198,7 +198,7 @@ export class EndpointView extends LitElement {
         <button class="quiet" @click=${() => this.#copy("Link", location.href)}>Copy link</button>
       </header>
       ${summary ? html`<p class="summary">${summary}</p>` : nothing}
-      ${needsToken && !token() ? html`<p class="note">It needs a token, which you have not entered.</p>` : nothing}
+      ${needsToken && !token() ? html`<p class="note">This endpoint needs a token. Enter yours at the top of the page.</p>` : nothing}
       ${this.#form()} ${this.run ? this.#result(this.run) : nothing} ${this.#code()}
       ${this.#plan()} ${this.#comparison()} ${this.#columns()}
       <p class="spoken" role="status" aria-live="polite">${this.said}</p>
@@ -212,7 +212,7 @@ export class EndpointView extends LitElement {
     return html`<form class="card" @submit=${this.#start}>
       ${params.length
         ? html`<div class="fields">${repeat(params, (param) => param.name, (param) => this.#field(param))}</div>`
-        : html`<p class="quiet">It takes no parameters.</p>`}
+        : html`<p class="quiet">This endpoint has no parameters.</p>`}
       <div class="actions">
         ${formats.length > 1
           ? html`<label class="inline"
@@ -263,7 +263,7 @@ export class EndpointView extends LitElement {
       >
       ${isChoice
         ? html`<select id=${id} ?required=${required} aria-describedby="${id}-more" @change=${set}>
-            <option value="" ?selected=${value === ""}>${fallback || (required ? "choose" : "any")}</option>
+            <option value="" ?selected=${value === ""}>${fallback || (required ? "choose" : "not given")}</option>
             ${choices.map(
               (choice) => html`<option value=${String(choice)} ?selected=${value === String(choice)}>${choice}</option>`,
             )}
@@ -304,8 +304,8 @@ export class EndpointView extends LitElement {
       ${run.why ? html`<p class="warning" role="alert">This answer is not whole: ${run.why}.</p>` : nothing}
       ${run.state === "unproved"
         ? html`<p class="note">
-            Nothing tells whether this was the end of it: the answer was compressed on its way, and its format has no
-            record at the end. NDJSON has one.
+            We can't tell if this is the whole answer: it was compressed on its way, and its format has no record at its
+            end. NDJSON has one.
           </p>`
         : nothing}
       ${run.problem ? problem(run.problem) : nothing} ${phases(run)} ${this.#body(run)}
@@ -368,7 +368,7 @@ export class EndpointView extends LitElement {
     if (!run.text) return nothing;
     const isAll = run.bytes <= run.text.length * 3 && run.text.length < 100_000;
     return html`<pre class="text" tabindex="0" role="region" aria-label="The answer">${run.text}</pre>
-      ${isAll ? nothing : html`<p class="quiet">These are the first letters of ${bytes(run.bytes)}.</p>`}`;
+      ${isAll ? nothing : html`<p class="quiet">This is the beginning of ${bytes(run.bytes)}.</p>`}`;
   }
 
   #open(event: CustomEvent<{ row: number; line: string }>): void {
@@ -417,7 +417,7 @@ export class EndpointView extends LitElement {
   /** The request of the form, once all that it needs is filled in. */
   #filled = () => (this.querySelector("form")?.reportValidity() ? this.#request() : undefined);
 
-  /** Where the server's configuration allows it. */
+  /** If the server's configuration allows it. */
   #plan() {
     if (!this.endpoint.controls.has("_explain")) return nothing;
     return keyed(this.endpoint.path, html`<rs-plan .request=${this.#filled}></rs-plan>`);

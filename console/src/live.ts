@@ -192,7 +192,7 @@ export class LiveView extends LitElement {
   #failed({ status, title, detail }: Problem) {
     const hint =
       status === 404
-        ? "With `admin_listen` the metrics are at that port alone, and so is this view."
+        ? "With `admin_listen` this view works at that port only."
         : status === 401 || status === 403
           ? "Enter a token that [admin] names in rowstream.toml."
           : "";
@@ -254,7 +254,7 @@ export class LiveView extends LitElement {
         ${chart("Rows per second", perSecond("rowstream_rows_total"), count)}
         ${chart("Sent per second", perSecond("rowstream_sent_bytes_total"), bytes)}
         ${chart("Requests per second", perSecond("rowstream_requests_total", well), tenths, "that were complete")}
-        ${chart("Other ends per second", perSecond("rowstream_requests_total", ill), tenths, "not complete")}
+        ${chart("Incomplete per second", perSecond("rowstream_requests_total", ill), tenths, "failed, cancelled or cut")}
         ${chart("Memory", gauge("process_resident_memory_bytes"), bytes, "resident")}
         ${chart("Processor", cpu, (value) => `${value.toFixed(0)} %`, "of one core")}
         ${labelsOf(now, "rowstream_pool_used").map(pool)} ${labelsOf(now, "rowstream_host_in_flight").map(host)}

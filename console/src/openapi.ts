@@ -89,12 +89,23 @@ function resolve<T>(document: Document, value: T | { $ref: string }): T {
   return found as T;
 }
 
-/** What a schema is called where there is little room. */
-export function typeName(schema: Schema): string {
-  if (schema.type === "array") return `list of ${schema.items ? typeName(schema.items) : "anything"}`;
-  const types = schema.anyOf?.map(typeName) ?? [schema.type ?? []].flat();
-  const own = types.filter((type) => type !== "null" && !type.startsWith("one of"));
-  if (schema.format && own.length <= 1) return schema.format;
-  if (own.length) return [...new Set(own)].join(" or ");
-  return schema.enum ? `one of ${schema.enum.length}` : "any";
+/** The book's names of JSON Schema's types and formats. */
+const TYPES: Record<string, string> = {
+  string: "text",
+  date: "date",
+  "date-time": "timestamp",
+  "date-time-local": "timestamp without zone",
+  "time-local": "time",
+  duration: "duration",
+  uuid: "uuid",
+  json: "json",
+};
+
+/** The name of a type, as endpoint files have it. */
+export function typeName({ type, format = "", items, anyOf }: Schema): string {
+  // The others are "null", and texts such as "NaN" that JSON has no number for.
+  if (anyOf) return typeName(anyOf[0]!);
+  const own = [type ?? "any"].flat()[0]!;
+  if (own === "array") return items ? `${typeName(items)}[]` : "list";
+  return TYPES[format] ?? TYPES[own] ?? own;
 }

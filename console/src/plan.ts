@@ -46,14 +46,14 @@ export class PlanView extends LitElement {
       this.statements = await explain(asked);
     } catch (error) {
       this.statements = [];
-      this.problem = error instanceof Error ? { title: "It cannot be explained", detail: error.message } : (error as Problem);
+      this.problem = error instanceof Error ? { title: "There is no plan", detail: error.message } : (error as Problem);
     }
   }
 
   protected render() {
     return html`<details class="card plan">
       <summary>SQL and its plan</summary>
-      <p>What the database is asked, and how it would run it for these parameters. It is not run.</p>
+      <p>The SQL, and how the database would run it with these parameters. Nothing is run.</p>
       <div class="actions"><button type="button" @click=${() => this.#explain()}>Explain</button></div>
       <div role="status">
         ${this.statements.map(

@@ -39,7 +39,7 @@ function scriptHeaders(headers: Record<string, string>): string {
 function script(url: URL, headers: Record<string, string>): string {
   return `const response = await fetch(${JSON.stringify(url.href)}${scriptHeaders(headers)});
 if (!response.ok) throw new Error((await response.json()).detail);
-// It throws where the answer is cut.
+// It throws if the answer is cut.
 const text = await response.text();`;
 }
 
@@ -56,7 +56,7 @@ for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
     else console.log(JSON.parse(line)); // a row
   }
 }
-if (!end) throw new Error("it is not whole");`;
+if (!end) throw new Error("the answer is not whole");`;
 }
 
 function pythonHeaders(headers: Record<string, string>): string {
@@ -74,7 +74,7 @@ function python(url: URL, headers: Record<string, string>): string {
 
 response = requests.get(${JSON.stringify(url.href)}${pythonHeaders(headers)})
 response.raise_for_status()
-body = response.content  # it raises where the answer is cut`;
+body = response.content  # it raises if the answer is cut`;
 }
 
 function framedPython(url: URL, headers: Record<string, string>): string {
@@ -91,5 +91,5 @@ with requests.get(${JSON.stringify(url.href)}${pythonHeaders(headers)}, stream=T
         elif text:
             print(json.loads(text))  # a row
 if end is None:
-    raise EOFError("it is not whole")`;
+    raise EOFError("the answer is not whole")`;
 }

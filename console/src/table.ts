@@ -108,7 +108,7 @@ export class RowTable extends LitElement {
 
   #line(index: number, item: Item, columns: [string, Column][]) {
     if ("from" in item) {
-      const text = `rows ${count(item.from)} to ${count(item.to)} came by and are not kept`;
+      const text = `rows ${count(item.from)} to ${count(item.to)} have passed and aren't kept`;
       return html`<tr class="gap"><td colspan=${columns.length + 1}><span>${text}</span></td></tr>`;
     }
     const values = new Map(members(item.line));

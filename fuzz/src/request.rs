@@ -70,7 +70,10 @@ fn params() -> Vec<Param> {
     let mut params = vec![
         Param { place: ParamPlace::Path, ..Param::new("id", ParamType::Integer) },
         Param {
-            place: ParamPlace::Header(HeaderName::from_static("x-tenant")),
+            place: ParamPlace::Header {
+                name: HeaderName::from_static("x-tenant"),
+                spelling: "X-Tenant".to_owned(),
+            },
             default: Some(ParamValue::Null),
             ..Param::new("tenant", ParamType::Text)
         },

@@ -315,7 +315,7 @@ fn describe_param(param: &Param) -> String {
     let place = match &param.place {
         ParamPlace::Path => "path".to_owned(),
         ParamPlace::Query => "query".to_owned(),
-        ParamPlace::Header(name) => format!("header {name}"),
+        ParamPlace::Header { spelling, .. } => format!("header {spelling}"),
         ParamPlace::Claim => "token".to_owned(),
     };
     let list = if param.list { "[]" } else { "" };

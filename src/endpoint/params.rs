@@ -168,7 +168,7 @@ fn read_place(table: &mut Table<'_>, param: &mut Param) {
 
 fn set_header(name: &str, value: &Value<'_>, param: &mut Param) {
     match HeaderName::from_bytes(name.as_bytes()) {
-        Ok(header) => param.place = ParamPlace::Header(header),
+        Ok(header) => param.place = ParamPlace::Header { name: header, spelling: name.to_owned() },
         Err(_) => value.error(format!("{} cannot be the name of a header", shown(name))),
     }
 }

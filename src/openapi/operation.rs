@@ -269,7 +269,7 @@ fn parameter(param: &Param) -> Option<Value> {
     let (place, name) = match &param.place {
         ParamPlace::Path => ("path", param.name.clone()),
         ParamPlace::Query => ("query", param.name.clone()),
-        ParamPlace::Header(name) => ("header", name.to_string()),
+        ParamPlace::Header { spelling, .. } => ("header", spelling.clone()),
         ParamPlace::Claim => return None,
     };
     let is_required = param.default.is_none() || param.place == ParamPlace::Path;

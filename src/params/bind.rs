@@ -262,13 +262,13 @@ impl<'a> Given<'a> {
 
     fn headers(&mut self, headers: &'a HeaderMap) {
         for (index, param) in self.params.iter().enumerate() {
-            if let ParamPlace::Header(header) = &param.place {
+            if let ParamPlace::Header { name, .. } = &param.place {
                 let read = |value: &'a http::HeaderValue| {
                     std::str::from_utf8(value.as_bytes())
                         .map(Cow::Borrowed)
                         .map_err(|_| "the header is not UTF-8")
                 };
-                self.texts.extend(headers.get_all(header).iter().map(|value| (index, read(value))));
+                self.texts.extend(headers.get_all(name).iter().map(|value| (index, read(value))));
             }
         }
     }
@@ -305,7 +305,7 @@ impl<'a> Given<'a> {
         let elsewhere = self.params.iter().find(|param| param.name == name).map(|param| &param.place);
         let message = match elsewhere {
             Some(ParamPlace::Path) => "it is a part of the path".to_owned(),
-            Some(ParamPlace::Header(header)) => format!("it is taken from the header `{header}`"),
+            Some(ParamPlace::Header { spelling, .. }) => format!("it is taken from the header `{spelling}`"),
             Some(ParamPlace::Claim) => "it is taken from the token".to_owned(),
             _ => match did_you_mean(name, self.query_names()) {
                 Some(near) => format!("there is no such parameter; did you mean `{near}`?"),

@@ -17,11 +17,11 @@ impl Param {
         let place = match &self.place {
             ParamPlace::Path => "path",
             ParamPlace::Query => "query",
-            ParamPlace::Header(_) => "header",
+            ParamPlace::Header { .. } => "header",
             ParamPlace::Claim => "token",
         };
         let header = match &self.place {
-            ParamPlace::Header(name) => Some(name.to_string()),
+            ParamPlace::Header { name, .. } => Some(name.to_string()),
             ParamPlace::Path | ParamPlace::Query | ParamPlace::Claim => None,
         };
         let text = |value: &Option<ParamValue>| value.as_ref().and_then(ParamValue::postgres_text);

@@ -160,6 +160,10 @@ fn array_literals() {
     assert_eq!(ParamValue::Null.postgres_text(), None);
 }
 
+fn header(spelling: &str) -> ParamPlace {
+    ParamPlace::Header { name: spelling.parse().expect("a name"), spelling: spelling.to_owned() }
+}
+
 /// An endpoint's parameters: one of each kind of place.
 fn declared() -> Vec<Param> {
     vec![
@@ -169,7 +173,7 @@ fn declared() -> Vec<Param> {
         Param { list: true, default: Some(ParamValue::Null), ..param("ids", ParamType::Integer) },
         Param { list: true, default: Some(ParamValue::Null), ..param("tags", ParamType::Text) },
         Param {
-            place: ParamPlace::Header(HeaderName::from_static("x-tenant")),
+            place: header("X-Tenant"),
             default: Some(ParamValue::Null),
             ..param("tenant", ParamType::Text)
         },
@@ -221,7 +225,7 @@ fn wrong_requests_name_every_parameter() {
         ("lastEventNr=1", "parameter `lastEventNr`: there is no such parameter; did you mean `lastEventNo`?"),
         ("password=1", "parameter `password`: there is no such parameter"),
         ("id=1", "parameter `id`: it is a part of the path"),
-        ("tenant=1", "parameter `tenant`: it is taken from the header `x-tenant`"),
+        ("tenant=1", "parameter `tenant`: it is taken from the header `X-Tenant`"),
         ("name=%zz", "parameter `name`: its percent-encoding is not valid"),
         ("name=%C3", "parameter `name`: its percent-encoding is not valid"),
         ("name=a%", "parameter `name`: its percent-encoding is not valid"),
@@ -263,10 +267,8 @@ fn options_of_values_are_chosen_over_the_endpoints() {
 
 #[test]
 fn missing_and_headers() {
-    let required = [
-        param("a", ParamType::Integer),
-        Param { place: ParamPlace::Header(HeaderName::from_static("x-b")), ..param("b", ParamType::Integer) },
-    ];
+    let required =
+        [param("a", ParamType::Integer), Param { place: header("X-B"), ..param("b", ParamType::Integer) }];
     let none: [(&str, &str); 0] = [];
     let error = bind(&required, &none, None, &HeaderMap::new()).unwrap_err();
     assert_eq!(error.message(), "parameter `a`: it is missing; parameter `b`: it is missing");

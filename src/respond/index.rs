@@ -137,7 +137,7 @@ fn row(param: &Param) -> String {
     let place = match &param.place {
         ParamPlace::Path => "path".to_owned(),
         ParamPlace::Query => "query".to_owned(),
-        ParamPlace::Header(name) => format!("header {name}"),
+        ParamPlace::Header { spelling, .. } => format!("header {spelling}"),
         ParamPlace::Claim => "token".to_owned(),
     };
     let missing = match &param.default {

@@ -672,6 +672,41 @@ async fn an_estimate_that_was_passed_is_not_shown() {
     console.ended().await;
 }
 
+/// Types had the names of JSON Schema, such as `int64` and "decimal or any", and a header lost its
+/// spelling.
+#[tokio::test]
+async fn types_and_headers_are_named_as_in_the_book() {
+    let db = TestDb::new().await;
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let sql = "/*\n[params]\nn = \"integer\"\nids = \"integer[]\"\nat = \"timestamp\"\nj = \"json\"\n\
+        tenant = { type = \"text\", in = \"header\", header = \"X-Tenant\" }\n*/\n\
+        select :n::int8 as n, 1.5 as d, 1.5::float8 as f, :at::timestamptz as at, now()::timestamp as local, now()::time as t,
+            :ids::int[] as ids, :j::json as j, :tenant as tenant";
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("endpoints/types.sql", sql),
+        ("endpoints/plain.sql", "select 1 as n"),
+    ];
+    let (server, console) = tokio::join!(Server::start(&files), Console::start());
+    console.open(server.address(), "/types").await;
+    let fields = "return [...document.querySelectorAll('.field label')].map((label) => label.innerText.replaceAll(/\\s+/g, ' '));";
+    let expected = ["n* integer", "ids* integer[]", "at* timestamp", "j* json", "X-Tenant* text"];
+    assert_eq!(console.0.run(fields).await, json!(expected));
+    console.click("rs-compare ~ details summary").await;
+    let columns = "return [...document.querySelectorAll('.columns dd')].map((type) => type.innerText);";
+    let expected =
+        ["integer", "number", "number", "timestamp", "timestamp without zone", "time", "list", "any", "text"];
+    assert_eq!(console.0.run(columns).await, json!(expected));
+    console.open(server.address(), "/plain").await;
+    let form = console.text("return document.querySelector('form').innerText;").await;
+    assert!(form.starts_with("This endpoint has no parameters."), "{form}");
+    // What is sent, and copied, has the spelling as well.
+    console.open(server.address(), "/types?X-Tenant=shop").await;
+    let curl = console.text("return document.querySelector('.code pre').innerText;").await;
+    assert!(curl.contains("-H 'X-Tenant: shop'"), "{curl}");
+    console.has_no_errors().await;
+}
+
 /// A parameter of JSON has no schema in the document; the page was blank.
 #[tokio::test]
 async fn a_parameter_of_json_has_a_field() {

@@ -158,7 +158,7 @@ async fn python_reads_documents_of_every_body() {
         {"name": "w", "in": "query", "required": false, "description": "which",
             "schema": {"type": "string", "enum": ["a", "b"]}},
         {"name": "j", "in": "query", "required": false, "content": {"application/json": {"schema": {}}}},
-        {"name": "x-day", "in": "header", "required": false, "schema": {"type": "string", "format": "date"}},
+        {"name": "X-Day", "in": "header", "required": false, "schema": {"type": "string", "format": "date"}},
     ]);
     assert_eq!(json!(parameters[..6]), own);
     let rows = &seen.document["components"]["schemas"]["ABById"]["properties"];

@@ -254,7 +254,10 @@ limit :maxEvents;
         "t",
     ];
     assert_eq!(texts, expected);
-    assert_eq!(endpoint.params[6].place, ParamPlace::Header("x-tenant".parse().unwrap()));
+    assert_eq!(
+        endpoint.params[6].place,
+        ParamPlace::Header { name: "x-tenant".parse().unwrap(), spelling: "X-Tenant".to_owned() }
+    );
 }
 
 #[test]
