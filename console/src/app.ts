@@ -1,7 +1,7 @@
 // The console: what is chosen in the address, and the parts of the page around it.
 
 import { LitElement, html, nothing } from "lit";
-import { type Document, type Endpoint, readEndpoints, takesTokens } from "./openapi.js";
+import { type Document, type Endpoint, readEndpoints, readable, takesTokens } from "./openapi.js";
 import { type Problem, ask, setToken, token } from "./server.js";
 import "./endpoint.js";
 import "./live.js";
@@ -44,7 +44,7 @@ class App extends LitElement {
   #route(): void {
     const [path = "", query = ""] = location.hash.slice(1).split(/\?(.*)/s);
     this.query = new URLSearchParams(query);
-    this.path = decoded(path) || "/endpoints";
+    this.path = readable(path) || "/endpoints";
     this.requestUpdate();
   }
 
@@ -61,7 +61,7 @@ class App extends LitElement {
   }
 
   get #chosen(): Endpoint | undefined {
-    return this.endpoints?.find(({ path }) => this.path === `/endpoints${path}`);
+    return this.endpoints?.find(({ name }) => this.path === `/endpoints${name}`);
   }
 
   #nextTheme(): void {
@@ -76,7 +76,7 @@ class App extends LitElement {
 
   protected updated(): void {
     const chosen = this.#chosen;
-    document.title = chosen ? `${chosen.path} · Rowstream` : "Rowstream console";
+    document.title = chosen ? `${chosen.name} · Rowstream` : "Rowstream console";
   }
 
   protected render() {
@@ -112,8 +112,8 @@ class App extends LitElement {
       </div>`;
     }
     const words = this.search.toLowerCase().split(/\s+/);
-    const found = (this.endpoints ?? []).filter(({ path, summary }) =>
-      words.every((word) => `${path} ${summary}`.toLowerCase().includes(word)),
+    const found = (this.endpoints ?? []).filter(({ name, summary }) =>
+      words.every((word) => `${name} ${summary}`.toLowerCase().includes(word)),
     );
     return html`<input
         type="search"
@@ -124,10 +124,10 @@ class App extends LitElement {
       />
       <ul>
         ${found.map(
-          ({ path, summary, needsToken }) => html`<li>
-            <a href="#/endpoints${path}" aria-current=${this.path === `/endpoints${path}` ? "page" : nothing}>
-              <code>${path}</code>${needsToken ? html`<span class="lock" title="needs a token">token</span>` : nothing}
-              ${summary ? html`<small>${summary}</small>` : nothing}
+          ({ path, name, summary, needsToken }) => html`<li>
+            <a href="#/endpoints${path}" aria-current=${this.path === `/endpoints${name}` ? "page" : nothing}>
+              <code>${name}</code>${needsToken ? html`<span class="lock" title="needs a token">token</span>` : nothing}
+              ${summary ? html`<small title=${summary}>${summary}</small>` : nothing}
             </a>
           </li>`,
         )}
@@ -208,14 +208,6 @@ class App extends LitElement {
   #skip(event: Event): void {
     event.preventDefault();
     this.querySelector<HTMLElement>("main")!.focus();
-  }
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURI(text);
-  } catch {
-    return text;
   }
 }
 

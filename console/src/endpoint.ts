@@ -190,11 +190,11 @@ export class EndpointView extends LitElement {
   }
 
   protected render() {
-    const { path, summary, needsToken } = this.endpoint;
+    const { name, summary, needsToken } = this.endpoint;
     return html`<article aria-labelledby="title">
       <a class="back" href="#/endpoints">← All endpoints</a>
       <header class="title">
-        <h1 id="title"><span class="method">GET</span> ${pathOf(path)}</h1>
+        <h1 id="title"><span class="method">GET</span> ${pathOf(name)}</h1>
         <button class="quiet" @click=${() => this.#copy("Link", location.href)}>Copy link</button>
       </header>
       ${summary ? html`<p class="summary">${summary}</p>` : nothing}

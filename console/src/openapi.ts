@@ -23,7 +23,10 @@ export interface Param {
 }
 
 export interface Endpoint {
+  /** As a URL has it: `/sales%20by%20day`. */
   path: string;
+  /** As people read it: `/sales by day`. */
+  name: string;
   summary: string;
   params: Param[];
   /** Of the control parameters, those that it knows. */
@@ -52,10 +55,25 @@ export function takesTokens(document: Document): boolean {
   return Object.keys(document.components?.securitySchemes ?? {}).length > 0;
 }
 
+const { compare } = new Intl.Collator("en", { numeric: true });
+/** Tabs sort before all else, so `/x/{id}` follows `/x`. */
+const order = ({ name }: Endpoint) => name.replaceAll("/", "\t");
+
+/** The endpoints by their names, with numbers by their values. */
 export function readEndpoints(document: Document): Endpoint[] {
   return Object.entries(document.paths)
     .filter((entry): entry is [string, { get: Operation }] => entry[1].get !== undefined)
-    .map(([path, { get }]) => readEndpoint(document, path, get));
+    .map(([path, { get }]) => readEndpoint(document, path, get))
+    .sort((one, other) => compare(order(one), order(other)));
+}
+
+/** A path for people. */
+export function readable(path: string): string {
+  try {
+    return decodeURI(path);
+  } catch {
+    return path;
+  }
 }
 
 function readEndpoint(document: Document, path: string, operation: Operation): Endpoint {
@@ -69,6 +87,7 @@ function readEndpoint(document: Document, path: string, operation: Operation): E
   const properties = row ? resolve<Schema>(document, row).properties : undefined;
   return {
     path,
+    name: readable(path),
     summary: operation.summary ?? "",
     params: params.filter((param) => !param.name.startsWith("_")),
     controls: new Set(params.map((param) => param.name).filter((name) => name.startsWith("_"))),

@@ -672,6 +672,48 @@ async fn an_estimate_that_was_passed_is_not_shown() {
     console.ended().await;
 }
 
+/// `report10` was before `report2`, `/x` and `/x/{id}` were apart, a summary took four lines, and an
+/// endpoint with blanks in its name was listed as `%20` and couldn't be opened.
+#[tokio::test]
+async fn the_list_is_in_an_order_that_people_expect() {
+    let summary =
+        format!("/*\nsummary = \"{}\"\n*/\nselect 1 as n", "All of its columns, and more. ".repeat(9));
+    let by_id = "/*\n[params]\nid = \"integer\"\n*/\nselect :id as id";
+    let one = "select 1 as n";
+    let files = [
+        ("rowstream.toml", CONFIG),
+        ("nothing.sql", "create table t (a)"),
+        ("endpoints/report10.sql", summary.as_str()),
+        ("endpoints/report2.sql", one),
+        ("endpoints/report1.sql", one),
+        ("endpoints/View With Spaces.sql", one),
+        ("endpoints/x-y.sql", one),
+        ("endpoints/x/{id}.sql", by_id),
+        ("endpoints/x.sql", one),
+    ];
+    let (server, console) = tokio::join!(Launch::files(&files).start(), Console::start());
+    console.open(server.address(), "").await;
+    let names = "return [...document.querySelectorAll('nav li code')].map((name) => name.innerText);";
+    let expected = ["/report1", "/report2", "/report10", "/View With Spaces", "/x", "/x/{id}", "/x-y"];
+    assert_eq!(console.0.run(names).await, json!(expected));
+    let height = console.0.run("return document.querySelector('nav li small').offsetHeight;").await;
+    assert!(height.as_u64().is_some_and(|height| height < 30), "{height}");
+    for (place, title) in
+        [("/View%20With%20Spaces", "GET /View With Spaces"), ("/x/{id}?id=1", "GET /x/{id}")]
+    {
+        console.open(server.address(), place).await;
+        console.wait("return document.querySelector('rs-endpoint') !== null;").await;
+        assert_eq!(console.text("return document.querySelector('h1').innerText;").await, title);
+        let current =
+            console.text("return document.querySelector('nav [aria-current] code').innerText;").await;
+        assert!(title.ends_with(&current), "{current}");
+        console.click("button.run").await;
+        let (state, result) = console.ended().await;
+        assert_eq!(state, "complete", "{result}");
+    }
+    console.has_no_errors().await;
+}
+
 /// Types had the names of JSON Schema, such as `int64` and "decimal or any", and a header lost its
 /// spelling.
 #[tokio::test]
