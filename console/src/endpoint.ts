@@ -59,6 +59,8 @@ export class EndpointView extends LitElement {
   /** What a screen reader says next. */
   declare said: string;
   run?: Run;
+  /** The dates and times that are written as text. */
+  #texts = new Set<string>();
   #isDue = false;
   /** What the table shows while it is paused. */
   #pausedAt = 0;
@@ -89,6 +91,7 @@ export class EndpointView extends LitElement {
     this.run = undefined;
     this.isFollowing = this.isPaused = false;
     this.said = "";
+    this.#texts.clear();
   }
 
   /** Once per frame at most, however fast rows come. */
@@ -140,6 +143,12 @@ export class EndpointView extends LitElement {
     this.query = query;
     const search = query.toString();
     history.replaceState(null, "", `#/endpoints${this.endpoint.path}${search && `?${search}`}`);
+  }
+
+  /** Changes between the picker and a field for text, which takes offsets and microseconds as well. */
+  #toggle(name: string): void {
+    if (!this.#texts.delete(name)) this.#texts.add(name);
+    this.requestUpdate();
   }
 
   async #start(event?: Event): Promise<void> {
@@ -249,11 +258,19 @@ export class EndpointView extends LitElement {
   }
 
   #field(param: Param) {
-    const { name, schema, required, description } = param;
+    const { name, schema, required } = param;
     const id = `param-${name}`;
     const value = this.query.get(name) ?? "";
     const fallback = schema.default === undefined || schema.default === null ? "" : String(schema.default);
-    const set = (event: Event) => this.#set(name, (event.target as HTMLInputElement).value);
+    const set = (event: Event) => {
+      const input = event.target as HTMLInputElement;
+      // A field doesn't become a picker while one writes into it.
+      if (input.type === "text") this.#texts.add(name);
+      this.#set(name, input.value);
+    };
+    const fitting = picker(schema, value);
+    const type = this.#texts.has(name) ? "text" : (fitting ?? "text");
+    const isText = type === "text";
     const choices = schema.enum ?? schema.items?.enum ?? (schema.type === "boolean" ? [true, false] : undefined);
     const isChoice = choices && schema.type !== "array";
     return html`<div class="field">
@@ -270,9 +287,9 @@ export class EndpointView extends LitElement {
           </select>`
         : html`<input
             id=${id}
-            type=${picker(schema, value) ?? "text"}
+            type=${type}
             step=${schema.format === "date-time" ? "1" : nothing}
-            .value=${live(picker(schema, value) ? value.replace(/Z$/, "") : value)}
+            .value=${live(isText ? value : value.replace(/Z$/, ""))}
             ?required=${required}
             placeholder=${fallback || placeholder(param)}
             inputmode=${schema.type === "integer" ? "numeric" : "text"}
@@ -281,7 +298,12 @@ export class EndpointView extends LitElement {
             aria-describedby="${id}-more"
             @input=${set}
           />`}
-      <small id="${id}-more">${more(param, description, picker(schema, value) && fallback)}</small>
+      <small id="${id}-more">${more(param, isText, fallback)}</small>
+      ${fitting
+        ? html`<button type="button" class="link" @click=${() => this.#toggle(name)}>
+            ${isText ? "Use the picker" : "Write as text"}<span class="spoken"> for ${name}</span>
+          </button>`
+        : nothing}
     </div>`;
   }
 
@@ -496,15 +518,15 @@ function picker({ format }: Param["schema"], value: string): "date" | "datetime-
   return undefined;
 }
 
-function more({ schema, in: place, name }: Param, description = "", fallback: string | undefined = ""): string {
+function more({ schema, in: place, name, description = "" }: Param, isText: boolean, fallback: string): string {
   const bounds = [
     schema.minimum === undefined ? "" : `from ${schema.minimum}`,
     schema.maximum === undefined ? "" : `to ${schema.maximum}`,
   ];
   const where = place === "query" ? "" : place === "path" ? "in the path" : `header ${name}`;
   // A picker has no place for a default.
-  const unless = fallback ? `${fallback} unless given` : "";
-  const zone = schema.format === "date-time" ? "UTC" : "";
+  const unless = fallback && !isText ? `${fallback} unless given` : "";
+  const zone = schema.format !== "date-time" ? "" : isText ? "UTC if it has no offset" : "UTC";
   return [description, bounds.filter(Boolean).join(" "), zone, unless, where].filter(Boolean).join(" · ");
 }
 

@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::support::{
-    Browser, Client, Cut, DOWN, ENTER, Ended, Faults, Launch, Pieces, Server, TAB, TcpProxy, TestDb, decode,
-    get, repository, wait_until,
+    BACKSPACE, Browser, Client, Cut, DOWN, ENTER, Ended, Faults, Launch, Pieces, Server, TAB, TcpProxy,
+    TestDb, decode, get, repository, wait_until,
 };
 use http::Request;
 use serde_json::json;
@@ -579,6 +579,34 @@ async fn dates_and_times_have_pickers() {
         "return [...document.querySelectorAll('.field input')].map((input) => input.value.slice(0, 16));";
     let expected = json!(["2024-01-12", "2024-01-12T13:46", "2024-01-12T13:46"]);
     assert_eq!(console.0.run(values).await, expected);
+    // Microseconds and offsets are written as text, in a field that stays one meanwhile.
+    console.open(server.address(), "/at?day=2024-01-12&at=2024-01-12T13:46:00").await;
+    console.wait("return document.querySelector('#param-at')?.type === 'datetime-local';").await;
+    console.click("#param-at ~ button.link").await;
+    console.wait("return document.querySelector('#param-at').type === 'text';").await;
+    console.0.run("document.querySelector('#param-at').focus();").await;
+    console.0.press(".000001").await;
+    console.click("button.run").await;
+    console.ended().await;
+    let at = "return document.querySelector('rs-table tbody tr').children[2].textContent;";
+    assert_eq!(console.text(at).await, "2024-01-12 13:46:00.000001");
+    assert_eq!(console.0.run(types).await, json!(["date", "text", "datetime-local"]));
+    assert_eq!(console.0.run("return document.querySelector('#param-at ~ button') === null;").await, true);
+    for _ in 0..7 {
+        console.0.press(&BACKSPACE.to_string()).await;
+    }
+    console
+        .wait("return document.querySelector('#param-at ~ button')?.innerText.startsWith('Use the picker');")
+        .await;
+    assert_eq!(console.text("return document.querySelector('#param-at').type;").await, "text");
+    console.click("#param-at ~ button.link").await;
+    console.wait("return document.querySelector('#param-at').type === 'datetime-local';").await;
+    assert!(
+        console
+            .text("return document.querySelector('#param-at').value;")
+            .await
+            .starts_with("2024-01-12T13:46")
+    );
     console.has_no_errors().await;
 }
 

@@ -28,6 +28,8 @@ pub const TAB: char = '\u{e004}';
 pub const ENTER: char = '\u{e007}';
 /// The same.
 pub const DOWN: char = '\u{e015}';
+/// The same.
+pub const BACKSPACE: char = '\u{e003}';
 
 /// A browser with one window. Dropping it ends it.
 pub struct Browser {

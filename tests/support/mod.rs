@@ -51,7 +51,7 @@ pub mod upstream;
 mod wait;
 
 pub use altered::altered_conversations;
-pub use browser::{Browser, DOWN, ENTER, TAB};
+pub use browser::{BACKSPACE, Browser, DOWN, ENTER, TAB};
 pub use clients::{Client, Curl, Ended, Reply, Streaming, curl, get, get_h2c};
 pub use db::{Login, TestDb, logins, pg_bin, pg_ca, pg_port, pg_socket, pg_url};
 pub use decode::{CODINGS, decode, decoder};
