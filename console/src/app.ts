@@ -1,12 +1,15 @@
 // The console: what is chosen in the address, and the parts of the page around it.
 
 import { LitElement, html, nothing } from "lit";
+import { keepFocus } from "./focus.js";
 import { type Document, type Endpoint, readEndpoints, readable, takesTokens } from "./openapi.js";
 import { type Problem, ask, setToken, token } from "./server.js";
 import "./endpoint.js";
 import "./live.js";
 
 const THEME = "rowstream.theme";
+/** How many endpoints the first page offers. */
+const OFFERED = 12;
 const THEMES = ["auto", "light", "dark"];
 
 class App extends LitElement {
@@ -33,7 +36,10 @@ class App extends LitElement {
     this.theme = localStorage.getItem(THEME) ?? "auto";
     this.#route();
     this.#paint();
-    addEventListener("hashchange", () => this.#route());
+    addEventListener("hashchange", () => {
+      this.#route();
+      void this.updateComplete.then(keepFocus);
+    });
     void this.#load();
   }
 
@@ -166,13 +172,31 @@ class App extends LitElement {
   #welcome() {
     const isUnknown = this.endpoints && this.path !== "/endpoints";
     return html`<div class="welcome">
-      <h1>${isUnknown ? "There is no such endpoint" : "SQL as streaming HTTP endpoints"}</h1>
-      <p>
-        ${isUnknown
-          ? "It may need a token, or it is gone. Choose another one."
-          : "Choose an endpoint, fill in its parameters and run it: rows are shown as they come, in constant memory."}
-      </p>
+      <h1>${isUnknown ? "There is no such endpoint" : "Try an endpoint"}</h1>
+      ${isUnknown
+        ? html`<p>It may need a token, or it may be gone. Choose another one.</p>`
+        : html`<ol>
+            <li>Choose an endpoint.</li>
+            <li>Fill in its parameters and press <b>Run</b>. Rows appear as the database sends them.</li>
+            <li>Copy the same request for curl, JavaScript or Python.</li>
+          </ol>`}
+      ${this.endpoints?.length ? this.#offers(this.endpoints) : nothing}
     </div>`;
+  }
+
+  #offers(endpoints: Endpoint[]) {
+    return html`<ul class="offers">
+        ${endpoints.slice(0, OFFERED).map(
+          ({ path, name, summary, params }) => html`<li>
+            <a class="card" href="#/endpoints${path}">
+              <code>${name}</code>
+              <span>${summary}</span>
+              <small>${params.map(({ name }) => name).join(", ")}</small>
+            </a>
+          </li>`,
+        )}
+      </ul>
+      ${endpoints.length > OFFERED ? html`<p>The list has ${endpoints.length - OFFERED} more.</p>` : nothing}`;
   }
 
   #askToken(): void {

@@ -2,6 +2,7 @@
 // is open its metrics and the streams in flight, asked for every two seconds.
 
 import { LitElement, type TemplateResult, html, nothing, svg } from "lit";
+import { keepFocus } from "./focus.js";
 import { bytes, count, duration } from "./format.js";
 import { ADMIN, type Problem, ask, problemOf, request } from "./server.js";
 import { styled } from "./styled.js";
@@ -175,8 +176,7 @@ export class LiveView extends LitElement {
     this.refused = isGone ? undefined : await problemOf(response);
     await this.#ask();
     await this.updateComplete;
-    // Its button may be gone, and the focus with it.
-    if (document.activeElement === document.body) document.querySelector<HTMLElement>("main")!.focus();
+    keepFocus();
   }
 
   protected render() {

@@ -700,6 +700,27 @@ async fn an_estimate_that_was_passed_is_not_shown() {
     console.ended().await;
 }
 
+/// The first page was a slogan, with nothing to do.
+#[tokio::test]
+async fn the_first_page_offers_endpoints() {
+    let names: Vec<String> = (1..=14).map(|number| format!("endpoints/list{number}.sql")).collect();
+    let sql = "/*\nsummary = \"A list\"\n[params]\nid = \"integer\"\n*/\nselect :id as id";
+    let base = [("rowstream.toml", CONFIG), ("nothing.sql", "create table t (a)")];
+    let files: Vec<(&str, &str)> =
+        base.into_iter().chain(names.iter().map(|name| (name.as_str(), sql))).collect();
+    let (server, console) = tokio::join!(Launch::files(&files).start(), Console::start());
+    console.open(server.address(), "").await;
+    let offers = "return [...document.querySelectorAll('main .offers a')].map((offer) => offer.innerText);";
+    let offers: Vec<String> = serde_json::from_value(console.0.run(offers).await).expect("texts");
+    assert_eq!((offers.len(), offers[0].as_str()), (12, "/list1\nA list\nid"));
+    assert!(console.text("return document.querySelector('main').innerText;").await.contains("2 more"));
+    console.0.run("document.querySelector('.offers a').focus();").await;
+    console.0.press(&ENTER.to_string()).await;
+    console.wait("return document.querySelector('h1').innerText === 'GET /list1';").await;
+    console.wait("return document.activeElement.id === 'main';").await;
+    console.has_no_errors().await;
+}
+
 /// `report10` was before `report2`, `/x` and `/x/{id}` were apart, a summary took four lines, and an
 /// endpoint with blanks in its name was listed as `%20` and couldn't be opened.
 #[tokio::test]
