@@ -20,6 +20,7 @@ mod acme;
 mod connection;
 mod connections;
 mod consul;
+mod date;
 mod heap;
 #[cfg_attr(not(feature = "http3"), path = "server/no_http3.rs")]
 mod http3;

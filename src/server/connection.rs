@@ -26,7 +26,7 @@ use super::reload::Current;
 use super::reporting::{PIECE, ReportingBody, Streams};
 use super::socket::{ClientSocket, Ends};
 use super::transport::{HANDSHAKE, Transport};
-use super::{Port, State, proxy_protocol};
+use super::{Port, State, date, proxy_protocol};
 use crate::Error;
 use crate::budget::{HTTP1_BUFFER, HTTP2_BUFFER, HTTP2_WINDOW};
 use crate::client::UNIX;
@@ -193,6 +193,7 @@ impl Answers<'_> {
         let (alt_svc, ends) = (self.alt_svc.clone(), Arc::clone(self.ends));
         async move {
             let mut response = answer.await;
+            response.headers_mut().entry(header::DATE).or_insert_with(date::now);
             let streamed = response.body().size_hint().exact().is_none();
             if streamed {
                 response.body_mut().deliver(match has_streams {
@@ -419,7 +420,7 @@ fn alt_svc(own: SocketAddr) -> HeaderValue {
 /// hyper's own timeout for heads would close idle connections, too: it runs from the last answer on.
 fn http1_builder() -> http1::Builder {
     let mut builder = http1::Builder::new();
-    builder.header_read_timeout(None).max_buf_size(HTTP1_BUFFER);
+    builder.auto_date_header(false).header_read_timeout(None).max_buf_size(HTTP1_BUFFER);
     builder
 }
 
@@ -427,6 +428,7 @@ fn http2_builder(streams: Streams) -> http2::Builder<Streams> {
     let mut builder = http2::Builder::new(streams);
     builder
         .timer(TokioTimer::new())
+        .auto_date_header(false)
         .max_concurrent_streams(HTTP2_STREAMS)
         .max_pending_accept_reset_streams(HTTP2_RESETS)
         .max_local_error_reset_streams(HTTP2_MISTAKES)

@@ -23,11 +23,9 @@ use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use h3::error::Code;
 use h3::server::{RequestResolver, RequestStream};
-use http::header::{CONTENT_LENGTH, DATE, HeaderValue};
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Method, Response, StatusCode};
 use http_body::Body as _;
-use jiff::Timestamp;
-use jiff::fmt::rfc2822::DateTimePrinter;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, EndpointConfig, Incoming, ServerConfig, TokioRuntime, TransportConfig, VarInt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -402,14 +400,10 @@ async fn send(
     Ok(stream.finish().await?)
 }
 
-/// Adds what hyper adds for the other versions of HTTP.
+/// Adds the length, which hyper adds for the other versions of HTTP.
 fn complete(headers: &mut HeaderMap, length: Option<u64>) {
     if let Some(length) = length {
         headers.entry(CONTENT_LENGTH).or_insert_with(|| length.into());
-    }
-    let now = DateTimePrinter::new().timestamp_to_rfc9110_string(&Timestamp::now());
-    if let Some(now) = now.ok().and_then(|now| HeaderValue::try_from(now).ok()) {
-        headers.entry(DATE).or_insert(now);
     }
 }
 
