@@ -27,6 +27,8 @@ use crate::traces::Context;
 const MAX_TARGET: usize = 2048;
 /// The longest user agent, in bytes. Those of browsers have half as many.
 const MAX_USER_AGENT: usize = 256;
+/// The method and the target of a request whose head can't be read.
+const UNREAD: &str = "-";
 
 /// Those of all requests.
 static REFUSALS: Refusals = Refusals::new();
@@ -83,6 +85,25 @@ impl Entry {
             version: request.version(),
             started: Instant::now(),
             asked: Asked::default(),
+            status: None,
+            rows: 0,
+            bytes: 0,
+            spilled: 0,
+            times: Times::default(),
+            stream: None,
+        }
+    }
+
+    /// The entry of a request from `address` whose head can't be read: it has `-` as its method and
+    /// its target.
+    pub(crate) fn unread(version: Version, address: Option<IpAddr>) -> Self {
+        let asked = Asked { text: UNREAD.to_owned(), target: UNREAD.len(), address, trace_id: None };
+        let method = Method::from_bytes(UNREAD.as_bytes()).unwrap_or_default();
+        Self {
+            method,
+            version,
+            started: Instant::now(),
+            asked,
             status: None,
             rows: 0,
             bytes: 0,

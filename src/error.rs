@@ -96,6 +96,21 @@ impl Error {
         .retry_after(Duration::from_secs(1))
     }
 
+    /// Bytes that aren't the head of a request: 400.
+    pub(crate) fn malformed_request() -> Self {
+        let message = "the request line or a header field isn't HTTP";
+        Self::new("malformed_request", StatusCode::BAD_REQUEST, message).hint(
+            "percent-encode the URL (`%22` for `\"`, `%20` for a blank); a header field is `name: value`",
+        )
+    }
+
+    /// A request line and header fields that are longer than is read: 431.
+    pub(crate) fn headers_too_long() -> Self {
+        let message = "the request line and the header fields have more than 16 KiB, or more than 100 fields";
+        Self::new("headers_too_long", StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, message)
+            .hint("send a shorter URL, and fewer or shorter cookies and other fields")
+    }
+
     /// HTTP/1.0 on a Unix socket: 505.
     pub(crate) fn no_http_1_0() -> Self {
         let message = "HTTP/1.0 is not spoken on a Unix socket: what is cut there would look whole";

@@ -27,9 +27,11 @@ mod tracker;
 mod unread;
 
 use std::future::ready;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use futures_util::future::Either;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version, header};
 
@@ -43,13 +45,15 @@ pub use self::request::Arrival;
 use self::request::{Arrived, STREAMED, StreamRequest, read_stream_request};
 use self::tracker::RequestTracker;
 use crate::Error;
+use crate::access_log::{Entry, Names};
 use crate::admission::{Claim, Permit};
 use crate::auth::Credentials;
-use crate::client::Client;
+use crate::client::{Client, UNIX};
 use crate::database::Actor;
 use crate::diagnostic::shown;
 use crate::endpoint::{Authorization, Endpoint, Handler};
-use crate::metrics::Subject;
+use crate::metrics::{Ids, Meter, Subject};
+use crate::outcome::Outcome;
 use crate::pool::Waiter;
 use crate::rate_limit::By;
 use crate::route::near::near;
@@ -109,6 +113,18 @@ impl App {
             response.headers_mut().remove(header::CONTENT_TYPE);
         }
         response.map(|answer| ResponseBody::new(answer, tracker))
+    }
+
+    /// The answer to a request whose head can't be read. It's logged and counted like any other.
+    pub(crate) fn refuse_unread(&self, version: Version, peer: IpAddr, error: Error) -> Response<Bytes> {
+        let mut response = self.problem(&error);
+        self.complete_head(None, response.headers_mut());
+        let mut entry = Entry::unread(version, Some(peer).filter(|peer| *peer != UNIX));
+        (entry.status, entry.bytes) = (Some(response.status()), response.body().len() as u64);
+        let (outcome, ids) = (Outcome::Failed(error), Ids { trace: None, stream: None });
+        Meter::new(version).end(self.series(Subject::None), &entry, &outcome, ids);
+        entry.end(&self.config.log, &outcome, Names::default);
+        response
     }
 
     #[expect(clippy::manual_async_fn, reason = "an `async fn` holds what it is given twice")]

@@ -34,6 +34,7 @@ mod signals;
 mod socket;
 mod systemd;
 mod transport;
+mod unread;
 mod workers;
 
 use std::io;

@@ -26,6 +26,7 @@ use super::reload::Current;
 use super::reporting::{PIECE, ReportingBody, Streams};
 use super::socket::{ClientSocket, Ends};
 use super::transport::{HANDSHAKE, Transport};
+use super::unread::{Refusing, Unread};
 use super::{Port, State, date, proxy_protocol};
 use crate::Error;
 use crate::budget::{HTTP1_BUFFER, HTTP2_BUFFER, HTTP2_WINDOW};
@@ -146,7 +147,9 @@ async fn serve_http(
         } else {
             let mut builder = http1_builder();
             builder.half_close(sees_leaving);
-            let connection = pin!(builder.serve_connection(TokioIo::new(transport), service));
+            let unread = Unread { current: Arc::clone(&answers.current), peer };
+            let transport = TokioIo::new(Refusing::new(transport, unread));
+            let connection = pin!(builder.serve_connection(transport, service));
             is_late = serve_until_end(connection, (&seat, timeouts), &ends, &watchdog, &mut state).await;
         }
     }

@@ -21,10 +21,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use h3::error::Code;
+use h3::error::{Code, StreamError};
 use h3::server::{RequestResolver, RequestStream};
 use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, Method, Response, StatusCode};
+use http::{HeaderMap, Method, Response, StatusCode, Version};
 use http_body::Body as _;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, EndpointConfig, Incoming, ServerConfig, TokioRuntime, TransportConfig, VarInt};
@@ -37,6 +37,7 @@ use super::connections::{ClientTimeouts, Connections, Seat};
 use super::reload::Current;
 use super::reporting::ReportingBody;
 use super::socket::Ends;
+use super::unread::Unread;
 use super::{Listener, Port, State, take_in};
 use crate::budget::{HTTP2_WINDOW, QUIC_RECEIVED, QUIC_WINDOW};
 use crate::config::{Config, Tls};
@@ -290,7 +291,16 @@ impl Served<'_> {
     /// Answers one request, unless its client stops the stream before.
     async fn answer(&self, request: RequestResolver<quic::Connection, Bytes>, mut stopped: Stopped) {
         let resolved = timeout(self.timeouts.header, request.resolve_request()).await;
-        let Ok(Ok((request, stream))) = resolved else { return };
+        let (request, stream) = match resolved {
+            Ok(Ok(resolved)) => resolved,
+            // h3 has answered it, without a body.
+            Ok(Err(StreamError::HeaderTooBig { .. })) => {
+                let unread = Unread { current: Arc::clone(&self.answers.current), peer: self.answers.peer };
+                unread.refuse(Version::HTTP_3, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+                return;
+            }
+            Ok(Err(_)) | Err(_) => return,
+        };
         let mut stream = Unfinished(stream);
         let is_answered = AtomicBool::new(false);
         let answered = async {
@@ -357,8 +367,8 @@ impl From<Aborted> for Unsent {
     }
 }
 
-impl From<h3::error::StreamError> for Unsent {
-    fn from(_: h3::error::StreamError) -> Self {
+impl From<StreamError> for Unsent {
+    fn from(_: StreamError) -> Self {
         Self::Gone
     }
 }

@@ -189,6 +189,11 @@ impl ClientSocket {
         (self.activity, self.watches) = (Some(activity), watches);
     }
 
+    /// True if no request is being answered.
+    pub(super) fn is_idle(&self) -> bool {
+        self.activity.as_ref().is_some_and(Activity::is_idle)
+    }
+
     /// Has the kernel reset the connection unless a body ends before that whose end is the close.
     fn arm(&mut self) {
         if self.ends.reset.load(Ordering::Relaxed) && !self.is_armed {

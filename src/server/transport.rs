@@ -90,6 +90,14 @@ impl Transport {
             }
         }
     }
+
+    /// True if no request of HTTP/1 is being answered.
+    pub(super) fn is_idle(&self) -> bool {
+        match self {
+            Self::Plain(socket) => socket.is_idle(),
+            Self::Tls(stream) => stream.get_ref().0.is_idle(),
+        }
+    }
 }
 
 /// What TLS holds of an answer is bounded.

@@ -180,6 +180,7 @@ async fn headers_and_connections_have_limits() {
     let server = server(&db, &certificate, "max_connections_per_client = 5").await;
     let answer = ask(&server, &certificate, "/one", &["header=20000"]).await;
     assert_eq!((&answer["status"], &answer["ended"]), (&431.into(), &"whole".into()), "{answer}");
+    server.wait_for_stdout(" - - HTTP/3.0 431 client_error ").await;
     let answer = ask(&server, &certificate, "/one", &["header=200000"]).await;
     assert_ne!(answer["status"], 200, "{answer}");
     // The idle ones of the same address give way.

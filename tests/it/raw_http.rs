@@ -6,7 +6,9 @@
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::support::{Launch, Server, wait};
+use serde_json::{Value, json};
+
+use crate::support::{Client, Launch, Server, get, wait, wait_until};
 
 /// The request after each case, which ends the connection.
 const SECOND: &[u8] = b"GET /missing HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
@@ -90,14 +92,19 @@ const CASES: &[(&str, &[u8], &str)] = &[
     ("empty host", b"GET /one HTTP/1.1\r\nhost: \r\n\r\n", "200 404"),
 ];
 
-/// The statuses of what is answered to bytes.
-async fn statuses(server: &Server, bytes: &[u8]) -> String {
+/// The answers to bytes, until the connection is closed.
+async fn answers(server: &Server, bytes: &[u8]) -> String {
     let mut client = TcpStream::connect(server.address()).await.expect("it listens");
     // What it has answered by then it has answered.
     let _ = client.write_all(bytes).await;
     let mut answers = Vec::new();
     let _ = wait("it is closed", client.read_to_end(&mut answers)).await;
-    let answers = String::from_utf8_lossy(&answers).into_owned();
+    String::from_utf8_lossy(&answers).into_owned()
+}
+
+/// The statuses of what is answered to bytes.
+async fn statuses(server: &Server, bytes: &[u8]) -> String {
+    let answers = answers(server, bytes).await;
     let heads = answers.split("HTTP/1.").skip(1).filter_map(|answer| answer.split(' ').nth(1));
     heads.map(|status| status.chars().take(3).collect::<String>()).collect::<Vec<_>>().join(" ")
 }
@@ -131,4 +138,80 @@ async fn what_is_in_doubt_is_refused_and_ends_the_connection() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A quotation mark in a URL was answered by `content-length: 0` and left no trace: no line in the
+/// log, no count, and nothing that said what to change.
+#[tokio::test]
+async fn requests_that_cannot_be_read_are_explained_logged_and_counted() {
+    let server = Launch::files(&[
+        (
+            "rowstream.toml",
+            "[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n[cors]\norigins = [\"*\"]\n[log]\nformat = \"json\"\n",
+        ),
+        ("t.sql", "create table t (n)"),
+        ("endpoints/one.sql", "select 1 as n"),
+    ])
+    .start()
+    .await;
+    let one = "GET /one HTTP/1.1\r\nhost: a\r\n";
+    // As long as the buffer: all of it is read, so no reset loses the answer.
+    let long = &format!("{one}x: {}", "a".repeat(16 * 1024))[..16 * 1024];
+    for (request, before, code, status) in [
+        ("GET /one?q=\"a\" HTTP/1.1\r\nhost: a\r\n\r\n", "", "malformed_request", 400),
+        ("BLAH\r\n\r\n", "", "malformed_request", 400),
+        (&format!("{one}\r\nBLAH\r\n\r\n"), "[{\"n\":1}]", "malformed_request", 400),
+        (&format!("{one}{}\r\n", "x: y\r\n".repeat(101)), "", "headers_too_long", 431),
+        (long, "", "headers_too_long", 431),
+    ] {
+        let answers = answers(&server, request.as_bytes()).await;
+        let at =
+            answers.find(&format!("HTTP/1.1 {status} ")).unwrap_or_else(|| panic!("{request}: {answers}"));
+        let (head, body) = answers[at..].split_once("\r\n\r\n").expect("a head has an end");
+        assert!(answers[..at].ends_with(before), "{answers}");
+        for field in [
+            "connection: close",
+            "content-type: application/problem+json",
+            "access-control-allow-origin: *",
+            &format!("content-length: {}", body.len()),
+            "date: ",
+        ] {
+            assert!(head.contains(&format!("\r\n{field}")), "{field}: {head}");
+        }
+        let problem: Value = serde_json::from_str(body).expect("a problem document");
+        assert_eq!((&problem["code"], &problem["status"]), (&json!(code), &json!(status)), "{problem}");
+        assert!(problem["hint"].is_string(), "{problem}");
+    }
+    let is_unread = |line: &Value| line["method"] == "-" && line["target"] == "-";
+    wait_until("five lines are logged", async || {
+        server.stdout().matches("\"-\",\"target\":\"-\"").count() == 5
+    })
+    .await;
+    let log = server.stdout();
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("an object"));
+    let lines: Vec<_> = lines.filter(is_unread).collect();
+    assert_eq!(lines.len(), 5, "{log}");
+    for line in lines {
+        assert_eq!((&line["address"], &line["version"]), (&json!("127.0.0.1"), &json!("HTTP/1.1")), "{line}");
+        assert_eq!(line["outcome"], "client_error", "{line}");
+        assert!(line["code"].is_string(), "{line}");
+    }
+    let metrics = get(&server.url("/_rowstream/metrics")).await;
+    let count = "rowstream_requests_total{endpoint=\"none\",format=\"none\",protocol=\"HTTP/1.1\",outcome=\"client_error\"} 5\n";
+    assert!(metrics.text().contains(count), "{}", metrics.text());
+}
+
+/// Over HTTP/2 the library answers by itself. It has to answer, and the connection is still good.
+#[tokio::test]
+async fn fields_of_http2_that_are_too_long_are_431() {
+    let server = Launch::files(&[
+        ("rowstream.toml", "[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n"),
+        ("t.sql", "create table t (n)"),
+        ("endpoints/one.sql", "select 1 as n"),
+    ])
+    .start()
+    .await;
+    let request = http::Request::get(server.url("/one")).header("x", "a".repeat(17_000));
+    let reply = Client::H2C.send(request.body(String::new()).expect("a request")).await;
+    assert_eq!(reply.status, 431);
 }

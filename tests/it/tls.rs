@@ -247,6 +247,21 @@ async fn a_certificate_stands_in_for_no_token() {
     }
 }
 
+/// The socket below TLS sees records, so it can't see which answer is hyper's own.
+#[tokio::test]
+async fn a_request_that_cannot_be_read_is_explained_over_tls() {
+    let (db, certificate) = (TestDb::new().await, Certificate::new());
+    let server = server(&db, &certificate, "", "").await;
+    let mut stream = connect(&server, &certificate).await;
+    stream.write_all(b"GET /rows?q=\" HTTP/1.1\r\nhost: localhost\r\n\r\n").await.expect("it is open");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.expect("an answer with an end");
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
+    assert!(answer.contains("\"code\":\"malformed_request\""), "{answer}");
+    server.wait_for_stdout(" - - HTTP/1.1 400 client_error ").await;
+}
+
 /// Certificates last for weeks, and servers for years.
 #[tokio::test]
 async fn a_new_certificate_needs_no_new_process() {

@@ -1,0 +1,142 @@
+//! Requests whose head can't be read: they're logged and counted, and in HTTP/1 they get a problem
+//! document.
+//!
+//! hyper answers such a head itself, without a body, and the service never hears of it. It does so
+//! while no request of the connection is being answered, so its answer is the only one that is
+//! written then. [`Refusing`] sees that write and sends a problem document in its place. h2 answers
+//! a head that is too long by 431, and doesn't report it.
+
+use std::io::{self, IoSlice};
+use std::net::IpAddr;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf as _, Bytes};
+use http::header::DATE;
+use http::{Response, StatusCode, Version};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::date;
+use super::reload::Current;
+use super::transport::Transport;
+use crate::Error;
+
+/// Where hyper's head has its status: after `HTTP/1.`, the minor version and a blank.
+const STATUS: Range<usize> = 2..5;
+
+/// The transport of a connection of HTTP/1.
+pub(super) struct Refusing {
+    transport: Transport,
+    /// Boxed, as the answer is: few connections need either.
+    unread: Box<Unread>,
+    /// Our answer in place of hyper's, which is the last of its connection.
+    answer: Option<Box<Bytes>>,
+}
+
+/// Refuses requests of one client.
+pub(super) struct Unread {
+    pub(super) current: Arc<Current>,
+    pub(super) peer: IpAddr,
+}
+
+impl Unread {
+    /// The answer to a request that HTTP refuses by `status`.
+    pub(super) fn refuse(&self, version: Version, status: StatusCode) -> Response<Bytes> {
+        let error = match status {
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Error::headers_too_long(),
+            _ => Error::malformed_request(),
+        };
+        let mut response = self.current.get().refuse_unread(version, self.peer, error);
+        response.headers_mut().insert(DATE, date::now());
+        response
+    }
+}
+
+impl Refusing {
+    pub(super) fn new(transport: Transport, unread: Unread) -> Self {
+        Self { transport, unread: Box::new(unread), answer: None }
+    }
+
+    /// Replaces what hyper writes if it's an answer of its own.
+    fn replaces(&mut self, head: &[u8]) -> bool {
+        if !self.transport.is_idle() {
+            return false;
+        }
+        let head = head.strip_prefix(b"HTTP/1.");
+        let status = head.and_then(|head| StatusCode::from_bytes(head.get(STATUS)?).ok());
+        if let Some(status) = status {
+            self.answer = Some(Box::new(written(&self.unread.refuse(Version::HTTP_11, status))));
+        }
+        status.is_some()
+    }
+
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some(rest) = &mut self.answer {
+            let bytes = ready!(Pin::new(&mut self.transport).poll_write(cx, rest))?;
+            rest.advance(bytes);
+            if !rest.has_remaining() {
+                self.answer = None;
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The bytes of a response after which the connection is closed.
+fn written(response: &Response<Bytes>) -> Bytes {
+    let (status, body) = (response.status(), response.body());
+    let length = body.len();
+    let mut bytes =
+        format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n").into_bytes();
+    for (name, value) in response.headers() {
+        bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+    }
+    bytes.extend([b"\r\n", &body[..]].concat());
+    bytes.into()
+}
+
+impl AsyncRead for Refusing {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.transport).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Refusing {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match self.replaces(buf) {
+            true => Poll::Ready(Ok(buf.len())),
+            false => Pin::new(&mut self.transport).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.replaces(bufs.first().map_or(&[][..], |head| head)) {
+            true => Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum())),
+            false => Pin::new(&mut self.transport).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.transport.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_answer(cx))?;
+        Pin::new(&mut self.transport).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_answer(cx))?;
+        Pin::new(&mut self.transport).poll_shutdown(cx)
+    }
+}
