@@ -21,6 +21,7 @@ mod connection;
 mod connections;
 mod consul;
 mod date;
+mod descriptors;
 mod heap;
 #[cfg_attr(not(feature = "http3"), path = "server/no_http3.rs")]
 mod http3;
@@ -50,6 +51,7 @@ use tokio::task::JoinSet;
 
 use self::connections::{Connections, Seat, Taken};
 use self::consul::Registration;
+use self::descriptors::Descriptors;
 use self::http3::{Arrived, Door};
 pub use self::listener::Listener;
 pub use self::origin::{Origin, Tables};
@@ -191,6 +193,9 @@ struct Serving {
     connections: JoinSet<()>,
     room: Arc<Connections>,
     admin_room: Arc<Connections>,
+    descriptors: Option<Descriptors>,
+    /// Beyond so many connections, no further one is accepted where clients come.
+    most_sockets: usize,
     state: watch::Sender<State>,
     workers: Workers,
 }
@@ -212,7 +217,36 @@ impl Serving {
             let kept = acme::Kept::open(&acme).map_err(io::Error::other)?;
             tasks.spawn(acme::keep_certificate(acme, kept));
         }
-        Ok(Self { listeners, http3, current, reloader, tasks, connections, room, admin_room, state, workers })
+        let (descriptors, most_sockets) = (Descriptors::count(), usize::MAX);
+        let mut serving = Self {
+            listeners,
+            http3,
+            current,
+            reloader,
+            tasks,
+            connections,
+            room,
+            admin_room,
+            descriptors,
+            most_sockets,
+            state,
+            workers,
+        };
+        serving.share_descriptors();
+        Ok(serving)
+    }
+
+    /// Leaves descriptors to the sources of the current configuration.
+    fn share_descriptors(&mut self) {
+        let Some(descriptors) = &self.descriptors else { return };
+        let app = self.current.get();
+        let share = descriptors.share(app.config());
+        self.most_sockets = share.sockets;
+        self.room.limit(share.seats);
+        app.metrics().connections.limit(share.seats);
+        if let Some(warning) = descriptors.warning(app.config()) {
+            log::warning!("{warning}");
+        }
     }
 
     /// Accepts connections, and reloads, until `end` is there.
@@ -221,12 +255,15 @@ impl Serving {
         let https = self.listeners.public.address().map_or(0, |address| address.port());
         loop {
             let Listeners { public, admin, redirect } = &self.listeners;
+            let has_room = self.connections.len() < self.most_sockets;
             tokio::select! {
-                (stream, peer) = accept(public, &self.room) => self.begin(stream, peer, Port::Public),
+                (stream, peer) = accept(public, &self.room), if has_room => {
+                    self.begin(stream, peer, Port::Public);
+                }
                 (stream, peer) = accept_if(admin.as_ref(), &self.admin_room) => {
                     self.begin(stream, peer, Port::Admin);
                 }
-                (stream, peer) = accept_if(redirect.as_ref(), &self.room) => {
+                (stream, peer) = accept_if(redirect.as_ref(), &self.room), if has_room => {
                     self.begin(stream, peer, Port::Redirect(https));
                 }
                 arrived = Door::accept(self.http3.as_ref()) => self.begin_http3(arrived),
@@ -234,6 +271,7 @@ impl Serving {
                 before = reloaded(&mut self.reloader, &self.current) => {
                     self.http3.iter().for_each(|http3| http3.renew(self.current.get().config()));
                     spawn_tasks(&mut self.tasks, &self.current.get(), Some(&before));
+                    self.share_descriptors();
                 }
                 () = end.as_mut() => return,
             }

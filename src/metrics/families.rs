@@ -154,7 +154,7 @@ families! {
     CONNECTIONS: Gauge "rowstream_connections" ["protocol"]
         "Connections of clients; `none` until the first request has come";
     CONNECTIONS_MAX: Gauge "rowstream_connections_max" []
-        "Connections that are open at a time (`max_connections`)";
+        "Connections that may be open at a time (`max_connections`, or fewer if descriptors are short)";
     ACCEPTED: Counter "rowstream_connections_accepted_total" []
         "Connections of clients that were accepted";
     GAVE_WAY: Counter "rowstream_connections_gave_way_total" []

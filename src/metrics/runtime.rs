@@ -86,6 +86,8 @@ impl Workers {
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     accepted: AtomicU64,
+    /// How many the descriptors of the process leave room for; 0 if that isn't known.
+    limit: AtomicUsize,
     /// Those that gave way to others.
     gave_way: AtomicU64,
     /// Those on which nothing came in time.
@@ -112,6 +114,16 @@ impl Connections {
         self.accepted.fetch_add(1, Ordering::Relaxed);
         self.open[0].fetch_add(1, Ordering::Relaxed);
         Connected { connections: Arc::clone(self), place: AtomicU8::new(0) }
+    }
+
+    /// Descriptors leave room for so many.
+    pub(crate) fn limit(&self, limit: usize) {
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// The limit by descriptors, if it's known.
+    pub(crate) fn limited_to(&self) -> Option<usize> {
+        Some(self.limit.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
     }
 
     /// A connection gives way.

@@ -111,7 +111,8 @@ impl metrics::Observed for App {
     }
 
     fn max_connections(&self) -> usize {
-        self.config.limits.max_connections
+        let configured = self.config.limits.max_connections;
+        self.state.metrics.connections.limited_to().map_or(configured, |limit| limit.min(configured))
     }
 
     fn certificate_expiry(&self) -> Option<SystemTime> {

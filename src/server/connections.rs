@@ -39,7 +39,7 @@ const RESERVED_FOR: Duration = Duration::from_secs(5);
 /// The connections of one port.
 pub(super) struct Connections {
     /// Beside those of the reserve.
-    max: usize,
+    max: AtomicUsize,
     started: Instant,
     state: Mutex<State>,
 }
@@ -173,14 +173,14 @@ pub(crate) struct Busy {
 
 impl Connections {
     pub(super) fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { max, started: Instant::now(), state: Mutex::default() })
+        Arc::new(Self { max: max.into(), started: Instant::now(), state: Mutex::default() })
     }
 
     /// Takes in a connection of `address`, which may have so many of them.
     pub(super) fn take(self: &Arc<Self>, address: IpAddr, most: Option<usize>) -> (Seat, Taken) {
         let now = self.now();
         let mut state = self.state.lock();
-        let taken = state.room_for(address, most, self.max);
+        let taken = state.room_for(address, most, self.max());
         let (id, shared) = (state.next, Arc::<Shared>::default());
         shared.idle_since.store(now, Ordering::Relaxed);
         state.next += 1;
@@ -194,6 +194,17 @@ impl Connections {
         }
         drop(state);
         (Seat { id, connections: Arc::clone(self), shared, address, most }, taken)
+    }
+
+    /// Bounds their number from now on. Idle ones beyond it give way.
+    pub(super) fn limit(&self, max: usize) {
+        self.max.store(max, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        while state.open.len() - state.reserved.len() > max && state.give_way().is_some() {}
+    }
+
+    fn max(&self) -> usize {
+        self.max.load(Ordering::Relaxed)
     }
 
     /// Has a connection give way, so that its descriptor is free. Whether there was one.
@@ -335,7 +346,7 @@ impl Seat {
         }
         let mut state = self.connections.state.lock();
         if !state.reserved.contains(&self.id)
-            || state.room_for(self.address, self.most, self.connections.max) == Taken::Reserved
+            || state.room_for(self.address, self.most, self.connections.max()) == Taken::Reserved
         {
             return false;
         }
@@ -489,6 +500,17 @@ mod tests {
         assert_eq!((taken, first.is_asked(), second.is_asked()), (Taken::InPlace, true, false));
         let _busy = (second.busy(), third.busy());
         assert_eq!(connections.take(address(1), Some(2)).1, Taken::Reserved);
+    }
+
+    #[test]
+    fn idle_ones_beyond_a_lower_limit_give_way() {
+        let connections = Connections::new(4);
+        let seats: Vec<_> = [1, 1, 1].map(|last| connections.take(address(last), None).0).into();
+        let _busy = seats[0].busy();
+        connections.limit(2);
+        assert_eq!(who_gives_way(&seats), [1]);
+        connections.limit(0);
+        assert_eq!(who_gives_way(&seats), [2]);
     }
 
     #[test]

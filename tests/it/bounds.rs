@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crate::support::{
-    Client, Ended, Launch, Server, Streaming, TcpProxy, TestDb, get, peak_memory_bytes, pg_port, wait,
-    wait_until,
+    Client, Ended, Launch, Server, Streaming, TcpProxy, TestDb, get, open_descriptors, peak_memory_bytes,
+    pg_port, wait, wait_until,
 };
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -565,6 +565,39 @@ async fn stays_open(socket: &mut TcpStream) -> bool {
 const ONE: [(&str, &str); 2] = [("one", "select 1 as n"), ("long", LONG)];
 const MANY: [u8; 4] = [127, 0, 0, 1];
 const OTHER: [u8; 4] = [127, 0, 0, 2];
+
+/// Idle clients took all descriptors, and a pool that had to open a connection got none: 503 for
+/// everyone.
+#[tokio::test]
+async fn idle_clients_leave_descriptors_to_databases() {
+    let db = TestDb::new().await;
+    let config =
+        format!("max_connections = 4096\n[source.db]\nurl = \"{}\"\npool = {{ max = 8 }}\n", db.url());
+    let server = Launch::files(&[
+        ("rowstream.toml", &*config),
+        ("endpoints/long.sql", LONG),
+        ("endpoints/one.sql", "/*\nresult = \"one\"\n*/\nselect 1 as n"),
+    ])
+    .shell("ulimit -n 256; exec \"$0\" \"$@\"")
+    .start()
+    .await;
+    server.wait_for_stderr("the limit of 256 descriptors leaves ").await;
+    let mut idle = Vec::new();
+    for _ in 0..400 {
+        idle.push(connect_from(MANY, &server).await);
+    }
+    let mut streams = Vec::new();
+    for _ in 0..5 {
+        let stream = Client::HTTP1.stream(&server.url("/long.ndjson")).await;
+        assert_eq!(stream.status, 200, "{}", server.stderr());
+        streams.push(stream);
+    }
+    assert_eq!(get(&server.url("/one")).await.status, 200, "{}", server.stderr());
+    let open = open_descriptors(server.pid());
+    assert!(open < 256, "{open}");
+    assert!(!server.stderr().contains("could not be accepted"), "{}", server.stderr());
+    drop(idle);
+}
 
 /// One address had all connections for good by asking something now and then: others waited in the
 /// kernel.

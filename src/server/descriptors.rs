@@ -1,0 +1,80 @@
+//! The descriptors that clients may hold: those of the process, without those that databases and
+//! files need.
+//!
+//! Clients, pools and files share one limit (`ulimit -n`). If clients held all of it, a pool couldn't
+//! open a connection, and requests failed because others were idle.
+
+use rowstream_procfs::ProcessFiles;
+
+use super::ADMIN_CONNECTIONS;
+use crate::budget::RESERVED_CONNECTIONS;
+use crate::config::Config;
+use crate::settings::ChosenBy;
+
+/// Those of a connection to a source: a socket, and one that cancels; or a file and its log.
+const OF_SOURCE: usize = 2;
+/// One in so many is for files: of slow clients, of results that wait for their end, and of sorts.
+const FILES_PART: usize = 8;
+/// For connections that have given way and are being closed.
+const LEAVING: usize = 32;
+/// Connections that clients have in any case.
+const LEAST: usize = 16;
+
+/// The descriptors of this process at its start.
+pub(super) struct Descriptors {
+    limit: usize,
+    /// Those that the program itself has open.
+    open: usize,
+}
+
+/// The part of clients.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Share {
+    /// Connections that are open, however they end.
+    pub(super) sockets: usize,
+    /// Connections that have a seat.
+    pub(super) seats: usize,
+}
+
+impl Descriptors {
+    /// Counts them. `None` if there's no limit, or the system doesn't say.
+    pub(super) fn count() -> Option<Self> {
+        let files = ProcessFiles::own();
+        let (limit, open) = (files.max_fds()?, files.open_fds()?);
+        Some(Self { limit: usize::try_from(limit).ok()?, open: usize::try_from(open).ok()? })
+    }
+
+    /// The part of clients beside the sources of `config`.
+    pub(super) fn share(&self, config: &Config) -> Share {
+        let kept = self.open + of_sources(config) + self.limit / FILES_PART;
+        let sockets = self.limit.saturating_sub(kept).max(2 * LEAST);
+        let seats = sockets.saturating_sub(beside_seats(config)).max(LEAST);
+        Share { sockets, seats: seats.min(config.limits.max_connections) }
+    }
+
+    /// The reason and the remedy, if that's fewer than the configuration says, or hardly any.
+    pub(super) fn warning(&self, config: &Config) -> Option<String> {
+        let (seats, wanted) = (self.share(config).seats, config.limits.max_connections);
+        let is_chosen = config.limits.max_connections_by == ChosenBy::User;
+        if seats == wanted || !is_chosen && seats > LEAST {
+            return None;
+        }
+        let needed = self.open + of_sources(config) + beside_seats(config) + wanted;
+        let needed = (needed * FILES_PART).div_ceil(FILES_PART - 1) + 1;
+        Some(format!(
+            "the limit of {} descriptors leaves {seats} connections of clients instead of {wanted}, because databases and files need the rest\n    hint: raise it to {needed} (`ulimit -n`, `LimitNOFILE` of systemd), or lower `max_connections` or `pool.max`",
+            self.limit
+        ))
+    }
+}
+
+/// Those that pools may have open, and a connection more that asks if the source can be reached.
+fn of_sources(config: &Config) -> usize {
+    let of_source = |max: usize| max.saturating_add(1).saturating_mul(OF_SOURCE);
+    config.sources.iter().map(|source| of_source(source.pool.max)).fold(0, usize::saturating_add)
+}
+
+/// Those of clients that have no seat.
+fn beside_seats(config: &Config) -> usize {
+    RESERVED_CONNECTIONS + LEAVING + config.admin_listen.as_ref().map_or(0, |_| ADMIN_CONNECTIONS)
+}
