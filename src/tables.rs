@@ -42,8 +42,7 @@ pub(crate) fn configuration(
     tables: &[Table],
 ) -> Result<Config, Error> {
     if tables.is_empty() {
-        let message = "this database has no table or view that may be read";
-        return Err(Error::endpoint(message).hint("make one, or serve a statement: `--sql 'select …'`"));
+        return Err(none_served("serve a statement: `--sql 'select …'`"));
     }
     let files: Vec<_> = endpoints(tables).into_iter().map(|file| (file.path, file.text)).collect();
     let read = Config::of_endpoints(source, &files);
@@ -52,6 +51,13 @@ pub(crate) fn configuration(
         config.require(token);
     }
     Ok(config)
+}
+
+/// There is no table that an endpoint can be made of. A view gives one a name that a path can have.
+pub(crate) fn none_served(instead: &str) -> Error {
+    let message = "this database has no table or view that may be read and whose name a path can have";
+    let hint = format!("make a table, or a view (`create view NAME as select …`), or {instead}");
+    Error::endpoint(message).hint(hint)
 }
 
 /// Why a table can have no path; `None`: it can.

@@ -32,6 +32,9 @@ const SCHEMA: &str = "rowstream.schema.json";
 /// The variable that has the URL where a file must not.
 const VARIABLE: &str = "DATABASE_URL";
 
+/// The remedy for a database without a table.
+const EXAMPLE: &str = "begin with the example: `rowstream init` without a database";
+
 /// The data of the example.
 const DATA: &str = "\
 create table book (
@@ -125,7 +128,8 @@ fn example() -> Plan {
 fn of_database(given: &str, dir: &Path) -> Result<Plan, Failure> {
     let source = Config::database(given)?;
     let tables = tables::read(&source)?;
-    let table = tables.iter().find(|table| !table.key().is_empty()).or(tables.first());
+    let keyed = tables.iter().find(|table| !table.key().is_empty());
+    let table = keyed.or(tables.first()).ok_or_else(|| catalog::none_served(EXAMPLE))?;
     let (url, first) = url(&source, dir)?;
     let configuration = configuration(&format!("url = {url}\n"));
     let mut files = vec![(PathBuf::from(CONFIG), configuration), (PathBuf::from(SCHEMA), schema::config())];
@@ -133,8 +137,8 @@ fn of_database(given: &str, dir: &Path) -> Result<Plan, Failure> {
     Ok(Plan { files, first })
 }
 
-fn endpoints(table: Option<&Table>) -> Vec<(PathBuf, String)> {
-    let written = table.map(|table| catalog::endpoints(std::slice::from_ref(table))).unwrap_or_default();
+fn endpoints(table: &Table) -> Vec<(PathBuf, String)> {
+    let written = catalog::endpoints(std::slice::from_ref(table));
     let below = |EndpointFile { path, text }| (Path::new("endpoints").join(path), text);
     written.into_iter().map(below).collect()
 }

@@ -102,6 +102,31 @@ async fn a_sqlite_file_is_served() {
     assert_eq!(get(&server.url("/a")).await.text(), "[]");
 }
 
+/// A database without a table that has a path got a configuration without endpoints, which `check`
+/// refuses.
+#[tokio::test]
+async fn a_database_without_usable_names_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, sql, left_out) in [
+        ("empty.db", "pragma user_version = 1", false),
+        (
+            "odd.db",
+            "create table \"a/b\" (id integer primary key); create view \"50%\" as select 1 as n",
+            true,
+        ),
+    ] {
+        let file = sqlite(&folder.path().join(name), sql);
+        let dir = folder.path().join("served");
+        let ran = rowstream(&["init", &file, "--dir", dir.to_str().unwrap()]).await;
+        let said = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{said}");
+        assert!(said.contains("no table or view that may be read and whose name a path can have"), "{said}");
+        assert!(said.contains("create view NAME as select") && said.contains("without a database"), "{said}");
+        assert_eq!(said.contains("a path cannot have `/` in a segment"), left_out, "{said}");
+        assert!(!dir.exists(), "nothing is written");
+    }
+}
+
 #[tokio::test]
 async fn a_password_is_not_written() {
     let db = TestDb::new().await;
