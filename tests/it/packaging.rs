@@ -284,6 +284,17 @@ fn actions_are_pinned_by_commit() {
     }
 }
 
+/// So can a tag of an image, and the ones here build what is released.
+#[test]
+fn images_that_build_are_pinned_by_digest() {
+    for path in WORKFLOWS.into_iter().chain(["Containerfile"]) {
+        let text = read(path);
+        let image = text.split_whitespace().find(|word| word.contains("rust:1.")).expect("an image of Rust");
+        let (_, digest) = image.split_once("@sha256:").expect("a digest");
+        assert!(digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()), "{path}");
+    }
+}
+
 /// The scripts of a workflow: what stands below `run:`.
 fn scripts(workflow: &str) -> Vec<String> {
     let mut scripts = Vec::new();
