@@ -9,6 +9,7 @@
 //! All streams of a connection are polled where the connection is, each only when it was woken, and
 //! end with it.
 
+mod head;
 mod quic;
 
 use std::future::poll_fn;
@@ -22,9 +23,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use h3::error::{Code, StreamError};
+use h3::proto::frame::Frame;
 use h3::server::{RequestResolver, RequestStream};
 use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, Method, Response, StatusCode, Version};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, EndpointConfig, Incoming, ServerConfig, TokioRuntime, TransportConfig, VarInt};
@@ -290,16 +292,16 @@ impl Served<'_> {
 
     /// Answers one request, unless its client stops the stream before.
     async fn answer(&self, request: RequestResolver<quic::Connection, Bytes>, mut stopped: Stopped) {
-        let resolved = timeout(self.timeouts.header, request.resolve_request()).await;
-        let (request, stream) = match resolved {
-            Ok(Ok(resolved)) => resolved,
+        let received = timeout(self.timeouts.header, receive(request)).await;
+        let (request, stream) = match received {
+            Ok(Ok(Some(received))) => received,
             // h3 has answered it, without a body.
             Ok(Err(StreamError::HeaderTooBig { .. })) => {
                 let unread = Unread { current: Arc::clone(&self.answers.current), peer: self.answers.peer };
                 unread.refuse(Version::HTTP_3, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
                 return;
             }
-            Ok(Err(_)) | Err(_) => return,
+            Ok(Ok(None) | Err(_)) | Err(_) => return,
         };
         let mut stream = Unfinished(stream);
         let is_answered = AtomicBool::new(false);
@@ -342,6 +344,24 @@ impl Served<'_> {
         // What is not taken in time is lost, and the reset says so.
         let _ = timeout(BEFORE_RESET, taken).await;
     }
+}
+
+/// Receives the head of a request. `None`: it's malformed, and its stream is reset.
+///
+/// # Errors
+/// The client leaves, or h3 refuses the head.
+async fn receive(
+    mut request: RequestResolver<quic::Connection, Bytes>,
+) -> Result<Option<(Request<()>, RequestStream<BidiStream, Bytes>)>, StreamError> {
+    let frame = poll_fn(|cx| request.frame_stream.poll_next(cx)).await;
+    let is_sound = !matches!(&frame, Ok(Some(Frame::Headers(section))) if !head::is_sound(section));
+    let (request, mut stream) = request.accept_with_frame(frame)?.resolve().await?;
+    if is_sound && !head::is_malformed(&request) {
+        return Ok(Some((request, stream)));
+    }
+    stream.stop_stream(Code::H3_MESSAGE_ERROR);
+    stream.stop_sending(Code::H3_MESSAGE_ERROR);
+    Ok(None)
 }
 
 /// Gives a connection its window back when it is dropped, whatever ended the wait.

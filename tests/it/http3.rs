@@ -1,5 +1,7 @@
 //! HTTP/3, by clients that are not ours: what HTTP/1.1 and HTTP/2 promise holds over it.
 
+mod heads;
+
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

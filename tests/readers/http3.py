@@ -1,13 +1,14 @@
 """A client of HTTP/3 that is not ours: aioquic. Says what came as one line of JSON per request.
 
 http3.py CA URL [stop=BYTES] [leave=SECONDS] [pause=BYTES] [take=BYTES] [header=BYTES]
-    [connections=N] [stops=N] [then=PATH]
+    [connections=N] [stops=N] [then=PATH] [raw=HEX,HEX,...]
 
 stop and leave: STOP_SENDING after so many bytes, or so much time; pause: does nothing for a second
 after so many bytes; take: lets the server send so many bytes and no more; header: sends header fields of that length; connections: opens so many at once
 first that ask nothing, and says how many of them had to show that their address is theirs; stops:
 asks so many times more, and stops each at once; then: asks for this path on the same connection once
-there is a line on standard input.
+there is a line on standard input; raw: sends these bytes as requests instead, each on a stream of
+its own.
 """
 
 import asyncio
@@ -58,6 +59,13 @@ class Client(QuicConnectionProtocol):
         head += [("te", "trailers"), *fields]
         answer = self.answers[number] = Answer()
         self.http.send_headers(number, [(n.encode(), v.encode()) for n, v in head], end_stream=True)
+        self.transmit()
+        return answer
+
+    def send(self, raw):
+        number = self._quic.get_next_available_stream_id()
+        answer = self.answers[number] = Answer()
+        self._quic.send_stream_data(number, raw, end_stream=True)
         self.transmit()
         return answer
 
@@ -124,6 +132,8 @@ async def main():
     retried = sum(one._quic._retry_count > 0 for one in opened)
     async with new() as client:
         client.stop, client.pause = number("stop"), number("pause")
+        for raw in options["raw"].split(",") if "raw" in options else []:
+            print(json.dumps(await client.send(bytes.fromhex(raw)).ended), flush=True)
         fields = [(f"x-{n}", "x" * 1000) for n in range((number("header") or 0) // 1000)]
         answer = client.ask(url, fields)
         answer.seen["retried"] = retried

@@ -1,0 +1,145 @@
+//! Heads of requests that are malformed (RFC 9114, sections 4.2 and 4.3): h3 takes the last of two
+//! paths, and headers that concern a connection, which other programs read otherwise. They were
+//! answered as if nothing was wrong.
+
+use serde_json::{Value, json};
+
+use super::{client, seen, server};
+use crate::support::TestDb;
+use crate::support::upstream::Certificate;
+
+/// A HEADERS frame of field lines (RFC 9114, section 7.2.2), after QPACK's prefix.
+fn headers(lines: &[Vec<u8>]) -> Vec<u8> {
+    let section = [vec![0, 0], lines.concat()].concat();
+    let length = u16::try_from(section.len()).expect("a short section") | 0x4000;
+    [&[1][..], &length.to_be_bytes(), &section].concat()
+}
+
+/// An integer in the last bits of its first byte (RFC 7541, section 5.1).
+fn integer(first: u8, bits: u32, value: usize) -> Vec<u8> {
+    let largest = (1 << bits) - 1;
+    if value < largest {
+        return vec![first | u8::try_from(value).expect("a byte")];
+    }
+    vec![first | u8::try_from(largest).expect("a byte"), u8::try_from(value - largest).expect("a short text")]
+}
+
+fn value(value: &str) -> Vec<u8> {
+    [integer(0, 7, value.len()), value.into()].concat()
+}
+
+/// A name and a value, both as texts.
+fn line(name: &str, text: &str) -> Vec<u8> {
+    [integer(0x20, 3, name.len()), name.into(), value(text)].concat()
+}
+
+/// The same with a name in Huffman's code.
+fn huffman(name: &[u8], text: &str) -> Vec<u8> {
+    [integer(0x28, 3, name.len()), name.into(), value(text)].concat()
+}
+
+/// A name of QPACK's static table with a value, and both of it.
+fn named(index: usize, text: &str) -> Vec<u8> {
+    [integer(0x50, 4, index), value(text)].concat()
+}
+
+fn indexed(index: usize) -> Vec<u8> {
+    integer(0xc0, 6, index)
+}
+
+/// `:method: GET`, `:scheme: https`, `:authority: a`, `:path: /one`.
+fn get() -> [Vec<u8>; 4] {
+    [indexed(17), indexed(23), named(0, "a"), named(1, "/one")]
+}
+
+fn with(lines: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    [&get(), lines].concat()
+}
+
+fn without(index: usize) -> Vec<Vec<u8>> {
+    let mut lines = Vec::from(get());
+    lines.remove(index);
+    lines
+}
+
+/// What a client sees of each of these requests on one connection.
+async fn answers(requests: &[Vec<Vec<u8>>]) -> Vec<Value> {
+    let (db, certificate) = (TestDb::new().await, Certificate::new());
+    let server = server(&db, &certificate, "").await;
+    let hex = |lines: &Vec<Vec<u8>>| headers(lines).iter().map(|byte| format!("{byte:02x}")).collect();
+    let raw = format!("raw={}", requests.iter().map(hex).collect::<Vec<String>>().join(","));
+    let mut answers = seen(client(&server, &certificate, "/one", &[&raw])).await;
+    // The connection lives on.
+    assert_eq!(answers.pop().expect("the client's own request")["status"], 200, "{answers:?}");
+    answers
+}
+
+#[tokio::test]
+async fn sound_heads_are_answered_however_they_are_written() {
+    let names: [(&[u8], &str); 4] = [
+        (b"\xb9\x49\x53\x39\xe4", "GET"),
+        (b"\xb8\x82\x4e\x5a\x4b", "https"),
+        (b"\xb8\x3b\x53\x39\xec\x32\x7d\x7f", "a"),
+        (b"\xb9\x58\xd3\x3f", "/one"),
+    ];
+    let requests = [
+        with(&[]),
+        with(&[line("te", "trailers"), line("host", "a")]),
+        vec![
+            line(":path", "/one"),
+            line(":authority", "a"),
+            line(":scheme", "https"),
+            line(":method", "GET"),
+        ],
+        names.map(|(name, text)| huffman(name, text)).to_vec(),
+    ];
+    for (number, answer) in answers(&requests).await.iter().enumerate() {
+        let (status, ended) = (&answer["status"], &answer["ended"]);
+        assert_eq!((status, ended), (&200.into(), &"whole".into()), "request {number}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn malformed_heads_are_refused() {
+    let after_a_header = [&[line("x", "y")][..], &get()].concat();
+    let cases = [
+        ("a second path", with(&[named(1, "/missing")])),
+        ("a second path, by name", with(&[line(":path", "/missing")])),
+        ("a second path, in Huffman's code", with(&[huffman(b"\xb9\x58\xd3\x3f", "/missing")])),
+        ("the same path again", with(&[named(1, "/one")])),
+        ("a second method", with(&[indexed(18)])),
+        ("a second scheme", with(&[indexed(22)])),
+        ("a second authority", with(&[named(0, "b")])),
+        ("a status", with(&[indexed(25)])),
+        ("a status, by name", with(&[line(":status", "200")])),
+        ("a protocol", with(&[line(":protocol", "websocket")])),
+        ("an unknown pseudo-header", with(&[line(":color", "red")])),
+        ("pseudo-headers after a header", after_a_header),
+        ("no method", without(0)),
+        ("no scheme", without(1)),
+        ("no authority", without(2)),
+        ("no path", without(3)),
+        ("neither scheme nor path", [indexed(17), named(0, "a")].to_vec()),
+        ("an empty path", [without(3), vec![named(1, "")]].concat()),
+        ("CONNECT with a path", [without(0), vec![indexed(15)]].concat()),
+        ("transfer-encoding", with(&[line("transfer-encoding", "chunked")])),
+        ("connection", with(&[line("connection", "close")])),
+        ("keep-alive", with(&[line("keep-alive", "timeout=5")])),
+        ("proxy-connection", with(&[line("proxy-connection", "close")])),
+        ("upgrade", with(&[line("upgrade", "websocket")])),
+        ("te", with(&[line("te", "gzip")])),
+        ("te with more", with(&[line("te", "trailers, gzip")])),
+        ("te, the second time", with(&[line("te", "trailers"), line("te", "gzip")])),
+        ("a name in capitals", with(&[line("X", "y")])),
+    ];
+    let requests = cases.clone().map(|(_, lines)| lines);
+    let answers = answers(&requests).await;
+    let ended = |answer: &Value| json!([answer["status"], answer["ended"]]);
+    let accepted: Vec<_> = cases
+        .iter()
+        .zip(&answers)
+        .filter(|(_, answer)| ended(answer) != json!([null, "reset 0x10e"]))
+        .map(|((what, _), answer)| (*what, ended(answer)))
+        .collect();
+    assert_eq!((answers.len(), accepted), (cases.len(), Vec::new()));
+}
