@@ -57,10 +57,8 @@ const OTHER_STREAMS: u32 = 8;
 /// Requests of one connection that their client stops before they have an answer, over its life;
 /// beyond, it is ended (CVE-2023-44487 of HTTP/2).
 const STOPS: usize = 1000;
-/// Handshakes that go on at a time; of these, those of clients whose address may be forged. Beyond
-/// them a client first has to show that it gets what is sent to its address (RFC 9000, 8.1.2).
+/// Handshakes that go on at a time.
 const HANDSHAKES: usize = 256;
-const UNPROVEN_HANDSHAKES: usize = 16;
 /// Connections that have not been looked at yet, and what each and all of them may have sent.
 const INCOMING: usize = 256;
 const INCOMING_BYTES: u64 = 8 * 1024;
@@ -76,6 +74,8 @@ const LAST_WORD: Duration = Duration::from_secs(1);
 /// Where connections of QUIC are accepted.
 pub(super) struct Door {
     endpoint: Endpoint,
+    /// As at the start, with the key by which a client that returns from a Retry is known.
+    settings: ServerConfig,
     handshakes: Arc<Semaphore>,
 }
 
@@ -95,19 +95,23 @@ impl Door {
         let failed = |error| io::Error::other(format!("HTTP/3: {error}"));
         let address = listener.address().map_err(failed)?;
         let socket = std::net::UdpSocket::bind(address).map_err(failed)?;
-        let (settings, runtime) = (EndpointConfig::default(), Arc::new(TokioRuntime));
-        let endpoint = Endpoint::new(settings, Some(server_config(tls)), socket, runtime).map_err(failed)?;
+        let (settings, runtime) = (server_config(tls), Arc::new(TokioRuntime));
+        let endpoint = Endpoint::new(EndpointConfig::default(), Some(settings.clone()), socket, runtime);
+        let endpoint = endpoint.map_err(failed)?;
         log::info!("HTTP/3: listening on UDP port {}", address.port());
-        Ok(Some(Self { endpoint, handshakes: Arc::new(Semaphore::new(HANDSHAKES)) }))
+        Ok(Some(Self { endpoint, settings, handshakes: Arc::new(Semaphore::new(HANDSHAKES)) }))
     }
 
     /// The next connection; for ever none where nothing is open.
+    ///
+    /// Each client first has to show that it gets what is sent to its address (RFC 9000, 8.1.2).
+    /// Until then, three bytes may be sent for each one received. quinn looks only at the first byte
+    /// of a datagram, so a handshake that is sent again exceeds this.
     pub(super) async fn accept(door: Option<&Self>) -> Arrived {
-        let Some(Self { endpoint, handshakes }) = door else { return std::future::pending().await };
+        let Some(Self { endpoint, handshakes, .. }) = door else { return std::future::pending().await };
         while let Some(incoming) = endpoint.accept().await {
-            let is_crowded = handshakes.available_permits() <= HANDSHAKES - UNPROVEN_HANDSHAKES;
-            if is_crowded && !incoming.remote_address_validated() {
-                // It may always be asked again whose address is not validated.
+            if !incoming.remote_address_validated() {
+                // A client whose address isn't validated may always be asked.
                 let _ = incoming.retry();
                 continue;
             }
@@ -122,7 +126,9 @@ impl Door {
     /// Has connections to come see the certificate that the configuration has now.
     pub(super) fn renew(&self, config: &Config) {
         if let Some(tls) = &config.tls {
-            self.endpoint.set_server_config(Some(server_config(tls)));
+            let mut settings = self.settings.clone();
+            settings.crypto = crypto(tls);
+            self.endpoint.set_server_config(Some(settings));
         }
     }
 
@@ -137,13 +143,16 @@ impl Door {
     }
 }
 
-fn server_config(tls: &Tls) -> ServerConfig {
+fn crypto(tls: &Tls) -> Arc<QuicServerConfig> {
     let mut config = (*tls.identity.config).clone();
     config.alpn_protocols = vec![b"h3".to_vec()];
     // A session of TCP is none of QUIC.
     config.session_storage = rustls::server::ServerSessionMemoryCache::new(256);
-    let crypto = QuicServerConfig::try_from(config).expect("ring has the first packets' cipher");
-    let mut server = ServerConfig::with_crypto(Arc::new(crypto));
+    Arc::new(QuicServerConfig::try_from(config).expect("ring has the first packets' cipher"))
+}
+
+fn server_config(tls: &Tls) -> ServerConfig {
+    let mut server = ServerConfig::with_crypto(crypto(tls));
     server
         .transport_config(Arc::new(transport()))
         // A client has the address by which it was counted.

@@ -2,18 +2,22 @@
 
 http3.py CA URL [stop=BYTES] [leave=SECONDS] [pause=BYTES] [take=BYTES] [header=BYTES]
     [connections=N] [stops=N] [then=PATH] [raw=HEX,HEX,...]
+    [silent=BYTES [returns=1]]
 
 stop and leave: STOP_SENDING after so many bytes, or so much time; pause: does nothing for a second
 after so many bytes; take: lets the server send so many bytes and no more; header: sends header fields of that length; connections: opens so many at once
 first that ask nothing, and says how many of them had to show that their address is theirs; stops:
 asks so many times more, and stops each at once; then: asks for this path on the same connection once
-there is a line on standard input; raw: sends these bytes as requests instead, each on a stream of
-its own.
+there is a line on standard input; raw: sends these bytes as requests first, each on a stream of
+its own; silent: sends the first datagram of a connection, of so many bytes, and nothing else, and
+says which datagrams the server sends, until it sends nothing for two seconds; returns: then does as
+the first of these says, once there is a line on standard input, and says the same again.
 """
 
 import asyncio
 import hashlib
 import json
+import socket
 import sys
 import time
 from urllib.parse import urlsplit
@@ -118,11 +122,41 @@ def take_no_more():
     QuicConnection._write_stream_limits = never
 
 
+def shake_hands(address, configuration, returns):
+    client = QuicConnection(configuration=configuration)
+    client.connect(address, now=time.time())
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        udp.settimeout(2)
+        received = send_one_datagram(udp, address, client)
+        if returns:
+            sys.stdin.readline()
+            client.receive_datagram(received[0], address, now=time.time())
+            send_one_datagram(udp, address, client)
+
+
+def send_one_datagram(udp, address, client):
+    (first, _), *_ = client.datagrams_to_send(now=time.time())
+    udp.sendto(first, address)
+    received = []
+    while True:
+        try:
+            received.append(udp.recv(65536))
+        except TimeoutError:
+            break
+    kinds = [datagram[0] >> 4 & 3 for datagram in received]
+    seen = {"sent": len(first), "received": [len(datagram) for datagram in received], "kinds": kinds}
+    print(json.dumps(seen), flush=True)
+    return received
+
+
 async def main():
     ca, url = sys.argv[1], urlsplit(sys.argv[2])
     options = dict(word.split("=", 1) for word in sys.argv[3:])
     number = lambda name: int(options[name]) if name in options else None
     configuration = QuicConfiguration(is_client=True, alpn_protocols=H3_ALPN, cafile=ca, server_name="localhost")
+    if "silent" in options:
+        configuration.max_datagram_size = number("silent")
+        return shake_hands(("127.0.0.1", url.port), configuration, "returns" in options)
     if "take" in options:
         configuration.max_stream_data = number("take")
         take_no_more()
