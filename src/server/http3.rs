@@ -24,6 +24,7 @@ use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use h3::error::{Code, StreamError};
 use h3::proto::frame::Frame;
+use h3::quic::{RecvStream as _, SendStream as _};
 use h3::server::{RequestResolver, RequestStream};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
@@ -301,17 +302,7 @@ impl Served<'_> {
 
     /// Answers one request, unless its client stops the stream before.
     async fn answer(&self, request: RequestResolver<quic::Connection, Bytes>, mut stopped: Stopped) {
-        let received = timeout(self.timeouts.header, receive(request)).await;
-        let (request, stream) = match received {
-            Ok(Ok(Some(received))) => received,
-            // h3 has answered it, without a body.
-            Ok(Err(StreamError::HeaderTooBig { .. })) => {
-                let unread = Unread { current: Arc::clone(&self.answers.current), peer: self.answers.peer };
-                unread.refuse(Version::HTTP_3, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
-                return;
-            }
-            Ok(Ok(None) | Err(_)) | Err(_) => return,
-        };
+        let Some((request, stream)) = self.receive(request).await else { return };
         let mut stream = Unfinished(stream);
         let is_answered = AtomicBool::new(false);
         let answered = async {
@@ -336,6 +327,36 @@ impl Served<'_> {
         }
     }
 
+    /// Receives the head of a request. `None`: it's malformed or doesn't arrive, and its stream is
+    /// reset, or h3 has refused it.
+    async fn receive(
+        &self,
+        mut request: RequestResolver<quic::Connection, Bytes>,
+    ) -> Option<(Request<()>, RequestStream<BidiStream, Bytes>)> {
+        let frames = &mut request.frame_stream;
+        let frame = timeout(self.timeouts.header, poll_fn(|cx| frames.poll_next(cx))).await;
+        if !matches!(frame, Ok(Ok(_))) {
+            frames.reset(Code::H3_REQUEST_INCOMPLETE.value());
+            frames.stream.stop_sending(Code::H3_REQUEST_INCOMPLETE.value());
+        }
+        let frame = frame.ok()?;
+        let is_sound = !matches!(&frame, Ok(Some(Frame::Headers(section))) if !head::is_sound(section));
+        let resolved = request.accept_with_frame(frame).ok()?.resolve();
+        let resolved = timeout(self.write_timeout, resolved).await.ok()?;
+        // h3 has answered it, without a body.
+        if let Err(StreamError::HeaderTooBig { .. }) = &resolved {
+            let unread = Unread { current: Arc::clone(&self.answers.current), peer: self.answers.peer };
+            unread.refuse(Version::HTTP_3, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+        }
+        let (request, mut stream) = resolved.ok()?;
+        if is_sound && !head::is_malformed(&request) {
+            return Some((request, stream));
+        }
+        stream.stop_stream(Code::H3_MESSAGE_ERROR);
+        stream.stop_sending(Code::H3_MESSAGE_ERROR);
+        None
+    }
+
     /// Waits until the client has acknowledged all that was sent: QUIC drops with a reset what it
     /// still holds, and the error record is the last of it.
     ///
@@ -353,24 +374,6 @@ impl Served<'_> {
         // What is not taken in time is lost, and the reset says so.
         let _ = timeout(BEFORE_RESET, taken).await;
     }
-}
-
-/// Receives the head of a request. `None`: it's malformed, and its stream is reset.
-///
-/// # Errors
-/// The client leaves, or h3 refuses the head.
-async fn receive(
-    mut request: RequestResolver<quic::Connection, Bytes>,
-) -> Result<Option<(Request<()>, RequestStream<BidiStream, Bytes>)>, StreamError> {
-    let frame = poll_fn(|cx| request.frame_stream.poll_next(cx)).await;
-    let is_sound = !matches!(&frame, Ok(Some(Frame::Headers(section))) if !head::is_sound(section));
-    let (request, mut stream) = request.accept_with_frame(frame)?.resolve().await?;
-    if is_sound && !head::is_malformed(&request) {
-        return Ok(Some((request, stream)));
-    }
-    stream.stop_stream(Code::H3_MESSAGE_ERROR);
-    stream.stop_sending(Code::H3_MESSAGE_ERROR);
-    Ok(None)
 }
 
 /// Gives a connection its window back when it is dropped, whatever ended the wait.

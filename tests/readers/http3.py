@@ -1,7 +1,7 @@
 """A client of HTTP/3 that is not ours: aioquic. Says what came as one line of JSON per request.
 
 http3.py CA URL [stop=BYTES] [leave=SECONDS] [pause=BYTES] [take=BYTES] [header=BYTES]
-    [connections=N] [stops=N] [then=PATH] [raw=HEX,HEX,...]
+    [connections=N] [stops=N] [then=PATH] [raw=HEX,HEX,...] [open=HEX,HEX,...]
     [silent=BYTES [returns=1]]
 
 stop and leave: STOP_SENDING after so many bytes, or so much time; pause: does nothing for a second
@@ -9,7 +9,7 @@ after so many bytes; take: lets the server send so many bytes and no more; heade
 first that ask nothing, and says how many of them had to show that their address is theirs; stops:
 asks so many times more, and stops each at once; then: asks for this path on the same connection once
 there is a line on standard input; raw: sends these bytes as requests first, each on a stream of
-its own; silent: sends the first datagram of a connection, of so many bytes, and nothing else, and
+its own; open: the same, but the streams stay open; silent: sends the first datagram of a connection, of so many bytes, and nothing else, and
 says which datagrams the server sends, until it sends nothing for two seconds; returns: then does as
 the first of these says, once there is a line on standard input, and says the same again.
 """
@@ -66,10 +66,10 @@ class Client(QuicConnectionProtocol):
         self.transmit()
         return answer
 
-    def send(self, raw):
+    def send(self, raw, ends):
         number = self._quic.get_next_available_stream_id()
         answer = self.answers[number] = Answer()
-        self._quic.send_stream_data(number, raw, end_stream=True)
+        self._quic.send_stream_data(number, raw, end_stream=ends)
         self.transmit()
         return answer
 
@@ -153,6 +153,7 @@ async def main():
     ca, url = sys.argv[1], urlsplit(sys.argv[2])
     options = dict(word.split("=", 1) for word in sys.argv[3:])
     number = lambda name: int(options[name]) if name in options else None
+    texts = lambda name: options[name].split(",") if name in options else []
     configuration = QuicConfiguration(is_client=True, alpn_protocols=H3_ALPN, cafile=ca, server_name="localhost")
     if "silent" in options:
         configuration.max_datagram_size = number("silent")
@@ -166,8 +167,9 @@ async def main():
     retried = sum(one._quic._retry_count > 0 for one in opened)
     async with new() as client:
         client.stop, client.pause = number("stop"), number("pause")
-        for raw in options["raw"].split(",") if "raw" in options else []:
-            print(json.dumps(await client.send(bytes.fromhex(raw)).ended), flush=True)
+        heads = [client.send(bytes.fromhex(raw), "open" not in options) for raw in texts("raw") + texts("open")]
+        for head in heads:
+            print(json.dumps(await head.ended), flush=True)
         fields = [(f"x-{n}", "x" * 1000) for n in range((number("header") or 0) // 1000)]
         answer = client.ask(url, fields)
         answer.seen["retried"] = retried

@@ -64,10 +64,16 @@ fn without(index: usize) -> Vec<Vec<u8>> {
 
 /// What a client sees of each of these requests on one connection.
 async fn answers(requests: &[Vec<Vec<u8>>]) -> Vec<Value> {
+    let requests: Vec<_> = requests.iter().map(|lines| headers(lines)).collect();
+    answers_to("raw", &requests, "").await
+}
+
+/// The same for streams of these bytes. `option` says if they end.
+async fn answers_to(option: &str, streams: &[Vec<u8>], settings: &str) -> Vec<Value> {
     let (db, certificate) = (TestDb::new().await, Certificate::new());
-    let server = server(&db, &certificate, "").await;
-    let hex = |lines: &Vec<Vec<u8>>| headers(lines).iter().map(|byte| format!("{byte:02x}")).collect();
-    let raw = format!("raw={}", requests.iter().map(hex).collect::<Vec<String>>().join(","));
+    let server = server(&db, &certificate, settings).await;
+    let hex = |bytes: &Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let raw = format!("{option}={}", streams.iter().map(hex).collect::<Vec<String>>().join(","));
     let mut answers = seen(client(&server, &certificate, "/one", &[&raw])).await;
     // The connection lives on.
     assert_eq!(answers.pop().expect("the client's own request")["status"], 200, "{answers:?}");
@@ -142,4 +148,16 @@ async fn malformed_heads_are_refused() {
         .map(|((what, _), answer)| (*what, ended(answer)))
         .collect();
     assert_eq!((answers.len(), accepted), (cases.len(), Vec::new()));
+}
+
+/// After `header_timeout` the stream ended as if its answer was complete, though it had none.
+#[tokio::test]
+async fn half_a_head_ends_with_a_reset() {
+    let whole = headers(&get());
+    // The type of a frame, half of its length, half of its section, and another frame before it.
+    let mut halves = [1, 2, 10, whole.len() - 1].map(|length| whole[..length].to_vec()).to_vec();
+    halves.push([&[0x21, 0][..], &whole[..5]].concat());
+    for answer in answers_to("open", &halves, "header_timeout = \"1s\"").await {
+        assert_eq!(json!([answer["status"], answer["ended"]]), json!([null, "reset 0x10d"]), "{answer}");
+    }
 }
