@@ -9,9 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{Request, Response, Version};
 use http_body::Body;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -51,9 +54,10 @@ const PREFACE_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from
 const GRACE: Duration = Duration::from_secs(1);
 /// In which what a client has sent before a drain is known to be there.
 pub(super) const DRAIN_GRACE: Duration = Duration::from_millis(50);
-/// What a client may send of all bodies of an HTTP/2 connection, which nobody reads; HTTP/2 has no
-/// less.
+/// What a client may send of all bodies of an HTTP/2 connection until we read it; HTTP/2 has no less.
 const HTTP2_CONNECTION_WINDOW: u32 = 65_535;
+/// What we read of a body over HTTP/2.
+const HTTP2_BODY: usize = 64 * 1024;
 /// Streams of one HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 200;
 /// Streams of one HTTP/2 connection that the client has reset and nobody has looked at yet, and
@@ -137,14 +141,18 @@ async fn serve_http(
             connected,
             ends: &ends,
         };
-        let service = service_fn(|request| answers.answer(request));
         if version == Version::HTTP_2 {
+            let serving = state.clone();
+            let service = service_fn(|request: Request<Incoming>| {
+                answers.answer(request.map(|body| discard(body, timeouts.header, &serving)))
+            });
             let builder = http2_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
             // Boxed: one of HTTP/2 is larger, and is for many requests.
             let mut connection = Box::pin(builder.serve_connection(TokioIo::new(transport), service));
             is_late =
                 serve_until_end(connection.as_mut(), (&seat, timeouts), &ends, &watchdog, &mut state).await;
         } else {
+            let service = service_fn(|request| answers.answer(request));
             let mut builder = http1_builder();
             builder.half_close(sees_leaving);
             let unread = Unread { current: Arc::clone(&answers.current), peer };
@@ -399,6 +407,24 @@ async fn serve_until_end(
             },
         }
     }
+}
+
+/// Reads and drops the body of an HTTP/2 request, beside its answer and after it: h2 compares a body
+/// with `content-length` as it arrives, and forgets a stream whose body is dropped before. A
+/// malformed one resets the stream (RFC 9113, section 8.1.1).
+fn discard(body: Incoming, time: Duration, state: &watch::Receiver<State>) {
+    if !body.is_end_stream() {
+        tokio::spawn(in_time(read(body), time, state.clone()));
+    }
+}
+
+/// Reads a body to its end. `None`: it's longer than [its limit](HTTP2_BODY), or malformed.
+async fn read(mut body: Incoming) -> Option<()> {
+    let mut left = HTTP2_BODY;
+    while let Some(frame) = body.frame().await {
+        left = left.checked_sub(frame.ok()?.data_ref().map_or(0, Bytes::len))?;
+    }
+    Some(())
 }
 
 /// Whether a request says which host it is for as its version of HTTP has it (RFC 9112, section

@@ -72,6 +72,7 @@ mod prose;
 mod python;
 mod query_stops;
 mod raw_http;
+mod raw_http2;
 mod ready;
 mod recreated_types;
 mod registry;
