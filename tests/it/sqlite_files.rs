@@ -143,3 +143,20 @@ async fn a_file_in_a_folder_that_cannot_be_written_is_read_beside_its_writer() {
     let output = run(&["query", folder.file().to_str().unwrap(), "select id from t"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"id\":1}\n", "{output:?}");
 }
+
+/// A reader at 20 KB per second kept all writers out of a file with a rollback journal, and `check`
+/// said nothing.
+#[test]
+fn check_says_if_readers_lock_writers_out() {
+    for (journal, is_told) in [("wal", false), ("delete", true)] {
+        let folder = tempfile::tempdir().unwrap();
+        create(folder.path(), journal, |_| ());
+        fs::write(folder.path().join("rowstream.toml"), "[source.shop]\nurl = \"sqlite:shop.db\"\n").unwrap();
+        fs::create_dir(folder.path().join("endpoints")).unwrap();
+        fs::write(folder.path().join("endpoints/t.sql"), "select * from t").unwrap();
+        let checked = Command::new(program()).arg("check").current_dir(folder.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&checked.stdout);
+        assert!(checked.status.success() && said.contains("OK, 1 endpoint"), "{said}");
+        assert_eq!(said.contains("shop.db: it isn't in WAL mode"), is_told, "{said}");
+    }
+}

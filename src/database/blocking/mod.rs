@@ -59,7 +59,8 @@ use self::handover::Reply;
 use self::known::Known;
 use self::lookups::Lookups;
 use super::{
-    Batch, ChangeSource, Database, DatabaseRow, SharedLookups, Sizes, Snapshot, Statement, lookups as shared,
+    Batch, ChangeSource, Database, DatabaseRow, HostSaid, SharedLookups, Sizes, Snapshot, Statement,
+    lookups as shared,
 };
 use crate::Error;
 use crate::params::ParamValue;
@@ -118,6 +119,11 @@ pub trait Driver: Send + Sync + Sized + 'static {
     /// older connection. `None`: it's missing, or the database isn't a file. We ask for it before
     /// each session, by a system call that doesn't wait on a local file system.
     fn file(&self) -> Option<FileId> {
+        None
+    }
+
+    /// A caution about its file for operators, if there is one.
+    fn caution(&self) -> Option<HostSaid> {
         None
     }
 
@@ -401,6 +407,10 @@ impl<D: Driver> Database for Source<D> {
 
     fn pool(&self) -> &Pool<Connection<D>> {
         &self.connections.pool
+    }
+
+    async fn inspect(&self) -> Vec<HostSaid> {
+        self.connections.shared.driver.caution().into_iter().collect()
     }
 
     fn probe(&self) -> Probe<D> {

@@ -27,7 +27,9 @@ mod library;
 pub(crate) mod plan;
 mod rows;
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,7 +41,7 @@ pub use self::dialect::DIALECT;
 use self::connection::Connection;
 use self::plan::Plan;
 use super::blocking::{self, Described, Driver, FileId};
-use super::{DatabaseRow, RowLayout};
+use super::{DatabaseRow, HostSaid, RowLayout};
 use crate::Error;
 use crate::params::ParamValue;
 use crate::settings::SourceSettings;
@@ -61,6 +63,15 @@ pub struct Sqlite {
     longest_value: usize,
     /// How much of the file is mapped into memory.
     mmap: usize,
+}
+
+/// True if writers of a file lock its readers out, and readers its writers: its header has the read
+/// version of rollback journals (SQLite's "Database File Format", section 1.3.3).
+fn is_in_rollback_mode(path: &Path) -> bool {
+    const READ_VERSION: usize = 19;
+    let mut header = [0; READ_VERSION + 1];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    read.is_ok() && header[READ_VERSION] == 1
 }
 
 impl Sqlite {
@@ -105,6 +116,13 @@ impl Driver for Sqlite {
 
     fn file(&self) -> Option<FileId> {
         blocking::file_id(&self.path)
+    }
+
+    fn caution(&self) -> Option<HostSaid> {
+        let said = "it isn't in WAL mode, so no program can write it while a slow client reads a list: \
+                    `pragma journal_mode = wal`, or `slow_clients = \"spill\"`";
+        let name = self.path.display().to_string();
+        is_in_rollback_mode(&self.path).then(|| HostSaid { name, said: Ok(said.to_owned()) })
     }
 
     /// A row twice, as its record and as values.
