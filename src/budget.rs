@@ -31,8 +31,14 @@ pub(crate) const TLS_CONNECTION: usize = TLS_BUFFER + 32 * 1024;
 pub(crate) const QUIC_WINDOW: u64 = 256 * 1024;
 /// What a client may send on all streams of a connection of QUIC before it is read.
 pub(crate) const QUIC_RECEIVED: u32 = 64 * 1024;
-/// What QUIC takes for a connection: both, and what it knows of paths, packets and streams.
-pub(crate) const QUIC_CONNECTION: usize = QUIC_WINDOW as usize + QUIC_RECEIVED as usize + 64 * 1024;
+/// Heads of requests that are received at the same time on a connection of QUIC. Others wait within
+/// [`QUIC_RECEIVED`].
+pub(crate) const QUIC_HEADS: usize = 4;
+/// The longest head that HTTP/3 reads, in its frame. One beyond [`HTTP1_BUFFER`] is refused.
+const QUIC_HEAD: usize = 32 * 1024;
+/// What QUIC takes for a connection: all of that, and what it knows of paths, packets and streams.
+pub(crate) const QUIC_CONNECTION: usize =
+    QUIC_WINDOW as usize + QUIC_RECEIVED as usize + QUIC_HEADS * QUIC_HEAD + 64 * 1024;
 /// Connections beyond all others, for the server's checks.
 pub(crate) const RESERVED_CONNECTIONS: usize = 64;
 

@@ -42,7 +42,7 @@ use super::reporting::ReportingBody;
 use super::socket::Ends;
 use super::unread::Unread;
 use super::{Listener, Port, State, take_in};
-use crate::budget::{HTTP2_WINDOW, QUIC_RECEIVED, QUIC_WINDOW};
+use crate::budget::{HTTP2_WINDOW, QUIC_HEADS, QUIC_RECEIVED, QUIC_WINDOW};
 use crate::config::{Config, Tls};
 use crate::log;
 use crate::metrics::Observed as _;
@@ -224,6 +224,7 @@ impl Arrived {
             timeouts,
             write_timeout,
             stops: AtomicUsize::new(0),
+            heads: Semaphore::new(QUIC_HEADS),
             narrowed: tokio::sync::Mutex::default(),
         };
         served.serve_until_end(state).await;
@@ -239,6 +240,8 @@ struct Served<'a> {
     write_timeout: Duration,
     /// Requests that their client stopped before they had an answer.
     stops: AtomicUsize,
+    /// Held by each stream whose head is being received.
+    heads: Semaphore,
     /// Held by the stream that has made the window [narrow](Self::until_taken).
     narrowed: tokio::sync::Mutex<()>,
 }
@@ -334,7 +337,11 @@ impl Served<'_> {
         mut request: RequestResolver<quic::Connection, Bytes>,
     ) -> Option<(Request<()>, RequestStream<BidiStream, Bytes>)> {
         let frames = &mut request.frame_stream;
-        let frame = timeout(self.timeouts.header, poll_fn(|cx| frames.poll_next(cx))).await;
+        let received = async {
+            let _receives = self.heads.acquire().await;
+            poll_fn(|cx| frames.poll_next(cx)).await
+        };
+        let frame = timeout(self.timeouts.header, received).await;
         if !matches!(frame, Ok(Ok(_))) {
             frames.reset(Code::H3_REQUEST_INCOMPLETE.value());
             frames.stream.stop_sending(Code::H3_REQUEST_INCOMPLETE.value());

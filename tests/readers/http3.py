@@ -2,7 +2,7 @@
 
 http3.py CA URL [stop=BYTES] [leave=SECONDS] [pause=BYTES] [take=BYTES] [header=BYTES]
     [connections=N] [stops=N] [then=PATH] [raw=HEX,HEX,...] [open=HEX,HEX,...]
-    [silent=BYTES [returns=1]]
+    [silent=BYTES [returns=1]] [flood=HEX]
 
 stop and leave: STOP_SENDING after so many bytes, or so much time; pause: does nothing for a second
 after so many bytes; take: lets the server send so many bytes and no more; header: sends header fields of that length; connections: opens so many at once
@@ -11,7 +11,9 @@ asks so many times more, and stops each at once; then: asks for this path on the
 there is a line on standard input; raw: sends these bytes as requests first, each on a stream of
 its own; open: the same, but the streams stay open; silent: sends the first datagram of a connection, of so many bytes, and nothing else, and
 says which datagrams the server sends, until it sends nothing for two seconds; returns: then does as
-the first of these says, once there is a line on standard input, and says the same again.
+the first of these says, once there is a line on standard input, and says the same again; flood:
+sends these bytes on each of a hundred streams, which stay open, and says after a second how many
+bytes the server lets it send on the connection.
 """
 
 import asyncio
@@ -170,6 +172,11 @@ async def main():
         heads = [client.send(bytes.fromhex(raw), "open" not in options) for raw in texts("raw") + texts("open")]
         for head in heads:
             print(json.dumps(await head.ended), flush=True)
+        if "flood" in options:
+            for _ in range(100):
+                client.send(bytes.fromhex(options["flood"]), False)
+            await asyncio.sleep(1)
+            return print(json.dumps({"credit": client._quic._remote_max_data}), flush=True)
         fields = [(f"x-{n}", "x" * 1000) for n in range((number("header") or 0) // 1000)]
         answer = client.ask(url, fields)
         answer.seen["retried"] = retried

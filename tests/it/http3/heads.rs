@@ -161,3 +161,16 @@ async fn half_a_head_ends_with_a_reset() {
         assert_eq!(json!([answer["status"], answer["ended"]]), json!([null, "reset 0x10d"]), "{answer}");
     }
 }
+
+/// A client could have a hundred half heads of 32 KiB on each connection, beside what `memory` counts.
+#[tokio::test]
+async fn few_half_heads_of_a_connection_are_held() {
+    let (db, certificate) = (TestDb::new().await, Certificate::new());
+    let server = server(&db, &certificate, "header_timeout = \"1h\"").await;
+    let half = headers(&with(&[vec![0; 10_000]]))[..10_000].to_vec();
+    let hex: String = half.iter().map(|byte| format!("{byte:02x}")).collect();
+    let seen = seen(client(&server, &certificate, "/one", &[&format!("flood={hex}")])).await;
+    let credit = seen[0]["credit"].as_u64().expect("bytes");
+    // The window of the connection, four heads, and the streams that HTTP/3 opens first.
+    assert!((70_000..120_000).contains(&credit), "{credit}");
+}
