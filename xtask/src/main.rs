@@ -8,8 +8,9 @@
 //! [`instructions`] (what the hot paths take), [`compare`] (the comparisons, which are a program of
 //! their own), [`fuzz`] (inputs for which a property does not hold), [`attack`] (the tools of
 //! others), [`consul`] (a real agent of it), [`reproducible`] (the released program, built twice),
-//! [`soak`] (the mixed soak, for long), [`steps`] (what ran, for how long, and how it ended) and
-//! [`mod@test`] (the test command). It does not know what the tests test.
+//! [`same_code`] (if two versions differ only in comments), [`soak`] (the mixed soak, for long),
+//! [`steps`] (what ran, for how long, and how it ended) and [`mod@test`] (the test command). It does
+//! not know what the tests test.
 
 mod attack;
 mod book;
@@ -32,6 +33,7 @@ mod postgres;
 mod python;
 mod reproducible;
 mod sail;
+mod same_code;
 mod soak;
 mod steps;
 mod test;
@@ -42,6 +44,7 @@ use std::process::ExitCode;
 use instructions::Mode;
 use mariadb::MariaDb;
 use postgres::Postgres;
+use same_code::Texts;
 
 const USAGE: &str = "\
 usage: cargo xtask test [FILTER…]          everything that has to pass; with a FILTER only the tests whose names contain one
@@ -60,6 +63,8 @@ usage: cargo xtask test [FILTER…]          everything that has to pass; with a
        cargo xtask attack                  tools of others and crowds against a server; a finding that nothing explains fails
        cargo xtask consul                  a real agent of Consul, and the tests that need it
        cargo xtask reproducible            the released program, built twice in two folders: the same to the byte
+       cargo xtask same-code COMMIT [--messages]
+                                           fails if Rust code has changed since a commit; comments may, and with --messages texts
        cargo xtask pg [--newer]            a private PostgreSQL, the system's or a newer one, and a private MariaDB with the users of the tests, until Ctrl-C";
 
 /// What went wrong, for a person to read.
@@ -77,6 +82,8 @@ fn main() -> ExitCode {
         ["attack"] => exit(attack::run().map(|()| true)),
         ["consul"] => exit(consul::run().map(|()| true)),
         ["reproducible"] => exit(reproducible::run()),
+        ["same-code", commit] => exit(same_code::run(commit, Texts::Compare)),
+        ["same-code", commit, "--messages"] => exit(same_code::run(commit, Texts::Ignore)),
         ["soak", words @ ..] => exit(soak::run(words).map(|()| true)),
         ["instructions"] => exit(instructions::run(Mode::Compare)),
         ["instructions", "--renew"] => exit(instructions::run(Mode::Renew)),
