@@ -1,29 +1,35 @@
-//! A pool: the open connections of one source, bounded in number, and the bounded queue before it.
+//! A pool: the open connections of one source, limited in number, and the bounded queue in front of
+//! them.
 //!
-//! A [`Lease`] is the right to hold one connection. Those who wait for one are served by turns of
-//! their clients, lookups for one stream at most after those before them ([`queue`]), and some
-//! places are kept for lookups. Beyond `waiting` lists in the queue, and `waiting` lookups, the
-//! answer is an error at once, unless another client has more of them there: then its last one has
-//! to go. The same holds for whoever could not be served in time ([`pressure`]). Nobody waits
-//! for a first place longer than `acquire_timeout`. A response that takes several places, one after
-//! the other or side by side, is let in as a whole, as a [`Group`]: it is refused before its first
-//! call, and never in the middle, whose further calls wait as long as their response may take. What
-//! a place does with its connection (open, check, cancel, close) is its source's affair; the pool
-//! counts places and keeps the idle connections. Where places are not all alike, the source's
-//! [`Sites`] choose which one suits whom; the order of those who wait is the pool's all the same.
-//! The invariants, which the tests check:
+//! A [`Lease`] is the right to use one connection. A pool has `max` slots, and each lease occupies
+//! one. Some slots are kept for lookups. Requests that find no slot wait in a [`queue`], in which
+//! clients take turns and a lookup waits for at most one stream.
 //!
-//! 1. places in use + free places = `max`, at every moment, whatever is dropped when, and streams
-//!    leave those free that are kept;
-//! 2. an idle connection belongs to nobody, and is closed after `idle_timeout`;
-//! 3. a place that is dropped without giving its connection back frees the place and closes the
+//! At most `waiting` lists and `waiting` lookups may wait. Further requests are refused at once,
+//! unless another client has more requests in the queue: then its last one is refused instead.
+//! Requests that couldn't be served in time are refused too ([`pressure`]). No request waits longer
+//! than `acquire_timeout` for its first slot.
+//!
+//! A response that needs several slots, one after the other or at the same time, is admitted as a
+//! whole, as a [`Group`]. It's refused before its first call and never in the middle: once it has
+//! begun, its calls wait as long as the response may take.
+//!
+//! The pool counts slots and keeps the idle connections. Their source opens, checks, cancels and
+//! closes them. If slots differ, the source's [`Sites`] choose one that suits a request; the order
+//! of the waiters is still the pool's. The invariants, which the tests check:
+//!
+//! 1. slots in use + free slots = `max`, at every moment, whatever is dropped and when; and streams
+//!    leave the kept slots free;
+//! 2. an idle connection has no owner, and is closed after `idle_timeout`;
+//! 3. a lease that's dropped without giving its connection back frees its slot and closes the
 //!    connection;
-//! 4. a group is let in that finds fewer than `max` + `waiting` inside, or a free place. It is
-//!    inside with as many as it says that it may have at a time: one that knows how many it will
-//!    ask for says so at the start, so that groups which come together do not overfill the queue
-//!    later; one that does not ([`Group::resize`]) is as wide as what it has asked for;
-//! 5. a place is handed out only together with its site: nobody who has one waits for another
-//!    thing.
+//! 4. a group is admitted if a slot is free and the queue is empty, or if fewer than `max` +
+//!    `waiting` are inside. It counts as the number of slots that it may use at the same time. A
+//!    group that knows how many calls it will make says so at the start, so that groups that arrive
+//!    together don't overfill the queue later. A group that doesn't know ([`Group::resize`]) counts
+//!    as the calls that it has made;
+//! 5. a slot is handed out only together with its site, so a request that has one waits for nothing
+//!    else.
 
 mod group;
 mod health;
@@ -66,15 +72,15 @@ use crate::lock::Mutex;
 /// The limits of a pool (`pool = { … }` of a source).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// Most connections open at a time.
+    /// The most connections that are open at a time.
     pub max: usize,
-    /// How long a connection may be idle before it is closed.
+    /// How long a connection may be idle before it's closed.
     pub idle_timeout: Duration,
     /// How long a request waits for a connection.
     pub acquire_timeout: Duration,
-    /// How many lists may wait at a time, and how many lookups.
+    /// The number of lists that may wait at a time, and also of lookups.
     pub waiting: usize,
-    /// Most connections that are kept while nobody uses them.
+    /// The most idle connections that are kept open.
     pub max_idle: usize,
 }
 
@@ -97,21 +103,21 @@ struct Shared<C, S: Sites> {
     config: PoolConfig,
     source: String,
     state: Mutex<PoolState<C, S>>,
-    /// Told where those who wait may find room earlier than [`Sites::next_room`] has said before.
+    /// Wakes waiters when a site may have room earlier than [`Sites::next_room`] said before.
     rooms: Notify,
     /// See [`Pool::turn`].
     turns: Arc<Semaphore>,
-    /// Those that were let in and have not gone: places in use, requests that wait, and what groups
-    /// may take beyond what they have.
+    /// The requests that are admitted and haven't left: slots in use, waiters, and the further
+    /// slots that groups may use. Lookups outside of groups don't count.
     inside: AtomicUsize,
     streams: Arc<Mutex<Streams>>,
     counts: Counts,
-    /// The most recently used connection is last: it is warm, and the cold ones reach their
-    /// `idle_timeout`.
+    /// The most recently used connection is last. New leases take it because it's warm; the cold
+    /// ones reach their `idle_timeout`.
     idle: Mutex<Vec<Idle<C>>>,
 }
 
-/// How many places are taken, by whom they are waited for, and where they are.
+/// The slots in use, the requests that wait for one, and the sites of the slots.
 struct PoolState<C, S: Sites> {
     queue: Queue<Waits<C, S>>,
     pressure: Pressure,
@@ -123,38 +129,40 @@ struct Idle<C> {
     since: Instant,
 }
 
-/// What somebody asks the pool for.
+/// A request for a slot.
 struct Asks<S: Sites> {
     priority: Priority,
     client: Client,
     wish: S::Wish,
 }
 
-/// What became of asking for a place.
+/// The reply to a request for a slot.
 enum Asked<C, S: Sites> {
     Given(Lease<C, S>),
     Waits(Ticket<C, S>),
 }
 
-/// Somebody in the queue.
+/// A request in the queue.
 struct Waits<C, S: Sites> {
     wish: S::Wish,
     entry: Entry<C, S>,
-    /// The place; an error where there will be none, or another client's request waits instead.
+    /// Sends the lease, or an error if no site will ever suit or another client's request waits
+    /// instead.
     sender: oneshot::Sender<Result<Lease<C, S>, Error>>,
 }
 
-/// Somebody's own end of the queue; leaves it when dropped.
+/// The requesting side of a place in the queue. Leaves the queue when it's dropped.
 struct Ticket<C, S: Sites> {
     shared: Arc<Shared<C, S>>,
     standing: Standing,
     receiver: oneshot::Receiver<Result<Lease<C, S>, Error>>,
 }
 
-/// What is inside of the pool with one request; leaves it when dropped.
+/// Counts one request, or one group, as inside of the pool until it's dropped.
 struct Entry<C, S: Sites> {
     shared: Arc<Shared<C, S>>,
-    /// How many places it may have at a time; 0 for those of a group, which are inside with it.
+    /// The slots that it may use at the same time. It's 0 for a call of a group, because the
+    /// group's own entry counts, and for lookups.
     width: AtomicUsize,
 }
 
@@ -165,24 +173,24 @@ impl<C, S: Sites> Clone for Pool<C, S> {
 }
 
 impl<C: Send + 'static> Pool<C> {
-    /// A pool without connections, whose places are all alike; `source` names it in errors.
+    /// A pool without connections whose slots are all alike. Errors name it as `source`.
     pub fn new(source: &str, config: PoolConfig) -> Self {
         Self::at(source, config, Alike)
     }
 
-    /// Waits for a place.
+    /// Waits for a slot.
     ///
     /// # Errors
-    /// 503 at once when `waiting` requests wait already, or later where it has to go for another
-    /// client's; 504 when `acquire_timeout` is over, as `patience` counts it. Both name the source
-    /// and say when to retry.
+    /// 503 at once if `waiting` requests already wait, or later if another client's request takes
+    /// the place in the queue. 504 if `acquire_timeout` is over, counted from the start of
+    /// `patience`. Both name the source and say when to retry.
     pub async fn acquire(&self, priority: Priority, patience: Patience<'_>) -> Result<Lease<C>, Error> {
         self.acquire_at((), priority, patience).await
     }
 }
 
 impl<C: Send + 'static, S: Sites> Pool<C, S> {
-    /// A pool without connections, whose places are at `sites`.
+    /// A pool without connections whose slots are at `sites`.
     pub(crate) fn at(source: &str, config: PoolConfig, sites: S) -> Self {
         Self(Arc::new(Shared {
             state: Mutex::new(PoolState {
@@ -201,10 +209,10 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
         }))
     }
 
-    /// Waits for a place at a site that suits.
+    /// Waits for a slot at a site that suits.
     ///
     /// # Errors
-    /// As [`Pool::acquire`]; and at once where there is no such site.
+    /// Those of [`Pool::acquire`], and an error at once if no site suits.
     pub(crate) async fn acquire_at(
         &self,
         wish: S::Wish,
@@ -222,8 +230,8 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
         given.unwrap_or_else(|_| Err(self.0.too_late()))
     }
 
-    /// A place that is free and that nobody waits for; `None`: there is none. Whoever holds a place
-    /// and wants a further one asks so: nobody who holds one waits.
+    /// Returns a slot if one is free and no request waits; otherwise `None`. A request that already
+    /// has a slot uses this for a further one, because it must not wait while it has one.
     pub(crate) fn try_acquire_at(
         &self,
         wish: &S::Wish,
@@ -240,24 +248,24 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
         Some(Lease { entry: Entry::of(&self.0, priority), permit })
     }
 
-    /// Keeps places for lookups from now on.
+    /// Keeps slots for lookups from now on.
     pub(crate) fn keep(&self, kept: Kept) {
         self.0.change(|state| state.queue.keep(kept));
     }
 
-    /// A connection was opened that may serve several places.
+    /// Counts a connection that was opened and that may serve several slots.
     pub fn opened(&self) {
         self.0.counts.opened.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits for the turn of one that has time, such as a follower: half as many as there are
-    /// places may [`acquire`](Self::acquire) at once, so that they leave room in the queue for
-    /// those that have none.
+    /// Waits until a task that isn't urgent, such as a follower, may call
+    /// [`acquire`](Self::acquire). At most half as many as there are slots may do so at once, so
+    /// that urgent requests find room in the queue.
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.0.turns).acquire_owned().await.ok()
     }
 
-    /// How many places there are.
+    /// The number of slots.
     pub(crate) fn max(&self) -> usize {
         self.0.config.max
     }
@@ -267,18 +275,18 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
         self.0.config.acquire_timeout
     }
 
-    /// The error of a request before which `waiting` others wait, which are as many as may; it is
-    /// counted.
+    /// Counts a refusal and returns its error, which says that `waiting` requests wait already and
+    /// that no more may.
     pub fn refuse(&self, waiting: usize) -> Error {
         self.0.refuse(waiting)
     }
 
-    /// Looks at the sites.
+    /// Reads the sites under the pool's lock.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&S) -> T) -> T {
         look(&self.0.state().sites)
     }
 
-    /// Closes the connections that have been idle for `idle_timeout`, until the pool is dropped.
+    /// Closes connections that have been idle for `idle_timeout`, until the pool is dropped.
     pub fn reap(&self) -> impl Future<Output = ()> + use<C, S> {
         let shared = Arc::downgrade(&self.0);
         let period = (self.0.config.idle_timeout / 2).max(Duration::from_millis(50));
@@ -297,15 +305,16 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
         }
     }
 
-    /// Places in use, idle connections, and requests that wait.
+    /// The slots in use, the idle connections, and the waiters.
     pub fn usage(&self) -> Usage {
         let idle = self.0.idle().len();
         let state = self.0.state();
         Usage { used: state.queue.used(), idle, waiting: state.queue.len() }
     }
 
-    /// For how long a stream of `client`, which reads so, has had to give its place up for a request
-    /// that waits; `None`: it needn't. It's known as `slow` from now on.
+    /// For how long a stream of `client`, which reads at the speed of `reader`, has had to give its
+    /// slot up for a waiter. `None` if it may keep it. The stream is registered as `slow` from now
+    /// on.
     pub(crate) fn gives_way(
         &self,
         slow: &mut Option<SlowStream>,
@@ -317,7 +326,7 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
         slow.gives_way(reader, state.queue.len(), state.queue.clients())
     }
 
-    /// Whether no place is free.
+    /// True if no slot is free.
     pub(crate) fn is_full(&self) -> bool {
         self.0.state().queue.used() >= self.0.config.max
     }
@@ -332,10 +341,11 @@ impl<C, S: Sites> Shared<C, S> {
         self.state.lock()
     }
 
-    /// A place, or a standing in the queue. Who has no entry is not inside yet.
+    /// Returns a lease, or a ticket in the queue. A request without an entry is new: it doesn't
+    /// count as inside yet.
     ///
     /// # Errors
-    /// 503 where it may not wait; and where no site suits.
+    /// 503 if the request may not wait; and an error if no site suits.
     fn ask(self: &Arc<Self>, asks: Asks<S>, entry: Option<Entry<C, S>>) -> Result<Asked<C, S>, Error> {
         let Asks { priority, client, wish } = asks;
         let mut state = self.state();
@@ -353,7 +363,7 @@ impl<C, S: Sites> Shared<C, S> {
         if entry.is_none() {
             let most = state.pressure.most(priority, &self.config, now);
             if !self.makes_room(&mut state.queue, priority, client, most) {
-                // Those who came before it was known that they would be served too late.
+                // These waiters joined before a rate was known, and would be served too late.
                 if state.queue.len_of(priority) > most {
                     let last = state.queue.shed(priority);
                     drop(last.map(|waits| waits.sender.send(Err(self.refuse(most)))));
@@ -369,8 +379,8 @@ impl<C, S: Sites> Shared<C, S> {
         Ok(Asked::Waits(Ticket { shared: Arc::clone(self), standing, receiver }))
     }
 
-    /// Whether one more request of this priority may wait, of which `most` may. Where another
-    /// client has more of them in the queue, its last one has to go.
+    /// True if one more request of this priority may wait when `most` may. If the queue is full and
+    /// another client has more requests in it, the last one of those is refused to make room.
     fn makes_room(
         &self,
         queue: &mut Queue<Waits<C, S>>,
@@ -390,16 +400,16 @@ impl<C, S: Sites> Shared<C, S> {
         }
     }
 
-    /// Whether one more may come inside. A free place before which somebody waits is one that does
-    /// not suit.
+    /// True if one more request may come inside. A free slot counts only if the queue is empty: if
+    /// requests wait although it's free, it doesn't suit them.
     fn has_room(&self, queue: &Queue<Waits<C, S>>) -> bool {
         let most = self.config.max.saturating_add(self.config.waiting);
         let is_free = queue.used() < self.config.max && queue.len() == 0;
         is_free || self.inside.load(Ordering::Relaxed) < most
     }
 
-    /// Changes something, and serves those for whom there is a place then, before anybody else can
-    /// come.
+    /// Changes the state and then serves the waiters for whom there's a slot. The lock is held from
+    /// the change to the choice of the first of them, so no new request can take that slot.
     fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut PoolState<C, S>) -> T) -> T {
         let mut state = self.state();
         let changed = change(&mut state);
@@ -413,7 +423,8 @@ impl<C, S: Sites> Shared<C, S> {
                 Next::Exhausted(Waits { sender, .. }, error) => (sender, Err(error)),
             };
             drop(state);
-            // One that has left meanwhile drops its place, which serves the next.
+            // If the waiter has left meanwhile, its lease is dropped here, and that serves the next
+            // one.
             drop(sender.send(given));
             state = self.state();
         }
@@ -426,12 +437,12 @@ impl<C, S: Sites> Shared<C, S> {
         Error::pool_full(&self.source, waiting)
     }
 
-    /// The error of a request that may not wait, because as many do as may.
+    /// The error of a request that may not wait because `waiting` requests already do.
     fn refused(&self) -> Error {
         self.refuse(self.config.waiting)
     }
 
-    /// The error of a request that got no place in time; it is counted.
+    /// Counts a timeout and returns its error.
     fn too_late(&self) -> Error {
         self.counts.timed_out.fetch_add(1, Ordering::Relaxed);
         Error::pool_timeout(&self.source, self.config.acquire_timeout)
@@ -439,7 +450,7 @@ impl<C, S: Sites> Shared<C, S> {
 }
 
 impl<C, S: Sites> PoolState<C, S> {
-    /// Nobody is under pressure where nobody waits.
+    /// Resets the load of each priority that has no waiters.
     fn settle(&mut self) {
         for priority in Priority::ALL.into_iter().filter(|priority| self.queue.len_of(*priority) == 0) {
             self.pressure.ends(priority);
@@ -453,15 +464,18 @@ impl<C, S: Sites> PoolState<C, S> {
 }
 
 impl<C, S: Sites> Ticket<C, S> {
-    /// Waits for the place, also where a site has room before any place is given up.
+    /// Waits for the lease. Also serves the queue whenever a site gets room although no slot was
+    /// freed.
     async fn wait(&mut self) -> Result<Lease<C, S>, Error> {
         loop {
-            // Before it is asked when there is room: what is announced meanwhile is not missed.
+            // Created before we ask for the next room, so that an announcement in between isn't
+            // missed.
             let announced = self.shared.rooms.notified();
             let next_room = self.shared.state().sites.next_room();
             tokio::select! {
                 biased;
-                // Whoever leaves the queue has learnt what came of it.
+                // A request that is removed from the queue always gets an answer first, so the
+                // channel isn't closed without one.
                 given = &mut self.receiver => return given.unwrap_or_else(|_| Err(self.shared.refused())),
                 () = until(next_room) => self.shared.change(|_| ()),
                 () = announced => {}
@@ -479,7 +493,8 @@ async fn until(moment: Option<std::time::Instant>) {
 
 impl<C, S: Sites> Drop for Ticket<C, S> {
     fn drop(&mut self) {
-        // Who was served is not there any more, and what it was given is dropped with its receiver.
+        // A request that was served has left the queue already. Its lease is dropped with
+        // `receiver`.
         let mut state = self.shared.state();
         let left = state.queue.leave(self.standing);
         state.settle();
@@ -489,13 +504,13 @@ impl<C, S: Sites> Drop for Ticket<C, S> {
 }
 
 impl<C, S: Sites> Entry<C, S> {
-    /// Of one request. Only lists are inside: as many lookups may wait besides, so that neither
-    /// keeps the other out.
+    /// The entry of one request. Only lists count: lookups have a limit of their own, so that
+    /// neither keeps the other out.
     fn of(shared: &Arc<Shared<C, S>>, priority: Priority) -> Self {
         Self::new(shared, usize::from(priority == Priority::Stream))
     }
 
-    /// Whoever has a place is inside, however many there are.
+    /// Doesn't check the limit: a request that has a slot counts even if it's one too many.
     fn new(shared: &Arc<Shared<C, S>>, width: usize) -> Self {
         shared.inside.fetch_add(width, Ordering::Relaxed);
         Self { shared: Arc::clone(shared), width: AtomicUsize::new(width) }
@@ -524,7 +539,7 @@ mod tests {
         result.err().map_or("none", |error| error.code())
     }
 
-    /// Of 48 lookups 18 were refused while lists filled the queue.
+    /// While lists filled the queue, 18 of 48 lookups were refused.
     #[tokio::test]
     async fn lists_that_wait_keep_no_lookup_out_nor_lookups_a_list() {
         let config = PoolConfig { max: 1, waiting: 2, ..PoolConfig::default() };
@@ -549,7 +564,7 @@ mod tests {
         }
     }
 
-    /// A queue is for bursts: who comes after one takes one more along at most.
+    /// Queues exist for bursts: each request that's refused after one evicts at most one waiter.
     #[tokio::test(start_paused = true)]
     async fn a_burst_is_served_though_some_come_after_it() {
         let config = PoolConfig { max: 1, waiting: 1000, ..PoolConfig::default() };
@@ -558,7 +573,7 @@ mod tests {
         for number in 0..320 {
             let pool = pool.clone();
             requests.spawn(async move {
-                // Three hundred at once, and ten a second after them.
+                // 300 requests at once, and ten a second after that.
                 tokio::time::sleep(Duration::from_millis(100) * u32::saturating_sub(number, 300)).await;
                 let place = pool.acquire(Priority::Stream, Waiter::default().begin()).await;
                 if place.is_ok() {
@@ -571,14 +586,15 @@ mod tests {
         assert!(served >= 280, "{served}");
     }
 
-    /// At ten times the load that is carried, everybody waited for five seconds, or until the timeout.
+    /// At ten times the load that the pool can carry, every request waited for five seconds, or
+    /// until the timeout.
     #[tokio::test(start_paused = true)]
     async fn under_overload_who_is_served_has_not_waited_long() {
         let config = PoolConfig { max: 1, waiting: 10_000, ..PoolConfig::default() };
         let pool = Pool::<()>::new("test", config);
         let begun = Instant::now();
         let mut requests = tokio::task::JoinSet::new();
-        // A hundred a second are served, for twenty seconds.
+        // The pool serves a hundred requests a second, for twenty seconds.
         for _ in 0..20_000 {
             let pool = pool.clone();
             requests.spawn(async move {
@@ -598,7 +614,7 @@ mod tests {
             *came > begun + Duration::from_secs(3) && *waited > Duration::from_millis(1500)
         };
         assert_eq!(served.clone().filter(late).count(), 0);
-        // Those of the first half second, when no rate was known.
+        // The longest waits are those of the first half second, when no rate was known.
         assert!(served.clone().all(|(_, waited, _)| *waited < Duration::from_millis(1800)));
         assert!(served.count() > 1800, "the place is hardly ever idle");
         let refused = ended.iter().filter(|(_, _, code)| *code == "pool_full");

@@ -1,4 +1,4 @@
-//! Groups: the calls of one response, which the pool lets in as a whole.
+//! Groups: the calls of one response, which the pool admits as a whole.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +10,8 @@ use super::{Asked, Asks, Entry, Pool, Priority, Ticket};
 use crate::Error;
 use crate::client::Client;
 
-/// The calls of one response, which are let in together. They take places as others do; none of
-/// them is refused, and once one has had a place the others wait as long as it takes.
+/// The calls of one response, which are admitted together. They take slots as other requests do,
+/// but none of them is refused. Once one call has had a slot, the others wait without a time limit.
 pub struct Group<C, S: Sites = Alike> {
     entry: Entry<C, S>,
     pub(super) client: Client,
@@ -19,10 +19,10 @@ pub struct Group<C, S: Sites = Alike> {
 }
 
 impl<C: Send + 'static, S: Sites> Pool<C, S> {
-    /// Lets calls in that take up to `width` places at a time, on behalf of `client`.
+    /// Admits calls that use up to `width` slots at a time, on behalf of `client`.
     ///
     /// # Errors
-    /// 503 at once when `waiting` requests wait already.
+    /// 503 at once if the pool and its queue are full.
     pub fn enter(&self, width: usize, client: Client) -> Result<Group<C, S>, Error> {
         let state = self.0.state();
         if !self.0.has_room(&state.queue) {
@@ -34,10 +34,11 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
 }
 
 impl<C, S: Sites> Group<C, S> {
-    /// Waits for a place for one of the calls, at a site that suits.
+    /// Waits for a slot for one of the calls, at a site that suits.
     ///
     /// # Errors
-    /// 504 when none of them has had one after `acquire_timeout`; and where there is no such site.
+    /// 504 if no call of the group has had a slot after `acquire_timeout`; and an error if no site
+    /// suits.
     pub(crate) async fn acquire(&self, wish: S::Wish) -> Result<Lease<C, S>, Error> {
         let shared = &self.entry.shared;
         let asks = Asks { priority: Priority::Lookup, client: self.client, wish };
@@ -55,23 +56,24 @@ impl<C, S: Sites> Group<C, S> {
         let mut place = pin!(ticket.wait());
         match tokio::time::timeout(shared.config.acquire_timeout, &mut place).await {
             Ok(place) => place,
-            // The response is on its way; failing it now would waste what was done for it.
+            // The response is under way. An error now would waste the work that was done for it.
             Err(_) if self.has_begun() => place.await,
             Err(_) => Err(shared.too_late()),
         }
     }
 
-    /// Whether one of the calls has had a place.
+    /// True if one of the calls has had a slot.
     pub(crate) fn has_begun(&self) -> bool {
         self.has_begun.load(Ordering::Relaxed)
     }
 
-    /// The response has begun: from now on its calls wait as long as it takes.
+    /// Records that the response has begun: from now on its calls wait without a time limit.
     pub(crate) fn begin(&self) {
         self.has_begun.store(true, Ordering::Relaxed);
     }
 
-    /// From now on there are up to `width` calls at a time: others may come in for the rest.
+    /// Sets the number of calls at a time to `width`. If it's lower than before, other requests may
+    /// use the difference.
     pub fn resize(&self, width: usize) {
         self.entry.resize(width);
     }
@@ -105,8 +107,8 @@ mod tests {
         let pool = pool(2, 2);
         let first = enter(&pool, 2).unwrap();
         let _places = (first.acquire(()).await.unwrap(), first.acquire(()).await.unwrap());
-        // One more finds three inside; what it may take is inside with it, although it has asked
-        // for nothing.
+        // The next group finds three slots counted as inside. Its own width counts too, although it
+        // hasn't made a call yet.
         let single = enter(&pool, 1).unwrap();
         let second = enter(&pool, 2).unwrap();
         assert_eq!(code(enter(&pool, 1)), "pool_full");
@@ -138,7 +140,7 @@ mod tests {
             let group = Arc::clone(&group);
             async move { group.acquire(()).await.is_ok() }
         });
-        // The other one, which has had no place, gives up meanwhile.
+        // The other group, which has had no slot, gives up meanwhile.
         let other = enter(&pool, 1).unwrap();
         assert_eq!(code(other.acquire(()).await), "pool_timeout");
         tokio::time::sleep(2 * PATIENCE).await;

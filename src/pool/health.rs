@@ -1,20 +1,20 @@
-//! Whether a host is asked: passive health checks, which cost no request of their own. What is
-//! counted is whether requests get the head of an answer.
+//! Decides if requests may be sent to a host. These health checks are passive: they count the
+//! requests that get response headers, and send none of their own.
 //!
 //! ```text
-//!        `failures` in a row               the backoff is over, and a request comes
+//!        `failures` in a row               the backoff ends, and a request arrives
 //!   up ───────────────────────► ejected ───────────────────────────────────────────► probed by that request
 //!   ▲                            ▲  ▲  failed: the next backoff is twice as long         │  │
 //!   │                            │  └────────────────────────────────────────────────────┘  │
-//!   │                            └─ it left before there was an answer: the next one probes ┤
+//!   │                            └─ cancelled before an answer: the next request probes ────┤
 //!   └────────────────────────────────────── answered: restored ─────────────────────────────┘
 //! ```
 //!
-//! 1. While a host is probed, no other request goes there, unless that takes longer than a request
-//!    may.
-//! 2. Each change begins an epoch, and how a request of an earlier one ended changes nothing: those
-//!    that were on their way when their host was ejected neither restore it nor lengthen its
-//!    backoff.
+//! 1. While a host is probed, no other request is sent there, unless the probe takes longer than a
+//!    request may.
+//! 2. Each change of state begins an epoch. A request of an earlier epoch changes nothing, however
+//!    it ends: requests that were under way when their host was ejected neither restore it nor
+//!    lengthen its backoff.
 
 use std::time::{Duration, Instant};
 
@@ -23,11 +23,11 @@ use http::StatusCode;
 /// `health = { … }` of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// After so many failures in a row a host is ejected.
+    /// The number of failures in a row that ejects a host.
     pub failures: usize,
-    /// For how long, the first time.
+    /// The length of the first ejection.
     pub backoff: Duration,
-    /// Answers that are failures of the host, too.
+    /// The statuses that also count as failures of the host.
     pub statuses: Vec<StatusCode>,
 }
 
@@ -37,58 +37,58 @@ impl Default for Health {
     }
 }
 
-/// What has become of the requests to a host.
+/// The number of requests to a host, by their end.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HostCounts {
-    /// The head of an answer came, and was no failure; of a database, a connection was lent.
+    /// Response headers arrived and weren't a failure; or, for a database, a connection was lent.
     pub(crate) answered: u64,
     pub(crate) failed: u64,
-    /// They ended before either, such as those whose client left.
+    /// They ended before that, for example because the client left.
     pub(crate) aborted: u64,
-    /// How often it was ejected.
+    /// The number of ejections.
     pub(crate) ejected: u64,
 }
 
-/// What is known of a host.
+/// The state of a host, for metrics.
 #[derive(Debug)]
 pub struct HostStats {
-    /// Its host and port, as metrics and the log have them.
+    /// Its host and port, as they're shown in metrics and the log.
     pub(crate) name: String,
     pub(crate) in_flight: usize,
     pub(crate) is_up: bool,
     pub(crate) counts: HostCounts,
-    /// How far a replica is known to be after its primary.
+    /// How far a replica is known to be behind its primary.
     pub(crate) lag: Option<Duration>,
 }
 
-/// How often a backoff is doubled: the longest is sixteen times the first.
+/// How many times a backoff is doubled: the longest is sixteen times the first.
 const DOUBLED: u32 = 4;
 
-/// What is known of one host.
+/// The health of one host.
 #[derive(Debug)]
 pub(crate) struct Breaker {
-    /// `None`: it is always asked.
+    /// `None`: the host is never ejected.
     health: Option<Health>,
-    /// How long a request may take that probes the host. Then another may: who reads its answer may
-    /// have stopped to.
+    /// The time limit of a probe. After that another request may probe, because the client of the
+    /// first one may have stopped reading.
     probe: Duration,
     state: State,
     epoch: Epoch,
 }
 
-/// Since which change of its host a request is on its way.
+/// The period between two changes of its host's state in which a request was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Epoch(u64);
 
 #[derive(Debug)]
 enum State {
     Up {
-        /// In a row.
+        /// The number of failures in a row.
         failures: usize,
     },
     Ejected {
         until: Instant,
-        /// How many probes have failed.
+        /// The number of probes that have failed.
         probes: u32,
     },
     Probed {
@@ -98,17 +98,17 @@ enum State {
 }
 
 impl Breaker {
-    /// A host that is up.
+    /// The breaker of a host that is up.
     pub(crate) fn new(health: Option<Health>, probe: Duration) -> Self {
         Self { health, probe, state: State::Up { failures: 0 }, epoch: Epoch(0) }
     }
 
-    /// Whether it was not ejected, or was restored.
+    /// True if the host isn't ejected or being probed.
     pub(crate) fn is_up(&self) -> bool {
         matches!(self.state, State::Up { .. })
     }
 
-    /// Whether a request may be sent to it.
+    /// True if a request may be sent to the host.
     pub(crate) fn lets_through(&self, now: Instant) -> bool {
         match self.state {
             State::Up { .. } => true,
@@ -117,7 +117,7 @@ impl Breaker {
         }
     }
 
-    /// Until when it is ejected, or probed at most; `None` where it is neither.
+    /// The end of the ejection, or the latest end of the probe. `None` if there is neither.
     pub(crate) fn ejected_until(&self, now: Instant) -> Option<Instant> {
         match self.state {
             State::Ejected { until, .. } if until > now => Some(until),
@@ -126,7 +126,7 @@ impl Breaker {
         }
     }
 
-    /// A request is sent that is [let through](Self::lets_through).
+    /// Records that a request is sent, which [`lets_through`](Self::lets_through) allowed.
     pub(crate) fn begin(&mut self, now: Instant) -> Epoch {
         if let State::Ejected { probes, .. } | State::Probed { probes, .. } = self.state {
             self.change_to(State::Probed { since: now, probes });
@@ -134,7 +134,7 @@ impl Breaker {
         self.epoch
     }
 
-    /// A request was answered; whether that restores the host.
+    /// Records that a request was answered. Returns true if that restores the host.
     pub(crate) fn answered(&mut self, epoch: Epoch) -> bool {
         if epoch != self.epoch {
             return false;
@@ -150,7 +150,8 @@ impl Breaker {
         false
     }
 
-    /// A request failed by the host; whether, and for how long, that ejects it which was up.
+    /// Records that a request failed because of the host. If that ejects a host that was up,
+    /// returns for how long.
     pub(crate) fn failed(&mut self, epoch: Epoch, now: Instant) -> Option<Duration> {
         let health = self.health.as_ref().filter(|_| epoch == self.epoch)?;
         let (most, backoff) = (health.failures, health.backoff);
@@ -173,7 +174,7 @@ impl Breaker {
         }
     }
 
-    /// A request ended without saying anything of the host.
+    /// Records that a request ended without a result, for example because its client left.
     pub(crate) fn left(&mut self, epoch: Epoch, now: Instant) {
         if let State::Probed { probes, .. } = self.state
             && epoch == self.epoch
@@ -199,7 +200,7 @@ mod tests {
         Breaker::new(Some(Health { failures: 3, backoff: BACKOFF, statuses: Vec::new() }), PROBE)
     }
 
-    /// One that was just ejected.
+    /// A breaker whose host was just ejected.
     fn ejected(now: Instant) -> Breaker {
         let mut breaker = breaker();
         let epoch = breaker.begin(now);
@@ -277,8 +278,8 @@ mod tests {
         assert!(breaker.answered(probe));
     }
 
-    /// Who probes it may be a response whose client has stopped to read, of which nothing is polled
-    /// any more.
+    /// The client of a probe may stop reading. Its response then isn't polled any more, and never
+    /// ends.
     #[test]
     fn a_probe_that_does_not_end_is_followed_by_another() {
         let now = Instant::now();

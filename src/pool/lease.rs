@@ -1,4 +1,4 @@
-//! Leases: the right to one connection of the pool, and what may be done with it.
+//! Leases: the right to use one connection of the pool, and the operations on it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,20 +14,20 @@ use super::{Asked, Asks, Entry, Idle, Priority, Shared};
 use crate::Error;
 use crate::client::Client;
 
-/// The right to one connection of the pool; see [its invariants](super).
+/// The right to use one connection of the pool; see [its invariants](super).
 pub struct Lease<C, S: Sites = Alike> {
-    // Dropped before the permit: who is let in for it may have to wait a moment, and nobody is
-    // refused while a place is free.
+    // Dropped before the permit, so that no request is refused while a slot is free. A request
+    // that's admitted in between may have to wait a moment for the slot.
     pub(super) entry: Entry<C, S>,
     pub(super) permit: Permit<C, S>,
 }
 
-/// One place, which is free again when it is dropped.
+/// One slot, which is freed when this is dropped.
 pub(super) struct Permit<C, S: Sites> {
     pub(super) shared: Arc<Shared<C, S>>,
     priority: Priority,
     site: S::Site,
-    /// Of a stream. Boxed: lookups need not carry it.
+    /// Only for streams. Boxed, so that lookups don't carry its size.
     _stream: Option<Box<Place>>,
 }
 
@@ -54,28 +54,27 @@ impl<C, S: Sites> Drop for Permit<C, S> {
 }
 
 impl<C, S: Sites> Lease<C, S> {
-    /// Where it is.
     pub(crate) fn site(&self) -> &S::Site {
         &self.permit.site
     }
 
-    /// Changes what is known of the sites, and serves those whom that suits.
+    /// Changes the state of the sites, and serves the waiters that can now have a slot.
     pub(crate) fn change<T>(&mut self, change: impl FnOnce(&mut S, &mut S::Site) -> T) -> T {
         let shared = Arc::clone(&self.permit.shared);
         shared.change(|state| change(&mut state.sites, &mut self.permit.site))
     }
 
-    /// Those who wait may find room earlier than they know.
+    /// Makes waiters look again, because a site may have room earlier than they expect.
     pub(crate) fn tell_of_room(&self) {
         self.permit.shared.rooms.notify_waiters();
     }
 
-    /// Gives the place up and waits for one at another site, as one of the first of those that
-    /// wait.
+    /// Gives the slot up and waits for one at another site. It's served before lists and lookups,
+    /// which have a lower priority.
     ///
     /// # Errors
-    /// Those of [`Group::acquire`], for one of a group; else 504 after `acquire_timeout`, and where
-    /// no site suits.
+    /// For a call of a group, those of [`Group::acquire`]; otherwise 504 after `acquire_timeout`.
+    /// Also an error if no site suits.
     pub(crate) async fn move_on(mut self, wish: S::Wish, group: Option<&Group<C, S>>) -> Result<Self, Error> {
         let shared = Arc::clone(&self.permit.shared);
         let client = group.map_or(Client::Unknown, |group| group.client);
@@ -93,28 +92,28 @@ impl<C, S: Sites> Lease<C, S> {
         given.unwrap_or_else(|_| Err(shared.too_late()))
     }
 
-    /// How long a connection may be idle before it is closed.
+    /// How long a connection may be idle before it's closed.
     pub fn idle_timeout(&self) -> Duration {
         self.entry.shared.config.idle_timeout
     }
 
-    /// A connection was opened for this place.
+    /// Counts a connection that was opened for this lease.
     pub fn opened(&self) {
         self.entry.shared.counts.opened.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The most recently used idle connection, if there is one.
+    /// The most recently used idle connection, if there's one.
     pub fn take_idle(&self) -> Option<C> {
         self.take_idle_of(|_| true)
     }
 
-    /// The most recently used idle connection that is `ours`, else the most recently used one of
-    /// all.
+    /// The most recently used idle connection for which `ours` is true, otherwise the most recently
+    /// used one of all.
     pub fn take_idle_of(&self, ours: impl Fn(&C) -> bool) -> Option<C> {
         self.take_idle_among(|_| true, ours)
     }
 
-    /// As [`Lease::take_idle_of`], of those that `serve`.
+    /// Like [`Lease::take_idle_of`], but only among the connections for which `serve` is true.
     pub(crate) fn take_idle_among(&self, serve: impl Fn(&C) -> bool, ours: impl Fn(&C) -> bool) -> Option<C> {
         let mut idle = self.entry.shared.idle();
         let both = |idle: &Idle<C>| serve(&idle.connection) && ours(&idle.connection);
@@ -123,8 +122,9 @@ impl<C, S: Sites> Lease<C, S> {
         Some(idle.remove(index).connection)
     }
 
-    /// Closes the coldest idle connections where, with one for each place in use, more would be
-    /// open than there are places: those that are idle may be none that serve this place.
+    /// Closes the least recently used idle connections if more than `max` would be open, counting
+    /// one for each slot in use. This lease may have to open one, because perhaps no idle
+    /// connection serves it.
     pub(crate) fn make_room(&self) {
         let shared = &self.entry.shared;
         let used = shared.state().queue.used();
@@ -136,13 +136,13 @@ impl<C, S: Sites> Lease<C, S> {
         drop(closed);
     }
 
-    /// Gives a connection back, ready for its next user, and frees the place. Where enough are idle
-    /// already, it is closed.
+    /// Gives a connection back, ready for its next user, and frees the slot. If enough connections
+    /// are idle already, it's closed.
     pub fn give_back(self, connection: C) {
         self.keep_idle(connection);
     }
 
-    /// Gives a connection back, and keeps the place.
+    /// Gives a connection back, but keeps the slot.
     pub(crate) fn keep_idle(&self, connection: C) {
         let mut idle = self.entry.shared.idle();
         if idle.len() < self.entry.shared.config.max_idle {

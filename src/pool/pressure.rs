@@ -1,19 +1,17 @@
-//! Whether those who wait for a place can be served in time.
+//! Limits a pool's queue to the requests that it can serve in time.
 //!
-//! A queue that never empties only makes everybody late: at ten times the load that a database
-//! carries, all who were served would have waited as long as the queue is. So the queue is kept as
-//! short as can be served in a part of `acquire_timeout`, by the rate at which it has been served
-//! lately, and whoever comes beyond is refused at once. A queue that empties now and then is as
-//! long as it is configured: a burst is what it is for. (Nichols and Jacobson, "Controlling Queue
-//! Delay", ACM Queue 10(5), tell a good queue from a bad one by that.)
+//! A queue that never empties makes every request late: at ten times the load that a database can
+//! carry, each one would wait for the whole queue. So once a queue has been busy for 500 ms, we
+//! measure how many requests leave it per second, and admit only as many as that rate serves within
+//! a fifth of `acquire_timeout`. The rest are refused at once. A queue that empties now and then
+//! keeps its configured length, because it exists for bursts. (Nichols and Jacobson, "Controlling
+//! Queue Delay", ACM Queue 10(5), tell good queues from bad ones this way.)
 //!
-//! Until a rate is known, such a load has filled the queue with more than can be served in time. So
-//! whoever is refused takes one more along, the last of those who wait, until the queue is as short
-//! as it has to be. Under a load that goes on that is a matter of a moment, and a burst after which
-//! few come is served as a whole.
+//! An overload may fill the queue before the first rate is known. Each refused request then evicts
+//! the last waiter too, until the queue is short enough. Under sustained load that takes a moment;
+//! a burst that ends is still served completely.
 //!
-//! It acts on evidence alone: where few are served, such as lists that take half a minute each, it
-//! knows no rate, and limits nothing.
+//! With too few samples (lists that take half a minute each, say) there's no rate and no limit.
 
 use std::time::Duration;
 
@@ -22,31 +20,31 @@ use tokio::time::Instant;
 use super::PoolConfig;
 use super::queue::Priority;
 
-/// How long a queue has to stand, and how long a rate is measured at least.
+/// A queue that has been busy for less isn't limited. Rates are measured over at least this long.
 const STANDING: Duration = Duration::from_millis(500);
-/// How many have to be served for a rate.
+/// The fewest requests that make a rate.
 const ENOUGH: u32 = 10;
-/// The part of `acquire_timeout` in which those who wait are to be served.
+/// Waiters should be served within `acquire_timeout / PART`.
 const PART: u32 = 5;
 
-/// What is known of each priority.
+/// The load of the queue, by priority.
 #[derive(Default)]
 pub(super) struct Pressure([Line; Priority::ALL.len()]);
 
-/// Those of one priority.
+/// The load of one priority.
 #[derive(Default)]
 struct Line {
-    /// Since when somebody has always waited.
+    /// When the queue last became non-empty.
     since: Option<Instant>,
-    /// Since when it is counted who is served.
+    /// When we began to count `served`.
     counted_since: Option<Instant>,
     served: u32,
-    /// How many were served in a second, lately.
+    /// Requests per second in the last measurement.
     rate: Option<f64>,
 }
 
 impl Pressure {
-    /// How many may wait.
+    /// The number of requests that may wait.
     pub(super) fn most(&self, priority: Priority, config: &PoolConfig, now: Instant) -> usize {
         let line = &self.0[priority as usize];
         match (line.since, line.rate) {
@@ -55,14 +53,14 @@ impl Pressure {
         }
     }
 
-    /// Somebody waits.
+    /// Records that a request joined the queue.
     pub(super) fn waits(&mut self, priority: Priority, now: Instant) {
         let line = &mut self.0[priority as usize];
         line.since.get_or_insert(now);
         line.counted_since.get_or_insert(now);
     }
 
-    /// Somebody who waited has a place.
+    /// Records that a waiter got a slot.
     pub(super) fn serves(&mut self, priority: Priority, now: Instant) {
         let line = &mut self.0[priority as usize];
         let Some(since) = line.counted_since else { return };
@@ -75,14 +73,15 @@ impl Pressure {
         }
     }
 
-    /// Nobody waits any more.
+    /// Records that the queue is empty.
     pub(super) fn ends(&mut self, priority: Priority) {
         self.0[priority as usize] = Line::default();
     }
 }
 
-/// How many can be served in time: in a part of `acquire_timeout`, or in what two places in turn
-/// take, if that is longer (by Little's law: places / rate is how long each is held).
+/// The number of requests that can be served in time: within a part of `acquire_timeout`, or within
+/// the time for which two requests in a row keep their slots, if that's longer. By Little's law,
+/// each keeps its slot for slots / rate.
 fn in_time(rate: f64, config: &PoolConfig) -> usize {
     let part = config.acquire_timeout / PART;
     let two_turns = 2.0 * config.max as f64 / rate;
@@ -105,7 +104,7 @@ mod tests {
         }
     }
 
-    /// A line that is served so often in each second, for so many milliseconds.
+    /// Records a queue that serves `rate` requests per second, for so many milliseconds.
     fn served(pressure: &mut Pressure, begun: Instant, rate: u32, milliseconds: u32) -> Instant {
         pressure.waits(STREAM, begun);
         let last = rate * milliseconds / 1000;
@@ -131,7 +130,7 @@ mod tests {
     #[test]
     fn slow_places_have_a_longer_queue() {
         let (mut pressure, begun) = (Pressure::default(), Instant::now());
-        // Ten places of half a second each.
+        // Ten slots, each of which a request keeps for half a second.
         let now = served(&mut pressure, begun, 20, 3000);
         let most = pressure.most(STREAM, &config(), now);
         assert!((19..=20).contains(&most), "{most}: twice as many as there are places");

@@ -1,36 +1,37 @@
-//! The places of a pool, and the queue of those who wait for one. Pure counting: it wakes nobody.
+//! The slots of a pool, and the queue of the requests that wait for one. It only counts: its caller
+//! wakes the waiters.
 //!
 //! ```text
-//! take ──► there is room: a place
+//! take ──► there's room: a slot
 //!   │
-//!   └────► join ──► who is next, once there is room ──► a place
+//!   └────► join ──► next, once there's room ──► a slot
 //!            │
-//!            └────► leave: it has no more time, or its client is gone
+//!            └────► leave: its time is over, or its client is gone
 //! ```
 //!
 //! Invariants:
 //!
-//! 1. places in use + free places = `max`, at every moment;
-//! 2. streams leave the places free that are [kept](Kept) for lookups, and lookups with a
-//!    connection of their own leave those free that are kept for shared connections;
-//! 3. whoever waits is served as soon as there is a place for its priority that suits. Before a
-//!    stream go the lookups that waited when the stream before it was served, and no others: so a
-//!    lookup waits for one stream at most, and a stream for no endless row of lookups;
-//! 4. among those of one priority, clients take turns.
+//! 1. slots in use + free slots = `max`, at every moment;
+//! 2. streams leave the slots free that are [kept](Kept) for lookups. Lookups with a connection of
+//!    their own leave those free that are kept for shared connections;
+//! 3. a waiter is served as soon as there's a suitable slot for its priority. Lookups go before the
+//!    next stream only if they already waited when the previous stream was served. So a lookup
+//!    waits for at most one stream, and a stream doesn't wait for an endless series of lookups;
+//! 4. within one priority, clients take turns.
 
 use super::sites::Choice;
 use super::turns::{Look, Turns};
 use crate::Error;
 use crate::client::Client;
 
-/// What a place is wanted for.
+/// The use of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Priority {
-    /// For a connection that many lookups share.
+    /// A connection that many lookups share.
     Shared,
-    /// For one row, one reply or a check: it is over soon.
+    /// One row, one reply or a check: it's over soon.
     Lookup,
-    /// For a list, which may take as long as its client does.
+    /// A list, which may take as long as its client wants.
     Stream,
 }
 
@@ -38,7 +39,7 @@ impl Priority {
     pub(super) const ALL: [Self; 3] = [Self::Shared, Self::Lookup, Self::Stream];
 }
 
-/// Places that are kept free for those who need one for a short time, or for many others.
+/// Slots that are kept free for short uses, or for connections that many requests share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Kept {
     /// For connections that lookups share.
@@ -48,8 +49,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// What a pool of `max` places keeps for lookups, `shared` of them for connections that they
-    /// share.
+    /// The slots that a pool of `max` keeps for lookups, `shared` of them for connections that
+    /// lookups share.
     pub(crate) fn for_lookups(max: usize, shared: usize) -> Self {
         Self { shared, own: usize::from(max > 1) }
     }
@@ -59,18 +60,18 @@ impl Kept {
     }
 }
 
-/// The places of a pool, and those who wait as `W`s.
+/// The slots of a pool, and its waiters of type `W`.
 pub(super) struct Queue<W> {
     max: usize,
     kept: Kept,
-    /// Places in use, by priority.
+    /// Slots in use, by priority.
     used: [usize; Priority::ALL.len()],
     lines: [Turns<W>; Priority::ALL.len()],
-    /// How many lookups go before the next stream.
+    /// The number of lookups that go before the next stream.
     before: usize,
 }
 
-/// Where somebody stands in the queue.
+/// Identifies a waiter in the queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Standing {
     priority: Priority,
@@ -78,11 +79,11 @@ pub(super) struct Standing {
     number: u64,
 }
 
-/// What becomes of somebody who waits.
+/// A waiter that leaves the queue.
 pub(super) enum Next<W, T> {
-    /// It has a place for its priority and its client, there.
+    /// It has a slot for its priority and its client, at this site.
     Served((Priority, Client), W, T),
-    /// There is nothing to wait for.
+    /// It would wait in vain.
     Exhausted(W, Error),
 }
 
@@ -92,45 +93,45 @@ impl<W> Queue<W> {
         Self { max, kept, used: [0; Priority::ALL.len()], lines, before: 0 }
     }
 
-    /// Places in use.
+    /// The number of slots in use.
     pub(super) fn used(&self) -> usize {
         self.used.iter().sum()
     }
 
-    /// How many wait.
+    /// The number of waiters.
     pub(super) fn len(&self) -> usize {
         self.lines.iter().map(Turns::len).sum()
     }
 
-    /// The clients that wait.
+    /// The clients that wait. A client may be listed once for each priority.
     pub(super) fn clients(&self) -> impl Iterator<Item = Client> {
         self.lines.iter().flat_map(Turns::clients)
     }
 
-    /// How many wait that have this priority.
+    /// The number of waiters of this priority.
     pub(super) fn len_of(&self, priority: Priority) -> usize {
         self.line(priority).len()
     }
 
-    /// From now on keeps so many places. What is in use beyond them stays so.
+    /// Changes the number of kept slots. Slots that are in use stay so, even if that leaves too
+    /// few.
     pub(super) fn keep(&mut self, kept: Kept) {
         self.kept = kept;
     }
 
-    /// Takes a place, if there is one for this priority. Nobody waits for it: by invariant 3 there
-    /// would be none.
+    /// Takes a slot, if there's one for this priority. No waiter could use it, by invariant 3.
     pub(super) fn take(&mut self, priority: Priority) -> bool {
         let has_room = self.has_room(priority);
         self.used[priority as usize] += usize::from(has_room);
         has_room
     }
 
-    /// A place is free again.
+    /// Frees a slot.
     pub(super) fn give(&mut self, priority: Priority) {
         self.used[priority as usize] -= 1;
     }
 
-    /// Waits after the others.
+    /// Adds a waiter to the end of its client's requests.
     pub(super) fn join(&mut self, priority: Priority, client: Client, waiter: W) -> Standing {
         if priority == Priority::Stream && self.line(priority).len() == 0 {
             self.before = self.line(Priority::Lookup).len();
@@ -139,7 +140,7 @@ impl<W> Queue<W> {
         Standing { priority, client, number }
     }
 
-    /// Takes somebody out of the queue who waits no longer; `None` for who was served.
+    /// Removes a waiter that has given up. Returns `None` if it was served already.
     pub(super) fn leave(&mut self, standing: Standing) -> Option<W> {
         let Standing { priority, client, number } = standing;
         let left = self.lines[priority as usize].remove(client, number);
@@ -147,17 +148,15 @@ impl<W> Queue<W> {
         left
     }
 
-    /// Takes out of the queue whoever has to go for one more request of `client`: the last one of
-    /// this priority of the client that has most of them there, if it has more than `client` would
-    /// have.
+    /// Makes room for one more request of `client`: removes the last waiter of the client that has
+    /// the most waiters of this priority, if it has more than `client` would then have.
     pub(super) fn displace(&mut self, priority: Priority, client: Client) -> Option<W> {
         let line = self.line(priority);
         let (longest, _) = line.longest()?;
         if longest > line.len_of(client) + 1 { self.shed(priority) } else { None }
     }
 
-    /// Takes out of the queue the last one of this priority of the client that has most of them
-    /// there.
+    /// Removes the last waiter of the client that has the most waiters of this priority.
     pub(super) fn shed(&mut self, priority: Priority) -> Option<W> {
         let line = &mut self.lines[priority as usize];
         let (_, client) = line.longest()?;
@@ -166,8 +165,8 @@ impl<W> Queue<W> {
         shed
     }
 
-    /// Who is served next, now, with a place for this priority; or who can be served by nobody.
-    /// `choose` says where somebody may have a place.
+    /// Returns the next waiter that can be served now, with a slot for its priority, or the next
+    /// that no site will ever serve. `choose` says which site a waiter may have.
     pub(super) fn next<T>(&mut self, choose: impl Fn(&W) -> Choice<T>) -> Option<Next<W, T>> {
         let (first, second) = match self.before {
             0 => (Priority::Stream, Priority::Lookup),
@@ -230,12 +229,12 @@ mod tests {
         queue
     }
 
-    /// How many places there are for a priority.
+    /// The number of slots that a priority can take.
     fn take_all(queue: &mut Queue<&str>, priority: Priority) -> usize {
         std::iter::repeat_with(|| queue.take(priority)).take_while(|taken| *taken).count()
     }
 
-    /// Who is served, one after the other, while each gives its place back at once.
+    /// The waiters in the order in which they're served, if each gives its slot back at once.
     fn served(queue: &mut Queue<&'static str>) -> Vec<&'static str> {
         let next = || match queue.next(|_| Choice::At(()))? {
             Next::Served((priority, _), waiter, ()) => {
@@ -292,7 +291,7 @@ mod tests {
         assert_eq!(served(&mut queue), ["before", "stream", "after"]);
     }
 
-    /// Whom each of the places that are given up serves, or who can be served by nobody.
+    /// The next waiter that leaves the queue, with a slot or without.
     fn next_at(queue: &mut Queue<&'static str>, choose: impl Fn(&str) -> Choice<()>) -> Option<&'static str> {
         queue.next(|waiter| choose(waiter)).map(|next| match next {
             Next::Served(_, waiter, ()) | Next::Exhausted(waiter, _) => waiter,
@@ -336,7 +335,7 @@ mod tests {
         queue.join(Priority::Lookup, A, "lookup");
         assert_eq!((queue.leave(gone), queue.leave(gone).is_none()), (Some("gone"), true));
         queue.give(Priority::Stream);
-        // It has the turn of the one that left.
+        // It goes before the stream, as the lookup that left would have.
         assert_eq!(served(&mut queue), ["lookup", "stream"]);
         assert_eq!((queue.len(), queue.used()), (0, 0));
     }

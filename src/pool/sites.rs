@@ -1,48 +1,49 @@
-//! Where the places of a pool are.
+//! The sites of a pool's slots, such as the hosts of an upstream.
 
 use std::time::Instant;
 
 use crate::Error;
 
-/// Where the places of a pool are: those of a database are all [`Alike`], and those of an upstream
-/// are at its hosts. They choose the site of a place, and keep no order of those who wait.
+/// The sites of a pool's slots. Those of a database are all [`Alike`]; those of an upstream are at
+/// its hosts. An implementation chooses the site of a slot, and doesn't know the order of the
+/// waiters.
 ///
-/// The pool calls all of this under its lock.
+/// The pool calls all of these functions under its lock.
 pub trait Sites: Send + 'static {
-    /// Which sites suit somebody.
+    /// Says which sites suit a request.
     type Wish: Send;
-    /// A site that was chosen.
+    /// A chosen site.
     type At;
-    /// A site at which a place is in use.
+    /// A site at which a slot is in use.
     type Site: Send;
 
-    /// Which site somebody may have now.
+    /// Chooses the site that a request may have now.
     fn choose(&self, wish: &Self::Wish) -> Choice<Self::At>;
 
-    /// A place at a site that was chosen is taken.
+    /// Takes a slot at a chosen site.
     fn begin(&mut self, at: Self::At) -> Self::Site;
 
-    /// The place is given up.
+    /// Gives the slot up.
     fn end(&mut self, site: &Self::Site);
 
-    /// When those who wait may find room though no place is given up until then.
+    /// The next moment at which waiters may find room although no slot was freed.
     fn next_room(&self) -> Option<Instant>;
 }
 
-/// Where somebody may have a place.
+/// The result of the choice of a site.
 #[derive(Debug)]
 pub enum Choice<T> {
-    /// There.
+    /// A slot is free at this site.
     At(T),
-    /// Where it suits there is no room; it may suit others elsewhere.
+    /// The sites that suit this request are full; other requests may find room elsewhere.
     Full,
-    /// There is no room, whatever suits.
+    /// All sites are full, for every request.
     FullForAll,
-    /// There is nothing to wait for.
+    /// No site will suit, so waiting is useless.
     Nowhere(Error),
 }
 
-/// Places of which each is as good as any other.
+/// Slots that don't differ.
 #[derive(Debug, Clone, Copy)]
 pub struct Alike;
 

@@ -1,4 +1,4 @@
-//! What is known of a pool: what it holds, and what has happened so far.
+//! Numbers about a pool: its current use, and its counts since the start.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,11 +9,11 @@ use super::{Pool, Shared};
 use crate::histogram::{Histogram, WAITS};
 use crate::lock::Mutex;
 
-/// What happened so far.
+/// Counts since the start.
 pub(super) struct Counts {
-    /// Places that were taken without waiting.
+    /// Leases that were granted without a wait.
     pub(super) at_once: AtomicU64,
-    /// Of requests that waited, how long they did, whatever came of it.
+    /// The waits of all requests that had to wait, with or without success.
     pub(super) waits: Mutex<Histogram>,
     pub(super) opened: AtomicU64,
     pub(super) timed_out: AtomicU64,
@@ -27,37 +27,38 @@ impl Default for Counts {
     }
 }
 
-/// A pool's limits, what it holds at a moment, and what happened so far.
+/// A pool's limits, its current use, and its counts since the start.
 #[derive(Debug, Clone)]
 pub(crate) struct Stats {
-    /// Most connections open at a time.
+    /// The most connections that may be open at a time.
     pub(crate) max: usize,
-    /// How many requests may wait at a time.
+    /// The number of requests that may wait at a time.
     pub(crate) waiting_max: usize,
     pub(crate) usage: Usage,
-    /// How long requests waited for a place, whether they got one or not.
+    /// The waits of all requests for a slot, with or without success. Those that got one at once
+    /// count as zero.
     pub(crate) waits: Histogram,
     /// Connections that were opened.
     pub(crate) opened: u64,
-    /// Requests that got no place in time.
+    /// Requests that got no slot in time.
     pub(crate) timed_out: u64,
-    /// Requests that were not let wait.
+    /// Requests that weren't allowed to wait.
     pub(crate) refused: u64,
 }
 
-/// What a pool holds at a moment.
+/// The current use of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// Places in use.
+    /// Slots in use.
     pub used: usize,
-    /// Connections open and idle.
+    /// Idle connections.
     pub idle: usize,
     /// Requests in the queue.
     pub waiting: usize,
 }
 
 impl<C: Send + 'static, S: Sites> Pool<C, S> {
-    /// All that is known of it.
+    /// Copies all numbers.
     pub(crate) fn stats(&self) -> Stats {
         let Shared { config, counts, .. } = &*self.0;
         let mut waits = counts.waits.lock().clone();
@@ -74,7 +75,7 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
     }
 }
 
-/// How long one request waits; counts when it is dropped.
+/// Measures the wait of one request, until it's dropped.
 pub(super) struct WaitClock<'a> {
     waits: &'a Mutex<Histogram>,
     since: Instant,

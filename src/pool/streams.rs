@@ -1,9 +1,10 @@
-//! The streams that hold places: how many each client has, and which of them gives way when requests
-//! wait. Only a stream that is read slowly can: it keeps its place longer than the database needs.
+//! The streams that have slots. Counts the slots of each client, and chooses streams that give way
+//! when requests wait. Only a stream with a slow reader can be chosen, because it keeps its slot
+//! longer than the database needs.
 //!
-//! As many give way as requests wait. First those whose client stands still, then the slowest of
-//! the client that has the most places, if it has more than a client that waits would have with
-//! one more.
+//! As many streams give way as requests wait. Streams whose client has stopped reading go first.
+//! Then the slowest streams of the client with the most slots go, if that client has more than a
+//! waiting one would have with one more.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,14 +18,14 @@ use crate::lock::Mutex;
 /// The streams of a pool.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
-    /// Places of streams, by client.
+    /// Slots of streams, by client.
     places: HashMap<Client, usize>,
-    /// The streams that are read slowly, by number.
+    /// The streams with slow readers, by number.
     slow: BTreeMap<u64, Slow>,
     next: u64,
 }
 
-/// A stream that is read slowly.
+/// A stream with a slow reader.
 #[derive(Debug)]
 struct Slow {
     client: Client,
@@ -33,22 +34,22 @@ struct Slow {
     gives_way: Option<Instant>,
 }
 
-/// How a client reads that is slower than the database.
+/// The speed of a client that reads slower than the database sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SlowReader {
-    /// Bytes per second that it has taken so far.
+    /// Bytes per second that it has read so far.
     pub(crate) rate: u64,
-    /// True if it has taken nothing for some time.
+    /// True if it has read nothing for some time.
     pub(crate) stands_still: bool,
 }
 
-/// A place of a client's stream; counts until it's dropped.
+/// A slot of a client's stream. It counts until it's dropped.
 pub(super) struct Place {
     streams: Arc<Mutex<Streams>>,
     client: Client,
 }
 
-/// A stream that is read slowly, which may have to give way; until it's dropped.
+/// A stream with a slow reader, which may have to give way. Registered until it's dropped.
 #[derive(Debug)]
 pub(crate) struct SlowStream {
     streams: Arc<Mutex<Streams>>,
@@ -56,13 +57,13 @@ pub(crate) struct SlowStream {
 }
 
 impl Streams {
-    /// One more place of `client`.
+    /// Counts one more slot of `client`.
     pub(super) fn take(streams: &Arc<Mutex<Self>>, client: Client) -> Place {
         *streams.lock().places.entry(client).or_default() += 1;
         Place { streams: Arc::clone(streams), client }
     }
 
-    /// A stream of `client` has become slow.
+    /// Registers a stream of `client` that has become slow.
     pub(super) fn slow(streams: &Arc<Mutex<Self>>, client: Client) -> SlowStream {
         let mut all = streams.lock();
         let number = all.next;
@@ -75,8 +76,8 @@ impl Streams {
         self.places.get(&client).copied().unwrap_or_default()
     }
 
-    /// True if the slow stream of this number gives way, `left` of which are wanted: its client stands
-    /// still, or it's one of the slowest of the client that has the most places.
+    /// True if the slow stream of this number has to give way, when `left` more streams should: its
+    /// client has stopped reading, or it's one of the slowest of the client with the most slots.
     fn is_chosen(
         &self,
         (number, reader): (u64, SlowReader),
@@ -99,8 +100,8 @@ impl Streams {
 }
 
 impl SlowStream {
-    /// For how long the stream has had to give way; `None`: it needn't. `wait` requests, of the clients
-    /// `waiting`.
+    /// For how long the stream has had to give way; `None` if it may keep its slot. `wait` requests
+    /// wait, from the clients `waiting`.
     pub(super) fn gives_way(
         &self,
         reader: SlowReader,
@@ -144,8 +145,9 @@ mod tests {
         Client::Address([127, 0, 0, number].into())
     }
 
-    /// Streams by the number of their client and their rate, in bytes per second; 0 stands still.
-    /// Which of them give way, one after the other, when requests of these clients wait.
+    /// Each reader is the number of a client and a rate in bytes per second; rate 0 has stopped
+    /// reading. Returns the streams that give way, one after the other, when requests of these
+    /// clients wait.
     fn given_way(readers: &[(u8, u64)], waiting: &[u8]) -> Vec<usize> {
         let streams = Arc::default();
         let _places: Vec<_> =
@@ -158,7 +160,7 @@ mod tests {
             let clients = waiting.iter().map(|number| client(*number));
             slow[index].gives_way(reader, waiting.len(), clients).is_some()
         };
-        // The rate of each is known after the first round; whoever is chosen in it may be any.
+        // All rates are known after one round. Before that, any stream could be chosen.
         let nobody = |index: usize| {
             let reader = SlowReader { rate: readers[index].1, stands_still: false };
             slow[index].gives_way(reader, 0, std::iter::empty()).is_some()
@@ -171,14 +173,14 @@ mod tests {
     fn the_slowest_of_the_client_with_the_most_places_gives_way() {
         for (readers, waiting, expected) in [
             (&[(1, 65), (1, 20), (1, 65), (2, 10)][..], &[3][..], &[1][..]),
-            // As many as wait.
+            // As many give way as wait.
             (&[(1, 65), (1, 20), (1, 30), (1, 70)], &[2, 3], &[1, 2]),
-            // Nobody waits, or only who has as many already.
+            // No request waits, or only those of clients that have as many slots already.
             (&[(1, 65), (1, 20)], &[], &[]),
             (&[(1, 65), (1, 20)], &[1], &[]),
             (&[(1, 65), (1, 20), (2, 10)], &[2], &[]),
             (&[(1, 65), (2, 20)], &[3], &[]),
-            // Whoever stands still keeps no place, however few it has.
+            // A client that has stopped reading loses its slot, even if it has few.
             (&[(1, 65), (1, 20), (2, 0)], &[1], &[2]),
         ] {
             assert_eq!(given_way(readers, waiting), expected, "{readers:?} {waiting:?}");

@@ -1,19 +1,19 @@
-//! A line in which clients take turns: each of them has one turn after the other, however many
-//! requests of it wait.
+//! A queue in which clients take turns: each client has one turn per round, however many of its
+//! requests wait.
 //!
-//! It knows nothing of connections. Each step costs O(log n) for n requests that wait, and what is
-//! looked at and not taken.
+//! It doesn't know connections. Each step costs O(log n) for n waiting requests, plus the requests
+//! that a search skips.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::client::Client;
 
-/// Requests that wait, as `W`s.
+/// Waiting requests of type `W`.
 pub(super) struct Turns<W> {
     lines: BTreeMap<Client, Line<W>>,
-    /// Whose turn is next: each client that has a line is here once.
+    /// The clients that have requests, each once, in the order of their turns.
     order: BTreeMap<u64, Client>,
-    /// The same clients by how many of their requests wait.
+    /// The same clients, by the number of their requests.
     lengths: BTreeSet<(usize, Client)>,
     length: usize,
     next: u64,
@@ -25,13 +25,13 @@ struct Line<W> {
     requests: BTreeMap<u64, W>,
 }
 
-/// What to do about a request, where the next one is looked for.
+/// The decision about a request during a search for the next one.
 pub(super) enum Look<T> {
-    /// Take it, with this.
+    /// Take it, with this value.
     Take(T),
-    /// Look at the one after it.
+    /// Look at the next one.
     Skip,
-    /// Take none.
+    /// End the search without a result.
     Stop,
 }
 
@@ -43,28 +43,28 @@ impl<W> Default for Turns<W> {
 }
 
 impl<W> Turns<W> {
-    /// How many wait.
+    /// The number of waiting requests.
     pub(super) fn len(&self) -> usize {
         self.length
     }
 
-    /// How many of a client wait.
+    /// The number of waiting requests of a client.
     pub(super) fn len_of(&self, client: Client) -> usize {
         self.lines.get(&client).map_or(0, |line| line.requests.len())
     }
 
-    /// The clients of which some wait.
+    /// The clients with waiting requests.
     pub(super) fn clients(&self) -> impl Iterator<Item = Client> {
         self.lines.keys().copied()
     }
 
-    /// The client of which most wait, and how many.
+    /// The client with the most waiting requests, and their number.
     pub(super) fn longest(&self) -> Option<(usize, Client)> {
         self.lengths.last().copied()
     }
 
-    /// Puts a request after those of its client; a client that has none gets the last turn. The
-    /// number is for [`remove`](Self::remove).
+    /// Appends a request to those of its client. A client without requests gets the last turn. The
+    /// returned number is for [`remove`](Self::remove).
     pub(super) fn push(&mut self, client: Client, request: W) -> u64 {
         let number = self.number();
         let line = self.lines.entry(client).or_insert_with(|| {
@@ -78,8 +78,8 @@ impl<W> Turns<W> {
         number
     }
 
-    /// Takes the first request, in the order of turns, that `look` takes. Its client has the next
-    /// turn after all others.
+    /// Takes the first request, in the order of turns, for which `look` says so. Its client's next
+    /// turn is after those of all others.
     pub(super) fn pop<T>(&mut self, look: impl Fn(&W) -> Look<T>) -> Option<(Client, W, T)> {
         let (client, number, taken) = self.find(look)?;
         let turn = self.number();
@@ -109,7 +109,7 @@ impl<W> Turns<W> {
         self.remove(client, last)
     }
 
-    /// Takes a request by its number, wherever it stands.
+    /// Takes a request by its number, from any position.
     pub(super) fn remove(&mut self, client: Client, number: u64) -> Option<W> {
         let line = self.lines.get_mut(&client)?;
         let request = line.requests.remove(&number)?;
@@ -139,7 +139,7 @@ mod tests {
         Client::Address([127, 0, 0, number].into())
     }
 
-    /// A line of requests, each by its client.
+    /// A queue of requests, given by their clients.
     fn line(clients: &[u8]) -> Turns<u8> {
         let mut turns = Turns::default();
         clients.iter().for_each(|&number| {
@@ -148,7 +148,7 @@ mod tests {
         turns
     }
 
-    /// The request whose turn it is.
+    /// Takes the request whose turn it is.
     fn pop(turns: &mut Turns<u8>) -> Option<u8> {
         turns.pop(|_| Look::Take(())).map(|(_, request, ())| request)
     }

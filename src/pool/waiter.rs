@@ -1,4 +1,4 @@
-//! Who waits for connections, for how long, and how long that was.
+//! Measures how long requests wait for connections.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,8 +7,9 @@ use tokio::time::Instant;
 
 use crate::client::Client;
 
-/// Who waits for connections on behalf of one request, and for how long it has. That is known while
-/// it waits, so that it can be logged also where no connection came, or its client left meanwhile.
+/// The client on whose behalf a request waits for connections, and how long it has waited so far.
+/// The time is readable during the wait, so that the log can have it even if no connection arrives
+/// or the client leaves.
 #[derive(Debug, Default)]
 pub struct Waiter {
     client: Client,
@@ -16,22 +17,21 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// One that waits on behalf of this client.
+    /// A waiter on behalf of this client.
     pub fn new(client: Client) -> Self {
         Self { client, ..Self::default() }
     }
 
-    /// It wants a connection, from now on.
+    /// Begins to wait for a connection now.
     pub fn begin(&self) -> Patience<'_> {
         self.begun(Instant::now())
     }
 
-    /// It has wanted one since then.
+    /// Has been waiting for a connection since then.
     pub(crate) fn begun(&self, since: Instant) -> Patience<'_> {
         Patience { waiter: self, since }
     }
 
-    /// On whose behalf it waits.
     pub(crate) fn client(&self) -> Client {
         self.client
     }
@@ -42,8 +42,7 @@ impl Waiter {
     }
 }
 
-/// How long somebody still waits for one connection, wherever that may come from: all of it counts
-/// from one moment on.
+/// The wait for one connection, whatever its source: timeouts count from one moment on.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience<'a> {
     waiter: &'a Waiter,
@@ -55,33 +54,33 @@ impl<'a> Patience<'a> {
         self.waiter.client
     }
 
-    /// Since when.
+    /// The moment when it began.
     pub(crate) fn begun(self) -> Instant {
         self.since
     }
 
-    /// The same, by the clock of the standard library.
+    /// The same moment, as the standard library's type.
     pub(crate) fn since(self) -> std::time::Instant {
         self.since.into_std()
     }
 
-    /// How long who waits has waited for connections.
+    /// How long the request has waited for connections.
     pub(crate) fn waited(self) -> Duration {
         self.waiter.waited()
     }
 
-    /// When it has waited for so long.
+    /// The moment when the wait has lasted for `timeout`.
     pub(crate) fn until(self, timeout: Duration) -> Instant {
         self.since + timeout
     }
 
-    /// What is waited for from now on, until the result is dropped, is a connection.
+    /// Counts the time from now on, until the result is dropped, as a wait for a connection.
     pub(crate) fn wait(self) -> Wait<'a> {
         Wait { waiter: self.waiter, since: Instant::now() }
     }
 }
 
-/// A wait for a connection; it counts when it is dropped.
+/// A wait for a connection. Its time is added to the waiter when it's dropped.
 pub(crate) struct Wait<'a> {
     waiter: &'a Waiter,
     since: Instant,
