@@ -1,9 +1,9 @@
-//! A temporary file in which the rest of a result waits: bytes go in at its end, and come out once,
-//! in order.
+//! A temporary file for the rest of a result: bytes are appended at its end, and read once, in
+//! order.
 //!
-//! It has no name, so that it is gone with its last descriptor however the server ends. Files
-//! block, so they are written, read and closed on threads for that, at most one write and one read
-//! at a time. All files of a server share one quota.
+//! It has no name, so the system removes it with its last descriptor, however the server ends. File
+//! operations block, so threads for blocking work write, read and close the file, with at most one
+//! write and one read at a time. All files of a server share one quota.
 
 use std::fs::File;
 use std::future::Future;
@@ -21,23 +21,23 @@ use tokio::task::JoinHandle;
 
 use super::Spooling;
 
-/// What is read from a file at a time: a chunk, of which each stream holds one or two.
+/// The most bytes of one read. They become a chunk, and each stream has one or two of those.
 pub(crate) const PIECE: usize = 32 * 1024;
 
-/// What the files of a server have of its quota, in bytes.
+/// The bytes of the quota that a server's files use.
 #[derive(Debug, Default)]
 pub(crate) struct Used(AtomicU64);
 
-/// Why nothing more goes into a file.
+/// The limit that a file would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoRoom {
-    /// It would be longer than `spool_limit`.
+    /// The file would be longer than `spool_limit`.
     Limit,
     /// All files together would be longer than `spool_quota`.
     Quota,
 }
 
-/// What one file has of the quota; given back when dropped.
+/// The bytes of the quota that one file uses. Given back when it's dropped.
 struct Part {
     used: Arc<Used>,
     bytes: AtomicU64,
@@ -62,14 +62,15 @@ impl Drop for Part {
     }
 }
 
-/// A file that is open. In this order: its space is free before its part of the quota is.
+/// An open file. The fields are dropped in this order, so that the disk has the space again before
+/// the quota does.
 struct Open {
     file: File,
     #[expect(dead_code, reason = "held for its drop: a write may outlive the stream that it is for")]
     part: Arc<Part>,
 }
 
-/// The file of one stream; made by the first write.
+/// The file of one stream. The first write creates it.
 pub(crate) struct SpoolFile {
     settings: Spooling,
     open: Option<Arc<Open>>,
@@ -94,16 +95,16 @@ impl SpoolFile {
         }
     }
 
-    /// Takes room for so many bytes more, which stays taken until the file is gone.
+    /// Reserves room for so many bytes more, until the file is dropped.
     ///
     /// # Errors
-    /// There is none.
+    /// There's no room.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), NoRoom> {
         self.part.take(bytes as u64, &self.settings)
     }
 
-    /// Begins to append what there was room for, once what was appended before is
-    /// [`written`](Self::poll_written).
+    /// Begins to append bytes for which room was reserved. The previous write must have ended
+    /// ([`poll_written`](Self::poll_written)).
     pub(crate) fn begin_write(&mut self, bytes: Bytes) {
         let (length, at) = (bytes.len() as u64, self.written);
         let (open, part) = (self.open.clone(), Arc::clone(&self.part));
@@ -112,15 +113,15 @@ impl SpoolFile {
         self.writing = Some((length, tokio::task::spawn_blocking(write)));
     }
 
-    /// Whether something is being written.
+    /// True if a write is under way.
     pub(crate) fn is_writing(&self) -> bool {
         self.writing.is_some()
     }
 
-    /// Ready when nothing is being written any more.
+    /// Ready when no write is under way.
     ///
     /// # Errors
-    /// What was begun could not be written, and is not in the file.
+    /// The write failed. Its bytes aren't in the file.
     pub(crate) fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some((length, writing)) = &mut self.writing else { return Poll::Ready(Ok(())) };
         let (length, written) = (*length, ready!(Pin::new(writing).poll(cx)));
@@ -130,23 +131,23 @@ impl SpoolFile {
         Poll::Ready(Ok(()))
     }
 
-    /// Bytes that are in the file, and have not come out.
+    /// The number of bytes in the file that haven't been read.
     pub(crate) fn unread(&self) -> u64 {
         self.written - self.read
     }
 
-    /// The next bytes, at most [`PIECE`]; `None` where all that was written has been read.
+    /// The next bytes, at most [`PIECE`]. `None` if everything that was written has been read.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The file can't be read.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let unread = self.unread();
         let Some(open) = self.open.as_ref().filter(|_| unread > 0) else { return Poll::Ready(None) };
         let reading = self.reading.get_or_insert_with(|| {
             let length = usize::try_from(unread).unwrap_or(PIECE).min(PIECE);
             let (open, at) = (Arc::clone(open), self.read);
-            // Made here: what a thread for files allocates stays with that thread's part of the
-            // allocator.
+            // Allocated here, because memory that a blocking thread allocates stays in that
+            // thread's part of the allocator.
             let piece = vec![0; length];
             tokio::task::spawn_blocking(move || read(&open, piece, at))
         });
@@ -157,7 +158,8 @@ impl SpoolFile {
 }
 
 impl Drop for SpoolFile {
-    /// The space of a long file takes its time to be given back.
+    /// Closes the file on a thread for blocking work, because freeing the space of a long file
+    /// takes time.
     fn drop(&mut self) {
         if let (Some(open), Ok(runtime)) = (self.open.take(), Handle::try_current()) {
             runtime.spawn_blocking(move || drop(open));
@@ -185,7 +187,7 @@ impl Used {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Waits until all of it was given back, which threads for files do.
+    /// Waits until the blocking threads have given back everything.
     pub(crate) async fn until_none(&self) {
         let given_back = async {
             while self.bytes() > 0 {

@@ -1,13 +1,14 @@
-//! What a slow client does not take waits in a temporary file, so that the database need not.
+//! Lets chunks that a slow client hasn't read wait in a temporary file, so that the database
+//! needn't wait.
 //!
-//! A client is slow once it has kept the rows waiting for [`PATIENCE`] longer than they kept it.
-//! With `slow_clients = "spill"` its rows are spilled then. With any other setting they are spilled
-//! when somebody waits for the stream's connection and the stream is the one that has to give it up
-//! ([`SlowReader`]); if they can't be, the stream ends.
+//! A client is slow once it has kept the rows waiting for [`PATIENCE`] longer than they kept it
+//! waiting. With `slow_clients = "spill"` its rows are spilled from then on. With any other setting
+//! they're spilled when a request waits for a connection and the pool chooses this stream to give
+//! its connection up ([`SlowReader`]). If they can't be spilled, the stream ends.
 //!
-//! Chunks go into a queue: into a block in memory, from there into the file; and they come out of
-//! the file, then of the memory, then from the rows again. So each is sent once and in order,
-//! whatever becomes of the file.
+//! Chunks are put into a queue: first into a block in memory, from there into the file. The client
+//! gets the chunks of the file, then those in memory, and then new ones from the rows again. So
+//! each chunk is sent once and in order, even if the file fails.
 //!
 //! ```text
 //!            slow, or wanted                 rows ended, or a write failed
@@ -18,17 +19,17 @@
 //!
 //! Invariants:
 //!
-//! 1. memory: one block that fills or is written, at most [`BLOCK`] and a chunk long, and a piece
-//!    that is read;
-//! 2. no chunk goes in while there is no room for a block in the file: the rows wait as they do
-//!    without a file, and it is tried again;
-//! 3. what was put in leaves by [`Spill::poll_take`] alone: a write that fails leaves its block
-//!    where it was, in memory;
-//! 4. while all is taken as it comes, there is no file.
+//! 1. memory: one block that is being filled or written, at most [`BLOCK`] and a chunk long, and
+//!    one piece that is being read;
+//! 2. while the file has no room for a block, no chunk is put into the queue. The rows wait as they
+//!    would without a file, and we try again later;
+//! 3. a chunk leaves the queue only through [`Spill::poll_take`]. If a write fails, its block stays
+//!    in memory;
+//! 4. while the client keeps up, there's no file.
 //!
-//! It knows nothing of rows but their number. Who polls it: the body when its client wants more,
-//! and beside it the watchdog ([`crate::watchdog`]), because the body is not polled while its
-//! client takes nothing.
+//! It knows nothing about rows except their number. The body polls it when its client wants more.
+//! The watchdog ([`crate::watchdog`]) polls it too, because the body isn't polled while its client
+//! reads nothing.
 
 use std::collections::VecDeque;
 use std::io;
@@ -48,75 +49,78 @@ use crate::budget::CHUNK;
 use crate::log;
 use crate::pool::SlowReader;
 
-/// How much longer a client may keep the rows waiting than they keep it. One that takes turns with
-/// the database is not slow.
+/// How much longer a client may keep the rows waiting than they keep it waiting. A client that
+/// waits as often as the database isn't slow.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The most that counts: a client that was slow for an hour and keeps up now is no longer slow soon.
+/// The largest lag that we remember. A client that was slow for an hour and keeps up now isn't slow
+/// for much longer.
 const LONGEST_LAG: Duration = Duration::from_secs(2);
-/// How long a client may let a chunk wait while others wait for the connection behind it. A client
-/// that takes some 50 KB in a second takes a chunk more often than that.
+/// How long a client may leave a chunk unread while other requests wait for the connection. A
+/// client that reads some 50 KB per second reads chunks more often than that.
 const STANDSTILL: Duration = Duration::from_secs(2);
-/// When room is asked for again where there was none: other streams end.
+/// How soon to try again if there was no room. Other streams may have ended by then.
 const AGAIN: Duration = Duration::from_secs(1);
-/// What is written at a time. Each stream holds one; larger ones are hardly faster.
+/// The bytes of one write. Each stream has a block in memory; larger ones are hardly faster.
 const BLOCK: usize = 32 * 1024;
-/// Room for a block and the chunk that fills it, unless that has a long row.
+/// The room for a block and the chunk that fills it, unless the chunk contains a long row.
 const ROOM: usize = BLOCK + CHUNK + CHUNK / 8;
-/// What is held of a stream, besides a chunk with the longest row: while that makes the block
-/// longer, the shorter one is still there.
+/// The memory of one stream, without a chunk for its longest row. While such a chunk makes the
+/// block longer, the shorter one still exists.
 pub(crate) const WINDOW: usize = BLOCK + ROOM + PIECE;
 
-/// When the rows of a client that is behind are spilled.
+/// When the rows of a slow client are spilled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spills {
     /// As soon as the client is slow.
     WhenSlow,
-    /// Once the client is slow, and somebody waits for the connection that its rows come from.
+    /// Once the client is slow and a request waits for the connection of these rows.
     WhenWanted,
 }
 
-/// There is no room for a stream's rows: no memory, or none in files.
+/// There's no room for a stream's rows, either in memory or in files.
 #[derive(Debug)]
 pub(crate) struct NoRoom;
 
-/// What a client has still to take.
+/// The chunks that a client has still to read.
 pub(crate) struct Spill {
     spills: Spills,
     settings: Spooling,
     used: Arc<Used>,
-    /// What it takes of the server's memory once chunks wait.
+    /// The server's memory that this stream claims once chunks wait.
     spare: Box<dyn Memory>,
     pace: Pace,
     state: State,
-    /// Rows that were handed over, as far as is known while some wait.
+    /// Rows whose bytes the client was given, as far as that's known while chunks wait.
     rows: u64,
-    /// Bytes that went into files.
+    /// Bytes that were written to files.
     spilled: u64,
 }
 
-/// Memory that a stream takes once chunks wait, from whoever bounds it.
+/// Memory that a stream needs once chunks wait, claimed from the budget that limits it.
 pub(crate) trait Memory: Send {
-    /// Takes it, unless it was taken before; false: there is none.
+    /// Claims it, unless that was done before. False if there isn't enough.
     fn claim(&mut self) -> bool;
 }
 
 enum State {
-    /// Chunks go to the client as they come.
+    /// Chunks go directly to the client.
     Flowing,
     /// The client is behind.
     Queued(Box<Queue>),
-    /// Chunks go to the client as they come, to the end: the file could not be written.
+    /// Chunks go directly to the client until the end, because the rows have ended or the file
+    /// couldn't be written.
     Holding,
 }
 
 impl Spill {
-    /// For one stream whose head is on its way; its file may take what `settings` say.
+    /// For one stream whose headers are being sent. `settings` limit its file.
     pub(crate) fn new(spills: Spills, settings: &Spooling, used: &Arc<Used>, spare: Box<dyn Memory>) -> Self {
         let (settings, used, pace) = (settings.clone(), Arc::clone(used), Pace::of_head());
         Self { spills, settings, used, spare, pace, state: State::Flowing, rows: 0, spilled: 0 }
     }
 
-    /// How the client reads, if it is slow: it may have to give up a connection for which others wait.
+    /// The speed of a slow client, which may have to give up a connection for which other requests
+    /// wait.
     pub(crate) fn slow_reader(&self) -> Option<SlowReader> {
         let now = Instant::now();
         let stands_still = self.pace.standstill_at().is_some_and(|at| at <= now);
@@ -124,11 +128,11 @@ impl Spill {
         is_slow.then(|| SlowReader { rate: self.pace.rate(now), stands_still })
     }
 
-    /// Ready while a chunk is wanted for the queue: there is room, and the client is slow, or its
-    /// connection `is_wanted`. After `rows` rows.
+    /// Ready if the queue can take a chunk: there's room, and the client is slow or its connection
+    /// `is_wanted`. `rows` have been sent by now.
     ///
     /// # Errors
-    /// The connection is wanted, and there is no room.
+    /// The connection is wanted, and there's no room.
     pub(crate) fn poll_room(
         &mut self,
         rows: u64,
@@ -153,7 +157,7 @@ impl Spill {
         }
     }
 
-    /// When the client is slow, if it still takes nothing then; `None`: it waits for rows.
+    /// When the client will be slow if it reads nothing until then. `None` if it waits for rows.
     pub(crate) fn slow_at(&self) -> Option<Instant> {
         self.pace.slow_at()
     }
@@ -165,38 +169,39 @@ impl Spill {
         }
     }
 
-    /// When [`poll_room`](Self::poll_room) has to be asked again, besides when it is woken.
+    /// When [`poll_room`](Self::poll_room) has to be polled again even if it isn't woken.
     pub(crate) fn again(&self) -> Option<Instant> {
         let at = match &self.state {
             State::Flowing | State::Holding => self.pace.slow_at(),
             State::Queued(queue) if queue.takes == Takes::Failed => self.pace.slow_at(),
             State::Queued(queue) => queue.again,
         };
-        // While it is slow it is asked by and by whether somebody has come to wait.
+        // While the client is slow, we check every so often if a request has begun to wait.
         let now = Instant::now();
         at.map(|at| if at <= now { now + AGAIN } else { at })
     }
 
-    /// Takes the chunk that was wanted; it ends after `rows` rows.
+    /// Adds a chunk, after [`poll_room`](Self::poll_room) was ready. It ends after `rows` rows.
     pub(crate) fn put(&mut self, chunk: &[u8], rows: u64) {
         if let State::Queued(queue) = &mut self.state {
             queue.put(chunk, rows);
         }
     }
 
-    /// No further chunk comes.
+    /// Records that no further chunk will arrive.
     pub(crate) fn end(&mut self) {
         if let State::Queued(queue) = &mut self.state {
             queue.takes = Takes::Nothing;
-            // What is left of a block may wait for hours, and hundreds of them do.
+            // The rest of a block may wait for hours, in hundreds of streams.
             queue.memory.shrink_to_fit();
         }
     }
 
-    /// The client wants more: the next of what waits; `None` where that is to come from the rows.
+    /// Takes the next waiting bytes, because the client wants more. `None` if the next chunk is to
+    /// be made from the rows.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The file can't be read.
     pub(crate) fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         if let State::Queued(queue) = &mut self.state {
             self.pace.wanted(Instant::now());
@@ -216,12 +221,12 @@ impl Spill {
         Poll::Ready(None)
     }
 
-    /// The client was given a chunk of so many bytes that came from the rows.
+    /// Records that the client was given a chunk of so many bytes directly from the rows.
     pub(crate) fn given(&mut self, bytes: usize) {
         self.pace.given(Instant::now(), bytes);
     }
 
-    /// Whether nothing waits.
+    /// True if no chunk waits.
     pub(crate) fn is_empty(&self) -> bool {
         match &self.state {
             State::Queued(queue) => queue.is_empty(),
@@ -229,18 +234,18 @@ impl Spill {
         }
     }
 
-    /// Whether the client has still to take what waits, and nothing else is waited for.
+    /// True if the only thing left is that the client reads the chunks that wait.
     pub(crate) fn is_draining(&self) -> bool {
         matches!(&self.state, State::Queued(queue) if queue.takes != Takes::Chunks)
     }
 
-    /// Rows that were handed over, of `all` that came: while some wait, those of which that is
-    /// known.
+    /// Rows that the client was given, of `all` that arrived. While chunks wait, only those of
+    /// which we know it.
     pub(crate) fn rows(&self, all: u64) -> u64 {
         if self.is_empty() { all } else { self.rows }
     }
 
-    /// Bytes that went into files.
+    /// Bytes that were written to files.
     pub(crate) fn spilled(&self) -> u64 {
         self.spilled
     }
@@ -251,14 +256,15 @@ fn unreadable(cause: io::Error) -> Error {
     Error::new("spill_failed", StatusCode::INTERNAL_SERVER_ERROR, message).cause(cause)
 }
 
-/// Who waits for whom.
+/// Measures if the client or the rows keep the other side waiting.
 struct Pace {
-    /// How much longer the client has kept the rows waiting than they kept it, at most [`LONGEST_LAG`].
+    /// How much longer the client has kept the rows waiting than they kept it waiting, at most
+    /// [`LONGEST_LAG`].
     behind: Duration,
     since: Instant,
     waits_for: WaitsFor,
     begun: Instant,
-    /// Bytes that the client was given since then.
+    /// Bytes that the client was given since `begun`.
     bytes: u64,
 }
 
@@ -268,19 +274,19 @@ enum WaitsFor {
 }
 
 impl Pace {
-    /// Of a stream whose head its client has still to take: one of HTTP/2 that opens no window
+    /// For a stream whose headers the client hasn't read yet. An HTTP/2 client that opens no window
     /// never asks for a chunk.
     fn of_head() -> Self {
         Self { waits_for: WaitsFor::Client, ..Self::of_rows() }
     }
 
-    /// Of one whose client has all that came.
+    /// For a stream whose client has read everything so far.
     fn of_rows() -> Self {
         let now = Instant::now();
         Self { behind: Duration::ZERO, since: now, waits_for: WaitsFor::Rows, begun: now, bytes: 0 }
     }
 
-    /// The client wants a chunk.
+    /// Records that the client wants a chunk.
     fn wanted(&mut self, now: Instant) {
         if let WaitsFor::Client = self.waits_for {
             self.behind = self.lag(now).min(LONGEST_LAG);
@@ -288,14 +294,14 @@ impl Pace {
         }
     }
 
-    /// It has one of so many bytes.
+    /// Records that the client was given a chunk of so many bytes.
     fn given(&mut self, now: Instant, bytes: usize) {
         self.behind = self.lag(now);
         (self.since, self.waits_for) = (now, WaitsFor::Client);
         self.bytes += bytes as u64;
     }
 
-    /// How much longer the client has kept the rows waiting than they kept it.
+    /// How much longer the client has kept the rows waiting than they kept it waiting.
     fn lag(&self, now: Instant) -> Duration {
         let waited = now - self.since;
         match self.waits_for {
@@ -309,7 +315,7 @@ impl Pace {
         (self.bytes as f64 / (now - self.begun).as_secs_f64()) as u64
     }
 
-    /// When the client is slow, if it goes on to take nothing.
+    /// When the client will be slow if it reads nothing until then.
     fn slow_at(&self) -> Option<Instant> {
         match self.waits_for {
             WaitsFor::Rows => None,
@@ -317,7 +323,7 @@ impl Pace {
         }
     }
 
-    /// When the client is at a standstill, if it goes on to take nothing.
+    /// When the client will be at a standstill if it reads nothing until then.
     fn standstill_at(&self) -> Option<Instant> {
         match self.waits_for {
             WaitsFor::Rows => None,
@@ -330,24 +336,24 @@ impl Pace {
 struct Queue {
     takes: Takes,
     file: SpoolFile,
-    /// What is being written, or could not be: after all that is in the file.
+    /// The block that is being written, or couldn't be. It follows the bytes in the file.
     block: Bytes,
-    /// What came after that.
+    /// The chunks that follow the block.
     memory: Vec<u8>,
-    /// When room is asked for again.
+    /// When to ask for room again.
     again: Option<Instant>,
     put: u64,
     taken: u64,
     marks: Marks,
 }
 
-/// Whether chunks go into a queue.
+/// If chunks may be added to a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Takes {
     Chunks,
-    /// The rows have ended.
+    /// No more, because the rows have ended.
     Nothing,
-    /// The file could not be written: the rows wait.
+    /// No more, because the file couldn't be written. The rows wait.
     Failed,
 }
 
@@ -365,10 +371,11 @@ impl Queue {
         }
     }
 
-    /// Writes what fills a block, and counts it in `spilled`; ready when there is room for a chunk.
+    /// Writes each full block and adds its length to `spilled`. Ready when there's room for a
+    /// chunk.
     fn poll_room(&mut self, spilled: &mut u64, cx: &mut Context<'_>) -> Poll<()> {
-        // What was to be asked again is asked now: a time that is over would be waited for without
-        // end.
+        // We ask for room now. If this kept a time in the past, the watchdog would wait for it
+        // again and again.
         self.again = None;
         loop {
             ready!(self.poll_written(spilled, cx));
@@ -387,7 +394,7 @@ impl Queue {
         }
     }
 
-    /// Ready when nothing is being written. A block that could not be written stays.
+    /// Ready when no write is under way. A block that couldn't be written is kept.
     fn poll_written(&mut self, spilled: &mut u64, cx: &mut Context<'_>) -> Poll<()> {
         if self.file.is_writing() {
             match ready!(self.file.poll_written(cx)) {
@@ -404,15 +411,15 @@ impl Queue {
         Poll::Ready(())
     }
 
-    /// Has the memory of the block that was written filled again, but for what a long row made it
-    /// longer.
+    /// Uses the memory of the written block for the next one, but gives back the part that only a
+    /// long row needed.
     fn reuse_block(&mut self) {
         self.memory = Vec::from(mem::take(&mut self.block));
         self.memory.clear();
         self.memory.shrink_to(ROOM);
     }
 
-    /// Whether the rows wait because nothing can be written.
+    /// True if the rows wait because nothing can be written.
     fn is_stuck(&self) -> bool {
         self.again.is_some() || self.takes == Takes::Failed
     }
@@ -427,7 +434,7 @@ impl Queue {
         self.marks.put(self.put, rows);
     }
 
-    /// What has waited longest; `None` when nothing waits.
+    /// Takes the oldest bytes; `None` if the queue is empty.
     fn poll_take(&mut self, spilled: &mut u64, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let taken = loop {
             if let Some(piece) = ready!(self.file.poll_read(cx)) {
@@ -448,7 +455,8 @@ impl Queue {
         Poll::Ready(Some(taken))
     }
 
-    /// What waits in memory, which is one block: one that could not be written, or one that fills.
+    /// Takes the block in memory: the one that couldn't be written, or else the one that is being
+    /// filled.
     fn take_block(&mut self) -> Bytes {
         if self.block.is_empty() {
             self.memory.shrink_to_fit();
@@ -461,16 +469,17 @@ impl Queue {
         self.put == self.taken
     }
 
-    /// How many rows have been taken; `None` where none are known to be.
+    /// The number of rows that have been taken; `None` if no mark was passed since the last call.
     fn rows(&mut self) -> Option<u64> {
         self.marks.passed(self.taken)
     }
 }
 
-/// Which rows end where, among the bytes of a queue: few marks, as far apart as that takes.
+/// Positions of row numbers among the bytes of a queue. There are only a few marks; the more bytes,
+/// the further they're apart.
 struct Marks {
     marks: VecDeque<Mark>,
-    /// How far they are apart, in bytes.
+    /// The least distance of two marks, in bytes.
     apart: u64,
 }
 
@@ -486,7 +495,7 @@ impl Marks {
         Self { marks: VecDeque::new(), apart: BLOCK as u64 }
     }
 
-    /// The rows that have come end at the byte `end`.
+    /// Notes that `rows` rows end at the byte `end`.
     fn put(&mut self, end: u64, rows: u64) {
         if self.marks.back().is_some_and(|last| end - last.end < self.apart) {
             return;
@@ -502,7 +511,7 @@ impl Marks {
         self.marks.push_back(Mark { end, rows });
     }
 
-    /// The rows before the byte `taken`, by the last mark there; `None` without one.
+    /// The rows before the byte `taken`, by the last mark passed; `None` if no mark was passed.
     fn passed(&mut self, taken: u64) -> Option<u64> {
         let passed = self.marks.iter().take_while(|mark| mark.end <= taken).count();
         self.marks.drain(..passed).next_back().map(|mark| mark.rows)
@@ -516,10 +525,10 @@ mod tests {
 
     use super::*;
 
-    /// So many bytes at a time, each row one byte, and each another one than those near it.
+    /// The bytes of each chunk. Each row is one byte, and differs from those near it.
     const PUT: usize = 10_000;
 
-    /// No bound.
+    /// Unlimited memory.
     struct Enough;
 
     impl Memory for Enough {
@@ -540,7 +549,7 @@ mod tests {
         (chunks * PUT) as u64
     }
 
-    /// A stream whose client was given something, and has left it for long enough.
+    /// A stream whose client was given a chunk, and hasn't read it for so long that it's slow.
     fn slow(settings: &Spooling, used: &Arc<Used>) -> Spill {
         let mut spill = Spill::new(Spills::WhenSlow, settings, used, Box::new(Enough));
         spill.given(0);
@@ -548,7 +557,7 @@ mod tests {
         spill
     }
 
-    /// Puts chunks while there is room; the number of the first one that was not put.
+    /// Adds chunks while there's room. Returns the number of the first one that wasn't added.
     async fn fill(spill: &mut Spill, from: usize, to: usize) -> usize {
         for number in from..to {
             let room =
@@ -561,7 +570,6 @@ mod tests {
         to
     }
 
-    /// Waits until there is room again.
     async fn until_room(spill: &mut Spill) {
         let room = async {
             while spill.poll_room(0, false, &mut Context::from_waker(Waker::noop())).is_pending() {
@@ -597,8 +605,8 @@ mod tests {
         assert_eq!((spill.spilled(), spill.rows(7)), (0, 7));
     }
 
-    /// A client that takes half as long as the rows is never slow; one that takes twice as long is,
-    /// though it never stops.
+    /// A client that needs half as long as the rows is never slow. One that needs twice as long is
+    /// slow, although it never stops.
     #[test]
     fn what_counts_is_who_waits_longer() {
         for (of_rows, of_client, end) in [(20, 10, None), (10, 20, Some(99)), (0, 500, Some(2))] {
@@ -645,7 +653,7 @@ mod tests {
         assert!(all == chunks(0..50), "{} bytes", all.len());
         assert_eq!(spill.rows(rows(50)), rows(50));
         used.until_none().await;
-        // It has caught up: the rows come as they did before, and may be spilled again.
+        // It has caught up: chunks go directly to it again, and may be spilled again later.
         assert!(matches!(spill.state, State::Flowing));
     }
 
@@ -679,8 +687,8 @@ mod tests {
         }
     }
 
-    /// The time at which room was to be asked for was left standing, and was waited for again and
-    /// again once it was over.
+    /// The time to ask for room again was kept after it was over, and so the watchdog waited for it
+    /// again and again.
     #[tokio::test]
     async fn room_that_is_not_wanted_is_not_asked_for() {
         let settings = Spooling { limit: 200_000, ..Spooling::default() };
@@ -714,7 +722,7 @@ mod tests {
         let put = fill(&mut spill, 0, 100).await;
         assert_eq!(put, 4, "a block is held");
         assert!(take_all(&mut spill).await == chunks(0..put));
-        // The rows come as they do without a file, and the disk is not tried again.
+        // Chunks go directly to the client again, and no further write is tried.
         assert!(matches!(spill.state, State::Holding) && spill.spilled() == 0);
     }
 

@@ -1,8 +1,8 @@
-//! A result that waits for its end before its head is sent: it then has its exact status and length
-//! (`_wait=end`, HTTP/1.0), and its head can say what only the end knows (pages).
+//! Holds a result until its end is known, before its headers are sent. They can then have its exact
+//! status and length (`_wait=end`, HTTP/1.0), and facts that only the end shows (pages).
 //!
-//! Up to [`IN_MEMORY`] it waits in memory, then in a [file](SpoolFile). Once all is there the
-//! database is free.
+//! Up to [`IN_MEMORY`] the result is kept in memory, and after that in a [file](SpoolFile). Once
+//! it's complete, the database is free.
 
 use std::future::poll_fn;
 use std::io;
@@ -20,10 +20,10 @@ use crate::Error;
 
 /// The code of an error of the file.
 pub(crate) const FAILED: &str = "spool_failed";
-/// What is held in memory.
+/// The most bytes that are kept in memory.
 pub(crate) const IN_MEMORY: usize = 256 * 1024;
 
-/// A result on its way into the spool.
+/// A result that is being spooled.
 pub(crate) struct Spool<'a> {
     settings: &'a Spooling,
     /// The longest result, in bytes.
@@ -33,25 +33,25 @@ pub(crate) struct Spool<'a> {
     length: u64,
 }
 
-/// What has waited, as it is read: a whole result, or the beginning of one that is too long to
+/// A spooled result while it's read: the whole result, or the beginning of one that is too long to
 /// wait.
 pub(crate) struct Spooled {
     file: SpoolFile,
-    /// Behind what is in the file.
+    /// It follows the bytes in the file.
     memory: Bytes,
 }
 
 impl<'a> Spool<'a> {
-    /// For a result of at most `limit` bytes, and as much as `settings` say.
+    /// For a result of at most `limit` bytes, within the limits of `settings`.
     pub(crate) fn new(settings: &'a Spooling, used: &Arc<Used>, limit: u64) -> Self {
         let (limit, file) = (limit.min(settings.limit), SpoolFile::new(settings, used));
         Self { settings, limit, memory: Vec::new(), file, length: 0 }
     }
 
-    /// Takes the next chunk, also where that fails.
+    /// Adds the next chunk. It's kept even if this fails.
     ///
     /// # Errors
-    /// 507: the result is too long, all files together are, or the file cannot be written.
+    /// 507: the result is too long, all files together are too long, or the file can't be written.
     pub(crate) async fn put(&mut self, chunk: &[u8]) -> Result<(), Error> {
         self.length += chunk.len() as u64;
         self.memory.extend_from_slice(chunk);
@@ -61,7 +61,7 @@ impl<'a> Spool<'a> {
         if self.memory.len() > IN_MEMORY { self.write().await } else { Ok(()) }
     }
 
-    /// Writes what is in memory to the file. Where that fails, it stays in memory.
+    /// Writes the bytes in memory to the file. If that fails, they stay in memory.
     async fn write(&mut self) -> Result<(), Error> {
         self.file.reserve(self.memory.len()).map_err(|no_room| match no_room {
             NoRoom::Limit => too_long(self.limit),
@@ -70,34 +70,34 @@ impl<'a> Spool<'a> {
         let block = Bytes::from(mem::take(&mut self.memory));
         self.file.begin_write(block.clone());
         let written = poll_fn(|cx| self.file.poll_written(cx)).await;
-        // The memory is used again.
+        // We use the same memory for the next chunks.
         self.memory = block.into();
         written.map_err(failed)?;
         self.memory.clear();
         Ok(())
     }
 
-    /// Every chunk was taken: what is not in the file yet goes there, too.
+    /// Ends the result. If it has a file, writes the rest to it too.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file can't be written.
     pub(crate) async fn finish(&mut self) -> Result<(), Error> {
         if self.file.unread() > 0 { self.write().await } else { Ok(()) }
     }
 
-    /// All that was taken.
+    /// Everything that was added.
     pub(crate) fn so_far(self) -> Spooled {
         Spooled { file: self.file, memory: Bytes::from(self.memory) }
     }
 }
 
 impl Spooled {
-    /// Bytes that are still to come.
+    /// The number of bytes that haven't been read.
     pub(crate) fn left(&self) -> u64 {
         self.file.unread() + self.memory.len() as u64
     }
 
-    /// All of it, where none is in a file.
+    /// The whole result, if no part of it is in a file.
     pub(crate) fn in_memory(&self) -> Option<Bytes> {
         (self.file.unread() == 0).then(|| self.memory.clone())
     }
@@ -105,7 +105,7 @@ impl Spooled {
     /// The next bytes; `None` after the last.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The file can't be read.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         if let Some(piece) = ready!(self.file.poll_read(cx)) {
             return Poll::Ready(Some(piece.map_err(failed)));
