@@ -1,25 +1,27 @@
-//! The watchdog of a response: what ends it while nobody polls its body.
+//! Ends a response from outside of its body.
 //!
-//! An HTTP library does not poll a body whose client takes nothing, so a timer in the body would
-//! never fire. The watchdog stands beside it: whoever drives the response polls [`Watchdog::over`]
-//! as well, and drops the response once that is ready, which cancels its statements. It is over
+//! An HTTP library doesn't poll a body whose client reads nothing, so a timer in the body would
+//! never fire. The watchdog runs beside it: the task that drives the response also polls
+//! [`Watchdog::over`]. Once that is ready, it drops the response, which cancels its statements. A
+//! response is over
 //!
-//! 1. when the response has lasted for the endpoint's `timeout.total`; over HTTP/1 also when hyper
-//!    has all of it, and the socket has not ([`LastBytes`]);
-//! 2. HTTP/2: when the client has left what it was given untaken for `write_timeout`. One stream's
-//!    flow control is not seen on the socket, where the others go on. What stops on the socket is
-//!    seen there ([`crate::server`]), and reported to [`Watchdog::stall`];
-//! 3. when the client has taken less than the endpoint's minimum rate, seen in the same two places
-//!    (`slow_clients = { min_rate = … }`);
-//! 4. when somebody who may has stopped the stream ([`Watchdog::stop`]).
+//! 1. when it has lasted for the endpoint's `timeout.total`. With HTTP/1 this includes the time in
+//!    which hyper has the whole response but the socket hasn't ([`LastBytes`]);
+//! 2. with HTTP/2, when the client hasn't read the bytes that it was given for `write_timeout`. The
+//!    socket doesn't show the flow control of one stream, because the others continue. Clients that
+//!    stop the whole socket are noticed there ([`crate::server`]) and reported to
+//!    [`Watchdog::stall`];
+//! 3. when the client reads slower than the endpoint's minimum rate (`slow_clients = { min_rate = …
+//!    }`), noticed in the same two ways;
+//! 4. when an authorized user has stopped the stream ([`Watchdog::stop`]).
 //!
-//! For the same reason it has the rows of slow clients spilled ([`Watchdog::spill`]), is over where
-//! they cannot be and [others wait for the connection](crate::pool::SlowReader), and keeps
-//! what is left of a response's permit until its last byte has left this process.
+//! For the same reason the watchdog spills the rows of slow clients ([`Watchdog::spill`]). If it
+//! can't, and [requests wait for the connection](crate::pool::SlowReader), the response is over. It
+//! also keeps the rest of a response's permit until the last byte has left this process.
 //!
-//! A connection of HTTP/1 has one watchdog for its responses, which follow each other, and each
-//! stream of HTTP/2 has its own. A chunk costs a reading of the clock; the timer is made when there
-//! is something to wait for, and set once in the time it waits.
+//! An HTTP/1 connection has one watchdog for all its responses, which follow one another. Each HTTP/2
+//! stream has its own. A chunk costs one look at the clock: it moves the deadline, but doesn't reset
+//! the timer, which is created when there's something to wait for.
 
 mod credit;
 
@@ -39,30 +41,30 @@ use crate::lock::Mutex;
 use crate::outcome::Outcome;
 use crate::timer::Timer;
 
-/// How long an HTTP/2 stream that has lasted for too long is given to be reset as one that has
-/// failed ([`Watchdog::is_late`]): one that is dropped is reset as one that is no longer needed.
+/// How long the server tries to reset an HTTP/2 stream as failed ([`Watchdog::is_late`]) after it has
+/// lasted too long. A stream that is dropped instead is reset as no longer needed.
 const LAST_WORD: Duration = Duration::from_millis(500);
 
 tokio::task_local! {
     static CURRENT: Arc<Watchdog>;
 }
 
-/// Why a response was ended from outside.
+/// The reason why a response was ended from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// The client took nothing for `write_timeout`, or while others waited for its connection.
+    /// The client read nothing for `write_timeout`, or while requests waited for its connection.
     Stalled,
-    /// The client took less than the endpoint's minimum rate, or the least of all while others waited for
-    /// its connection.
+    /// The client was slower than the endpoint's minimum rate, or the slowest one while requests
+    /// waited for its connection.
     TooSlow,
-    /// The response lasted for so long, which is the endpoint's `timeout.total`.
+    /// The response lasted for this long, the endpoint's `timeout.total`.
     Total(Duration),
-    /// Somebody stopped it.
+    /// A user stopped it.
     Stopped,
 }
 
 impl Over {
-    /// How a response ended that was ended so.
+    /// The outcome of a response that was ended for this reason.
     pub(crate) fn outcome(self) -> Outcome {
         match self {
             Self::Stalled => Outcome::Stalled,
@@ -73,62 +75,62 @@ impl Over {
     }
 }
 
-/// A stream whose rows can be spilled while its client is slow. It is asked once a wake-up and not
-/// once a row, so it need not be known which one it is.
+/// A stream whose rows can be spilled while its client is slow. The watchdog calls it once per
+/// wake-up, not once per row, so dynamic dispatch is cheap enough.
 pub(crate) trait Spilling: Send + Sync {
-    /// Spills chunks for as long as the client is behind. When this is to be asked again, besides
-    /// when it is woken.
+    /// Spills chunks for as long as the client is behind. Returns when to call this again, apart
+    /// from wake-ups.
     ///
     /// # Errors
-    /// Why the stream has to end: others wait for its connection.
+    /// The reason why the stream has to end: other requests wait for its connection.
     fn poll_spill(&self, cx: &mut Context<'_>) -> Result<Option<Instant>, Over>;
 }
 
-/// What is left of a response once its body has gone: its last bytes, on their way to the socket.
-/// Dropped, it was aborted.
+/// The end of a response whose last bytes are on their way to the socket. If this is dropped, the
+/// response was aborted.
 pub(crate) trait LastBytes: Send {
-    /// All of them have left this process.
+    /// All of its bytes have left this process.
     fn flushed(self: Box<Self>);
 
-    /// They never will, for this reason if there is one.
+    /// Its bytes will never leave, for this reason if there's one.
     fn cut(self: Box<Self>, why: Option<Over>);
 }
 
 /// When a response will be over, and why.
 type End = (Instant, Over);
 
-/// Watches the responses of a connection, or the one of a stream.
+/// Watches the responses of a connection, or the one response of a stream.
 #[derive(Default)]
 pub(crate) struct Watchdog {
     state: Mutex<State>,
-    /// How long the client may leave untaken what it was given; `None`: the socket tells.
+    /// How long the client may leave bytes unread. `None` if the socket shows that.
     patience: Option<Duration>,
-    /// Whether the connection's socket has taken nothing for too long; shared by all streams of the
-    /// connection.
+    /// True if the connection's socket has accepted nothing for too long. All streams of the
+    /// connection share it.
     stalled: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
 struct State {
     total: Option<(Instant, Duration)>,
-    /// Since when the client has had something to take, and how many bytes.
+    /// When the client was given bytes that it hasn't read yet, and their number.
     given: Option<(Instant, usize)>,
-    /// How long the client may take less than the minimum rate, where there is one.
+    /// How long the client may still be slower than the minimum rate, if there's one.
     credit: Option<Credit>,
-    /// What is spilled if the client is slow.
+    /// The stream to spill if the client is slow.
     spill: Option<Weak<dyn Spilling>>,
     over: Option<Over>,
-    /// The stream that may be stopped, and who then looks again.
+    /// The stream that may be stopped, and the waker that makes its task check for that.
     stoppable: Option<(Id, Waker)>,
-    /// When it was.
+    /// When it was stopped.
     stopped: Option<Instant>,
-    /// Of a response whose last bytes are on their way.
+    /// The permit of a response whose last bytes are on their way.
     permit: Option<Permit>,
-    /// Responses of which that is so, and whose time is limited.
+    /// Responses whose last bytes are on their way, and whose time is limited.
     last: Vec<Ending>,
 }
 
-/// A response whose last bytes are on their way, and until when they may be.
+/// A response whose last bytes are on their way, and the end of its time.
 struct Ending {
     at: Instant,
     total: Duration,
@@ -142,18 +144,19 @@ impl Watchdog {
         Arc::new(Self { state: Mutex::default(), patience: Some(patience), stalled })
     }
 
-    /// The one that watches what runs now; where none does, one that nobody asks.
+    /// The watchdog of the current task; or, if it has none, a new one that isn't polled.
     pub(crate) fn current() -> Arc<Self> {
         CURRENT.try_with(Arc::clone).unwrap_or_default()
     }
 
-    /// Runs `future` as what is watched, to its end or until it is [`over`](Self::over).
+    /// Runs `future` until it ends or is [`over`](Self::over).
     pub(crate) fn watch(self: Arc<Self>, future: impl Future) -> impl Future<Output = ()> {
-        // Handed on by value it would be stored once for each hand.
+        // Boxed, because a future that is passed by value is stored once for each function.
         let (over, mut future) = (Arc::clone(&self), Box::pin(future));
         let watched = async move {
             tokio::select! {
-                // In this order: what is waited for is known once the future has been polled.
+                // The future is polled first, because it sets the deadlines that the watchdog then
+                // waits for.
                 biased;
                 _ = &mut future => {}
                 () = over.over() => {}
@@ -162,34 +165,34 @@ impl Watchdog {
         self.scope(watched)
     }
 
-    /// Runs `future` as what is watched; the caller asks [`over`](Self::over), after each of its
-    /// polls.
+    /// Runs `future` with this watchdog as the current one. The caller polls [`over`](Self::over)
+    /// after each poll of it.
     pub(crate) fn scope<T>(self: Arc<Self>, future: impl Future<Output = T>) -> impl Future<Output = T> {
         CURRENT.scope(self, future)
     }
 
-    /// The response may last for `total`, from `begun`.
+    /// Limits the response to `total`, counted from `begun`.
     pub(crate) fn limit(&self, begun: Instant, total: Duration) {
         self.state.lock().total = Some((begun + total, total));
     }
 
-    /// The response's client has to take so many bytes a second.
+    /// Sets the rate at which the response's client has to read, in bytes per second.
     pub(crate) fn set_min_rate(&self, rate: usize) {
         self.state.lock().credit = Some(Credit::new(rate));
     }
 
-    /// Has the response's rows spilled when its client is slow.
+    /// Spills the response's rows when its client is slow.
     pub(crate) fn spill(&self, stream: Weak<impl Spilling + 'static>) {
         self.state.lock().spill = Some(stream);
     }
 
-    /// The response is the stream of this id, which may be stopped.
+    /// Sets the id under which the response may be stopped.
     pub(crate) fn stream(&self, id: Id) {
         self.state.lock().stoppable = Some((id, Waker::noop().clone()));
     }
 
-    /// Ends the stream of this id. Whether it was still there: a connection of HTTP/1 may be at its
-    /// next response.
+    /// Ends the stream of this id. False if it's no longer the current one: an HTTP/1 connection
+    /// may have reached its next response.
     pub(crate) fn stop(&self, id: Id) -> bool {
         let mut state = self.state.lock();
         let Some((_, waker)) = state.stoppable.take_if(|(stream, _)| *stream == id) else { return false };
@@ -199,14 +202,14 @@ impl Watchdog {
         true
     }
 
-    /// The client was given so many bytes.
+    /// Records that the client was given so many bytes.
     pub(crate) fn given(&self, bytes: usize) {
         if self.patience.is_some() {
             self.state.lock().given = Some((Instant::now(), bytes));
         }
     }
 
-    /// The client wants more.
+    /// Records that the client wants more.
     pub(crate) fn taken(&self) {
         if self.patience.is_some() {
             let mut state = self.state.lock();
@@ -216,8 +219,8 @@ impl Watchdog {
         }
     }
 
-    /// The socket had bytes wait for so long, and its client took so many. How long it may still
-    /// take none; `None`: there is no minimum rate.
+    /// Records that bytes waited in the socket for so long, and that its client read so many.
+    /// Returns how long the client may still read nothing; `None` if there's no minimum rate.
     pub(crate) fn waited(&self, waited: Duration, taken: u64) -> Option<Duration> {
         let mut state = self.state.lock();
         let credit = state.credit.as_mut()?;
@@ -225,9 +228,9 @@ impl Watchdog {
         Some(credit.left())
     }
 
-    /// The body has gone, and nothing is to be waited for any more. What is left of its permit is
-    /// kept until what was handed over has been [`flushed`](Self::flushed), or the connection or
-    /// the stream ends.
+    /// Records that the body has gone and that no time limit is left. The rest of its permit is
+    /// kept until the bytes have been [`flushed`](Self::flushed), or the connection or the stream
+    /// ends.
     pub(crate) fn release(&self, permit: Option<Permit>) {
         let mut state = self.state.lock();
         (state.total, state.given, state.permit) = (None, None, permit);
@@ -235,12 +238,12 @@ impl Watchdog {
         (state.stoppable, state.stopped) = (None, None);
     }
 
-    /// Whether the time of what it watches goes on when the body has gone.
+    /// True if the time limit continues after the body has gone.
     pub(crate) fn outlives_body(&self) -> bool {
         self.patience.is_none() && self.state.lock().total.is_some()
     }
 
-    /// The body has gone, and its time goes on until what was handed over has been
+    /// Records that the body has gone, but keeps its time limit until the bytes have been
     /// [`flushed`](Self::flushed).
     pub(crate) fn keep(&self, last: impl LastBytes + 'static) {
         let mut state = self.state.lock();
@@ -251,7 +254,7 @@ impl Watchdog {
         }
     }
 
-    /// All that was handed over has left this process.
+    /// Records that all bytes have left this process.
     pub(crate) fn flushed(&self) {
         let mut state = self.state.lock();
         state.permit = None;
@@ -260,18 +263,18 @@ impl Watchdog {
         last.into_iter().for_each(|ending| ending.last.flushed());
     }
 
-    /// The socket has taken nothing for too long.
+    /// Records that the socket has accepted nothing for too long.
     pub(crate) fn stall(&self) {
         self.stalled.store(true, Ordering::Relaxed);
     }
 
-    /// The socket's client has taken less than the minimum rate.
+    /// Records that the socket's client was slower than the minimum rate.
     pub(crate) fn too_slow(&self) {
         self.state.lock().over = Some(Over::TooSlow);
     }
 
-    /// Whether the response has lasted for longer than it may, or was stopped; then that is why it
-    /// is over.
+    /// True if the response has exceeded its time or was stopped. That becomes the reason for its
+    /// end.
     pub(crate) fn is_late(&self) -> bool {
         let mut state = self.state.lock();
         let total = state.total.filter(|(at, _)| *at <= Instant::now()).map(|(_, total)| Over::Total(total));
@@ -282,13 +285,13 @@ impl Watchdog {
         late.is_some()
     }
 
-    /// Why it is over, if it is.
+    /// The reason why it's over, if it is.
     pub(crate) fn why(&self) -> Option<Over> {
         let stalled = || self.stalled.load(Ordering::Relaxed).then_some(Over::Stalled);
         self.state.lock().over.or_else(stalled)
     }
 
-    /// Ready when the response has to end. To be polled after each poll of what it watches.
+    /// Ready when the response has to end. Poll it after each poll of the response.
     pub(crate) async fn over(&self) {
         let mut timer = Timer::default();
         poll_fn(|cx| self.poll_over(&mut timer, cx)).await;
@@ -315,14 +318,14 @@ impl Watchdog {
                 end_at = Some(if at <= now { last } else { at });
             }
             let Some(next) = end_at.into_iter().chain(spill_at).min() else { return Poll::Pending };
-            // The time moves with every chunk.
+            // Each chunk moves the deadline. A timer that ends too early is cheaper than a reset.
             timer.run_at_most_until(next);
             ready!(timer.poll(cx));
         }
     }
 
-    /// How long it goes on beyond its time, so that the body can say that it has failed when the
-    /// client next takes something.
+    /// The extra time after the deadline in which the body can report the failure, when the client
+    /// next reads something.
     fn last_word(&self, over: Over) -> Duration {
         match over {
             Over::Total(_) | Over::Stopped if self.patience.is_some() => LAST_WORD,
@@ -330,8 +333,8 @@ impl Watchdog {
         }
     }
 
-    /// When it will be over, and why; and what may have to be spilled until then. Whoever stops it
-    /// before wakes `waker`.
+    /// The next deadline with its reason, and the stream that may have to be spilled until then. If
+    /// the stream is stopped earlier, `waker` is woken.
     fn next(&self, waker: &Waker) -> (Option<End>, Option<Arc<dyn Spilling>>) {
         let mut state = self.state.lock();
         if let Some((_, woken)) = &mut state.stoppable {
@@ -352,7 +355,7 @@ impl Watchdog {
 }
 
 impl Drop for Watchdog {
-    /// The connection has ended: what has not left by then never will.
+    /// Reports the bytes that haven't left. They never will, because the connection has ended.
     fn drop(&mut self) {
         let why = self.why();
         let last = std::mem::take(&mut self.state.lock().last);

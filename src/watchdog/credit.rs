@@ -1,25 +1,24 @@
-//! How long a client may still take less than a minimum rate (`slow_clients = { min_rate = … }`).
+//! How long a client may still be slower than a minimum rate (`slow_clients = { min_rate = … }`).
 //!
-//! It begins with [`PERIOD`]. What the client takes adds the time that it takes at the minimum
-//! rate, and the time in which it lets something wait is taken off: one that keeps the rate never
-//! comes to the end, one that takes nothing does after [`PERIOD`], and one that takes half of it
-//! after twice that. Time in which nothing waits for the client does not count: a slow database
-//! costs it nothing.
+//! A client begins with a credit of [`PERIOD`]. Bytes that it reads add the time that they take at
+//! the minimum rate. Time in which bytes wait for it is subtracted. So a client that keeps the rate
+//! never runs out, one that reads nothing does after [`PERIOD`], and one that reads half as fast
+//! does after twice that. Time in which no bytes wait doesn't count: a slow database costs the
+//! client nothing.
 
 use std::time::Duration;
 
-/// How long a client may take nothing. Shorter than that, a network that loses packets would look
-/// like a slow client.
+/// How long a client may read nothing. If this were shorter, a network that loses packets would
+/// look like a slow client.
 const PERIOD: Duration = Duration::from_secs(10);
-/// What counts in favour of a client at most, if that is more than it takes in [`PERIOD`] at the
-/// minimum rate. Buffers of clients are megabytes: one fills at once, and is emptied by half before
-/// the client is seen to take anything more.
+/// The credit is at most the time of so many bytes, or [`PERIOD`] if that's longer. Clients have
+/// buffers of megabytes. They fill a buffer at once, and then read nothing until it's half empty.
 const BUFFERS: u64 = 4 << 20;
 
-/// What one stream's client has left.
+/// The credit of one stream's client.
 #[derive(Debug)]
 pub(crate) struct Credit {
-    /// Bytes a second.
+    /// Bytes per second.
     rate: usize,
     left: Duration,
 }
@@ -29,13 +28,13 @@ impl Credit {
         Self { rate, left: PERIOD }
     }
 
-    /// The client let something wait for so long, and took so many bytes.
+    /// Records that bytes waited for the client for so long, and that it read so many.
     pub(super) fn pass(&mut self, waited: Duration, taken: u64) {
         let left = self.left.saturating_add(self.worth(taken)).saturating_sub(waited);
         self.left = left.min(PERIOD.max(self.worth(BUFFERS)));
     }
 
-    /// How long it may let something wait without taking any of it.
+    /// How long the client may let bytes wait without reading any.
     pub(super) fn left(&self) -> Duration {
         self.left
     }
@@ -53,7 +52,7 @@ mod tests {
     const RATE: usize = 1_000_000;
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// After how many seconds a client is out of credit that takes so many bytes in each.
+    /// The seconds after which a client that reads `each` bytes per second has no credit left.
     fn lasts(credit: &mut Credit, each: u64) -> Option<u32> {
         (1..1000).find(|_| {
             credit.pass(SECOND, each);
@@ -82,7 +81,7 @@ mod tests {
         let mut credit = Credit::new(RATE);
         credit.pass(Duration::ZERO, 1 << 40);
         assert_eq!(lasts(&mut credit, 0), Some(10));
-        // At a small rate it is what buffers hold.
+        // At a low rate, the limit is the size of the buffers.
         let mut credit = Credit::new(64 * 1024);
         credit.pass(Duration::ZERO, 1 << 40);
         assert_eq!(lasts(&mut credit, 0), Some(64));
