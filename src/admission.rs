@@ -1,14 +1,15 @@
-//! Admission: the bounds on streams, and on the memory of requests.
+//! Admission: the limits on streams, and on the memory of requests.
 //!
 //! A [`Permit`] is the right to run one stream, from before its first statement to its last byte.
-//! There are so many of them for the server, for an endpoint, and for a client, and as many as fit
-//! into the memory that streams may take. Beyond, the answer is an error with `Retry-After`, at
-//! once: requests that wait do so in their source's pool, which is bounded too.
+//! The server, each endpoint and each client have a number of them, and all streams have to fit
+//! into the memory limit. Beyond that, the answer is an error with `Retry-After`, at once. Requests
+//! that may wait do so in their source's pool, whose queue is limited too.
 //!
-//! Requests that run no stream take memory too: an HTTP/2 client that opens no window lets 200
-//! answers of each connection wait. So each request [holds](Admission::hold) some memory until its
-//! answer has left, which its stream's budget takes the place of. One client holds no more than a
-//! [part](SHARE) of it, and an answer that its client leaves unread ends during a [`Shortage`].
+//! Requests without a stream use memory too: an HTTP/2 client that opens no window can leave 200
+//! answers of each connection unread. So each request [holds](Admission::hold) some memory until
+//! its answer has left. A stream's budget replaces it. The requests of one client can hold at most
+//! a [part](SHARE) of all memory, and answers that a client leaves unread end during a
+//! [`Shortage`].
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -24,89 +25,89 @@ use crate::lock::Mutex;
 pub use crate::outcome::Refusal;
 use crate::spool::spill;
 
-/// One client's requests hold one part in so many of the memory for all requests.
+/// The requests of one client can hold `1 / SHARE` of the memory for all requests.
 const SHARE: usize = 2;
 
-/// Hands out the permits of a server.
+/// Grants the permits of a server.
 #[derive(Debug)]
 pub struct Admission {
     max_streams: usize,
     max_streams_per_client: Option<usize>,
-    /// Memory for all streams together, in bytes.
+    /// The memory of all streams and requests together, in bytes. `None`: no limit.
     memory: Option<usize>,
     counts: Arc<Mutex<Counts>>,
 }
 
-/// The streams that run.
+/// The permits and the memory in use, and the refusals.
 #[derive(Debug, Default)]
 struct Counts {
     all: usize,
-    /// Their memory, with the rest of those that were handed over, in bytes.
+    /// Memory of streams until their last byte has left, and of clients' requests, in bytes.
     memory: usize,
-    /// Memory of requests for admin endpoints, and of answers that refuse others, in bytes.
+    /// Memory of requests for admin endpoints, and of answers that refuse other requests, in bytes.
     reserve: usize,
-    /// Memory of each client's requests that run no stream.
+    /// Memory of each client's requests without a stream.
     held: HashMap<IpAddr, Held>,
-    /// When memory was refused last.
+    /// When memory was last refused.
     short: Option<Instant>,
-    /// By path, of those that have a limit.
+    /// Streams by the path of their endpoint, if it has a limit.
     endpoints: HashMap<Arc<str>, usize>,
-    /// By client, if clients have a limit.
+    /// Streams by client, if clients have a limit.
     clients: HashMap<IpAddr, usize>,
-    /// As in [`Refusal::ALL`].
+    /// In the order of [`Refusal::ALL`].
     refused: [u64; Refusal::ALL.len()],
 }
 
-/// Memory of one client's requests, in bytes.
+/// The memory of one client's requests, in bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Held {
     memory: usize,
     reserve: usize,
 }
 
-/// Permits and memory in use at a moment, and refusals until then.
+/// Permits and memory in use, and the refusals so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
     /// Permits in use.
     pub permits: usize,
-    /// Permits that there are.
+    /// The number of permits.
     pub permits_max: usize,
-    /// Memory of the streams that run, in bytes.
+    /// Memory of streams and requests, in bytes.
     pub memory: usize,
-    /// The most memory that they could have, if it is bounded.
+    /// The most memory that they may have, if it's limited.
     pub memory_max: Option<usize>,
-    /// Claims that were refused, as in [`Refusal::ALL`].
+    /// Claims that were refused, in the order of [`Refusal::ALL`].
     pub refused: [u64; Refusal::ALL.len()],
 }
 
-/// Who holds memory for a request.
+/// The kind of a request that holds memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holder {
-    /// A client.
+    /// A client's request.
     Client,
-    /// Who asks an admin endpoint.
+    /// A request for an admin endpoint.
     Admin,
 }
 
-/// Why a request can't hold more.
+/// The reason why a request can't hold more memory.
 enum Missing {
-    /// Nothing is left.
+    /// All memory is in use.
     Memory,
-    /// Its client has its share.
+    /// The client's requests hold all that one client may have.
     Share,
 }
 
-/// Tells whether requests are refused for want of memory.
+/// Tells if memory was refused lately.
 pub(crate) struct Shortage(Arc<Mutex<Counts>>);
 
 impl Shortage {
-    /// True if one was refused within this time.
+    /// True if memory was refused within this time.
     pub(crate) fn was_within(&self, time: Duration) -> bool {
         self.0.lock().short.is_some_and(|at| at.elapsed() < time)
     }
 }
 
-/// Memory that a stream may come to need beside its budget; given back when dropped.
+/// Memory that a stream may need in addition to its budget. Given back when it's dropped.
 #[derive(Debug)]
 pub(crate) struct Spare {
     bytes: usize,
@@ -128,44 +129,45 @@ impl spill::Memory for Spare {
 /// A request for a permit.
 #[derive(Debug)]
 pub struct Claim<'a> {
-    /// Whose stream it is.
+    /// The endpoint of the stream.
     pub endpoint: &'a Endpoint,
-    /// The client; known if clients have a limit.
+    /// The client, if clients have a limit.
     pub client: Option<IpAddr>,
     /// The stream's budget, in bytes; 0 if memory has no limit.
     pub memory: usize,
 }
 
-/// The right to run one stream, or to hold memory for a request; given back when dropped.
+/// The right to run one stream, or to hold memory for a request. Given back when it's dropped.
 #[derive(Debug)]
 pub struct Permit {
     counts: Arc<Mutex<Counts>>,
-    /// True while the stream counts as one.
+    /// True while a stream runs with it.
     runs: bool,
     memory: usize,
     reserve: usize,
     endpoint: Option<Arc<str>>,
     client: Option<IpAddr>,
-    /// Whose request holds it, while it runs no stream.
+    /// The client whose request holds the memory, until a stream runs with it.
     held_by: Option<IpAddr>,
 }
 
 impl Admission {
-    /// Admission of streams within `limits`, and within `memory` bytes.
+    /// Admission within `limits` and within `memory` bytes.
     pub fn new(limits: &Limits, memory: Option<usize>) -> Self {
         let Limits { max_streams, max_streams_per_client, .. } = *limits;
         Self { max_streams, max_streams_per_client, memory, counts: Arc::default() }
     }
 
-    /// The same, with the streams of another one, which run already.
+    /// Continues the counts of `before`, whose streams may still run.
     pub fn with_streams_of(self, before: &Self) -> Self {
         Self { counts: Arc::clone(&before.counts), ..self }
     }
 
-    /// Memory for a new request, of a client if its address is known; `None` if nothing bounds it.
+    /// Reserves memory for a new request, counted per client if the address is known. `None` if
+    /// memory has no limit.
     ///
     /// # Errors
-    /// 503: there is no more, or the client has its share.
+    /// 503: there's no memory left, or the client has its share.
     pub(crate) fn hold(
         &self,
         holder: Holder,
@@ -180,10 +182,10 @@ impl Admission {
         Ok(Some(held))
     }
 
-    /// More memory for the answer of a request.
+    /// Reserves more memory for the answer of a request.
     ///
     /// # Errors
-    /// 503: there is no more, or the client has its share.
+    /// 503: there's no memory left, or the client has its share.
     pub(crate) fn widen(&self, held: &mut Permit, bytes: usize, holder: Holder) -> Result<(), Error> {
         let mut counts = self.counts.lock();
         let most = match holder {
@@ -205,8 +207,8 @@ impl Admission {
         Shortage(Arc::clone(&self.counts))
     }
 
-    /// Memory for an answer of the server's own that is short: how it is, or that there is no room.
-    /// False if that memory is used up, too.
+    /// Reserves memory for a short answer of the server itself: its health, or an error because
+    /// there's no room. Returns false if that memory is used up too.
     pub(crate) fn hold_short(&self, client: Option<IpAddr>) -> (Option<Permit>, bool) {
         let mut held = self.holding_nothing();
         held.held_by = client;
@@ -215,12 +217,12 @@ impl Admission {
         (claimed.is_ok().then_some(held), claimed.is_ok())
     }
 
-    /// 503: there is no memory for an answer.
+    /// Counts a refusal and returns its error, a 503.
     pub(crate) fn no_memory(&self) -> Error {
         self.counts.lock().no_memory()
     }
 
-    /// So many bytes that a stream may come to need beside its budget.
+    /// So many bytes that a stream may need in addition to its budget. They aren't claimed yet.
     pub(crate) fn spare(&self, bytes: usize) -> Spare {
         Spare { bytes, most: self.memory, held: self.holding_nothing() }
     }
@@ -229,12 +231,12 @@ impl Admission {
         Permit::nothing(&self.counts)
     }
 
-    /// Makes what a request holds the permit of a stream, whose memory is in the place of the
-    /// request's.
+    /// Turns the memory that a request holds into the permit of a stream. The stream's memory
+    /// replaces that of the request.
     ///
     /// # Errors
-    /// 429 when the client has all of its own; 503 when all of the endpoint or of the server are in
-    /// use, or their memory. The request then holds what it held.
+    /// 429 if the client runs as many streams as it may. 503 if the endpoint or the server does, or
+    /// if there's no memory. The request then keeps the memory that it held.
     pub fn admit(&self, claim: &Claim<'_>, permit: &mut Option<Permit>) -> Result<(), Error> {
         let permit = permit.get_or_insert_with(|| self.holding_nothing());
         let Claim { endpoint, client, memory } = *claim;
@@ -289,7 +291,7 @@ impl Admission {
 }
 
 impl Counts {
-    /// Adds to the memory of a request, of `most` bytes for all requests of its kind.
+    /// Adds to the memory of a request. All requests of its kind may have `most` bytes.
     fn claim(
         &mut self,
         held: &mut Permit,
@@ -324,13 +326,13 @@ impl Counts {
         self.refuse(Refusal::Memory, message)
     }
 
-    /// There is no permit; the error says when to try again.
+    /// Counts a refusal. The error says when to try again.
     fn refuse(&mut self, why: Refusal, message: String) -> Error {
         self.refused[why as usize] += 1;
         Error::new(why.code(), why.status(), message).retry_after(Duration::from_secs(1))
     }
 
-    /// The memory of a request is no longer counted as its client's.
+    /// Stops counting the memory of a request as its client's.
     fn forget_held(&mut self, permit: &mut Permit) {
         let Some(client) = permit.held_by.take() else { return };
         if let Some(held) = self.held.get_mut(&client) {
@@ -342,7 +344,7 @@ impl Counts {
         }
     }
 
-    /// One that ran runs no longer.
+    /// Stops counting a stream that ran.
     fn end(&mut self, permit: &mut Permit) {
         if std::mem::take(&mut permit.runs) {
             self.all -= 1;
@@ -366,13 +368,13 @@ impl Permit {
         }
     }
 
-    /// True if it holds memory, for which others may be refused.
+    /// True if it holds memory, which other requests may lack.
     pub(crate) fn holds_memory(&self) -> bool {
         self.memory + self.reserve > 0
     }
 
-    /// All of the stream was handed over: it counts no longer, so that a client which has its last
-    /// byte may ask again. The rest of it takes memory until the rest of the permit is dropped;
+    /// Stops counting the stream, so that a client that has its last byte may start the next one.
+    /// The rest of the permit, if it's `Some`, keeps the memory until the last bytes have left.
     /// `None` if memory has no limit.
     pub fn handed_over(mut self) -> Option<Self> {
         let counts = Arc::clone(&self.counts);
@@ -392,7 +394,7 @@ impl Drop for Permit {
     }
 }
 
-/// Takes memory, if there is so much.
+/// Takes memory if there's enough.
 fn take(taken: &mut usize, bytes: usize, most: Option<usize>) -> bool {
     let is_there = most.is_none_or(|most| taken.saturating_add(bytes) <= most);
     if is_there {
@@ -407,7 +409,7 @@ fn add<K: Clone + Eq + Hash>(counts: &mut HashMap<K, usize>, key: Option<&K>) {
     }
 }
 
-/// Names that are no longer used are forgotten: a client may have any address.
+/// Removes keys that are no longer used, because clients can have any address.
 fn remove<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: Option<&K>) {
     let Some(key) = key else { return };
     match counts.get_mut(key) {

@@ -1,9 +1,9 @@
-//! Who a client is: where streams are counted by client, an address; where clients wait for a
-//! connection by turns, the token that it has shown, else its address.
+//! Identifies the client of a request: by address when streams are counted per client, and by token
+//! (or else address) when clients take turns for a connection.
 //!
-//! Behind a proxy that is trusted it is the address that the proxy tells, and through several of
-//! them the last one that is not a proxy's own. What an untrusted peer tells of itself is not
-//! listened to: anybody can write such a header.
+//! Behind a trusted proxy, it's the address that the proxy reports. Behind several of them, it's
+//! the last reported address that isn't a trusted proxy's. Other peers' headers are ignored,
+//! because anyone can write them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,34 +11,34 @@ use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
 use ipnet::IpNet;
 
-/// The peer of a Unix socket, which has no address; no packet comes from this one.
+/// Represents the peers of Unix sockets, which have no address. No packet has this source address.
 pub(crate) const UNIX: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// Who waits, where clients take turns.
+/// A client that takes turns with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Client {
-    /// Nobody knows, such as where a command asks.
+    /// Not known, for example in a command.
     #[default]
     Unknown,
-    /// Whoever comes from this address.
+    /// The client at this address.
     Address(IpAddr),
-    /// Whoever has the token whose first hash is this, wherever it comes from.
+    /// The hash of the client's token, independent of its address.
     Token([u8; 32]),
 }
 
-/// The proxies that are believed.
+/// The trusted proxies.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Proxies {
     /// Their addresses.
     pub trusted: Vec<IpNet>,
-    /// Where they tell whom they ask for.
+    /// The header that reports the client.
     pub header: ClientHeader,
-    /// Those that tell it by the PROXY protocol, before anything else.
+    /// Proxies that report it with the PROXY protocol at the start of a connection.
     pub announcing: Vec<IpNet>,
 }
 
-/// The header in which proxies tell whom they ask for. Only one is read: a proxy that writes one of
-/// them may pass on the other as it came from its client.
+/// The header that names the client of a proxy. Only this one is read: a proxy that writes one
+/// of them may pass the other on as its client sent it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClientHeader {
     /// `X-Forwarded-For`.
@@ -49,19 +49,19 @@ pub enum ClientHeader {
 }
 
 impl Proxies {
-    /// Whether `peer` is a proxy that is believed.
+    /// True if `peer` is a trusted proxy.
     pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         self.trusted.iter().any(|network| network.contains(&peer))
     }
 
-    /// Whether a connection from `peer` begins with the PROXY protocol.
+    /// True if a connection from `peer` begins with the PROXY protocol.
     pub(crate) fn announces(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         self.announcing.iter().any(|network| network.contains(&peer))
     }
 
-    /// The address of the client of a request that came from `peer`.
+    /// The address of the client of a request that arrived from `peer`.
     pub(crate) fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
         if !self.trusts(client) {
@@ -76,7 +76,7 @@ impl Proxies {
             if !self.trusts(client) {
                 break;
             }
-            // A proxy that tells nothing of use stands for its clients.
+            // The proxy reported no usable address, so it counts as the client.
             let Some(address) = self.hop(hop) else { break };
             client = address.to_canonical();
         }
@@ -108,7 +108,7 @@ fn node(text: &str) -> Option<IpAddr> {
     text.parse().ok().or_else(without_port)
 }
 
-/// Whoever has an IPv6 address has 2^64 of them: the network stands for the client.
+/// One client owns 2^64 IPv6 addresses, so we count the /64 network.
 pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         address @ IpAddr::V4(_) => address,
@@ -138,12 +138,12 @@ mod tests {
         for (peer, values, expected) in [
             ("192.0.2.1", &[][..], "192.0.2.1"),
             ("::ffff:192.0.2.1", &[], "192.0.2.1"),
-            // Whoever is no proxy of ours is not believed.
+            // Only our own proxies are trusted.
             ("192.0.2.1", &["198.51.100.7"], "192.0.2.1"),
             ("10.0.0.1", &["198.51.100.7"], "198.51.100.7"),
             ("10.0.0.1", &["198.51.100.7:4711"], "198.51.100.7"),
             ("::ffff:10.0.0.1", &["198.51.100.7"], "198.51.100.7"),
-            // What stands further left was written by the client itself.
+            // The client itself wrote the values on the left.
             ("10.0.0.1", &["203.0.113.9, 198.51.100.7"], "198.51.100.7"),
             ("10.0.0.1", &["203.0.113.9", "198.51.100.7"], "198.51.100.7"),
             ("10.0.0.1", &["198.51.100.7, 10.0.0.2"], "198.51.100.7"),

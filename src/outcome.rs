@@ -1,4 +1,5 @@
-//! How requests end: one set of words for the access log, the metrics and the account of a stream.
+//! The ends of requests, with one set of names for the access log, the metrics and the timing of a
+//! stream.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use http::StatusCode;
 use crate::Error;
 use crate::error::{POOL_FULL, POOL_TIMEOUT};
 
-/// Where the time of a stream went.
+/// How long a stream waited and worked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Times {
     /// Waiting for a connection.
@@ -16,22 +17,22 @@ pub struct Times {
     pub database: Duration,
     /// Reading and encoding rows.
     pub encode: Duration,
-    /// Waiting for the client to take what there is.
+    /// Waiting for the client to read.
     pub client: Duration,
-    /// How much of `client` a connection was held for.
+    /// The part of `client` while the stream held a connection.
     pub held: Duration,
 }
 
-/// Why there is no permit.
+/// The reason why there's no permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The client has all of its own.
+    /// The client runs as many streams as it may.
     Client,
-    /// All of the endpoint's are in use.
+    /// The endpoint has no permit left.
     Endpoint,
-    /// All of the server's are in use.
+    /// The server has no permit left.
     Server,
-    /// What runs has all the memory for streams.
+    /// The streams and requests that run have all the memory.
     Memory,
 }
 
@@ -57,42 +58,42 @@ impl Refusal {
     }
 }
 
-/// How a request ended.
+/// The end of a request.
 #[derive(Debug)]
 pub enum Outcome {
     /// Everything was handed to the client's connection.
     Complete,
-    /// It failed, by the error's code: with a status where the head was not sent yet, else by
-    /// aborting the response.
+    /// It failed with this error. The client got its status if the headers weren't sent yet;
+    /// otherwise the response was aborted.
     Failed(Error),
     /// The client went away.
     Aborted,
-    /// The client took nothing for too long.
+    /// The client read nothing for too long.
     Stalled,
-    /// The client took less than the endpoint's minimum rate.
+    /// The client read slower than the endpoint's minimum rate.
     TooSlow,
-    /// The server ended while it ran.
+    /// The server ended before the request did.
     Shutdown,
 }
 
-/// How a request ended, as it is named.
+/// The end of a request, as logs and metrics name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// Everything was handed to the client's connection.
     Complete,
-    /// Answered with a status from 400 to 499: by the request, or because there is no such row.
+    /// Answered with a status from 400 to 499: the request was wrong, or there's no such row.
     ClientError,
-    /// There was no room: no permit, no place in a pool or in its queue in time.
+    /// Refused for lack of room: no permit, no slot in a pool in time, or no place in its queue.
     Refused,
-    /// It failed otherwise, before the head or after it.
+    /// It failed in another way, before or after the headers.
     Failed,
     /// The client went away.
     Aborted,
-    /// The client took nothing for too long.
+    /// The client read nothing for too long.
     Stalled,
-    /// The client took less than the endpoint's minimum rate.
+    /// The client read slower than the endpoint's minimum rate.
     TooSlow,
-    /// The server ended while it ran.
+    /// The server ended before the request did.
     Shutdown,
 }
 
@@ -108,20 +109,20 @@ impl Ended {
         Self::Shutdown,
     ];
 
-    /// What can become of a stream, whose head is that of a success.
+    /// The possible ends of a stream whose status was a success.
     pub(crate) const OF_STREAMS: [Self; 6] =
         [Self::Complete, Self::Failed, Self::Aborted, Self::Stalled, Self::TooSlow, Self::Shutdown];
 
     /// The end of a request whose response has this status, if it has one.
     pub(crate) fn of(outcome: &Outcome, status: Option<StatusCode>) -> Self {
         match outcome {
-            // What an upstream answered is passed through as a whole, whatever it says.
+            // An upstream's answer is passed through completely, with any status.
             Outcome::Complete => match status {
                 Some(status) if status.is_client_error() => Self::ClientError,
                 Some(status) if status.is_server_error() => Self::Failed,
                 _ => Self::Complete,
             },
-            // After the head of a success, nobody has seen the status of the error.
+            // The client has seen the status of a success, not that of the error.
             Outcome::Failed(_) if status.is_some_and(|status| status.is_success()) => Self::Failed,
             Outcome::Failed(error) if is_refusal(error) => Self::Refused,
             Outcome::Failed(_) if status.is_some_and(|status| status.is_client_error()) => Self::ClientError,
@@ -147,7 +148,7 @@ impl Ended {
     }
 }
 
-/// Whether an error says that there was no room.
+/// True if admission or a pool refused the request.
 fn is_refusal(error: &Error) -> bool {
     let codes = Refusal::ALL.map(Refusal::code);
     codes.contains(&error.code()) || [POOL_FULL, POOL_TIMEOUT].contains(&error.code())
@@ -159,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    /// The access log called a 404 `failed` where the metrics said `client_error`.
+    /// The access log called a 404 `failed`, and the metrics called it `client_error`.
     #[test]
     fn an_end_has_one_name() {
         let not_found = || Outcome::Failed(Error::new("not_found", StatusCode::NOT_FOUND, "none"));
@@ -173,7 +174,7 @@ mod tests {
             (not_found(), Some(200), "failed"),
             (full(), Some(503), "refused"),
             (timeout(), Some(504), "refused"),
-            // Its stream had begun: it had all the room that there is to refuse.
+            // Its stream had begun, so it wasn't refused.
             (full(), Some(200), "failed"),
             (Outcome::Failed(Error::protocol("broken")), Some(502), "failed"),
             (Outcome::Aborted, None, "aborted"),

@@ -1,12 +1,12 @@
-//! How often a token or an address may ask: so many requests a second, and as many at once as come
-//! in the window.
+//! Limits how often a token or an address may send requests: a number per second, and in a burst as
+//! many as a window allows.
 //!
-//! It is the generic cell rate algorithm (ITU-T I.371): of each client there is one number, the
-//! time at which it has all of its quota again. Clients stand in a table whose size is fixed. Where
-//! all the slots are taken that a client may have, the one goes that has most of its quota: what is
-//! forgotten is at most that somebody has asked before. A client that has none left is forgotten
-//! only while others that have even less take all of its slots, which nobody can aim at: slots are
-//! chosen by a hash whose key is random.
+//! This is the generic cell rate algorithm (ITU-T I.371). For each client it keeps one number, the
+//! time at which the client has its whole quota again. The table of clients has a fixed size. If
+//! all slots that a client may have are taken, it replaces the client with the most quota left: at
+//! worst, we forget that this one sent requests before. A client without quota is forgotten only
+//! while others with even less take all its slots. No attacker can aim at that, because a hash with
+//! a random key chooses the slots.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::{Duration, Instant};
@@ -18,16 +18,16 @@ use crate::client::Client;
 use crate::config::RateLimits;
 use crate::lock::Mutex;
 
-/// The code of a request that came too soon.
+/// The code of a request that arrived too soon.
 const CODE: &str = "rate_limited";
-/// Places that each hash has, and hashes: 32,768 clients in 0.6 MB.
+/// The slots of each set, and the number of sets: 32,768 clients in 0.6 MB.
 const SLOTS: usize = 8;
 const SETS: usize = 4096;
 /// draft-ietf-httpapi-ratelimit-headers-10, sections 3 and 4.
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const STATE: HeaderName = HeaderName::from_static("ratelimit");
 
-/// By what a client is known.
+/// The property that identifies a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     Address,
@@ -35,10 +35,10 @@ pub(crate) enum By {
 }
 
 impl By {
-    /// Each of them, in order.
+    /// All of them, in order.
     pub(crate) const ALL: [Self; 2] = [Self::Address, Self::Token];
 
-    /// The name of its policy, and the label of the metric.
+    /// The name of its policy, and the metric's label.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Address => "address",
@@ -47,7 +47,7 @@ impl By {
     }
 }
 
-/// The limits of a server; `None` where there is none.
+/// The limits of a server. `None`: no limit of this kind.
 #[derive(Debug)]
 pub(crate) struct Rates {
     settings: RateLimits,
@@ -55,33 +55,33 @@ pub(crate) struct Rates {
     token: Option<Limiter>,
 }
 
-/// What a request has left, for its answer.
+/// The quotas that a request's client has left, for the answer.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas([Option<Quota>; By::ALL.len()]);
 
-/// What a client has left.
+/// The quota that a client has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Quota {
     remaining: u32,
-    /// Seconds until all of it is there again.
+    /// Seconds until the whole quota is back.
     reset: u32,
 }
 
-/// One limit, and how much of it each client has used.
+/// One limit, and each client's use of it.
 #[derive(Debug)]
 struct Limiter {
-    /// Between two requests of a client that asks without a pause.
+    /// The time between two requests of a client that sends them steadily.
     interval: Duration,
     /// How far ahead of its time a client may be.
     window: Duration,
-    /// `RateLimit-Policy` of it.
+    /// Its `RateLimit-Policy`.
     policy: String,
     hasher: RandomState,
     started: Instant,
     sets: Box<[Mutex<[Slot; SLOTS]>]>,
 }
 
-/// A client by its hash, and when it has all of its quota again, in nanoseconds since the start.
+/// A client by its hash, and when it has its whole quota again, in nanoseconds since the start.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     client: u64,
@@ -89,7 +89,7 @@ struct Slot {
 }
 
 impl Rates {
-    /// `None`: nothing is limited.
+    /// `None` if nothing is limited.
     pub(crate) fn new(settings: RateLimits) -> Option<Self> {
         let RateLimits { per_address, per_token, window } = settings;
         let limiter = |rate: Option<u32>, by| rate.map(|rate| Limiter::new(rate, window, by));
@@ -97,7 +97,7 @@ impl Rates {
         (address.is_some() || token.is_some()).then_some(Self { settings, address, token })
     }
 
-    /// Whether they are these.
+    /// True if these limits have the same settings.
     pub(crate) fn are(&self, settings: RateLimits) -> bool {
         self.settings == settings
     }
@@ -109,10 +109,10 @@ impl Rates {
         }
     }
 
-    /// Takes one request of a client, where those are limited.
+    /// Takes one request from a client's quota, if this kind of client is limited.
     ///
     /// # Errors
-    /// 429: it has none left.
+    /// 429: the client has no quota left.
     pub(crate) fn take(&self, by: By, client: Option<Client>, quotas: &mut Quotas) -> Result<(), Error> {
         let Some((limiter, client)) = self.of(by).zip(client) else { return Ok(()) };
         let taken = limiter.take(client, limiter.started.elapsed());
@@ -125,7 +125,7 @@ impl Rates {
         })
     }
 
-    /// Says in an answer what is allowed, and what is left of it.
+    /// Adds the limits and the remaining quotas to an answer's headers.
     pub(crate) fn tell(&self, quotas: &Quotas, headers: &mut HeaderMap) {
         for by in By::ALL {
             let Some((limiter, quota)) = self.of(by).zip(quotas.0[by as usize]) else { continue };
@@ -137,14 +137,14 @@ impl Rates {
     }
 }
 
-/// Whether an error is that of a client that asks too often, and by what it is known.
+/// Returns how the client is identified that sent too many requests, if the error is of that kind.
 pub(crate) fn refused(error: &Error, quotas: &Quotas) -> Option<By> {
     let is_last = |by: &By| quotas.0[*by as usize].is_some_and(|quota| quota.remaining == 0);
     By::ALL.into_iter().rev().find(is_last).filter(|_| error.code() == CODE)
 }
 
 impl Quota {
-    /// None is left for so long.
+    /// No quota for so long.
     fn none(after: Duration) -> Self {
         Self { remaining: 0, reset: seconds(after) }
     }
@@ -163,7 +163,8 @@ impl Limiter {
         }
     }
 
-    /// Takes one request of a client, at a time since the start; or says how long it has to wait.
+    /// Takes one request from a client's quota, at a time since the start. Otherwise returns how
+    /// long the client has to wait.
     fn take(&self, client: Client, now: Duration) -> Result<Quota, Duration> {
         let client = self.hasher.hash_one(client);
         let (now, interval, window) = (nanos(now), nanos(self.interval), nanos(self.window));
@@ -183,7 +184,7 @@ impl Limiter {
     }
 }
 
-/// How many requests come in a window.
+/// The number of requests in a window.
 fn quota(rate: u32, window: Duration) -> u128 {
     window.as_nanos() * u128::from(rate) / Duration::from_secs(1).as_nanos()
 }
@@ -192,7 +193,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4)
 }
 
-/// Whole seconds, at least as many.
+/// Whole seconds, rounded up.
 fn seconds(time: Duration) -> u32 {
     u32::try_from(time.as_nanos().div_ceil(Duration::from_secs(1).as_nanos())).unwrap_or(u32::MAX)
 }
@@ -225,12 +226,12 @@ mod tests {
         assert_eq!(limiter.take(address(1), at(99)), Err(at(1)));
         assert_eq!(limiter.take(address(1), at(100)), Ok(Quota { remaining: 0, reset: 2 }));
         assert_eq!(limiter.take(address(2), at(100)), Ok(Quota { remaining: 19, reset: 1 }));
-        // Who has waited has all of it again, and no more.
+        // A client that has waited has its whole quota again, and no more.
         assert_eq!(limiter.take(address(1), at(9000)).map(|quota| quota.remaining), Ok(19));
     }
 
-    /// However many addresses come, the table stays as long as it is, and who has asked too often
-    /// stays known as long as the others ask less.
+    /// The table keeps its size however many addresses arrive. A client that has sent too many
+    /// requests stays known while the others send fewer.
     #[test]
     fn a_crowd_makes_nobody_forgotten() {
         let limiter = limiter(10, 10);
@@ -256,7 +257,8 @@ mod tests {
     }
 
     proptest! {
-        /// In no stretch of time does a client get more than its window and what comes meanwhile.
+        /// In any period, a client gets at most its window plus the requests that its rate adds
+        /// meanwhile.
         #[test]
         fn nobody_gets_more(rate in 1..1000_u32, window in 1..20_u64, pauses in proptest::collection::vec(0..500_u64, 1..200)) {
             let limiter = limiter(rate, window);
