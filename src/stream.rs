@@ -1,22 +1,23 @@
 //! The hot path: rows to chunks.
 //!
-//! A [`RowStream`] is pulled by whoever sends its chunks (the HTTP library, a file) and pulls rows
-//! from its session. No channel, no queue and no task of our own stands between, so a reader that
-//! does not read stops the database, and dropping the stream cancels what runs there. Invariants:
+//! The reader of a [`RowStream`] (the HTTP library, or a file) pulls chunks from it, and the stream
+//! pulls rows from its session. There's no channel, queue or task of our own in between. So a
+//! reader that stops reading also stops the database, and dropping the stream cancels its
+//! statements. Invariants:
 //!
-//! 1. memory: one chunk (at most [`CHUNK`] and one row, or one of Arrow's batches, which is built
-//!    before it is written) and the session's buffer, whatever the size of the result; while the
-//!    client does not take a chunk, none is begun;
-//! 2. a chunk is handed out when it is full, or when the source has had nothing ready for
-//!    [`FLUSH_AFTER`]; the first one not before there is a row;
-//! 3. after the last chunk of a whole result comes `None`; after a failure comes `Err`, and nothing
-//!    more, but before it what had been encoded, unless that would have been the first chunk: then
-//!    the error has a status. A result that ends early cannot look whole: its closing bytes are
-//!    written by the encoder only at the rows' own end;
-//! 4. a failed row leaves no byte in a chunk.
+//! 1. memory: one chunk and the session's buffer, whatever the size of the result. A chunk has at
+//!    most [`CHUNK`] bytes and one row, or one Arrow batch, which is built before it's written.
+//!    While the client hasn't read a chunk, no other is begun;
+//! 2. a chunk is handed out when it's full, or when the source has had nothing ready for
+//!    [`FLUSH_AFTER`]. The first chunk also waits for the first row;
+//! 3. after the last chunk of a complete result, the stream returns `None`. After a failure, it
+//!    returns the chunk that was encoded before it, then `Err`, and nothing more. If that would be
+//!    the first chunk, it's dropped, and the error has a status. A result that ends early can't
+//!    look complete, because the encoder writes the closing bytes only when the rows themselves
+//!    have ended;
+//! 4. a row that fails leaves no byte in a chunk.
 //!
-//! Statements whose rows have others nested in them are interleaved, and merged by a [`Nest`],
-//! which has invariants of its own.
+//! Nested statements are interleaved and merged by a [`Nest`], which has invariants of its own.
 
 mod calls;
 mod clock;
@@ -66,103 +67,103 @@ use crate::source::Source;
 use crate::timer::Timer;
 use crate::upstream;
 
-/// The first chunk is full earlier: the client's first byte matters more than one write.
+/// The first chunk is full earlier, because the client's first byte matters more than one write.
 const FIRST_CHUNK: usize = 4 * 1024;
-/// A full chunk until the client is known to keep up. There may be hundreds that do not, and each
-/// holds one or two chunks for most of its time.
+/// The size of a full chunk until we know that the client keeps up. Hundreds of clients may not,
+/// and each of their streams has one or two chunks in memory for most of its time.
 const SMALL_CHUNK: usize = 8 * 1024;
-/// A client keeps up once it took so much in a go: more than the sockets' buffers hold.
+/// A client keeps up once it has read this much without a pause: more than the buffers of the
+/// sockets.
 const FLOWING_AFTER: usize = 512 * 1024;
-/// A client that lets a chunk wait for so long is slow. A fast one on a busy machine takes a few
-/// time slices.
+/// A client that leaves a chunk unread for this long is slow. A fast client on a busy machine takes
+/// a few time slices.
 const SLOW_AFTER: Duration = Duration::from_millis(50);
-/// The most rows of a page whose head waits for its end, and names the next page. Longer pages do
-/// not pay for cursors that nothing holds.
+/// The most rows of a page whose headers wait for its end, so that they can name the next page.
+/// Longer pages don't compute cursors that no part of the answer contains.
 pub(crate) const SHORT_PAGE: u64 = 1000;
-/// How long rows may wait for company once the source has nothing ready. A flush at each empty read
-/// would send a chunk per 8 KiB.
+/// How long rows may wait for further ones once the source has nothing ready. If each empty read
+/// flushed them, there would be a chunk per 8 KiB.
 const FLUSH_AFTER: Duration = Duration::from_millis(1);
 
 /// The chunks of one response.
 pub struct RowStream {
-    /// Dropped at the last row, so that the connection is free while the last chunks are still on
-    /// their way.
+    /// Dropped at the last row, so that the connection is free while the last chunks are being
+    /// sent.
     session: Option<Producer>,
-    /// The source that its connection is of, and its client.
+    /// The source of the connection, and the client of the stream.
     source: Source,
     client: Client,
-    /// The parts of a table that it reads; `None`: all of it, by one connection.
+    /// The parts of a table that it reads. `None`: one connection reads all of it.
     part: Option<Part>,
-    /// While its client is slow and holds that connection.
+    /// Set while the client is slow and the stream has a connection.
     slow: Option<SlowStream>,
     steps: std::vec::IntoIter<Step>,
     current: Current,
     values: Vec<ParamValue>,
     chunk: Vec<u8>,
     head: Head,
-    /// Bytes since the start, or since the client was slow.
+    /// Bytes since the start, or since the client was last slow.
     flowing: usize,
     flush: Timer,
     armed: Armed,
-    /// How long the source may have nothing before the stream says that it is still there, and how
-    /// it does.
+    /// The pause after which an idle stream sends a sign of life, and the bytes of that sign.
     heartbeat: Option<(Duration, &'static [u8])>,
     following: Following,
-    /// Behind which row the stream can be resumed, once the statement with the key has ended.
+    /// The cursor after which the stream can be resumed, once the statement with the key has ended.
     next: Option<String>,
-    /// Whether rows may stand after that statement's, where it has a known limit.
+    /// Tells if rows may follow those of that statement, if it has a known limit.
     page: Option<PageEnd>,
-    /// Whether it had rows, and may have others that its limit has kept back.
+    /// True if that statement had rows, and its limit may have cut others off.
     may_have_more: bool,
     rows: u64,
-    /// Whether there is something to do after a row: until the first of a list, and on streams
+    /// True if there's something to do after a row: until the first row of a list, and on streams
     /// with marks.
     watches_rows: bool,
-    /// In the framed profile, until its last record is written.
+    /// Set in the framed profile, until its last record is written.
     frames: Option<Frames>,
     digest: Option<Box<ChunkDigest>>,
-    /// Whether a chunk was taken, and the last byte of the last one.
+    /// The last byte of the last chunk that was handed out; `None` before the first one.
     taken: Option<u8>,
-    /// Follows the chunk that was taken last.
+    /// Reported after the last chunk.
     failed: Option<Error>,
     detail: ErrorDetail,
-    /// If the request gave a value, which may be the reason of an error.
+    /// True if the request gave a value, which may be the reason of an error.
     given: bool,
     clock: Clock,
 }
 
-/// What a response reads, and how it is written.
+/// The rows that a response reads, and the format in which they are written.
 #[derive(Debug, Clone)]
 pub struct Reading {
-    /// How values become bytes.
+    /// The format of the response.
     pub format: Format,
-    /// How values are written.
+    /// Options for the values.
     pub options: ValueOptions,
-    /// The cursor after whose row the rows begin.
+    /// The cursor after which the rows begin.
     pub after: Option<String>,
-    /// The part of the table that is read; `None`: all of it.
+    /// The part of the table to read. `None`: all of it.
     pub shard: Option<AskedShard>,
-    /// Whether cursors are asked for beside those that the body holds.
+    /// True if cursors are wanted in addition to those in the body.
     pub cursors: bool,
-    /// Who is asked for each row, as the endpoint's calls number them.
+    /// The upstreams to call for each row, in the order of the endpoint's calls.
     pub upstreams: Vec<upstream::Source>,
 }
 
-/// All rows, in a format and with these options.
+/// All rows, in a format and with options.
 impl From<(Format, ValueOptions)> for Reading {
     fn from((format, options): (Format, ValueOptions)) -> Self {
         Self { format, options, after: None, shard: None, cursors: false, upstreams: Vec::new() }
     }
 }
 
-/// Whether the head waits for a row, and how large chunks are once it does not.
+/// The state of the headers: they wait for a row, or they may be sent and chunks have a full size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Head {
-    /// No chunk is full, and none is flushed: an error before the first row then has a real status,
-    /// also when the body begins with literals, and however long the database takes. The rows of
-    /// `:one` and `:value` do not count, because a second one would be an error.
+    /// No chunk is full or flushed. So an error before the first row has a real status, even if the
+    /// body begins with literals, and however long the database takes. The rows of `:one` and
+    /// `:value` don't count, because a second row would be an error.
     Held,
-    /// The head may be sent, and a chunk of so many bytes is full.
+    /// The headers may be sent, and a chunk of so many bytes is full.
     Sent(usize),
 }
 
@@ -172,7 +173,7 @@ impl Head {
         matches!(self, Self::Sent(full) if chunk >= full)
     }
 
-    /// Waits for nothing any more. Whether it did until now.
+    /// Lets the headers be sent. Returns true if they had to wait until now.
     fn send(&mut self) -> bool {
         let held = *self == Self::Held;
         if held {
@@ -186,11 +187,11 @@ impl Head {
 enum Current {
     Nothing,
     Rows(Rows),
-    /// Rows that come as record batches.
+    /// Rows that arrive as record batches.
     Batches(Rows),
     Nest(Box<Nest>),
     Probe(Probe),
-    /// The columns of its result are awaited.
+    /// The columns of a procedure's next result haven't arrived yet.
     Awaited(Rows, Awaited),
 }
 
@@ -202,7 +203,7 @@ impl Current {
         }
     }
 
-    /// How many rows were encoded.
+    /// The number of encoded rows.
     fn count(&self) -> u64 {
         match self {
             Self::Rows(rows) | Self::Batches(rows) => rows.encoder.rows(),
@@ -212,7 +213,7 @@ impl Current {
     }
 }
 
-/// What the timer of a stream waits for.
+/// The purpose of a stream's timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Armed {
     Nothing,
@@ -222,10 +223,10 @@ enum Armed {
 
 impl RowStream {
     /// Takes a connection, prepares the statements that `format` needs, and calls those that open
-    /// refcursors; all others run when chunks are polled.
+    /// refcursors. All other statements run when chunks are polled.
     ///
     /// # Errors
-    /// The pool's, the database's, or a statement that does not fit its place in the body.
+    /// The pool's, the database's, or a statement doesn't fit its place in the body.
     pub async fn open(
         endpoint: &Endpoint,
         source: &Source,
@@ -235,10 +236,10 @@ impl RowStream {
         Self::open_with(endpoint, source, (format, endpoint.options), values).await
     }
 
-    /// [`RowStream::open`] for more than the endpoint's own.
+    /// Like [`RowStream::open`], with options other than the endpoint's.
     ///
     /// # Errors
-    /// The same, and 400 for a cursor that is not one of the endpoint's.
+    /// The same, and 400 if a cursor isn't the endpoint's.
     pub async fn open_with(
         endpoint: &Endpoint,
         source: &Source,
@@ -248,8 +249,8 @@ impl RowStream {
         Self::open_for(&Waiter::default(), (endpoint, source), reading.into(), values, None).await
     }
 
-    /// The same on behalf of `waiter`, which knows how long it has waited for a connection, also
-    /// where none came; and of what was looked up before, if it was.
+    /// The same on behalf of `waiter`, which measures the wait for a connection even if none
+    /// arrives. If the row was looked up before, `looked_up` has it.
     ///
     /// # Errors
     /// The same.
@@ -298,24 +299,24 @@ impl RowStream {
         })
     }
 
-    /// Stays open after the last row for those that `follower` brings. From now on it says that it
-    /// is there after each `pause`.
+    /// Keeps the stream open after the last row, for the rows that `follower` brings. From now on
+    /// it sends a sign of life after each idle `pause`.
     pub(crate) fn follow(&mut self, follower: Follower, (format, pause): (Format, Duration)) {
         self.following = Following::by(follower);
         self.heartbeat = heartbeat(format).map(|beat| (pause, beat));
     }
 
-    /// From the first chunk on, has `frames` say how the rows end, with a digest of what stands
-    /// before that if `digest`.
+    /// Adds records about the end of the rows, from the first chunk on, with a digest of the
+    /// preceding bytes if `digest`.
     pub(crate) fn frame(&mut self, frames: Frames, digest: bool) {
         self.frames = Some(frames);
         self.digest = digest.then(Box::default);
     }
 
-    /// The next chunk; `None` after the last one of a whole result.
+    /// The next chunk; `None` after the last one of a complete result.
     ///
     /// # Errors
-    /// The result cannot be completed. Nothing may be polled after that.
+    /// The result can't be completed. Nothing may be polled after that.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         let waited = self.clock.enter(self.session.as_ref().is_some_and(Producer::holds_connection));
         if let Some(error) = self.failed.take() {
@@ -349,19 +350,19 @@ impl RowStream {
         polled
     }
 
-    /// Makes room for a chunk when it is asked for, `waited` after the one before.
+    /// Allocates a chunk when it's polled, `waited` after the previous one.
     fn begin_chunk(&mut self, waited: Duration) {
         if waited > SLOW_AFTER {
             self.flowing = 0;
         }
         let full = if self.keeps_up() { CHUNK } else { SMALL_CHUNK };
         self.head = Head::Sent(full);
-        // A row may overshoot the mark; the slack keeps most of them from growing the buffer.
+        // A row may exceed the limit. With this slack, most rows don't make the buffer grow.
         self.chunk.reserve(full + full / 8);
     }
 
-    /// Encodes rows until the chunk is full or all is done. A later reading of a stream that follows
-    /// may begin again.
+    /// Encodes rows until the chunk is full or everything is done. If a later reading of a followed
+    /// stream fails, it may begin again.
     fn poll_readings(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         loop {
             match ready!(self.poll_fill(cx)) {
@@ -372,7 +373,7 @@ impl RowStream {
         }
     }
 
-    /// Encodes rows until the chunk is full or all is done.
+    /// Encodes rows until the chunk is full or everything is done.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while !self.head.is_full(self.chunk.len()) {
             let (Current::Rows(rows), Some(session)) = (&mut self.current, &mut self.session) else {
@@ -386,8 +387,8 @@ impl RowStream {
                     ready!(self.poll_result(cx))?;
                 } else if self.steps.len() == 0 && !self.following.is_over() {
                     self.send_head();
-                    // What there is goes first: a client that takes nothing must not wait for a
-                    // connection.
+                    // Existing bytes are sent first, because a client that reads nothing shouldn't
+                    // wait for a connection.
                     if !self.chunk.is_empty() {
                         break;
                     }
@@ -415,7 +416,7 @@ impl RowStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes the next rows of those that come as batches, or ends them.
+    /// Writes the next batch of rows, or ends the rows.
     fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let (Current::Batches(rows), Some(session)) = (&mut self.current, &mut self.session) else {
             return Poll::Ready(Err(Error::endpoint("the statements have ended too early")));
@@ -432,7 +433,7 @@ impl RowStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Does what is to be done after a row of a list.
+    /// Sends the headers after the first row of a list, and writes marks that are due.
     #[cold]
     fn note_row(&mut self) {
         self.head.send();
@@ -441,20 +442,20 @@ impl RowStream {
         self.mark(Frames::is_due);
     }
 
-    /// The cursor after the row that was encoded last; `None` on endpoints without a key.
+    /// The cursor of the last encoded row; `None` if the endpoint has no key.
     pub(crate) fn cursor(&self) -> Option<String> {
         let cursors = self.current.rows().and_then(|rows| rows.cursors.as_ref());
         cursors.and_then(|cursors| cursors.last()).or_else(|| self.next.clone())
     }
 
-    /// Writes a mark where rows have waited for one for too long, and more are to come.
+    /// Writes a mark if rows have waited too long for one and more rows may follow.
     fn mark_if_late(&mut self) {
         if self.frames.is_some() && (self.current.rows().is_some() || !self.following.is_over()) {
             self.mark(Frames::is_late);
         }
     }
 
-    /// Writes a mark where one is due after the rows so far.
+    /// Writes a mark if one is due after the rows so far.
     fn mark(&mut self, is_due: impl FnOnce(&Frames, u64) -> bool) {
         let rows = self.rows();
         if self.frames.as_ref().is_some_and(|frames| is_due(frames, rows))
@@ -465,7 +466,7 @@ impl RowStream {
         }
     }
 
-    /// Encodes the next row of statements that are nested, or ends one of their lists.
+    /// Encodes the next row of nested statements, or ends one of their lists.
     fn poll_nest(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let (Current::Nest(nest), Some(session)) = (&mut self.current, &mut self.session) else {
             return Poll::Ready(Err(Error::endpoint("the statements have ended too early")));
@@ -478,7 +479,7 @@ impl RowStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Refuses the response if there is a row that it would leave out.
+    /// Refuses the response if it would leave out a row.
     fn poll_probe(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let (Current::Probe(probe), Some(session)) = (&self.current, &mut self.session) else {
             return Poll::Ready(Err(Error::endpoint("the statements have ended too early")));
@@ -515,14 +516,14 @@ impl RowStream {
         }
     }
 
-    /// Has the head wait for no row: there may be none for hours.
+    /// Sends the headers without a row, because the first one may be hours away.
     fn send_head(&mut self) {
         if self.head.send() {
             self.beat();
         }
     }
 
-    /// Waits for rows after the last one.
+    /// Waits for rows that are added after the last one.
     fn poll_follow(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let after = || (self.next.clone(), self.may_have_more);
         if let Some(opened) = ready!(self.following.poll_next(after, cx))? {
@@ -534,7 +535,8 @@ impl RowStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Drops a reading that has failed between two rows; the next one begins after the last of them.
+    /// Drops a reading that has failed between two rows. The next one begins after the last of
+    /// them.
     fn drop_reading(&mut self) {
         self.next = self.cursor();
         self.may_have_more = true;
@@ -544,7 +546,7 @@ impl RowStream {
         self.session = None;
     }
 
-    /// Says that the stream is still there: by a mark where there are some, which tells more.
+    /// Sends a sign of life: a mark if the stream has marks, because that says more.
     fn beat(&mut self) {
         self.mark(|frames, _| frames.has_marks());
         if let (true, Some((_, beat))) = (self.chunk.is_empty(), self.heartbeat) {
@@ -552,7 +554,7 @@ impl RowStream {
         }
     }
 
-    /// Goes on to the next piece of the body; false when there is none.
+    /// Begins the next piece of the body; false if there's none.
     fn next_step(&mut self) -> bool {
         match self.steps.next() {
             Some(Step::Literal(text)) => self.chunk.extend_from_slice(&text),
@@ -574,15 +576,15 @@ impl RowStream {
         }
     }
 
-    /// Says how much of a database's text the record of an error tells, and if the request gave a
-    /// value.
+    /// Sets the detail with which the error record quotes the database, and tells if the request
+    /// gave a value.
     pub(crate) fn tell(&mut self, detail: ErrorDetail, given: bool) {
         (self.detail, self.given) = (detail, given);
     }
 
-    /// For how long the connection that it holds has had to be given up for a request that waits,
-    /// because its client is slow; `None`: it needn't. Never that of an HTTP service, where no
-    /// request holds up the others for long.
+    /// For how long the stream has had to give up its connection to a waiting request, because its
+    /// client is slow. `None` if it may keep it. A connection to an HTTP service is never given up,
+    /// because no request keeps it for long.
     pub(crate) fn gives_way(&mut self, reader: Option<SlowReader>) -> Option<Duration> {
         let holds = self.session.as_ref().is_some_and(Producer::holds_connection);
         let (Some(reader), Source::Database(database), true) = (reader, &self.source, holds) else {
@@ -592,12 +594,12 @@ impl RowStream {
         database.gives_way(&mut self.slow, self.client, reader)
     }
 
-    /// When the rows have to be read on, however slow the client is.
+    /// The time by which further rows have to be read, even if the client is slow.
     pub(crate) fn read_by(&self) -> Option<Instant> {
         self.session.as_ref().and_then(Producer::read_by)
     }
 
-    /// Writes the record of the end; false when there is none, or it has been written.
+    /// Writes the end record; false if there's none or it has been written.
     fn end_frames(&mut self) -> bool {
         let Some(frames) = self.frames.take() else { return false };
         let (rows, next) = (self.rows(), self.cursor());
@@ -607,8 +609,8 @@ impl RowStream {
         true
     }
 
-    /// The result cannot be completed. Once a chunk was taken, what has been encoded since comes
-    /// first, and the record of the error.
+    /// Ends a result that can't be completed. If the client already has a chunk, it first gets the
+    /// bytes that were encoded since then, and the error record.
     fn fail(&mut self, error: Error) -> Result<Bytes, Error> {
         self.session = None;
         self.following = Following::not();
@@ -675,7 +677,7 @@ impl RowStream {
             self.may_have_more = cursors.may_have_more(rows.encoder.rows());
             self.next = cursors.last().or(self.next.take());
         }
-        // What is followed has no last page.
+        // A followed list has no last page.
         if let Some(limit) = rows.page.filter(|_| self.following.is_over()) {
             self.page = PageEnd::of(limit, rows.encoder.rows());
         }
@@ -684,16 +686,16 @@ impl RowStream {
         Ok(())
     }
 
-    /// Writes the cursor of the last row; null where there was none.
+    /// Writes the cursor of the last row, or null if there was no row.
     fn write_next(&mut self) {
         match &self.next {
-            // Its letters need no escapes.
+            // A cursor needs no escapes.
             Some(next) => self.chunk.extend_from_slice(format!("\"{next}\"").as_bytes()),
             None => self.chunk.extend_from_slice(b"null"),
         }
     }
 
-    /// A statement has ended, and had so many rows.
+    /// Notes the number of rows of a statement that has ended.
     fn note_count(&mut self, ended: usize, rows: u64) {
         self.rows += rows;
         for step in self.steps.as_mut_slice() {
@@ -711,9 +713,8 @@ impl RowStream {
         }
     }
 
-    /// Ready when bytes or rows wait that need not be held, and the source has had nothing for
-    /// [`FLUSH_AFTER`] since the first of them did; or when none wait, and it is time to say that
-    /// the stream is still there.
+    /// Ready if bytes or rows may be sent and the source has had nothing ready for [`FLUSH_AFTER`]
+    /// since the first of them. Without any, ready when it's time for a sign of life.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let holds_rows = self.current.rows().is_some_and(|rows| rows.encoder.holds_rows());
         let (armed, after) = match (!self.chunk.is_empty() || holds_rows, self.heartbeat) {
@@ -728,7 +729,7 @@ impl RowStream {
         self.flush.poll(cx)
     }
 
-    /// Writes the rows that the encoder holds back, or a heartbeat where there is nothing to write.
+    /// Writes the rows that the encoder has collected, or a heartbeat if there's nothing to write.
     fn flush_waiting(&mut self) {
         if let Current::Rows(rows) = &mut self.current {
             rows.encoder.flush(&mut self.chunk);
@@ -748,12 +749,12 @@ impl RowStream {
         Bytes::from(mem::take(&mut self.chunk))
     }
 
-    /// Whether the client is known to keep up.
+    /// True if we know that the client keeps up.
     pub(crate) fn keeps_up(&self) -> bool {
         self.flowing >= FLOWING_AFTER
     }
 
-    /// Whether everything has been encoded: the chunk that came last was the last.
+    /// True if everything has been encoded, so the last chunk was the final one.
     pub fn is_done(&self) -> bool {
         matches!(self.current, Current::Nothing)
             && self.steps.len() == 0
@@ -762,12 +763,13 @@ impl RowStream {
             && self.failed.is_none()
     }
 
-    /// Rows encoded so far.
+    /// The number of rows encoded so far.
     pub fn rows(&self) -> u64 {
         self.rows + self.current.count()
     }
 
-    /// How many connections read parts of a table for it; `None`: one reads all.
+    /// The number of connections that read parts of a table. `None`: one connection reads all of
+    /// it.
     pub fn parts(&self) -> Option<usize> {
         match self.part {
             Some(Part::All(parts)) => Some(parts),
@@ -775,41 +777,41 @@ impl RowStream {
         }
     }
 
-    /// Which parts of a table it reads; `None`: one connection reads all of it.
+    /// The parts of a table that it reads. `None`: one connection reads all of it.
     pub(crate) fn part(&self) -> Option<&Part> {
         self.part.as_ref()
     }
 
-    /// What is known of the rows after a page, once all of its rows have come.
+    /// Tells if rows may follow the page, once all of its rows have arrived.
     pub fn page(&self) -> Option<PageEnd> {
         self.page
     }
 
-    /// Behind which row the next page begins, once this one has ended and is full.
+    /// The cursor after which the next page begins, once this one has ended and is full.
     pub fn next_page(&self) -> Option<&str> {
         self.next.as_deref().filter(|_| self.page == Some(PageEnd::Full))
     }
 
-    /// Attributes `took`, which has passed since the last poll, to encoding: the chunk of then was
+    /// Counts `took`, which has passed since the last poll, as encoding time: the chunk was
     /// compressed.
     pub fn compressed(&mut self, took: Duration) {
         self.clock.times.encode += took;
         self.clock.last += took;
     }
 
-    /// Attributes the time since a chunk was given to waiting for the client, which is not over
-    /// while that has more to take.
+    /// Counts the time since the last chunk as waiting for the client, which still has bytes to
+    /// read.
     pub(crate) fn wait_for_client(&mut self) {
         self.clock.enter(self.session.as_ref().is_some_and(Producer::holds_connection));
         self.clock.leave(Phase::Client);
     }
 
-    /// Where the time went up to the last poll.
+    /// The times up to the last poll.
     pub fn times(&self) -> Times {
         self.clock.times
     }
 
-    /// Where it went up to now, of a stream that is not polled any more.
+    /// The times up to now, for a stream that isn't polled any more.
     pub(crate) fn times_to_now(&self) -> Times {
         let mut clock = self.clock;
         clock.enter(self.session.as_ref().is_some_and(Producer::holds_connection));

@@ -1,15 +1,15 @@
-//! Several requests at a time on behalf of one: each reply is a row, as soon as it is there.
+//! Several requests at a time for one response: each reply is a row, as soon as it has arrived.
 //!
 //! ```text
-//! poll_row ──► running: at most `concurrency` requests, and no more than the pool has places
+//! poll_row ──► running: at most `concurrency` requests, and no more than the pool has slots
 //!    │            │ complete
-//!    └── row ◄────┴── by completion: at once;  by input: once all before it have gone
+//!    └── row ◄────┴── by completion: at once;  by input: after all rows before it
 //! ```
 //!
-//! Invariants: running requests and replies that wait for others are `concurrency` together at
-//! most; nothing is asked or read that is not polled; dropping it drops the requests. The
-//! pool lets them in together, before the first: a response that has begun is not refused a place
-//! later.
+//! Invariants: the running requests and the replies that wait for earlier ones are together at most
+//! `concurrency`; requests are sent and replies are read only when it's polled; dropping it drops
+//! the requests. The pool admits all calls together, before the first: once a response has begun,
+//! none of them is refused.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -37,23 +37,23 @@ pub(crate) struct CallRows {
     calls: Arc<Calls>,
     values: Arc<[ParamValue]>,
     count: u64,
-    /// The number of the next one that is made, and of the next one whose row is due.
+    /// The number of the next call to make, and that of the next row to return.
     next: u64,
     due: u64,
-    /// What the pool has let in; `None` before the first request.
+    /// The calls as the pool has admitted them; `None` before the first request.
     group: Option<Arc<Group>>,
     running: FuturesUnordered<Running>,
-    /// Replies that wait for others before them.
+    /// Replies that have to wait for earlier ones.
     waiting: BTreeMap<u64, Outcome>,
-    /// The row that is lent.
+    /// The row that is lent to the caller.
     current: Option<Outcome>,
-    /// Why it cannot go on; the next poll reports it.
+    /// An error for the next poll to report.
     failed: Option<Error>,
 }
 
 type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// How a call went.
+/// The result of a call.
 pub(super) struct Outcome {
     number: u64,
     duration: Duration,
@@ -62,7 +62,7 @@ pub(super) struct Outcome {
     pub(super) error: Option<Error>,
 }
 
-/// What a reply said.
+/// The body of a reply.
 pub(super) enum Text {
     Json(String),
     Plain(String),
@@ -78,13 +78,13 @@ impl Text {
 }
 
 impl Outcome {
-    /// That of a call that was not made, because of `error`.
+    /// The outcome of a call that couldn't be made because of `error`.
     pub(super) fn unmade(number: u64, error: Error) -> Self {
         Self { number, duration: Duration::ZERO, status: None, body: None, error: Some(error) }
     }
 
-    /// Writes the values of the columns of a reply, the last one only where failures stand in
-    /// their rows.
+    /// Writes the values of a reply's columns. The error's column exists only if rows report
+    /// failures.
     pub(super) fn write(&self, on_error: OnError, encoder: &mut dyn RowWriter, out: &mut Vec<u8>) {
         let Self { duration, status, body, error, .. } = self;
         encoder.value(status.map_or(Value::Null, |status| Value::Int4(status.as_u16().into())), out);
@@ -98,12 +98,12 @@ impl Outcome {
 }
 
 impl CallRows {
-    /// Whether it was let into the pool, and has had no place there yet.
+    /// True if the pool has admitted the calls and none of them has had a slot yet.
     pub(crate) fn waits_for_place(&self) -> bool {
         self.group.as_ref().is_some_and(|group| !group.has_begun())
     }
 
-    /// The calls of a response. Asks nothing yet.
+    /// The calls of a response. Sends nothing yet.
     pub(crate) fn new(source: &Source, calls: &Arc<Calls>) -> Self {
         Self {
             source: source.clone(),
@@ -120,8 +120,8 @@ impl CallRows {
         }
     }
 
-    /// See [`crate::database::Session::execute`]; with the values of all of the endpoint's
-    /// parameters.
+    /// See [`crate::database::Session::execute`]. `args` are the values of all parameters of the
+    /// endpoint.
     pub(crate) fn execute(&mut self, args: &[&ParamValue]) {
         self.values = args.iter().map(|&value| value.clone()).collect();
         match self.count() {
@@ -147,7 +147,8 @@ impl CallRows {
     /// See [`crate::database::Session::poll_row`].
     ///
     /// # Errors
-    /// A call failed, where that is not a row; or 400 where the parameters make no request.
+    /// A call failed and rows don't report failures; or a 400 if no request can be made from the
+    /// parameters.
     pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<CallRow<'_>>, Error>> {
         if let Some(error) = self.failed.take() {
             return Poll::Ready(Err(error));
@@ -169,7 +170,8 @@ impl CallRows {
                 return Poll::Ready(Ok(None));
             };
             self.narrow();
-            // Without a place in time, the response has not begun: that is none of its rows.
+            // If no call got a slot in time, the response hasn't begun, so no row reports this
+            // error.
             let fails =
                 |error: &mut Error| self.calls.on_error == OnError::Fail || error.code() == POOL_TIMEOUT;
             if let Some(error) = outcome.error.take_if(fails) {
@@ -182,7 +184,7 @@ impl CallRows {
         }
     }
 
-    /// Lets the pool know once fewer calls are left than may run.
+    /// Tells the pool when fewer calls are left than may run at a time.
     fn narrow(&self) {
         let left = usize::try_from(self.count - self.next).unwrap_or(usize::MAX);
         if let Some(group) = &self.group {
@@ -190,7 +192,7 @@ impl CallRows {
         }
     }
 
-    /// What the pool lets in, before the first call.
+    /// Admits the calls to the pool, before the first of them.
     fn group(&mut self) -> Result<Arc<Group>, Error> {
         if let Some(group) = &self.group {
             return Ok(Arc::clone(group));
@@ -200,7 +202,7 @@ impl CallRows {
         Ok(Arc::clone(self.group.insert(group)))
     }
 
-    /// Begins as many calls as may run.
+    /// Starts as many calls as may run.
     fn start(&mut self) -> Result<(), Error> {
         while self.next < self.count && self.running.len() + self.waiting.len() < self.calls.concurrency {
             let values = Values { names: &self.calls.names, values: &self.values, number: self.next };
@@ -216,7 +218,7 @@ impl CallRows {
     }
 }
 
-/// Makes a call, and reads all of its reply.
+/// Makes a call, and reads its whole reply.
 pub(super) async fn run(source: Source, group: Arc<Group>, call: Call, number: u64, most: usize) -> Outcome {
     let mut outcome = Outcome { number, duration: Duration::ZERO, status: None, body: None, error: None };
     let answered = source.send_in(&group, &call).await;
@@ -243,7 +245,7 @@ pub(super) async fn run(source: Source, group: Arc<Group>, call: Call, number: u
     outcome
 }
 
-/// The body of a reply.
+/// Reads the body of a reply.
 async fn read(reply: &mut Reply, source: &Source, most: usize) -> Result<Text, Error> {
     let mut body = Vec::new();
     while let Some(data) = poll_fn(|cx| reply.poll_data(cx)).await {
@@ -274,8 +276,8 @@ async fn read(reply: &mut Reply, source: &Source, most: usize) -> Result<Text, E
     }
 }
 
-/// JSON without its line ends, which are blanks between its tokens: texts have them escaped. Rows
-/// of lines have none within.
+/// JSON without line ends. They're only blanks between its tokens, because strings have them
+/// escaped. Formats with a row per line allow none within a row.
 fn one_line(mut json: String) -> String {
     json.truncate(json.trim_end().len());
     if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ") } else { json }

@@ -1,22 +1,22 @@
-//! Where the time of a stream goes.
+//! Measures how a stream spends its time.
 
 use std::mem;
 use std::time::{Duration, Instant};
 
 use crate::outcome::Times;
 
-/// What a stream waits for between two polls.
+/// The reason why a stream waits between two polls.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Phase {
-    /// A place for the first request to an upstream.
+    /// For a slot, before the first request to an upstream.
     Pool,
     Database,
     Client,
-    /// Rows that nobody has written yet: nobody's time.
+    /// For rows that haven't been written to the database yet. This time isn't counted.
     Changes,
 }
 
-/// Attributes time: between polls to what was waited for, inside of polls to encoding.
+/// Counts time: between polls for the reason of the wait, and within polls as encoding.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     pub(super) times: Times,
@@ -29,8 +29,8 @@ impl Clock {
         Self { times: Times { pool, ..Times::default() }, last: Instant::now(), waits_for: Phase::Database }
     }
 
-    /// The clock of one that has waited for the database from `begun` on, but for the time that it
-    /// has waited for a connection.
+    /// A clock for a lookup that has waited for the database since `begun`, except for the time
+    /// `pool` that it waited for a connection.
     pub(super) fn since(begun: Instant, pool: Duration) -> Self {
         Self { times: Times { pool, ..Times::default() }, last: begun + pool, waits_for: Phase::Database }
     }
@@ -40,7 +40,7 @@ impl Clock {
         now - mem::replace(&mut self.last, now)
     }
 
-    /// Attributes the time since `leave`, in which a connection was held or not, and gives it.
+    /// Counts and returns the time since `leave`, with or without a connection.
     pub(super) fn enter(&mut self, holds_connection: bool) -> Duration {
         let lap = self.lap();
         match self.waits_for {

@@ -1,4 +1,4 @@
-//! The cursors of rows, gathered while they are encoded.
+//! The cursors of rows, collected while the rows are encoded.
 
 use http::StatusCode;
 use rowstream_encode::{Column, RowWriter, Value, ValueOptions, write_value};
@@ -11,28 +11,28 @@ use crate::completeness::page::PageEnd;
 use crate::cursor::Signer;
 use crate::stream::encoder::Encoder;
 
-/// What to do about rows whose key has a NULL.
+/// The hint for rows that have a NULL in their key.
 const LEAVE_OUT: &str = "leave such rows out (`where … is not null`), or take another key";
 
-/// The same where it may also be of a transaction that was not this server's.
+/// The hint for rows whose transaction may be another server's.
 const FOREIGN: &str = "rows that came from another server, by a restored dump or by replication, have its transactions: give them one of this \
      server's, `update … set tx = pg_current_xact_id()`";
 
-/// Gathers the key of each row, from which a stream can be resumed after it. The key's values
-/// stand after the columns of the result, and are not written.
+/// Collects the key of each row, so that a stream can be resumed after it. The key's values follow
+/// the columns of the result, and aren't written.
 pub(super) struct Cursors {
     signer: Signer,
     /// The names of the key's columns.
     names: Vec<String>,
-    /// Columns of the result.
+    /// The number of the result's columns.
     columns: usize,
-    /// An infinite number as the database reads it.
+    /// The database's spelling of an infinite number.
     infinity: Option<&'static str>,
-    /// The values of the row that came last, as a JSON array; empty before the first row.
+    /// The key of the last row, as a JSON array; empty before the first row.
     key: Vec<u8>,
-    /// Whether each row ends in its cursor, as the id of an event.
+    /// True if each row ends with its cursor, as the id of an event.
     ids: bool,
-    /// How many rows there are at most, if that is known.
+    /// The most rows that there can be, if that's known.
     page: Option<u64>,
     has_limit: bool,
 }
@@ -41,7 +41,7 @@ impl Cursors {
     /// Splits the columns of a statement into those of the result and those of the key.
     ///
     /// # Errors
-    /// The key names none of the result's.
+    /// The key names a column that the result doesn't have.
     pub(super) fn new<'a>(
         tail: &Tail<'_>,
         columns: &'a [Column],
@@ -61,7 +61,8 @@ impl Cursors {
     /// Encodes a row.
     ///
     /// # Errors
-    /// Those of [`Encoder::encode`], and a key that is NULL or is no text and no number.
+    /// Those of [`Encoder::encode`], and an error for a key that is NULL or neither a text nor a
+    /// number.
     pub(super) fn encode(
         &mut self,
         encoder: &mut Encoder,
@@ -71,7 +72,7 @@ impl Cursors {
         self.gather(encoder, row, out)?;
         encoder.check_row()?;
         if self.ids {
-            // The event's last line is open again.
+            // This opens the event's last line again.
             out.pop();
             out.extend_from_slice(b"id: ");
             self.signer.seal(&self.key, out);
@@ -80,7 +81,7 @@ impl Cursors {
         Ok(())
     }
 
-    /// Keeps the key of a row that was written with others.
+    /// Keeps the key of a row that was written as part of a batch.
     ///
     /// # Errors
     /// Those of [`Cursors::encode`].
@@ -99,8 +100,8 @@ impl Cursors {
         }
     }
 
-    /// There is a row that would be left out; of the rows of a statement that `committed_only`, one
-    /// may also be from another server.
+    /// The error for a row that the list would leave out. If the statement is `committed_only`, the
+    /// row may also be from another server.
     #[cold]
     pub(super) fn left_out(statement: &str, committed_only: bool) -> Error {
         let (which, hint) = match committed_only {
@@ -111,7 +112,7 @@ impl Cursors {
             .hint(hint)
     }
 
-    /// The list is to begin after a row that the database is yet to write.
+    /// The error for a list that should begin after a row that the database hasn't written yet.
     #[cold]
     pub(super) fn ahead() -> Error {
         let message = "the cursor is of a row that this database is yet to write";
@@ -121,7 +122,7 @@ impl Cursors {
         )
     }
 
-    /// Whether the statement's limit may have kept others back after so many rows.
+    /// True if the statement's limit may have cut rows off after so many.
     pub(super) fn may_have_more(&self, rows: u64) -> bool {
         match self.page {
             Some(page) => PageEnd::of(page, rows) == Some(PageEnd::Full),
@@ -129,7 +130,7 @@ impl Cursors {
         }
     }
 
-    /// The cursor of the row that came last; `None` before the first one.
+    /// The cursor of the last row; `None` before the first one.
     pub(super) fn last(&self) -> Option<String> {
         if self.key.is_empty() {
             return None;
@@ -140,7 +141,7 @@ impl Cursors {
     }
 }
 
-/// Why a value cannot be a part of a key.
+/// The reason why a value can't be part of a key.
 #[derive(Debug, Clone, Copy)]
 enum Misfit {
     Null,
@@ -184,7 +185,7 @@ impl RowWriter for Nowhere {
     }
 }
 
-/// Hands the values of the result to the encoder, and keeps those of the key.
+/// Passes the values of the result to the encoder, and keeps those of the key.
 struct Gathering<'a, E> {
     encoder: &'a mut E,
     columns: usize,
@@ -201,9 +202,9 @@ impl<E> Gathering<'_, E> {
                 write_value(value, self.key);
             }
             Value::Date(_) | Value::Time(_) | Value::Timestamp(_) => write_value(value, self.key),
-            // Sessions are in UTC, so a zone says nothing; and not every database reads one.
+            // Sessions are in UTC, so a zone would add nothing, and some databases don't read one.
             Value::TimestampTz(micros) => write_value(Value::Timestamp(micros), self.key),
-            // All digits: compared with the shortest ones, the column itself could be greater.
+            // All digits are needed: the column itself could be greater than its shortest form.
             Value::Float4(float) if float.is_finite() => write_value(Value::Float(float.into()), self.key),
             Value::Float(float) | Value::Real(float) if float.is_finite() => write_value(value, self.key),
             Value::Float(float) | Value::Real(float)

@@ -8,23 +8,23 @@ use rowstream_encode::{
 use super::producer::Row;
 use crate::Error;
 
-/// What encodes the rows of one statement: chosen once, so that the loop over a row's values is
-/// compiled for its format.
+/// The encoder for the rows of one statement. It's chosen once, so that the loop over a row's
+/// values is compiled for its format.
 pub(crate) enum Encoder {
     /// JSON, NDJSON and JSON sequences.
     Json(RowEncoder),
-    /// The same with values by options.
+    /// The same, with options for values.
     ByOptions(OptionsEncoder),
     /// CSV.
     Csv(CsvEncoder),
     /// Arrow IPC.
     Arrow(Box<ArrowEncoder>),
-    /// The same of rows that come as batches, and are written by [`Encoder::batch`].
+    /// Arrow IPC for rows that arrive as batches. They're written by [`Encoder::batch`].
     Batches(Box<BatchEncoder>),
 }
 
 impl Encoder {
-    /// Writes what stands before the first row.
+    /// Writes the bytes before the first row.
     pub(crate) fn start(&mut self, out: &mut Vec<u8>) {
         match self {
             Self::Json(encoder) => encoder.start(out),
@@ -35,10 +35,10 @@ impl Encoder {
         }
     }
 
-    /// Writes rows that have come as a message.
+    /// Writes rows that arrived as a message.
     ///
     /// # Errors
-    /// Rows were to come one by one.
+    /// The rows should have arrived one by one.
     pub(crate) fn batch(&mut self, rows: u64, message: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Self::Batches(encoder) => {
@@ -52,8 +52,8 @@ impl Encoder {
     /// Writes a row.
     ///
     /// # Errors
-    /// A value that cannot be decoded, or that the format cannot hold; `out` then ends in half a
-    /// row, which the caller removes, and nothing more may be written.
+    /// A value can't be decoded, or has no form in the format. `out` then ends in half a row, which
+    /// the caller removes, and nothing more may be written.
     #[inline]
     pub(crate) fn encode(&mut self, row: Row<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
@@ -68,11 +68,11 @@ impl Encoder {
         }
     }
 
-    /// Checks that the format could hold the row that was written last; [`Encoder::encode`] does so
-    /// itself.
+    /// Checks that the format could express the row that was written last. [`Encoder::encode`] does
+    /// this itself.
     ///
     /// # Errors
-    /// A value that it could not.
+    /// It couldn't express one of the values.
     pub(crate) fn check_row(&self) -> Result<(), Error> {
         match self {
             Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) | Self::Batches(_) => Ok(()),
@@ -80,8 +80,7 @@ impl Encoder {
         }
     }
 
-    /// Whether there are rows that have been taken and not written: those of a batch that is not
-    /// full yet.
+    /// True if it has collected rows that aren't written yet, because their batch isn't full.
     pub(crate) fn holds_rows(&self) -> bool {
         match self {
             Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) | Self::Batches(_) => false,
@@ -89,7 +88,7 @@ impl Encoder {
         }
     }
 
-    /// Writes these rows.
+    /// Writes the collected rows.
     pub(crate) fn flush(&mut self, out: &mut Vec<u8>) {
         match self {
             Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) | Self::Batches(_) => {}
@@ -97,7 +96,7 @@ impl Encoder {
         }
     }
 
-    /// Writes what stands after the last row.
+    /// Writes the bytes after the last row.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
         match self {
             Self::Json(encoder) => encoder.finish(out),
@@ -108,7 +107,7 @@ impl Encoder {
         }
     }
 
-    /// Rows begun so far.
+    /// The number of rows begun so far.
     pub(crate) fn rows(&self) -> u64 {
         match self {
             Self::Json(encoder) => encoder.rows(),
@@ -120,11 +119,11 @@ impl Encoder {
     }
 }
 
-/// Were they taken and not written, an answer would end well without them.
+/// If it accepted rows without writing them, an answer without them would look complete.
 const NO_ROWS: &str = "rows that come as batches are never written value by value";
 
-/// Value by value, for whom [`Encoder::encode`] does not suit because a row has more than is
-/// written. It is slower.
+/// Writes value by value, for callers that can't use [`Encoder::encode`] because the row has more
+/// values than are written. It's slower.
 impl RowWriter for Encoder {
     fn begin_row(&mut self, out: &mut Vec<u8>) {
         match self {

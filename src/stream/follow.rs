@@ -1,5 +1,5 @@
-//! A stream that stays open for new rows: when its rows have ended, it waits without a connection
-//! until there may be others, and reads on after the last one.
+//! A stream that stays open for new rows: after its rows have ended, it waits without a connection
+//! until there may be new ones, and continues after the last row.
 
 use std::future::Future;
 use std::mem;
@@ -14,38 +14,38 @@ use crate::Error;
 use crate::error::SOURCE_UNAVAILABLE;
 use crate::stream::notifier::{Patience, Subscription, Wake};
 
-/// How long a follower waits that got no connection, before it asks again.
+/// How long a follower that got no connection waits before it tries again.
 const BUSY: Duration = Duration::from_secs(1);
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A reading, and who brings the next one.
+/// The next reading, and the follower for the one after it.
 type Next = (Box<Follower>, Opened);
 
-/// Opens what stands after a cursor, or all of it.
+/// Opens the rows after a cursor, or all of them.
 pub(crate) type Reopen = Box<dyn Fn(Option<String>) -> Boxed<Result<Opened, Error>> + Send + Sync>;
 
-/// Where the rows of a stream come from once they have ended.
+/// Brings further rows after those of a stream have ended.
 pub(crate) struct Follower {
     subscription: Subscription,
     reopen: Reopen,
-    /// True while the first rows are read. The stream fails if they do, because the client may not
-    /// have a head yet.
+    /// True while the first rows are read. If they fail, the stream fails, because the client may
+    /// not have the headers yet.
     is_first: bool,
-    /// The error of a reading that has lost its connection and is to begin again.
+    /// The error of a reading that has lost its connection and should begin again.
     lost: Option<Error>,
-    /// For how long such readings begin again, unless rows arrive.
+    /// How long such readings may begin again without any new row.
     patience: Option<Patience>,
 }
 
 impl Follower {
-    /// One that was subscribed before the first rows were read.
+    /// A follower that subscribed before the first rows were read.
     pub(crate) fn new(subscription: Subscription, reopen: Reopen) -> Self {
         Self { subscription, reopen, is_first: true, lost: None, patience: None }
     }
 
-    /// What stands after the cursor `after`, once there may be something, or `at_once`. `None`:
-    /// the server is about to end.
+    /// Opens the rows after the cursor `after`, once there may be any, or `at_once`. `None`: the
+    /// server is shutting down.
     async fn next(mut self, after: Option<String>, at_once: bool) -> Result<Option<Next>, Error> {
         self.is_first = false;
         if let Some(lost) = self.lost.take() {
@@ -62,11 +62,11 @@ impl Follower {
             let opened = (self.reopen)(after.clone()).await;
             drop(turn);
             match opened {
-                // The pool is busy with other streams: this one has time.
+                // The pool is busy with other streams, and this one can wait.
                 Err(error) if matches!(error.code(), "pool_full" | "pool_timeout") => {
                     tokio::time::sleep(BUSY).await;
                 }
-                // It went away, and may come back, as it may for the poller.
+                // The source is unavailable. It may come back, as the poller also expects.
                 Err(error) if error.code() == SOURCE_UNAVAILABLE => self.pause(error).await?,
                 opened => return Ok(Some((Box::new(self), opened?))),
             }
@@ -74,45 +74,46 @@ impl Follower {
         Ok(None)
     }
 
-    /// Waits before it asks a source that has failed again; the error if it has failed for too long.
+    /// Waits before it tries a failed source again. Returns the error if the source has failed for
+    /// too long.
     async fn pause(&mut self, error: Error) -> Result<(), Error> {
         let patience = self.patience.get_or_insert_with(|| self.subscription.patience());
         if patience.pause().await { Ok(()) } else { Err(error) }
     }
 }
 
-/// The rest of a stream that follows.
+/// The state of a followed stream after its rows.
 pub(super) struct Following {
     state: State,
-    /// Ready when nobody looks for new rows any more, also while those are read that are there.
+    /// Ready if the poller no longer looks for new rows. That may happen while existing rows are
+    /// read.
     failed: Option<Boxed<Error>>,
 }
 
 enum State {
-    /// Its rows are read.
+    /// The stream's rows are read.
     Reading(Box<Follower>),
-    /// It waits for others.
+    /// It waits for new rows.
     Waiting(Boxed<Result<Option<Next>, Error>>),
-    /// It has ended.
     Over,
 }
 
 impl Following {
-    /// Of a stream that does not.
+    /// For a stream that isn't followed.
     pub(super) fn not() -> Self {
         Self { state: State::Over, failed: None }
     }
 
-    /// By `follower`, once the first rows are read.
+    /// Followed by `follower`, once the first rows are read.
     pub(super) fn by(follower: Follower) -> Self {
         let failed = follower.subscription.failed();
         Self { state: State::Reading(Box::new(follower)), failed: Some(Box::pin(failed)) }
     }
 
-    /// Has a reading that failed after so many rows begin again if it has lost its connection.
+    /// Lets a reading that failed after so many rows begin again, if it has lost its connection.
     ///
-    /// On a busy database readings run all the time, so when all connections are lost, one of them
-    /// usually is a reading's.
+    /// On a busy database there's always some reading under way. So when all connections are lost,
+    /// a reading usually loses one of them.
     ///
     /// # Errors
     /// The same error: the stream fails.
@@ -129,17 +130,17 @@ impl Following {
         }
     }
 
-    /// Whether no rows are to come.
+    /// True if no rows can follow.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.state, State::Over)
     }
 
-    /// Whether it waits for rows that may not be there.
+    /// True if it waits for rows that may not exist yet.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.state, State::Waiting(_))
     }
 
-    /// Why no row can come any more, if that is so.
+    /// The reason why no row can follow any more, once there's one.
     pub(super) fn poll_failed(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
         match (&self.state, &mut self.failed) {
             (State::Over, _) | (_, None) => Poll::Pending,
@@ -147,8 +148,8 @@ impl Following {
         }
     }
 
-    /// The next rows, of which none may be there; `None` when the stream is to end. `after` says
-    /// after which cursor they begin, and whether there may be some already.
+    /// Opens the next rows, which may turn out to be none. `None` if the stream should end. `after`
+    /// returns the cursor after which they begin, and true if some may exist already.
     pub(super) fn poll_next(
         &mut self,
         after: impl FnOnce() -> (Option<String>, bool),
@@ -171,15 +172,14 @@ impl Following {
     }
 }
 
-/// What says, in a format, that a stream is still there; no reader takes it for a row. `None`: the
-/// format cannot say it.
+/// The sign of life in a format, which no reader mistakes for a row. `None` if the format has no
+/// such thing.
 pub(super) fn heartbeat(format: Format) -> Option<&'static [u8]> {
     match format {
-        // A comment.
         Format::Sse => Some(b":\n\n"),
-        // An empty line, as CouchDB's feeds have it.
+        // An empty line, as in CouchDB's feeds.
         Format::Ndjson => Some(b"\n"),
-        // Several separators in a row are as one (RFC 7464, section 2.1).
+        // Several separators in a row count as one (RFC 7464, section 2.1).
         Format::JsonSeq => Some(b"\x1e"),
         Format::Json | Format::Csv | Format::Arrow => None,
     }

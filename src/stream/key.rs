@@ -1,39 +1,38 @@
-//! The keys by which the rows of nested statements are told apart: their JSON values, since these
-//! are what users see.
+//! The keys of nested statements' rows. We compare the JSON values of a key, because users see
+//! those.
 
 use rowstream_encode::{OptionsEncoder, RowWriter as _, Value, ValueOptions, write_value};
 
 use crate::by_column::ByColumn;
 
-/// The values of those columns of a row that are parts of keys.
+/// The values of a row's columns that belong to keys.
 #[derive(Debug, Default)]
 pub(super) struct Key {
-    /// As JSON, one after the other. NULL has no bytes, as no JSON value has none.
+    /// The values as JSON, one after the other. NULL has no bytes; any JSON value has some.
     text: Vec<u8>,
-    /// Where each of them ends.
+    /// The position at which each value ends.
     ends: Vec<usize>,
 }
 
 impl Key {
-    /// Whether there is nothing in it: the key of no row.
+    /// True for the key of no row, which has no values.
     pub(super) fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// One of the values.
     #[inline]
     fn value(&self, index: usize) -> &[u8] {
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.text[start..self.ends[index]]
     }
 
-    /// Whether one of the values is NULL.
+    /// True if this value is NULL.
     pub(super) fn is_null(&self, index: usize) -> bool {
         self.value(index).is_empty()
     }
 
-    /// Whether the values of each pair, one of this key and one of `other`, are the same. NULL is
-    /// the same as nothing.
+    /// True if the values of each pair, one of this key and one of `other`, are equal. NULL equals
+    /// nothing.
     #[inline]
     pub(super) fn is_same(&self, other: &Self, mut pairs: impl Iterator<Item = (usize, usize)>) -> bool {
         pairs.all(|(own, others)| !self.is_null(own) && self.value(own) == other.value(others))
@@ -47,7 +46,7 @@ impl Key {
     fn push(&mut self, value: Value<'_>) {
         match value {
             Value::Null => {}
-            // The one type whose values are written in several ways: 1.50 is 1.5.
+            // Numbers are the only type whose values have several spellings: 1.50 is 1.5.
             Value::Number(text) => self.text.extend_from_slice(shortest(text).as_bytes()),
             value => write_value(value, &mut self.text),
         }
@@ -63,13 +62,12 @@ fn shortest(decimal: &str) -> &str {
     decimal.trim_end_matches('0').trim_end_matches('.')
 }
 
-/// Encodes a row, and gathers its key on the way.
+/// Encodes a row, and collects its key while it does so.
 pub(super) struct Keyed<'a> {
-    /// What encodes it.
     pub(super) encoder: &'a mut OptionsEncoder,
     /// The columns of the key, in their order in the row.
     pub(super) columns: &'a [usize],
-    /// Where the key goes.
+    /// Receives the key.
     pub(super) key: &'a mut Key,
 }
 

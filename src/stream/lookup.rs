@@ -1,6 +1,7 @@
-//! Lookups: answers of at most one row. A request asks for the row first: a thousand may wait, and
-//! each would keep what it has made by then. Most answers are written here as soon as the row has
-//! come. The parts of a stream, which write all others, cost more than the row.
+//! Lookups: answers of at most one row. A request looks its row up first, because a thousand
+//! requests may wait for theirs, and each would keep everything that it had made until then. Most
+//! answers are written here, as soon as the row has arrived. All others are written by a stream,
+//! whose parts cost more than the row.
 
 use std::time::Duration;
 
@@ -20,25 +21,25 @@ use crate::params::ParamValue;
 use crate::pool::Patience;
 use crate::source::Source;
 
-/// Room for the bodies of most lookups.
+/// The size of most lookups' bodies.
 pub(super) const ROOM: usize = 512;
 
-/// What came of asking for the row of a lookup where lookups share connections.
+/// The result of an attempt to use a shared connection for a lookup.
 pub(crate) enum LookedUp {
-    /// What it answered with.
+    /// The database's answer.
     Row(LookedUpRow),
-    /// It needs a connection of its own. Who asks waits since then, and had waited for so long
-    /// before.
+    /// The lookup needs a connection of its own. It has waited since this moment, and had waited
+    /// for this long before.
     Elsewhere(tokio::time::Instant, Duration),
 }
 
-/// The row of a lookup, unless there is none.
+/// The row of a lookup, or the fact that there's none.
 pub(crate) struct LookedUpRow {
     pub(super) answer: Answer,
     pub(super) clock: Clock,
 }
 
-/// The statement of an endpoint's answer, where that is one lookup.
+/// The statement of an endpoint's answer, if that is one lookup.
 pub(crate) fn lookup<'a>(endpoint: &'a Endpoint, reading: &Reading) -> Option<&'a Statement> {
     match &endpoint.handler {
         Handler::Sql(_) => Wanted::of(endpoint, reading).lookup,
@@ -46,10 +47,10 @@ pub(crate) fn lookup<'a>(endpoint: &'a Endpoint, reading: &Reading) -> Option<&'
     }
 }
 
-/// Asks for the row of a lookup.
+/// Looks the row up.
 ///
 /// # Errors
-/// What the database says of the statement; 503 when too many lookups are on their way.
+/// The database's error for the statement; 503 if too many lookups are under way.
 pub(crate) async fn look_up(
     patience: Patience<'_>,
     source: &Source,
@@ -68,11 +69,11 @@ pub(crate) async fn look_up(
 }
 
 impl LookedUpRow {
-    /// The body, with how many rows it has; `None` where it is more than the row and the template
-    /// around it, which is for a [`RowStream`](super::RowStream) to write.
+    /// The body and its number of rows. `None` if the body is more than the row and the template
+    /// around it; then a [`RowStream`](super::RowStream) has to write it.
     ///
     /// # Errors
-    /// The row does not fit its place, or there is none and has to be one.
+    /// The row doesn't fit its place, or a row is required and missing.
     pub(crate) fn body(
         &mut self,
         endpoint: &Endpoint,
@@ -102,7 +103,7 @@ impl LookedUpRow {
                     rows += self.write_row((endpoint, statement), options, &mut body)?;
                 }
                 Piece::Literal(text) => body.extend_from_slice(text),
-                // Left out, it would be half an answer that looks whole.
+                // If these were left out, half an answer would look complete.
                 Piece::Count(_) | Piece::Next | Piece::Digest => {
                     return Err(Error::endpoint("this body is for a stream to write"));
                 }
@@ -138,13 +139,13 @@ impl LookedUpRow {
         Ok(encoder.rows())
     }
 
-    /// Attributes `took`, which has passed since the body was written, to encoding: it was
+    /// Counts `took`, which has passed since the body was written, as encoding time: it was
     /// compressed.
     pub(crate) fn compressed(&mut self, took: Duration) {
         self.clock.times.encode += took;
     }
 
-    /// Where the time went.
+    /// How long the lookup waited and worked.
     pub(crate) fn times(&self) -> Times {
         self.clock.times
     }

@@ -1,9 +1,9 @@
-//! Statements that are nested in one another's rows, merged as they stream.
+//! Merges nested statements while they stream.
 //!
-//! All of them are interleaved, each in the order of the rows that its own stand in. So the merge
-//! holds one row of each at most, and compares nothing but keys: a row whose key is that of the row
-//! that is open stands in it; another one waits, and ends the list. In which order keys follow each
-//! other is the database's affair, with its collations.
+//! All statements are interleaved, each in the order of its parent's rows. So the merge keeps at
+//! most one row of each, and compares only keys. If a row has the key of the open parent row, it
+//! belongs in that row. Otherwise it waits, and ends the list. The merge doesn't know the order of
+//! keys, which depends on the database's collations.
 //!
 //! ```text
 //!            row                       row, of a child                 another key
@@ -13,14 +13,14 @@
 //! ```
 //!
 //! Invariants:
-//! 1. no row is written before each statement has reported its first row or that it has none: what
-//!    fails until then has a real status;
-//! 2. one chain of lists is open at a time: `list`, and those in whose rows it stands;
-//! 3. of each statement the merge holds one encoded row, and the key of the row that is open;
+//! 1. no row is written before each statement has reported its first row, or that it has none:
+//!    errors until then have a real status;
+//! 2. one chain of lists is open at a time: `list`, and the lists around it;
+//! 3. for each statement the merge keeps one encoded row, and the key of the open row;
 //! 4. each row of each statement is written once, or the result is an error: at the end, no row may
-//!    wait for the one that it stands in;
-//! 5. a row is written as a whole, so one that fails leaves no byte;
-//! 6. the end is written once nothing can fail any more.
+//!    still wait for its parent;
+//! 5. a row is written as a whole, so a row that fails leaves no byte;
+//! 6. the end is written only when nothing can fail any more.
 
 use std::mem;
 use std::sync::Arc;
@@ -36,20 +36,20 @@ use crate::by_column::Counted;
 use crate::endpoint::{Cardinality, Endpoint};
 use crate::params::ParamValue;
 
-/// What the place of a held row keeps, in bytes; what a larger row took is given back.
+/// The memory that a row's buffer keeps, in bytes. If a row needed more, the rest is freed.
 const KEPT: usize = 16 * 1024;
 
-/// A statement and those that are nested in it, as they are merged.
+/// A statement and those nested in it, while they are merged.
 pub(super) struct Nest {
-    /// Each after the one that it is nested in; so the first is nested in none.
+    /// Each level follows its parent, so the first one is the root.
     levels: Vec<Level>,
-    /// The first one's place in the session; the others follow it.
+    /// The position of the first statement in the session. The others follow it.
     prepared: usize,
-    /// Levels whose first row is known, or that they have none.
+    /// The number of levels whose first row is known, or known to be missing.
     begun: usize,
-    /// The list that is being written; `None` when all are.
+    /// The list that is being written; `None` when all lists are complete.
     list: Option<usize>,
-    /// Levels that are known to have no row left, once all rows are written.
+    /// The number of levels that are known to have no row left, once all rows are written.
     over: usize,
 }
 
@@ -61,11 +61,11 @@ struct Level {
     args: Vec<usize>,
     cardinality: Cardinality,
     parent: Option<Parent>,
-    /// The levels whose lists stand in its rows, in their order.
+    /// The levels whose lists are members of its rows, in their order.
     children: Vec<usize>,
     encoder: OptionsEncoder,
     list: ListEncoder,
-    /// The columns that are parts of keys.
+    /// The columns that belong to keys.
     columns: Vec<usize>,
     next: Next,
     /// The next row, encoded, and its key.
@@ -75,28 +75,28 @@ struct Level {
     key: Key,
 }
 
-/// In whose rows a level's stand.
+/// The level whose rows contain those of another level.
 struct Parent {
     level: usize,
-    /// The values that must be the same: those of the level's own key, and those of the parent's.
+    /// The pairs of values that must be equal: of the level's own key, and of the parent's.
     on: Vec<(usize, usize)>,
 }
 
-/// What is known of a level's next row.
+/// The state of a level's next row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Unknown,
     Row,
-    /// There is none.
+    /// There are no further rows.
     None,
 }
 
 impl Nest {
-    /// Prepares the statement `root` of an endpoint, and all that are nested in it, in a session in
-    /// which `prepared` others are.
+    /// Prepares the statement `root` of an endpoint and all statements nested in it, in a session
+    /// that already has `prepared` others.
     ///
     /// # Errors
-    /// What the database says of a statement; columns that do not suit.
+    /// The database's error for a statement, or unsuitable columns.
     pub(super) async fn prepare(
         endpoint: &Endpoint,
         root: usize,
@@ -128,17 +128,17 @@ impl Nest {
         Ok(Self { levels, prepared, begun: 0, list: Some(0), over: 0 })
     }
 
-    /// How many statements it has.
+    /// The number of statements.
     pub(super) fn len(&self) -> usize {
         self.levels.len()
     }
 
-    /// Whether a row has been written.
+    /// True if a row has been written.
     pub(super) fn has_rows(&self) -> bool {
         self.levels[0].list.rows() > 0
     }
 
-    /// Each statement's index in the endpoint, and how many rows of it have been written.
+    /// Each statement's index in the endpoint, and the number of its written rows.
     pub(super) fn counts(&self) -> impl Iterator<Item = (usize, u64)> {
         self.levels.iter().map(|level| (level.statement, level.list.rows()))
     }
@@ -153,10 +153,10 @@ impl Nest {
         self.levels[0].list.start(out);
     }
 
-    /// Writes the next row, or the end of a list; false when all is written.
+    /// Writes the next row, or the end of a list; false when everything is written.
     ///
     /// # Errors
-    /// A statement failed, or its rows do not come in the order of those that they stand in.
+    /// A statement failed, or its rows aren't in the order of their parents.
     pub(super) fn poll_step(
         &mut self,
         session: &mut Producer,
@@ -193,7 +193,7 @@ impl Nest {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits until a level's next row is known, or that it has none.
+    /// Waits until a level has its next row, or no further one.
     fn poll_next(
         &mut self,
         which: usize,
@@ -211,7 +211,7 @@ impl Nest {
         Poll::Ready(self.check_key(which))
     }
 
-    /// A row without a key stands in none.
+    /// Refuses a row with a NULL in its key, because no parent can match it.
     fn check_key(&self, which: usize) -> Result<(), Error> {
         let Level { name, next, next_key, parent, .. } = &self.levels[which];
         match parent {
@@ -228,7 +228,7 @@ impl Nest {
         }
     }
 
-    /// Whether the next row of a level stands in the row that is open.
+    /// True if the next row of a level belongs in the open row.
     fn has_place(&self, which: usize) -> bool {
         let Level { next, next_key, parent, .. } = &self.levels[which];
         match parent {
@@ -238,7 +238,7 @@ impl Nest {
         }
     }
 
-    /// Writes the next row of a level, and begins the first of the lists that stand in it.
+    /// Writes the next row of a level, and begins the first list in it.
     fn write_row(&mut self, which: usize, out: &mut Vec<u8>) -> Result<(), Error> {
         self.check_distinct(which)?;
         let level = &mut self.levels[which];
@@ -250,7 +250,7 @@ impl Nest {
         Ok(())
     }
 
-    /// Two rows of one key that follow each other would have their lists in common.
+    /// Refuses two successive rows with the same key, because they would share their lists.
     fn check_distinct(&self, which: usize) -> Result<(), Error> {
         let Level { name, key, next_key, children, .. } = &self.levels[which];
         if key.is_empty() {
@@ -277,8 +277,8 @@ impl Nest {
         self.list = Some(which);
     }
 
-    /// Ends a list, and goes on to the next one in the same row, or with the rows around it. The
-    /// end of the first level's is that of the result.
+    /// Ends a list, and begins the next one in the same row or continues with the surrounding rows.
+    /// The end of the first level is that of the result.
     fn end_list(&mut self, which: usize, out: &mut Vec<u8>) {
         self.list = self.levels[which].parent.as_ref().map(|parent| parent.level);
         let Some(parent) = self.list else { return };
@@ -291,8 +291,8 @@ impl Nest {
         }
     }
 
-    /// Ends the result, which nothing can fail any more: what ended earlier could look whole, and
-    /// be aborted.
+    /// Ends the result, once nothing can fail any more. If it were ended earlier, a result that is
+    /// then aborted could look complete.
     fn end_root(&self, out: &mut Vec<u8>) {
         let root = &self.levels[0];
         if root.cardinality == Cardinality::One && root.list.rows() > 0 {
@@ -301,7 +301,7 @@ impl Nest {
         root.list.finish(out);
     }
 
-    /// All rows are written: waits until each statement has reported that it has no row left.
+    /// After the last row, waits until each statement has reported that it has no row left.
     fn poll_over(&mut self, session: &mut Producer, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while self.over < self.levels.len() {
             ready!(self.poll_next(self.over, session, cx))?;
@@ -313,7 +313,7 @@ impl Nest {
         Poll::Ready(Ok(()))
     }
 
-    /// A row of a level waits for one that has not come.
+    /// The error for a row whose parent didn't arrive.
     fn left_over(&self, which: usize) -> Error {
         let Level { name, parent, .. } = &self.levels[which];
         let parent = parent.as_ref().map_or(name, |parent| &self.levels[parent.level].name);
@@ -344,7 +344,7 @@ impl Level {
         }
     }
 
-    /// Encodes the next row, which is written once it has its place.
+    /// Encodes the next row, which is written once its parent is open.
     fn take(&mut self, row: Row<'_>) -> Result<(), Error> {
         self.row.clear();
         self.row.shrink_to(KEPT);
@@ -354,20 +354,20 @@ impl Level {
         Ok(())
     }
 
-    /// Writes the row that was taken; its object stays open.
+    /// Writes the next row; its object stays open.
     fn write_row(&mut self, out: &mut Vec<u8>) {
         self.list.row(&self.row, out);
         mem::swap(&mut self.key, &mut self.next_key);
         self.next = match self.cardinality {
-            // That there is no second one was seen at the start.
+            // The start has checked that there's no second row.
             Cardinality::One => Next::None,
             _ => Next::Unknown,
         };
     }
 }
 
-/// For each level but the first, in whose rows its own stand, and the columns that must be the
-/// same: its own, and the other's.
+/// For each level except the first, its parent level, and the pairs of columns that must be equal:
+/// its own, and the parent's.
 type Join = (usize, Vec<(usize, usize)>);
 
 fn joins(endpoint: &Endpoint, statements: &[usize], columns: &[Arc<[Column]>]) -> Result<Vec<Join>, Error> {
@@ -381,7 +381,7 @@ fn joins(endpoint: &Endpoint, statements: &[usize], columns: &[Arc<[Column]>]) -
     statements.iter().enumerate().filter_map(join).collect()
 }
 
-/// Ties each level to the one in whose rows its own stand.
+/// Connects each level to its parent.
 fn tie(levels: &mut [Level], joins: Vec<Join>) {
     for (level, (parent, on)) in (1..).zip(&joins) {
         levels[*parent].children.push(level);

@@ -1,23 +1,24 @@
-//! What wakes those who follow the rows of an endpoint.
+//! Wakes the followers of an endpoint's rows.
 //!
-//! A change notifier is one poller for all followers of an endpoint, with one connection beside the
-//! pool; it begins with the first of them and ends with the last. It says that there may be new
-//! rows, and each follower reads its own after its cursor: so none of them holds a connection
-//! while it waits, and what it gets hangs on nobody else.
+//! A change notifier is one poller for all followers of an endpoint. It has one connection in
+//! addition to the pool, begins with the first follower and ends with the last. It reports that
+//! there may be new rows, and each follower then reads its own after its cursor. So no follower has
+//! a connection while it waits, and its rows don't depend on another follower.
 //!
 //! ```text
-//!                          ┌─ follower: wait ── take a turn ── read what is after the cursor ───┐
-//!  poller ── something ────┤      ▲                                                             │
-//!            was committed │      └─────────────────────────────────────────────────────────────┘
+//!                          ┌─ follower: wait ── take a turn ── read the rows after the cursor ──┐
+//!  poller ── a transaction ┤      ▲                                                             │
+//!            has committed │      └─────────────────────────────────────────────────────────────┘
 //!                          └─ follower …
 //! ```
 //!
 //! Invariants:
-//! 1. what is committed after a follower has read wakes it: its reading begins after it has noted
-//!    which change it knows;
-//! 2. a poller that loses its connection opens another one, and what was committed meanwhile wakes
-//!    all followers then. One that cannot, within its [`Patience`], ends all of them with an error,
-//!    those that read as well as those that wait. None waits for what nobody looks for.
+//! 1. rows that are committed after a follower has read wake it, because its reading begins after
+//!    it has noted the last change that it knows;
+//! 2. a poller that loses its connection opens another one, which wakes all followers for the
+//!    transactions in between. A poller that can't reconnect within its [`Patience`] ends all
+//!    followers with an error, both those that read and those that wait. So no follower waits
+//!    without a poller.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -29,27 +30,27 @@ use crate::Error;
 use crate::database::{AnyDatabase, Changes};
 use crate::endpoint::Follow;
 
-/// The pause before a connection that was lost is opened again; each further one is twice as long,
-/// up to the last.
+/// The pause before a lost connection is opened again. Each further pause is twice as long, up to
+/// the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
-/// How long a source may be away, in its `acquire_timeout`s: 30 s unless the file says otherwise,
-/// in which a database starts again.
+/// How long a source may be unavailable, in units of its `acquire_timeout`: 30 s by default, which
+/// is enough for a database to restart.
 const PATIENCE: u32 = 6;
 
-/// Until when a source is waited for that went away.
+/// How long to wait for an unavailable source.
 pub(crate) struct Patience {
     until: Instant,
     pause: Duration,
 }
 
 impl Patience {
-    /// From now on, with a source that has this `acquire_timeout`.
+    /// Begins now, for a source with this `acquire_timeout`.
     fn begin(acquire_timeout: Duration) -> Self {
         Self { until: Instant::now() + acquire_timeout * PATIENCE, pause: FIRST_PAUSE }
     }
 
-    /// Waits before the source is tried again; false when it has been away for too long.
+    /// Waits before the source is tried again; false if it has been unavailable for too long.
     pub(crate) async fn pause(&mut self) -> bool {
         let next = Instant::now() + self.pause;
         self.pause = (self.pause * 2).min(LAST_PAUSE);
@@ -63,17 +64,17 @@ impl Patience {
 /// The change notifiers of a configuration's endpoints, by their indices.
 pub(crate) struct ChangeNotifiers(Vec<Mutex<Weak<ChangeNotifier>>>);
 
-/// The followers of one endpoint, as long as there are any.
+/// The notifier for the followers of one endpoint, as long as there are any.
 struct ChangeNotifier {
     changes: watch::Receiver<Change>,
     source: AnyDatabase,
 }
 
-/// What a poller says.
+/// A message of a poller.
 enum Change {
     /// There may be new rows.
     NewRows,
-    /// It cannot look for them any more, for this reason.
+    /// It can't look for new rows any more, for this reason.
     Failed(String),
 }
 
@@ -84,25 +85,25 @@ pub(crate) struct Subscription {
     closing: watch::Receiver<bool>,
 }
 
-/// Why a follower does not wait any longer.
+/// The reason why a follower stops waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wake {
     /// There may be new rows.
     NewRows,
-    /// The server is about to end.
+    /// The server is shutting down.
     Closing,
 }
 
 impl ChangeNotifiers {
-    /// Those of so many endpoints, none of them followed.
+    /// Notifiers for so many endpoints, without followers.
     pub(crate) fn new(endpoints: usize) -> Self {
         Self((0..endpoints).map(|_| Mutex::new(Weak::new())).collect())
     }
 
-    /// Follows the endpoint of this index, until `closing` says otherwise.
+    /// Follows the endpoint of this index until `closing`.
     ///
     /// # Errors
-    /// 503: the source cannot be reached, or not within its `acquire_timeout`.
+    /// 503: the source can't be reached, or not within its `acquire_timeout`.
     pub(crate) async fn subscribe(
         &self,
         endpoint: usize,
@@ -118,8 +119,8 @@ impl ChangeNotifiers {
         Ok(Subscription { notifier, changes, closing })
     }
 
-    /// The notifier of the endpoint. One follower at a time has it begun; the others wait for what
-    /// comes of that.
+    /// The notifier of the endpoint. The first follower starts it; others wait for the result of
+    /// that.
     async fn notifier(
         &self,
         endpoint: usize,
@@ -154,7 +155,7 @@ impl ChangeNotifier {
     }
 }
 
-/// The changes of a source, which report the transactions that followers wait for.
+/// The changes of a source. They also report the transactions for which followers wait.
 async fn changes(source: &AnyDatabase, follow: &Follow) -> Result<Changes, Error> {
     let mut changes = source.changes(follow.channel.as_deref(), follow.poll).await?;
     if follow.transaction.is_some() {
@@ -163,14 +164,14 @@ async fn changes(source: &AnyDatabase, follow: &Follow) -> Result<Changes, Error
     Ok(changes)
 }
 
-/// What a poller asks.
+/// The poller of a change notifier.
 struct Poller {
     source: AnyDatabase,
     follow: Follow,
 }
 
 impl Poller {
-    /// Reports changes, until the source cannot be asked any more; why that is.
+    /// Reports changes, until it can't reach the source any more. Returns the reason.
     async fn poll(&self, mut changes: Changes, sender: &watch::Sender<Change>) -> Error {
         loop {
             let lost = match changes.next().await {
@@ -181,7 +182,7 @@ impl Poller {
                 Err(error) if changes.is_lost_for_good() => return error,
                 Err(error) => error,
             };
-            // What the next connection reports first is a change, whatever has happened meanwhile.
+            // The next connection always reports a change first, whatever happened in between.
             match self.again().await {
                 Some(again) => changes = again,
                 None => return lost,
@@ -189,7 +190,7 @@ impl Poller {
         }
     }
 
-    /// Another connection, as soon as there can be one.
+    /// Opens another connection, as soon as that's possible.
     async fn again(&self) -> Option<Changes> {
         let mut patience = Patience::begin(self.source.acquire_timeout());
         while patience.pause().await {
@@ -203,15 +204,15 @@ impl Poller {
 }
 
 impl Subscription {
-    /// What follows is a reading: what changes from now on is a change.
+    /// Begins a reading: later changes will wake the follower.
     pub(crate) fn begin_reading(&mut self) {
         self.changes.mark_unchanged();
     }
 
-    /// Waits until there may be rows that were not there when the last reading began.
+    /// Waits until there may be rows that didn't exist when the last reading began.
     ///
     /// # Errors
-    /// The source cannot be asked any more.
+    /// The poller can't reach the source any more.
     pub(crate) async fn wake(&mut self) -> Result<Wake, Error> {
         let changed = tokio::select! {
             _ = self.closing.wait_for(|closing| *closing) => return Ok(Wake::Closing),
@@ -229,12 +230,12 @@ impl Subscription {
         Patience::begin(self.notifier.source.acquire_timeout())
     }
 
-    /// Whether the server is about to end.
+    /// True if the server is shutting down.
     pub(crate) fn is_closing(&self) -> bool {
         *self.closing.borrow()
     }
 
-    /// Waits until the source cannot be asked any more; why that is.
+    /// Waits until the poller can't reach the source any more. Returns the reason.
     pub(crate) fn failed(&self) -> impl Future<Output = Error> + use<> {
         let mut changes = self.changes.clone();
         async move {
@@ -246,9 +247,9 @@ impl Subscription {
         }
     }
 
-    /// Waits for the turn to ask the pool for a connection. A thousand followers that are woken at
-    /// once would fill its queue, to the harm of all others; so they do if they come at once, as
-    /// after a restart.
+    /// Waits for permission to ask the pool for a connection. A thousand followers that are woken
+    /// at once would otherwise fill its queue and keep out other requests. So would followers that
+    /// all arrive at once, as they do after a restart.
     pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         self.notifier.source.turn().await
     }

@@ -1,4 +1,4 @@
-//! Statements that are prepared for a stream, and what encodes their rows.
+//! Prepares the statements of a stream, and chooses the encoders of their rows.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -26,20 +26,20 @@ use crate::params::{AskedShard, ParamValue};
 use crate::pool::{Priority, Waiter};
 use crate::source::Source;
 
-/// Statements that are ready to be run.
+/// Statements that are ready to run.
 pub(crate) struct Opened {
     pub(super) session: Producer,
     pub(super) steps: Vec<Step>,
-    /// Those of the request, and after them those of a cursor.
+    /// The values of the request's parameters, followed by those of a cursor.
     pub(super) values: Vec<ParamValue>,
     pub(super) clock: Clock,
-    /// Which of several parts of a table these are.
+    /// The parts of a table that it reads, if it doesn't read all of it by one connection.
     pub(super) part: Option<Part>,
 }
 
-/// Parts of a table that a response reads.
+/// The parts of a table that a response reads.
 pub(crate) enum Part {
-    /// All of them, by so many connections.
+    /// All parts, with so many connections.
     All(usize),
     /// A shard of the snapshot with this token.
     Shard(String),
@@ -72,7 +72,7 @@ impl Opened {
         let mut steps = Vec::with_capacity(pieces.len());
         for piece in pieces {
             if let Some(tail) = tail.as_ref().filter(|tail| tail.refuses_nulls_of(piece)) {
-                // Boxed, as nests are: each request would carry what few need.
+                // Boxed, like nests, because few requests need it and all would carry it.
                 let ahead = Box::pin(Probe::ahead(endpoint, tail, &mut session, prepared(&steps)));
                 steps.extend(ahead.await?.map(Step::Probe));
                 let probe = Box::pin(Probe::prepare(endpoint, tail, &mut session, prepared(&steps)));
@@ -111,7 +111,7 @@ impl Opened {
 }
 
 impl Rows {
-    /// The rows of an upstream, for whose requests all parameters are.
+    /// The rows of an upstream. Its requests use all parameters.
     fn of_upstream(
         (endpoint, index, written): (&Endpoint, usize, (Format, ValueOptions)),
         columns: &[Column],
@@ -212,7 +212,7 @@ impl Probe {
         })
     }
 
-    /// Tells if the database is yet to issue the key that a list begins after.
+    /// Detects a list that begins after a key that the database hasn't issued yet.
     async fn ahead(
         endpoint: &Endpoint,
         tail: &Tail<'_>,
@@ -224,7 +224,7 @@ impl Probe {
         };
         match session.prepare(question).await {
             Ok(_) => {}
-            // SQLite has no table of counters before the first one is declared.
+            // SQLite creates its table of counters with the first counter.
             Err(error) if error.code() == STATEMENT_FAILED => return Ok(None),
             Err(error) => return Err(error),
         }
@@ -234,30 +234,30 @@ impl Probe {
     }
 }
 
-/// How the statement of a response's key is read where it has cursors.
+/// How the statement with the response's key is read if there are cursors.
 pub(super) struct Tail<'a> {
     pub(super) key: &'a Key,
     pub(super) query: &'a database::Statement,
     pub(super) signer: Signer,
-    /// Where the values stand after which it is to go on.
+    /// The positions of the cursor's values, after which the list continues.
     pub(super) after: Range<usize>,
     pub(super) page: Option<u64>,
 }
 
 impl<'a> Tail<'a> {
-    /// Whether rows whose key has a NULL would be left out of the list: it begins after a cursor,
-    /// or holds settled rows only.
+    /// True if the list would leave out rows with a NULL in their key: it begins after a cursor, or
+    /// contains only settled rows.
     fn refuses_nulls(&self) -> bool {
         !self.after.is_empty() || self.key.committed_only
     }
 
-    /// The same, where `piece` is that list.
+    /// The same, if `piece` is that list.
     fn refuses_nulls_of(&self, piece: &Piece) -> bool {
         *piece == Piece::Rows(self.key.statement) && self.refuses_nulls()
     }
 
-    /// `None` where a response neither begins at a cursor nor gives any. The values of a cursor are
-    /// put after the others.
+    /// `None` if the response neither begins after a cursor nor contains any. The values of a
+    /// cursor are appended to `values`.
     fn read(
         endpoint: &'a Endpoint,
         reading: &Reading,
@@ -280,7 +280,7 @@ impl<'a> Tail<'a> {
 }
 
 impl Reading {
-    /// Whether the answer of an endpoint with a key holds cursors.
+    /// True if the answer of an endpoint with a key contains cursors.
     fn gives_cursors(&self, endpoint: &Endpoint, page: Option<u64>) -> bool {
         match self.format {
             _ if self.cursors || page.is_some_and(|rows| rows <= SHORT_PAGE) => true,
@@ -291,7 +291,7 @@ impl Reading {
     }
 }
 
-/// What encodes the rows of one of the endpoint's statements.
+/// The encoder for the rows of one of the endpoint's statements.
 pub(super) fn encoder(
     endpoint: &Endpoint,
     (format, options): (Format, ValueOptions),
@@ -305,7 +305,7 @@ pub(super) fn encoder(
     }
 }
 
-/// What encodes rows as JSON.
+/// The encoder of rows as JSON.
 pub(super) fn json(shape: Shape, options: ValueOptions, columns: &[Column]) -> Encoder {
     if options == ValueOptions::DEFAULT {
         Encoder::Json(RowEncoder::new(shape, columns))
@@ -314,7 +314,7 @@ pub(super) fn json(shape: Shape, options: ValueOptions, columns: &[Column]) -> E
     }
 }
 
-/// How rows stand in a body of JSON; `None` for other formats.
+/// The form of rows in a JSON body; `None` for other formats.
 pub(super) fn shape(format: Format, cardinality: Cardinality) -> Option<Shape> {
     Some(match (format, cardinality) {
         (Format::Csv | Format::Arrow, _) => return None,
@@ -327,11 +327,11 @@ pub(super) fn shape(format: Format, cardinality: Cardinality) -> Option<Shape> {
     })
 }
 
-/// What is asked of a database for an answer.
+/// The database statements that an answer needs.
 pub(super) struct Wanted<'a> {
     /// The one statement, if it has at most one row.
     pub(super) lookup: Option<&'a Statement>,
-    /// Whether there are several.
+    /// True if there are several.
     several: bool,
 }
 
@@ -350,13 +350,13 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// The pieces of an answer that is a list of rows.
+/// The pieces of an answer that is only a list of rows.
 fn only_rows(endpoint: &Endpoint) -> [Piece; 1] {
     [Piece::Rows(endpoint.rows_statement().unwrap_or_default())]
 }
 
-/// What answers the statements of an endpoint: one of at most one row is looked up, unless it was
-/// before, all others get a connection.
+/// Gets the producer of an endpoint's rows. A lookup uses a shared connection, if it wasn't done
+/// before. All other statements get a connection of their own.
 async fn begin(
     waiter: &Waiter,
     (endpoint, source): (&Endpoint, &Source),
@@ -380,7 +380,7 @@ async fn begin(
     let Wanted { lookup, several } = Wanted::of(endpoint, reading);
     let looked_up = match looked_up {
         Some(looked_up) => *looked_up,
-        // Boxed: each request would carry what few need.
+        // Boxed, because few requests need it and all would carry it.
         None if let Some(statement) = lookup => {
             Box::pin(look_up(waiter.begin(), source, statement, values)).await?
         }
@@ -395,7 +395,7 @@ async fn begin(
     let wait = patience.wait();
     let rows = match (&reading.shard, endpoint.parallel()) {
         (None, None) => Producer::Statements(database.acquire(snapshot, priority, patience).await?),
-        // Boxed: each request would carry what few need.
+        // Boxed, because few requests need it and all would carry it.
         (None, Some(Parallel { parts, divided })) => {
             let parts = (&*divided.table, *parts);
             Producer::Parts(Box::pin(database.acquire_parts(parts, priority, patience)).await?)
@@ -412,7 +412,7 @@ async fn begin(
     Ok((rows, Clock::new(waiter.waited() - before)))
 }
 
-/// What a response says of the parts that it reads.
+/// The description of the parts that a response reads.
 fn part(endpoint: &Endpoint, reading: &Reading, parts: &Parts, values: &[ParamValue]) -> Part {
     match (endpoint.shards(), &reading.shard, parts.shared_snapshot()) {
         (Some(shards), Some(asked), Some(snapshot)) => {

@@ -1,5 +1,5 @@
-//! Lists of an upstream as rows: the elements of an array in its reply, as they come, and those of
-//! the pages that follow.
+//! Lists of an upstream as rows: the elements of an array in its reply, as they arrive, and those
+//! of the following pages.
 //!
 //! ```text
 //!            ┌────────────────── turn: another page ◄──────────────────┐
@@ -9,14 +9,14 @@
 //!
 //! Invariants:
 //!
-//! 1. a page is asked for once all rows of the one before have been polled, and nothing is read
-//!    that is not polled;
-//! 2. a request has its place of the pool up to the last byte of its reply, and none between two
+//! 1. a page is requested once all rows of the previous one have been polled, and bytes are read
+//!    only when they are polled;
+//! 2. a request has its slot of the pool until the last byte of its reply, and no slot between two
 //!    pages;
-//! 3. the rows end well where the reply of the last page did, and where it says that there is no
-//!    other: a page that cannot be asked for, or that says of itself that it failed, ends them with
-//!    an error;
-//! 4. memory: a chunk of the reply, one row, and what says how it goes on; see [`crate::split`].
+//! 3. the rows end successfully only if the reply of the last page did, and says that no other page
+//!    follows. If a page can't be requested, or reports that it failed, they end with an error;
+//! 4. memory: a chunk of the reply, one row, and the reference to the next page; see
+//!    [`crate::split`].
 
 mod next;
 
@@ -45,24 +45,24 @@ pub(crate) struct PageRows {
     state: State,
     splitter: Splitter,
     finder: Finder,
-    /// What the pool has let in; `None` before the first page.
+    /// The pages as the pool has admitted them; `None` before the first page.
     group: Option<Arc<Group>>,
-    /// What the first page is asked for by, and this one.
+    /// The call of the first page, and that of the current page.
     first: Option<Arc<Call>>,
     asked: Option<Arc<Call>>,
     layout: Layout,
-    /// Which host of the source has answered with the page.
+    /// The host of the source that answered with the page.
     host: usize,
-    /// The link of this page to the next one.
+    /// The link from this page to the next one.
     link: Option<String>,
-    /// Pages so far, rows so far, and those of them that were in pages before this one.
+    /// The number of pages so far, of rows so far, and of rows in the pages before this one.
     page: u64,
     rows: u64,
     rows_before: u64,
 }
 
 enum State {
-    /// Nothing can be asked for; reported by the next poll.
+    /// No page can be requested. The next poll reports the error.
     Failed(Option<Error>),
     Asking(Answer),
     Reading(Box<Reply>),
@@ -74,15 +74,15 @@ enum State {
 type Answer = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>;
 
 impl PageRows {
-    /// Whether it was let into the pool, and has had no place there yet.
+    /// True if the pool has admitted the pages and none of them has had a slot yet.
     pub(crate) fn waits_for_place(&self) -> bool {
         self.group.as_ref().is_some_and(|group| !group.has_begun())
     }
 
-    /// The pages of a response. Asks nothing yet.
+    /// The pages of a response. Sends nothing yet.
     pub(crate) fn new(source: &Source, pages: &Arc<Pages>) -> Self {
         let next = pages.next.as_ref().and_then(Next::pointer);
-        // In this order: see `cursor` and `check_page`.
+        // `cursor` and `check_page` depend on this order.
         let captures = next.into_iter().chain(&pages.error);
         Self {
             source: source.clone(),
@@ -103,8 +103,8 @@ impl PageRows {
         }
     }
 
-    /// See [`crate::database::Session::execute`]; with the values of all of the endpoint's
-    /// parameters.
+    /// See [`crate::database::Session::execute`]. `args` are the values of all parameters of the
+    /// endpoint.
     pub(crate) fn execute(&mut self, args: &[&ParamValue]) {
         self.values = args.iter().map(|&value| value.clone()).collect();
         match self.first_call() {
@@ -137,8 +137,8 @@ impl PageRows {
         Ok(call)
     }
 
-    /// Asks for a page. The pool has let in the first: the others, of a response that has begun,
-    /// are refused no place.
+    /// Requests a page. The pool admits all pages before the first. The others belong to a response
+    /// that has begun, so the pool doesn't refuse them.
     fn ask(&mut self, call: Arc<Call>) {
         let group = match &self.group {
             Some(group) => Ok(Arc::clone(group)),
@@ -158,8 +158,7 @@ impl PageRows {
     /// See [`crate::database::Session::poll_row`].
     ///
     /// # Errors
-    /// A page did not come or is not what it should be; or 400 where the parameters make no
-    /// request.
+    /// A page didn't arrive or isn't valid; or a 400 if no request can be made from the parameters.
     pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<PageRow<'_>>, Error>> {
         if !ready!(self.poll_element(cx))? {
             return Poll::Ready(Ok(None));
@@ -171,7 +170,7 @@ impl PageRows {
         Poll::Ready(found.map_err(|why| row.wrong(&why)).map(|()| Some(row)))
     }
 
-    /// Reads up to the end of a row; false when there is no other.
+    /// Reads up to the end of a row; false if there's no other row.
     fn poll_element(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Error>> {
         loop {
             match &mut self.state {
@@ -225,8 +224,8 @@ impl PageRows {
         }
         if self.pages.next == Some(Next::Link) {
             self.link = next::link(headers).map_err(|()| self.bad("has a `Link` that cannot be read"))?;
-            // Another Rowstream, whose page is too long for a `Link`: that there is none does not
-            // make it the last.
+            // The source is another Rowstream, whose page is too long for a `Link`. The page
+            // without a link may not be the last.
             if headers.get("rowstream-page").is_some_and(|page| page == "streamed") {
                 let error = self.bad("is too long to say in its head what follows it");
                 return Err(error.hint("ask for at most 1,000 rows a page, or with `_wait=end`"));
@@ -236,7 +235,7 @@ impl PageRows {
         Ok(())
     }
 
-    /// Whether the page that has ended says of itself that it is well.
+    /// Fails if the page that has ended reports an error.
     fn check_page(&self) -> Result<(), Error> {
         if self.pages.error.is_some() {
             let which = usize::from(self.pages.next.as_ref().and_then(Next::pointer).is_some());
@@ -248,7 +247,7 @@ impl PageRows {
             if let Some(said) = said {
                 let message =
                     format!("page {} of source `{}` says that it failed", self.page, self.source.name());
-                // What it says may be for the log alone.
+                // Only the log shows the text, because it may not be for clients.
                 return Err(
                     Error::new("upstream_failed", StatusCode::BAD_GATEWAY, message).cause(said.to_owned())
                 );
@@ -260,7 +259,7 @@ impl PageRows {
         }
     }
 
-    /// What the page after this one is asked for by; `None` where this was the last.
+    /// The call of the next page; `None` if this was the last.
     fn next_call(&self) -> Result<Option<Call>, Error> {
         let (Some(next), Some(first), Some(asked)) = (&self.pages.next, &self.first, &self.asked) else {
             return Ok(None);
@@ -296,7 +295,7 @@ impl PageRows {
                 first.target.clone()
             }
         };
-        // A feed gives the last cursor again while there is nothing after it.
+        // A feed repeats its last cursor while nothing follows it.
         if !has_rows && is_same(asked, &call) {
             return Ok(None);
         }
@@ -313,7 +312,7 @@ impl PageRows {
         self.admit(asked, Call { method: Method::GET, target, headers, body: None })
     }
 
-    /// One more page must be within the bound, and another than this one.
+    /// Checks that one more page is within the limit, and isn't the current one.
     fn admit(&self, asked: &Call, call: Call) -> Result<Option<Call>, Error> {
         if is_same(asked, &call) {
             return Err(self.bad("leads to itself"));
@@ -326,7 +325,7 @@ impl PageRows {
             .hint("raise `pages` of the endpoint, or ask for longer pages"))
     }
 
-    /// What the page says of how it goes on; `None` where it does not.
+    /// The cursor to the next page; `None` if the page has none.
     fn cursor(&self) -> Result<Option<ParamValue>, Error> {
         let text = match self.captured(0)? {
             Captured::Missing | Captured::Scalar("null" | "\"\"") => return Ok(None),
@@ -376,7 +375,7 @@ impl PageRows {
     }
 }
 
-/// Whether two calls ask for the same.
+/// True if two calls are the same request.
 fn is_same(one: &Call, other: &Call) -> bool {
     (&one.method, &one.target, &one.body) == (&other.method, &other.target, &other.body)
 }
@@ -389,7 +388,7 @@ fn set_body(call: &mut Call, payload: &Payload, values: &Values<'_>) -> Result<(
     Ok(())
 }
 
-/// Whether a reply says that it is a JSON text a line.
+/// True if the reply is declared as lines of JSON.
 fn is_lines(headers: &HeaderMap) -> bool {
     const KINDS: [&str; 6] = [
         "application/x-ndjson",

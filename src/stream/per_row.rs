@@ -1,26 +1,26 @@
 //! Requests for the rows of a statement: `[enrich.NAME]` adds a member to each row, and `each` of
-//! `[upstream]` what is reported of a reply.
+//! `[upstream]` adds the columns of a reply.
 //!
 //! ```text
-//! poll_row ──► statement ──► window: no more rows than there may be calls ──► a row with what its calls said
+//! poll_row ──► statement ──► window: no more rows than there may be calls ──► a row with its replies
 //!                              │ the requests of a row          ▲
 //!                              └──► lanes ──► running ──────────┘
 //! ```
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | [`window`] | the rows that are held, and their calls |
-//! | [`row`] | a row as it is copied, read, and written with more in it |
+//! | [`window`] | the rows in memory, and their calls |
+//! | [`row`] | a copied row, which is read for requests and written with its replies |
 //!
 //! Invariants:
 //!
-//! 1. rows that are held are [`PerRow::rows`] at most, and each has one call of each kind at most:
-//!    what a response holds does not hang on the number of its rows;
-//! 2. of one upstream, a response has no more requests in flight than its pool has places, so that
-//!    it is refused none on its own account; its pool has let it in before the first row, and
-//!    counts what it has in flight;
-//! 3. nothing is read or asked that is not polled, and while calls run, rows are polled that their
-//!    window has room for;
+//! 1. at most [`PerRow::rows`] rows are in memory, and each has at most one call of each kind. So
+//!    the memory of a response doesn't depend on the number of its rows;
+//! 2. for each upstream, a response has at most as many requests in flight as its pool has slots,
+//!    so its own number never causes a refusal. The pool admits it before the first row, and counts
+//!    the requests in flight;
+//! 3. rows are read and requests are sent only when it's polled. While calls run, rows are polled
+//!    if the window has room for them;
 //! 4. dropping it drops the calls and the statement.
 
 mod row;
@@ -41,37 +41,37 @@ use crate::endpoint::{Bound, PerRow, of_refcursor};
 use crate::params::ParamValue;
 use crate::upstream::Source;
 
-/// Boxed: it is a part of the future that prepares any producer's statements.
+/// Boxed, because it's part of the future that prepares statements of any producer.
 type Preparing<'a> = Pin<Box<dyn Future<Output = Result<Arc<[Column]>, Error>> + Send + 'a>>;
 
-/// A row of statements, of which one has calls made for its rows.
+/// A row of a statement. One of the statements has calls for its rows.
 pub(crate) enum Produced<'a> {
-    /// Of a statement without calls.
+    /// A row of a statement without calls.
     Plain(database::Row<'a>),
-    /// With what its calls have answered.
+    /// A row with the replies to its calls.
     Enriched(EnrichedRow<'a>),
 }
 
-/// Rows of statements, with calls for those of one of them.
+/// The rows of statements, with calls for the rows of one of them.
 pub(crate) struct EnrichedRows {
     inner: database::Session,
     plan: Arc<PerRow>,
     upstreams: Vec<Source>,
-    /// Those of all of the endpoint's parameters.
+    /// The values of all parameters of the endpoint.
     values: Vec<ParamValue>,
-    /// The columns of the statements that were prepared.
+    /// The columns of the prepared statements.
     prepared: Vec<Arc<[Column]>>,
-    /// The one that calls are made for, by its place among these.
+    /// The statement whose rows have calls, by its position among the prepared ones.
     bound: Option<(usize, Arc<Bound>)>,
-    /// While its rows come.
+    /// Set while its rows arrive.
     window: Option<Box<Window>>,
-    /// Why it cannot go on; the next poll reports it.
+    /// An error for the next poll to report.
     failed: Option<Error>,
 }
 
 impl EnrichedRows {
-    /// `inner` with the calls of `plan`, for a request with these values of its parameters. Asks
-    /// nothing yet.
+    /// Adds the calls of `plan` to the statements of `inner`, for a request with these values of
+    /// its parameters. Sends nothing yet.
     pub(crate) fn new(
         inner: database::Session,
         plan: &Arc<PerRow>,
@@ -107,7 +107,7 @@ impl EnrichedRows {
         self.inner.begin().await
     }
 
-    /// See [`database::Session::prepare`], which it is a part of.
+    /// See [`database::Session::prepare`], of whose future it's a part.
     pub(crate) fn prepare<'a>(&'a mut self, statement: &'a Statement) -> Preparing<'a> {
         Box::pin(async move {
             let columns = self.inner.prepare(statement).await?;
@@ -119,7 +119,8 @@ impl EnrichedRows {
         })
     }
 
-    /// Has calls made for each row of the prepared statement `index`; the columns of its rows then.
+    /// Makes calls for each row of the prepared statement `index`. Returns the columns that its
+    /// rows then have.
     pub(crate) fn call_per_row(&mut self, index: usize, keys: usize) -> Result<Arc<[Column]>, Error> {
         let bound = Arc::new(self.plan.bind(&self.prepared[index], keys)?);
         let columns = Arc::clone(&bound.columns);
@@ -142,8 +143,8 @@ impl EnrichedRows {
     /// See [`database::Session::poll_row`].
     ///
     /// # Errors
-    /// The statement's; or a call failed, where that does not stand in its row; or 400 where the
-    /// parameters make no request.
+    /// The statement's; or that of a call, if its row doesn't report it; or a 400 if no request can
+    /// be made from the parameters.
     pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Produced<'_>>, Error>> {
         if let Some(error) = self.failed.take() {
             return Poll::Ready(Err(error));

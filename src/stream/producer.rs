@@ -1,8 +1,8 @@
-//! Producers of rows: what a response polls, whatever its rows come from.
+//! Producers of rows: a response polls one of them, whatever the origin of its rows.
 //!
-//! Most rows are a database's, lent by its session. Others are made here of what upstreams answer:
-//! calls, pages of a list, and rows of a statement that calls have enriched. A row costs a match
-//! and no virtual call.
+//! Most rows are those of a database, lent by its session. Others are made here from the answers of
+//! upstreams: calls, pages of a list, and statement rows that calls have enriched. Each row costs a
+//! match, but no virtual call.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,25 +20,25 @@ use crate::endpoint::PerRow;
 use crate::params::ParamValue;
 use crate::upstream;
 
-/// What makes the rows of one response.
+/// The producer of one response's rows.
 pub(crate) enum Producer {
     /// Statements of a database.
     Statements(Session),
-    /// A statement of one table, parts of which several connections read.
+    /// A statement of one table, whose parts are read by several connections.
     Parts(Parts),
     /// Requests to an HTTP service, whose replies are rows.
     Calls(Box<CallRows>),
-    /// Pages of a list of one.
+    /// Pages of an HTTP service's list.
     Pages(Box<PageRows>),
     /// Statements, with calls for the rows of one of them.
     Enriched(Box<EnrichedRows>),
 }
 
 impl Producer {
-    /// The session of its statements, where nothing stands before their rows.
+    /// The session of its statements, if nothing else adds to their rows.
     ///
     /// # Errors
-    /// It has none: a bug, as files that ask for it are refused.
+    /// It has none. That's a bug, because files that would need it are refused.
     fn session(&mut self) -> Result<&mut Session, Error> {
         match self {
             Self::Statements(session) => Ok(session),
@@ -48,8 +48,8 @@ impl Producer {
         }
     }
 
-    /// The rows of its statements, with the calls of `plan` for a request with these values of its
-    /// parameters. Asks nothing yet.
+    /// Adds the calls of `plan` to its statements, for a request with these values of its
+    /// parameters. Sends nothing yet.
     ///
     /// # Errors
     /// It has no statements.
@@ -68,12 +68,12 @@ impl Producer {
         Ok(Self::Enriched(Box::new(EnrichedRows::new(inner, plan, upstreams, values))))
     }
 
-    /// Has calls made for each row of the prepared statement `index`, and returns the columns of
-    /// its rows then. The last `keys` columns of the statement itself are those of a key, and stay
-    /// the last.
+    /// Makes calls for each row of the prepared statement `index`, and returns the columns that its
+    /// rows then have. The last `keys` columns of the statement are those of a key, and stay the
+    /// last.
     ///
     /// # Errors
-    /// The calls do not fit the columns.
+    /// The calls don't fit the columns.
     pub(crate) fn call_per_row(&mut self, index: usize, keys: usize) -> Result<Arc<[Column]>, Error> {
         match self {
             Self::Enriched(session) => session.call_per_row(index, keys),
@@ -83,7 +83,7 @@ impl Producer {
         }
     }
 
-    /// Whether it was let into its pool, and has no connection of it yet.
+    /// True if its pool has admitted it and it has had no connection yet.
     pub(crate) fn waits_for_place(&self) -> bool {
         match self {
             Self::Calls(session) => session.waits_for_place(),
@@ -92,7 +92,7 @@ impl Producer {
         }
     }
 
-    /// Whether a connection of the pool is in use for it.
+    /// True if it uses a connection of the pool.
     pub(crate) fn holds_connection(&self) -> bool {
         match self {
             Self::Statements(session) => session.holds_connection(),
@@ -111,7 +111,7 @@ impl Producer {
         }
     }
 
-    /// The parts of a table that are read; `None`: all of it is.
+    /// The parts of a table that it reads. `None`: it reads all of it.
     pub(super) fn parts(&self) -> Option<&Parts> {
         match self {
             Self::Parts(parts) => Some(parts),
@@ -122,11 +122,11 @@ impl Producer {
     /// See [`Session::prepare`].
     ///
     /// # Errors
-    /// What the database says of the statement. It has no statements.
+    /// The database's error for the statement, or an error if it has no statements.
     pub(crate) async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
         match self {
             Self::Statements(session) => session.prepare(statement).await,
-            // Boxed: each request would carry what few need.
+            // Boxed, because few requests need it and all would carry it.
             Self::Parts(parts) => Box::pin(parts.prepare(statement)).await,
             Self::Calls(_) | Self::Pages(_) => Err(Error::protocol("these rows have no statement")),
             Self::Enriched(session) => session.prepare(statement).await,
@@ -153,7 +153,7 @@ impl Producer {
         }
     }
 
-    /// See [`Session::as_batches`]; of rows that are not those of statements alone there are none.
+    /// See [`Session::as_batches`]. Only the rows of plain statements have any.
     pub(super) fn as_batches(&mut self, index: usize, columns: usize) -> Option<Schema> {
         self.session().ok()?.as_batches(index, columns)
     }
@@ -192,7 +192,7 @@ impl Producer {
     /// See [`Session::poll_result`].
     ///
     /// # Errors
-    /// There is no such result; the procedure failed, or the connection did.
+    /// There's no such result; or the procedure or the connection failed.
     pub(super) fn poll_result(
         &mut self,
         result: ResultSet,
@@ -201,8 +201,8 @@ impl Producer {
         self.session()?.poll_result(result, cx)
     }
 
-    /// See [`Session::execute_interleaved`]. Where these rows are not those of statements alone,
-    /// polling says so.
+    /// See [`Session::execute_interleaved`]. If the rows aren't those of plain statements, polling
+    /// reports it.
     pub(super) fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
         if let Ok(session) = self.session() {
             session.execute_interleaved(runs);
@@ -251,13 +251,13 @@ impl Producer {
 
 /// One row, lent by its producer.
 pub(crate) enum Row<'a> {
-    /// A database's.
+    /// A database's row.
     Database(database::Row<'a>),
     /// The reply to a request.
     Call(CallRow<'a>),
     /// An element of a list in a reply.
     Page(PageRow<'a>),
-    /// The copy of a row, with what calls for it have answered.
+    /// The copy of a row, with the replies to its calls.
     Enriched(EnrichedRow<'a>),
 }
 
@@ -274,7 +274,7 @@ impl Row<'_> {
     /// Writes the row's values to `out`.
     ///
     /// # Errors
-    /// A value that cannot be decoded; `out` then ends in half a row, which the caller removes.
+    /// A value can't be decoded. `out` then ends in half a row, which the caller removes.
     #[inline]
     pub(crate) fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
         match self {

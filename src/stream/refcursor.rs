@@ -1,12 +1,13 @@
-//! What a function or procedure opens is read in the place of its own row: refcursors, or the
-//! results of a procedure.
+//! Results that a function or a procedure opens, and that are read in place of its own row:
+//! refcursors, or the results of a procedure.
 //!
-//! The columns of a cursor are known only once it is open, and with them what encodes its rows. So
-//! all of them are opened before the first chunk, once every statement is prepared: a statement
-//! that cannot be prepared would end their transaction. What fails here has a real status.
+//! The columns of a cursor, and so the encoder of its rows, are known only once it's open. So all
+//! cursors are opened before the first chunk, and errors have a real status. They're opened after
+//! every statement is prepared, because a statement that can't be prepared would end their
+//! transaction.
 //!
-//! Results come one after another, each after the rows of the one before. The first is waited for
-//! here; the others are [`Awaited`] when the body has come to them.
+//! The results of a procedure arrive one after another, each after the rows of the previous one. We
+//! wait for the first one here. The others are [`Awaited`] when the body reaches them.
 
 use std::future::poll_fn;
 
@@ -23,12 +24,11 @@ use crate::params::ParamValue;
 /// The names of cursors in a row, by column.
 type Names = Vec<Option<String>>;
 
-/// Opens what `steps` read: each statement that opens something is called once, however many read
-/// of it.
+/// Opens the results that `steps` read. A statement that opens several is called only once.
 ///
 /// # Errors
-/// What the database says of a statement; one that names no cursor, or whose cursor does not fit
-/// its place in the body.
+/// The database's error for a statement; or an error for one that names no cursor, or whose cursor
+/// doesn't fit its place in the body.
 pub(super) async fn open(
     endpoint: &Endpoint,
     written: (Format, ValueOptions),
@@ -50,7 +50,7 @@ pub(super) async fn open(
         let place = match known {
             Some(place) => place,
             None => {
-                // Boxed, as below: each request would carry what few need.
+                // Boxed, as below, because few requests need it and all would carry it.
                 let call = Box::pin(call(statement, rows.index, session, values));
                 called.push((opener, call.await?));
                 called.len() - 1
@@ -77,7 +77,7 @@ pub(super) async fn open(
     Ok(())
 }
 
-/// The result that a step reads, if it is one's.
+/// The result that a step reads, if it reads one.
 fn result(step: &Step) -> Option<ResultSet> {
     match step {
         Step::Rows(rows) => rows.reads.and_then(Reads::result),
@@ -105,7 +105,7 @@ fn awaited(
     Ok(Awaited { result, shape, options })
 }
 
-/// Runs the statement that opens the cursor of `statement`; its only row.
+/// Runs the statement that opens the cursor of `statement`. Returns its only row.
 async fn call(
     statement: &Statement,
     index: usize,

@@ -1,4 +1,4 @@
-//! What the body of a response is made of, piece by piece.
+//! The pieces of a response's body.
 
 use bytes::Bytes;
 use rowstream_encode::{Column, Format, Shape, ValueOptions};
@@ -12,7 +12,7 @@ use crate::Error;
 use crate::database::{Batch, ResultSet};
 use crate::endpoint::{Cardinality, Endpoint, Piece, Reads, check_columns};
 
-/// What a response sends next.
+/// The next piece that a response sends.
 pub(super) enum Step {
     Literal(Bytes),
     Probe(Probe),
@@ -31,9 +31,9 @@ pub(super) struct Count {
     pub(super) rows: u64,
 }
 
-/// A statement that must find no row: the list after it would leave rows out.
+/// A statement that must find no row. If it does, the list after it would leave rows out.
 pub(super) struct Probe {
-    /// The statement's place in the session.
+    /// The statement's position in the session.
     pub(super) index: usize,
     /// The name of the statement whose rows they are.
     pub(super) name: Box<str>,
@@ -41,17 +41,17 @@ pub(super) struct Probe {
     pub(super) finds: Finds,
 }
 
-/// What the row of a probe means.
+/// The meaning of a probe's row.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Finds {
-    /// No cursor leads to a row: one with a NULL in its key, or if the list is `committed_only`, one of a
-    /// transaction that is yet to begin.
+    /// No cursor leads to a row. Its key has a NULL; or, if the list is `committed_only`, its
+    /// transaction hasn't begun yet.
     LeftOut { committed_only: bool },
-    /// The database is yet to issue the key that the list begins after.
+    /// The list begins after a key that the database hasn't issued yet.
     Ahead,
 }
 
-/// A result of a procedure that comes once the one before has been read, in a body of JSON.
+/// A result of a procedure in a JSON body. It arrives after the previous result has been read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Awaited {
     pub(super) result: ResultSet,
@@ -61,7 +61,7 @@ pub(super) struct Awaited {
 
 /// The rows of one statement.
 pub(super) struct Rows {
-    /// The statement's place in the session.
+    /// The statement's position in the session.
     pub(super) index: usize,
     /// Its index in the endpoint.
     pub(super) statement: usize,
@@ -69,11 +69,11 @@ pub(super) struct Rows {
     pub(super) args: Box<[usize]>,
     pub(super) cardinality: Cardinality,
     pub(super) required: bool,
-    /// What another statement has opened, if they are the rows of that.
+    /// The result that another statement has opened, if these are its rows.
     pub(super) reads: Option<Reads>,
-    /// The result that is still to come, and its columns with it.
+    /// The result that hasn't arrived yet. Its columns will arrive with it.
     pub(super) awaited: Option<Box<Awaited>>,
-    /// How many there are at most, where they are those of the endpoint's key and that is known.
+    /// The most rows that there can be, if they are those of the endpoint's key and it's known.
     pub(super) page: Option<u64>,
     pub(super) encoder: Encoder,
     pub(super) cursors: Option<Box<Cursors>>,
@@ -88,10 +88,10 @@ impl Rows {
         }
     }
 
-    /// Writes rows that have come as a batch.
+    /// Writes rows that arrived as a batch.
     ///
     /// # Errors
-    /// There are more than have a place, or the last one has no key.
+    /// There are more rows than allowed, or the last one has no key.
     pub(super) fn batch(&mut self, batch: Batch<'_, Row<'_>>, out: &mut Vec<u8>) -> Result<(), Error> {
         let rows = self.encoder.rows() + batch.rows;
         if self.cardinality != Cardinality::Many && rows > 1 {
@@ -103,17 +103,17 @@ impl Rows {
         self.encoder.batch(batch.rows, batch.message, out)
     }
 
-    /// The columns of the result that was awaited have come.
+    /// Chooses the encoder, once the columns of an awaited result have arrived.
     ///
     /// # Errors
-    /// They do not fit its place in the body.
+    /// They don't fit its place in the body.
     pub(super) fn describe(&mut self, awaited: Awaited, columns: &[Column]) -> Result<(), Error> {
         check_columns(&self.name, self.cardinality, columns)?;
         self.encoder = json(awaited.shape, awaited.options, columns);
         Ok(())
     }
 
-    /// One row more must be in its place: only a `:many` has a second one.
+    /// Checks that one more row is allowed: only a `:many` may have a second one.
     #[inline]
     pub(super) fn admit_row(&self) -> Result<(), Error> {
         match self.cardinality {
@@ -125,7 +125,7 @@ impl Rows {
     }
 }
 
-/// What a body of `format` is made of; `rows` where it holds rows and nothing else.
+/// The pieces of a body of `format`; `rows` if it contains nothing else.
 pub(super) fn pieces<'a>(endpoint: &'a Endpoint, format: Format, rows: &'a [Piece]) -> &'a [Piece] {
     match format {
         Format::Json => &endpoint.body,
@@ -133,7 +133,7 @@ pub(super) fn pieces<'a>(endpoint: &'a Endpoint, format: Format, rows: &'a [Piec
     }
 }
 
-/// The statements that the steps run, which were prepared for them in this order.
+/// The number of statements that the steps run. They were prepared in the same order.
 pub(super) fn prepared(steps: &[Step]) -> usize {
     let statements = |step: &Step| match step {
         Step::Literal(_) | Step::Count(_) | Step::Next | Step::Digest => 0,

@@ -1,8 +1,8 @@
-//! Where a list goes on: links to the next page, and parameters of a query.
+//! References to the next page of a list: links, and query parameters.
 //!
-//! A link comes out of a reply, so it is not believed: it has to lead to the source itself, below
-//! the prefix of its URL, and to be made of what URLs are made of. What comes out is a path and a
-//! query, and nothing else.
+//! A link is part of a reply, so we don't trust it. It has to lead to the source itself, below the
+//! prefix of its URL, and may contain only characters of URLs. The result is a path and a query,
+//! and nothing else.
 
 use http::header::{self, HeaderMap};
 use http::uri::PathAndQuery;
@@ -11,25 +11,25 @@ use percent_encoding::utf8_percent_encode;
 use crate::upstream::template::{ENCODED, is_dots};
 use crate::upstream::url::Base;
 
-/// Why a link is not followed.
+/// The reason why a link isn't followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// It is no URL, or one that cannot be asked.
+    /// It isn't a URL, or not one that can be requested.
     NoUrl,
     /// It leads to another scheme, host or port.
     OtherOrigin,
-    /// It leads out of the prefix of the source's URL.
+    /// It leads outside of the prefix of the source's URL.
     OutOfPrefix,
 }
 
-/// What a link asks of the source that it stands in a reply of, after the source's prefix;
-/// `current` is what that reply was asked for.
+/// Resolves a link in a reply of a source. Returns the path and query after the source's prefix.
+/// `current` is the target of the request for that reply.
 ///
 /// # Errors
-/// It is not followed.
+/// The link isn't followed.
 pub(super) fn resolve(base: &Base, current: &str, link: &str) -> Result<String, Refused> {
     let link = link.split('#').next().unwrap_or_default();
-    // Everything that a URL may have (RFC 3986): no blank, no control, nothing beyond ASCII.
+    // All characters that a URL may have (RFC 3986): no blanks, no control characters, only ASCII.
     let is_well = |byte: u8| byte.is_ascii_graphic() && !b"\\\"<>^`{|}".contains(&byte);
     if !link.bytes().all(is_well) {
         return Err(Refused::NoUrl);
@@ -40,8 +40,8 @@ pub(super) fn resolve(base: &Base, current: &str, link: &str) -> Result<String, 
     if !base.prefix.is_empty() && !matches!(inner.as_bytes().first(), None | Some(b'/' | b'?')) {
         return Err(Refused::OutOfPrefix);
     }
-    // Servers and proxies take such segments for a way out of the prefix; some of them with
-    // parameters, or with slashes that are encoded.
+    // Servers and proxies let such segments lead out of the prefix. Some do so for segments with
+    // parameters, or with encoded slashes.
     let leads_out = |segment: &str| is_dots(segment.split(';').next().unwrap_or_default());
     let path_in_lower_case = path.to_ascii_lowercase();
     let has_slash = ["%2f", "%5c"].iter().any(|slash| path_in_lower_case.contains(slash));
@@ -72,7 +72,7 @@ fn absolute(base: &Base, current: &str, link: &str) -> Result<String, Refused> {
     })
 }
 
-/// A link that says where it leads to.
+/// A link with a scheme or a host.
 struct Absolute<'a> {
     scheme: &'a str,
     authority: &'a str,
@@ -81,7 +81,7 @@ struct Absolute<'a> {
 }
 
 impl<'a> Absolute<'a> {
-    /// Reads a link; `None` where it leads to where it stands.
+    /// Reads a link; `None` if it's relative to its page.
     fn read(base: &Base, link: &'a str) -> Result<Option<Self>, Refused> {
         let (scheme, after) = match link.strip_prefix("//") {
             Some(after) => (if base.tls { "https" } else { "http" }, after),
@@ -103,7 +103,7 @@ impl<'a> Absolute<'a> {
 /// The target of the first link with the relation `next` (RFC 8288).
 ///
 /// # Errors
-/// A field is malformed: what it says is not known, and may be that there is more.
+/// A field is malformed, so it could name a next page that we can't see.
 pub(super) fn link(headers: &HeaderMap) -> Result<Option<String>, ()> {
     for field in headers.get_all(header::LINK) {
         let mut rest = field.to_str().map_err(|_| ())?.trim_start();
@@ -124,7 +124,7 @@ struct Link<'a> {
     is_next: bool,
 }
 
-/// Reads one link; gives what is after its comma.
+/// Reads one link. Returns the text after its comma, too.
 fn read_link(text: &str) -> Result<(Link<'_>, &str), ()> {
     let (target, mut rest) = text.strip_prefix('<').and_then(|text| text.split_once('>')).ok_or(())?;
     let (mut relation, mut is_of_another) = (None, false);
@@ -139,9 +139,9 @@ fn read_link(text: &str) -> Result<(Link<'_>, &str), ()> {
         let (name, after) = parameter.split_at(name_end);
         let (value, after) = read_value(after)?;
         match name.to_ascii_lowercase().as_str() {
-            // Only the first counts.
+            // Only the first one counts.
             "rel" if relation.is_none() => relation = Some(value),
-            // Then it says what follows something else.
+            // The link then describes another resource.
             "anchor" => is_of_another = true,
             _ => {}
         }
@@ -149,7 +149,7 @@ fn read_link(text: &str) -> Result<(Link<'_>, &str), ()> {
     }
 }
 
-/// The value of a parameter, a token or a quoted string; empty where it has none.
+/// The value of a parameter, a token or a quoted string; empty if it has none.
 fn read_value(text: &str) -> Result<(String, &str), ()> {
     let Some(text) = text.trim_start().strip_prefix('=').map(str::trim_start) else {
         return Ok((String::new(), text));
@@ -174,7 +174,7 @@ fn has_next(relation: &str) -> bool {
     relation.split_ascii_whitespace().any(|relation| relation.eq_ignore_ascii_case("next"))
 }
 
-/// A target whose query has this value for a parameter, in the place of every other that it has.
+/// A target whose query has this value for a parameter, in place of all other values of it.
 pub(super) fn with_parameter(target: &str, name: &str, value: &str) -> String {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let is_other = |pair: &&str| !pair.is_empty() && pair.split('=').next() != Some(name);

@@ -1,5 +1,4 @@
-//! A row as it is copied, read for what stands in requests, and written with what its calls have
-//! said.
+//! A copied row. It's read for the values in requests, and written with the replies to its calls.
 
 use rowstream_encode::{RowWriter, Value, ValueOptions, write_value};
 
@@ -10,13 +9,13 @@ use crate::database::Layout;
 use crate::endpoint::{Form, PerRow, reply_columns};
 use crate::params::ParamValue;
 
-/// The copy of a row, with what its calls have said.
+/// The copy of a row, with the replies to its calls.
 pub(crate) struct EnrichedRow<'a> {
     pub(super) layout: &'a mut Layout,
     pub(super) held: &'a Held,
     pub(super) replies: &'a Replies,
     pub(super) plan: &'a PerRow,
-    /// Before which of its columns that stands.
+    /// The column before which the replies are inserted.
     pub(super) at: usize,
 }
 
@@ -32,7 +31,7 @@ impl EnrichedRow<'_> {
     }
 }
 
-/// Hands the values of a row on, and those of its replies in their place.
+/// Passes on the values of a row, and inserts those of its replies.
 struct Inserting<'a> {
     encoder: &'a mut dyn RowWriter,
     held: &'a Held,
@@ -84,9 +83,9 @@ impl ByColumn for Inserting<'_> {
     }
 }
 
-/// Keeps the texts of the columns that stand in requests.
+/// Keeps the texts of the columns that occur in requests.
 pub(super) struct Keeping<'a> {
-    /// These columns in their order, each with where its text goes.
+    /// These columns in their order, each with the index for its text.
     pub(super) wanted: std::slice::Iter<'a, (usize, usize)>,
     pub(super) values: &'a mut [ParamValue],
 }
@@ -106,12 +105,12 @@ impl ByColumn for Keeping<'_> {
     fn end(&mut self, _columns: usize, _out: &mut Vec<u8>) {}
 }
 
-/// A value as it stands in a request: its JSON, without the quotes of what is a string there.
+/// A value as text for a request: its JSON, without the quotes of strings.
 fn text(value: Value<'_>) -> ParamValue {
     ParamValue::Text(match value {
         Value::Null => return ParamValue::Null,
         Value::Text(text) | Value::Number(text) | Value::Json(text) => text.to_owned(),
-        // The only other one with an escape: the backslash of its `\x`.
+        // The only other type with an escape: the backslash of `\x`.
         Value::Bytes(_) => plain(value).replacen("\\\\", "\\", 1),
         _ => plain(value),
     })

@@ -1,4 +1,4 @@
-//! The rows that are held, and their calls.
+//! The rows that wait for their calls, and these calls.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -21,59 +21,59 @@ use crate::stream::calls::{Outcome, Text, run};
 use crate::upstream::template::Values;
 use crate::upstream::{Call, Group, Source, fields};
 
-/// The rows that are held, and their calls.
+/// The rows that wait for their calls, and these calls.
 pub(super) struct Window {
     plan: Arc<PerRow>,
     bound: Arc<Bound>,
-    /// Of the parameters, and after them the texts of the columns of the row that came last.
+    /// The values of the parameters, followed by the texts of the last row's columns.
     values: Vec<ParamValue>,
     lanes: Vec<Lane>,
-    /// Of each upstream.
+    /// The requests of each upstream.
     asked: Vec<Asked>,
     running: FuturesUnordered<Running>,
     replies: Replies,
-    /// What the rows are read by, once there was one.
+    /// The layout of the rows, once there was one.
     layout: Option<Layout>,
-    /// By number.
+    /// The waiting rows, by number.
     rows: HashMap<u64, Held>,
-    /// The number of the next one that comes, and of the next one that is due in order of input.
+    /// The number of the next row to arrive, and of the next one to return in order of input.
     next: u64,
     due: u64,
-    /// Those that are due in order of completion.
+    /// The rows to return next, in order of completion.
     complete: VecDeque<u64>,
-    /// The one that is lent.
+    /// The row that is lent to the caller.
     current: Option<Held>,
-    /// Whether the statement has no more rows.
+    /// True if the statement has no more rows.
     has_ended: bool,
 }
 
 type Running = Pin<Box<dyn Future<Output = (usize, Outcome)> + Send>>;
 
-/// One of the calls that are made for each row: those that wait and run.
+/// One kind of calls, made once for each row: those that wait, and those that run.
 struct Lane {
     source: Source,
-    /// The fields that every request has.
+    /// The header fields that every request has.
     own: HeaderMap,
-    /// All fields of each request, where none holds a column.
+    /// All header fields of each request, if no field contains a column.
     fields: Option<HeaderMap>,
-    /// The columns that stand in its requests, by the indices of their names.
+    /// The columns that occur in its requests, by the indices of their names.
     columns: Vec<usize>,
-    /// Those that the rows that are held have in common, by what they ask.
+    /// Calls that several waiting rows can share, by their request.
     known: HashMap<Arc<str>, usize>,
     waiting: VecDeque<usize>,
     running: usize,
 }
 
-/// The requests of one upstream.
+/// The requests to one upstream.
 struct Asked {
     in_flight: usize,
-    /// What the pool has let in, before the first row: a response that has begun is refused no
-    /// place later.
+    /// The requests as the pool has admitted them, before the first row. Once a response has begun,
+    /// none of them is refused.
     group: Arc<Group>,
 }
 
 impl Asked {
-    /// A response counts as one, whether it asks or not, and else as so many as it has in flight.
+    /// A response counts as one request if it has none in flight, and otherwise as those in flight.
     fn enter(source: &Source) -> Result<Self, Error> {
         Ok(Self { in_flight: 0, group: Arc::new(source.enter(1)?) })
     }
@@ -92,12 +92,11 @@ impl Asked {
 /// A row that waits for its calls.
 pub(super) struct Held {
     pub(super) data: Box<[u8]>,
-    /// Of each of them, where its reply will be; `None` where a column is NULL and nothing is
-    /// asked.
+    /// The index of each call's reply; `None` if a column is NULL, so that no call is made.
     pub(super) calls: Box<[Option<usize>]>,
 }
 
-/// The calls of the rows that are held.
+/// The calls of the waiting rows.
 #[derive(Default)]
 pub(super) struct Replies {
     slots: Vec<Option<Slot>>,
@@ -107,15 +106,15 @@ pub(super) struct Replies {
 /// One call.
 struct Slot {
     lane: usize,
-    /// The row that it was made for.
+    /// The row for which it was made.
     row: u64,
-    /// How many of the rows that are held have it.
+    /// The number of waiting rows that share it.
     rows: usize,
-    /// What it asks, where others may share it.
+    /// Its request, if other rows may share it.
     key: Option<Arc<str>>,
-    /// Until it is made.
+    /// Set until it's made.
     call: Option<Call>,
-    /// Once it has ended.
+    /// Set once it has ended.
     outcome: Option<Outcome>,
 }
 
@@ -133,12 +132,12 @@ impl Replies {
         self.slots.get_mut(index)?.as_mut()
     }
 
-    /// What came of a call, once it has ended.
+    /// The outcome of a call, once it has ended.
     pub(super) fn get(&self, index: usize) -> Option<&Outcome> {
         self.slots.get(index)?.as_ref()?.outcome.as_ref()
     }
 
-    /// A row that had it goes. The call, if that was the last one.
+    /// Removes a row's use of a call. Returns the call if that was the last use.
     fn release(&mut self, index: usize) -> Option<Slot> {
         let slot = self.slot(index)?;
         slot.rows -= 1;
@@ -149,7 +148,7 @@ impl Replies {
         self.slots[index].take()
     }
 
-    /// Whether all calls of a row have ended.
+    /// True if all calls of a row have ended.
     fn have_come(&self, held: &Held) -> bool {
         held.calls.iter().flatten().all(|&slot| self.get(slot).is_some())
     }
@@ -159,7 +158,7 @@ impl Window {
     /// For a request with these values of its parameters.
     ///
     /// # Errors
-    /// 400: a header field cannot hold one of them. 503: too many wait for an upstream.
+    /// 400: a header field can't contain one of them. 503: too many requests wait for an upstream.
     pub(super) fn new(
         plan: &Arc<PerRow>,
         bound: &Arc<Bound>,
@@ -187,7 +186,7 @@ impl Window {
         })
     }
 
-    /// Goes on to the next row that is due, or after the last one.
+    /// Advances to the next row to return, or to the end.
     pub(super) fn poll(
         &mut self,
         statement: &mut database::Session,
@@ -197,14 +196,14 @@ impl Window {
         loop {
             self.fill(statement, cx)?;
             self.start();
-            // All that have ended, so that the rows that are due leave room for as many new ones.
+            // All that have ended, so that the rows to return make room for as many new ones.
             if let Poll::Ready(Some((slot, outcome))) = Pin::new(&mut self.running).poll_next(cx) {
                 self.settle(slot, outcome)?;
                 continue;
             }
             self.current = self.take_due();
             if self.current.is_some() {
-                // The response is on its way: its calls wait as long as it takes.
+                // The response has begun: its calls wait for a slot without a time limit.
                 self.asked.iter().for_each(|asked| asked.group.begin());
             }
             return match (&self.current, self.has_ended && self.rows.is_empty()) {
@@ -214,13 +213,13 @@ impl Window {
         }
     }
 
-    /// The row that is due.
+    /// The row to return.
     pub(super) fn row(&mut self) -> Option<EnrichedRow<'_>> {
         let (held, layout) = (self.current.as_ref()?, self.layout.as_mut()?);
         Some(EnrichedRow { layout, held, replies: &self.replies, plan: &self.plan, at: self.bound.at })
     }
 
-    /// Lets go of the row that was lent, and of those of its calls that no other row has.
+    /// Drops the row that was lent, and those of its calls that no other row shares.
     fn release(&mut self) {
         let Some(held) = self.current.take() else { return };
         for &index in held.calls.iter().flatten() {
@@ -230,7 +229,7 @@ impl Window {
         }
     }
 
-    /// Takes rows that the statement has, while there is room.
+    /// Takes rows that the statement has ready, while there's room.
     fn fill(&mut self, statement: &mut database::Session, cx: &mut Context<'_>) -> Result<(), Error> {
         while !self.has_ended && self.rows.len() < self.plan.rows() {
             match statement.poll_row(cx)? {
@@ -258,8 +257,8 @@ impl Window {
         Ok(())
     }
 
-    /// The call of a lane for the row that came last: a new one, or one that asks the same. `None`
-    /// where a column is NULL.
+    /// The call of a lane for the row that arrived last: a new one, or one with the same request.
+    /// `None` if a column is NULL.
     fn ask(&mut self, lane: usize, row: u64) -> Result<Option<usize>, Error> {
         let (call, values) = (&self.plan.calls[lane], &self.values);
         let of_lane = &mut self.lanes[lane];
@@ -293,7 +292,7 @@ impl Window {
         Ok(Some(index))
     }
 
-    /// Makes as many calls as may run.
+    /// Starts as many calls as may run.
     fn start(&mut self) {
         for (of_lane, call) in self.lanes.iter_mut().zip(&self.plan.calls) {
             let asked = &mut self.asked[call.upstream];
@@ -318,7 +317,7 @@ impl Window {
         }
     }
 
-    /// Notes what came of a call.
+    /// Notes the outcome of a call.
     fn settle(&mut self, index: usize, mut outcome: Outcome) -> Result<(), Error> {
         let Some(slot) = self.replies.slot(index) else { return Ok(()) };
         let (lane, row) = (slot.lane, slot.row);
@@ -326,8 +325,8 @@ impl Window {
         self.lanes[lane].running -= 1;
         self.asked[call.upstream].end();
         if let Some(error) = outcome.error.take() {
-            // Without a place in time, the response has not begun: that is none of its rows. One
-            // that has waits on.
+            // If no call got a slot in time, the response hasn't begun, so no row reports this
+            // error. Once it has begun, calls wait without a time limit.
             let kept = if error.code() == POOL_TIMEOUT { Err(error) } else { in_row(call, error) };
             outcome.error = Some(kept?);
         }
@@ -336,7 +335,7 @@ impl Window {
         Ok(())
     }
 
-    /// All calls of a row have ended, of a plan with one for each.
+    /// Notes that all calls of a row have ended, if the plan makes one call for each row.
     fn complete(&mut self, row: u64) {
         if self.plan.form == Form::Each(Order::Completion) {
             self.complete.push_back(row);
@@ -385,7 +384,7 @@ impl Lane {
     /// The request with these values.
     ///
     /// # Errors
-    /// 400 that names a parameter, or a column, whose value cannot stand where it would.
+    /// 400: it names the parameter or the column whose value isn't allowed at its place.
     fn make(&self, plan: &PerRow, call: &RowCall, values: &[ParamValue]) -> Result<Call, Error> {
         check_length(plan, values, &self.columns)?;
         let values = Values { names: &plan.names, values, number: 0 };
@@ -397,11 +396,11 @@ impl Lane {
         Ok(Call { method: Method::GET, target, headers, body: None })
     }
 
-    /// What tells a request from others of the lane.
+    /// The text that identifies a request within the lane.
     fn key(&self, call: &Call) -> String {
         let mut key = call.target.clone();
         if self.fields.is_none() {
-            // Neither can hold a line end.
+            // Neither the target nor a field can contain a line end.
             for value in call.headers.values() {
                 key.push('\n');
                 key.push_str(&String::from_utf8_lossy(value.as_bytes()));
@@ -411,7 +410,7 @@ impl Lane {
     }
 }
 
-/// Whether these values leave a request of a length that servers take.
+/// Refuses values that make a request longer than servers accept.
 fn check_length(plan: &PerRow, values: &[ParamValue], names: &[usize]) -> Result<(), Error> {
     let length = |name: &usize| match &values[*name] {
         ParamValue::Text(text) => text.len(),
@@ -431,7 +430,7 @@ fn with(own: &HeaderMap, filled: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Keeps of a reply what the pointer leads to.
+/// Keeps only the part of a reply to which the pointer leads.
 fn narrow(outcome: &mut Outcome, pointer: &Pointer) {
     if outcome.error.is_some() {
         return;
@@ -449,7 +448,8 @@ fn narrow(outcome: &mut Outcome, pointer: &Pointer) {
     }
 }
 
-/// The error as one of the row, where a column is why no request could be made; else as it is.
+/// The error for the row, if a column is the reason why no request could be made; otherwise it's
+/// the response's error.
 fn of_column(plan: &PerRow, call: &RowCall, error: Error) -> Result<Error, Error> {
     match error.parameters() {
         [(name, message)] if plan.names[plan.params..].contains(name) => {
@@ -460,7 +460,7 @@ fn of_column(plan: &PerRow, call: &RowCall, error: Error) -> Result<Error, Error
     }
 }
 
-/// The error of a call, where it is reported in its row; else it is that of the response.
+/// The error of a call, if its row reports it; otherwise it's the response's error.
 fn in_row(call: &RowCall, error: Error) -> Result<Error, Error> {
     match call.on_error {
         OnError::Fail => Err(error),
