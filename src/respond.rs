@@ -1,9 +1,9 @@
-//! One request to one response: route, authorize, negotiate, bind, admit, and hold the head until
-//! the first chunk.
+//! One request to one response: route, authorize, negotiate, bind, admit, and hold the headers
+//! until the first chunk.
 //!
-//! An error on this way is a problem document with its real status. After the head it can only be
-//! shown by aborting the response, which [`ResponseBody`] does: hyper ends the connection (HTTP/1.1:
-//! no last chunk) or resets the stream (HTTP/2).
+//! An error on this path becomes a problem document with its real status. After the headers, an
+//! error can only abort the response, which [`ResponseBody`] does: hyper closes the connection
+//! (HTTP/1.1: without a last chunk) or resets the stream (HTTP/2).
 
 mod admin;
 mod app;
@@ -61,8 +61,8 @@ use crate::route::{Match, Suffixes, ends_in_format};
 use crate::stream::LookedUp;
 
 impl App {
-    /// Answers a request. Memory for it is held from now on, before the answer is polled: many may
-    /// have come at once.
+    /// Answers a request. Its memory is reserved now, before the future is polled, because many
+    /// requests may arrive at the same time.
     pub fn respond<B>(
         self: Arc<Self>,
         arrival: Arrival,
@@ -86,15 +86,16 @@ impl App {
         // A connection has room for one check.
         let is_lone_check = is_check(&request) && request.body().arrival.is_alone;
         let held = held.or_else(|error| if is_lone_check { Ok(None) } else { Err(error) });
-        // Boxed here: a request is moved as rarely as can be.
+        // Boxed here, so that the request is moved as few times as possible.
         match held {
             Ok(held) => Either::Left(Box::pin(self.respond_within(request, held))),
             Err(error) => Either::Right(Box::pin(async move { self.respond_without_room(&request, error) })),
         }
     }
 
-    /// The answer to a request when there's no room for it. In HTTP/2 and HTTP/3 it has no body if
-    /// many of them wait: a client that opens no window would let it wait, too.
+    /// The answer to a request when there's no room for it. Over HTTP/2 and HTTP/3 it has no body
+    /// if many such answers wait, because a client that opens no window would leave them unread
+    /// too.
     fn respond_without_room<B>(
         self: Arc<Self>,
         request: &Request<Arrived<B>>,
@@ -157,8 +158,8 @@ impl App {
         }
     }
 
-    /// The way of a request: where it leads, whether it is allowed and well-formed, whether there
-    /// is room for it, and what answers it.
+    /// The path of a request: finds its endpoint, checks if it's allowed and well-formed and if
+    /// there's room for it, and answers it.
     async fn answer<B>(
         &self,
         request: &mut Request<Arrived<B>>,
@@ -201,7 +202,7 @@ impl App {
             let proxied = {
                 let mut asked = self.proxy_request(proxy, (endpoint, &found), request)?;
                 tracker.pass_trace(asked.headers());
-                // What is kept of a head keeps all of the buffer that it was read into.
+                // Each part of a head keeps the whole buffer into which the head was read.
                 (*request.headers_mut(), *request.uri_mut()) = (HeaderMap::new(), Uri::default());
                 Box::pin(self.proxy(asked, tracker))
             };
@@ -220,7 +221,8 @@ impl App {
             stream_request.forwarded = Some(forwarded);
         }
         if request.method() == Method::HEAD {
-            // The length of what is not run is not known: this is the head of a long result.
+            // The statement doesn't run, so its length isn't known: these are the headers of a long
+            // result.
             return Ok(head(&stream_request, stream_request.coding(STREAMED)).map(|()| Answer::Nothing));
         }
         let (client, memory) = (self.client(request), self.budget(&stream_request));
@@ -243,8 +245,8 @@ impl App {
         })
     }
 
-    /// The answer of a request that was admitted. That of a lookup is there. What else waits is
-    /// boxed: lookups and idle connections need not carry what statements need.
+    /// Answers a request that was admitted. The answer of a lookup is ready. All other answers are
+    /// boxed, so that lookups and idle connections don't carry the state of statements.
     fn answer_admitted<'a>(
         &'a self,
         request: StreamRequest<'a>,
@@ -263,7 +265,7 @@ impl App {
         Either::Right(Box::pin(self.answer_stream(request, tracker, begun, looked_up.map(Box::new))))
     }
 
-    /// The answer of an admin endpoint, if who asks may.
+    /// Answers with an admin endpoint, if the client may use it.
     async fn answer_authorized(
         &self,
         endpoint: AdminEndpoint,
@@ -274,7 +276,7 @@ impl App {
         self.answer_admin(endpoint, headers, tracker).await
     }
 
-    /// The answer of a path that no endpoint has.
+    /// Answers for a path without an endpoint.
     async fn answer_without_endpoint<B>(
         &self,
         request: &Request<Arrived<B>>,
@@ -291,7 +293,7 @@ impl App {
         }
     }
 
-    /// Checks that who asks may. What is open to everybody takes no look at who asks.
+    /// Checks that the client may use an endpoint. Public endpoints ignore credentials.
     async fn authorize(
         &self,
         wanted: &Authorization,
@@ -305,8 +307,8 @@ impl App {
         tracker.credentials.authorize(wanted)
     }
 
-    /// As whom the statements of an endpoint are run, where its source has that hang on who asks.
-    /// Credentials count there where they are not needed, too.
+    /// The role in which the statements of an endpoint run, if its source's roles depend on the
+    /// client. Then credentials count on public endpoints too.
     async fn actor(
         &self,
         endpoint: &Endpoint,
@@ -321,8 +323,8 @@ impl App {
         tracker.credentials.actor(roles).map(|actor| Some(Arc::new(actor)))
     }
 
-    /// Counts a request of its address. Those that ask how the server is, those at the port of the
-    /// admin endpoints, and the preflights of CORS, which a browser adds, are not counted.
+    /// Counts a request against the quota of its address. Health checks, requests on the admin
+    /// port, and CORS preflights, which browsers add on their own, aren't counted.
     fn limit_address<B>(
         &self,
         request: &Request<Arrived<B>>,
@@ -337,7 +339,7 @@ impl App {
         }
     }
 
-    /// Counts a request of the token that it shows.
+    /// Counts a request against the quota of its token.
     fn limit_token(&self, tracker: &mut RequestTracker) -> Result<(), Error> {
         match &self.rates {
             Some(rates) => rates.take(By::Token, tracker.credentials.client(), &mut tracker.quotas),
@@ -345,13 +347,13 @@ impl App {
         }
     }
 
-    /// What a request shows of who it is from.
+    /// The credentials of a request.
     async fn credentials(&self, headers: &HeaderMap) -> Credentials {
         Credentials::read(headers, &self.config.tokens, self.verifier.as_ref()).await
     }
 
-    /// There is no endpoint for a path. One that its client may use and that is nearly called so is
-    /// suggested: who may not use it does not learn of it.
+    /// The error for a path without an endpoint. It suggests one with a similar path, but only if
+    /// the client may use it, so that the others stay hidden.
     fn no_endpoint_near(&self, path: &str, credentials: &Credentials) -> Error {
         let endpoints = &self.config.endpoints;
         let may_tell = |index: usize| credentials.authorize(&endpoints[index].authorization).is_ok();
@@ -360,8 +362,7 @@ impl App {
         near.into_iter().fold(no_endpoint(path), suggest)
     }
 
-    /// The answer to a method that asks for nothing of the path itself; `None` for those that read
-    /// it.
+    /// The answer to a method that doesn't read the path; `None` for a method that does.
     fn without_query<B>(&self, request: &Request<B>) -> Result<Option<Response<Answer>>, Error> {
         match *request.method() {
             Method::GET | Method::HEAD => Ok(None),
@@ -375,7 +376,7 @@ impl App {
     }
 }
 
-/// Tells the client of a lookup that what looks like a format was taken for the key.
+/// Tells the client of a lookup that a suffix that looks like a format was read as part of the key.
 fn explain_suffix(error: Error, endpoint: &Endpoint, found: &Match<'_>) -> Error {
     match found.args.last() {
         Some((name, value))

@@ -1,4 +1,4 @@
-//! The admin endpoints, below [`ADMIN`]: what the server says of itself.
+//! The admin endpoints, below [`ADMIN`]: the server's health, metrics, streams and documents.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,37 +27,37 @@ use crate::metrics::{Exposition, Metrics, Subject};
 use crate::openapi;
 use crate::params::{self, Param, ParamType, ParamValue};
 
-/// Before the path of each admin endpoint.
+/// The prefix of each admin endpoint.
 pub(super) const ADMIN: &str = "/_rowstream/";
-/// Below [`ADMIN`]: whether it answers at all.
+/// Below [`ADMIN`]: tells that the server answers.
 const LIVE: &str = "live";
-/// Below [`ADMIN`]: whether requests should come here.
+/// Below [`ADMIN`]: tells if the server should get requests.
 const READY: &str = "ready";
-/// Where the metrics are, below [`ADMIN`].
+/// Below [`ADMIN`]: the metrics.
 const METRICS: &str = "metrics";
-/// Below [`ADMIN`]: what the last minutes were like.
+/// Below [`ADMIN`]: the metrics of the last minutes.
 const HISTORY: &str = "history";
 /// Below [`ADMIN`]: the replicas, for Prometheus.
 const DISCOVERY: &str = "sd";
 /// Below [`ADMIN`]: the endpoints as an OpenAPI document.
 const OPENAPI: &str = "openapi.json";
-/// Below [`ADMIN`]: the streams that run.
+/// Below [`ADMIN`]: the running streams.
 const LIST: &str = "streams";
-/// Where the server reports how streams go, below [`ADMIN`].
+/// Below [`ADMIN`]: the state or the end of a stream.
 const STREAMS: &str = "streams/";
-/// Where the pages about errors are, below [`ADMIN`].
+/// Below [`ADMIN`]: the pages about errors.
 const ERRORS: &str = "errors/";
-/// Below [`ADMIN`]: what `rowstream doctor` asks for.
+/// Below [`ADMIN`]: the probes of `rowstream doctor`.
 const PROBES: &str = "probe/";
 
 const JSON: &str = "application/json";
 
-/// Whether a request asks how the server is.
+/// True for requests for the server's health.
 pub(crate) fn is_check<B>(request: &Request<B>) -> bool {
     matches!(request.uri().path().strip_prefix(ADMIN), Some(LIVE | READY))
 }
 
-/// Who holds memory for a request.
+/// The kind of memory that a request holds.
 pub(super) fn holder<B>(request: &Request<B>) -> Holder {
     match request.uri().path().starts_with(ADMIN) {
         true => Holder::Admin,
@@ -65,37 +65,37 @@ pub(super) fn holder<B>(request: &Request<B>) -> Holder {
     }
 }
 
-/// Whether a request came to the port of the admin endpoints.
+/// True if a request arrived at the port of the admin endpoints.
 pub(super) fn is_admin<B>(request: &Request<Arrived<B>>) -> bool {
     request.body().arrival.to_admin
 }
 
-/// What is asked for below [`ADMIN`].
+/// An endpoint below [`ADMIN`].
 pub(super) enum AdminEndpoint {
     Live,
     Ready,
     Metrics(Exposition),
-    /// The moments of the last minutes after one, in milliseconds since 1970.
+    /// The moments of the last minutes after this one, in milliseconds since 1970.
     History(u64),
-    /// What Prometheus is to scrape, as JSON.
+    /// The targets that Prometheus should scrape, as JSON.
     Discovery(String),
-    /// The endpoints that who asks may call.
+    /// The endpoints that the client may call.
     OpenApi(openapi::Asked),
-    /// The streams that run.
+    /// The running streams.
     Streams,
-    /// How a stream went.
+    /// The state or the end of a stream.
     Stream(Arc<Stream>),
-    /// A stream is to be stopped, by a client on another machine or on this one.
+    /// Stops a stream, for a client on this machine or on another one.
     Stop(Arc<Stream>, Asks),
-    /// What an error's code means.
+    /// The meaning of an error's code.
     Page(&'static str),
-    /// What shows the hops on the way.
+    /// Shows how the hops to the client change an answer.
     Probe(Probe),
     /// A file of the console.
     Console(console::Asked),
 }
 
-/// Where a request comes from.
+/// The origin of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asks {
     Here,
@@ -103,7 +103,7 @@ pub(super) enum Asks {
 }
 
 impl AdminEndpoint {
-    /// Whether it is for this method, whatever others are for.
+    /// True if the endpoint accepts this method, which the others don't.
     pub(super) fn is_of(&self, method: &Method) -> bool {
         matches!(self, Self::Stop(..)) && *method == Method::DELETE
     }
@@ -113,9 +113,9 @@ impl App {
     /// The admin endpoint of this name.
     ///
     /// # Errors
-    /// 404: there is none, or not at the port that the request came to. What the endpoints are, how
-    /// a stream went, and what an error means, is said wherever streams are, and probes go their
-    /// way. 400: its query.
+    /// 404: there's none, or not at the port of the request. The documents about endpoints, streams
+    /// and errors are at any port, because clients need them, and probes have to take the clients'
+    /// path. 400: the query is wrong.
     pub(super) fn find_admin<B>(
         &self,
         name: &str,
@@ -139,7 +139,7 @@ impl App {
         })
     }
 
-    /// The admin endpoint of this name that is for clients, too.
+    /// The admin endpoint of this name, if it's also for clients.
     fn find_for_clients<B>(&self, name: &str, request: &Request<Arrived<B>>) -> Option<AdminEndpoint> {
         if self.config.console
             && let Some(asked) = console::Asked::find(name, request)
@@ -159,8 +159,8 @@ impl App {
         is_here.then_some(AdminEndpoint::Stop(stream, asks))
     }
 
-    /// Checks that who asks may. How a stream went is also for whoever may call its endpoint, as
-    /// long as that is there.
+    /// Checks that the client may use an admin endpoint. A stream's report is also for clients that
+    /// may call the stream's endpoint, as long as that exists.
     pub(super) async fn authorize_admin(
         &self,
         endpoint: &AdminEndpoint,
@@ -175,7 +175,7 @@ impl App {
                 &access.metrics
             }
             AdminEndpoint::Streams => &access.streams,
-            // Nobody shows who they are: then only those on this machine may.
+            // If the server has no tokens, only clients on this machine may stop streams.
             AdminEndpoint::Stop(_, Asks::Elsewhere) if !self.asks_credentials() => {
                 return Err(not_from_there());
             }
@@ -200,8 +200,8 @@ impl App {
         self.authorize(wanted, headers, tracker).await
     }
 
-    /// What an admin endpoint answers. Boxed where something is waited for: every request would
-    /// carry what that needs.
+    /// Answers with an admin endpoint. Boxed if it waits for something, so that other requests
+    /// don't carry its state.
     pub(super) async fn answer_admin(
         &self,
         endpoint: AdminEndpoint,
@@ -234,7 +234,7 @@ impl App {
                 response
             }),
             AdminEndpoint::Probe(probe) => probe.answer(&self.state.probes),
-            // Browsers show plain text, and save Markdown.
+            // Browsers show plain text, but save Markdown.
             AdminEndpoint::Page(page) => {
                 Ok(report(Bytes::from_static(page.as_bytes()), "text/plain; charset=utf-8"))
             }
@@ -242,8 +242,9 @@ impl App {
         }
     }
 
-    /// The answer to `live` or `ready`, if these are public. It needs no room and doesn't wait, so it's
-    /// the last known one: strangers may hold all the room, and may ask on hundreds of streams.
+    /// The answer to `live` or `ready`, if these are public. It needs no room and doesn't wait, so
+    /// it's the last known one: strangers may hold all the room, and may ask on hundreds of
+    /// streams.
     pub(super) fn check_without_room<B>(
         &self,
         request: &Request<Arrived<B>>,
@@ -277,18 +278,18 @@ impl App {
 }
 
 impl App {
-    /// Whether there is anything by which clients show who they are.
+    /// True if clients can have credentials.
     fn asks_credentials(&self) -> bool {
         !self.config.tokens.is_empty() || self.verifier.is_some()
     }
 
-    /// The replicas as Prometheus' `http_sd` reads them: this one, by the address that is configured
-    /// or else by that which the request was sent to, and its peers.
+    /// The replicas in the form of Prometheus' `http_sd`: this one and its peers. The address of
+    /// this one is the configured one, or else the one to which the request was sent.
     fn targets<B>(&self, request: &Request<Arrived<B>>) -> String {
         let asked = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let asked = request.uri().authority().cloned().or_else(|| asked?.parse().ok());
         let own = match (&self.config.discovery.address, asked) {
-            // The port that it names is that of clients.
+            // The configured port is that of clients, and this request arrived at another.
             (Some(address), Some(asked)) if is_admin(request) => {
                 Some(on_port(address.host(), asked.port_u16()))
             }
@@ -307,7 +308,7 @@ impl App {
         format!("{}\n", json!([{"targets": targets, "labels": labels}]))
     }
 
-    /// The endpoints that a request may call, as an OpenAPI document.
+    /// The endpoints that a client may call, as an OpenAPI document.
     async fn answer_openapi(
         &self,
         asked: openapi::Asked,
@@ -324,10 +325,10 @@ impl App {
     }
 }
 
-/// What a query for the history says: `after`, in milliseconds since 1970, or nothing.
+/// Reads the query of the history: `after`, in milliseconds since 1970, or nothing.
 ///
 /// # Errors
-/// 400 that names what is unknown or wrong.
+/// 400: it names the parameters that are unknown or wrong.
 fn after(query: Option<&str>) -> Result<u64, Error> {
     let param = Param {
         default: Some(ParamValue::Integer(0)),
@@ -348,8 +349,8 @@ fn host<B>(request: &Request<B>) -> Option<String> {
     Some(authority.host().to_owned())
 }
 
-/// True if a request from this machine also asks for this machine. A page whose name was made to
-/// lead here (DNS rebinding) names another host, and so do most proxies on this machine.
+/// True if a request also names this machine as its host. A page whose name was made to resolve to
+/// this machine (DNS rebinding) names another host, and so do most proxies on this machine.
 fn names_this_machine<B>(request: &Request<Arrived<B>>) -> bool {
     let is_unix = request.body().arrival.peer == Some(UNIX);
     is_unix
@@ -366,7 +367,7 @@ fn is_of_other_site<B>(request: &Request<B>) -> bool {
     own().is_none() || own() != host(request)
 }
 
-/// 403: without tokens, streams are stopped from the server's own machine.
+/// 403: without tokens, only the server's own machine can stop streams.
 fn not_from_there() -> Error {
     Error::new(
         "forbidden",
@@ -387,7 +388,7 @@ fn ok() -> Response<Answer> {
     report(Bytes::from_static(b"ok\n"), "text/plain")
 }
 
-/// What the server says of itself, now.
+/// An answer about the server's current state.
 fn report(body: Bytes, media_type: &'static str) -> Response<Answer> {
     let mut response = Response::new(Answer::Whole(body));
     let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! What is configured, and what outlives a configuration.
+//! The configuration at work, and the state that outlives it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::spool::file::Used;
 use crate::stream::notifier::ChangeNotifiers;
 use crate::traces::{Sending, Spans};
 
-/// Everything that answers requests: the endpoints, their sources, and the bounds.
+/// Everything that answers requests: the endpoints, their sources, and the limits.
 pub struct App {
     pub(super) config: Config,
     pub(super) router: Router,
@@ -37,28 +37,28 @@ pub struct App {
     pub(super) admission: Admission,
     pub(super) notifiers: ChangeNotifiers,
     pub(super) readiness: Readiness,
-    /// How much of what a database says reaches clients.
+    /// The detail with which a database's messages are shown to clients.
     pub(super) detail: ErrorDetail,
-    /// How often clients may ask; `None`: as often as they like.
+    /// The limits on requests per client; `None`: no limits.
     pub(super) rates: Option<Arc<Rates>>,
-    /// Whose JSON Web Tokens are believed.
+    /// Verifies JSON Web Tokens of the trusted issuer.
     pub(super) verifier: Option<Arc<Verifier>>,
     pub(super) state: Arc<ServerState>,
-    /// What is counted of each endpoint.
+    /// The metrics of each endpoint.
     pub(super) series: Vec<Arc<Series>>,
-    /// The columns of each endpoint's statements, once its source has prepared them, and how often
-    /// some were noted.
+    /// The columns of each endpoint's statements, once its source has prepared them, and the number
+    /// of times that columns were noted.
     columns: Mutex<(u64, Vec<Option<Arc<Results>>>)>,
     pub(super) authorizations: Authorizations,
-    /// The documents about it.
+    /// The documents about the endpoints.
     pub(super) documents: Documents,
 }
 
-/// The authorizations that a configuration has.
+/// The distinct authorizations of a configuration.
 pub(super) struct Authorizations {
-    /// Each of them once.
+    /// Each authorization once.
     all: Vec<Authorization>,
-    /// That of each endpoint, by its index in `all`.
+    /// The authorization of each endpoint, by its index in `all`.
     pub(super) of: Vec<usize>,
 }
 
@@ -80,7 +80,7 @@ impl Authorizations {
 /// The columns of an endpoint's statements, in their order.
 type Results = [Option<Columns>];
 
-/// What outlives a configuration.
+/// The state that outlives a configuration.
 #[derive(Default)]
 pub(super) struct ServerState {
     pub(super) streams: Streams,
@@ -88,12 +88,12 @@ pub(super) struct ServerState {
     pub(super) metrics: Metrics,
     /// Spans that wait to be sent.
     pub(super) spans: Arc<Spans>,
-    /// What is in temporary files.
+    /// The bytes in temporary files.
     pub(super) spooled: Arc<Used>,
     pub(super) ending: AtomicBool,
-    /// Held by each probe that runs.
+    /// Each running probe has a reference.
     pub(super) probes: Arc<()>,
-    /// Whether followers are to end.
+    /// True once followers should end.
     pub(super) closing: watch::Sender<bool>,
 }
 
@@ -121,17 +121,17 @@ impl metrics::Observed for App {
 }
 
 impl App {
-    /// An app of checked configuration; opens no connection.
+    /// An app with a checked configuration. It opens no connection.
     ///
     /// # Errors
-    /// A source whose URL is not understood.
+    /// The URL of a source isn't valid.
     pub fn new(config: Config) -> Result<Self, Error> {
         let admission = Admission::new(&config.limits, memory::for_streams(&config));
         Self::build(config, admission, Arc::default(), |_| None)
     }
 
-    /// The app of another configuration, for the requests to come. Streams that run count in it,
-    /// and sources whose settings are the same are the same, with their connections.
+    /// The app of another configuration, for future requests. It continues the counts of running
+    /// streams. Sources whose settings haven't changed are kept, with their connections.
     ///
     /// # Errors
     /// See [`App::new`].
@@ -189,44 +189,43 @@ impl App {
         })
     }
 
-    /// What was configured.
+    /// The configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Notes the columns of an endpoint's statements.
     pub(crate) fn note_columns(&self, endpoint: usize, results: Vec<Option<Columns>>) {
         let mut columns = self.columns.lock();
         columns.0 += 1;
         columns.1[endpoint] = Some(results.into());
     }
 
-    /// How often columns were noted.
+    /// The number of times that columns were noted.
     pub(super) fn columns_noted(&self) -> u64 {
         self.columns.lock().0
     }
 
-    /// The columns of each endpoint's statements, as far as they are known by now.
+    /// The columns of each endpoint's statements, as far as they're known.
     pub(super) fn columns(&self) -> Vec<Option<Arc<Results>>> {
         self.columns.lock().1.clone()
     }
 
-    /// For each of the [`authorizations`](Self::authorizations), whether `credentials` are enough.
+    /// For each of the [`authorizations`](Self::authorizations), true if `credentials` satisfy it.
     pub(super) fn rights(&self, credentials: &Credentials) -> Vec<bool> {
         self.authorizations.all.iter().map(|wanted| credentials.authorize(wanted).is_ok()).collect()
     }
 
-    /// The spans that wait to be sent, and where to.
+    /// The spans that wait to be sent, and their destination.
     pub(crate) fn spans(&self) -> Sending {
         Sending { spans: Arc::clone(&self.state.spans), to: self.config.traces.clone() }
     }
 
-    /// Whether requests should come here.
+    /// Tells if the server should get requests.
     pub(crate) fn readiness(&self) -> &Readiness {
         &self.readiness
     }
 
-    /// The sources that are not those of the app `before`.
+    /// The sources that the app `before` doesn't have.
     pub fn new_sources(&self, before: Option<&Self>) -> impl Iterator<Item = &Source> {
         let is_new =
             move |settings: &SourceConfig| !before.is_some_and(|app| app.config.sources.contains(settings));
@@ -242,33 +241,32 @@ impl App {
         }
     }
 
-    /// Who may run a stream.
+    /// Admits streams.
     pub fn admission(&self) -> &Admission {
         &self.admission
     }
 
-    /// From now on the server is on its way out, though it still answers:
-    /// [`ready`](crate::readiness) says so.
+    /// Marks the server as shutting down. It still answers, but [`ready`](crate::readiness) reports
+    /// it.
     pub fn leave(&self) {
         self.state.leaving.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the server is on its way out.
+    /// True if the server is shutting down.
     pub fn is_leaving(&self) -> bool {
         self.state.leaving.load(Ordering::Relaxed)
     }
 
-    /// From now on, a response that is dropped was ended by the server and not by its client.
+    /// From now on, the server is the reason for each response that is dropped, and not its client.
     pub fn end(&self) {
         self.state.ending.store(true, Ordering::Relaxed);
     }
 
-    /// A source.
     pub(super) fn source(&self, source: &SourceRef) -> &Source {
         &self.sources[source.index()]
     }
 
-    /// The same, as whoever asks.
+    /// The source, used in the role of the client.
     pub(super) fn source_as(
         &self,
         source: &SourceRef,

@@ -23,45 +23,45 @@ use crate::lock::Mutex;
 use crate::outcome::Outcome;
 use crate::spool::whole::Spooled;
 
-/// The sockets take a stream of this length as a whole, so that none of its chunks is held back.
+/// The sockets accept a whole stream of this length, so its chunks needn't wait for one another.
 const SHORT: u64 = 192 * 1024;
 
-/// The body of an answer, before its head is known to be sent.
+/// The body of an answer, before its headers are known to be sent.
 pub(super) enum Answer {
     Nothing,
     Whole(Bytes),
     Unpacked(Box<Unpacked>),
     Stream(Arc<Mutex<Streaming>>),
-    /// What waited for its end.
+    /// A result that has waited for its end.
     File(Box<Spooled>),
-    /// What an upstream answers.
+    /// An upstream's answer.
     Proxied(Box<Proxied>),
-    /// What `rowstream doctor` asks for.
+    /// A probe of `rowstream doctor`.
     Probe(Box<probe::Script>),
-    /// It has failed, and is aborted once what was handed over is on its way.
+    /// It has failed. It's aborted once the chunks before the failure are on their way.
     Aborting(Box<Wait>),
 }
 
 /// The body of a response, polled by hyper.
 pub struct ResponseBody {
     answer: Answer,
-    /// Of a chunk, what has not been given yet.
+    /// The rest of a chunk that is given in pieces.
     rest: Bytes,
-    /// The most that is given at a time.
+    /// The most bytes that are given at a time.
     piece: usize,
     /// `None` once the watchdog has it.
     tracker: Option<Box<RequestTracker>>,
     delivery: Delivery,
-    /// Of HTTP/1: ready when the chunk that was given last has left. Without it hyper would hold
-    /// two or three chunks for each client that is not known to keep up.
+    /// Only for HTTP/1: ready when the last chunk has left. Without it, hyper would buffer two or
+    /// three chunks for each client that isn't known to keep up.
     leaving: Option<Box<Wait>>,
-    /// Begun when all was given, where the end waits until that has gone.
+    /// Set when everything was given, if the end has to wait until that has left.
     end: Option<Box<Wait>>,
-    /// Ends the answer if the client leaves it unread while others need memory.
+    /// Ends the answer if the client leaves it unread while other requests need memory.
     unread: Option<Arc<Unread>>,
 }
 
-/// Aborts a response; what failed is in the log.
+/// Aborts a response. The log has the reason.
 #[derive(Debug)]
 pub struct Aborted;
 
@@ -85,7 +85,7 @@ impl ResponseBody {
             end: None,
             unread: None,
         };
-        // hyper does not poll a body that has ended before it began.
+        // hyper doesn't poll a body that has ended before it began.
         if this.is_end_stream() {
             this.complete();
         }
@@ -97,8 +97,8 @@ impl ResponseBody {
         self.piece = bytes;
     }
 
-    /// Has an answer that is no stream end if its client leaves it unread while others are refused
-    /// for want of memory.
+    /// Lets an answer that isn't a stream end if its client leaves it unread while other requests
+    /// are refused for lack of memory.
     pub(crate) fn give_way(&mut self, admission: &Admission) {
         let permit = self.tracker.as_ref().and_then(|tracker| tracker.permit.as_ref());
         if !self.is_end_stream() && permit.is_some_and(Permit::holds_memory) {
@@ -107,7 +107,7 @@ impl ResponseBody {
     }
 
     fn next_piece(&mut self) -> Frame<Bytes> {
-        // Whoever waits for a chunk to be gone waits for its last piece, which may be empty.
+        // A task that waits until a chunk has left waits for its last piece, which may be empty.
         let piece = match self.rest.len() <= self.piece {
             true => std::mem::take(&mut self.rest),
             false => self.rest.split_to(self.piece),
@@ -124,17 +124,17 @@ impl ResponseBody {
         Frame::data(piece)
     }
 
-    /// Has a failure wait for what was handed over before it, and in HTTP/2 the end, too.
+    /// Makes a failure wait for the bytes before it, and in HTTP/2 the end too.
     pub(crate) fn deliver(&mut self, delivery: Delivery) {
         self.delivery = delivery;
     }
 
-    /// Whether its client is waited for, before more is given or after all was.
+    /// True while it waits for its client, before it gives more or after it has given everything.
     pub(crate) fn is_delivering(&self) -> bool {
         self.leaving.is_some() || self.end.as_ref().is_some_and(|end| end.is_waiting())
     }
 
-    /// Ready when the end of a stream may be sent; a frame, if there is one to be sent before.
+    /// Ready when the end of a stream may be sent. Returns a frame if one has to be sent before it.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if self.end.is_none() {
             self.end = Wait::before_end(&self.delivery).map(Box::new);
@@ -142,9 +142,9 @@ impl ResponseBody {
         self.end.as_mut().map_or(Poll::Ready(None), |end| end.poll(cx))
     }
 
-    /// Everything was handed over, unless the answer was a failure already. Gives the permit back,
-    /// but for what is still on its way. Over HTTP/1, where its time is limited, it goes on until
-    /// that has left.
+    /// Records that everything was handed over, unless the answer has failed already. Gives back
+    /// the permit, except for the bytes that are still on their way. Over HTTP/1, an answer with a
+    /// time limit counts as running until they have left.
     fn complete(&mut self) {
         let digest = match &self.answer {
             Answer::Stream(streaming) => streaming.lock().content_digest(),
@@ -160,7 +160,7 @@ impl ResponseBody {
         self.tracker = Some(tracker);
     }
 
-    /// It cannot be completed. Gives the permit back.
+    /// Records that the answer can't be completed, and gives the permit back.
     fn fail(&mut self, error: Error) {
         if let Some(tracker) = &mut self.tracker {
             tracker.end(Outcome::Failed(error), None);
@@ -206,8 +206,8 @@ impl ResponseBody {
 }
 
 impl Drop for ResponseBody {
-    /// What was spilled, and the time for which a client took nothing, is reported also where the
-    /// client has never come back for the rest.
+    /// Reports the spilled bytes and the time in which the client read nothing, even if the client
+    /// never returned for the rest.
     fn drop(&mut self) {
         if let (Answer::Stream(streaming), Some(tracker)) = (&self.answer, &mut self.tracker) {
             let streaming = streaming.lock();

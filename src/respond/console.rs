@@ -1,8 +1,8 @@
-//! The console, at [`ADMIN`](super::admin::ADMIN) itself: a page for browsers, which reads what
-//! other clients read, with the token of its user.
+//! The console, at [`ADMIN`](super::admin::ADMIN) itself: a page for browsers. It reads the same
+//! endpoints as other clients, with the token of its user.
 //!
-//! Its sources are in `console/`; what is built of them is in `src/respond/console/`, and a part of
-//! the program. It is open to everybody: there is no secret in it, and no data.
+//! Its sources are in `console/`. The files built from them are in `src/respond/console/`, and are
+//! part of the program. Everyone may load the page, because it contains neither secrets nor data.
 
 use std::sync::LazyLock;
 
@@ -12,14 +12,14 @@ use http::{HeaderMap, Request, Response};
 use super::body::Answer;
 use super::documents::{Document, IF_SAME};
 
-/// Nothing comes from elsewhere, nothing is run that is not in the files, and no other site frames
-/// the page.
+/// The page loads nothing from other sites and runs only the code in its files, and no other site
+/// can frame it.
 const CONTENT_SECURITY_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
      require-trusted-types-for 'script'; trusted-types lit-html",
 );
-/// Asked for by their contents (`?v=…`), files never change.
+/// A file that is requested by its content (`?v=…`) never changes.
 const FOR_GOOD: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 
 static FILES: LazyLock<[File; 3]> = LazyLock::new(|| {
@@ -32,7 +32,7 @@ static FILES: LazyLock<[File; 3]> = LazyLock::new(|| {
 
 /// A file of the console.
 struct File {
-    /// Below the path of the console.
+    /// Its path below that of the console.
     name: &'static str,
     media_type: &'static str,
     document: Document,
@@ -45,21 +45,21 @@ impl File {
     }
 }
 
-/// A file of the console, as a request asks for it.
+/// A requested file of the console.
 pub(super) struct Asked {
     file: &'static File,
     is_for_good: bool,
 }
 
 impl Asked {
-    /// The file of this name; `None`: there is none.
+    /// The file of this name; `None` if there isn't one.
     pub(super) fn find<B>(name: &str, request: &Request<B>) -> Option<Self> {
         let file = FILES.iter().find(|file| file.name == name)?;
         let version = request.uri().query().and_then(|query| query.strip_prefix("v="));
         Some(Self { file, is_for_good: version == Some(file.document.version.as_str()) })
     }
 
-    /// The file, or that it is still the same.
+    /// Answers with the file, or tells that it hasn't changed.
     pub(super) fn answer(&self, headers: &HeaderMap) -> Response<Answer> {
         let mut response = self.file.document.answer(headers);
         let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! What pages of other origins may read (Fetch standard, "CORS protocol").
+//! The headers that let pages of other origins read answers (Fetch standard, "CORS protocol").
 
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -9,20 +9,20 @@ use super::head::ALLOW;
 use crate::config::Cors;
 use crate::upstream::fields;
 
-/// What pages of other origins may read of a head, besides what Fetch lets them.
+/// The headers that pages of other origins may read, in addition to those that Fetch allows.
 const EXPOSED: &str = "allow, content-digest, content-disposition, incremental, link, ratelimit, ratelimit-policy, retry-after, rowstream-changes, \
     rowstream-page, rowstream-parts, rowstream-snapshot, rowstream-stream, rowstream-tag, server-timing, trailer, www-authenticate";
-/// Which pages of other origins may read `Server-Timing` (W3C, "Resource Timing").
+/// The pages of other origins that may read `Server-Timing` (W3C, "Resource Timing").
 const TIMING_ALLOW_ORIGIN: HeaderName = HeaderName::from_static("timing-allow-origin");
 
 impl App {
-    /// Which page asks, where pages of other origins may.
+    /// The origin of the page that sends a request, if pages of other origins are allowed.
     pub(super) fn origin<B>(&self, request: &Request<B>) -> Option<HeaderValue> {
         self.config.cors.as_ref()?;
         request.headers().get(header::ORIGIN).map(fields::detached)
     }
 
-    /// `OPTIONS`, and the preflight of CORS (Fetch standard, "CORS-preflight request").
+    /// Answers `OPTIONS`, and the preflight of CORS (Fetch standard, "CORS-preflight request").
     pub(super) fn options(&self, headers: &HeaderMap) -> Response<Answer> {
         let mut response = Response::new(Answer::Nothing);
         *response.status_mut() = StatusCode::NO_CONTENT;
@@ -41,7 +41,7 @@ impl App {
     }
 }
 
-/// True if a browser asks ahead of a request by a page of another origin (Fetch standard,
+/// True if a browser checks ahead of a request by a page of another origin (Fetch standard,
 /// "CORS-preflight request").
 pub(super) fn is_preflight<B>(request: &Request<B>) -> bool {
     *request.method() == Method::OPTIONS
@@ -49,10 +49,10 @@ pub(super) fn is_preflight<B>(request: &Request<B>) -> bool {
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Which pages of other origins may read the response. With a list of origins the answer differs by
-/// `Origin`, and caches must know.
+/// Adds the origins whose pages may read the response. With a list of origins the answer depends on
+/// `Origin`, and caches must know that.
 pub(super) fn cors_headers(cors: &Cors, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
-    // An upstream may have an opinion of its own, about clients of its own.
+    // An upstream may send headers for its own clients.
     for name in [header::ACCESS_CONTROL_ALLOW_ORIGIN, header::ACCESS_CONTROL_ALLOW_CREDENTIALS] {
         headers.remove(name);
     }

@@ -1,10 +1,10 @@
-//! Documents that the server makes of itself: the files of the console, the list of endpoints, and
-//! the OpenAPI document.
+//! Documents about the server: the files of the console, the list of endpoints, and the OpenAPI
+//! document.
 //!
 //! A [`Document`] is made once for a configuration and a set of rights, compressed, and shared by
-//! all answers. A client that doesn't take gzip gets it unpacked piece by piece, so that a document
-//! of megabytes takes kilobytes, however many ask for it. [`Documents`] keeps those that were asked
-//! for last. One is made at a time, and what all of them take is bounded by [`DOCUMENTS`].
+//! all answers. For a client that doesn't accept gzip it's unpacked piece by piece, so that a
+//! document of megabytes needs kilobytes per client. [`Documents`] keeps the ones used last. One is
+//! made at a time, and [`DOCUMENTS`] limits the memory of all.
 
 use std::io::{self, BufWriter, Read as _, Write};
 use std::sync::Arc;
@@ -29,18 +29,18 @@ use crate::endpoint::Endpoint;
 use crate::lock::Mutex;
 use crate::openapi;
 
-/// A text that the server makes of itself.
+/// A text about the server.
 pub(super) struct Document {
     gzip: Bytes,
-    /// Of the text, in bytes.
+    /// The length of the text, in bytes.
     length: u64,
-    /// Of the text, in hexadecimal.
+    /// The beginning of the text's hash, in hexadecimal.
     pub(super) version: String,
-    /// Weak, because the text and its compressed form have it alike (RFC 9110, section 8.8.1).
+    /// Weak, because the text and its compressed form share it (RFC 9110, section 8.8.1).
     tag: HeaderValue,
 }
 
-/// The bytes of a document that is kept, counted as long as anybody has them.
+/// The bytes of a kept document. They're counted as long as an answer uses them.
 struct Counted {
     gzip: Bytes,
     taken: Arc<AtomicUsize>,
@@ -72,7 +72,7 @@ impl Document {
         Ok(Self { gzip: encoder.finish()?.into(), length, version, tag })
     }
 
-    /// The document, or that the client has it already.
+    /// Answers with the document, or tells that the client has it already.
     pub(super) fn answer(&self, headers: &HeaderMap) -> Response<Answer> {
         let mut response = Response::new(Answer::Nothing);
         if items(headers, &header::IF_NONE_MATCH).any(|tag| tag == self.tag) {
@@ -89,7 +89,7 @@ impl Document {
     }
 }
 
-/// Compresses a text, and sums it up.
+/// Compresses and hashes a text.
 struct Packing {
     encoder: GzEncoder<Vec<u8>>,
     hash: Sha256,
@@ -116,15 +116,15 @@ impl Write for Packing {
     }
 }
 
-/// A document on its way to a client that doesn't take it compressed.
+/// A document on its way to a client that doesn't accept it compressed.
 pub(super) struct Unpacked {
     decoder: GzDecoder<buf::Reader<Bytes>>,
-    /// Bytes that are still to come.
+    /// Bytes that haven't been sent yet.
     left: u64,
 }
 
 impl Unpacked {
-    /// Bytes that are still to come.
+    /// Bytes that haven't been sent yet.
     pub(super) fn left(&self) -> u64 {
         self.left
     }
@@ -156,27 +156,27 @@ pub(super) enum About {
     OpenApi(openapi::Asked),
 }
 
-/// A document is another one when any of these is.
+/// Identifies a document. A change of any field makes another document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Key {
     about: About,
-    /// Which of the configuration's authorizations the client has.
+    /// Tells which of the configuration's authorizations the client has.
     rights: Vec<bool>,
-    /// How often columns were noted before.
+    /// The number of times that columns had been noted.
     columns: u64,
 }
 
-/// The documents of a configuration that were asked for last.
+/// The documents of a configuration that were used last.
 #[derive(Default)]
 pub(super) struct Documents {
-    /// The one that was asked for last is the last.
+    /// The most recently used one is the last.
     kept: Mutex<Vec<(Key, Arc<Document>)>>,
-    /// Their length together, compressed, in bytes; also of those that are no longer kept and still
-    /// read.
+    /// Their compressed lengths together, in bytes, including documents that aren't kept any more
+    /// but are still being read.
     taken: Arc<AtomicUsize>,
-    /// Held while one is made.
+    /// Locked while a document is made.
     making: Arc<tokio::sync::Mutex<()>>,
-    /// Held while a text is made and compressed that isn't kept.
+    /// Locked while a text that isn't kept is made and compressed.
     packing: tokio::sync::Mutex<()>,
 }
 
@@ -188,8 +188,8 @@ impl Documents {
         kept.last().map(|(_, document)| Arc::clone(document))
     }
 
-    /// Keeps a document in the place of those that were not asked for as lately. `None`: those that
-    /// clients still read take all that documents may.
+    /// Keeps a document in place of those that weren't used as recently. `None` if the ones that
+    /// clients still read need all the memory for documents.
     fn keep(&self, key: Key, mut document: Document) -> Option<Arc<Document>> {
         let mut kept = self.kept.lock();
         kept.retain(|(known, _)| known.columns == key.columns);
@@ -217,7 +217,7 @@ impl App {
     /// Answers with a document about the endpoints that the request's client may call.
     ///
     /// # Errors
-    /// 503: there is no memory for it.
+    /// 503: there's no memory for it.
     pub(super) async fn answer_document(
         &self,
         about: About,
@@ -238,10 +238,10 @@ impl App {
         Ok(response)
     }
 
-    /// Answers with a text that is another one each time, and may be long: one is made at a time.
+    /// Answers with a text that differs each time and may be long. Only one is made at a time.
     ///
     /// # Errors
-    /// Those of `text`. 503: there is no memory for it.
+    /// Those of `text`. 503: there's no memory for it.
     pub(super) async fn answer_text(
         &self,
         text: impl Future<Output = Result<String, Error>>,
@@ -270,8 +270,8 @@ impl App {
         self.admission.widen(held, bytes, Holder::Admin)
     }
 
-    /// Makes a document on a thread for what blocks: it may take longer than the requests of a
-    /// worker should wait. It's kept also if the client has left meanwhile.
+    /// Makes a document on a thread for blocking work, because it may take longer than other
+    /// requests of the same thread should wait. The document is kept even if the client has left.
     async fn make_document(self: Arc<Self>, key: Key) -> Result<Arc<Document>, Error> {
         let one = Arc::clone(&self.documents.making).lock_owned().await;
         if let Some(document) = self.documents.find(&key) {
@@ -302,11 +302,11 @@ impl App {
     }
 }
 
-/// The base of the OpenAPI document's paths, relative to it: a proxy may have the server at a path of
-/// its own.
+/// The base of the OpenAPI document's paths, relative to the document, because a proxy may serve
+/// them under a prefix.
 const ABOVE: &str = "..";
 const NOT_WRITTEN: &str = "the document could not be written";
-/// Caches ask whether it's still the same.
+/// Caches ask if the document is still the same.
 pub(super) const IF_SAME: HeaderValue = HeaderValue::from_static("no-cache");
 
 /// The items of a header, from all its lines.
@@ -315,7 +315,7 @@ fn items<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = 
     lines.flat_map(|line| line.split(',')).map(str::trim)
 }
 
-/// True if an item of `Accept-Encoding` asks for gzip (RFC 9110, section 12.5.3).
+/// True if an item of `Accept-Encoding` accepts gzip (RFC 9110, section 12.5.3).
 fn takes_gzip(item: &str) -> bool {
     let (name, weight) = item.split_once(';').unwrap_or((item, ""));
     let weight = weight.trim().trim_start_matches("q=");

@@ -1,4 +1,4 @@
-//! Requests that wait for rows which are not there yet: streams that stay open, and long polls.
+//! Requests that wait for future rows: streams that stay open, and long polls.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::pool::Waiter;
 use crate::stream::notifier::{Subscription, Wake};
 use crate::stream::{Follower, Opened, Reading, Reopen, RowStream};
 
-/// How long a long poll waits for a first row: less than proxies wait for a head, which is a minute
-/// for most.
+/// How long a long poll waits for its first row. Most proxies wait a minute for response headers,
+/// and this is less.
 const LONG_POLL: Duration = Duration::from_secs(30);
 
-/// Whether a request waits for rows; CouchDB's word for it also chooses a format, unless another is
-/// asked for.
+/// Reads if a request waits for rows. CouchDB's parameter for that also chooses a format, unless
+/// the request chooses another.
 ///
 /// # Errors
-/// 400: the endpoint cannot be followed, or both words are there.
+/// 400: the endpoint can't be followed, or both parameters are there.
 pub(super) fn read(endpoint: &Endpoint, bound: &mut Bound) -> Result<Followed, Error> {
     let (name, followed) = match (bound.follow, bound.feed) {
         (None, None) => return Ok(Followed::No),
@@ -44,10 +44,10 @@ pub(super) fn read(endpoint: &Endpoint, bound: &mut Bound) -> Result<Followed, E
     Ok(followed)
 }
 
-/// Checks that what is asked for can be had of a stream that stays open.
+/// Checks that a stream that stays open can do all that is requested.
 ///
 /// # Errors
-/// 400: it has no end, which the format or a parameter needs.
+/// 400: the format or a parameter needs an end, which such a stream doesn't have.
 pub(super) fn check(followed: Followed, format: Format, asked: &Asked) -> Result<(), Error> {
     if followed != Followed::Continuously {
         return Ok(());
@@ -62,14 +62,14 @@ pub(super) fn check(followed: Followed, format: Format, asked: &Asked) -> Result
     Err(wrong("_follow", &message).hint("ask for `ndjson`, `sse` or `json-seq`, or for a `longpoll`"))
 }
 
-/// The formats among which `Accept` chooses for a stream that stays open: those that can, if there
-/// are any.
+/// The formats among which `Accept` chooses for a stream that stays open: those that can stay open,
+/// if there are any.
 pub(super) fn formats(endpoint: &Endpoint) -> Vec<Format> {
     let open: Vec<_> = endpoint.formats.iter().copied().filter(stays_open).collect();
     if open.is_empty() { endpoint.formats.clone() } else { open }
 }
 
-/// Whether rows of the format mean something before its end.
+/// True if rows of the format are meaningful before its end.
 fn stays_open(format: &Format) -> bool {
     match format {
         Format::Ndjson | Format::Sse | Format::JsonSeq => true,
@@ -82,14 +82,14 @@ fn wrong(name: &str, message: &str) -> Error {
 }
 
 impl App {
-    /// Has followers end: the server is about to.
+    /// Ends all followers, because the server is shutting down.
     pub fn stop_following(&self) {
         self.state.closing.send_replace(true);
     }
 
-    /// Answers a long poll: with the rows that are there, or else with the first that come, or with
-    /// none after [`LONG_POLL`]. `begun` is then when it was read: the timeouts do not count for
-    /// the wait.
+    /// Answers a long poll: with existing rows, or else with the first new ones, or with none after
+    /// [`LONG_POLL`]. `begun` is then set to the start of the last reading, because timeouts don't
+    /// count the wait.
     pub(super) async fn long_poll(
         &self,
         request: &StreamRequest<'_>,
@@ -103,7 +103,7 @@ impl App {
             subscription.begin_reading();
             let opened = pin!(self.open(request, values.to_vec(), tracker, None));
             let (stream, first) = request.endpoint.timeout.until_row(*begun, opened).await?;
-            // The rows of other statements are always there.
+            // The rows of other statements always exist.
             if !stream.is_done() || stream.cursor() != request.reading.after {
                 return Ok((stream, first));
             }
@@ -115,7 +115,7 @@ impl App {
         }
     }
 
-    /// What brings the rows of a stream after those that were there.
+    /// The follower that brings the rows of a stream after the existing ones.
     pub(super) async fn follower(
         &self,
         request: &StreamRequest<'_>,
@@ -135,8 +135,8 @@ impl App {
     }
 }
 
-/// Reads what a request reads after a cursor, again and again: it outlives the request, and
-/// keeps the configuration that it began with.
+/// Repeats the reading of a request after a cursor. It outlives the request, and keeps the
+/// configuration with which it began.
 fn reopen(tracker: &RequestTracker, request: &StreamRequest<'_>, values: &[ParamValue]) -> Reopen {
     let (app, client) = (Arc::clone(&tracker.app), tracker.waiter.client());
     let actor = request.actor.clone();

@@ -1,4 +1,4 @@
-//! Heads of answers: the headers of a success, and problem documents.
+//! The headers of answers: those of successes, and those of problem documents.
 
 use std::borrow::Cow;
 
@@ -25,30 +25,29 @@ use crate::error::denial::Denial;
 use crate::params;
 use crate::stream::{Part, RowStream};
 
-/// Where the values of a response are not those of the database: what was done to them.
+/// Lists the changes that were made to the database's values.
 const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");
-/// How many connections read parts of a table for the response.
+/// The number of connections that read parts of a table for the response.
 const PARTS: HeaderName = HeaderName::from_static("rowstream-parts");
-/// The token of the snapshot that a shard is of.
+/// The token of a shard's snapshot.
 const SNAPSHOT: HeaderName = HeaderName::from_static("rowstream-snapshot");
-/// Keeps browsers from taking an answer for something else than its media type says (Fetch
-/// standard).
+/// Keeps browsers from treating an answer as another media type than its own (Fetch standard).
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
-/// Room for the headers of most successes: growing it twice costs a lookup as much as all its
+/// Room for the headers of most successes. Growing it twice would cost a lookup as much as all its
 /// headers.
 const HEADERS: usize = 12;
-/// The port of HTTPS where a URL names none.
+/// The port of HTTPS URLs without a port.
 const HTTPS: u16 = 443;
-/// For tools that know nothing of bearer tokens: the token is the password (RFC 7617).
+/// For tools that don't know bearer tokens: the token is the password (RFC 7617).
 const BASIC: HeaderValue = HeaderValue::from_static("Basic realm=\"rowstream\", charset=\"UTF-8\"");
-/// In `Vary`: another `Authorization` may have another answer.
+/// In `Vary`: the answer may depend on `Authorization`.
 pub(super) const AUTHORIZED: HeaderValue = HeaderValue::from_static("authorization");
 /// RFC 9457.
 const PROBLEM: &str = "application/problem+json";
-/// What every path can be asked with.
+/// The methods of every path.
 pub(super) const ALLOW: &str = "GET, HEAD, OPTIONS";
 
-/// The head of a success.
+/// The headers of a success.
 pub(super) fn head(request: &StreamRequest<'_>, coding: Option<Coding>) -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();
@@ -89,7 +88,7 @@ pub(super) fn ask_not_to_buffer(headers: &mut HeaderMap) {
     headers.insert(HeaderName::from_static("incremental"), HeaderValue::from_static("?1"));
 }
 
-/// The media type, with what a reader of CSV has to know (RFC 4180, section 3).
+/// The media type, with the facts that a reader of CSV needs (RFC 4180, section 3).
 fn content_type(request: &StreamRequest<'_>) -> HeaderValue {
     if let Some((framing, _)) = request.asked.framed {
         return HeaderValue::from_static(framing.media_type());
@@ -101,7 +100,7 @@ fn content_type(request: &StreamRequest<'_>) -> HeaderValue {
     })
 }
 
-/// What is done to the values of the database; `None`: nothing.
+/// The changes that are made to the database's values, if there are any.
 fn changes(request: &StreamRequest<'_>) -> Option<HeaderValue> {
     let guard =
         (request.reading.format == Format::Csv && request.endpoint.csv.guard).then_some("formula-guard");
@@ -109,8 +108,8 @@ fn changes(request: &StreamRequest<'_>) -> Option<HeaderValue> {
     if changes.is_empty() { None } else { changes.join(", ").parse().ok() }
 }
 
-/// The name of a file with the format's extension: programs go by that, whatever the answer says of
-/// itself.
+/// The name of a file with the format's extension. Programs rely on the extension and ignore the
+/// media type.
 fn file_name(name: &str, format: Format) -> Cow<'_, str> {
     let also = match format {
         Format::Ndjson => "jsonl",
@@ -124,8 +123,8 @@ fn file_name(name: &str, format: Format) -> Cow<'_, str> {
     }
 }
 
-/// `Content-Disposition` (RFC 6266) that has the answer saved as `name`: in ASCII for old clients,
-/// and in full (RFC 8187). `None` if no header can hold it, which does not happen.
+/// `Content-Disposition` (RFC 6266) that makes browsers save the answer as `name`: in ASCII for old
+/// clients, and in full (RFC 8187). `None` if no header can hold it, which doesn't happen.
 fn attachment(name: &str) -> Option<HeaderValue> {
     let plain = |c: char| if c.is_ascii() && !matches!(c, '"' | '\\' | '%') { c } else { '_' };
     let plain: String = name.chars().map(plain).collect();
@@ -133,8 +132,8 @@ fn attachment(name: &str) -> Option<HeaderValue> {
     format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{full}").parse().ok()
 }
 
-/// Tells whether a page is the last, and the one after a full one (`Link`, RFC 8288), relative to
-/// this one: a proxy may have its own idea of the path.
+/// Tells if a page is the last, and links to the page after a full one (`Link`, RFC 8288). The link
+/// is relative to this page, because a proxy may serve it at another path.
 pub(super) fn tell_page(request: &StreamRequest<'_>, stream: &RowStream, headers: &mut HeaderMap) {
     if let Some(page) = stream.page() {
         headers.insert(PAGE, HeaderValue::from_static(page.name()));
@@ -153,7 +152,7 @@ pub(super) fn tell_page(request: &StreamRequest<'_>, stream: &RowStream, headers
     }
 }
 
-/// Tells how many connections read parts of a table, or of which snapshot a shard is.
+/// Tells how many connections read parts of a table, or which snapshot a shard belongs to.
 pub(super) fn tell_parts(stream: &RowStream, headers: &mut HeaderMap) {
     match stream.part() {
         Some(Part::All(parts)) => drop(headers.insert(PARTS, (*parts).into())),
@@ -166,23 +165,23 @@ pub(super) fn tell_parts(stream: &RowStream, headers: &mut HeaderMap) {
     }
 }
 
-/// Tells that a body is empty. hyper writes the length of all others by itself, at a lower cost
-/// than a header of ours. Of an empty one it says nothing in HTTP/2.
+/// Tells that a body is empty. hyper writes all other lengths itself, which costs less than a
+/// header of ours. In HTTP/2 it omits the length of an empty body.
 pub(super) fn tell_if_empty(headers: &mut HeaderMap, length: u64) {
     if length == 0 {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
     }
 }
 
-/// Tells the digest of what is sent in the head, where it is known by then.
+/// Adds the digest of the body to the headers, if it's known before they're sent.
 pub(super) fn tell_digest(headers: &mut HeaderMap, digest: Option<&str>) {
     if let Some(value) = digest.and_then(|digest| HeaderValue::from_str(digest).ok()) {
         headers.insert(CONTENT_DIGEST, value);
     }
 }
 
-/// An `EventSource` connects anew whenever its stream ends, unless it is answered so (HTML
-/// standard, "Server-sent events").
+/// Ends an `EventSource`, which would otherwise reconnect whenever its stream ends (HTML standard,
+/// "Server-sent events").
 pub(super) fn no_more_events() -> Response<Answer> {
     let mut response = Response::new(Answer::Nothing);
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -190,7 +189,7 @@ pub(super) fn no_more_events() -> Response<Answer> {
 }
 
 impl App {
-    /// Adds what every answer has, whatever it is.
+    /// Adds the headers that every answer has.
     pub(super) fn complete_head(&self, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
         if let Some(cors) = &self.config.cors {
@@ -224,7 +223,7 @@ impl App {
         response
     }
 
-    /// Says by what a client may show who it is (RFC 9110, section 11.6.1).
+    /// Tells which credentials a client may send (RFC 9110, section 11.6.1).
     fn challenge(&self, denial: Denial, headers: &mut HeaderMap) {
         headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static(denial.challenge()));
         if denial.status() == StatusCode::UNAUTHORIZED && !self.config.tokens.is_empty() {
@@ -233,13 +232,14 @@ impl App {
     }
 }
 
-/// RFC 9112, section 3.2: who is asked may otherwise differ from hop to hop.
+/// RFC 9112, section 3.2: otherwise each hop could read another host.
 pub(super) fn no_host() -> Error {
     let message = "the request needs one header `Host`, and has none or several";
     Error::new("invalid_host", StatusCode::BAD_REQUEST, message).hint("send one line `Host: HOST:PORT`")
 }
 
-/// Leads to the same over TLS, on the port `port`, with the same method (RFC 9110, section 15.4.9).
+/// Redirects to the same URL over TLS, at the port `port`, with the same method (RFC 9110, section
+/// 15.4.9).
 pub(super) fn to_https<B>(request: &Request<B>, port: u16) -> Result<Response<()>, Error> {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let authority = request.uri().authority().cloned().or_else(|| host?.parse::<Authority>().ok());

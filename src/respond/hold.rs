@@ -1,7 +1,7 @@
-//! Results that are read to their end before their head, which then says what only the end knows.
+//! Holds a result until its last row, so that the headers can state its length, digest and next
+//! page.
 //!
-//! Who waits for a length alone, or for the next page, is streamed to where the result is too long
-//! to wait.
+//! A result that's held only for its length or next page is streamed once it's too long to hold.
 
 use std::future::poll_fn;
 
@@ -22,24 +22,24 @@ use crate::log;
 use crate::spool::whole::{self, Spool};
 use crate::stream::SHORT_PAGE;
 
-/// The longest page that waits for its end, in bytes as they are sent: a thousand rows of 4 KiB.
-/// Who asks for a longer one wants its rows, and not a pause.
+/// The longest page that is held, in bytes as they are sent: a thousand rows of 4 KiB. A client
+/// that requests a longer page would rather have its rows at once.
 const LONGEST_PAGE: u64 = 4 << 20;
 
-/// Why a result waits for its end.
+/// The reason why a result is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waits {
-    /// `_wait=end`: it is answered as a whole, or not at all.
+    /// `_wait=end`: the client gets the complete answer or an error.
     Asked,
-    /// HTTP/1.0 has no chunks: without a length, the end of a body is the close of its connection,
-    /// and a server that died closes it, too.
+    /// HTTP/1.0 has no chunks. Without a length, a body ends when the connection is closed, which
+    /// also happens when a server dies.
     ForLength,
-    /// It is a page, and its head names the next one.
+    /// It's a page, and its headers name the next one.
     ForNextPage,
 }
 
 impl Waits {
-    /// The longest result that waits, in bytes.
+    /// The longest result that is held, in bytes.
     fn longest(self) -> u64 {
         match self {
             Self::Asked | Self::ForLength => u64::MAX,
@@ -49,13 +49,13 @@ impl Waits {
 }
 
 impl StreamRequest<'_> {
-    /// Whether the answer waits for its end, and why.
+    /// The reason why the answer is held, if it is.
     pub(super) fn waits(&self) -> Option<Waits> {
         match self.reading.format {
             _ if self.asked.wait => Some(Waits::Asked),
             _ if self.followed == Followed::Continuously => None,
             _ if self.asked.without_chunks => Some(Waits::ForLength),
-            // Each event has its cursor, and whoever reads them wants them as they come.
+            // Each event has its cursor, and its reader wants it at once.
             Format::Sse => None,
             _ if self.page.is_some_and(|rows| rows <= SHORT_PAGE) => Some(Waits::ForNextPage),
             _ => None,
@@ -64,8 +64,7 @@ impl StreamRequest<'_> {
 }
 
 impl App {
-    /// The answer of a result that waits for its end, or of one that is streamed because it is too
-    /// long for that.
+    /// Answers with a held result, or streams it because it's too long to hold.
     pub(super) async fn hold(
         &self,
         (request, waits): (&StreamRequest<'_>, Waits),
@@ -101,7 +100,7 @@ impl App {
     }
 }
 
-/// Says of a page that is streamed that its head cannot know what follows it.
+/// Tells that a page is streamed, so its headers can't name the next one.
 pub(super) fn tell_streamed(request: &StreamRequest<'_>, response: &mut Response<()>) {
     if request.page.is_some() && request.followed != Followed::Continuously {
         response.headers_mut().insert(PAGE, STREAMED);

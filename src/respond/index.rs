@@ -1,8 +1,7 @@
-//! `/`, where no endpoint has it: the endpoints that the request may call, as a page for browsers
-//! and as JSON for all others.
+//! `/`, unless an endpoint has this path: the endpoints that the client may call, as a page for
+//! browsers and as JSON for other clients.
 //!
-//! The page has no script and asks for nothing else: what databases and files say stands in it as
-//! text.
+//! The page has no script and loads nothing else. Strings from databases and files are escaped.
 
 use std::io::{self, Write};
 use std::sync::LazyLock;
@@ -25,10 +24,9 @@ use crate::endpoint::Endpoint;
 use crate::params::{Param, ParamPlace};
 use crate::{Error, negotiate, route};
 
-/// Where it is.
+/// The path of the list.
 pub(super) const PATH: &str = "/";
-/// Nothing may be loaded or run but [`STYLE`], no other site may frame the page, and what it leads
-/// to learns of no other page.
+/// The page can load and run nothing except [`STYLE`], and no other site can frame it.
 static CONTENT_SECURITY_POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let style = BASE64_STANDARD.encode(Sha256::digest(STYLE));
     let policy = format!(
@@ -42,10 +40,10 @@ const STYLE: &str = "body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;mar
     padding:.1rem 1.5rem .1rem 0;vertical-align:top}thead{opacity:.6}";
 
 impl App {
-    /// What [`PATH`] answers.
+    /// Answers with the list of endpoints, at [`PATH`].
     ///
     /// # Errors
-    /// 503: there is no memory for it.
+    /// 503: there's no memory for it.
     pub(super) async fn answer_index(
         &self,
         headers: &HeaderMap,
@@ -67,7 +65,7 @@ impl App {
     }
 }
 
-/// Writes the endpoints as JSON, each on a line of its own.
+/// Writes the endpoints as JSON, each on its own line.
 pub(super) fn write_list(out: &mut dyn Write, endpoints: &[&Endpoint]) -> io::Result<()> {
     out.write_all(b"{\"endpoints\":[")?;
     for (index, endpoint) in endpoints.iter().enumerate() {
@@ -150,8 +148,8 @@ fn row(param: &Param) -> String {
     format!("<tr><th>{name}<td>{kind}<td>{place}<td>{missing}<td>{summary}</tr>\n")
 }
 
-/// Each format of an endpoint, as a link where nothing has to be filled in. Links are relative: a
-/// proxy may have the page at a path of its own.
+/// The formats of an endpoint, as links if no parameter is required. Links are relative, because a
+/// proxy may serve the page at another path.
 fn links(endpoint: &Endpoint) -> impl Iterator<Item = String> {
     let path = route::encoded(endpoint.path.trim_start_matches('/'));
     let is_complete = endpoint.params.iter().all(|param| param.default.is_some());
@@ -160,12 +158,12 @@ fn links(endpoint: &Endpoint) -> impl Iterator<Item = String> {
         false => name.to_owned(),
     };
     let formats = endpoint.formats.iter().map(|format| (format.name(), format!(".{}", format.name())));
-    // What an upstream answers has the format that it has.
+    // An upstream chooses the format of its answer.
     let proxied = endpoint.formats.is_empty().then(|| ("open", String::new())).filter(|_| is_complete);
     formats.chain(proxied).map(link)
 }
 
-/// A text within HTML, between tags or in a quoted attribute.
+/// Escapes a text for HTML, between tags or in a quoted attribute.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

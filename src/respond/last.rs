@@ -1,25 +1,26 @@
-//! What is left of a response over HTTP/1 once its body has gone: its last bytes, on their way to
-//! the socket.
+//! The rest of an HTTP/1 response once its body has gone: its last bytes, on their way to the
+//! socket.
 //!
-//! hyper drops a body as soon as it has all of it, and may then hold megabytes of it for a client
-//! that takes nothing. Where the time of an answer is limited, its watchdog keeps this until all
-//! has left the process, and knows until then when the time is over.
+//! hyper drops a body as soon as it has read it to its end, and may then buffer megabytes for a
+//! client that reads nothing. If an answer has a time limit, its watchdog keeps this value until
+//! the last byte has left the process, and notices until then when the time is over.
 
 use super::tracker::RequestTracker;
 use crate::outcome::Outcome;
 use crate::watchdog::{LastBytes, Over};
 
-/// A response that was handed over and has not left yet. Dropped, it was aborted.
+/// A response that was handed over and hasn't left yet. If this is dropped, the response was
+/// aborted.
 pub(super) struct Last {
     tracker: Box<RequestTracker>,
     digest: Option<String>,
 }
 
 impl Last {
-    /// Of a response whose watchdog [outlives its body](crate::watchdog::Watchdog::outlives_body),
-    /// in the care of that.
+    /// Gives a response to its watchdog, which [outlives its
+    /// body](crate::watchdog::Watchdog::outlives_body).
     pub(super) fn keep(mut tracker: Box<RequestTracker>, digest: Option<String>) {
-        // It must not keep the one that keeps it.
+        // Without this, the two would keep each other alive.
         let watchdog = std::mem::take(&mut tracker.watchdog);
         watchdog.keep(Self { tracker, digest });
     }

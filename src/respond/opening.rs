@@ -1,5 +1,5 @@
-//! A response whose first chunk is waited for: where its time went is known also if it gets no
-//! further, such as where its client leaves.
+//! A response that waits for its first chunk. Its times are recorded even if it gets no further,
+//! for example because its client leaves.
 
 use std::future::poll_fn;
 
@@ -9,10 +9,10 @@ use super::tracker::RequestTracker;
 use crate::Error;
 use crate::stream::RowStream;
 
-/// Waits for the first chunk of a stream, which is empty where there is none.
+/// Waits for the first chunk of a stream. It's empty if there's none.
 ///
 /// # Errors
-/// What failed before it.
+/// The error that ended the stream before it.
 pub(super) async fn first_chunk(
     stream: &mut RowStream,
     tracker: &mut RequestTracker,
@@ -25,7 +25,7 @@ pub(super) async fn first_chunk(
     Ok(first.transpose()?.unwrap_or_default())
 }
 
-/// A stream that has given nothing yet.
+/// A stream that hasn't returned a chunk yet.
 struct Opening<'a> {
     stream: &'a mut RowStream,
     tracker: &'a mut RequestTracker,

@@ -1,7 +1,8 @@
-//! `/_rowstream/probe/…`: answers of which every byte and moment is known, so that `rowstream
-//! doctor` sees what the hops between the server and itself make of them.
+//! `/_rowstream/probe/…`: answers whose bytes and timing are fixed, so that `rowstream doctor` sees
+//! how the hops between the server and itself change them.
 //!
-//! A probe asks no source. Few run at a time, and only a silence and a trickle may last.
+//! A probe uses no source. Only a few run at a time, and only a silence and a trickle may take
+//! long.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -21,29 +22,29 @@ use crate::compress::{self, Coding};
 use crate::params::{self, Param, ParamType, ParamValue};
 use crate::timer::Timer;
 
-/// Probes that last, at a time.
+/// The most probes that run at a time.
 const MOST: usize = 32;
 /// Records of a [trickle](Probe::Trickle), and the time between two of them.
 pub(crate) const TRICKLE: (usize, Duration) = (10, Duration::from_millis(200));
 /// The seconds of a silence, or of a trickle: by default, and at most.
 const SILENCE: (i64, i64) = (65, 600);
-/// Of a [whole](Probe::Plain) answer: more than the least that proxies compress.
+/// The records of a [whole](Probe::Plain) answer: enough for proxies to compress it.
 const LINES: usize = 200;
-/// Beside the trailers of a probe there is nothing to tell.
+/// The trailers of a probe have no further fields.
 const FIELDS: Fields = Fields { next: false, page: false, digest: false };
 
-/// What is asked for below `probe/`.
+/// A path below `probe/`.
 #[derive(Debug)]
 pub(super) enum Probe {
-    /// What of the request has come here.
+    /// The request as it arrived here.
     Request(String),
     /// So many records, with this time between two of them.
     Trickle(usize, Duration),
     /// A record, so much time without a byte, and another record.
     Silence(Duration),
-    /// Records, and trailers if the request takes them.
+    /// Records, and trailers if the request accepts them.
     Trailers(bool),
-    /// Records, and an abort in place of the end.
+    /// Records, and an abort instead of the end.
     Abort,
     /// A whole answer with its digest and a strong `ETag`.
     Plain,
@@ -52,10 +53,10 @@ pub(super) enum Probe {
 }
 
 impl Probe {
-    /// The probe of this name that a request asks for; `None`: there is none.
+    /// The probe of this name; `None` if there isn't one.
     ///
     /// # Errors
-    /// 400: its query.
+    /// 400: the query is wrong.
     pub(super) fn read<B>(name: &str, request: &Request<B>) -> Option<Result<Self, Error>> {
         let (version, headers) = (request.version(), request.headers());
         Some(Ok(match name {
@@ -76,10 +77,10 @@ impl Probe {
         Self::Trickle(time.as_secs() as usize + 1, Duration::from_secs(1))
     }
 
-    /// What it answers. `running` is held by each probe that lasts.
+    /// Answers with the probe. Each probe that takes long keeps a clone of `running`.
     ///
     /// # Errors
-    /// 503: too many run already.
+    /// 503: too many probes run already.
     pub(super) fn answer(self, running: &Arc<()>) -> Result<Response<Answer>, Error> {
         let (_, pause) = TRICKLE;
         match self {
@@ -100,7 +101,7 @@ impl Probe {
 
 fn stream(records: usize, pause: Duration, end: End, running: &Arc<()>) -> Result<Response<Answer>, Error> {
     let running = Arc::clone(running);
-    // One is the server's own.
+    // One reference is the server's own.
     if Arc::strong_count(&running) > MOST + 1 {
         return Err(too_many());
     }
@@ -135,7 +136,7 @@ enum End {
 
 impl Script {
     pub(super) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        // What is aborted waits once more, so that the record before has gone its way.
+        // An abort waits once more, so that the last record has left.
         let is_over = self.sent == self.records;
         if self.sent > 0 && (!is_over || self.end == End::Abort) {
             self.timer.start(self.pause);
@@ -154,7 +155,7 @@ impl Script {
     }
 }
 
-/// How long a probe is to last.
+/// The length of a probe.
 fn seconds(query: Option<&str>) -> Result<Duration, Error> {
     let (default, most) = SILENCE;
     let param = Param {
@@ -171,8 +172,8 @@ fn seconds(query: Option<&str>) -> Result<Duration, Error> {
     Ok(Duration::from_secs(seconds.unsigned_abs()))
 }
 
-/// What the last hop has asked, as far as answers hang on it. No header that a hop may have put a
-/// secret into.
+/// The parts of the last hop's request that influence answers. It contains no header into which a
+/// hop may have put a secret.
 fn seen(version: Version, headers: &HeaderMap) -> String {
     let text = |name: HeaderName| {
         let lines: Vec<_> = headers.get_all(name).iter().filter_map(|line| line.to_str().ok()).collect();
@@ -190,7 +191,7 @@ fn lines() -> String {
     (1..=LINES).map(|n| format!("{{\"record\":{n},\"of\":{LINES}}}\n")).collect()
 }
 
-/// An answer with all by which a change of it is seen.
+/// An answer whose headers reveal any change of it.
 fn whole(body: Bytes, coding: Option<Coding>) -> Response<Answer> {
     let digest = Digest::of(&body);
     let mut response = Response::new(Answer::Whole(body));

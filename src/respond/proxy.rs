@@ -1,8 +1,8 @@
-//! Answers of an upstream that are proxied: bytes as they come, at the client's pace.
+//! Proxied answers of an upstream: bytes as they arrive, at the client's speed.
 //!
-//! The body of the response polls that of the answer, so a client that does not read stops the
-//! upstream, and one that leaves closes the connection to it. An answer that is aborted has the
-//! response aborted, too.
+//! The body of the response polls that of the upstream's answer. So a client that doesn't read
+//! stops the upstream, and a client that leaves closes the connection to it. If the answer is
+//! aborted, the response is too.
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -26,13 +26,13 @@ use crate::pool::Patience;
 use crate::route::Match;
 use crate::upstream::{Call, Reply, Source, Waited, fields};
 
-/// How long an answer that is later than its source lets it be may take to be polled and to say so.
+/// How long an answer that exceeds its source's time may take to be polled and report that.
 pub(crate) const LATE: Duration = Duration::from_millis(500);
 
-/// The body of an answer on its way.
+/// The body of an answer that is being passed on.
 pub(crate) struct Proxied {
     reply: Reply,
-    /// How many bytes are still to come, where the answer tells.
+    /// The number of missing bytes, if the answer states its length.
     left: Option<u64>,
 }
 
@@ -40,19 +40,19 @@ pub(crate) struct Proxied {
 pub(super) struct ProxyRequest<'a> {
     endpoint: &'a Endpoint,
     call: Call,
-    /// Who asks, where clients are counted.
+    /// The client, if clients are counted.
     client: Option<IpAddr>,
 }
 
 impl ProxyRequest<'_> {
-    /// The headers that the upstream gets.
+    /// The headers that are sent to the upstream.
     pub(super) fn headers(&mut self) -> &mut HeaderMap {
         &mut self.call.headers
     }
 }
 
 impl App {
-    /// What an upstream is asked on behalf of a request, and by whom.
+    /// The request to an upstream on behalf of a client's request.
     pub(super) fn proxy_request<'a, B>(
         &self,
         proxy: &Proxy,
@@ -72,7 +72,7 @@ impl App {
         Ok(ProxyRequest { endpoint, call, client: self.client(request) })
     }
 
-    /// Asks an upstream, and proxies its answer.
+    /// Sends the request to the upstream, and proxies its answer.
     pub(super) async fn proxy(
         &self,
         asked: ProxyRequest<'_>,
@@ -91,8 +91,8 @@ impl App {
         let (reply, waited) = endpoint.timeout.until_row(begun, asked).await?;
         tracker.entry.times.pool = waited.pool;
         tracker.entry.times.database = waited.begun.elapsed();
-        // The answer tells by itself that it is late when it is polled, which it is not while the
-        // client takes nothing.
+        // The answer reports its own timeout, but only when it's polled, and it isn't polled while
+        // the client reads nothing.
         let late = source.total().map(|total| total + LATE);
         if let Some(total) = endpoint.timeout.total.into_iter().chain(late).min() {
             tracker.watchdog.limit(begun.into(), total);
@@ -108,11 +108,11 @@ impl App {
     }
 }
 
-/// The values of the parameters. What says how rows are written has no meaning here, and is
+/// The values of the parameters. Options for the format of rows make no sense here, and are
 /// refused.
 ///
 /// # Errors
-/// 400 that names every parameter that is wrong.
+/// 400: it names every parameter that is wrong.
 pub(crate) fn values<B>(
     endpoint: &Endpoint,
     found: &Match,
@@ -128,10 +128,10 @@ pub(crate) fn values<B>(
     if refused.is_empty() { Ok(bound.values) } else { Err(Error::invalid_parameters(refused)) }
 }
 
-/// Asks an upstream for an answer that can be proxied.
+/// Requests an answer that can be proxied.
 ///
 /// # Errors
-/// As [`Source::send`]; and 502 where the answer says that it is JSON, and is nothing.
+/// Those of [`Source::send`]; and 502 if the answer is declared as JSON but is empty.
 pub(crate) async fn ask(
     source: &Source,
     call: &Call,
@@ -142,12 +142,12 @@ pub(crate) async fn ask(
     Ok((reply, waited))
 }
 
-/// The head of a response that proxies an answer, and what its body is polled from.
+/// The headers of a response that proxies an answer, and the body that polls it.
 pub(crate) fn response(reply: Reply) -> Response<Proxied> {
     let headers = fields::response(&reply.head.headers);
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let status = reply.head.status;
-    // An answer without a body may tell the length of one that it does not have.
+    // An answer without a body may state the length that a body would have.
     let left = if reply.is_over() { Some(0) } else { length };
     let mut response = Response::new(Proxied { reply, left });
     *response.status_mut() = status;
@@ -168,7 +168,7 @@ impl Proxied {
         polled
     }
 
-    /// Whether the last byte has been given.
+    /// True if the last byte has been given.
     pub(crate) fn is_done(&self) -> bool {
         self.reply.is_over() || self.left == Some(0)
     }

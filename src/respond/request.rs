@@ -1,4 +1,4 @@
-//! What a request asks for, and who asks.
+//! The contents of a request, and its client.
 
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -23,36 +23,37 @@ use crate::route::{Match, Suffix};
 use crate::stream::Reading;
 use crate::upstream::fields;
 
-/// Where an `EventSource` that connects anew goes on (HTML standard, "Server-sent events").
+/// The event after which an `EventSource` continues when it reconnects (HTML standard, "Server-sent
+/// events").
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// What proxies tell of the client that they ask for.
+/// The headers that tell that a proxy forwarded a request.
 const FORWARDED: [HeaderName; 3] =
     [header::FORWARDED, HeaderName::from_static("x-forwarded-for"), header::VIA];
 /// The length of a body that is longer than is known.
 pub(super) const STREAMED: usize = usize::MAX;
 
-/// How a request has come, as its connection has seen.
+/// Facts about a request that its connection knows.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Arrival {
-    /// The address that it came from, where that is known.
+    /// The address that it arrived from, if that's known.
     pub peer: Option<IpAddr>,
-    /// Whether its client is on another machine.
+    /// True if its client is on another machine.
     pub is_remote: bool,
     /// True if its connection has no other request that is still answered.
     pub is_alone: bool,
-    /// Whether it does not say once which host it is for.
+    /// True if it doesn't name exactly one host.
     pub no_host: bool,
-    /// Whether it came to the port of the admin endpoints.
+    /// True if it arrived at the port of the admin endpoints.
     pub to_admin: bool,
-    /// The port on which TLS is spoken, where it came to the one that leads there.
+    /// The port of TLS, if the request arrived at the port that redirects there.
     pub to_https: Option<NonZeroU16>,
 }
 
-/// The body of a request, with how that has come: a map of extensions would be four allocations of
-/// each request.
+/// The body of a request, with its arrival. A map of extensions would need four allocations per
+/// request.
 pub(crate) struct Arrived<B> {
     pub(super) arrival: Arrival,
-    /// Nobody reads it, but it is not to be closed before the answer.
+    /// It's never read, but it must not be closed before the answer.
     _body: B,
 }
 
@@ -62,36 +63,36 @@ impl<B> Arrived<B> {
     }
 }
 
-/// What a request asks for, once it is known to be well-formed and allowed.
+/// A request that is known to be well-formed and allowed.
 pub(super) struct StreamRequest<'a> {
     pub(super) endpoint: &'a Endpoint,
     /// The endpoint's index.
     pub(super) index: usize,
-    /// What is read; its options as far as they change anything in the format.
+    /// The rows to read. Its options are limited to those that matter in the format.
     pub(super) reading: Reading,
-    /// Whether rows are waited for.
+    /// Tells if the request waits for future rows.
     pub(super) followed: Followed,
     /// The query of its URL.
     pub(super) url_query: Option<&'a str>,
     pub(super) vary_accept: bool,
-    /// How the client lets the body be compressed; `None` where it is not asked.
+    /// The compression that the client accepts; `None` if it isn't negotiated.
     pub(super) encoding: Option<Encoding>,
-    /// What is to prove the end.
+    /// The ways in which the answer proves its end.
     pub(super) asked: Asked,
-    /// How many rows of the endpoint's key come at most, if that is known.
+    /// The most rows that the statement with the endpoint's key can return, if that's known.
     pub(super) page: Option<u64>,
-    /// The name of the file that the answer is to be saved as.
+    /// The name of the file in which the answer should be saved.
     pub(super) download: Option<String>,
     pub(super) values: Vec<ParamValue>,
-    /// If the request gave one of them.
+    /// True if the request gave one of them.
     pub(super) given: bool,
-    /// As whom the statements are run; `None`: as the source's user.
+    /// The role in which the statements run; `None`: that of the source's user.
     pub(super) actor: Option<Arc<Actor>>,
-    /// The headers that an upstream gets of the request. Boxed: few requests have any.
+    /// The headers that are forwarded to an upstream. Boxed, because few requests have any.
     pub(super) forwarded: Option<Box<HeaderMap>>,
 }
 
-/// Checks what the request asks for.
+/// Reads and checks a request.
 pub(super) fn read_stream_request<'a, B>(
     endpoint: &'a Endpoint,
     found: &Match<'_>,
@@ -143,7 +144,7 @@ pub(super) fn read_stream_request<'a, B>(
     })
 }
 
-/// What answers with the plans of the endpoint's statements.
+/// The endpoint that answers with the plans of this one's statements.
 fn explained<'a>(endpoint: &'a Endpoint, bound: &Bound) -> Result<&'a Endpoint, Error> {
     let wrong = |why: &str| Error::invalid_parameters(vec![("_explain".to_owned(), why.to_owned())]);
     let others = [
@@ -162,8 +163,8 @@ fn explained<'a>(endpoint: &'a Endpoint, bound: &Bound) -> Result<&'a Endpoint, 
     })
 }
 
-/// The cursor after which the rows are to begin. An `EventSource` that connects anew repeats its
-/// URL, so its header counts.
+/// The cursor after which the rows should begin. An `EventSource` that reconnects repeats its URL,
+/// so its header takes precedence.
 fn after<B>(
     endpoint: &Endpoint,
     format: Format,
@@ -180,7 +181,7 @@ fn after<B>(
     Ok(last.map(|last| String::from_utf8_lossy(last.as_bytes()).into_owned()).or(given))
 }
 
-/// The part of the endpoint's table that is asked for.
+/// The requested part of the endpoint's table.
 fn asked_shard(
     endpoint: &Endpoint,
     shard: Option<Shard>,
@@ -199,7 +200,7 @@ fn asked_shard(
     Ok(Some(asked))
 }
 
-/// Whether the client is asked how the body may be compressed.
+/// True if the compression of the body is negotiated with the client.
 fn negotiates_encoding<B>(endpoint: &Endpoint, format: Format, request: &Request<Arrived<B>>) -> bool {
     let compression = match endpoint.compression {
         Compression::On => true,
@@ -209,67 +210,66 @@ fn negotiates_encoding<B>(endpoint: &Endpoint, format: Format, request: &Request
     compression && !format.is_compressed()
 }
 
-/// Whether the client is on another machine; a proxy on this one tells that it asks for somebody
-/// else.
+/// True if the client is on another machine. A proxy on this machine adds headers that reveal this.
 pub(super) fn is_remote<B>(request: &Request<Arrived<B>>) -> bool {
     request.body().arrival.is_remote || request.headers().keys().any(|name| FORWARDED.contains(name))
 }
 
 impl StreamRequest<'_> {
-    /// The headers that an upstream gets.
+    /// The headers that are forwarded to an upstream.
     pub(super) fn forwarded(&self) -> HeaderMap {
         self.forwarded.as_deref().cloned().unwrap_or_default()
     }
 
-    /// Whether no row means that an `EventSource` has had all of them. Whoever asks for an end
-    /// record gets one.
+    /// True if an answer without rows means that an `EventSource` has had all of them. Clients that
+    /// request an end record get that instead.
     pub(super) fn ends_events(&self) -> bool {
         let has_ids = self.reading.format == Format::Sse && self.endpoint.key().is_some();
         has_ids && self.asked.framed.is_none() && self.followed == Followed::No
     }
 
-    /// If a value of the request, or its token, can be the reason of an error.
+    /// True if a value of the request, or its token, can be the reason of an error.
     pub(super) fn given(&self) -> bool {
         self.given || self.actor.is_some()
     }
 
-    /// How long the answer may take: as long as they like for those who follow.
+    /// The time limits of the answer. Streams that are followed have no total limit.
     pub(super) fn timeout(&self) -> Timeout {
         let total = self.endpoint.timeout.total.filter(|_| self.followed != Followed::Continuously);
         Timeout { total, ..self.endpoint.timeout }
     }
 
-    /// How a body of so many bytes is compressed.
+    /// The compression of a body of so many bytes.
     pub(super) fn coding(&self, bytes: usize) -> Option<Coding> {
         self.encoding.and_then(|encoding| encoding.coding(bytes))
     }
 }
 
 impl App {
-    /// Who asks, where clients are counted.
+    /// The client's address, if clients are counted.
     pub(super) fn client<B>(&self, request: &Request<Arrived<B>>) -> Option<IpAddr> {
         self.config.limits.max_streams_per_client?;
         self.network(request)
     }
 
-    /// The address of who asks.
+    /// The client's address.
     pub(super) fn address<B>(&self, request: &Request<Arrived<B>>) -> Option<IpAddr> {
         let peer = request.body().arrival.peer?;
         Some(self.config.limits.proxies.address(peer, request.headers())).filter(|address| *address != UNIX)
     }
 
-    /// The address of who asks, as clients are counted.
+    /// The client's address, in the form in which clients are counted.
     pub(super) fn network<B>(&self, request: &Request<Arrived<B>>) -> Option<IpAddr> {
         self.address(request).map(network_of)
     }
 
-    /// Who asks, where clients take turns.
+    /// The client, when clients take turns.
     pub(super) fn who<B>(&self, credentials: &Credentials, request: &Request<Arrived<B>>) -> Client {
         let address = || self.network(request).map(Client::Address);
         credentials.client().or_else(address).unwrap_or_default()
     }
 
-    /// The headers that an upstream gets of a request.
+    /// The headers that are forwarded to an upstream.
     pub(super) fn forwarded<B>(&self, request: &Request<Arrived<B>>) -> HeaderMap {
         let peer = request.body().arrival.peer;
         let is_trusted = peer.is_some_and(|peer| self.config.limits.proxies.trusts(peer));

@@ -1,4 +1,4 @@
-//! Statements that are run up to the first chunk, or to the end if that is waited for.
+//! Runs statements up to the first chunk, or to the end if the client waits for that.
 
 use std::borrow::Cow;
 use std::pin::pin;
@@ -34,11 +34,11 @@ use crate::spool::whole;
 use crate::stream::{self, LookedUp, LookedUpRow, Reading, RowStream};
 use crate::upstream;
 
-/// A whole answer up to this length fits the buffers on its way, so that no client can hold it up.
+/// A whole answer up to this length fits the buffers on its path, so no client can hold it up.
 const LARGE: usize = 64 * 1024;
 
 impl App {
-    /// What a stream may take at most, in bytes; 0 where memory has no limit.
+    /// The most memory that a stream may use, in bytes; 0 if memory has no limit.
     pub(super) fn budget(&self, request: &StreamRequest<'_>) -> usize {
         if self.config.limits.memory.is_none() {
             return 0;
@@ -49,8 +49,8 @@ impl App {
         budget + if request.waits().is_some() { whole::IN_MEMORY } else { 0 }
     }
 
-    /// Answers a request that was admitted. From then on the watchdog ends what takes too long, or
-    /// is taken too slowly.
+    /// Answers a request that was admitted. From now on the watchdog ends the answer if it takes
+    /// too long or its client is too slow.
     pub(super) async fn answer_stream(
         &self,
         request: StreamRequest<'_>,
@@ -68,7 +68,7 @@ impl App {
         Ok(answer)
     }
 
-    /// Answers a lookup whose row has come; `None` where its answer is more than that.
+    /// Answers a lookup whose row has arrived; `None` if its answer needs more than the row.
     pub(super) fn answer_row(
         &self,
         request: &StreamRequest<'_>,
@@ -94,16 +94,16 @@ impl App {
         Some(answer)
     }
 
-    /// The statement of a request that is one lookup, which is asked before all else. Of several
-    /// hosts another one may have to be tried, with all that belongs to it.
+    /// The statement of a request that is one lookup, which runs before everything else. With
+    /// several hosts it doesn't, because another host may have to be tried with all its state.
     pub(super) fn lookup<'a>(&self, request: &StreamRequest<'a>) -> Option<&'a Statement> {
         let has_one = self.source(&request.endpoint.source).hosts() == 1;
         let wanted = || stream::lookup(request.endpoint, &request.reading);
         (has_one && request.followed == Followed::No).then(wanted).flatten()
     }
 
-    /// Asks for the row of [a lookup](Self::lookup), before there is anything else that would have
-    /// to be kept for a thousand of them while they wait.
+    /// Looks up the row of [a lookup](Self::lookup). Nothing else is created before that, because a
+    /// thousand lookups may wait.
     pub(super) async fn look_up(
         &self,
         request: &StreamRequest<'_>,
@@ -116,7 +116,7 @@ impl App {
         request.timeout().until_row(begun, pin!(looked_up)).await
     }
 
-    /// Runs the statements up to the first chunk, or to the end if that is waited for.
+    /// Runs the statements up to the first chunk, or to the end if the client waits for that.
     async fn run(
         &self,
         mut request: StreamRequest<'_>,
@@ -127,7 +127,8 @@ impl App {
         let timeout = request.timeout();
         let values = std::mem::take(&mut request.values);
         let (mut stream, first) = match request.followed {
-            // Boxed, as is all that few requests do: every request would carry what it needs.
+            // Boxed, like everything that few requests need, so that other requests don't carry its
+            // state.
             Followed::ByLongPoll => Box::pin(self.long_poll(&request, &values, tracker, begun)).await?,
             Followed::No | Followed::Continuously => match self.source(&request.endpoint.source).hosts() {
                 1 => {
@@ -169,7 +170,8 @@ impl App {
         self.begin_stream(&request, coding, streaming, tracker)
     }
 
-    /// The same, at another host where one fails before the first chunk: statements only read.
+    /// Begins the statements like [`open`](Self::open). If a host fails before the first chunk,
+    /// tries another one, which is safe because statements only read.
     async fn open_at_one_of(
         &self,
         hosts: usize,
@@ -228,7 +230,7 @@ impl App {
         Ok((stream, first))
     }
 
-    /// Who is asked for each row, on behalf of a client.
+    /// The upstreams that are called for each row, on behalf of a client.
     fn upstreams(&self, client: Client, request: &StreamRequest<'_>) -> Result<Vec<upstream::Source>, Error> {
         let Some(calls) = request.endpoint.per_row() else { return Ok(Vec::new()) };
         let open = |source: &SourceRef| {
@@ -237,8 +239,8 @@ impl App {
         calls.sources.iter().map(open).collect()
     }
 
-    /// The answer that is sent while its rows come: with an id, and with trailers where they are
-    /// taken.
+    /// An answer that is sent while its rows arrive. It has an id, and trailers if the client
+    /// accepts them.
     pub(super) fn begin_stream(
         &self,
         request: &StreamRequest<'_>,
@@ -274,8 +276,8 @@ impl App {
         Ok(response.map(|()| Answer::Stream(streaming)))
     }
 
-    /// What has the rows of a stream wait in a file where its client is behind. Nobody waits for
-    /// long for an upstream's.
+    /// Spills the rows of a stream whose client is behind. An upstream's rows aren't spilled unless
+    /// the endpoint says so, because no request waits long for the upstream's connections.
     fn spill(&self, request: &StreamRequest<'_>) -> Option<Box<Spill>> {
         let endpoint = request.endpoint;
         let (spills, spare) = match (endpoint.slow_clients, &endpoint.handler) {
@@ -289,7 +291,7 @@ impl App {
         Some(Box::new(Spill::new(spills, settings, used, Box::new(self.admission.spare(spare)))))
     }
 
-    /// What a stream takes besides once it is spilled, in bytes; 0 where memory has no limit.
+    /// The additional memory of a stream once it's spilled, in bytes; 0 if memory has no limit.
     fn spilled_budget(&self, request: &StreamRequest<'_>) -> usize {
         if self.config.limits.memory.is_none() {
             return 0;
@@ -299,7 +301,7 @@ impl App {
     }
 }
 
-/// Has the watchdog end what takes too long: an answer that fits the buffers on its way does not.
+/// Gives the watchdog a time limit. An answer that fits the buffers on its path needs none.
 fn limit(tracker: &RequestTracker, answer: &Response<Answer>, begun: Instant, total: Option<Duration>) {
     let is_long = match answer.body() {
         Answer::Stream(_) | Answer::File(_) => true,
@@ -311,7 +313,7 @@ fn limit(tracker: &RequestTracker, answer: &Response<Answer>, begun: Instant, to
     }
 }
 
-/// The answer of a result that is there as a whole.
+/// Answers with a result that is complete.
 fn whole(
     request: &StreamRequest<'_>,
     body: Bytes,
@@ -327,8 +329,8 @@ fn whole(
     Ok(response)
 }
 
-/// The answer of this body. It is compressed where that is worth it, and `compressed` told how long
-/// that took.
+/// Answers with this body. It's compressed if that's worthwhile, and `compressed` then gets the
+/// time that this took.
 fn whole_body(
     request: &StreamRequest<'_>,
     mut body: Bytes,
@@ -359,15 +361,15 @@ mod tests {
         std::mem::size_of::<F>()
     }
 
-    /// Each request moves them into their place: a lookup was once a move of ten kilobytes, most of
-    /// them for opening a connection.
+    /// Each request moves its future. A lookup once moved ten kilobytes, most of them for opening a
+    /// connection.
     #[test]
     fn what_a_request_carries_is_small() {
         let size = size_of(App::answer_stream);
         assert!(size <= 4 * 1024, "{size}");
     }
 
-    /// What is larger than this, glibc looks for among all that is free: several times the cost.
+    /// For larger allocations, glibc searches its free memory, which costs several times as much.
     #[test]
     fn what_a_lookup_waits_in_is_small() {
         fn size_of_request<A, B, C, F: Future>(_call: impl FnOnce(A, B, C) -> F) -> usize {

@@ -1,22 +1,22 @@
-//! The headers of a request that has been answered make those of another response.
+//! Reuses the header map of an answered request for another response.
 //!
-//! Twelve headers take more than an allocator hands out quickly: for a lookup, their room costs as
-//! much as writing them. hyper has the headers of a response serve the next request, so with this
-//! the room goes round.
+//! A map for twelve headers is larger than an allocator provides quickly. For a lookup, allocating
+//! it costs as much as writing the headers. hyper reuses the headers of a response for the next
+//! request, so with this module the maps circulate.
 
 use std::cell::Cell;
 
 use http::HeaderMap;
 
-/// More room than this is given back: few requests have so many headers.
+/// Larger maps aren't kept, because few requests have so many headers.
 const MOST: usize = 48;
 
 thread_local! {
-    /// Empty, with its room.
+    /// An empty map with its capacity.
     static SPARE: Cell<HeaderMap> = Cell::default();
 }
 
-/// Keeps the room of these headers for a response of this thread.
+/// Keeps the map for a response of this thread.
 pub(super) fn keep(mut headers: HeaderMap) {
     if headers.capacity() <= MOST {
         headers.clear();
@@ -24,7 +24,7 @@ pub(super) fn keep(mut headers: HeaderMap) {
     }
 }
 
-/// No headers, with room if there is any.
+/// An empty map, with the kept capacity if there's any.
 pub(super) fn take() -> HeaderMap {
     SPARE.take()
 }

@@ -1,4 +1,4 @@
-//! A stream in flight: its rows, compressed, spilled and digested as they are asked for.
+//! A stream in flight: its rows, which are compressed, spilled and hashed when they're polled.
 
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -19,26 +19,26 @@ use crate::watchdog::{Over, Spilling};
 /// How long a stream that gives way waits for room for its rows before it ends.
 const ROOM_WITHIN: Duration = Duration::from_secs(1);
 
-/// A stream in flight. The body and its watchdog have it, which are polled by the same task.
+/// A stream in flight. Its body and its watchdog share it; the same task polls both.
 pub(super) struct Streaming {
-    /// What was sent to wait for the end, of a result that is too long for that.
+    /// The beginning of a result that was too long to hold.
     pub(super) ahead: Option<Box<Spooled>>,
-    /// What was polled before the head was made; a compressor has it where there is one.
+    /// The chunk that was polled before the headers were made, unless the compressor has it.
     pub(super) first: Option<Bytes>,
     pub(super) stream: RowStream,
     pub(super) compressor: Option<Compressor>,
-    /// Follows the last of what was compressed, and of what waits in `spill`.
+    /// The error that follows the compressed bytes and those in `spill`.
     pub(super) failed: Option<Error>,
-    /// Where slow clients are spilled.
+    /// Set if the rows of slow clients may be spilled.
     pub(super) spill: Option<Box<Spill>>,
-    /// Of what is sent, where it was asked for.
+    /// The digest of the sent bytes, if it was requested.
     pub(super) digest: Option<Box<Digest>>,
-    /// Whether fields follow the body.
+    /// True if trailers follow the body.
     pub(super) trailers: bool,
 }
 
 impl Streaming {
-    /// The client wants more.
+    /// Returns the next chunk for the client.
     pub(super) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         let Some(spill) = &mut self.spill else { return self.poll_live(cx) };
         if spill.is_draining() {
@@ -54,7 +54,7 @@ impl Streaming {
         polled
     }
 
-    /// What [`Spilling`] asks for, of a stream that is locked.
+    /// Implements [`Spilling`] for a locked stream.
     fn poll_spill(&mut self, cx: &mut Context<'_>) -> Result<Option<tokio::time::Instant>, Over> {
         while let Some(spill) = &mut self.spill {
             let reader = spill.slow_reader();
@@ -68,7 +68,7 @@ impl Streaming {
                 match gives_way {
                     Some(_) if reader.is_some_and(|reader| reader.stands_still) => return Err(Over::Stalled),
                     Some(waited) if waited >= ROOM_WITHIN => return Err(Over::TooSlow),
-                    // If the client stays as slow, the database ends the transaction.
+                    // If the client stays this slow, the database ends the transaction.
                     _ => break,
                 }
             }
@@ -88,10 +88,10 @@ impl Streaming {
         Ok(spill.again().into_iter().chain(due_at).min())
     }
 
-    /// The next chunk as it is sent, once it is in the digest.
+    /// The next chunk as it's sent, after it was added to the digest.
     fn poll_live(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         if let Some(ahead) = &mut self.ahead {
-            // It is in the digest already.
+            // These bytes are in the digest already.
             if let Some(chunk) = ready!(ahead.poll_chunk(cx)) {
                 return Poll::Ready(Some(chunk));
             }
@@ -108,7 +108,7 @@ impl Streaming {
         polled.map_ok(|chunk| self.hashed(chunk))
     }
 
-    /// Whether all has been given: the last chunk, and no trailers are to follow.
+    /// True if everything has been given: the last chunk, and no trailers follow.
     pub(super) fn is_done(&self) -> bool {
         let given = match &self.compressor {
             Some(compressor) => compressor.is_finished(),
@@ -124,7 +124,7 @@ impl Streaming {
         self.spill.as_ref().map_or(rows, |spill| spill.rows(rows))
     }
 
-    /// A chunk that is sent, once it is in the digest.
+    /// Adds a chunk to the digest.
     fn hashed(&mut self, chunk: Bytes) -> Bytes {
         if let Some(digest) = &mut self.digest {
             digest.update(&chunk);
@@ -137,7 +137,7 @@ impl Streaming {
         self.digest.as_ref().map(|digest| digest.text())
     }
 
-    /// What follows the body of a whole result.
+    /// The trailers of a complete result.
     pub(super) fn trailers(&self) -> Option<HeaderMap> {
         let (next, digest) = (self.stream.cursor(), self.content_digest());
         let end = (next.as_deref(), self.stream.page());
@@ -145,22 +145,22 @@ impl Streaming {
     }
 }
 
-/// When the rows have to be read on because the client is slow; `None`: they wait for as long as it
-/// takes, or the client waits for them.
+/// When the rows have to be read although the client is slow. `None` if they can wait, or if the
+/// client waits for them.
 fn due_at(stream: &RowStream, spill: &Spill) -> Option<tokio::time::Instant> {
     let (read_by, slow_at) = (stream.read_by()?, spill.slow_at()?);
     Some(slow_at.max(read_by.into()))
 }
 
-/// A panic under the lock ends the task of both who have it, and nothing is polled after that.
+/// A panic under the lock ends the task that polls both owners, so nothing is polled after it.
 impl Spilling for Mutex<Streaming> {
     fn poll_spill(&self, cx: &mut Context<'_>) -> Result<Option<tokio::time::Instant>, Over> {
         self.lock().poll_spill(cx)
     }
 }
 
-/// The next chunk of a compressed body. A row stream that fails ends it without an end mark, after
-/// all that was compressed; the error then waits in `failed`.
+/// The next chunk of a compressed body. If the row stream fails, the body ends without an end mark,
+/// after everything that was compressed, and the error waits in `failed`.
 fn poll_compressed(
     stream: &mut RowStream,
     compressor: &mut Compressor,
@@ -186,7 +186,7 @@ fn poll_compressed(
     }
 }
 
-/// Runs a step of a stream's compression, whose time is that of encoding.
+/// Runs a step of a stream's compression. Its time counts as encoding.
 fn timed<T>(stream: &mut RowStream, step: impl FnOnce() -> T) -> T {
     let begun = Instant::now();
     let out = step();

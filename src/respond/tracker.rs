@@ -1,4 +1,4 @@
-//! What the log and the metrics learn of a request, at its end.
+//! Collects the facts about a request, for the log and the metrics at its end.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,29 +24,30 @@ use crate::stream::RowStream;
 use crate::traces::{self, Span, TRACEPARENT};
 use crate::watchdog::Watchdog;
 
-/// What the log will say of a request; says it when dropped, however the request ends.
+/// The facts about a request. They're logged when this is dropped, however the request ends.
 pub(super) struct RequestTracker {
     pub(super) entry: Entry,
     pub(super) meter: Meter,
     pub(super) outcome: Option<Outcome>,
-    /// What it showed of who it is from.
+    /// The credentials that it sent.
     pub(super) credentials: Credentials,
-    /// What it has left of the requests that there may be.
+    /// The rest of its client's quotas.
     pub(super) quotas: Quotas,
-    /// What is reported of it, where it is streamed, until it has ended.
+    /// The public state of a stream, until it has ended.
     pub(super) stream: Option<Arc<Stream>>,
-    /// What it holds, to the last byte.
+    /// The permit that it holds until the last byte.
     pub(super) permit: Option<Permit>,
-    /// Waits for connections on its behalf.
+    /// Measures its waits for connections.
     pub(super) waiter: Waiter,
     pub(super) watchdog: Arc<Watchdog>,
-    /// Its span, where it is recorded.
+    /// Its span, if it's recorded.
     span: Option<Box<Span>>,
     pub(super) app: Arc<App>,
 }
 
 impl RequestTracker {
-    /// Boxed: it goes through many hands with the head and the body, and each would move it.
+    /// Boxed, because it's passed on many times with the headers and the body, and would be moved
+    /// each time.
     pub(super) fn new<B>(app: Arc<App>, request: &Request<Arrived<B>>, held: Option<Permit>) -> Box<Self> {
         let span = app.config.traces.as_ref().and_then(|traces| Span::begin(traces, request.headers()));
         let mut entry = Entry::new(request);
@@ -82,7 +83,7 @@ impl RequestTracker {
         self.entry.spilled = streaming.spill.as_ref().map_or(0, |spill| spill.spilled());
     }
 
-    /// So many bytes more were handed over.
+    /// Records that so many further bytes were handed over.
     pub(super) fn note_bytes(&mut self, bytes: usize) {
         self.entry.bytes += bytes as u64;
         if let Some(stream) = &self.stream {
@@ -93,21 +94,21 @@ impl RequestTracker {
         }
     }
 
-    /// Its head is known.
+    /// Records the time when the headers are known.
     pub(super) fn note_head(&mut self) {
         if let Some(span) = &mut self.span {
             span.head = Some(self.entry.elapsed());
         }
     }
 
-    /// Has requests that are made for it be in its span.
+    /// Adds its span to the headers of a request to an upstream.
     pub(super) fn pass_trace(&self, headers: &mut HeaderMap) {
         if let Some(span) = &self.span {
             headers.insert(TRACEPARENT, span.traceparent());
         }
     }
 
-    /// Has its spans sent, as they are at its end.
+    /// Sends its spans, in their final state.
     fn end_span(&self, span: &Span, outcome: &Outcome) {
         let entry = &self.entry;
         let endpoint = match self.meter.subject {
@@ -150,7 +151,7 @@ impl RequestTracker {
         );
     }
 
-    /// Tells where the time went until the head, where something was waited for.
+    /// Adds the times until the headers, if it had to wait for something.
     pub(super) fn tell_timing(&self, headers: &mut HeaderMap) {
         let first_row = self.meter.until_first_row();
         if let Some(timing) =
@@ -160,7 +161,7 @@ impl RequestTracker {
         }
     }
 
-    /// It has ended, unless it had already.
+    /// Records its end, unless it has ended already.
     pub(super) fn end(&mut self, outcome: Outcome, digest: Option<String>) {
         let outcome = self.outcome.get_or_insert(outcome);
         if let Some(stream) = self.stream.take() {
@@ -188,14 +189,15 @@ impl Drop for RequestTracker {
     fn drop(&mut self) {
         let ended = match (self.outcome.take(), self.watchdog.why()) {
             (Some(failed @ Outcome::Failed(_)), _) => failed,
-            // Also where all was handed over: an HTTP/2 stream goes on until the client lets the
-            // last of it go.
+            // This also applies if everything was handed over: an HTTP/2 stream lasts until the
+            // client has accepted its last bytes.
             (_, Some(over)) => over.outcome(),
             (Some(outcome), None) => outcome,
             (None, None) if self.app.state.ending.load(Ordering::Relaxed) => Outcome::Shutdown,
             (None, None) => Outcome::Aborted,
         };
-        // Also where no stream came of it: no connection came, or its client left meanwhile.
+        // This also counts if there was no stream, because no connection arrived or the client
+        // left.
         self.entry.times.pool = self.entry.times.pool.max(self.waiter.waited());
         self.end(ended, None);
         if let Some(outcome) = &self.outcome {

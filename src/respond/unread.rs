@@ -1,5 +1,6 @@
-//! An answer that is no stream, and that its client leaves unread over HTTP/2 or HTTP/3: it ends when
-//! others are refused for want of memory. A client that goes on reading, however long, is left alone.
+//! Ends an answer that isn't a stream, if its client leaves it unread over HTTP/2 or HTTP/3 while
+//! other requests are refused for lack of memory. A client that continues to read may take as long
+//! as it needs.
 
 use std::sync::Arc;
 use std::task::Context;
@@ -11,26 +12,27 @@ use crate::admission::{Admission, Shortage};
 use crate::lock::Mutex;
 use crate::watchdog::{Over, Spilling, Watchdog};
 
-/// How long an answer may be left unread during a shortage, and how long after a refusal there is
-/// one.
+/// How long an answer may be left unread during a shortage. It's also the length of a shortage
+/// after a refusal.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// An answer that its client has still to read.
 pub(super) struct Unread {
     shortage: Shortage,
-    /// When the client was given a piece last.
+    /// When the client was last given a piece.
     since: Mutex<Instant>,
 }
 
 impl Unread {
-    /// The answer that is watched now, from now on. The watchdog asks for as long as this is kept.
+    /// Registers the current answer with its watchdog, which checks it as long as the result is
+    /// kept.
     pub(super) fn begin(admission: &Admission) -> Arc<Self> {
         let unread = Arc::new(Self { shortage: admission.shortage(), since: Mutex::new(Instant::now()) });
         Watchdog::current().spill(Arc::downgrade(&unread));
         unread
     }
 
-    /// The client has taken what it was given, and is given more.
+    /// Records that the client has read everything so far, and is given more.
     pub(super) fn given(&self) {
         *self.since.lock() = Instant::now();
     }
