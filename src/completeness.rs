@@ -1,17 +1,16 @@
-//! Completeness: how a client knows that it has everything, whatever stands between it and the
-//! server.
+//! Completeness: how a client knows that it has everything, whatever is between it and the server.
 //!
-//! An abort alone is not enough, because some proxies and clients make a clean end of it. So each
-//! answer has something positive that proves it, and a client asks for what reaches it:
+//! An abort alone isn't enough, because some proxies and clients turn it into a clean end. So each
+//! answer has a positive proof of its end, and a client asks for one that reaches it:
 //!
-//! | module | what a client sees |
+//! | module | proof |
 //! |---|---|
-//! | [`framing`] | records of the server's own among the rows: the end, or the error |
-//! | [`digest`] | what the bytes must hash to |
+//! | [`framing`] | records among the rows: the end, or the error |
+//! | [`digest`] | the hash of the bytes |
 //! | [`trailers`] | fields after the body |
-//! | [`streams`] | another request, which tells how a stream went |
-//! | [`crate::spool`] | a length, because the whole result is there before its head |
-//! | [`delivery`] | all that was encoded before a failure, and then the break |
+//! | [`streams`] | another request, which reports how a stream ended |
+//! | [`crate::spool`] | a length, because the whole result exists before its headers |
+//! | [`delivery`] | everything that was encoded before a failure, and then the abort |
 
 pub(crate) mod delivery;
 pub mod digest;
@@ -29,7 +28,7 @@ use self::digest::Algorithm;
 use self::framing::Framing;
 use crate::Error;
 
-/// The control parameters that ask for what proves completeness.
+/// The control parameters that ask for a proof of completeness.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Controls {
     /// `_end`.
@@ -40,12 +39,12 @@ pub struct Controls {
     pub wait: Option<Wait>,
 }
 
-/// Whether records of the server's own stand among the rows: the framed profile.
+/// The choice of the framed profile, which adds records among the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// No.
+    /// No records.
     Plain,
-    /// Yes, in formats that have no end of their own.
+    /// Records, in formats that don't have an end of their own.
     Framed,
 }
 
@@ -60,7 +59,7 @@ impl Choice for End {
     }
 }
 
-/// What the head of a response waits for, beyond its first chunk.
+/// The event, after the first chunk, for which the headers of a response wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// The end of the result.
@@ -77,27 +76,27 @@ impl Choice for Wait {
     }
 }
 
-/// What a request asks for that proves completeness.
+/// The proofs of completeness that a request asks for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
-    /// How records stand among the rows, and their tag.
+    /// The form of records among the rows, and their tag.
     pub(crate) framed: Option<(Framing, Id)>,
-    /// A digest, wherever it is known.
+    /// A digest, at each place where it's known.
     pub(crate) digest: bool,
     /// Fields after the body.
     pub(crate) trailers: bool,
-    /// The head only once the end is known.
+    /// Headers only once the end is known.
     pub(crate) wait: bool,
     /// A length, because the request's version of HTTP has no chunks.
     pub(crate) without_chunks: bool,
 }
 
 impl Asked {
-    /// What a request asks for that is answered in `format`, of which `Accept` may have asked for
-    /// the framed profile.
+    /// Reads the proofs that a request asks for. Its answer is in `format`; `Accept` may have asked
+    /// for the framed profile too.
     ///
     /// # Errors
-    /// 400: records cannot stand in the format.
+    /// 400: the format can't contain records.
     pub(crate) fn read<B>(
         request: &Request<B>,
         controls: Controls,
@@ -119,8 +118,8 @@ impl Asked {
     }
 }
 
-/// Who asks for an end that cannot be there must not take its absence for a failure, nor its lack
-/// for success.
+/// Refuses an end record in a format that can't contain one. Otherwise the client would take the
+/// missing record for a failure, or a cut answer for a complete one.
 fn no_records() -> Error {
     let message = "`csv` holds rows and nothing else".to_owned();
     Error::invalid_parameters(vec![("_end".to_owned(), message)]).hint(
@@ -128,7 +127,7 @@ fn no_records() -> Error {
     )
 }
 
-/// 128 random bits that nobody can guess: the tag of a response, or the id of a stream.
+/// 128 random bits that can't be guessed: the tag of a response, or the id of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Id(u128);
 
@@ -136,7 +135,7 @@ impl Id {
     /// A new one.
     ///
     /// # Errors
-    /// The system gives no random numbers.
+    /// The system provides no random numbers.
     pub(crate) fn random() -> Result<Self, Error> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(|cause| {
@@ -146,15 +145,15 @@ impl Id {
         Ok(Self(u128::from_ne_bytes(bytes)))
     }
 
-    /// Tells it in a header.
+    /// Adds it as a header.
     pub(crate) fn tell(self, name: HeaderName, headers: &mut HeaderMap) {
-        // Digits are a header's value.
+        // Hexadecimal digits are always a valid header value.
         if let Ok(value) = HeaderValue::try_from(self.to_string()) {
             headers.insert(name, value);
         }
     }
 
-    /// The id of a text, as [`Id`] writes it.
+    /// Reads an id in the form in which [`Id`] writes it.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let is_own = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         let own = text.len() == 32 && text.bytes().all(is_own);

@@ -1,18 +1,18 @@
-//! Before a response is aborted, what was encoded reaches the client, as far as its connection
-//! takes it.
+//! Delivers the bytes that were encoded before a failure, as far as the client's connection accepts
+//! them, before the response is aborted.
 //!
-//! hyper aborts at once when a body fails, and drops what it still holds of it. So a body that
-//! fails waits first, until what it has handed over is on its way:
+//! When a body fails, hyper aborts at once and drops the bytes that it still buffers. So a body
+//! that fails first waits until the bytes that it has handed over have left:
 //!
-//! - HTTP/1: until the socket is flushed, which hyper does when it holds nothing more. Whoever
-//!   limits how long a client may take to read limits this too;
-//! - HTTP/2: until an empty frame after the data has been written, and not longer than
-//!   [`PATIENCE`]: a client that reads nothing would have its reset as late as its data.
+//! - HTTP/1: until the socket is flushed, which hyper does once its buffer is empty. The limit on
+//!   how long a client may take to read limits this wait too;
+//! - HTTP/2: until an empty frame after the data has been written, but at most for [`PATIENCE`]:
+//!   otherwise a client that reads nothing would get its reset as late as its data.
 //!
-//! A stream of HTTP/2 that is whole waits in the same way, for as long as its client may take,
-//! before its end is sent: otherwise its last piece would wait for the client where nobody knows of
-//! it. And one of HTTP/1 waits so before its next chunk while its client is not known to keep up:
-//! otherwise hyper would hold several.
+//! A complete HTTP/2 stream waits in the same way before its end is sent, for as long as its client
+//! may take. Otherwise its last bytes would wait for the client unnoticed. An HTTP/1 stream waits
+//! like this before each chunk while its client isn't known to keep up. Otherwise hyper would
+//! buffer several.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -27,34 +27,34 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
-/// How long a stream of HTTP/2 waits for its data to leave: a client that reads has had it by then,
-/// on a busy machine too.
+/// How long an HTTP/2 stream waits for its data to leave. A client that reads has the data by then,
+/// even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Its drop tells that what was waited for has happened, or never will.
+/// It's dropped when the bytes have left, or never will.
 type Fence = oneshot::Sender<Infallible>;
 
-/// How the bytes of a body leave.
+/// The way in which the bytes of a body leave.
 pub(crate) enum Delivery {
-    /// Whoever polls the body takes care of that.
+    /// The task that polls the body takes care of it.
     Unknown,
-    /// Over a socket that tells when it is flushed.
+    /// Over a socket that reports when it's flushed.
     Http1(Arc<Flush>),
     /// As frames of a stream.
     Http2,
 }
 
-/// Tells that a socket was flushed: until then all was written to it that had been handed over
-/// before.
+/// Reports that a socket was flushed: all bytes that were handed over before have been written to
+/// it.
 #[derive(Default)]
 pub(crate) struct Flush {
-    /// So that a flush that nobody waits for costs one look.
+    /// Makes a flush cheap if no body waits for it.
     awaited: AtomicBool,
     fence: Mutex<Option<Fence>>,
 }
 
 impl Flush {
-    /// The socket is being flushed.
+    /// Called when the socket has been flushed.
     pub(crate) fn flushed(&self) {
         if self.awaited.swap(false, Ordering::Relaxed) {
             self.put(None);
@@ -71,16 +71,16 @@ impl Flush {
     }
 }
 
-/// The wait of a body for what it has given.
+/// A body's wait for the bytes that it has handed over.
 pub(crate) struct Wait {
-    /// An empty frame, which holds the fence until it is written.
+    /// An empty frame, which contains the fence until it's written.
     frame: Option<Bytes>,
     delivered: oneshot::Receiver<Infallible>,
     patience: Option<Pin<Box<Sleep>>>,
 }
 
 impl Wait {
-    /// The wait for all that was handed over until now.
+    /// Waits for all bytes that have been handed over until now.
     pub(crate) fn new(delivery: &Delivery) -> Self {
         let (fence, delivered) = oneshot::channel();
         let (frame, patience) = match delivery {
@@ -96,18 +96,18 @@ impl Wait {
         Self { frame, delivered, patience }
     }
 
-    /// The wait for the whole of a body, whose end is to follow; `None` where nobody needs to wait.
+    /// Waits for the bytes of a complete body, before its end. `None` if that isn't necessary.
     pub(crate) fn before_end(delivery: &Delivery) -> Option<Self> {
         let Delivery::Http2 = delivery else { return None };
         Some(Self { patience: None, ..Self::new(delivery) })
     }
 
-    /// Whether the client is waited for: all frames were given.
+    /// True while it waits for the client, because all frames were given.
     pub(crate) fn is_waiting(&self) -> bool {
         self.frame.is_none()
     }
 
-    /// The frame that is to be sent, if there is one; then `None` when the wait is over.
+    /// The frame to send, if there's one; then `None` when the wait is over.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if let Some(frame) = self.frame.take() {
             return Poll::Ready(Some(frame));

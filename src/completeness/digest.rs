@@ -1,5 +1,5 @@
-//! Digests (RFC 9530): SHA-256, and only where a request or a body template asks for it, because it
-//! is a pass over all bytes.
+//! Digests (RFC 9530): SHA-256, computed only if a request or a body template asks for it, because
+//! it reads all bytes once more.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -12,7 +12,7 @@ pub(crate) const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-d
 /// Asks for it.
 const WANT_CONTENT_DIGEST: HeaderName = HeaderName::from_static("want-content-digest");
 
-/// How a digest is computed.
+/// The algorithm of a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     /// FIPS 180-4.
@@ -29,18 +29,18 @@ impl Choice for Algorithm {
     }
 }
 
-/// Whether a request's headers ask for a digest that we have. What else they would like better
-/// (`sha-512=10`) does not matter: they are a wish, and may be met by less.
+/// True if a request's headers ask for a digest that we have. A stronger preference for another one
+/// (`sha-512=10`) doesn't matter, because preferences needn't be met exactly.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     let lines = headers.get_all(WANT_CONTENT_DIGEST).into_iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).any(|item| {
         let (name, weight) = item.trim().split_once('=').unwrap_or_default();
-        // 0 means that it is not to be used.
+        // The weight 0 forbids an algorithm.
         name == Algorithm::Sha256.name() && weight.parse().is_ok_and(|weight: u8| (1..=10).contains(&weight))
     })
 }
 
-/// The digest of bytes as they come.
+/// A digest that is updated with bytes as they arrive.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Digest(Sha256);
 
@@ -49,13 +49,13 @@ impl Digest {
         self.0.update(bytes);
     }
 
-    /// The digest of all bytes so far, as a header has it: `sha-256=:…:`.
+    /// The digest of all bytes so far, in the form of the header: `sha-256=:…:`.
     pub(crate) fn text(&self) -> String {
         let hash = BASE64_STANDARD.encode(self.0.clone().finalize());
         format!("{}=:{hash}:", Algorithm::Sha256.name())
     }
 
-    /// The digest of a body that is there as a whole.
+    /// The digest of a complete body.
     pub(crate) fn of(bytes: &[u8]) -> String {
         let mut digest = Self::default();
         digest.update(bytes);
@@ -63,12 +63,12 @@ impl Digest {
     }
 }
 
-/// The digest of a body whose chunks are taken away: of those, and of what stands in the chunk that
-/// is being filled.
+/// The digest of a body that is sent in chunks: of the chunks that were taken, and of the open one
+/// so far.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkDigest {
     digest: Digest,
-    /// How much of the open chunk it has.
+    /// How many bytes of the open chunk are in the digest.
     taken: usize,
 }
 
@@ -80,7 +80,7 @@ impl ChunkDigest {
         self.digest.text()
     }
 
-    /// The open chunk is taken away.
+    /// Ends the open chunk, which is then taken.
     pub(crate) fn close(&mut self, chunk: &[u8]) {
         self.digest.update(chunk.get(self.taken..).unwrap_or_default());
         self.taken = 0;

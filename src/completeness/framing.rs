@@ -1,17 +1,16 @@
-//! The framed profile: records of the server's own among the rows of formats that have no end of
-//! their own.
+//! The framed profile: records among the rows of formats that don't have an end of their own.
 //!
 //! ```text
 //! {"n":1}
 //! {"n":2}
-//! {"$rowstream":"<tag>","mark":{"rows":2,"next":"<cursor>"}}       from where a cut stream is resumed
+//! {"$rowstream":"<tag>","mark":{"rows":2,"next":"<cursor>"}}       the place to resume a cut stream
 //! {"n":3}
 //! {"$rowstream":"<tag>","end":{"rows":3,"digest":"sha-256=:…:"}}    nothing is missing; or
-//! {"$rowstream":"<tag>","error":{"code":"…","detail":"…",…}}        and then the response is aborted
+//! {"$rowstream":"<tag>","error":{"code":"…","detail":"…",…}}        followed by an abort
 //! ```
 //!
-//! The tag is random for each response and stands in its header `Rowstream-Tag`: a row that looks
-//! like a record has another one.
+//! The tag is random for each response, which has it in its header `Rowstream-Tag`. A row that
+//! looks like a record has another tag.
 
 use std::time::{Duration, Instant};
 
@@ -27,27 +26,27 @@ use crate::Error;
 pub(crate) const TAG: HeaderName = HeaderName::from_static("rowstream-tag");
 /// The value of the media type's parameter `profile`.
 pub(crate) const PROFILE: &str = "framed";
-/// What stands before a record in a stream of events.
+/// The bytes before a record in a stream of events.
 const EVENT: &[u8] = b"event: rowstream\ndata: ";
-/// A mark comes at least every so many rows, and, while there are rows,
+/// A mark is written at least every so many rows,
 const MARK_ROWS: u64 = 1000;
-/// this often.
+/// and at least this often while there are new rows.
 const MARK_AFTER: Duration = Duration::from_secs(1);
 
-/// How records stand among the rows of a format.
+/// The form of records among the rows of a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// As lines.
     Lines,
     /// Each after a record separator (RFC 7464).
     Sequence,
-    /// As the data of events of a type of their own.
+    /// As the data of events, which have their own type.
     Events,
 }
 
 impl Framing {
-    /// The framing of a format; `None`: the format has an end of its own, or holds rows and nothing
-    /// else.
+    /// The framing of a format. `None` if the format has an end of its own, or may contain only
+    /// rows.
     pub fn of(format: Format) -> Option<Self> {
         match format {
             Format::Ndjson => Some(Self::Lines),
@@ -62,18 +61,18 @@ impl Framing {
         match self {
             Self::Lines => "application/x-ndjson; profile=framed",
             Self::Sequence => "application/json-seq; profile=framed",
-            // Browsers take it as it is, and with parameters.
+            // Browsers accept it with parameters, too.
             Self::Events => "text/event-stream; profile=framed",
         }
     }
 
-    /// Writes a record, of which `text` is the JSON. `begun`: the row before it is not whole.
+    /// Writes a record with the JSON `text`. `begun`: the row before it isn't complete.
     fn write(self, text: &str, begun: bool, out: &mut Vec<u8>) {
         match self {
             Self::Lines if begun => out.push(b'\n'),
             Self::Lines => {}
             Self::Sequence => out.push(0x1e),
-            // An event that is begun can only be left: what ends it would have it seen.
+            // An event that has begun can only be left open, because its end would deliver it.
             Self::Events if begun => return,
             Self::Events => out.extend_from_slice(EVENT),
         }
@@ -85,18 +84,18 @@ impl Framing {
     }
 }
 
-/// What the server says among the rows.
+/// A message from the server among the rows.
 pub(crate) enum Record<'a> {
-    /// So many rows stand before this, and those after them are after the cursor `next`.
+    /// So many rows precede this record, and the following ones are those after the cursor `next`.
     Mark { rows: u64, next: &'a str },
     /// Nothing is missing.
     End { rows: u64, next: Option<&'a str>, page: Option<PageEnd>, digest: Option<&'a str> },
-    /// The result cannot be completed.
+    /// The result can't be completed.
     Error(&'a Error),
 }
 
 impl Record<'_> {
-    /// The member that holds the record, and the record.
+    /// The name of the record's member, and its value.
     fn member(&self) -> (&'static str, Json) {
         match self {
             Self::Mark { rows, next } => ("mark", json!({"rows": rows, "next": next})),
@@ -119,24 +118,24 @@ impl Record<'_> {
 pub(crate) struct Frames {
     framing: Framing,
     tag: Id,
-    /// Rows before the last mark, and when it was written.
+    /// The number of rows before the last mark, and when it was written.
     marked: u64,
     marked_at: Instant,
 }
 
 impl Frames {
-    /// Those of a response with this tag.
+    /// The records of a response with this tag.
     pub(crate) fn new(framing: Framing, tag: Id) -> Self {
         Self { framing, tag, marked: 0, marked_at: Instant::now() }
     }
 
-    /// Writes a record after whole rows.
+    /// Writes a record after complete rows.
     pub(crate) fn write(&self, record: &Record<'_>, out: &mut Vec<u8>) {
         self.framing.write(&self.text(record), false, out);
     }
 
-    /// Writes the last record of a result that fails, after a row that may have been `begun` and
-    /// not ended.
+    /// Writes the last record of a result that has failed. The row before it may have `begun`
+    /// without having ended.
     pub(crate) fn write_error(&self, error: &Error, begun: bool, out: &mut Vec<u8>) {
         self.framing.write(&self.text(&Record::Error(error)), begun, out);
     }
@@ -146,22 +145,22 @@ impl Frames {
         json!({"$rowstream": self.tag.to_string(), name: value}).to_string()
     }
 
-    /// Whether there are marks: each event has its cursor already.
+    /// True if there are marks. Events don't need them, because each has its cursor.
     pub(crate) fn has_marks(&self) -> bool {
         self.framing != Framing::Events
     }
 
-    /// Whether a mark is due after so many rows.
+    /// True if a mark is due after so many rows.
     pub(crate) fn is_due(&self, rows: u64) -> bool {
         self.has_marks() && rows >= self.marked + MARK_ROWS
     }
 
-    /// Whether rows have been waiting for a mark for too long.
+    /// True if rows have waited too long for a mark.
     pub(crate) fn is_late(&self, rows: u64) -> bool {
         self.has_marks() && rows > self.marked && self.marked_at.elapsed() >= MARK_AFTER
     }
 
-    /// Writes a mark after so many rows, where the cursor is known that leads on from them.
+    /// Writes a mark after so many rows, with the cursor to the next ones.
     pub(crate) fn mark(&mut self, rows: u64, next: &str, out: &mut Vec<u8>) {
         (self.marked, self.marked_at) = (rows, Instant::now());
         self.write(&Record::Mark { rows, next }, out);

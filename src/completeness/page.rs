@@ -1,23 +1,23 @@
-//! Pages: lists of a statement with a known limit. Whether rows may stand after the last one is
-//! said in words, because what is absent proves nothing.
+//! Pages: lists of a statement with a known limit. The answer always says if rows may follow the
+//! last one, because a missing statement proves nothing.
 
-/// What is known of the rows after a page, once it has ended.
+/// Tells if rows may follow a page, once it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageEnd {
-    /// It has as many rows as the limit lets through: others may stand after them.
+    /// It has as many rows as the limit allows, so others may follow.
     Full,
-    /// It has fewer: there are no others.
+    /// It has fewer rows, so no others follow.
     Last,
 }
 
 impl PageEnd {
-    /// The end of a page of so many `rows`; `None` where the limit lets none through, which says
-    /// nothing of others.
+    /// The end of a page of so many `rows`. `None` if the limit is 0, because then the page doesn't
+    /// show if there are others.
     pub(crate) fn of(limit: u64, rows: u64) -> Option<Self> {
         (limit > 0).then_some(if rows >= limit { Self::Full } else { Self::Last })
     }
 
-    /// Its name, in the header, in trailers and in the record of the end.
+    /// Its name in the header, in trailers and in the end record.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Full => "full",

@@ -1,12 +1,12 @@
-//! How streams go, and how they went: what `GET /_rowstream/streams` and `streams/{id}` report.
+//! Reports running and ended streams, for `GET /_rowstream/streams` and `streams/{id}`.
 //!
-//! Only what is streamed has an id: an answer with a `Content-Length` proves its own end, and
-//! lookups would pay for an id that nobody asks for. Invariants:
+//! Only streamed answers have an id. An answer with a `Content-Length` proves its own end, and
+//! lookups would pay for an id that's never used. Invariants:
 //!
-//! 1. a stream that runs is known; there are no more of them than streams are admitted;
-//! 2. of those that have ended, at most [`KEPT`] are known, none for longer than [`KEPT_FOR`]; the
+//! 1. every running stream is known, and at most as many as admission allows are running;
+//! 2. of the ended streams, at most [`KEPT`] are known, and each for at most [`KEPT_FOR`]. The
 //!    first to end is the first to be forgotten;
-//! 3. the lock is taken when a stream begins, ends, or is asked for, and for no chunk.
+//! 3. the lock is taken when a stream begins, ends, or is requested, but not for chunks.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,13 +25,13 @@ use crate::outcome::{Ended, Outcome};
 
 /// The id of a streamed response.
 pub(crate) const STREAM: HeaderName = HeaderName::from_static("rowstream-stream");
-/// How many ended streams are known.
+/// The most ended streams that are known.
 const KEPT: usize = 10_000;
-/// For how long they are.
+/// How long they're known.
 const KEPT_FOR: Duration = Duration::from_secs(600);
 /// The most streams of a list.
 const LISTED: usize = 1_000;
-/// How much is kept of what a database says of an error, in characters.
+/// The most characters of a database's error that are kept.
 const LONGEST_DETAIL: usize = 200;
 
 /// The streams of a server.
@@ -43,7 +43,7 @@ pub(crate) struct Streams {
 #[derive(Default)]
 struct Known {
     streams: HashMap<Id, Arc<Stream>>,
-    /// Those that have ended, and when, the first to end in front.
+    /// The ended streams with the time of their end, the first to end first.
     ended: VecDeque<(Instant, Id)>,
 }
 
@@ -55,16 +55,16 @@ pub(crate) struct Stream {
     started: Timestamp,
     rows: AtomicU64,
     bytes: AtomicU64,
-    /// Where its time has gone, in milliseconds: see [`PHASES`].
+    /// How long it waited and worked, in milliseconds: see [`PHASES`].
     phases: [AtomicU64; 4],
     stop: Stop,
     end: OnceLock<End>,
 }
 
-/// Ends the stream of an id. Whether it was still there.
+/// Ends the stream of an id. False if it had ended already.
 type Stop = Box<dyn Fn(Id) -> bool + Send + Sync>;
 
-/// Where a stream's time goes, by the names of the access log.
+/// The phases of a stream's time, by their names in the access log.
 const PHASES: [&str; 4] = ["pool", "database", "encode", "client"];
 
 struct End {
@@ -75,7 +75,7 @@ struct End {
 }
 
 impl Streams {
-    /// A stream begins, which `stop` ends.
+    /// Registers a stream that begins. `stop` ends it.
     ///
     /// # Errors
     /// See [`Id::random`].
@@ -100,7 +100,7 @@ impl Streams {
         Ok(stream)
     }
 
-    /// A stream has ended. What is said of it later does not count.
+    /// Records the end of a stream. Only the first call counts.
     pub(crate) fn end(&self, stream: &Stream, outcome: &Outcome, times: Times, digest: Option<String>) {
         let error = match outcome {
             Outcome::Failed(error) => Some(kept(error)),
@@ -110,7 +110,7 @@ impl Streams {
             | Outcome::TooSlow
             | Outcome::Shutdown => None,
         };
-        // A stream has begun, with the head of a success.
+        // The stream has begun, so its status is that of a success.
         let state = Ended::of(outcome, Some(StatusCode::OK)).name();
         stream.note_times(&times);
         let end = End { state, error, at: Timestamp::now(), digest };
@@ -119,7 +119,7 @@ impl Streams {
         }
     }
 
-    /// Those that run, as JSON: the first to begin in front, and how many more there are than are
+    /// The running streams as JSON, the first to begin first, and the number of those that aren't
     /// listed.
     pub(crate) fn list(&self) -> String {
         let known = self.known.lock();
@@ -132,7 +132,7 @@ impl Streams {
         json!({"streams": streams, "more": more}).to_string() + "\n"
     }
 
-    /// The stream with this id; `None` if it is not known.
+    /// The stream with this id; `None` if it isn't known.
     pub(crate) fn find(&self, id: &str) -> Option<Arc<Stream>> {
         let id = Id::from_text(id)?;
         let mut known = self.known.lock();
@@ -147,7 +147,7 @@ impl Known {
         self.forget(now);
     }
 
-    /// Forgets what has been known for long enough, or is too much.
+    /// Forgets streams that ended too long ago, or that are too many.
     fn forget(&mut self, now: Instant) {
         while let Some(&(ended, id)) = self.ended.front()
             && (self.ended.len() > KEPT || now.saturating_duration_since(ended) > KEPT_FOR)
@@ -159,12 +159,11 @@ impl Known {
 }
 
 impl Stream {
-    /// What is reported of its response.
     pub(crate) fn id(&self) -> Id {
         self.id
     }
 
-    /// So much has been handed over, and that is where the time went.
+    /// Records the rows and bytes that were handed over, and the times.
     pub(crate) fn note(&self, rows: u64, bytes: u64, times: &Times) {
         self.rows.store(rows, Ordering::Relaxed);
         self.bytes.store(bytes, Ordering::Relaxed);
@@ -178,7 +177,7 @@ impl Stream {
         }
     }
 
-    /// Ends it, visibly for its client, and with it its statements.
+    /// Ends the stream and its statements. Its client sees an abort.
     ///
     /// # Errors
     /// 409: it has ended by itself.
@@ -194,7 +193,7 @@ impl Stream {
         &self.endpoint
     }
 
-    /// How it goes, as a line of JSON.
+    /// Its state, as a line of JSON.
     pub(crate) fn report(&self) -> String {
         self.json().to_string() + "\n"
     }
@@ -233,7 +232,7 @@ fn written(time: Timestamp) -> String {
     format!("{time:.3}")
 }
 
-/// What is kept of an error: what it is, and not all that a database may say of it.
+/// The part of an error that is kept: its code, and the beginning of its message.
 fn kept(error: &Error) -> Json {
     let detail: String = error.message().chars().take(LONGEST_DETAIL).collect();
     let mut kept = json!({"code": error.code(), "detail": detail});

@@ -1,32 +1,32 @@
-//! Trailers (RFC 9110, section 6.5): fields after the body, for clients that say `TE: trailers`.
+//! Trailers (RFC 9110, section 6.5): fields after the body, for clients that send `TE: trailers`.
 //!
-//! They say what only the end knows. Many proxies and clients drop them, so nothing rests on them
-//! alone.
+//! They state facts that are known only at the end. Many proxies and clients drop them, so no
+//! client should rely on them alone.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Version, header};
 
 use super::digest::CONTENT_DIGEST;
 use super::page::PageEnd;
 
-/// How the stream went. A failed one has no trailers, because it has no end.
+/// How the stream ended. A failed stream has no trailers, because it has no end.
 const STATUS: HeaderName = HeaderName::from_static("rowstream-status");
-/// Its rows.
+/// The number of its rows.
 const ROWS: HeaderName = HeaderName::from_static("rowstream-rows");
 /// The cursor after its last row, on endpoints with a key.
 const NEXT: HeaderName = HeaderName::from_static("rowstream-next");
-/// What is known of the rows after a page.
+/// Tells if rows may follow a page.
 pub(crate) const PAGE: HeaderName = HeaderName::from_static("rowstream-page");
-/// In the head of a page: what is known of them is said at its end.
+/// In the headers of a page: its trailers or its end record tell it.
 pub(crate) const STREAMED: HeaderValue = HeaderValue::from_static("streamed");
 
-/// Whether a request takes trailers. HTTP/1.0 has no chunks that they could follow.
+/// True if a request accepts trailers. HTTP/1.0 has no chunks that they could follow.
 pub(crate) fn are_taken(version: Version, headers: &HeaderMap) -> bool {
     let lines = headers.get_all(header::TE).into_iter().filter_map(|line| line.to_str().ok());
     version > Version::HTTP_10
         && lines.flat_map(|line| line.split(',')).any(|coding| coding.trim().eq_ignore_ascii_case("trailers"))
 }
 
-/// What follows a stream, beside how it went and its rows.
+/// The trailers of a stream, in addition to its status and its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fields {
     pub(crate) next: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Fields {
     pub(crate) digest: bool,
 }
 
-/// `Trailer`: what will come. HTTP/1.1 sends no field that is not named here.
+/// `Trailer`: the names of the fields. HTTP/1.1 doesn't send fields that aren't named here.
 pub(crate) fn announcement(fields: Fields) -> Option<HeaderValue> {
     let Fields { next, page, digest } = fields;
     let names = [(true, STATUS), (true, ROWS), (next, NEXT), (page, PAGE), (digest, CONTENT_DIGEST)];
@@ -42,7 +42,7 @@ pub(crate) fn announcement(fields: Fields) -> Option<HeaderValue> {
     HeaderValue::try_from(names.join(", ")).ok()
 }
 
-/// The trailers of a stream that is complete.
+/// The trailers of a complete stream.
 pub(crate) fn complete(
     rows: u64,
     (next, page): (Option<&str>, Option<PageEnd>),
