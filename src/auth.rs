@@ -1,8 +1,8 @@
-//! Who asks, and whether that is enough: bearer tokens (RFC 6750), which are texts whose SHA-256 is
-//! known and compared in constant time, or JSON Web Tokens; and Basic (RFC 7617) for tools that
-//! know nothing else.
+//! Identifies clients and checks their rights. A client sends a bearer token (RFC 6750): a text
+//! whose SHA-256 is known and compared in constant time, or a JSON Web Token. Tools that know
+//! nothing else can send the token with Basic (RFC 7617).
 //!
-//! What is counted and logged of denials is not here: an [`Error`] carries its reason.
+//! This module doesn't count or log denials. An [`Error`] carries the reason for that.
 
 mod fetch;
 #[cfg(feature = "fuzzing")]
@@ -36,37 +36,37 @@ use crate::params::{self, Param, ParamPlace};
 /// The tokens by name.
 pub(crate) type Tokens = BTreeMap<String, Arc<Token>>;
 
-/// What a request shows of who it is from.
+/// The credentials of a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Credentials {
     /// Nothing.
     #[default]
     None,
-    /// What is not believed, and why.
+    /// Credentials that aren't valid, and why.
     Invalid(&'static str),
-    /// A token that was valid once; `None`: one that is not of the configuration.
+    /// A token that was valid once. `None`: it isn't one of the configuration's.
     Expired(Option<Arc<Token>>),
-    /// A token that cannot be checked now.
+    /// A token that can't be checked now.
     Unchecked,
-    /// A token.
+    /// A valid token of the configuration.
     Token(Arc<Token>),
-    /// A JSON Web Token.
+    /// A valid JSON Web Token.
     Jwt(Arc<Claims>),
 }
 
-/// How a token is shown.
+/// A token as it was sent.
 struct Shown<'a> {
     token: &'a [u8],
-    /// The name beside it, where it is a password.
+    /// The user's name, if the token is sent as a password.
     user: Option<&'a [u8]>,
 }
 
 impl Credentials {
-    /// What the headers of a request show. Keys may have to be asked for.
+    /// The credentials in the headers of a request. An issuer's keys may have to be fetched.
     pub(crate) async fn read(headers: &HeaderMap, tokens: &Tokens, verifier: Option<&Arc<Verifier>>) -> Self {
         let found = Self::of_headers(headers, tokens);
         match (&found, verifier, headers.get(AUTHORIZATION).and_then(json_web_token)) {
-            // Boxed, so that requests without one do not carry what it needs.
+            // Boxed, so that requests without such a token don't carry its state.
             (Self::Invalid(_), Some(verifier), Some(token)) => {
                 Box::pin(Self::verified(token, verifier)).await
             }
@@ -88,7 +88,7 @@ impl Credentials {
         match (shown.next(), shown.next()) {
             (None, _) => Self::None,
             (Some(value), None) => Self::of(value, tokens),
-            // Another program on the way may have looked at another one of them.
+            // Another program on the path may have read the other header.
             (Some(_), Some(_)) => Self::Invalid("there are two headers `Authorization`"),
         }
     }
@@ -115,10 +115,10 @@ impl Credentials {
         }
     }
 
-    /// Checks that they are enough for `wanted`.
+    /// Checks that the credentials are enough for `wanted`.
     ///
     /// # Errors
-    /// 401 where other credentials would help; 403 where it is known who asks.
+    /// 401 if other credentials would help; 403 if the client is known but lacks the right.
     pub(crate) fn authorize(&self, wanted: &Authorization) -> Result<(), Error> {
         let scopes = match wanted {
             Authorization::Public => return Ok(()),
@@ -143,7 +143,7 @@ impl Credentials {
         }
     }
 
-    /// Whether they open what is for any of these.
+    /// True if they have one of these scopes.
     fn has_any(&self, scopes: &[String]) -> bool {
         scopes.iter().any(|scope| match self {
             Self::None | Self::Invalid(_) | Self::Expired(_) | Self::Unchecked => false,
@@ -160,12 +160,12 @@ impl Credentials {
         }
     }
 
-    /// Whom a JSON Web Token is about (`sub`).
+    /// The subject of a JSON Web Token (`sub`).
     pub(crate) fn subject(&self) -> Option<&str> {
         self.claims().and_then(|claims| claims.text("sub"))
     }
 
-    /// What a JSON Web Token says.
+    /// The claims of a JSON Web Token.
     pub(crate) fn claims(&self) -> Option<&Arc<Claims>> {
         match self {
             Self::Jwt(claims) => Some(claims),
@@ -173,7 +173,7 @@ impl Credentials {
         }
     }
 
-    /// The claims that parameters are bound to.
+    /// The claims to which parameters are bound.
     ///
     /// # Errors
     /// 403: the token lacks one of them.
@@ -190,7 +190,7 @@ impl Credentials {
         Ok(claims)
     }
 
-    /// Who asks, where clients take turns; `None`: only the address tells.
+    /// Identifies the client when clients take turns; `None` if only the address can.
     pub(crate) fn client(&self) -> Option<Client> {
         match self {
             Self::None | Self::Invalid(_) | Self::Expired(_) | Self::Unchecked => None,
@@ -198,7 +198,7 @@ impl Credentials {
                 let who = [claims.text("iss")?, claims.text("sub")?].join("\n");
                 Some(Client::Token(Sha256::digest(who).into()))
             }
-            // Whichever of its hashes was shown.
+            // The first hash, even if the client sent the token of another one.
             Self::Token(token) => token.hashes.first().copied().map(Client::Token),
         }
     }
@@ -219,13 +219,14 @@ fn json_web_token(value: &HeaderValue) -> Option<&str> {
     (token.bytes().filter(|byte| *byte == b'.').count() == 2).then_some(token)
 }
 
-/// What stands behind the name of a scheme, which may be written in any case.
+/// The credentials after the name of a scheme, which is case-insensitive.
 fn of_scheme<'a>(value: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {
     let (name, rest) = value.split_at_checked(scheme.len())?;
     name.eq_ignore_ascii_case(scheme).then(|| rest.trim_ascii())
 }
 
-/// The token with this hash. Every hash is compared, whichever matches: the time tells nothing.
+/// The token with this hash. Every hash is compared, so that the time doesn't reveal which one
+/// matched.
 fn find<'a>(hash: &[u8; 32], tokens: &'a Tokens) -> Option<&'a Arc<Token>> {
     tokens.values().fold(None, |found, token| {
         let matches = token.hashes.iter().fold(Choice::from(0), |any, known| any | known.ct_eq(hash));

@@ -1,4 +1,4 @@
-//! Asks an issuer for its keys.
+//! Fetches the keys of an issuer.
 
 use http::{Request, StatusCode, Uri, header};
 
@@ -9,16 +9,16 @@ use crate::jwk::{self, Key};
 /// The keys of a JWK set.
 ///
 /// # Errors
-/// It cannot be had, or is none.
+/// It can't be fetched, or isn't a JWK set.
 pub(super) async fn keys(url: &Uri) -> Result<Vec<Key>, Failure> {
     let set = get(url).await.map_err(|cause| format!("{url}: {cause}"))?;
     Ok(Key::read_set(&set).ok_or_else(|| format!("{url}: this is no JWK set"))?)
 }
 
-/// Where an issuer says that its keys are (OpenID Connect Discovery 1.0, section 4).
+/// The URL of an issuer's keys (OpenID Connect Discovery 1.0, section 4).
 ///
 /// # Errors
-/// It cannot be asked, is another one, or says none that is safe.
+/// The issuer can't be reached, the configuration is another issuer's, or it contains no safe URL.
 pub(super) async fn discover(issuer: &str) -> Result<Uri, Failure> {
     let url: Uri = format!("{}{OIDC_CONFIGURATION}", issuer.trim_end_matches('/')).parse()?;
     let document = get(&url).await.map_err(|cause| format!("{url}: {cause}"))?;

@@ -1,7 +1,7 @@
-//! JSON Web Tokens (RFC 7519): who has signed one, for whom, and until when.
+//! JSON Web Tokens (RFC 7519): checks who signed one, for whom, and until when it's valid.
 //!
-//! Nothing of a token is believed before its signature is: what its header says chooses among the
-//! keys and algorithms that are configured, and brings none of its own.
+//! A token's contents aren't trusted before its signature is verified. Its header only chooses
+//! among the configured keys and algorithms, and can't add any.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,21 +10,21 @@ use serde_json::{Map, Value as Json};
 use crate::config::JwtSettings;
 use crate::jwk::{Algorithm, Key};
 
-/// How far clocks may be apart, in seconds.
+/// The largest difference of clocks that we accept, in seconds.
 const LEEWAY: f64 = 60.0;
 
-/// What a token says of whoever shows it.
+/// The claims of a verified token.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Claims {
     /// The claims, as they were signed.
     pub(crate) all: Map<String, Json>,
-    /// What they open.
+    /// The scopes that it has here.
     scopes: Vec<String>,
 }
 
 impl Claims {
-    /// Only scopes that are `known` open anything: another word of the issuer may be the name of a
-    /// bearer token.
+    /// Keeps only scopes that are `known`, because another of the issuer's scopes may be the name
+    /// of a bearer token.
     fn new(all: Map<String, Json>, known: &[String]) -> Self {
         let mut scopes = Vec::new();
         for name in ["scope", "scp"] {
@@ -41,7 +41,7 @@ impl Claims {
         Self { all, scopes }
     }
 
-    /// Whether they open what is for `scope`.
+    /// True if the token has this scope.
     pub(crate) fn has(&self, scope: &str) -> bool {
         self.scopes.iter().any(|own| own == scope)
     }
@@ -52,36 +52,36 @@ impl Claims {
     }
 }
 
-/// A token whose signature is yet to be checked.
+/// A token whose signature hasn't been checked yet.
 pub(super) struct Unverified<'a> {
     algorithm: Algorithm,
-    /// The name of the key that it says to be signed by.
+    /// The name of the key that it claims to be signed with.
     key: Option<String>,
-    /// What was signed.
+    /// The bytes that were signed.
     message: &'a [u8],
     payload: &'a str,
     signature: Vec<u8>,
 }
 
-/// Why a token is not believed.
+/// The reason why a token isn't accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It is none, or by an algorithm that is not allowed.
+    /// It isn't a token, or its algorithm isn't allowed.
     Malformed,
-    /// None of the keys is the one that it names.
+    /// It names a key that the issuer doesn't have.
     UnknownKey,
     /// None of the keys has signed it.
     Signature,
-    /// It says no time at which it ends, or another claim is not what it has to be.
+    /// It has no time of expiry, or another claim isn't as required.
     Claim(&'static str),
-    /// Its time has not come.
+    /// It isn't valid yet.
     Early,
-    /// Its time is over.
+    /// It has expired.
     Expired,
 }
 
 impl Refusal {
-    /// What its client gets.
+    /// The message for its client.
     pub(super) fn message(self) -> &'static str {
         match self {
             Self::Malformed => "the bearer token is none that is believed here",
@@ -98,7 +98,7 @@ impl Refusal {
 }
 
 impl<'a> Unverified<'a> {
-    /// Reads a token as far as it can be without its key.
+    /// Reads a token as far as that's possible without its key.
     pub(super) fn read(token: &'a str, settings: &JwtSettings) -> Result<Self, Refusal> {
         let (message, signature) = token.rsplit_once('.').ok_or(Refusal::Malformed)?;
         let (header, payload) = message.split_once('.').ok_or(Refusal::Malformed)?;
@@ -106,7 +106,7 @@ impl<'a> Unverified<'a> {
         let text = |name: &str| header.get(name).and_then(Json::as_str);
         let algorithm = text("alg").and_then(Algorithm::from_name);
         let algorithm = algorithm.filter(|algorithm| settings.algorithms.contains(algorithm));
-        // What is critical has to be understood (RFC 7515, section 4.1.11), and nothing of it is.
+        // Critical fields have to be understood (RFC 7515, section 4.1.11), and we support none.
         if header.contains_key("crit") {
             return Err(Refusal::Malformed);
         }
@@ -119,13 +119,13 @@ impl<'a> Unverified<'a> {
         })
     }
 
-    /// Whether one of the keys may have signed it.
+    /// True if one of the keys may have signed it.
     pub(super) fn knows(&self, keys: &[Key]) -> bool {
         keys.iter().any(|key| key.is(self.key.as_deref(), self.algorithm))
     }
 
-    /// What it says, if it is signed by one of the keys, and is for this server at the time `now`,
-    /// in seconds since 1970.
+    /// Returns the claims, if one of the keys has signed the token and it's valid for this server
+    /// at the time `now`, in seconds since 1970.
     pub(super) fn verify(&self, keys: &[Key], settings: &JwtSettings, now: f64) -> Result<Claims, Refusal> {
         if !self.knows(keys) {
             return Err(Refusal::UnknownKey);
@@ -140,7 +140,7 @@ impl<'a> Unverified<'a> {
     }
 }
 
-/// Checks by whom and for whom it is (RFC 7519, section 4.1), and when.
+/// Checks the issuer, the audience (RFC 7519, section 4.1), and the times.
 fn check(claims: &Map<String, Json>, settings: &JwtSettings, now: f64) -> Result<(), Refusal> {
     if claims.get("iss").and_then(Json::as_str) != Some(&settings.issuer) {
         return Err(Refusal::Claim("iss"));

@@ -1,12 +1,12 @@
-//! The keys of an issuer, and the tokens that they sign.
+//! The keys of an issuer, and the verification of its tokens.
 //!
 //! Invariants:
 //!
-//! 1. one request for keys is on its way at a time, whoever waits for it;
-//! 2. a token that names an unknown key has them fetched at most once in [`BETWEEN`], and so does an
-//!    issuer that cannot be reached: nobody makes this server ask more often;
-//! 3. keys that were fetched once are used until newer ones came: an issuer that is gone for a while
-//!    locks nobody out.
+//! 1. at most one request for keys is under way, and all tokens wait for that one;
+//! 2. a token with an unknown key causes at most one request within [`BETWEEN`], and so does an
+//!    issuer that can't be reached. So no client can make this server send more;
+//! 3. keys that were fetched are used until newer ones arrive, so clients aren't locked out while
+//!    the issuer is unavailable.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -18,12 +18,13 @@ use crate::jwk::Key;
 use crate::lock::Mutex;
 use crate::log::{Level, say};
 
-/// After how long keys are fetched again: what an issuer takes back is believed no longer.
+/// The age at which keys are fetched again, so that keys that the issuer revokes aren't trusted
+/// longer.
 const FRESH: Duration = Duration::from_secs(600);
 /// The least time between two requests for keys.
 const BETWEEN: Duration = Duration::from_secs(30);
 
-/// Whose tokens are believed.
+/// Verifies the tokens of an issuer.
 pub(crate) struct Verifier {
     settings: JwtSettings,
     known: Mutex<Known>,
@@ -33,17 +34,17 @@ pub(crate) struct Verifier {
 #[derive(Clone)]
 struct Known {
     keys: Arc<[Key]>,
-    /// When they came; `None`: they never did.
+    /// When they arrived; `None` if they never did.
     fetched: Option<Instant>,
-    /// When they were asked for last.
+    /// When they were last requested.
     tried: Option<Instant>,
 }
 
-/// Why a token opens nothing.
+/// The reason why a token can't be used.
 pub(super) enum Unusable {
-    /// It is not believed.
+    /// It isn't accepted.
     Refused(Refusal),
-    /// There is no key to check it by, because the issuer could not be asked yet.
+    /// There are no keys to check it, because the issuer couldn't be reached yet.
     NoKeys,
 }
 
@@ -57,12 +58,12 @@ impl Verifier {
         Self { settings: settings.clone(), known, fetching: tokio::sync::Mutex::default() }
     }
 
-    /// Whether it believes the tokens that these settings say.
+    /// True if it has the same settings.
     pub(crate) fn is_of(&self, settings: &JwtSettings) -> bool {
         self.settings == *settings
     }
 
-    /// What a token says, if it is to be believed.
+    /// The claims of a token, if it's valid.
     pub(super) async fn verify(self: &Arc<Self>, token: &str) -> Result<Claims, Unusable> {
         let token = Unverified::read(token, &self.settings).map_err(Unusable::Refused)?;
         let keys = self.keys_for(&token).await.ok_or(Unusable::NoKeys)?;
@@ -70,13 +71,12 @@ impl Verifier {
         token.verify(&keys, &self.settings, now).map_err(Unusable::Refused)
     }
 
-    /// The keys by which a token is checked, fetched where they have to be; `None`: they never
-    /// were.
+    /// The keys for a token, fetched if necessary; `None` if they never arrived.
     async fn keys_for(self: &Arc<Self>, token: &Unverified<'_>) -> Option<Arc<[Key]>> {
         let known = self.known();
         if token.knows(&known.keys) {
             if !known.is_fresh() && known.may_try() && !self.is_of_file() {
-                // Nobody waits for it.
+                // The token doesn't wait for this.
                 drop(self.refresh());
             }
             return Some(known.keys);
@@ -84,7 +84,7 @@ impl Verifier {
         if self.is_of_file() || (!known.may_try() && self.fetching.try_lock().is_ok()) {
             return known.fetched.map(|_| known.keys);
         }
-        // A task, so that a client that leaves does not end what others wait for.
+        // A task of its own, so that a client that leaves doesn't end it for other clients.
         let _ = self.refresh().await;
         let known = self.known();
         known.fetched.map(|_| known.keys)
@@ -102,7 +102,7 @@ impl Verifier {
         let own = Arc::clone(self);
         tokio::spawn(async move {
             let _one = own.fetching.lock().await;
-            // Whoever was first has asked for all who waited.
+            // The first task has fetched the keys for all that waited.
             if own.known().may_try() {
                 own.known.lock().tried = Some(Instant::now());
                 own.fetch().await;

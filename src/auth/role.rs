@@ -1,4 +1,4 @@
-//! As whom a request's statements are run in the database, by what it shows.
+//! The database role in which a request's statements run, chosen by its credentials.
 
 use serde_json::{Value as Json, json};
 
@@ -9,15 +9,15 @@ use crate::error::denial::Denial;
 use crate::params;
 use crate::settings::Roles;
 
-/// The SQLSTATE of what a role may not do (PostgreSQL manual, appendix A).
+/// The SQLSTATE of an operation that a role may not perform (PostgreSQL manual, appendix A).
 const INSUFFICIENT_PRIVILEGE: &str = "42501";
 
 impl Credentials {
-    /// The role that the token names, or that of those who show none.
+    /// The role that the token names, or that of clients without a token.
     ///
     /// # Errors
-    /// 401: what is shown is not believed, or something has to be. 403: the token names no role
-    /// that it may have.
+    /// 401: the credentials aren't valid, or are required and missing. 403: the token names a role
+    /// that it may not have.
     pub(crate) fn actor(&self, roles: &Roles) -> Result<Actor, Error> {
         let claims = self.claims().map(|claims| &claims.all);
         match claims.and_then(|claims| Some((claims, params::claim_at(claims, &roles.claim)?))) {
@@ -29,8 +29,8 @@ impl Credentials {
         }
     }
 
-    /// What the database refuses to the role of a request, it refuses to who asks: 401 where other
-    /// credentials may help, else 403.
+    /// Turns the database's refusal of a role into a refusal of the client: 401 if other
+    /// credentials may help, otherwise 403.
     pub(crate) fn refused_as_role(&self, error: Error) -> Error {
         match (error.sqlstate_text(), self) {
             (Some(INSUFFICIENT_PRIVILEGE), Self::None) => error.denied_by_database(Denial::Missing),
@@ -39,7 +39,7 @@ impl Credentials {
         }
     }
 
-    /// A text that is shown and not believed is no way to be somebody else.
+    /// Credentials that aren't valid don't make a client anonymous.
     fn anonymous(&self, roles: &Roles) -> Result<Actor, Error> {
         if !matches!(self, Self::None) {
             self.authorize(&crate::endpoint::Authorization::Authenticated)?;
