@@ -1,8 +1,8 @@
-//! `rowstream.toml` and the endpoint files, read into a [`Config`].
+//! Reads `rowstream.toml` and the endpoint files into a [`Config`].
 //!
-//! Everything is read before anything is reported: all errors of all files come together. What a
-//! database would have to be asked for (whether a statement can be prepared, what its columns are)
-//! is not checked here.
+//! All files are read before errors are reported, so that a user sees every error at once.
+//! Questions that only the database can answer aren't checked here, such as if a statement can be
+//! prepared, or which columns it returns.
 
 mod acme;
 mod admin;
@@ -46,60 +46,61 @@ use crate::source::{Kind, SourceConfig};
 use crate::spool::Spooling;
 use crate::traces::TraceSettings;
 
-/// Everything a server needs to know, read and checked.
+/// All settings of a server, read and checked.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where to listen (`host:port`, where port 0 is any free one, or `unix:/path`).
+    /// The listen address: `host:port` or `unix:/path`. Port 0 means any free port.
     pub listen: String,
-    /// The mode of the file of a Unix socket.
+    /// The file mode of a Unix socket.
     pub socket_mode: u32,
-    /// Where to listen for the admin endpoints, if not there.
+    /// The listen address of the admin endpoints, if it's another one.
     pub admin_listen: Option<String>,
-    /// Who may ask the admin endpoints.
+    /// The clients that may call the admin endpoints.
     pub admin: AdminAccess,
-    /// Whether browsers are given the console.
+    /// True if the server offers the console to browsers.
     pub console: bool,
-    /// How others find this replica.
+    /// How Prometheus, Consul and the other replicas find this replica.
     pub discovery: Discovery,
-    /// TLS for clients; `None`: plain HTTP.
+    /// TLS for clients. `None`: plain HTTP.
     pub tls: Option<Tls>,
     /// The sources, in the order of the file.
     pub sources: Vec<SourceConfig>,
-    /// The folder of the endpoint files; empty where there is none.
+    /// The folder of the endpoint files. Empty if there is none.
     pub folder: PathBuf,
     /// The endpoints, by path.
     pub endpoints: Vec<Endpoint>,
-    /// What looks like an endpoint file, and is none.
+    /// Files that look like endpoint files but aren't served.
     pub unserved: Vec<Unserved>,
     /// The tokens, by name.
     pub tokens: BTreeMap<String, Arc<Token>>,
-    /// Whose JSON Web Tokens are believed; `None`: nobody's.
+    /// The issuer whose JSON Web Tokens the server accepts. `None`: it accepts no such token.
     pub jwt: Option<JwtSettings>,
-    /// Cross-origin rules; `None`: no CORS headers.
+    /// Cross-origin rules. `None`: the server sends no CORS headers.
     pub cors: Option<Cors>,
-    /// The bounds of the server.
+    /// The limits of the server.
     pub limits: Limits,
-    /// What the server says, and how.
+    /// The log: its format, and which lines are written.
     pub log: LogSettings,
-    /// Where spans are sent, and of which requests; `None`: there are none.
+    /// The collector that receives spans, and the share of requests that are traced. `None`: no
+    /// traces.
     pub traces: Option<TraceSettings>,
-    /// How much of what a database says reaches clients; `None`: as the address says where it
-    /// listens.
+    /// The part of a database's error messages that clients see. `None`: it depends on the listen
+    /// address.
     pub error_detail: Option<ErrorDetail>,
-    /// The files that it names and that `--watch` looks at: secrets, and those of TLS with upstreams.
+    /// Further files that `--watch` observes because the configuration refers to them: secrets, and
+    /// the TLS files for upstreams.
     pub watched: Vec<PathBuf>,
 }
 
 impl Config {
-    /// Where a server listens without that setting: reachable from this machine alone.
+    /// The default listen address. Only this machine can reach it.
     pub const LISTEN: &'static str = "127.0.0.1:8080";
 
-    /// The mode of the file of a Unix socket without that setting: for the user and the group of
-    /// the process.
+    /// The default file mode of a Unix socket: read and write for the process's user and group.
     pub const SOCKET_MODE: u32 = 0o660;
 
-    /// Where to listen by `host:port`, by `:port` for all addresses of this machine, or by
-    /// `unix:/path`; `None` where a text is none of these.
+    /// Reads a listen address: `host:port`, `unix:/path`, or `:port` for all addresses of this
+    /// machine. Returns `None` for any other text.
     pub(crate) fn listen_address(text: &str) -> Option<String> {
         if let Some(path) = text.strip_prefix("unix:") {
             return path.starts_with('/').then(|| text.to_owned());
@@ -109,12 +110,12 @@ impl Config {
         Some(if host.is_empty() { format!("0.0.0.0:{port}") } else { text.to_owned() })
     }
 
-    /// How much of what a database says reaches clients.
+    /// The part of a database's error messages that clients see.
     pub fn error_detail(&self) -> ErrorDetail {
         self.error_detail.unwrap_or_else(|| ErrorDetail::of_address(&self.listen))
     }
 
-    /// Has each request need this token, except for the probes `live` and `ready`.
+    /// Makes every request need this token, except the probes `live` and `ready`.
     pub(crate) fn require(&mut self, token: Token) {
         let authorization = Authorization::Tokens(vec![token.name.clone()]);
         self.admin = AdminAccess::of(&authorization);
@@ -125,7 +126,8 @@ impl Config {
         self.explain();
     }
 
-    /// Has endpoints answer with the plans of their statements where that is asked for.
+    /// Adds, to each endpoint whose database can explain its statements, the endpoint that returns
+    /// their plans.
     fn explain(&mut self) {
         for endpoint in &mut self.endpoints {
             if let Kind::Sql(database) = self.sources[endpoint.source.index()].kind {
@@ -140,19 +142,18 @@ impl Config {
         &self.sources[source.index()]
     }
 
-    /// Reads a configuration file and the endpoint files that it leads to; `${NAME}` in its strings
-    /// are environment variables, and those of the file `.env` beside it where the environment
-    /// lacks them.
+    /// Reads a configuration file and its endpoint files. `${NAME}` in a string of the
+    /// configuration is replaced by an environment variable. If the environment lacks it, the file
+    /// `.env` beside the configuration may set it.
     ///
     /// # Errors
     /// Every error of every file.
     pub fn load(path: &Path) -> Result<Self, Diagnostics> {
-        // A variable that is not Unicode cannot stand in a text, and is reported as one that is not
-        // set.
+        // A variable that isn't Unicode can't be part of a text, so it's reported as not set.
         Self::load_with(path, &|name| std::env::var(name).ok())
     }
 
-    /// [`Config::load`] with variables from elsewhere than the environment.
+    /// [`Config::load`] with variables that aren't from the environment.
     ///
     /// # Errors
     /// Every error of every file.
@@ -160,33 +161,33 @@ impl Config {
         read::load(path, environment)
     }
 
-    /// The URL of a database, as it may be shown: without what may be a password. `None`: the text
-    /// is none.
+    /// The URL of a database without the parts that may contain a password. `None` if `text` isn't
+    /// such a URL.
     pub(crate) fn shown_database(text: &str) -> Option<String> {
         source::shown_database(text)
     }
 
-    /// The message and the hint for the URL of a database that this build lacks; otherwise `None`.
+    /// The message and the hint for the URL of a database that this build lacks. Otherwise `None`.
     pub(crate) fn lacking_database(url: &str) -> Option<(String, String)> {
         let (scheme, _) = url.split_once(':')?;
         source::lacking(scheme).map(|error| (error.message, error.hint))
     }
 
-    /// The variables of the file `.env` in a folder; none where it cannot be read, which whoever
-    /// reads the configuration there reports.
+    /// The variables of the file `.env` in a folder. Empty if the file can't be read: the caller
+    /// that reads the configuration there reports the error.
     pub(crate) fn variables_beside(folder: &Path) -> BTreeMap<String, String> {
         dotenv::read(folder, &Collector::default())
     }
 
-    /// The errors of all files, and what is good for finding more of them: the sources that could
-    /// be read, and the endpoints in whose own files there is no error. Not to be served unless
-    /// there is no error at all.
+    /// The errors of all files, and a partial configuration in which further errors can be found.
+    /// It has the sources that could be read, and the endpoints whose own files have no error.
+    /// Serve it only if there are no errors at all.
     pub(crate) fn load_partly(path: &Path) -> (Option<Self>, Diagnostics) {
         read::load_partly(path, &|name| std::env::var(name).ok())
     }
 
-    /// One source, named `main`, and one endpoint, `/rows`, whose parameters have the types that
-    /// PostgreSQL infers.
+    /// A configuration with one source, named `main`, and one endpoint, `/rows`. PostgreSQL infers
+    /// the types of its parameters.
     ///
     /// # Errors
     /// Those of [`Config::single_with`].
@@ -194,13 +195,13 @@ impl Config {
         Self::single_with(url, (Path::new("--sql"), sql), Purpose::Serve, &[])
     }
 
-    /// One source, named `main`, and one endpoint, `/rows`, of a statement, which errors call by the
-    /// name before it. Its parameters have these types and values.
+    /// A configuration with one source, named `main`, and one endpoint, `/rows`, for a statement.
+    /// Errors refer to the statement by the path that's given with it. `arguments` has the types
+    /// and values of its parameters.
     ///
     /// # Errors
-    /// Those of the SQL, of the URL (`URL`), and of the parameters
-    /// (`--param` or `-p`): a type that nobody says, a value of another, a name that the statement
-    /// does not have.
+    /// Errors in the SQL, in the URL (`URL`), and in the parameters (`--param` or `-p`): a missing
+    /// type, a value that doesn't fit its type, or a name that the statement doesn't use.
     pub fn single_with(
         url: &str,
         statement: (&Path, &str),
@@ -210,24 +211,24 @@ impl Config {
         single::read(url, statement, purpose, arguments)
     }
 
-    /// The database of a URL, or of the path of its file.
+    /// Reads the URL of a database, or the path of a database file.
     ///
     /// # Errors
-    /// What is wrong with the URL.
+    /// An unusable URL.
     pub(crate) fn database(url: &str) -> Result<SourceConfig, Diagnostics> {
         single::database(url).map(|(source, _)| source)
     }
 
-    /// The hint for a CSV that DuckDB can't read here, beside the one of the error.
+    /// The hint for a CSV that DuckDB can't read here, added to the hint of the error.
     pub(crate) fn csv_hint(path: &str, hint: &str) -> String {
         single::with_init(path, hint)
     }
 
-    /// One source, and the endpoints of files that need not be there: their paths below a folder of
-    /// endpoints, and their texts.
+    /// A configuration with one source, and with endpoints whose files needn't exist. `files` has
+    /// their paths below a folder of endpoints, and their texts.
     ///
     /// # Errors
-    /// Those of the texts.
+    /// Errors in the texts.
     pub(crate) fn of_endpoints(
         source: SourceConfig,
         files: &[(PathBuf, String)],
@@ -235,7 +236,7 @@ impl Config {
         generated::read(source, files)
     }
 
-    /// The path of a file beside the one that is not there, whose name is nearly the same.
+    /// Finds a file with a similar name in the folder of a file that doesn't exist.
     pub(crate) fn near_file(path: &Path) -> Option<PathBuf> {
         files::near(path)
     }
@@ -244,42 +245,45 @@ impl Config {
 /// `[cors]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cors {
-    /// Allowed origins; `*` alone allows all.
+    /// The allowed origins. `*` alone allows all.
     pub origins: Vec<String>,
-    /// How long a browser may remember a preflight.
+    /// How long a browser may cache the response to a preflight.
     pub max_age: Duration,
 }
 
-/// The bounds of the server.
+/// The limits of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Streams in flight; beyond: 503.
+    /// The most streams in flight. Further ones get a 503.
     pub max_streams: usize,
-    /// Streams in flight of one client; beyond: 429.
+    /// The most streams in flight of one client. Further ones get a 429.
     pub max_streams_per_client: Option<usize>,
-    /// Connections open to clients; beyond, idle ones give way.
+    /// The most connections of clients. A further one replaces an idle one.
     pub max_connections: usize,
-    /// Who has chosen their number.
+    /// Set if the user chose `max_connections`, and it isn't the default.
     pub max_connections_by: ChosenBy,
-    /// Those of one client that is no proxy; beyond, its own idle ones give way.
+    /// The most connections of one client, unless it's a proxy. A further one replaces its own idle
+    /// one.
     pub max_connections_per_client: Option<usize>,
-    /// What the server may take, in bytes; `None`: as much as its streams and connections need.
+    /// The memory that the server may use, in bytes. `None`: as much as its streams and connections
+    /// need.
     pub memory: Option<usize>,
-    /// How often clients may ask.
+    /// The request rates of clients.
     pub rates: RateLimits,
-    /// How long a client may take for the handshake of TLS, and for the headers of a request.
+    /// The time limit for a client's TLS handshake, and for the headers of a request.
     pub header_timeout: Duration,
-    /// How long a connection waits for its next request.
+    /// How long an idle connection waits for its next request.
     pub idle_timeout: Duration,
-    /// How long a client may take nothing while bytes wait for it.
+    /// How long a client may read nothing while bytes wait for it.
     pub write_timeout: Duration,
-    /// How long connections are still accepted after SIGTERM, while `ready` says that it is over.
+    /// How long the server still accepts connections after SIGTERM. Meanwhile `ready` reports that
+    /// it's shutting down.
     pub drain_delay: Duration,
-    /// How long streams may go on after that.
+    /// How long streams may continue after that.
     pub drain_timeout: Duration,
-    /// What results that wait for their end may take.
+    /// Limits for results that are spooled until their end or for a slow client.
     pub spooling: Spooling,
-    /// Which proxies tell who their clients are.
+    /// The proxies that we trust to report the address of their client.
     pub proxies: Proxies,
 }
 
@@ -294,8 +298,8 @@ impl Default for Limits {
             memory: None,
             rates: RateLimits::default(),
             header_timeout: Duration::from_secs(30),
-            // As nginx: proxies keep connections for up to 60 s, and the first to close must be
-            // the one that asks.
+            // Like nginx's: proxies keep connections open for up to 60 s, and the client's side
+            // must be the first to close.
             idle_timeout: Duration::from_secs(75),
             write_timeout: Duration::from_secs(60),
             drain_delay: Duration::ZERO,
@@ -306,14 +310,14 @@ impl Default for Limits {
     }
 }
 
-/// `[rate_limit]`: how many requests a second there may be.
+/// `[rate_limit]`: limits on requests per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimits {
-    /// Of an address; `None`: any number.
+    /// For one address. `None`: no limit.
     pub per_address: Option<u32>,
-    /// Of a token; `None`: any number.
+    /// For one token. `None`: no limit.
     pub per_token: Option<u32>,
-    /// In which as many may come at once as it has of them; a second at least.
+    /// A client may send the requests of one window all at once. At least a second.
     pub window: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! `[tls.acme]`: which authority issues this server's certificate, and for which names.
+//! `[tls.acme]`: the authority that issues this server's certificate, and the names in it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,39 +17,40 @@ const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 /// `[tls.acme]`.
 #[derive(Debug, Clone)]
 pub struct Acme {
-    /// The names that the certificate is for, in lower case; the first one is there.
+    /// The names in the certificate, in lower case. There's at least one.
     pub domains: Vec<String>,
-    /// Where the authority reaches who runs this server: URLs of `mailto`.
+    /// Addresses at which the authority can reach the operator of this server: `mailto` URLs.
     pub contact: Vec<String>,
     /// The URL of the authority's directory (RFC 8555, section 7.1.1).
     pub directory: Uri,
-    /// The authorities that may vouch for that URL, a PEM file; `None`: those of the system.
+    /// A PEM file of the authorities that we trust for that URL. `None`: those of the system.
     pub roots: Option<PathBuf>,
-    /// An account that the authority has of this server's owner already; `None`: it asks for none.
+    /// An account that the operator already has with the authority. `None`: the authority doesn't
+    /// require one.
     pub external_account: Option<ExternalAccount>,
-    /// Where the account's key and the certificate are kept.
+    /// The folder in which the account's key and the certificate are stored.
     pub folder: PathBuf,
-    /// What was issued. It is the same in each configuration of a process.
+    /// The issued certificate. Every configuration of a process shares it.
     pub(crate) issued: Arc<Issued>,
 }
 
-/// What binds an account to one that the authority knows (RFC 8555, section 7.3.4).
+/// Binds our account to one that the authority already knows (RFC 8555, section 7.3.4).
 #[derive(Clone, PartialEq, Eq)]
 pub struct ExternalAccount {
-    /// The id of the key.
+    /// The key's id.
     pub id: String,
     /// The key.
     pub key: Vec<u8>,
 }
 
-/// Without the key.
+/// Omits the key.
 impl fmt::Debug for ExternalAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExternalAccount").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
-/// By what it says. What was issued meanwhile makes no difference.
+/// Compares the settings, and ignores the issued certificate.
 impl PartialEq for Acme {
     fn eq(&self, other: &Self) -> bool {
         let said = |acme: &Self| {
@@ -63,7 +64,7 @@ impl PartialEq for Acme {
 
 const KEPT: &str = "where the account's key and the certificate are kept, so that a restart asks for no others: `folder = \"acme\"`";
 
-/// Files are named relative to the folder `base`.
+/// Reads `[tls.acme]`. Paths are relative to the folder `base`.
 pub(super) fn read(value: &Value<'_>, base: &Path) -> Option<Acme> {
     let mut table = value.table("[tls.acme]")?;
     let domains = table.require("domains", "the names of this server: `domains = [\"shop.example\"]`");
@@ -90,7 +91,7 @@ pub(super) fn read(value: &Value<'_>, base: &Path) -> Option<Acme> {
     })
 }
 
-/// Names of DNS, at least one; in lower case.
+/// DNS names, at least one, in lower case.
 fn read_domains(value: &Value<'_>) -> Option<Vec<String>> {
     let names: Vec<_> = value.strings()?.into_iter().map(|(text, item)| read_domain(&text, &item)).collect();
     if names.is_empty() {
@@ -127,7 +128,7 @@ fn read_domain(text: &str, item: &Value<'_>) -> Option<String> {
     is_name.then(|| text.to_ascii_lowercase())
 }
 
-/// An address of mail, or more, as authorities want them: `mailto:`.
+/// One or more mail addresses, in the form that authorities expect: `mailto:`.
 fn read_contact(value: &Value<'_>) -> Option<Vec<String>> {
     let addresses = match value.is_list() {
         true => value.strings()?.into_iter().map(|(address, _)| address).collect(),

@@ -1,11 +1,12 @@
-//! `[admin]`: who may ask the server about itself.
+//! `[admin]`: the clients that may call the admin endpoints.
 
 use crate::diagnostic::reader::Value;
 use crate::diagnostic::suggest;
 use crate::endpoint::Authorization;
 use crate::endpoint::read::{self as endpoint, Known};
 
-/// Who may ask each of the admin endpoints. What an error means, everybody may.
+/// The clients that may call each of the admin endpoints. The pages that explain errors are open to
+/// every client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminAccess {
     /// `live`.
@@ -14,18 +15,18 @@ pub struct AdminAccess {
     pub ready: Authorization,
     /// `metrics`.
     pub metrics: Authorization,
-    /// `streams`; who may call an endpoint may also ask how its streams went.
+    /// `streams`. A client that may call an endpoint may also see how its streams ended.
     pub streams: Authorization,
     /// Stopping a stream.
     pub stop: Authorization,
-    /// What `rowstream doctor` asks for.
+    /// The checks of `rowstream doctor`.
     pub probe: Authorization,
-    /// The plans of an endpoint's statements, beside whoever may call it.
+    /// The plans of an endpoint's statements. The client must also be allowed to call the endpoint.
     pub explain: Authorization,
 }
 
 impl AdminAccess {
-    /// Everybody may ask everything.
+    /// Every client may call every endpoint.
     pub(super) const PUBLIC: Self = Self {
         live: Authorization::Public,
         ready: Authorization::Public,
@@ -35,7 +36,7 @@ impl AdminAccess {
         probe: Authorization::Public,
         explain: Authorization::Public,
     };
-    /// The access of these; probes, which rarely have a token, are open.
+    /// Access for clients with this authorization. The probes stay open.
     pub(super) fn of(authorization: &Authorization) -> Self {
         let mut access = Self::PUBLIC;
         for (name, wanted) in access.each() {
@@ -46,7 +47,7 @@ impl AdminAccess {
         access
     }
 
-    /// What probes ask, which rarely have a token.
+    /// The probes. Their callers rarely have a token.
     const OPEN: [&str; 2] = ["live", "ready"];
 
     fn each(&mut self) -> [(&'static str, &mut Authorization); 7] {
@@ -62,8 +63,9 @@ impl AdminAccess {
     }
 }
 
-/// Reads `[admin]`. Without anything by which clients are told apart all is open; with it, what is
-/// not opened by its name is for `authorization` alone, which is nobody where it is not given.
+/// Reads `[admin]`. Without tokens and `[jwt]`, all admin endpoints are open. With them, an
+/// endpoint is open only if `public` names it; by default that's `live` and `ready`. The other ones
+/// need `authorization`; without it, no client may call them.
 pub(super) fn read(value: Option<Value<'_>>, known: &Known) -> AdminAccess {
     let mut access = AdminAccess::PUBLIC;
     let (mut authorization, mut public) = (None, None);
@@ -85,7 +87,7 @@ pub(super) fn read(value: Option<Value<'_>>, known: &Known) -> AdminAccess {
     access
 }
 
-/// The names of admin endpoints that are open to everybody.
+/// The names of admin endpoints that are open to every client.
 fn read_public(value: &Value<'_>, access: &mut AdminAccess) -> Vec<String> {
     let names = access.each().map(|(name, _)| name);
     let open = value.strings().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `[discovery]`: how others find this replica.
+//! `[discovery]`: how Prometheus, Consul and the other replicas find this replica.
 
 use std::fmt;
 
@@ -10,29 +10,29 @@ use crate::diagnostic::reader::Value;
 /// `[discovery]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Discovery {
-    /// By which host, and port where it is another than that of the server, others reach this
-    /// replica; `None`: by where it listens.
+    /// The address that other hosts use for this replica: a host, and a port if it differs from the
+    /// server's. `None`: its listen address.
     pub address: Option<Authority>,
     /// The other replicas, as `/_rowstream/sd` lists them.
     pub peers: Vec<String>,
-    /// Where this replica registers itself; `None`: nowhere.
+    /// The Consul agent at which this replica registers itself. `None`: it doesn't register.
     pub consul: Option<Consul>,
 }
 
-/// `[discovery.consul]`: an agent, and what it is told.
+/// `[discovery.consul]`: the agent, and the service to register.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Consul {
     /// The agent's URL, without a path.
     pub url: Uri,
-    /// The name of the service.
+    /// The service's name.
     pub service: String,
-    /// Its tags.
+    /// The service's tags.
     pub tags: Vec<String>,
-    /// The ACL token, as a header has it.
+    /// The ACL token, as the value of a header.
     pub token: Option<http::HeaderValue>,
 }
 
-/// Without the token.
+/// Omits the token.
 impl fmt::Debug for Consul {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Consul").field("url", &self.url).field("service", &self.service).finish()
@@ -89,7 +89,7 @@ fn read_consul(value: &Value<'_>) -> Option<Consul> {
     })
 }
 
-/// A name that is a label of DNS, by which Consul answers as well.
+/// A name that's also a DNS label, because Consul answers DNS queries for it too.
 pub(super) fn read_name(value: &Value<'_>) -> Option<String> {
     let text = value.string()?;
     let is_well = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
@@ -101,7 +101,7 @@ pub(super) fn read_name(value: &Value<'_>) -> Option<String> {
     None
 }
 
-/// The URL of a service on its own host: `http` or `https`, and no path.
+/// The URL of a service that has its own host: `http` or `https`, and no path.
 pub(super) fn read_url(value: &Value<'_>, example: &str) -> Option<Uri> {
     let text = value.string()?;
     let is_well = |url: &Uri| {
@@ -117,7 +117,7 @@ pub(super) fn read_url(value: &Value<'_>, example: &str) -> Option<Uri> {
     url
 }
 
-/// A token; an empty one is none, as where a variable is empty.
+/// A token. An empty one counts as no token, because a variable may be empty.
 pub(super) fn read_token(value: &Value<'_>) -> Option<http::HeaderValue> {
     let text = value.string().filter(|text| !text.is_empty())?;
     let mut token = http::HeaderValue::try_from(text.trim()).ok();

@@ -1,7 +1,7 @@
-//! `.env` beside the configuration: variables for those that the environment lacks, in the form
-//! that other tools read too.
+//! `.env` beside the configuration: variables for those that the environment lacks. Other tools
+//! read the same format.
 //!
-//! The process's own environment is not changed: a reload reads the file again.
+//! The process's own environment isn't changed, so that a reload reads the file again.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -11,19 +11,18 @@ use std::path::{Path, PathBuf};
 use super::files;
 use crate::diagnostic::{Collector, Diagnostic};
 
-/// The name of the file in its folder.
 const NAME: &str = ".env";
 
-/// The file that belongs to a configuration in `folder`, whether or not it is there.
+/// The path of the file for a configuration in `folder`. The file needn't exist.
 pub(super) fn path(folder: &Path) -> PathBuf {
     folder.join(NAME)
 }
 
-/// The variables of the file in `folder`, if there is one. Of a name that stands there twice, the
-/// last value counts.
+/// The variables of the file in `folder`, if it exists. If a name occurs twice, the last value
+/// counts.
 pub(super) fn read(folder: &Path, errors: &Collector) -> BTreeMap<String, String> {
     let path = path(folder);
-    // Python keeps packages in folders of this name.
+    // It may also be a folder: Python keeps packages in folders of this name.
     if !path.is_file() {
         return BTreeMap::new();
     }
@@ -55,8 +54,8 @@ fn parse(path: &Path, text: &str, errors: &Collector) -> BTreeMap<String, String
     }
 }
 
-/// Whether a `$NAME` of a line is replaced, of which nobody knows what it is. It would be nothing
-/// then, and a password shorter than it was written.
+/// Returns true if a line has a `$NAME` of an unknown variable. It would be replaced by nothing, so
+/// a password would silently become shorter.
 fn replaces_unknown(line: &str, before: &BTreeMap<String, String>) -> bool {
     let (mut quote, mut last, mut chars) = (None, ' ', line.chars());
     if line.trim_start().starts_with('#') {
@@ -97,7 +96,7 @@ fn unknown(path: &Path, line: usize) -> Diagnostic {
     }
 }
 
-/// What is wrong with a line, which may hold a secret and is not shown.
+/// The error for a line that can't be read. It doesn't show the line, which may contain a secret.
 fn unreadable(path: &Path, line: usize) -> Diagnostic {
     Diagnostic {
         file: path.to_owned(),
@@ -108,8 +107,8 @@ fn unreadable(path: &Path, line: usize) -> Diagnostic {
     }
 }
 
-/// A text that is read a line at a time, and how many lines were begun: the reader of entries does
-/// not say where they stand.
+/// Reads a text one line at a time, and counts the lines that were begun. We need the count because
+/// the reader of entries doesn't report line numbers.
 struct Lines<'a> {
     rest: &'a [u8],
     begun: &'a Cell<usize>,
@@ -121,7 +120,7 @@ impl Read for Lines<'_> {
         let length = line.len().min(into.len());
         into[..length].copy_from_slice(&line[..length]);
         self.rest = &self.rest[length..];
-        // A line that is longer than what it is read into counts once, with its end.
+        // A line that's longer than the buffer counts once, when its end is read.
         self.begun.set(self.begun.get() + usize::from(length > 0 && length == line.len()));
         Ok(length)
     }
@@ -160,7 +159,7 @@ mod tests {
         }
     }
 
-    /// Such a password lost its end, and nobody said so.
+    /// Such a password once lost its end without an error.
     #[test]
     fn what_would_be_replaced_by_nothing_is_an_error() {
         for (text, line) in [

@@ -1,4 +1,4 @@
-//! Finds and reads files; what cannot be read is an error like any other.
+//! Finds and reads files. A file that can't be read is an error like any other.
 
 use super::unserved::lower_extension;
 use super::{Config, Reason, Unserved, dotenv};
@@ -9,17 +9,17 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Folders deeper than this are taken for a link that leads back to a folder above.
+/// A deeper folder is treated as an endless loop through a link to a folder above.
 const DEEPEST: usize = 32;
 
-/// The files of a configuration as they are at a moment: their paths, when each was changed last,
-/// and its length. Looking again and again needs nothing of the system, and works on every file
-/// system, also where files are replaced by links to others.
+/// A snapshot of a configuration's files: their paths, the times of their last changes, and their
+/// lengths. Taking such snapshots repeatedly needs no support by the system. It works on every file
+/// system, also if files are replaced by links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Files(Vec<FileStamp>);
 
 impl Files {
-    /// Those that `config` was read from, which is of the file `path`.
+    /// The files of `config`, which was read from the file at `path`.
     pub(crate) fn of(path: &Path, config: &Config) -> Self {
         let folder = &config.folder;
         let below =
@@ -33,14 +33,14 @@ impl Files {
     }
 }
 
-/// A file, when it was changed last, and its length.
+/// A file, the time of its last change, and its length.
 pub(super) fn stamped(path: PathBuf) -> FileStamp {
     let metadata = fs::metadata(&path).ok();
     let changed = metadata.and_then(|metadata| Some((metadata.modified().ok()?, metadata.len())));
     (path, changed)
 }
 
-/// The text of a file; `None`, with the reason recorded, when it cannot be read.
+/// The text of a file. Returns `None` and records the reason if it can't be read.
 pub(super) fn read_text(path: &Path, errors: &Collector) -> Option<String> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
@@ -78,17 +78,18 @@ fn reason(error: &std::io::Error) -> String {
     }
 }
 
-/// What is below a folder of endpoints.
+/// The contents of a folder of endpoints.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// The endpoint files, by their paths below it, sorted.
+    /// The paths of the endpoint files, relative to the folder and sorted.
     pub(super) served: Vec<PathBuf>,
-    /// What looks like them.
+    /// Files that look like endpoints but aren't served.
     pub(super) unserved: Vec<Unserved>,
 }
 
-/// Looks for the endpoint files below a folder. Links are followed: Kubernetes mounts configuration
-/// as links into a folder whose name begins with a dot, and is passed over.
+/// Finds the endpoint files below a folder. Links are followed, because Kubernetes mounts
+/// configuration as links into a folder whose name begins with a dot. That folder itself is
+/// skipped.
 pub(super) fn endpoints(folder: &Path, errors: &Collector) -> Found {
     let mut found = Found::default();
     walk(folder, Path::new(""), 0, errors, &mut found);
@@ -147,8 +148,8 @@ fn is_like_endpoint(path: &Path) -> bool {
     matches!(lower_extension(path).as_str(), "sql" | "toml")
 }
 
-/// Whether what was put aside is, or holds, what would be an endpoint elsewhere. What cannot be
-/// read is not.
+/// Returns true if a path that begins with `_` is, or contains, a file that would otherwise be an
+/// endpoint. Paths that can't be read are ignored.
 fn holds_endpoints(path: &Path, depth: usize) -> bool {
     let Ok(entries) = fs::read_dir(path) else { return is_like_endpoint(path) && path.is_file() };
     depth <= DEEPEST && entries.flatten().any(|entry| holds_endpoints(&entry.path(), depth + 1))

@@ -1,5 +1,4 @@
-//! A configuration without a file: a database, and endpoints whose texts were written by the
-//! program.
+//! A configuration without a file: a database, and endpoints that the program itself generated.
 
 use std::path::PathBuf;
 
@@ -22,12 +21,12 @@ pub(super) fn read(source: SourceConfig, files: &[(PathBuf, String)]) -> Result<
     let endpoints: Vec<_> = files.iter().filter_map(endpoint).collect();
     read::check_conflicts(&endpoints, &errors);
     let mut config = Config { endpoints, ..bare(source) };
-    // Who serves a file wants to see what is in it.
+    // A user who serves a file wants to look into it, so plans are on.
     config.explain();
     errors.finish(config)
 }
 
-/// A configuration of a source and nothing else.
+/// A configuration with one source and otherwise the defaults.
 pub(super) fn bare(source: SourceConfig) -> Config {
     Config {
         listen: Config::LISTEN.to_owned(),

@@ -1,4 +1,4 @@
-//! `[jwt]`: whose JSON Web Tokens are believed.
+//! `[jwt]`: the issuer whose JSON Web Tokens the server accepts.
 
 use std::path::{Path, PathBuf};
 
@@ -9,38 +9,38 @@ use crate::diagnostic::reader::Value;
 use crate::diagnostic::{Collector, suggest};
 use crate::jwk::{Algorithm, Key, is_safe};
 
-/// Below an issuer, where its configuration is (OpenID Connect Discovery 1.0, section 4).
+/// The path, below an issuer's URL, of its configuration (OpenID Connect Discovery 1.0, section 4).
 pub(crate) const OIDC_CONFIGURATION: &str = "/.well-known/openid-configuration";
 
 /// `[jwt]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JwtSettings {
-    /// Who has to have made a token (`iss`).
+    /// The issuer that a token must name (`iss`).
     pub issuer: String,
-    /// For whom it has to be: one of these (`aud`).
+    /// A token must name one of these as its audience (`aud`).
     pub audience: Vec<String>,
-    /// Where the issuer's keys are.
+    /// Where we find the issuer's keys.
     pub keys: KeySource,
-    /// The file that they were read from.
+    /// The file from which we read the keys.
     pub file: Option<PathBuf>,
-    /// By what a token may be signed.
+    /// The algorithms with which a token may be signed.
     pub algorithms: Vec<Algorithm>,
-    /// What `authorization` may name of a token's `scope` or `scp`.
+    /// The values of a token's `scope` or `scp` that `authorization` may name.
     pub scopes: Vec<String>,
 }
 
-/// Where the keys are, by which tokens are signed.
+/// Where we find the keys that verify tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySource {
-    /// These, of a file.
+    /// These keys, from a file.
     File(Vec<Key>),
     /// A JWK set at this URL.
     Url(Uri),
-    /// Where the issuer says.
+    /// The URL in the issuer's configuration.
     Discovered,
 }
 
-/// Reads `[jwt]`. A file is named relative to the folder `base`.
+/// Reads `[jwt]`. The path of a file is relative to the folder `base`.
 pub(super) fn read(value: &Value<'_>, base: &Path, errors: &Collector) -> Option<JwtSettings> {
     let mut table = value.table("[jwt]")?;
     let issuer = table.require("issuer", "the `iss` of its tokens: `issuer = \"https://login.example\"`");

@@ -1,16 +1,16 @@
-//! The memory of a server as a number: what a stream may take at most, its budget, and what the
-//! server takes beside its streams.
+//! Computes the server's memory: the budget of a stream, which is the most that it may use, and the
+//! memory that the server needs without streams.
 //!
-//! A budget is the sum of what the code on the stream's way holds, each part by the constants of
-//! the module that holds it, and of the longest row (`max_row_bytes`) wherever one may stand.
-//! Admission hands out permits while the sum of the budgets fits into `memory`.
+//! A budget is the sum of the buffers between the source and the client. Each module defines the
+//! sizes of its own buffers. A buffer that may contain a row counts with the longest row
+//! (`max_row_bytes`). Admission grants permits while the sum of the budgets fits into `memory`.
 //!
-//! Where `memory` is bounded, the defaults of what a row may have and of how many clients may be
-//! connected are such that some streams fit ([`fit_defaults`]). What a file sets stays as it is.
+//! If `memory` is set, the defaults for the length of a row and for the number of connections are
+//! lowered so that some streams fit ([`fit_defaults`]). Values that the file sets stay as they are.
 //!
-//! Not in it are what the kernel holds for sockets, the files that `mmap` maps, and what SQLite
-//! takes to sort and to group, which is about 1 MiB for each statement that does, and for the rest
-//! a temporary file.
+//! Not counted are the kernel's memory for sockets, the files that `mmap` maps, and SQLite's memory
+//! for sorting and grouping. SQLite needs about 1 MiB for each statement that sorts or groups, and
+//! keeps the rest in a temporary file.
 
 use rowstream_encode::{ArrowEncoder, Format};
 
@@ -23,57 +23,57 @@ use crate::source::{Kind, SourceConfig};
 use crate::spool::spill;
 use crate::spool::whole::IN_MEMORY;
 
-/// The program itself with its runtimes, threads and endpoints, what the log may hold, what the
-/// allocator keeps, and the [reserve](ADMIN_REQUESTS) of admin endpoints.
+/// The program itself with its runtimes, threads and endpoints, the buffers of the log, the free
+/// memory that the allocator keeps, and the [reserve](ADMIN_REQUESTS) of admin endpoints.
 const SERVER: usize = 16 << 20;
 const _: () = assert!(ADMIN_REQUESTS < SERVER / 4);
 
-/// How many streams of any endpoint fit by default, whatever their format.
+/// The defaults leave room for this many streams of each endpoint, in any format.
 const STREAMS: usize = 8;
-/// Rows that have to be possible by default.
+/// The default of `max_row_bytes` is never lowered below this.
 const LEAST_ROW: usize = 64 << 10;
-/// Connections of clients that have to be possible by default, and the part of all memory that more
-/// of them may take.
+/// The default of `max_connections` is never lowered below `LEAST_CONNECTIONS`. More connections
+/// may together use one part in `CONNECTIONS_PART` of all memory.
 const LEAST_CONNECTIONS: usize = 64;
 const CONNECTIONS_PART: usize = 8;
 
-/// How much longer a row may be in a format than as the database sends it, and how often it stands
-/// in the encoder.
+/// The encoder's memory for each byte of a row as the database sends it. It depends on how much
+/// longer a format may make the row, and on the number of copies in the encoder.
 fn growth(format: Format) -> usize {
     match format {
-        // Each byte of a text may be a control character, which is `\u001f`.
+        // Each byte of a text may be a control character, which is written as `\u001f`.
         Format::Json | Format::Ndjson | Format::JsonSeq => 6,
-        // The row, its key, and the key as a cursor, which is in base64.
+        // The row, its key, and the key as a cursor in base64.
         Format::Sse => 6 + 6 + 8,
-        // Each may be a quote.
+        // Each byte may be a quote, which is doubled.
         Format::Csv => 2,
-        // The columns of the open batch, and the batch as bytes.
+        // The columns of the open batch, and the encoded batch.
         Format::Arrow => 4,
     }
 }
 
-/// The longest row of `endpoint` as it is sent.
+/// The longest row of `endpoint` in the encoder.
 fn longest_row(endpoint: &Endpoint, source: &SourceConfig, format: Format) -> usize {
     let replies = endpoint.per_row().map_or(0, |calls| calls.plan.longest_replies());
     source.max_row_bytes.saturating_add(replies).saturating_mul(growth(format))
 }
 
-/// The longest chunk, but for its last row.
+/// The longest chunk without its last row.
 fn chunk(format: Format) -> usize {
     CHUNK + CHUNK / 8 + if format == Format::Arrow { 2 * ArrowEncoder::BATCH } else { 0 }
 }
 
-/// What a stream takes besides while its client is spilled.
+/// The extra memory of a stream while it's spilled for a slow client.
 pub(crate) fn spilled(endpoint: &Endpoint, source: &SourceConfig, format: Format) -> usize {
-    // A block ends with a chunk, whatever its length.
+    // A block of the file ends with a whole chunk, however long the chunk is.
     spill::WINDOW.saturating_add(chunk(format)).saturating_add(longest_row(endpoint, source, format))
 }
 
-/// What one stream of `endpoint` may take at most, in bytes. Where it is spilled only when others
-/// wait for its connection, what it then takes is claimed then.
+/// The most memory that one stream of `endpoint` may use, in bytes. A stream that spills only if
+/// other requests wait for its connection claims the memory for that when it begins to spill.
 pub fn budget(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding: Option<Coding>) -> usize {
     let (row, chunk) = (longest_row(endpoint, source, format), chunk(format));
-    // One chunk in the making, and one on its way.
+    // The chunk that's being filled, and the one that's being sent.
     let chunks = chunk.saturating_add(row).saturating_mul(2);
     let nested = endpoint.statements().iter().filter(|statement| statement.nested.is_some()).count();
     let spill = match endpoint.slow_clients {
@@ -93,7 +93,8 @@ pub fn budget(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
             Handler::Proxy(_) => source.budget(),
         },
         endpoint.per_row().map_or(0, |calls| calls.plan.budget(source.max_row_bytes)),
-        // Of each interleaved statement one row waits, encoded, and a portion in the session.
+        // Each interleaved statement has one encoded row that waits, and one portion in its
+        // session.
         (if nested == 0 { 0 } else { nested + 1 }).saturating_mul(row.saturating_add(source.portion())),
         coding.map_or(0, |_| compress::WINDOW),
         spill,
@@ -102,13 +103,13 @@ pub fn budget(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
     parts.into_iter().fold(0, usize::saturating_add)
 }
 
-/// What an answer of an upstream may take that is passed through, in bytes.
+/// The most memory for an upstream's response that is passed through, in bytes.
 pub fn proxy_budget(source: &SourceConfig) -> usize {
     source.budget().saturating_add(HTTP_STREAM)
 }
 
-/// The most that a stream of `endpoint` may take, in any format and coding that it may be asked
-/// for, and waiting for its end.
+/// The most memory that a stream of `endpoint` may use in any of its formats and codings, also if
+/// its result is held until its end.
 pub fn largest_budget(endpoint: &Endpoint, source: &SourceConfig) -> usize {
     if let Handler::Proxy(_) = &endpoint.handler {
         return proxy_budget(source);
@@ -118,10 +119,10 @@ pub fn largest_budget(endpoint: &Endpoint, source: &SourceConfig) -> usize {
     budgets.max().map_or(0, |budget| budget.saturating_add(IN_MEMORY))
 }
 
-/// What the server may take without any stream: itself, idle connections of clients, and those of
-/// the pools.
+/// The most memory that the server uses without streams: its own, the idle connections of clients,
+/// and those of the pools.
 pub fn without_streams(config: &Config) -> usize {
-    // One connection more tells whether the source can be reached.
+    // One more connection checks if the source can be reached.
     let connections = |source: &SourceConfig| source.pool.max.saturating_add(1);
     let pools = config.sources.iter().map(|source| connections(source).saturating_mul(source.idle()));
     let clients = config.limits.max_connections.saturating_add(budget::RESERVED_CONNECTIONS);
@@ -129,24 +130,24 @@ pub fn without_streams(config: &Config) -> usize {
     pools.fold(SERVER.saturating_add(clients), usize::saturating_add)
 }
 
-/// What a connection of a client takes while nothing is asked.
+/// The memory of a client's idle connection.
 fn connection(config: &Config) -> usize {
     let secured = |tls: &Tls| if tls.http3 { QUIC_CONNECTION.max(TLS_CONNECTION) } else { TLS_CONNECTION };
     CONNECTION + config.tls.as_ref().map_or(0, secured)
 }
 
-/// What `memory` leaves for streams; `None` where it is not bounded.
+/// The memory that `memory` leaves for streams. `None` if `memory` isn't set.
 pub fn for_streams(config: &Config) -> Option<usize> {
     Some(config.limits.memory?.saturating_sub(without_streams(config)))
 }
 
-/// The endpoints with the settings of their sources.
+/// The endpoints, each with its source.
 fn endpoints(config: &Config) -> impl Iterator<Item = (&Endpoint, &SourceConfig)> {
     config.endpoints.iter().map(|endpoint| (endpoint, config.source(&endpoint.source)))
 }
 
-/// Lowers the defaults of `max_connections` and of each database's `max_row_bytes`, so that
-/// [`STREAMS`] of each endpoint fit into `memory` where they can.
+/// Lowers the defaults of `max_connections` and of each database's `max_row_bytes` so that, if
+/// possible, [`STREAMS`] streams of each endpoint fit into `memory`.
 pub(crate) fn fit_defaults(config: &mut Config) {
     let Some(memory) = config.limits.memory else { return };
     if config.limits.max_connections_by == ChosenBy::Default {
@@ -162,7 +163,7 @@ pub(crate) fn fit_defaults(config: &mut Config) {
     }
 }
 
-/// The longest row of a source, by halves, with which each of its streams takes `most` at most.
+/// Halves the source's longest row until each of its streams fits into `most` bytes.
 fn row_that_fits(source: &SourceConfig, endpoints: &[Endpoint], most: usize) -> Option<usize> {
     let halves = std::iter::successors(Some(source.max_row_bytes), |row| Some(row / 2));
     let mut rows = halves.take_while(|row| *row >= LEAST_ROW);
@@ -174,8 +175,7 @@ fn row_that_fits(source: &SourceConfig, endpoints: &[Endpoint], most: usize) -> 
     })
 }
 
-/// What is wrong with a `memory` that cannot hold one stream of each endpoint, and what to do about
-/// it.
+/// The message and the hint if `memory` is too small for one stream of some endpoint.
 pub(crate) fn error(config: &Config) -> Option<(String, String)> {
     let (memory, room) = (config.limits.memory?, for_streams(config)?);
     let sized =
@@ -204,7 +204,7 @@ pub(crate) fn error(config: &Config) -> Option<(String, String)> {
     Some((message, format!("write {}", ways.join(", or "))))
 }
 
-/// Bytes as files write them.
+/// A number of bytes as configuration files write it.
 pub(crate) fn size(bytes: usize) -> String {
     const UNITS: [(&str, usize); 6] = [
         ("GiB", 1 << 30),
@@ -219,7 +219,7 @@ pub(crate) fn size(bytes: usize) -> String {
     format!("{}{name}", bytes / unit)
 }
 
-/// The bound in words, for people; with what a stream of each endpoint may take.
+/// Describes the limit for people, with the memory of a stream of each endpoint.
 pub(crate) fn describe(config: &Config) -> Option<String> {
     let (memory, room) = (config.limits.memory?, for_streams(config)?);
     let streams = endpoints(config).map(|(endpoint, source)| {
@@ -240,7 +240,7 @@ pub(crate) fn describe(config: &Config) -> Option<String> {
     ))
 }
 
-/// Bytes as people read them.
+/// A number of bytes for people.
 fn megabytes(bytes: usize) -> String {
     format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000)
 }

@@ -23,15 +23,15 @@ use crate::settings::ChosenBy;
 use crate::source::SourceConfig;
 use crate::spool::Spooling;
 
-/// How long a browser may remember a preflight when the file does not say: long enough to spare
-/// most of them, short enough that a change is seen.
+/// How long a browser may cache a preflight by default: long enough to save most of them, and short
+/// enough that a change soon takes effect.
 const CORS_MAX_AGE: Duration = Duration::from_secs(600);
 
 /// The shortest and the longest `idle_timeout` of connections to clients.
 const IDLE_TIMEOUTS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(24 * 60 * 60)];
-/// The shortest and the longest window of a rate: fields of HTTP have whole seconds.
+/// The shortest and the longest window of a rate. HTTP's fields for rates have whole seconds.
 const RATE_WINDOWS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(24 * 60 * 60)];
-/// The highest rate: beyond it the time between two requests is no number worth the name.
+/// The highest rate. Beyond it, the time between two requests is too few nanoseconds to be exact.
 const MOST_REQUESTS: usize = 1_000_000;
 
 /// See [`Config::load_with`].
@@ -137,7 +137,7 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
     Some(config)
 }
 
-/// The sources by name; without a configuration where there is an error in it.
+/// The sources by name. A source with an error has no configuration.
 fn read_sources(
     file: File<'_>,
     value: Option<Value<'_>>,
@@ -158,11 +158,11 @@ fn read_sources(
         .collect()
 }
 
-/// Who may call endpoints that do not say. Without tokens that is everybody; with them, nobody is
-/// let in by silence.
+/// The default authorization of endpoints. Without tokens, every client may call them. With tokens,
+/// there's no default, so that an endpoint isn't opened by accident.
 fn read_authorization(value: Option<Value<'_>>, known: &Known) -> Option<Authorization> {
     match value {
-        // After an error in the value, endpoints that rely on it are not errors as well.
+        // An error in the value isn't reported again at each endpoint that relies on it.
         Some(value) => Some(endpoint::authorization(&value, known).unwrap_or(Authorization::Public)),
         None => (!known.asks).then_some(Authorization::Public),
     }
@@ -184,7 +184,7 @@ pub(super) fn read_listen(value: &Value<'_>) -> Option<String> {
     address
 }
 
-/// The mode of a file, as `chmod` has it.
+/// Reads a file mode in the form that `chmod` uses.
 fn read_mode(value: &Value<'_>) -> Option<u32> {
     let text = value.string()?;
     let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= 0o777);
@@ -197,7 +197,7 @@ fn read_mode(value: &Value<'_>) -> Option<u32> {
     mode
 }
 
-/// A folder, relative to that of the file.
+/// A folder, relative to the folder of the configuration file.
 fn read_spool_folder(value: &Value<'_>, base: &Path) -> Option<PathBuf> {
     let name = value.string()?;
     let folder = base.join(&name);
@@ -294,7 +294,7 @@ fn read_spooling(table: &mut Table<'_>, folder: &Path) -> Spooling {
     spooling
 }
 
-/// Addresses and networks; `"unix"` is whoever comes over a Unix socket.
+/// Addresses and networks. `"unix"` means the clients of a Unix socket.
 fn read_networks(value: &Value<'_>) -> Vec<IpNet> {
     let networks = value.strings().unwrap_or_default().into_iter().filter_map(|(text, item)| {
         let address = || if text == "unix" { Ok(UNIX) } else { text.parse() };
@@ -383,7 +383,8 @@ fn read_origins(value: &Value<'_>) -> Option<Vec<String>> {
     Some(origins.into_iter().map(|(origin, _)| origin).collect())
 }
 
-/// Whether browsers can send a text as `Origin`: they write it in lower case and without a path.
+/// Returns true if browsers can send this text as `Origin`: they write it in lower case and without
+/// a path.
 fn is_origin(text: &str) -> bool {
     let Some((scheme, host)) = text.split_once("://") else { return text == "null" };
     let plain = |text: &str| {
@@ -392,7 +393,8 @@ fn is_origin(text: &str) -> bool {
     plain(scheme) && plain(host) && !host.contains(['/', '?', '#', '@', '*'])
 }
 
-/// The folder that the file names, its endpoints, and what looks like them.
+/// The folder that the file names, its endpoints, and the files that look like endpoints but aren't
+/// served.
 fn read_folder(
     file: File<'_>,
     value: Option<&Value<'_>>,

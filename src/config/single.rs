@@ -1,10 +1,10 @@
-//! One statement without a file, for `rowstream query` and `rowstream serve --sql`: its source, and
-//! the types of its parameters.
+//! One statement without a file, for `rowstream query` and `rowstream serve --sql`: finds its
+//! source, and the types of its parameters.
 //!
-//! A type that nobody says is a wrong answer that nobody sees: SQLite finds each text greater than
-//! each number. So a parameter has the type that the command line says, or the one that PostgreSQL
-//! infers from the statement, or that of the value's own form, where there is a value; else it is
-//! an error.
+//! A parameter with the wrong type silently gives a wrong result. In SQLite, for example, each text
+//! is greater than each number. So we use the type from the command line. If it gives none,
+//! PostgreSQL infers one from the statement, or the form of the value determines it if there is a
+//! value. Otherwise it's an error.
 
 use std::path::Path;
 
@@ -17,7 +17,6 @@ use crate::params::{BindType, Param, ParamType, ParamValue};
 use crate::source::SourceConfig;
 use crate::sql::dialect::{Decimals, Dialect, ParameterTypes};
 
-/// The name of the source.
 const SOURCE: &str = "main";
 
 /// One `-p` of `query` or `--param` of `serve`.
@@ -25,18 +24,19 @@ const SOURCE: &str = "main";
 pub struct Argument {
     /// The parameter's name.
     pub name: String,
-    /// Its type, if that is said; whether it is a list.
+    /// The type, if the command line gives one, and true if it's a list.
     pub kind: Option<(ParamType, bool)>,
-    /// Its value, or what it is unless a request says otherwise.
+    /// The value, or the default if requests may give another.
     pub value: Option<String>,
 }
 
-/// What a statement without a file is for.
+/// The use of a statement without a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Rows, once: each parameter has a value, whose form decides where nothing else says a type.
+    /// Returns rows once. Each parameter has a value, and its form determines the type if nothing
+    /// else does.
     Query,
-    /// An endpoint: values come with requests, and their types are known before.
+    /// Serves an endpoint. Requests bring the values, and their types must be known before.
     Serve,
 }
 
@@ -48,7 +48,7 @@ impl Purpose {
         }
     }
 
-    /// How the type of a parameter is said.
+    /// An example of how to write the type of a parameter.
     fn example(self, name: &str, kind: &str, value: Option<&str>) -> String {
         let option = self.option();
         match (self, value) {
@@ -69,7 +69,7 @@ pub(super) fn read(
     let errors = Collector::default();
     let (source, database) = database(url)?;
     let dialect = database.dialect();
-    // A file that was pasted into an argument may have brought its byte order mark.
+    // Text that was copied from a file may begin with its byte order mark.
     let sql = sql.strip_prefix('\u{feff}').unwrap_or(sql);
     let file = File { path: name, text: sql, variables: Variables::Keep, errors: &errors };
     let mut declaring = Declaring { file, dialect, purpose, arguments };
@@ -103,12 +103,12 @@ pub(super) fn database(url: &str) -> Result<(SourceConfig, DatabaseKind), Diagno
         Err(error) => error,
     };
     errors.add_to_argument("URL", message, hint);
-    // Without a database, no SQL can be read.
+    // We can't read SQL without a database.
     Err(errors.into_diagnostics())
 }
 
-/// The URL and the meaning of its scheme. The path of an existing file is a SQLite file, if it's neither
-/// DuckDB's nor one that DuckDB reads as a table.
+/// The URL and the meaning of its scheme. The path of an existing file means a SQLite file, unless
+/// it's a DuckDB file or one that DuckDB reads as a table.
 fn locate(url: &str) -> Result<(String, Scheme), UrlError> {
     source::url(url, Path::new("")).or_else(|error| {
         let path = Path::new(url);
@@ -126,7 +126,7 @@ fn locate(url: &str) -> Result<(String, Scheme), UrlError> {
             _ if path.is_dir() => {
                 Err(UrlError { message: format!("{} is a folder, and no database", shown(url)), hint })
             }
-            // What has a colon in it may be a URL with a password, and is not shown.
+            // A text with a colon may be a URL with a password, so it isn't shown.
             true => Err(error),
             false => Err(UrlError {
                 message: format!("there is no file {}, and a URL begins with its scheme", shown(url)),
@@ -139,7 +139,7 @@ fn locate(url: &str) -> Result<(String, Scheme), UrlError> {
     })
 }
 
-/// The error of a build without DuckDB. A CSV can be served without it.
+/// The error of a build without DuckDB. A CSV can be served without DuckDB.
 fn of_csv(path: &str, UrlError { message, hint }: UrlError) -> UrlError {
     let hint = if is_csv(path) { with_init(path, &hint) } else { hint };
     UrlError { message, hint }
@@ -159,8 +159,8 @@ struct Declaring<'a> {
 }
 
 impl Declaring<'_> {
-    /// The parameter `name`, which first stands at `offset` of the statement, and what it is bound
-    /// as. What is wrong with it is recorded.
+    /// Returns the parameter `name`, which first occurs at `offset` of the statement, and the type
+    /// as which it's bound. Records its errors.
     fn param(&mut self, name: &str, offset: usize) -> (Param, BindType) {
         let given: Vec<_> = self.arguments.iter().filter(|given| given.name == name).collect();
         let values: Vec<_> = given.iter().filter_map(|given| given.value.as_deref()).collect();
@@ -198,7 +198,7 @@ impl Declaring<'_> {
         (param, bind_type)
     }
 
-    /// The value of all texts that were given.
+    /// The value of the parameter from all the texts that were given for it.
     fn value(&self, param: &Param, texts: &[&str]) -> Option<ParamValue> {
         if texts.len() > 1 && !param.list {
             self.wrong(&param.name, "it is given more than once", "only a list (`:integer[]`) can be");
@@ -223,9 +223,9 @@ impl Declaring<'_> {
         (!texts.is_empty()).then_some(ParamValue::List(values))
     }
 
-    /// The type of a value's form: digits are an integer, with a point between them a decimal, with
-    /// a minus before them or not; all else is text, and so are digits with a zero before them,
-    /// which are no number but a code.
+    /// The type that the form of a value suggests. Digits are an integer, and digits with a point
+    /// between them are a decimal, each with or without a minus. Everything else is text. Digits
+    /// after a leading zero are text too, because they're a code and not a number.
     fn type_by_form(&self, name: &str, value: &str) -> ParamType {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let unsigned = value.strip_prefix('-').unwrap_or(value);

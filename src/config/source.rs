@@ -1,4 +1,4 @@
-//! `[source.NAME]`: a database or an HTTP service, and how it is used.
+//! `[source.NAME]`: a database or an HTTP service, and how the server uses it.
 
 mod discover;
 mod http;
@@ -19,12 +19,11 @@ use crate::sql::dialect::{Dialect, Location, PasswordFrom};
 /// The schemes of HTTP services.
 const HTTP: [&str; 2] = ["http", "https"];
 
-/// What a batch of a driver's rows may have, in bytes. Below, a fetch has few rows. Above, a few
-/// streams fill their worker's memory.
+/// The size of a driver's batch of rows, in bytes. With smaller batches, a fetch returns few rows.
+/// With larger ones, a few streams fill the memory of their driver process.
 const BATCHES: RangeInclusive<usize> = 4 << 10..=64 << 20;
 
-/// Databases that a program may have been built without: the scheme, the name, and the feature of
-/// cargo.
+/// Databases that a build may lack: the scheme, the name, and the Cargo feature.
 const LEFT_OUT: [(&str, &str, &str); 5] = [
     ("adbc", "drivers of ADBC", "adbc"),
     ("duckdb", "DuckDB", "adbc"),
@@ -33,17 +32,15 @@ const LEFT_OUT: [(&str, &str, &str); 5] = [
     ("flightsql+tls", "Arrow Flight SQL", "flight"),
 ];
 
-/// What the scheme of a URL stands for.
+/// The kind of source that a URL's scheme stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scheme {
-    /// A database.
     Sql(DatabaseKind),
-    /// An HTTP service.
     Http,
 }
 
-/// Reads a source; paths in it are relative to `folder`, and requests have claims where there is
-/// `[jwt]`. `None`, with the reason recorded, when its URL cannot be used.
+/// Reads a source. Its paths are relative to `folder`, and `has_claims` is true if there is a
+/// `[jwt]`. Returns `None` and records the reason if its URL can't be used.
 pub(super) fn read(
     name: &str,
     value: &Value<'_>,
@@ -61,7 +58,7 @@ pub(super) fn read(
         (Some((url, Scheme::Sql(database))), _) => (url, Some(database)),
         _ => (String::new(), None),
     };
-    // What else is wrong is reported, whichever database it would be.
+    // The other settings are checked too, even if the database isn't known.
     let mut source = SourceConfig::new(name, url, database.unwrap_or(DatabaseKind::ALL[0]));
     source.template = given.as_ref().and_then(Value::template);
     source.variables = variables(database, |name| value.variable(name));
@@ -92,8 +89,8 @@ pub(super) fn read(
     database.map(|_| source)
 }
 
-/// The variables that count where the URL of such a database says nothing. One without a value is
-/// one that is not set.
+/// The environment variables that apply if the URL of such a database lacks a setting. An empty
+/// variable counts as not set.
 pub(super) fn variables(
     database: Option<DatabaseKind>,
     environment: impl Fn(&str) -> Option<String>,
@@ -108,7 +105,7 @@ fn pool_table<'a>(source: &str, value: &Value<'a>) -> Option<Table<'a>> {
     value.table_like(format!("`pool` of [source.{source}]"), "write `pool = { max = 20 }`")
 }
 
-/// The settings of every pool.
+/// The settings that every kind of pool has.
 fn read_pool(table: &mut Table<'_>, pool: &mut PoolConfig) {
     set(&mut pool.max, table.take("max").and_then(|value| value.count(1)));
     set(&mut pool.idle_timeout, table.take("idle_timeout").and_then(|value| value.duration()));
@@ -127,13 +124,14 @@ fn read_url(value: &Value<'_>, folder: &Path) -> Option<(String, Scheme)> {
     }
 }
 
-/// What is wrong with a URL. It never quotes the URL, which may hold a password.
+/// The error of an unusable URL. It never quotes the URL, which may contain a password.
 pub(super) struct UrlError {
     pub(super) message: String,
     pub(super) hint: String,
 }
 
-/// The URL ready for its source, a path in it joined to `folder`, and what its scheme stands for.
+/// Prepares a URL for its source, and returns the meaning of its scheme. A path in it is joined to
+/// `folder`.
 pub(super) fn url(url: &str, folder: &Path) -> Result<(String, Scheme), UrlError> {
     let Some((scheme, rest)) = url.split_once(':') else { return Err(no_scheme()) };
     if let Some((database, scheme)) = DatabaseKind::of_scheme(scheme) {
@@ -151,8 +149,8 @@ pub(super) fn url(url: &str, folder: &Path) -> Result<(String, Scheme), UrlError
     }
 }
 
-/// The URL of a database, as it may be shown: what may have a password in it is left out. `None`:
-/// the text is none.
+/// The URL of a database without the parts that may contain a password. `None` if `text` isn't such
+/// a URL.
 pub(super) fn shown_database(text: &str) -> Option<String> {
     let (scheme, _) = text.split_once(':')?;
     let (database, scheme) = DatabaseKind::of_scheme(scheme)?;
@@ -167,7 +165,6 @@ fn schemes() -> impl Iterator<Item = &'static str> {
     DatabaseKind::ALL.iter().flat_map(|database| database.dialect().urls.schemes).copied().chain(HTTP)
 }
 
-/// The URL of a host.
 fn host(scheme: &str, rest: &str, hint: &str) -> Result<String, UrlError> {
     if rest.starts_with("//") {
         return Ok(format!("{scheme}:{rest}"));
@@ -176,13 +173,13 @@ fn host(scheme: &str, rest: &str, hint: &str) -> Result<String, UrlError> {
     Err(UrlError { message, hint: hint.to_owned() })
 }
 
-/// The URL of a driver. What has the looks of a path is joined to the folder: `join` keeps an
-/// absolute one as it is.
+/// The URL of a driver. A part that looks like a path is joined to the folder; `join` keeps an
+/// absolute path as it is.
 fn driver(scheme: &str, rest: &str, folder: &Path) -> String {
     let (path, options) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
     let is_name = match scheme {
         "adbc" => path.is_empty() || !path.contains(['/', '.']),
-        // A connection string: its paths are the driver's.
+        // A connection string. Its paths are up to the driver.
         "odbc" => true,
         _ => path.is_empty(),
     };
@@ -214,7 +211,7 @@ fn with_driver(scheme: &str, rest: &str) -> Option<UrlError> {
     Some(UrlError { message, hint: format!("leave out {what}: the URL begins with `{known}:`") })
 }
 
-/// A scheme is shown only if it has the looks of one: what stands before a colon may be half of a
+/// Shows a scheme only if it looks like one, because the text before a colon may be half of a
 /// password.
 fn unknown_scheme(scheme: &str) -> UrlError {
     let near = did_you_mean(scheme, schemes());
@@ -230,8 +227,8 @@ fn unknown_scheme(scheme: &str) -> UrlError {
     UrlError { message, hint: format!("the schemes are {}", list(schemes())) }
 }
 
-/// `sqlite:file.db`, `sqlite:/abs/file.db` and `sqlite:///abs/file.db`, as the scheme and the path
-/// of the file.
+/// Reads `sqlite:file.db`, `sqlite:/abs/file.db` or `sqlite:///abs/file.db`. Returns the scheme and
+/// the path of the file.
 fn file(dialect: &Dialect, scheme: &str, rest: &str, folder: &Path) -> Result<String, UrlError> {
     let error = |message: String, hint: String| Err(UrlError { message, hint });
     let (name, example) = (dialect.name, format!("write `{scheme}:file.db`"));
@@ -265,7 +262,7 @@ fn file(dialect: &Dialect, scheme: &str, rest: &str, folder: &Path) -> Result<St
     }
 }
 
-/// The longest batch of a driver's worker, in bytes.
+/// The longest batch of a driver, in bytes.
 fn read_batch(value: &Value<'_>, database: Option<DatabaseKind>) -> Option<usize> {
     if database.is_some_and(|database| database.dialect().urls.location != Location::Driver) {
         value.error_with(
@@ -298,8 +295,8 @@ fn read_pooler(value: &Value<'_>) -> Option<Pooler> {
     }
 }
 
-/// A program and its arguments. A path of the program is relative to `folder`; a name alone is looked
-/// for in the PATH.
+/// A program and its arguments. A path of the program is relative to `folder`; a bare name is
+/// searched in the PATH.
 fn read_command(value: &Value<'_>, database: Option<DatabaseKind>, folder: &Path) -> Option<Vec<String>> {
     if database.is_some_and(|database| database.dialect().urls.password == PasswordFrom::Url) {
         value.error_with(
@@ -319,7 +316,7 @@ fn read_command(value: &Value<'_>, database: Option<DatabaseKind>, folder: &Path
     Some(command)
 }
 
-/// As whom requests are run, by their tokens.
+/// The database roles of requests, by their tokens.
 fn read_roles(table: &mut Table<'_>, database: Option<DatabaseKind>, has_claims: bool) -> Option<Roles> {
     let claim = table.take("role_claim");
     let anonymous = table.take("anonymous_role");
@@ -351,9 +348,8 @@ fn read_roles(table: &mut Table<'_>, database: Option<DatabaseKind>, has_claims:
     })
 }
 
-/// The paths of the scripts, which must be there. They stand for SQLite alone and are passed over
-/// elsewhere, so that the environment can name either database (`url =
-/// "${SHOP_URL:-sqlite:shop.db}"`).
+/// The paths of the scripts, which must exist. Only SQLite runs them. Other databases ignore them,
+/// so that the environment can choose either database (`url = "${SHOP_URL:-sqlite:shop.db}"`).
 fn read_scripts(value: &Value<'_>, folder: &Path) -> Vec<PathBuf> {
     let scripts = value.strings().unwrap_or_default().into_iter();
     scripts

@@ -1,4 +1,4 @@
-//! `[tls]`: by what clients know this server, and how they are led to it.
+//! `[tls]`: the certificate of this server, and how clients are led from HTTP to HTTPS.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -18,24 +18,26 @@ use crate::tls::Identity;
 pub struct Tls {
     /// The certificate and its key.
     pub identity: Identity,
-    /// The authority that issues them; `None`: they are files.
+    /// The authority that issues them. `None`: they're read from files.
     pub acme: Option<Acme>,
-    /// The authorities of the certificates that clients need, a PEM file; `None`: they need none.
+    /// A PEM file of the authorities that issue certificates for clients. `None`: clients need no
+    /// certificate.
     pub clients: Option<PathBuf>,
-    /// Where plain HTTP is answered by where to go instead; `None`: nowhere.
+    /// The address at which plain HTTP requests are redirected to HTTPS. `None`: there's no
+    /// redirect.
     pub redirect: Option<String>,
-    /// `Strict-Transport-Security` of each answer (RFC 6797).
+    /// The value of `Strict-Transport-Security` in each response (RFC 6797).
     pub hsts: Option<HeaderValue>,
-    /// Whether HTTP/3 is spoken at the same port of UDP.
+    /// True if the server also speaks HTTP/3, on the UDP port of the same number.
     pub http3: bool,
 }
 
 impl Tls {
-    /// Has these settings go on with what an authority has issued under those of `before`, which
-    /// last as long as the process does where either has an authority.
+    /// Keeps the certificate that an authority issued under the settings `before`. If either
+    /// settings have an authority, the old authority and certificate stay until the process ends.
     ///
     /// # Errors
-    /// The file of the authorities of clients cannot be read.
+    /// The file of the clients' authorities can't be read.
     pub(crate) fn go_on(&mut self, before: &Self) -> Result<(), String> {
         match &before.acme {
             Some(acme) => {
@@ -51,7 +53,7 @@ impl Tls {
 }
 
 impl Tls {
-    /// A warning if the certificate of the files has expired.
+    /// A warning if the certificate was read from a file and has expired.
     pub(crate) fn expired(&self) -> Option<String> {
         self.identity.until().filter(|until| *until < SystemTime::now())?;
         let file = self.identity.files.first().filter(|_| self.acme.is_none())?.display();
@@ -62,7 +64,7 @@ impl Tls {
     }
 }
 
-/// The files are named relative to the folder `base`.
+/// Reads `[tls]`. Paths are relative to the folder `base`.
 pub(super) fn read(value: &Value<'_>, base: &Path) -> Option<Tls> {
     let mut table = value.table("[tls]")?;
     let clients = table.take("client_ca");
@@ -101,7 +103,7 @@ pub(super) fn read(value: &Value<'_>, base: &Path) -> Option<Tls> {
 
 const HINT: &str = "`certificate` is a PEM file of the certificate and those that lead to its authority, `key` one of its private key; or have an authority issue them by `[tls.acme]`";
 
-/// The certificate and the key of files; an error where they are not what they should be.
+/// Reads the certificate and the key from files. The inner result is an error if they're unusable.
 fn read_files(
     mut table: Table<'_>,
     base: &Path,
@@ -123,7 +125,7 @@ fn read_http3(value: &Value<'_>) -> bool {
     wanted
 }
 
-/// The header by which browsers come by HTTPS alone for so long.
+/// The header that makes browsers use only HTTPS for this long.
 fn strict(time: Duration) -> HeaderValue {
     let header = format!("max-age={}", time.as_secs());
     HeaderValue::try_from(header).expect("a number is a header")

@@ -1,4 +1,4 @@
-//! `[token.NAME]`: the bearer tokens, as their hashes.
+//! `[token.NAME]`: the bearer tokens, stored as hashes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,26 +10,25 @@ use jiff::tz::TimeZone;
 use crate::diagnostic::reader::{Table, Value};
 use crate::endpoint::read::Known;
 
-/// What is known of a token, and of those that take its place.
+/// A token of the configuration. It may have several valid texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    /// Its name.
+    /// The token's name.
     pub name: String,
-    /// The SHA-256 of each text that is valid: of two, while one takes the place of the other.
+    /// The SHA-256 of each valid text. There are two while a new text replaces an old one.
     pub hashes: Vec<[u8; 32]>,
-    /// From when on none of them is.
+    /// The time from which none of the texts is valid.
     pub expires: Option<Timestamp>,
-    /// What it opens besides what its name does.
+    /// Further scopes that the token has, beside its name.
     pub scopes: Vec<String>,
 }
 
 impl Token {
-    /// Whether it opens what is for `scope`.
+    /// Returns true if the token has `scope`. Its name counts as one.
     pub(crate) fn has(&self, scope: &str) -> bool {
         self.name == scope || self.scopes.iter().any(|own| own == scope)
     }
 
-    /// Whether it is valid no more.
     pub(crate) fn has_expired(&self) -> bool {
         self.expires.is_some_and(|expires| expires <= Timestamp::now())
     }
@@ -38,10 +37,10 @@ impl Token {
 /// The tokens of a file.
 #[derive(Default)]
 pub(super) struct Tokens {
-    /// Those without an error.
+    /// The tokens without an error.
     pub(super) read: BTreeMap<String, Arc<Token>>,
-    /// What `authorization` may name; also of tokens with an error, because the name counts all the
-    /// same.
+    /// The names that `authorization` may use. They include the names of tokens with an error, so
+    /// that their uses aren't reported too.
     pub(super) known: Known,
 }
 
@@ -75,12 +74,11 @@ fn read_token(name: &str, value: &Value<'_>) -> Option<Token> {
     Some(Token { name: name.to_owned(), hashes, expires, scopes })
 }
 
-/// Names that `authorization` may hold.
+/// The names of scopes, for use in `authorization`.
 pub(super) fn read_scopes(value: &Value<'_>) -> Vec<String> {
     value.strings().unwrap_or_default().into_iter().map(|(scope, _)| scope).collect()
 }
 
-/// One hash, or several.
 fn read_hashes(value: &Value<'_>) -> Option<Vec<[u8; 32]>> {
     if !value.is_list() {
         return read_hash(value, &value.string()?).map(|hash| vec![hash]);
@@ -96,7 +94,7 @@ fn read_hashes(value: &Value<'_>) -> Option<Vec<[u8; 32]>> {
 fn read_hash(value: &Value<'_>, text: &str) -> Option<[u8; 32]> {
     let hash = parse_hash(text);
     if hash.is_none() {
-        // What stands here by mistake may be the token itself, and is not shown.
+        // The user may have written the token itself here, so the text isn't shown.
         value.error_with("`sha256` must be 64 hexadecimal digits", HINT);
     }
     hash
@@ -113,7 +111,7 @@ fn parse_hash(text: &str) -> Option<[u8; 32]> {
     Some(hash)
 }
 
-/// A day, which is no longer in it, or an instant.
+/// An instant, or a day. On that day itself, the token is no longer valid.
 fn read_expiry(value: &Value<'_>) -> Option<Timestamp> {
     let text = if value.is_string() { value.string() } else { value.scalar_text() };
     let text = text.unwrap_or_default();

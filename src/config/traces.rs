@@ -1,4 +1,5 @@
-//! `[traces]`: where the spans of requests are sent, and of which.
+//! `[traces]`: the collector that receives the spans of requests, and the share of requests to
+//! trace.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use percent_encoding::percent_decode_str;
@@ -8,7 +9,7 @@ use super::read::read_sample;
 use crate::diagnostic::reader::Value;
 use crate::traces::TraceSettings;
 
-/// What is sent to the collector besides, such as a token.
+/// Variable with further headers for the collector, such as a token.
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 
 pub(super) fn read(value: &Value<'_>) -> Option<TraceSettings> {
@@ -22,8 +23,8 @@ pub(super) fn read(value: &Value<'_>) -> Option<TraceSettings> {
     Some(TraceSettings { url, sample: sample?, service: service?, headers })
 }
 
-/// What the variable has: names and values, percent-encoded, as OpenTelemetry's specification of
-/// the OTLP exporter says. They may be secret, and are not shown.
+/// Reads the variable: percent-encoded names and values, as specified for OpenTelemetry's OTLP
+/// exporter. They may be secret, so errors don't show them.
 fn read_headers(value: &Value<'_>, text: &str) -> HeaderMap {
     let pairs = text.split(',').filter(|pair| !pair.trim().is_empty());
     let header = |pair: &str| {

@@ -1,30 +1,30 @@
-//! Files in the folder of endpoints that look like endpoints and are none, which nobody should have
-//! to find out by a 404.
+//! Files in the folder of endpoints that look like endpoints but aren't served. We report them, so
+//! that users needn't find out from a 404.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A file or folder that is not served, and why.
+/// A file or folder that isn't served, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unserved {
     /// Its path.
     pub path: PathBuf,
-    /// Why it is none.
+    /// Why it isn't served.
     pub reason: Reason,
 }
 
-/// Why a file is no endpoint.
+/// Why a file isn't an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// Its name, or that of its folder, begins with `_`: it was put aside.
+    /// Its name, or that of its folder, begins with `_`, which disables it.
     Underscore,
-    /// Its name ends in `.SQL` or the like. That may not have been meant, and other systems would
-    /// take it for `.sql`.
+    /// Its name ends in `.SQL` or similar. That may be a mistake, and other systems would read it
+    /// as `.sql`.
     Case,
 }
 
 impl Unserved {
-    /// What to do to have it served.
+    /// How to have the file served.
     pub(super) fn advice(&self) -> String {
         let name = match self.reason {
             Reason::Underscore => return format!("rename {} if it is to be served", self.path.display()),
@@ -47,7 +47,7 @@ impl fmt::Display for Unserved {
     }
 }
 
-/// The ending of a file's name in small letters; empty where it has none.
+/// The extension of a file in lower case. Empty if there is none.
 pub(super) fn lower_extension(path: &Path) -> String {
     path.extension().unwrap_or_default().to_string_lossy().to_lowercase()
 }

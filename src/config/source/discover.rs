@@ -1,4 +1,4 @@
-//! `discover` of an HTTP source: who knows where it is.
+//! `discover` of an HTTP source: the registry that lists its addresses.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use crate::diagnostic::reader::Value;
 use crate::upstream::discovery::{Discover, Registry};
 use crate::upstream::url::{Base, Host};
 
-/// A registry is asked no more often than this.
+/// The shortest interval between two requests to a registry.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// Reads it; beside it, the source has to have one URL with a name, and to say which addresses it
-/// may have.
+/// Reads `discover`. The source must also have one URL with a host name, and list the addresses
+/// that it may have.
 pub(super) fn read(
     source: &str,
     value: &Value<'_>,
@@ -69,7 +69,7 @@ fn read_refresh(value: &Value<'_>) -> Option<Duration> {
     Some(refresh)
 }
 
-/// `_service._proto.domain`, or any other name of DNS.
+/// `_service._proto.domain`, or any other DNS name.
 fn read_srv(value: &Value<'_>) -> Option<String> {
     let text = value.string()?;
     let is_well = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');

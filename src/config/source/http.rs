@@ -13,8 +13,8 @@ use crate::upstream::address::Allowed;
 use crate::upstream::url::{Base, Host};
 use crate::upstream::{Balance, Health, MOST_HOSTS, Protocol, Retries, Settings, Timeouts, TlsFiles};
 
-/// Reads the rest of a source, whose URL or URLs were `given` so. `None`, with the reason recorded,
-/// when these cannot be used.
+/// Reads the rest of a source, whose URL or URLs are in `given`. Returns `None` and records the
+/// reason if they can't be used.
 pub(super) fn read(
     name: &str,
     given: &Value<'_>,
@@ -35,7 +35,7 @@ pub(super) fn read(
     let balance = table.take("balance").and_then(|value| read_balance(&value)).unwrap_or_default();
     let health = match table.take("health") {
         Some(value) => read_health(name, &value),
-        // One host alone is asked whatever it does, unless the file says otherwise.
+        // By default, a single host is called even after failures, because there's no other one.
         None => (known.len() > 1).then(Health::default),
     };
     let pool = table.take("pool").and_then(|pool| pool_table(name, &pool).map(|table| (pool, table)));
@@ -76,7 +76,6 @@ pub(super) fn read(
     Some(source)
 }
 
-/// One URL, or a list of them.
 fn read_hosts(given: &Value<'_>, folder: &Path) -> Option<Vec<Base>> {
     if !given.is_list() {
         return read_host(given, folder).map(|host| vec![host]);
@@ -115,7 +114,7 @@ fn read_host(value: &Value<'_>, folder: &Path) -> Option<Base> {
     }
 }
 
-/// Whether the hosts can have as many requests as the pool has places.
+/// Reports an error if the hosts allow fewer requests than the pool has slots.
 fn check_max(pool: &Value<'_>, max: usize, settings: &Settings) {
     let Some(max_per_host) = settings.max_per_host else { return };
     let hosts = settings.hosts.len();
@@ -175,7 +174,7 @@ fn read_protocol(value: &Value<'_>) -> Option<Protocol> {
     }
 }
 
-/// The files of TLS, which only hosts with TLS have.
+/// The TLS files, which only hosts with TLS may have.
 fn read_tls<'a>(table: &mut Table<'a>, hosts: &[Base], folder: &Path) -> TlsFiles {
     let has_tls = hosts.is_empty() || hosts.iter().any(|host| host.tls);
     let read = |key, value: Option<Value<'a>>| {
@@ -202,7 +201,7 @@ fn read_tls<'a>(table: &mut Table<'a>, hosts: &[Base], folder: &Path) -> TlsFile
     TlsFiles { roots, client: certificate.zip(key), read }
 }
 
-/// The addresses that the hosts may have, if the file lists them.
+/// The addresses that the hosts may have, if the file limits them.
 fn read_allow(value: Option<&Value<'_>>, hosts: &[Base]) -> Option<Vec<Allowed>> {
     const HINT: &str = "write \"public\", an address, or a network such as \"10.0.0.0/8\"";
     let value = value?;
@@ -233,7 +232,7 @@ fn read_headers(source: &str, value: &Value<'_>) -> Vec<(HeaderName, HeaderValue
         let text = value.string()?;
         let field = header_name(&name, &value)?;
         let Ok(mut content) = HeaderValue::from_str(&text) else {
-            // It may be a secret, and is not shown.
+            // It may be a secret, so it isn't shown.
             value.error_with("a header field cannot hold this", "leave out what is not printable ASCII");
             return None;
         };
