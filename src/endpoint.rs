@@ -1,7 +1,8 @@
-//! Endpoint files: a path template, its parameters, and the statements behind it.
+//! Endpoint files: a path template, its parameters, and the statements or upstream requests behind
+//! it.
 //!
-//! What is here is what a response needs, read and checked; how files are read is in the modules
-//! below.
+//! This module has the settings that a response needs, read and checked. The modules below read the
+//! files.
 
 mod calls;
 pub(crate) mod compression;
@@ -55,76 +56,77 @@ use crate::params::{Param, ParamValue};
 use crate::route::{Route, Suffixes};
 pub use crate::sql::Cardinality;
 
-/// A path template with its parameters and the statements behind it, read and checked.
+/// An endpoint, read and checked: a path template, its parameters, and its handler.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     /// The path template (`/authors/{id}`).
     pub path: String,
-    /// One line for people.
+    /// A line for people.
     pub summary: Option<String>,
-    /// Its source.
+    /// The source of its data.
     pub source: SourceRef,
-    /// Its parameters, in the order of the file.
+    /// The parameters, in the order of the file.
     pub params: Vec<Param>,
-    /// What answers its requests.
+    /// The statements or upstream requests that produce its responses.
     pub handler: Handler,
-    /// The body of a JSON answer: the template, cut at its placeholders. Empty where an answer is
+    /// The body of a JSON response: the template, cut at its placeholders. Empty if the response is
     /// proxied.
     pub body: Vec<Piece>,
-    /// The formats it answers in; the first is the default.
+    /// The formats of its responses. The first is the default.
     pub formats: Vec<Format>,
-    /// How it writes CSV.
+    /// How CSV is written.
     pub csv: CsvDialect,
-    /// How it writes values; a request may choose otherwise.
+    /// How values are written, unless a request chooses otherwise.
     pub options: ValueOptions,
-    /// Whether its answers are compressed.
+    /// If responses are compressed.
     pub compression: Compression,
-    /// Its streams in flight; beyond: 503. `None`: as many as the server has.
+    /// The most streams in flight. Further ones get a 503. `None`: only the server's limit applies.
     pub max_streams: Option<usize>,
-    /// How long its answers may take.
+    /// The time limits of a response.
     pub timeout: Timeout,
-    /// How long a call of its source holds a place, as those who wrote it expect; `None`: as long
-    /// as the source says.
+    /// How long a call of its source usually occupies a slot, by the author's estimate. `None`: the
+    /// source's own estimate applies.
     pub expected_duration: Option<Duration>,
-    /// What becomes of clients that are slower than its rows.
+    /// The treatment of clients that are slower than the rows.
     pub slow_clients: SlowClients,
-    /// How long a stream of server-sent events says nothing, before it says that it is still there.
+    /// How long a stream of server-sent events may be silent before it sends a heartbeat.
     pub heartbeat: Duration,
-    /// Who may call it.
+    /// The clients that may call it.
     pub authorization: Authorization,
-    /// What answers with its statements and their plans; `None`: nobody may see them.
+    /// The endpoint that returns this one's statements and their plans. `None`: plans aren't
+    /// available.
     pub explained: Option<Box<Endpoint>>,
-    /// The file it was read from.
+    /// The file from which it was read.
     pub file: PathBuf,
 }
 
 impl Endpoint {
-    /// The name of the rows that have no other.
+    /// The name of the rows if the file gives them none.
     pub(crate) const ONLY: &str = "rows";
 
-    /// The calls that are made for the rows of `statement`.
+    /// The upstream calls that are made for the rows of `statement`.
     pub fn calls_for(&self, statement: usize) -> Option<&Arc<PerRow>> {
         self.per_row().map(|calls| &calls.plan).filter(|plan| plan.statement.0 == statement)
     }
 
-    /// How the router finds it.
+    /// The endpoint's entry in the router.
     pub fn route(&self) -> Route<'_> {
         let suffixes = match &self.handler {
-            // The upstream's answers have a type of their own.
+            // An upstream's response has its own type.
             Handler::Proxy(_) => Suffixes::Data,
             _ => Suffixes::of(&self.path, &self.params),
         };
         Route { path: &self.path, suffixes }
     }
 
-    /// How many rows of `statement` come at most, where they are those of the key and that is known
-    /// without asking the database.
+    /// The most rows that `statement` returns. Known only for the statement of the key, and only if
+    /// its limit is known without asking the database.
     pub fn page_of(&self, statement: usize, values: &[ParamValue]) -> Option<u64> {
         let key = self.key().filter(|key| key.statement == statement)?;
         key.page(&self.statements()[statement], values)
     }
 
-    /// How many rows stand in the body for [`Piece::Rows`].
+    /// The number of rows that [`Piece::Rows`] puts into the body: one value, one row or a list.
     fn cardinality(&self, rows: usize) -> Cardinality {
         match &self.handler {
             Handler::Sql(sql) => sql.statements[rows].cardinality,
@@ -132,8 +134,8 @@ impl Endpoint {
         }
     }
 
-    /// The statement whose rows are the rows of a format that holds rows and nothing else (NDJSON,
-    /// CSV): the only `:many` of the body, or its only statement. `None` when there are several.
+    /// The statement that fills a format of rows alone (NDJSON, CSV). It's the only `:many` of the
+    /// body, or the body's only statement. `None` if there are several.
     pub fn rows_statement(&self) -> Option<usize> {
         let placed = || self.body.iter().filter_map(Piece::statement);
         let mut lists = placed().filter(|&i| self.cardinality(i) == Cardinality::Many);
@@ -148,12 +150,12 @@ impl Endpoint {
     }
 }
 
-/// What is asked of upstreams for the rows of a statement.
+/// The upstream calls for the rows of a statement.
 #[derive(Debug, Clone)]
 pub struct CallsPerRow {
     /// The calls.
     pub plan: Arc<PerRow>,
-    /// Who is asked, as the calls number them.
+    /// The upstreams, in the order in which the calls number them.
     pub sources: Vec<SourceRef>,
 }
 
@@ -162,19 +164,19 @@ pub struct CallsPerRow {
 pub enum Piece {
     /// JSON text of the template.
     Literal(Bytes),
-    /// Where the rows of statement `.0` stand, with those nested in them. The rows of an upstream
-    /// are one list, and 0.
+    /// The rows of statement `.0`, with the rows that are nested in them. The rows of an upstream
+    /// are a single list with the index 0.
     Rows(usize),
-    /// Where the number of rows of statement `.0` stands; its rows stand before.
+    /// The number of rows of statement `.0`, which must precede it in the body.
     Count(usize),
-    /// Where the cursor of the last row stands; the rows stand before.
+    /// The cursor of the last row. The rows must precede it in the body.
     Next,
-    /// Where the digest of all bytes before it stands.
+    /// The digest of all bytes before it.
     Digest,
 }
 
 impl Piece {
-    /// The statement whose rows stand here.
+    /// The statement whose rows this piece contains.
     pub fn statement(&self) -> Option<usize> {
         match self {
             Self::Literal(_) | Self::Count(_) | Self::Next | Self::Digest => None,
@@ -186,42 +188,42 @@ impl Piece {
 /// One statement of an endpoint.
 #[derive(Debug, Clone)]
 pub struct Statement {
-    /// Its name (`rows` when it is the only one and has none).
+    /// Its name. `rows` if it's the only statement and has no name.
     pub name: String,
-    /// How many rows it answers with.
+    /// The kind of its result: a list, one row or one value.
     pub cardinality: Cardinality,
-    /// The statement as its source takes it.
+    /// The statement in the form that its source expects.
     pub query: database::Statement,
     /// For each placeholder of the text, in order, the index of the parameter bound to it.
     pub args: Vec<usize>,
-    /// In whose rows its own stand, if in any.
+    /// The statement in whose rows its own rows are nested, if there is one.
     pub nested: Option<Nested>,
-    /// The statement, whose text is then its own too, that opens what it reads; `None`: it reads
-    /// nothing of another's.
+    /// The opener, if this statement reads a refcursor or a result that another statement opens.
+    /// The text of this statement is then the opener's.
     pub opener: Option<Opener>,
-    /// Where its text stands in the file.
+    /// The position of its text in the file.
     pub origin: Origin,
-    /// What encodes its row, where it is a lookup.
+    /// The encoder of its row, if it's a lookup.
     kept: lookup::Kept,
 }
 
-/// In whose rows the rows of a statement stand: as a list, a member under the statement's name.
+/// Nests the rows of a statement in the rows of another one, as a list with the statement's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nested {
-    /// The index of the other statement, which stands before this one.
+    /// The index of the other statement, which precedes this one.
     pub parent: usize,
-    /// The columns that are the same in a row and in the row that it stands in: the statement's
-    /// own, and the other's.
+    /// Pairs of columns that are equal in a nested row and in its parent row: this statement's
+    /// column, and the parent's.
     pub on: Vec<(String, String)>,
-    /// Where the file says so, in bytes.
+    /// The setting's offset in the file, in bytes.
     pub offset: usize,
 }
 
-/// Where a statement's text came from, to turn a place that the database names into one that the
+/// The origin of a statement's text. It maps a position that the database reports to one that the
 /// user can find.
 #[derive(Debug, Clone)]
 pub struct Origin {
-    /// For each piece of the statement's text: where it begins there, and where in the file, in
+    /// For each piece of the statement's text: its offset there, and its offset in the file, in
     /// bytes.
     pub pieces: Vec<(usize, usize)>,
     /// The text of the whole file.
@@ -229,8 +231,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The place in the file, in bytes, of a place in the statement's text. A place within a
-    /// placeholder is within its parameter.
+    /// The offset in the file of a position in the statement's text, both in bytes. A position
+    /// within a placeholder is mapped to one within its parameter.
     pub fn file_offset(&self, position: usize) -> usize {
         let next = self.pieces.partition_point(|&(new, _)| new <= position);
         let Some(&(new, old)) = next.checked_sub(1).and_then(|i| self.pieces.get(i)) else { return 0 };
@@ -238,46 +240,46 @@ impl Origin {
         (old + (position - new)).min(limit)
     }
 
-    /// Line and column in the file, from 1, of a place in the statement's text.
+    /// The line and column in the file, from 1, of a position in the statement's text.
     pub fn place(&self, position: usize) -> (usize, usize) {
         crate::diagnostic::place(&self.text, self.file_offset(position))
     }
 }
 
-/// Who may call an endpoint.
+/// The clients that may call an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Authorization {
-    /// Everybody.
+    /// Every client.
     Public,
-    /// Whoever shows a token that is valid.
+    /// Every client with a valid token.
     Authenticated,
-    /// Bearers of these tokens, by name, or of what opens these scopes.
+    /// Clients with one of these tokens, by name, or with one of these scopes.
     Tokens(Vec<String>),
 }
 
 impl Statement {
-    /// Checks that the result's columns fit the statement's place in the body.
+    /// Checks that the result's columns fit the statement's use in the body.
     ///
     /// # Errors
-    /// A `:value` with other than one column; two columns of one name, which would be two members
-    /// of one object.
+    /// A `:value` that doesn't have exactly one column, or two columns of one name, which would be
+    /// two members of one object.
     pub fn check_columns(&self, columns: &[Column]) -> Result<(), Error> {
         check_columns(&self.name, self.cardinality, columns)
     }
 
-    /// The same for CSV, which keeps columns of one name.
+    /// Like [`Statement::check_columns`], but for CSV, which may have two columns of one name.
     ///
     /// # Errors
-    /// A `:value` with other than one column.
+    /// A `:value` that doesn't have exactly one column.
     pub fn check_count(&self, columns: &[Column]) -> Result<(), Error> {
         check_count(&self.name, self.cardinality, columns)
     }
 }
 
-/// [`Statement::check_columns`] of the statement `name`.
+/// [`Statement::check_columns`] for the statement `name`.
 ///
 /// # Errors
-/// The same.
+/// Those of [`Statement::check_columns`].
 pub(crate) fn check_columns(name: &str, cardinality: Cardinality, columns: &[Column]) -> Result<(), Error> {
     check_count(name, cardinality, columns)?;
     for (i, column) in columns.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! Several requests at a time on behalf of one, whose replies are rows.
+//! Several upstream requests for one request of a client. Each reply becomes a row.
 //!
-//! What a file says of them; they are made in [`crate::stream`].
+//! This module has the settings; [`crate::stream`] makes the requests.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,60 +9,60 @@ use rowstream_encode::{Column, ColumnKind};
 use crate::upstream;
 use crate::upstream::template::Template;
 
-/// The requests that an endpoint makes for one of its own.
+/// The requests that an endpoint makes for each request of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Calls {
-    /// What is asked, with the number of the call.
+    /// The request, in which the number of the call may occur.
     pub template: Template,
     /// The names of the endpoint's parameters.
     pub names: Vec<String>,
-    /// How many there are.
+    /// The number of requests.
     pub repeat: Repeat,
-    /// How many run at a time.
+    /// The most requests at the same time.
     pub concurrency: usize,
-    /// How many the file has asked for, which may be more than there are places; `None`: as many as
-    /// there are.
+    /// The concurrency in the file, which may be more than the pool has slots. `None`: the file
+    /// doesn't set it, so it's the number of slots.
     pub wanted: Option<usize>,
-    /// In which order their replies come.
+    /// The order of the rows.
     pub order: Order,
-    /// What becomes of one that fails.
+    /// The treatment of a failed request.
     pub on_error: OnError,
     /// The longest reply, in bytes.
     pub max_reply: usize,
 }
 
-/// How many requests are made.
+/// The number of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeat {
-    /// So many.
+    /// This number.
     Times(u64),
-    /// As many as the parameter of this index says.
+    /// The value of the parameter with this index.
     Param(usize),
 }
 
 /// The order of replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// As they come.
+    /// The order in which replies arrive.
     #[default]
     Completion,
-    /// As they were asked for.
+    /// The order of the requests.
     Input,
 }
 
-/// What becomes of a call that fails: without a reply, with a status that is none of success, or
-/// with a reply that is not what it says.
+/// The treatment of a failed call: one that gets no reply, a status that isn't a success, or a
+/// reply that doesn't fit its declared type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
-    /// The response fails.
+    /// The whole response fails.
     #[default]
     Fail,
-    /// It is reported in its row: by `error`, or by NULL where the reply is a member.
+    /// The row reports it: in the column `error`, or as NULL if the reply is a member.
     Row,
 }
 
 impl Calls {
-    /// The columns of the rows. `error` is there where failures are rows.
+    /// The columns of the rows. There's a column `error` if rows report failures.
     pub fn columns(&self) -> Arc<[Column]> {
         static COLUMNS: LazyLock<[Arc<[Column]>; 2]> = LazyLock::new(|| {
             let number = || column(&("n", "integer", ColumnKind::Int64));
@@ -75,20 +75,20 @@ impl Calls {
         })
     }
 
-    /// What the replies of one response may take, in bytes.
+    /// The most memory for the replies of one response, in bytes.
     pub(crate) fn budget(&self) -> usize {
         self.concurrency.saturating_mul(reply_budget(self.max_reply))
     }
 }
 
-/// What one call may take whose reply has `max_reply` bytes at most: it stands twice while its
-/// buffer grows.
+/// The most memory for one call, in bytes, if its reply has at most `max_reply` bytes. The reply
+/// counts twice because its buffer is copied while it grows.
 pub(crate) fn reply_budget(max_reply: usize) -> usize {
     max_reply.saturating_mul(2).saturating_add(upstream::budget())
 }
 
-/// What is reported of a reply: columns by their names, types and kinds. The last one is there
-/// where failures are reported in their rows.
+/// The columns that describe a reply: their names, types and kinds. The last one exists only if
+/// rows report failures.
 const REPLY: [(&str, &str, ColumnKind); 4] = [
     ("status", "integer", ColumnKind::Int32),
     ("duration_ms", "number", ColumnKind::Float64),
@@ -96,7 +96,7 @@ const REPLY: [(&str, &str, ColumnKind); 4] = [
     ("error", "text", ColumnKind::Text),
 ];
 
-/// The columns of what is reported of a reply.
+/// The columns that describe a reply.
 pub(crate) fn reply_columns(on_error: OnError) -> impl Iterator<Item = Column> {
     let columns = match on_error {
         OnError::Fail => &REPLY[..3],

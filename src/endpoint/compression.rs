@@ -1,18 +1,17 @@
-//! `compression`: whether answers are compressed, of an endpoint, and of the configuration for
-//! those that do not say.
+//! `compression`: an endpoint's setting, or the default from the configuration.
 
 use crate::diagnostic::reader::Value;
 
-/// Whether answers are compressed for clients that ask for it (`Accept-Encoding`).
+/// Decides if responses are compressed for clients that ask for it (`Accept-Encoding`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// For clients on other machines. One on this machine has no network to spare, and would pay
-    /// with the same processor.
+    /// Compresses for clients on other machines. A client on this machine would gain nothing,
+    /// because the same processor would compress and decompress.
     #[default]
     Auto,
-    /// For all of them.
+    /// Compresses for every client.
     On,
-    /// For none.
+    /// Never compresses.
     Off,
 }
 

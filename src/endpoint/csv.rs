@@ -1,10 +1,10 @@
-//! `[csv]`: how CSV is written, of an endpoint, and of the configuration for those that do not say.
+//! `[csv]`: how CSV is written, for an endpoint or as the default in the configuration.
 
 use rowstream_encode::{CsvDialect, Quote, Separator};
 
 use crate::diagnostic::reader::{Value, set};
 
-/// The dialect that a table makes of `dialect`.
+/// Changes `dialect` as the table says.
 pub(crate) fn read(value: &Value<'_>, mut dialect: CsvDialect) -> CsvDialect {
     let Some(mut table) = value.table("[csv]") else { return dialect };
     set(&mut dialect.header, table.take("header").and_then(|value| value.boolean()));

@@ -1,4 +1,4 @@
-//! `_explain=1`: how the database would run an endpoint's statements, in the place of their rows.
+//! `_explain=1`: returns the database's plans of an endpoint's statements instead of their rows.
 
 use bytes::Bytes;
 use rowstream_encode::Format;
@@ -9,8 +9,9 @@ use crate::database;
 use crate::sql::Dialect;
 
 impl Endpoint {
-    /// The endpoint that answers with this one's statements and their plans, for who is authorized
-    /// to see them; `None`: it has no statements, or some that the database does not explain.
+    /// The endpoint that returns this one's statements and their plans to clients with this
+    /// `authorization`. `None` if there are no statements, or if the database can't explain one of
+    /// them.
     pub(crate) fn explained(&self, dialect: &Dialect, authorization: &Authorization) -> Option<Self> {
         let explain = dialect.explain?;
         let is_plain = |statement: &Statement| statement.opener.is_none();

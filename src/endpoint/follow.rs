@@ -1,11 +1,11 @@
-//! `follow`: whether streams of an endpoint's rows can stay open for new ones, and how these are
+//! `follow`: keeps streams of an endpoint's rows open for new rows, and decides how they're
 //! noticed.
 //!
-//! Rows are followed by their key, so none may become visible after a key that was given out
-//! already. Transactions of some databases commit in another order than they took their numbers in:
-//! a row with a lesser number may come later. There `transaction` names the column that holds the
-//! row's transaction, which then is the first of the key: rows are read once no transaction before
-//! theirs is still running.
+//! Streams follow rows by their key. So no row may become visible after a row with a greater key
+//! was already sent. In some databases, transactions commit in another order than they took their
+//! numbers in, so a row with a lower number may become visible later. For these, `transaction`
+//! names the column with the row's transaction, and that column must be the first of the key. A row
+//! is read only after all earlier transactions have ended.
 
 use std::time::Duration;
 
@@ -13,26 +13,26 @@ use super::KeyColumn;
 use crate::diagnostic::reader::{Table, Value};
 use crate::sql::dialect::{Dialect, Refusal};
 
-/// How often it is looked whether there is something new.
+/// The default interval at which we look for new rows.
 const POLL: Duration = Duration::from_secs(1);
 
-/// The same where notifications tell it: a connection that has died silently is found by it.
+/// The default interval if the database also sends notifications. It's how we find out about a
+/// connection that died silently.
 const POLL_BESIDE_CHANNEL: Duration = Duration::from_secs(30);
 
-/// How the rows of an endpoint are followed.
+/// How an endpoint's rows are followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Follow {
-    /// The column that holds the transaction of each row; `None`: rows become visible in the order
-    /// of their keys anyway.
+    /// The column with the transaction of each row. `None`: rows become visible in the order of
+    /// their keys anyway.
     pub transaction: Option<String>,
-    /// The channel of PostgreSQL's `notify` that tells of new rows.
+    /// The channel on which PostgreSQL's `notify` announces new rows.
     pub channel: Option<String>,
-    /// How often it is looked whether there is something new.
+    /// The interval at which we look for new rows.
     pub poll: Duration,
 }
 
-/// `follow = true`, or its settings, and where that stands. `None` where it is off, or has an
-/// error.
+/// Reads `follow = true`, or a table of settings. Returns `None` if it's off or has an error.
 pub(super) fn read(value: &Value<'_>, dialect: &Dialect) -> Option<Follow> {
     if value.is_boolean() {
         let on = value.boolean()?;
@@ -44,7 +44,7 @@ pub(super) fn read(value: &Value<'_>, dialect: &Dialect) -> Option<Follow> {
     settings?.check(value, dialect)
 }
 
-/// What the table says.
+/// The settings of the table.
 #[derive(Default)]
 struct Settings {
     transaction: Option<String>,
@@ -91,10 +91,10 @@ fn is_ordered(value: &Value<'_>) -> Option<bool> {
 }
 
 impl Follow {
-    /// Checks that the key is in the order of the transactions.
+    /// Checks that the key orders rows by their transactions.
     ///
     /// # Errors
-    /// Why it is not, and what to do.
+    /// The reason if it doesn't, and a hint.
     pub(super) fn check(&self, key: &[KeyColumn]) -> Result<(), (&'static str, &'static str)> {
         let Some(transaction) = &self.transaction else { return Ok(()) };
         match key.first() {

@@ -1,4 +1,4 @@
-//! What answers the requests of an endpoint.
+//! The statements or upstream requests that produce an endpoint's responses.
 
 use std::sync::Arc;
 
@@ -7,41 +7,41 @@ use super::{
     Statement,
 };
 
-/// What answers the requests of an endpoint.
+/// Produces an endpoint's responses.
 #[derive(Debug, Clone)]
 #[allow(clippy::large_enum_variant, reason = "one per endpoint, and most are of statements")]
 pub enum Handler {
-    /// Statements of a database.
+    /// Runs the statements of a database.
     Sql(Sql),
-    /// One request to an upstream, whose answer is proxied as it comes.
+    /// Makes one request to an upstream, and proxies its response unchanged.
     Proxy(Arc<Proxy>),
-    /// Several requests to an upstream, whose replies are rows.
+    /// Makes several requests to an upstream. Each reply becomes a row.
     Calls(Arc<Calls>),
-    /// The pages of an upstream's list, whose elements are rows.
+    /// Reads the pages of an upstream's list. Each element becomes a row.
     Pages(Arc<Pages>),
 }
 
-/// Statements, and what becomes of their rows.
+/// Statements, and how their rows are read.
 #[derive(Debug, Clone)]
 pub struct Sql {
     /// The statements, in the order of the file.
     pub statements: Vec<Statement>,
-    /// What is asked of upstreams for the rows of one of them.
+    /// The upstream calls for the rows of one of them.
     pub per_row: Option<CallsPerRow>,
-    /// `result = "one"`: no row is a 404.
+    /// True for `result = "one"`: if there's no row, the response is a 404.
     pub not_found: bool,
-    /// What orders and identifies the rows, for cursors.
+    /// The key that orders and identifies the rows, for cursors.
     pub key: Option<Key>,
-    /// How the rows are followed; `None`: not at all.
+    /// How the rows are followed. `None`: they aren't.
     pub follow: Option<Follow>,
-    /// How several connections read the rows; `None`: one does.
+    /// Reads the rows on several connections. `None`: on one.
     pub parallel: Option<Parallel>,
-    /// How several requests read the rows, a part of them each; `None`: each reads all.
+    /// Lets several requests read one part of the rows each. `None`: each request reads all rows.
     pub shards: Option<Shards>,
 }
 
 impl Sql {
-    /// Statements whose rows are sent as they are, once.
+    /// Statements whose rows are sent unchanged, once.
     pub(super) fn new(statements: Vec<Statement>) -> Self {
         Self {
             statements,
@@ -55,19 +55,19 @@ impl Sql {
     }
 }
 
-/// What only statements have; there is none of it where an upstream answers.
+/// Settings that only statements have. They're empty if the endpoint calls an upstream.
 impl Endpoint {
     /// The statements.
     pub fn statements(&self) -> &[Statement] {
         self.sql().map_or(&[], |sql| &sql.statements)
     }
 
-    /// What is asked of upstreams for the rows of a statement.
+    /// The upstream calls for the rows of a statement.
     pub fn per_row(&self) -> Option<&CallsPerRow> {
         self.sql()?.per_row.as_ref()
     }
 
-    /// What orders and identifies the rows, for cursors.
+    /// The key that orders and identifies the rows, for cursors.
     pub fn key(&self) -> Option<&Key> {
         self.sql()?.key.as_ref()
     }
@@ -87,18 +87,18 @@ impl Endpoint {
         self.sql()?.shards.as_ref()
     }
 
-    /// What reads a part of the rows, by whichever of the two.
+    /// The statement for one part of the rows, from `parallel` or from `shards`.
     pub(crate) fn divided(&self) -> Option<&Divided> {
         let shards = || self.shards().map(|shards| &shards.divided);
         self.parallel().map(|parallel| &parallel.divided).or_else(shards)
     }
 
-    /// Whether no row is a 404.
+    /// True if the response is a 404 when there's no row.
     pub fn not_found(&self) -> bool {
         self.sql().is_some_and(|sql| sql.not_found)
     }
 
-    /// Whether requests for it make others.
+    /// Returns true if requests for it make upstream requests.
     pub(crate) fn asks_upstreams(&self) -> bool {
         match &self.handler {
             Handler::Sql(sql) => sql.per_row.is_some(),
@@ -106,7 +106,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether each answer of it is one lookup in a database.
+    /// Returns true if each of its responses is one lookup in a database.
     pub(crate) fn looks_up(&self) -> bool {
         matches!(self.statements(), [statement] if statement.cardinality != Cardinality::Many)
     }
@@ -118,14 +118,14 @@ impl Endpoint {
         }
     }
 
-    /// Has several connections read the rows from now on.
+    /// Makes several connections read the rows.
     pub(crate) fn read_in_parts(&mut self, parallel: Parallel) {
         if let Some(sql) = self.sql_mut() {
             sql.parallel = Some(parallel);
         }
     }
 
-    /// The same, for its reader to complete.
+    /// Like [`Endpoint::sql`], so that the reader of the file can complete it.
     pub(super) fn sql_mut(&mut self) -> Option<&mut Sql> {
         match &mut self.handler {
             Handler::Sql(sql) => Some(sql),

@@ -1,8 +1,8 @@
-//! `key`: the columns that order and identify an endpoint's rows, and how its statement is read
-//! where cursors are given out or taken.
+//! `key`: the columns that order and identify an endpoint's rows. For cursors, the endpoint's
+//! statement is wrapped in another one.
 //!
-//! The statement itself is not parsed, but wrapped. What the database compares stands after the
-//! columns of the result, so a cursor holds it as it is, however the formats write it:
+//! The statement itself isn't parsed. The values that the database compares follow the columns of
+//! the result, so a cursor contains them unchanged, however a format writes them:
 //!
 //! ```sql
 //! select *, "eventNo"::text as rowstream_key_1 from (
@@ -13,8 +13,8 @@
 //! limit $2
 //! ```
 //!
-//! Databases move the condition into the statement as long as that has no limit, so that an index
-//! on the key finds the row to go on with.
+//! Databases move the condition into the inner statement as long as that has no limit. So an index
+//! on the key finds the next row.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -38,41 +38,41 @@ use crate::sql::{Limit, Outline, UNIONS};
 /// The SQLSTATE of a type that PostgreSQL doesn't sort or compare.
 const NO_OPERATOR: &str = "42883";
 
-/// What to do about such a type.
+/// The hint for such a type.
 const CAST: &str = "select the part that orders the rows, or cast it: `c::text as c`, and an enum's domain to the enum, `c::mood as c`";
 
 /// The key of an endpoint's rows.
 #[derive(Debug, Clone)]
 pub struct Key {
-    /// Its columns, the first one above the others.
+    /// The columns. The first one has the highest rank.
     pub columns: Vec<KeyColumn>,
-    /// The index of the statement whose rows these are.
+    /// The index of the statement that returns these rows.
     pub statement: usize,
-    /// The statement in the order of the key, the key's own values after its columns.
+    /// The statement in the order of the key. The key's own values follow its columns.
     pub ordered: database::Statement,
-    /// The same after a row.
+    /// Like `ordered`, but only the rows after a given row.
     pub rest: database::Statement,
-    /// What is bound to that: the statement's own arguments by their indices, and after these the
-    /// values of the row's key.
+    /// The arguments of `rest`: the statement's own by their indices, and after these the values of
+    /// the given row's key.
     rest_args: Vec<usize>,
-    /// Finds a row that would be left out: one whose key has a NULL, which would stand after no
-    /// row, or whose transaction is yet to come.
+    /// Finds a row that cursors would skip: its key has a NULL, which isn't greater than any value,
+    /// or its transaction hasn't begun yet.
     pub nulls: database::Statement,
-    /// Finds out that the database is yet to issue the key of the row that is bound, as often as its
-    /// first value is an argument; `None`: the endpoint isn't followed, or the database can't tell.
+    /// Checks if the database has yet to issue the key of a given row. Each of its arguments is the
+    /// first value of that key. `None`: the endpoint isn't followed, or the database can't tell.
     pub ahead: Option<database::Statement>,
-    /// Whether rows of transactions that may not be the next are left out until they are.
+    /// True if rows are left out while an earlier transaction may still commit.
     pub committed_only: bool,
-    /// The limit at the statement's end.
+    /// The limit at the end of the statement.
     limit: Option<Limit>,
-    /// The parameters that cursors are bound to: all but those that say nothing but how many rows
-    /// come at a time.
+    /// The parameters whose values a cursor is bound to. Parameters that only set the number of
+    /// rows aren't among them.
     bound: Vec<usize>,
     signer: Signer,
     unordered: &'static [Unordered],
-    /// An infinite number as a cursor holds it.
+    /// The text for an infinite number in a cursor.
     pub infinity: Option<&'static str>,
-    /// Where the file says so, in bytes.
+    /// The setting's offset in the file, in bytes.
     pub offset: usize,
 }
 
@@ -81,11 +81,11 @@ pub struct Key {
 pub struct KeyColumn {
     /// Its name in the result.
     pub name: String,
-    /// Whether the greatest value comes first.
+    /// True if the greatest value is first.
     pub descending: bool,
 }
 
-/// `key = ["created desc", "id"]`: the columns, and where that stands.
+/// Reads `key = ["created desc", "id"]`: the columns, and the setting's offset.
 pub(super) fn read(value: &Value<'_>) -> Option<(Vec<KeyColumn>, usize)> {
     let names = value.strings()?;
     if names.is_empty() {
@@ -113,10 +113,10 @@ impl KeyColumn {
 }
 
 impl Key {
-    /// The key `columns` of an endpoint, by the text of its statement.
+    /// The key `columns` of an endpoint, for the text of its statement.
     ///
     /// # Errors
-    /// Why it can have none, and what to do.
+    /// The reason why it can't have one, and a hint.
     pub(super) fn new(
         endpoint: &Endpoint,
         (columns, offset): (Vec<KeyColumn>, usize),
@@ -165,17 +165,17 @@ impl Key {
         })
     }
 
-    /// Whether the statement lets only so many rows through at a time.
+    /// Returns true if the statement limits the number of its rows.
     pub fn has_limit(&self) -> bool {
         self.limit.is_some()
     }
 
-    /// Signs the cursors of a request with these values of its parameters.
+    /// The signer for cursors of a request with these values of its parameters.
     pub fn signer(&self, values: &[ParamValue]) -> Signer {
         self.signer.bind(self.bound.iter().map(|&index| &values[index]))
     }
 
-    /// How many rows of `statement`, the key's own, come at most, as far as that is known without
+    /// The most rows that `statement`, the key's own, returns. `None` if that's not known without
     /// asking the database.
     pub fn page(&self, statement: &Statement, values: &[ParamValue]) -> Option<u64> {
         let limit = self.limit.as_ref()?;
@@ -187,8 +187,8 @@ impl Key {
         }
     }
 
-    /// What is bound to [`Key::rest`], of the values of a request: the statement's `own` arguments,
-    /// and `after` which row.
+    /// The arguments of [`Key::rest`] as indices into the values of a request: the statement's
+    /// `own` arguments, and the range of the row's key, `after`.
     pub fn rest_args(&self, own: &[usize], after: Range<usize>) -> impl Iterator<Item = usize> {
         self.rest_args.iter().map(move |&arg| match own.get(arg) {
             Some(&own) => own,
@@ -196,12 +196,12 @@ impl Key {
         })
     }
 
-    /// Rows of a refcursor are those of a call, which is not repeated.
+    /// The error for rows of a refcursor. They belong to a call, which can't be repeated.
     pub fn of_refcursor() -> Error {
         Error::endpoint("rows of a refcursor cannot be continued by a `key`").hint("remove the `key`")
     }
 
-    /// Why the statement is not continued after a row, where the key is the reason.
+    /// Explains why the statement can't continue after a row, if the key is the cause.
     pub fn explain(&self, error: Error) -> Error {
         let names: Vec<_> = self.columns.iter().map(|column| format!("`{}`", column.name)).collect();
         let which = match &names[..] {
@@ -220,10 +220,10 @@ impl Key {
         .hint("select the parts that order the rows, `(c).a as a`, and name these")
     }
 
-    /// Checks that no column of the key has bytes, where the source cannot read them back.
+    /// Checks that no column of the key has bytes, if the source can't read them back.
     ///
     /// # Errors
-    /// One that has.
+    /// A column that has.
     pub fn check_bytes(&self, columns: &[Column], source: &Source) -> Result<(), Error> {
         let Err(hint) = source.database()?.dialect().keys.bytes else { return Ok(()) };
         let has_bytes = |key: &&KeyColumn| {
@@ -240,11 +240,12 @@ impl Key {
         }
     }
 
-    /// Checks that the database sorts the key's columns as it compares them, and that a cursor holds
-    /// their values. `columns` end in those of the key, as [`Key::ordered`] has them.
+    /// Checks that the database sorts the key's columns in the same way as it compares them, and
+    /// that a cursor can contain their values. The last of `columns` are those of the key, as in
+    /// [`Key::ordered`].
     ///
     /// # Errors
-    /// One that it doesn't.
+    /// A column for which that isn't so.
     pub fn check_order(&self, columns: &[Column]) -> Result<(), Error> {
         let of_key = &columns[columns.len().saturating_sub(self.columns.len())..];
         for (KeyColumn { name, .. }, column) in self.columns.iter().zip(of_key) {
@@ -254,7 +255,7 @@ impl Key {
                     Error::endpoint(message).hint("select the part that orders the rows, and name it")
                 );
             }
-            // The column of the key may be cast.
+            // The key's own column may be cast.
             let own = columns.iter().find(|column| column.name == *name).unwrap_or(column);
             if let Some(Unordered { why, hint, .. }) =
                 self.unordered.iter().find(|other| other.has(&own.type_name))
@@ -266,7 +267,7 @@ impl Key {
         Ok(())
     }
 
-    /// The table of its statement `sql`, and the column of it that counts the rows.
+    /// The table of the statement `sql`, and its column that a counter fills.
     pub fn counted(
         &self,
         sql: &str,
@@ -279,7 +280,7 @@ impl Key {
     /// Checks that each of the key's columns is one of the result's.
     ///
     /// # Errors
-    /// One that is not.
+    /// A column that isn't.
     pub fn check(&self, columns: &[Column]) -> Result<(), Error> {
         let missing = |key: &&KeyColumn| !columns.iter().any(|column| column.name == key.name);
         match self.columns.iter().find(missing) {
@@ -292,7 +293,7 @@ impl Key {
     }
 }
 
-/// The parameters of an endpoint but for those that stand in the limit alone.
+/// The parameters of an endpoint, except those that only the limit uses.
 fn bound(endpoint: &Endpoint, statement: usize, limit: Option<&Limit>) -> Vec<usize> {
     let outside = |(index, other): (usize, &Statement)| {
         let args = other.args.iter().enumerate();
@@ -306,31 +307,30 @@ fn bound(endpoint: &Endpoint, statement: usize, limit: Option<&Limit>) -> Vec<us
     (0..endpoint.params.len()).filter(|param| outside.contains(param)).collect()
 }
 
-/// A statement and what is put around it.
+/// A statement, and the parts that are put around it.
 struct Wrapped<'a> {
     query: &'a database::Statement,
     limit: Option<&'a Limit>,
     columns: &'a [KeyColumn],
-    /// How rows are told apart that are not settled, where these are left out.
+    /// Tells settled rows from unsettled ones. `None` if unsettled rows needn't be left out.
     transactions: Option<&'a Transactions>,
     dialect: &'static Dialect,
 }
 
 impl Wrapped<'_> {
-    /// The statement in the order of the key.
     fn ordered(&self) -> database::Statement {
         self.statement(self.settled().as_slice(), self.query.types.clone())
     }
 
-    /// The same after a row, and what is bound to it: the statement's own arguments, and
-    /// after these the values of the row's key.
+    /// The statement after a row, and its arguments: the statement's own, and after these the
+    /// values of the row's key.
     fn rest(&self) -> (database::Statement, Vec<usize>) {
         let own = self.query.types.len();
         let mut key = Bound::new(self.dialect.placeholders, own);
         let after = self.after(&mut key);
         let args: Vec<usize> = match self.dialect.placeholders {
             Placeholders::ByNumber(_) => (0..own).chain(key.args).collect(),
-            // The limit stands after the key.
+            // The limit follows the key.
             Placeholders::ByOccurrence => {
                 let limit = own - self.limit.map_or(0, |limit| limit.only.len());
                 (0..limit).chain(key.args).chain(limit..own).collect()
@@ -345,7 +345,7 @@ impl Wrapped<'_> {
         (self.statement(&conditions, types), args)
     }
 
-    /// The statement in the order of the key, as far as its rows meet `conditions`.
+    /// The statement in the order of the key, with only the rows that meet `conditions`.
     fn statement(&self, conditions: &[String], types: Vec<BindType>) -> database::Statement {
         let (text, limit) = self.parts();
         let mut sql = String::from("select *");
@@ -354,7 +354,7 @@ impl Wrapped<'_> {
             self.dialect.keys.cast.write(&mut sql, |sql| sql.push_str(&self.quoted(column)));
             let _ = write!(sql, " as rowstream_key_{number}");
         }
-        // Line ends, because a comment may stand at the end of a text.
+        // The line breaks end a comment at the end of the text.
         let _ = write!(sql, " from (\n{text}\n) as rowstream");
         if !conditions.is_empty() {
             let _ = write!(sql, " where {}", conditions.join(" and "));
@@ -364,13 +364,13 @@ impl Wrapped<'_> {
         database::Statement { sql: Arc::from(sql), types }
     }
 
-    /// The condition for rows that are settled.
+    /// The condition for settled rows, which no running transaction may still precede.
     fn settled(&self) -> Option<String> {
         let horizon = self.transactions?.horizon;
         Some(format!("{} < {horizon}", self.quoted(&self.columns[0])))
     }
 
-    /// What a column is compared in.
+    /// The SQL around a column in comparisons.
     fn compared(&self) -> Around {
         let outline = Outline::new(&self.query.sql, self.dialect);
         let is_union = outline.is_none_or(|outline| outline.has_any(&UNIONS));
@@ -394,7 +394,7 @@ impl Wrapped<'_> {
         if let Some(Transactions { yet_to_come, .. }) = self.transactions {
             lost.push(format!("{} >= {yet_to_come}", self.quoted(&self.columns[0])));
         }
-        // The parameters of the limit stay, because each has to be used somewhere.
+        // The parameters of the limit stay, because each one must be used somewhere.
         let (text, limit) = self.parts();
         let sql = format!(
             "select 1 as found from (\nselect * from (\n{text}\n) as rowstream where {}\n{limit}\n) as nulls limit 1",
@@ -403,7 +403,7 @@ impl Wrapped<'_> {
         database::Statement { sql: Arc::from(sql), types: self.query.types.clone() }
     }
 
-    /// The question for a key that the database is yet to issue.
+    /// The statement that checks if the database has yet to issue a key.
     fn ahead(&self) -> Option<database::Statement> {
         let first = match self.dialect.parameter_types {
             ParameterTypes::Inferred => BindType::Inferred,
@@ -418,7 +418,7 @@ impl Wrapped<'_> {
         Some(database::Statement { sql: Arc::from(sql), types: vec![first; 2] })
     }
 
-    /// The condition for rows after the one whose key is bound.
+    /// The condition for rows after the row whose key is bound.
     fn after(&self, key: &mut Bound) -> String {
         let terms: Vec<_> = self.columns.iter().map(|column| self.term(column)).collect();
         let beyond = terms[0].beyond;
@@ -428,7 +428,7 @@ impl Wrapped<'_> {
             let values: Vec<_> = (0..terms.len()).map(|index| key.value(index)).collect();
             return format!("({}) {beyond} ({})", columns.join(", "), values.join(", "));
         }
-        // An index on the first column is of use only for a condition on it alone.
+        // An index on the first column only helps if there's a condition on that column alone.
         let first = format!("{} {beyond}= {}", terms[0].column, key.value(0));
         format!("{first} and {}", mixed(&terms, 0, key))
     }
@@ -440,12 +440,12 @@ impl Wrapped<'_> {
     }
 }
 
-/// The values of a row's key, as placeholders that stand after those of the statement.
+/// The values of a row's key, as placeholders that follow those of the statement.
 struct Bound {
     placeholders: Placeholders,
-    /// The statement's own arguments.
+    /// The number of the statement's own arguments.
     own: usize,
-    /// What is bound to the placeholders that were written.
+    /// The arguments of the placeholders that were written.
     args: Vec<usize>,
 }
 
@@ -454,7 +454,7 @@ impl Bound {
         Self { placeholders, own, args: Vec::new() }
     }
 
-    /// The placeholder of the key's value `index`.
+    /// The placeholder for the value `index` of the key.
     fn value(&mut self, index: usize) -> String {
         let arg = self.own + index;
         let is_known = matches!(self.placeholders, Placeholders::ByNumber(_)) && self.args.contains(&arg);
@@ -467,14 +467,14 @@ impl Bound {
     }
 }
 
-/// A column, and where the rows after another one are.
+/// A column, and the operator that finds later rows.
 struct Term {
     column: String,
     beyond: char,
 }
 
-/// The condition for columns of different directions, which no comparison of rows expresses, from
-/// the column `index` on.
+/// The condition for columns with different directions, from the column `index` on. A comparison of
+/// row values can't express it.
 fn mixed(terms: &[Term], index: usize, key: &mut Bound) -> String {
     let Term { column, beyond } = &terms[index];
     let further = format!("{column} {beyond} {}", key.value(index));
@@ -485,7 +485,8 @@ fn mixed(terms: &[Term], index: usize, key: &mut Bound) -> String {
     format!("({further} or {same} and {})", mixed(terms, index + 1, key))
 }
 
-/// The table of a statement, and its column that orders the rows, if they have the order of a counter.
+/// The table of a statement and its column that orders the rows, if these may be in the order of a
+/// counter.
 fn counted(
     sql: &str,
     column: &KeyColumn,
@@ -506,7 +507,8 @@ mod tests {
     use crate::database::{postgres, sqlite};
     use crate::sql::dialect::samples::ANONYMOUS;
 
-    /// The statement in the order of a key and after a row, and what is bound to the latter.
+    /// The statement in the order of a key, the statement after a row, and the arguments of the
+    /// latter.
     fn bound(sql: &str, key: &[&str], dialect: &'static Dialect) -> ([String; 2], Vec<usize>) {
         let sql = crate::sql::Sql::parse(sql, dialect).unwrap();
         let types = sql.names.iter().map(|_| ParamType::Text.into()).collect();
@@ -572,8 +574,8 @@ mod tests {
         assert!(rest.contains(r#" where ("a", "b") < (?1, ?2) order by"#), "{rest}");
     }
 
-    /// Each part of a union converts what it is compared with by its own rules, which an expression
-    /// doesn't.
+    /// Each part of a union converts a compared value by its own rules, unless the column is in an
+    /// expression.
     #[test]
     fn columns_of_a_union_are_compared_as_values() {
         let sql = "select a from (select a from t union all select b from u)";
@@ -583,8 +585,8 @@ mod tests {
         assert!(rest.ends_with(r#" where ("a") > ($1) order by "a" "#), "{rest}");
     }
 
-    /// Where placeholders have no numbers, what is bound follows the order of the text: the limit
-    /// stands after the key, and a value that is compared twice is sent twice.
+    /// If placeholders have no numbers, arguments follow the order of the text: the limit is after
+    /// the key, and a value that's compared twice is sent twice.
     #[test]
     fn a_key_is_bound_in_the_order_of_the_text() {
         let sql = "select a from t where a > :a and b > :a limit :n";
@@ -598,7 +600,7 @@ mod tests {
         assert_eq!(bound(sql, &["a", "b desc"], &postgres::DIALECT).1, [0, 1, 2, 3]);
     }
 
-    /// Not every database compares rows, or finds them by an index if it does.
+    /// Some databases can't compare row values, or don't use an index for it.
     #[test]
     fn rows_are_compared_column_by_column() {
         let [_, rest] = wrapped("select 1", &["a", "b"], &ANONYMOUS);

@@ -1,7 +1,7 @@
-//! What encodes the row of a lookup, kept from one request to the next.
+//! Keeps the encoder of a lookup's row from one request to the next.
 //!
-//! A list is encoded for longer than its columns take to be looked at. A lookup is not: its names
-//! would be checked and escaped anew for each row.
+//! For a list, the setup for its columns is short compared with encoding the rows. For a lookup it
+//! isn't: we would check and escape the column names again for each row.
 
 use std::sync::Arc;
 
@@ -11,26 +11,26 @@ use super::{Cardinality, Statement};
 use crate::Error;
 use crate::lock::Mutex;
 
-/// The encoder of a statement's last request, and the columns that it is for.
+/// The encoder of a statement's last request, and the columns that it's for.
 #[derive(Debug, Default)]
 pub(super) struct Kept(Mutex<Option<(Arc<[Column]>, RowEncoder)>>);
 
 impl Clone for Kept {
-    /// Another statement has other columns.
+    /// A clone starts empty, because another statement has other columns.
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
 impl Statement {
-    /// Whether its answer is one row or one value, so that [`row_encoder`](Self::row_encoder) is
-    /// what encodes it as JSON.
+    /// Returns true if the result is one row or one value. Then [`row_encoder`](Self::row_encoder)
+    /// encodes it as JSON.
     pub(crate) fn is_lookup(&self) -> bool {
         self.cardinality != Cardinality::Many
     }
 
-    /// What encodes its row of `columns` as JSON. Columns are known to be the same by where they
-    /// are: a statement that is described anew gets others.
+    /// The encoder that writes its row of `columns` as JSON. The address identifies the columns: a
+    /// statement that's described again gets a new allocation.
     ///
     /// # Errors
     /// Those of [`check_columns`](Self::check_columns).

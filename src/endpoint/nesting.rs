@@ -1,4 +1,4 @@
-//! Which statements are nested in which, and whether their columns suit.
+//! Nested statements: which one is nested in which, and if their columns fit together.
 
 use rowstream_encode::Column;
 
@@ -6,23 +6,22 @@ use super::Endpoint;
 use crate::Error;
 use crate::diagnostic::{shown, suggest};
 
-/// What is nested in what. A statement stands after the one that it is nested in, so there are no
-/// circles.
+/// The tree of nested statements. A statement follows the one that it's nested in, so there are no
+/// cycles.
 impl Endpoint {
-    /// The statements that are nested in `statement`, in the order in which their lists stand in
-    /// its rows.
+    /// The statements nested in `statement`, in the order of their lists in its rows.
     pub fn children(&self, statement: usize) -> impl Iterator<Item = usize> {
         let is_child = move |&child: &usize| self.parent(child) == Some(statement);
         (0..self.statements().len()).filter(is_child)
     }
 
-    /// The statement in whose rows those of `statement` stand.
+    /// The statement in whose rows the rows of `statement` are nested.
     pub fn parent(&self, statement: usize) -> Option<usize> {
         self.statements().get(statement)?.nested.as_ref().map(|nested| nested.parent)
     }
 
-    /// `root`, which is nested in none, and all statements that are nested in it, in one another:
-    /// each after its parent.
+    /// `root`, which isn't nested, and all statements that are nested in it at any depth. Each one
+    /// follows its parent.
     pub fn nest(&self, root: usize) -> Vec<usize> {
         let mut nest = vec![root];
         for statement in root + 1..self.statements().len() {
@@ -33,13 +32,12 @@ impl Endpoint {
         nest
     }
 
-    /// Checks that the nested `statement` can be merged with the rows that it stands in, by the
-    /// columns of the two, and tells the places of the columns that are to be the same: its own,
-    /// and the other's.
+    /// Checks that the nested `statement` can be merged into its parent's rows, by the columns of
+    /// both. Returns the indices of the columns that must be equal: its own, and the parent's.
     ///
     /// # Errors
-    /// A column that is not there; two that are never the same, because one of them alone holds
-    /// numbers; a column of the other's that is called as the list is.
+    /// A column doesn't exist. Two columns are never equal, because only one of them contains
+    /// numbers. Or the parent has a column with the name of the list.
     pub fn join(
         &self,
         statement: usize,
@@ -66,7 +64,7 @@ impl Endpoint {
     }
 }
 
-/// The place of the column `name` in the result of `statement`.
+/// The index of the column `name` in the result of `statement`.
 fn place(columns: &[Column], name: &str, statement: &str) -> Result<usize, Error> {
     columns.iter().position(|column| column.name == name).ok_or_else(|| {
         let message =
@@ -84,12 +82,12 @@ fn never_the_same((name, own): (&String, &Column), (parent, other): (&String, &C
     Error::endpoint(message).hint("cast one of them to the type of the other")
 }
 
-/// Whether one type holds numbers, and the other is known to hold none.
+/// Returns true if one of the types is a number, and the other one is known not to be.
 fn kinds_differ(one: &str, other: &str) -> bool {
     matches!((Kind::of(one), Kind::of(other)), (Some(one), Some(other)) if one != other)
 }
 
-/// What the values of a type are in JSON.
+/// The form of a type's values in JSON.
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
     Number,
@@ -97,8 +95,8 @@ enum Kind {
 }
 
 impl Kind {
-    /// That of a type by its name, in PostgreSQL or as SQLite's columns are declared; `None` where
-    /// the name does not tell.
+    /// The kind of a type by its name, in PostgreSQL or in the declaration of a SQLite column.
+    /// `None` if the name isn't known.
     fn of(type_name: &str) -> Option<Self> {
         let name = type_name.split('(').next().unwrap_or_default().trim();
         match name.to_ascii_lowercase().as_str() {

@@ -1,6 +1,6 @@
-//! A list of an upstream, whose elements are rows, and how its pages follow each other.
+//! An upstream's list, whose elements become rows, and the way from one page to the next.
 //!
-//! What a file says of it; its pages are read in [`crate::stream`].
+//! This module has the settings; [`crate::stream`] reads the pages.
 
 use std::sync::Arc;
 
@@ -16,21 +16,21 @@ use crate::upstream::template::Template;
 /// A list that an endpoint reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pages {
-    /// What is asked for the first page.
+    /// The request for the first page.
     pub template: Template,
-    /// Its body: then it is a POST.
+    /// The request's body. If there is one, the request is a POST.
     pub payload: Option<Payload>,
     /// The names of the endpoint's parameters.
     pub names: Vec<String>,
-    /// Where in a reply the array of rows is.
+    /// The position of the array of rows in a reply.
     pub rows: Pointer,
-    /// What it is that a reply has no array there.
+    /// The meaning of a reply without that array.
     pub absent: Absent,
-    /// Where a reply says that it failed.
+    /// The position of an error message in a reply.
     pub error: Option<Pointer>,
-    /// The columns.
+    /// The columns of the rows.
     pub plan: Plan,
-    /// How the list goes on; `None`: it is one page.
+    /// How to find the next page. `None`: there's only one.
     pub next: Option<Next>,
     /// The most pages of a response.
     pub most: u64,
@@ -38,41 +38,40 @@ pub struct Pages {
     pub max_row: usize,
 }
 
-/// What it is that a reply has no array of rows.
+/// The meaning of a reply without an array of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Absent {
-    /// A failure.
+    /// The request failed.
     #[default]
     Fails,
-    /// A page without rows.
+    /// The page has no rows.
     IsEmpty,
 }
 
-/// How the next page is asked for.
+/// How to request the next page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// By the URL at this place of the reply.
+    /// Use the URL at this position of the reply.
     Url(Pointer),
-    /// By the URL of the reply's `Link` with the relation `next`.
+    /// Use the URL of the reply's `Link` header with the relation `next`.
     Link,
-    /// By the same request, in which this parameter of the query is the number of rows so far.
+    /// Repeat the request. This query parameter is the number of rows so far.
     Offset(String),
-    /// By the same request, in which this parameter of the query is the number of the page, from
-    /// this on.
+    /// Repeat the request. This query parameter is the number of the page, beginning with the given
+    /// one.
     Page(String, u64),
-    /// By the same request, in which this parameter of the query is what stands at this place of
-    /// the reply.
+    /// Repeat the request. This query parameter is the value at this position of the reply.
     Cursor(String, Pointer),
-    /// By the same request with this body, in which the last of the names stands for what is at
-    /// this place of the reply.
+    /// Repeat the request with this body. The last of its names is the value at this position of
+    /// the reply.
     Body(Payload, Pointer),
 }
 
-/// What stands in the body of [`Next::Body`] for what the reply says.
+/// The name in the body of [`Next::Body`] for the value from the reply.
 pub const CURSOR: &str = "cursor";
 
 impl Next {
-    /// Where a reply says how it goes on, if that is in its body.
+    /// The position in a reply that leads to the next page, if it's in the reply's body.
     pub(crate) fn pointer(&self) -> Option<&Pointer> {
         match self {
             Self::Url(at) | Self::Cursor(_, at) | Self::Body(_, at) => Some(at),
@@ -87,13 +86,13 @@ impl Pages {
         self.plan.columns()
     }
 
-    /// What one response may take, in bytes.
+    /// The most memory for one response, in bytes.
     pub(crate) fn budget(&self) -> usize {
-        // A row stands twice while its buffer grows, and a text of it again where something in it
-        // was escaped.
+        // A row counts twice because its buffer is copied while it grows. A text in it counts once
+        // more because it's copied if something in it was escaped.
         let row = self.max_row.saturating_mul(3);
-        // A scalar stands twice while its buffer grows, and again in the request that is made of
-        // it.
+        // A scalar counts twice because its buffer is copied while it grows, and once more in the
+        // request that's built from it.
         let captured = 2 * 3 * LONGEST_CAPTURE;
         row.saturating_add(captured).saturating_add(upstream::budget())
     }

@@ -1,9 +1,9 @@
-//! `parallel` and `shards`: rows of one table that are read in parts, by several connections of one
-//! response or by several requests.
+//! `parallel` and `shards`: read the rows of one table in parts. Several connections of one
+//! response, or several requests, read them.
 //!
-//! A statement can be read so if each of its rows is made of one row of the table: then the rows of
-//! the parts together are those of the whole, in any order. What words tell of that is asked here;
-//! what only the catalog knows is asked when the statements are prepared.
+//! A statement can be read in parts if each of its rows is computed from a single row of the table.
+//! Then the rows of all parts together are those of the whole, in any order. This module checks
+//! what the text of the statement can prove. The catalog is checked when statements are prepared.
 
 use std::iter;
 
@@ -20,21 +20,21 @@ pub(crate) const MOST: usize = 64;
 /// The most shards of a table.
 pub(crate) const MOST_SHARDS: usize = 1024;
 
-/// How the rows of an endpoint's only statement are read in parts.
+/// Reads the rows of an endpoint's only statement in parts.
 #[derive(Debug, Clone)]
 pub struct Parallel {
-    /// How many connections read them at most.
+    /// The most connections that read them.
     pub parts: usize,
-    /// What each of them reads.
+    /// The statement for one connection.
     pub divided: Divided,
 }
 
-/// How several requests read the rows of an endpoint's only statement.
+/// Lets several requests read the rows of an endpoint's only statement.
 #[derive(Debug, Clone)]
 pub struct Shards {
-    /// How many may read them.
+    /// The most requests that may read them.
     pub most: u32,
-    /// What each of them reads.
+    /// The statement for one request.
     pub divided: Divided,
     /// Signs the tokens of snapshots.
     signer: Signer,
@@ -43,23 +43,23 @@ pub struct Shards {
 /// A statement that can be read in parts of its table.
 #[derive(Debug, Clone)]
 pub struct Divided {
-    /// The statement for one part, whose first and last bound are its last two arguments.
+    /// The statement for one part. Its last two arguments are the part's first and last bounds.
     pub query: database::Statement,
     /// The table as the statement names it.
     pub table: String,
-    /// What the statement may call.
+    /// The functions that the statement may call.
     pub(crate) functions: Vec<String>,
-    /// The key of the file that asks for it.
+    /// The setting in the file: `parallel` or `shards`.
     pub(crate) key: &'static str,
-    /// Where that stands, in bytes.
+    /// The setting's offset in the file, in bytes.
     pub offset: usize,
 }
 
 impl Parallel {
-    /// That of an endpoint.
+    /// Prepares an endpoint for parallel reads.
     ///
     /// # Errors
-    /// Why it cannot be read so, and what to do.
+    /// The reason why it can't be read in parts, and a hint.
     pub(crate) fn new(
         endpoint: &Endpoint,
         parts: usize,
@@ -71,10 +71,10 @@ impl Parallel {
 }
 
 impl Shards {
-    /// Those of an endpoint.
+    /// Prepares an endpoint for shards.
     ///
     /// # Errors
-    /// Why it cannot be read so, and what to do.
+    /// The reason why it can't be read in parts, and a hint.
     pub(super) fn new(
         endpoint: &Endpoint,
         most: u32,
@@ -86,10 +86,10 @@ impl Shards {
         Ok(Self { most, divided, signer })
     }
 
-    /// What a request may ask for.
+    /// Checks the shard that a request asks for.
     ///
     /// # Errors
-    /// 400: there are not so many shards, or it does not say which snapshot they are of.
+    /// 400: there are fewer shards, or the request doesn't name their snapshot.
     pub(crate) fn check(&self, asked: &AskedShard) -> Result<(), Error> {
         let wrong = |name: &str, why: String| Err(Error::invalid_parameters(vec![(name.to_owned(), why)]));
         if asked.shard.of > self.most {
@@ -102,17 +102,17 @@ impl Shards {
         Ok(())
     }
 
-    /// The token of a snapshot, of which there are so many shards, for a request with these values.
+    /// The token for a snapshot with `of` shards, for requests with these values.
     pub(crate) fn seal(&self, snapshot: &TableSnapshot, of: u32, values: &[ParamValue]) -> String {
         let mut token = Vec::new();
         self.signer(of, values).seal(&snapshot.to_json(), &mut token);
         String::from_utf8_lossy(&token).into_owned()
     }
 
-    /// The snapshot of a token.
+    /// Opens the token of a snapshot.
     ///
     /// # Errors
-    /// 400: it is none of this endpoint, with as many shards and these values.
+    /// 400: the token isn't for this endpoint with this number of shards and these values.
     pub(crate) fn open(&self, token: &str, of: u32, values: &[ParamValue]) -> Result<TableSnapshot, Error> {
         let opened = self.signer(of, values).open(token, TableSnapshot::VALUES).ok();
         opened.and_then(TableSnapshot::of_values).ok_or_else(|| {

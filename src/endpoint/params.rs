@@ -10,14 +10,14 @@ use crate::diagnostic::{File, shown};
 use crate::params::{CLAIMS, Param, ParamPlace, ParamType, ParamValue};
 use crate::sql::is_name;
 
-/// A declared parameter, and where it is declared, in bytes.
+/// A declared parameter, and the offset of its declaration, in bytes.
 pub(super) struct Declared {
     pub(super) param: Param,
     pub(super) offset: usize,
 }
 
-/// Reads `[params]`. A parameter of the path that is not declared is an error, and is added all the
-/// same, so that the statements that use it are not errors as well.
+/// Reads `[params]`. A path parameter that isn't declared is an error. It's added all the same, so
+/// that the statements that use it aren't reported too.
 pub(super) fn read(file: File<'_>, table: &mut Table<'_>, path: &Template) -> Vec<Declared> {
     let entries = table.take("params").and_then(|value| value.table("[params]")).map(Table::entries);
     let mut declared = Vec::new();
@@ -40,12 +40,12 @@ fn undeclared(file: File<'_>, path: &Template, name: &str) -> Param {
     Param { place: ParamPlace::Path, ..Param::new(name, ParamType::Text) }
 }
 
-/// How a parameter is declared, as a hint.
+/// A hint that shows how to declare a parameter.
 pub(super) fn how_to_declare(name: &str) -> String {
     format!("declare it below `[params]`: `{name} = \"integer\"`, or another type")
 }
 
-/// Declares the claims that statements name and that are not declared: each is a text.
+/// Declares the claims that statements use without a declaration. Each is a text.
 pub(super) fn declare_claims<'a>(
     names: impl Iterator<Item = (&'a str, usize)>,
     declared: &mut Vec<Declared>,
@@ -79,7 +79,7 @@ fn check_name(file: File<'_>, offset: usize, name: &str) {
     }
 }
 
-/// A parameter from `NAME = "type"` or `NAME = { type = "type", … }`.
+/// Reads a parameter: `NAME = "type"` or `NAME = { type = "type", … }`.
 fn declare(name: &str, value: &Value<'_>, in_path: bool) -> Param {
     let mut param = Param::new(name, ParamType::Text);
     if in_path {
@@ -102,7 +102,7 @@ fn read_table(mut table: Table<'_>, param: &mut Param) {
     read_place(&mut table, param);
     let optional = table.take("optional");
     let bounds = (table.take("min"), table.take("max"), table.take("enum"), table.take("default"));
-    // Values of an unknown type would all be errors that follow from that one.
+    // If the type is unknown, its values can't be checked.
     if typed {
         let (min, max, allowed, default) = bounds;
         read_bounds(min.as_ref(), max.as_ref(), param);
@@ -117,7 +117,7 @@ fn types() -> String {
     format!("{names}, each also as a list: `integer[]`")
 }
 
-/// Whether the type could be read.
+/// Returns true if the type could be read.
 fn read_type(value: &Value<'_>, param: &mut Param) -> bool {
     let Some(text) = value.string() else { return false };
     let (name, list) = text.strip_suffix("[]").map_or((text.as_str(), false), |name| (name, true));
@@ -129,8 +129,8 @@ fn read_type(value: &Value<'_>, param: &mut Param) -> bool {
     true
 }
 
-/// `in = "query"` or `"header"`, and `header = "X-Name"`, which is the parameter's own name unless
-/// given.
+/// Reads `in = "query"` or `"header"`, and `header = "X-Name"`. By default, the header has the
+/// parameter's own name.
 fn read_place(table: &mut Table<'_>, param: &mut Param) {
     let place = table.take("in");
     let header = table.take("header");
@@ -191,7 +191,7 @@ fn read_bound(key: &str, value: &Value<'_>, param: &Param) -> Option<ParamValue>
         value.error_with(message, "only `integer` and `number` have bounds");
         return None;
     }
-    // Not through `param` itself: its `min`, read before, is no bound of its `max`.
+    // Parsed without the limits of `param`, because its `min` must not apply to its `max`.
     read_one(key, value, &Param::new(&param.name, param.kind))
 }
 
@@ -234,7 +234,7 @@ fn read_list(value: &Value<'_>, param: &Param) -> Option<ParamValue> {
     Some(ParamValue::List(items.iter().filter_map(|item| read_one("default", item, param)).collect()))
 }
 
-/// One value, through the parser that requests go through.
+/// Reads one value with the same parser as requests.
 fn read_one(key: &str, value: &Value<'_>, param: &Param) -> Option<ParamValue> {
     let text = match param.kind {
         ParamType::Json if !value.is_string() => value.json()?.to_string(),

@@ -1,4 +1,4 @@
-//! The path template of an endpoint: what its file says, or where its file lies.
+//! An endpoint's path template, from its file's contents or from the file's own path.
 
 use std::path::Path;
 
@@ -9,18 +9,17 @@ use crate::diagnostic::{File, shown};
 use crate::route::parameter_name;
 use crate::sql::is_name;
 
-/// A path template that has been checked.
 pub(super) struct Template {
-    /// Its text: `/authors/{id}`.
+    /// The text: `/authors/{id}`.
     pub(super) text: String,
-    /// The names of its `{name}` segments.
+    /// The names of the `{name}` segments.
     pub(super) names: Vec<String>,
-    /// Where it was written, in bytes; 0 when the file's own path is meant.
+    /// Its offset in the file, in bytes. 0 if it's the file's own path.
     pub(super) offset: usize,
 }
 
-/// The template from `path = "…"`, else from the file's path below the folder of endpoints. What is
-/// wrong is recorded.
+/// Reads the template from `path = "…"`, or else from the file's path below the folder of
+/// endpoints. Records errors.
 pub(super) fn read(file: File<'_>, table: &mut Table<'_>, relative: &Path) -> Template {
     let (text, offset) = match table.take("path") {
         Some(value) => (value.string().unwrap_or_else(|| "/".to_owned()), value.offset()),
@@ -33,7 +32,7 @@ pub(super) fn read(file: File<'_>, table: &mut Table<'_>, relative: &Path) -> Te
     Template { text, names, offset }
 }
 
-/// `authors/{id}.sql` is `/authors/{id}`; `authors/index.sql` is `/authors`.
+/// `authors/{id}.sql` becomes `/authors/{id}`, and `authors/index.sql` becomes `/authors`.
 fn of_file(relative: &Path) -> String {
     let bare = relative.with_extension("");
     let mut segments: Vec<_> = bare.iter().map(|segment| segment.to_string_lossy()).collect();
@@ -43,7 +42,7 @@ fn of_file(relative: &Path) -> String {
     format!("/{}", segments.join("/"))
 }
 
-/// What is wrong with a template; the message goes on after "the path `…`".
+/// An error in a template. The message continues the text "the path `…`".
 struct PathError {
     message: &'static str,
     hint: String,
@@ -53,7 +52,7 @@ fn error<T>(message: &'static str, hint: impl Into<String>) -> Result<T, PathErr
     Err(PathError { message, hint: hint.into() })
 }
 
-/// The names of a template's parameters.
+/// Checks a template, and returns the names of its parameters.
 fn check(path: &str) -> Result<Vec<String>, PathError> {
     let Some(inner) = path.strip_prefix('/') else {
         return error("does not begin with a slash", format!("write `/{path}`"));
@@ -74,7 +73,7 @@ fn check(path: &str) -> Result<Vec<String>, PathError> {
     Ok(names)
 }
 
-/// The name of the parameter that a segment is, if it is one.
+/// The name of the parameter if the segment is one.
 fn check_segment(segment: &str) -> Result<Option<String>, PathError> {
     if segment.is_empty() {
         return error(

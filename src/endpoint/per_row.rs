@@ -1,8 +1,8 @@
-//! Calls for the rows of a statement: `[enrich.NAME]` adds a member to each row, and `each` of
-//! `[upstream]` what is reported of a reply.
+//! Upstream calls for the rows of a statement. `[enrich.NAME]` adds a member to each row; `each` of
+//! `[upstream]` adds a description of the reply.
 //!
-//! What a file says of them, and how it fits the statement's columns; they are made in
-//! [`crate::stream`].
+//! This module has the settings, and fits them to the statement's columns. [`crate::stream`] makes
+//! the calls.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::diagnostic::suggest;
 use crate::pointer::Pointer;
 use crate::upstream::template::Template;
 
-/// What the values in a request may take together, in bytes. Percent-encoded, which makes three of
-/// one, it is as much as servers take.
+/// The most bytes for all values in one request. Percent-encoding makes three bytes of one, so this
+/// is as much as servers usually accept.
 pub(crate) const LONGEST: usize = 4 * 1024;
 
 /// The calls that an endpoint makes for the rows of one of its statements.
@@ -23,63 +23,62 @@ pub(crate) const LONGEST: usize = 4 * 1024;
 pub struct PerRow {
     /// The index of the statement in the endpoint, and its name.
     pub statement: (usize, String),
-    /// The names of the endpoint's parameters, and after them those of the columns that stand in
-    /// requests.
+    /// The names of the endpoint's parameters, followed by those of the columns that requests use.
     pub names: Vec<String>,
-    /// How many of them are parameters.
+    /// The number of parameters in `names`.
     pub params: usize,
-    /// The places of the pool of each upstream that is asked.
+    /// The slots in the pool of each upstream.
     pub places: Vec<usize>,
-    /// What is asked for each row.
+    /// The calls for each row.
     pub calls: Vec<RowCall>,
-    /// What becomes of the replies.
+    /// How replies become part of the rows.
     pub form: Form,
 }
 
-/// One of the calls that are made for each row.
+/// One of the calls for each row.
 #[derive(Debug, Clone)]
 pub struct RowCall {
-    /// The name of what it adds.
+    /// The name of the member that it adds.
     pub name: String,
-    /// The index of the upstream that is asked.
+    /// The index of the upstream.
     pub upstream: usize,
-    /// What is asked.
+    /// The request.
     pub template: Template,
-    /// Which part of a reply is wanted.
+    /// The part of the reply to use.
     pub pointer: Option<Pointer>,
-    /// How many run at a time.
+    /// The most calls at the same time.
     pub concurrency: usize,
-    /// How many the file has asked for, which may be more than there are places; `None`: as many as
-    /// there are.
+    /// The concurrency in the file, which may be more than the pool has slots. `None`: the file
+    /// doesn't set it, so it's the number of slots.
     pub wanted: Option<usize>,
-    /// What becomes of one that fails.
+    /// The treatment of a failed call.
     pub on_error: OnError,
     /// The longest reply, in bytes.
     pub max_reply: usize,
 }
 
-/// What becomes of replies.
+/// How replies become part of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Each is a member of its row, under the call's name. Rows that ask the same share a call, and
-    /// keep their order.
+    /// A reply is a member of its row, with the call's name. Rows with the same request share a
+    /// call, and rows keep their order.
     Enrich,
-    /// There is one for each row, of which it is reported how it went.
+    /// Each row has its own call, and columns that describe the reply.
     Each(Order),
 }
 
-/// How calls fit the columns of a statement.
+/// Calls that fit the columns of a statement.
 pub(crate) struct Bound {
-    /// The columns of the rows with what is added.
+    /// The columns of the rows, with the added ones.
     pub(crate) columns: Arc<[Column]>,
-    /// Before which column of the statement that stands.
+    /// The index at which the added columns begin.
     pub(crate) at: usize,
-    /// The columns that stand in requests, in their order, each with the index of its name.
+    /// The columns that requests use, in their order, each with the index of its name.
     pub(crate) wanted: Vec<(usize, usize)>,
 }
 
 impl PerRow {
-    /// How many rows are held at most.
+    /// The most rows that are held at the same time.
     pub fn rows(&self) -> usize {
         self.calls.iter().map(|call| call.concurrency).max().unwrap_or(1)
     }
@@ -96,10 +95,10 @@ impl PerRow {
         }
     }
 
-    /// Fits the calls to the columns of the statement, of which the last `keys` are those of a key.
+    /// Fits the calls to the columns of the statement. The last `keys` columns are those of a key.
     ///
     /// # Errors
-    /// A request names a column that is not there; or there is one of a name that is added.
+    /// A request uses a column that doesn't exist, or a column has the name of an added one.
     pub(crate) fn bind(&self, columns: &[Column], keys: usize) -> Result<Bound, Error> {
         let (own, key) = columns.split_at(columns.len().saturating_sub(keys));
         let added = self.added();
@@ -140,23 +139,25 @@ impl PerRow {
         Error::endpoint(message).hint(suggest("the columns are", name, names))
     }
 
-    /// What replies add to a row, in bytes.
+    /// The most bytes that replies add to a row.
     pub(crate) fn longest_replies(&self) -> usize {
         self.calls.iter().map(|call| call.max_reply).fold(0, usize::saturating_add)
     }
 
-    /// What the rows that are held and their calls may take, of rows of at most so many bytes.
+    /// The most memory for the held rows and their calls, if a row has at most `row` bytes.
     pub(crate) fn budget(&self, row: usize) -> usize {
-        // A request stands as it is distinguished from others, as it was filled, and as it is sent; each
-        // time percent-encoded.
+        // A request exists three times: as the key that finds equal requests, with its values
+        // filled in, and as it's sent. Each time it's percent-encoded.
         let calls = self.calls.iter().map(|call| reply_budget(call.max_reply).saturating_add(12 * LONGEST));
         let held = calls.fold(row, usize::saturating_add).saturating_mul(self.rows());
-        // One is lent, one copied, and of that the columns are texts that stand in requests.
+        // One row is borrowed, and one is copied. From the copy, the columns for requests are
+        // copied as text.
         held.saturating_add(row.saturating_mul(3))
     }
 }
 
-/// A refcursor's rows come from other statements than the one that was prepared.
+/// The error for refcursors. Their rows are those of other statements than the one that we
+/// prepared.
 pub(crate) fn of_refcursor() -> Error {
     Error::endpoint("no calls can be made for the rows of a refcursor, nor beside them")
         .hint("write a query, or a function that returns a table")

@@ -1,8 +1,8 @@
 //! Reads one endpoint file: `.sql` with TOML in its first comment, or `.toml` with `sql = "…"` or
 //! `[upstream]`.
 //!
-//! Diagnostics are recorded and reading goes on; an endpoint that comes out of a file with errors
-//! is good for finding more of them, and for nothing else.
+//! After an error, reading continues. The endpoint of a file with errors is only good for finding
+//! more of them.
 
 mod refcursors;
 
@@ -29,50 +29,51 @@ use crate::source::{Kind, SourceConfig};
 use crate::sql::dialect::Refusal;
 use crate::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
 
-/// Names that stand for something else than a statement after a `$`, or will.
+/// Names after a `$` that have a meaning of their own, or will have one.
 const RESERVED: [&str; 3] = ["count", "next", "digest"];
 
-/// How long a stream of events says nothing, unless a file says otherwise. Proxies take a
-/// connection for dead after 30 s or more.
+/// The default silence before a heartbeat in a stream of events. Proxies consider a connection dead
+/// after 30 s or more.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// By what clients are told apart.
+/// How the server can identify clients.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// Whether they are at all.
+    /// True if the configuration has tokens or `[jwt]`.
     pub(crate) asks: bool,
-    /// Whether tokens have claims.
+    /// True if tokens have claims.
     pub(crate) has_claims: bool,
-    /// What `authorization` may name: tokens, and what tokens open.
+    /// The names that `authorization` may use: those of tokens, and of scopes.
     pub(crate) scopes: Vec<String>,
 }
 
-/// What an endpoint file may refer to, and what counts where it says nothing.
+/// Names that an endpoint file may refer to, and defaults for the settings that it lacks.
 pub(crate) struct Defaults<'a> {
-    /// The sources by name; without settings when there is an error in the source itself.
+    /// The sources by name. A source with an error has no settings.
     pub(crate) sources: &'a [(String, Option<SourceConfig>)],
-    /// By what clients are told apart.
+    /// How the server can identify clients.
     pub(crate) known: &'a Known,
-    /// Who may call endpoints that do not say; `None`: each must say.
+    /// The default authorization of endpoints. `None`: each endpoint must set its own.
     pub(crate) authorization: Option<Authorization>,
-    /// How endpoints that do not say otherwise write CSV.
+    /// The default for CSV.
     pub(crate) csv: CsvDialect,
-    /// How endpoints that do not say otherwise write values.
+    /// The default for values.
     pub(crate) options: ValueOptions,
-    /// Whether endpoints that do not say compress their answers.
+    /// The default for compression.
     pub(crate) compression: Compression,
-    /// The same of heartbeats.
+    /// The default for heartbeats.
     pub(crate) heartbeat: Duration,
-    /// By what cursors are signed.
+    /// The secret that signs cursors.
     pub(crate) cursor_secret: &'a str,
-    /// How long answers may take of endpoints that do not say.
+    /// The default time limits.
     pub(crate) timeout: Timeout,
-    /// The treatment of slow clients, unless an endpoint has its own.
+    /// The default treatment of slow clients.
     pub(crate) slow_clients: SlowClients,
 }
 
 impl<'a> Defaults<'a> {
-    /// Those of a server that says nothing, and whose endpoints are for everybody.
+    /// The defaults of a server whose configuration sets none of them. Every client may call its
+    /// endpoints.
     pub(crate) fn new(sources: &'a [(String, Option<SourceConfig>)], known: &'a Known) -> Self {
         Self {
             sources,
@@ -88,15 +89,15 @@ impl<'a> Defaults<'a> {
         }
     }
 
-    /// The database of this name, if there is no error in it.
+    /// The database with this name, if it has no error.
     fn database(&self, name: &str) -> Option<(SourceRef, &'static Dialect)> {
         let (_, source) = self.sources.iter().find(|(known, _)| known == name)?;
         Some((SourceRef::bind(self.sources, name)?, dialect_of(source.as_ref())?))
     }
 }
 
-/// Reads an endpoint file, whose path below the folder of endpoints is `relative`. `None`, with the
-/// reason recorded, when too little of it could be read to go on.
+/// Reads an endpoint file. `relative` is its path below the folder of endpoints. Returns `None` and
+/// records the reason if too much of it can't be read.
 pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> Option<Endpoint> {
     let (mut table, behind) = open(file)?;
     if let Behind::Upstream(value) = &behind {
@@ -134,7 +135,8 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
     let slow_clients = table.take("slow_clients").and_then(|value| slow_clients::read(&value));
     table.finish();
 
-    // From here on, everything needs what was read before: one error would have others follow.
+    // Everything below depends on the parts above, so we stop at the first error: it would cause
+    // others.
     let mut calls = match enrich {
         Some(enrich) => Some(enrich?),
         None => None,
@@ -224,8 +226,8 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
     Some(endpoint)
 }
 
-/// The endpoint `/rows` of one statement, in a file that is nothing but SQL. `declare` tells of a
-/// name, and of where it first stands, its parameter, and what that is bound as.
+/// Reads the endpoint `/rows` of one statement, from a file of only SQL. `declare` gets a name and
+/// the offset of its first use. It returns the parameter, and the type as which it's bound.
 pub(crate) fn single(
     file: File<'_>,
     source: &str,
@@ -272,23 +274,22 @@ pub(crate) fn single(
     Some(endpoint)
 }
 
-/// The SQL of a file.
 struct SqlText {
     text: String,
     stands: Stands,
 }
 
-/// How a file's SQL stands in it.
+/// How the SQL is written in its file.
 #[derive(Clone, Copy)]
 enum Stands {
-    /// As it is, from this offset.
+    /// Unchanged, beginning at this offset.
     Verbatim(usize),
-    /// With escapes, in a TOML string at this offset: then that is the place of everything in it.
+    /// With escapes, in a TOML string at this offset. All positions in the SQL map to this offset.
     Escaped(usize),
 }
 
 impl SqlText {
-    /// Where a place of the SQL is in the file.
+    /// The offset in the file of a position in the SQL.
     fn offset(&self, within: usize) -> usize {
         match self.stands {
             Stands::Verbatim(start) => start + within,
@@ -296,7 +297,7 @@ impl SqlText {
         }
     }
 
-    /// Declares the claims that the statements name. What is wrong with these is reported later.
+    /// Declares the claims that the statements use. Errors in the statements are reported later.
     fn declare_claims(&self, dialect: &'static Dialect, declared: &mut Vec<Declared>) {
         for section in sql::sections(&self.text, dialect).unwrap_or_default() {
             let start = section.range.start;
@@ -307,11 +308,11 @@ impl SqlText {
         }
     }
 
-    /// The pieces of a statement that begins at `start` of the SQL, as pieces of the file.
+    /// Maps the pieces of a statement, which begins at `start` of the SQL, to the file.
     fn pieces(&self, start: usize, pieces: &[(usize, usize)]) -> Vec<(usize, usize)> {
         match self.stands {
             Stands::Verbatim(_) => pieces.iter().map(|&(new, old)| (new, self.offset(start + old))).collect(),
-            // The second piece, which is never reached, keeps every place at the first.
+            // No position reaches the second piece, so every position maps to `place`.
             Stands::Escaped(place) => vec![(0, place), (usize::MAX, place)],
         }
     }
@@ -337,15 +338,14 @@ fn sql_error(file: File<'_>, text: &SqlText, start: usize, error: SqlError) {
     file.error(text.offset(start + error.offset), error.message, error.hint);
 }
 
-/// What is behind an endpoint.
+/// The definition of an endpoint's data.
 enum Behind<'a> {
-    /// Statements; `None` when there is an error in their text.
+    /// Statements. `None` if there's an error in their text.
     Sql(Option<SqlText>),
-    /// `[upstream]`.
     Upstream(Value<'a>),
 }
 
-/// The TOML of a file, and what is behind the endpoint.
+/// The TOML of a file, and the definition of its endpoint's data.
 fn open<'a>(file: File<'a>) -> Option<(Table<'a>, Behind<'a>)> {
     if file.path.extension().is_some_and(|extension| extension == "toml") {
         let mut table = Table::parse(file, 0..file.text.len(), None)?;
@@ -378,8 +378,8 @@ fn toml_sql(value: &Value<'_>) -> Option<SqlText> {
     Some(SqlText { text, stands })
 }
 
-/// Where the TOML in the first comment is, and where the SQL begins; `None` when the comment has no
-/// end. A file whose first thing is no `/* … */` is SQL alone.
+/// The range of the TOML in the first comment, and the offset of the SQL. `None` if the comment has
+/// no end. A file that doesn't begin with `/* … */` is only SQL.
 fn front_matter(text: &str) -> Option<(std::ops::Range<usize>, usize)> {
     let bare = text.trim_start();
     let start = text.len() - bare.len();
@@ -391,13 +391,13 @@ fn front_matter(text: &str) -> Option<(std::ops::Range<usize>, usize)> {
     Some((toml..end, end + "*/".len()))
 }
 
-/// Rows that stand in a body: those of a statement, or those that an upstream is asked for.
+/// Rows in a body: those of a statement or of an upstream.
 struct RowSet<'a> {
     name: &'a str,
     cardinality: Cardinality,
-    /// In whose rows they stand, if in any.
+    /// The index of the rows in which they're nested, if there are any.
     parent: Option<usize>,
-    /// The statement that opens the refcursor whose rows they are.
+    /// The statement that opens the refcursor with these rows.
     opener: Option<&'a str>,
 }
 
@@ -413,7 +413,7 @@ impl<'a> RowSet<'a> {
     }
 }
 
-/// What stands in the body of an endpoint.
+/// The rows for the body of an endpoint.
 fn row_sets(handler: &Handler) -> Vec<RowSet<'_>> {
     match handler {
         Handler::Sql(sql) => sql.statements.iter().map(RowSet::of_statement).collect(),
@@ -422,7 +422,7 @@ fn row_sets(handler: &Handler) -> Vec<RowSet<'_>> {
     }
 }
 
-/// What a source's SQL is; `None` where there is an error in the source, or where it has none.
+/// The SQL dialect of a source. `None` if the source has an error, or no SQL.
 fn dialect_of(source: Option<&SourceConfig>) -> Option<&'static Dialect> {
     match source?.kind {
         Kind::Sql(database) => Some(database.dialect()),
@@ -436,14 +436,14 @@ fn choose_source(
     value: Option<&Value<'_>>,
     defaults: &Defaults<'_>,
 ) -> Option<(SourceRef, &'static Dialect)> {
-    // One with an error in it may be any.
+    // A source with an error may be of any kind.
     let may_be = |source: &Option<SourceConfig>| source.is_none() || dialect_of(source.as_ref()).is_some();
     let databases: Vec<_> = defaults.sources.iter().filter(|(_, source)| may_be(source)).collect();
     let names = || databases.iter().map(|(name, _)| name.as_str());
     let Some(value) = value else {
         return match databases[..] {
             [(name, _)] => defaults.database(name),
-            // That there is none at all is an error of the configuration file, and reported there.
+            // If there are no sources at all, the reader of the configuration file reports it.
             [] if defaults.sources.is_empty() => None,
             [] => {
                 let hint = "add a source with a database, or write `[upstream]` in a `.toml` file".to_owned();
@@ -504,7 +504,7 @@ fn endpoint_authorization(
     }
 }
 
-/// Claims are of those who show a JSON Web Token.
+/// Checks that claims are used only if clients must show a JSON Web Token.
 fn check_claims(file: File<'_>, endpoint: &Endpoint, known: &Known) {
     let Some(claim) = endpoint.params.iter().find(|param| param.place == ParamPlace::Claim) else { return };
     let (message, hint) = match (known.has_claims, &endpoint.authorization) {
@@ -521,7 +521,7 @@ fn check_claims(file: File<'_>, endpoint: &Endpoint, known: &Known) {
     file.error(0, message, Some(hint.to_owned()));
 }
 
-/// `"public"`, or a list of token names.
+/// Reads `"public"`, or a list of token names.
 pub(crate) fn authorization(value: &Value<'_>, known: &Known) -> Option<Authorization> {
     const HINT: &str = "write \"public\", or a list of token names";
     if value.is_string() {
@@ -546,19 +546,19 @@ pub(crate) fn authorization(value: &Value<'_>, known: &Known) -> Option<Authoriz
     Some(Authorization::Tokens(names.into_iter().map(|(name, _)| name).collect()))
 }
 
-/// Reads the statements of a file.
 struct Statements<'a> {
     file: File<'a>,
     text: SqlText,
     dialect: &'static Dialect,
     declared: &'a [Declared],
-    /// Which of these stand in requests, where some are made.
+    /// For each declared parameter, true if an upstream request uses it. `None` if the statements'
+    /// rows need no upstream requests.
     in_requests: Option<&'a [bool]>,
 }
 
 impl Statements<'_> {
-    /// The statements; `None` when there is an error in any of them, because what remained would be
-    /// errors that follow.
+    /// Reads the statements. Returns `None` if one of them has an error, because the remaining ones
+    /// would only cause further errors.
     fn read(&self, result: Option<&(Option<Cardinality>, Value<'_>)>) -> Option<Vec<Statement>> {
         let sections =
             sql::sections(&self.text.text, self.dialect).map_err(|error| self.error(0, error)).ok()?;
@@ -571,7 +571,7 @@ impl Statements<'_> {
         let params: Vec<_> = self.declared.iter().map(|declared| declared.param.clone()).collect();
         let mut statements = Vec::new();
         let mut used = self.in_requests.map_or_else(|| vec![false; params.len()], <[bool]>::to_vec);
-        // Claims were declared behind those that requests may hold.
+        // Claims were declared after the parameters that requests may use.
         used.resize(params.len(), false);
         let (sections, openers) = self.openers(sections)?;
         for section in &sections {
@@ -596,7 +596,7 @@ impl Statements<'_> {
         (nested && self.one_snapshot(&sections)).then_some(statements)
     }
 
-    /// Whether all statements read one state of the data.
+    /// Checks that all statements can read the same snapshot of the data.
     fn one_snapshot(&self, sections: &[Section]) -> bool {
         match (sections, self.dialect.snapshots) {
             ([_, second, ..], Err(Refusal { message, hint })) => {
@@ -607,7 +607,7 @@ impl Statements<'_> {
         }
     }
 
-    /// Notes in whose rows those of each statement stand. Whether all of that is well.
+    /// Finds the parent of each nested statement. Returns false after an error.
     fn nest(&self, sections: &[Section], statements: &mut [Statement]) -> bool {
         let mut well = true;
         for (i, section) in sections.iter().enumerate() {
@@ -624,7 +624,7 @@ impl Statements<'_> {
         well
     }
 
-    /// In whose rows those of statement `i` stand.
+    /// The parent of statement `i`.
     fn nested(
         &self,
         section: &Section,
@@ -665,8 +665,7 @@ impl Statements<'_> {
         sql_error(self.file, &self.text, start, error);
     }
 
-    /// Whether the statements can be told apart: each has a name of its own, or there is one
-    /// without.
+    /// Checks that each statement has a name of its own, or that there's only one statement.
     fn check_names(&self, sections: &[Section]) -> bool {
         let mut well = true;
         for (i, section) in sections.iter().enumerate() {
@@ -702,7 +701,8 @@ impl Statements<'_> {
         self.file.error(self.text.offset(start), message, Some(hint.to_owned()));
     }
 
-    /// A section's statement, and for each of its parameters the index among those declared.
+    /// Parses a section's statement, and finds the index of each of its parameters among the
+    /// declared ones.
     fn parse(&self, section: &Section) -> Option<(Sql, Vec<usize>)> {
         let start = section.range.start;
         let sql = Sql::parse(&self.text.text[section.range.clone()], self.dialect)
@@ -750,7 +750,7 @@ impl Statements<'_> {
     }
 }
 
-/// `result = "…"`.
+/// Reads `result = "…"`.
 fn cardinality(value: &Value<'_>) -> Option<Cardinality> {
     match value.string()?.as_str() {
         "many" => Some(Cardinality::Many),
@@ -766,8 +766,7 @@ fn cardinality(value: &Value<'_>) -> Option<Cardinality> {
     }
 }
 
-/// The body of an endpoint that gives none: the rows of the only statement that stands in no
-/// other's.
+/// The default body of an endpoint: the rows of the only statement that isn't nested.
 fn default_body(file: File<'_>, sets: &[RowSet<'_>]) -> Option<Vec<Piece>> {
     let roots: Vec<_> = (0..sets.len()).filter(|&i| sets[i].parent.is_none()).collect();
     if let [root] = roots[..] {
@@ -779,7 +778,7 @@ fn default_body(file: File<'_>, sets: &[RowSet<'_>]) -> Option<Vec<Piece>> {
     None
 }
 
-/// The body, with every statement in one place of it.
+/// Reads the body, which must contain every statement once.
 fn read_body(file: File<'_>, value: &Value<'_>, body: Body, sets: &[RowSet<'_>]) -> Option<Vec<Piece>> {
     let placeholders: Vec<_> = body.placeholders().map(str::to_owned).collect();
     let mut pieces = Vec::new();
@@ -802,7 +801,7 @@ fn read_body(file: File<'_>, value: &Value<'_>, body: Body, sets: &[RowSet<'_>])
     Some(pieces)
 }
 
-/// The key of an endpoint, once its statements and its body are known.
+/// The key of an endpoint whose statements and body are known.
 fn read_key(
     file: File<'_>,
     endpoint: &Endpoint,
@@ -810,7 +809,7 @@ fn read_key(
     (dialect, secret): (&'static Dialect, &str),
 ) -> Option<Key> {
     let offset = columns.1;
-    // That there is no column was reported before.
+    // An empty list of columns was reported before.
     if columns.0.is_empty() {
         return None;
     }
@@ -823,7 +822,8 @@ fn read_key(
     }
 }
 
-/// How many connections read the rows of the endpoint, once all else of it is known.
+/// The number of connections that read the rows of the endpoint. Everything else of it must be
+/// known.
 fn read_parallel(
     value: &Value<'_>,
     endpoint: &Endpoint,
@@ -852,7 +852,8 @@ fn read_parallel(
     }
 }
 
-/// How many requests may read a part of the endpoint's rows each, once all else of it is known.
+/// The number of requests that may read one part of the endpoint's rows each. Everything else of it
+/// must be known.
 fn read_shards(
     value: &Value<'_>,
     endpoint: &Endpoint,
@@ -881,13 +882,13 @@ fn read_shards(
     }
 }
 
-/// How many connections the endpoint's source has, where that is known.
+/// The number of slots that the endpoint's source has, if it's known.
 fn places(endpoint: &Endpoint, defaults: &Defaults<'_>) -> Option<usize> {
     let (_, source) = defaults.sources.iter().find(|(name, _)| name == endpoint.source.name())?;
     Some(source.as_ref()?.pool.max)
 }
 
-/// `$next` is the cursor of rows that stand before it.
+/// Checks `$next`: it's the cursor of rows that precede it.
 fn check_next(file: File<'_>, endpoint: &Endpoint, offset: usize) {
     let Some(at) = endpoint.body.iter().position(|piece| *piece == Piece::Next) else { return };
     let rows = endpoint.key().map(|key| Piece::Rows(key.statement));
@@ -901,7 +902,8 @@ fn check_next(file: File<'_>, endpoint: &Endpoint, offset: usize) {
     file.error(offset, message, Some(hint.to_owned()));
 }
 
-/// The body cut at its placeholders. Its crate knows no places: they are looked for here.
+/// Reads the body, cut at its placeholders. The crate that cuts it has no offsets, so we search for
+/// them here.
 fn read_template(value: &Value<'_>) -> Option<Body> {
     let json = value.json()?;
     let Ok(body) = Body::new(&json) else {
@@ -913,7 +915,8 @@ fn read_template(value: &Value<'_>) -> Option<Body> {
     Some(body)
 }
 
-/// Whether a text of a body begins with a dollar that is neither a placeholder's nor doubled.
+/// Returns true if a text of a body begins with a dollar, but isn't a placeholder and the dollar
+/// isn't doubled.
 fn is_no_placeholder(text: &str) -> bool {
     text.starts_with('$') && Body::new(&text.into()).is_err()
 }
@@ -947,7 +950,7 @@ fn placed(file: File<'_>, offset: usize, name: &str, sets: &[RowSet<'_>], before
     Some(index)
 }
 
-/// A digest proves what stands before it, so no rows may stand after it.
+/// Reads `$digest`. It covers the bytes before it, so it must follow all rows.
 fn read_digest(file: File<'_>, value: &Value<'_>, before: &[Piece], placed: usize) -> Option<Piece> {
     if before.iter().filter(|piece| piece.statement().is_some()).count() < placed {
         let offset = value.find(|text| text == "$digest");
@@ -958,13 +961,13 @@ fn read_digest(file: File<'_>, value: &Value<'_>, before: &[Piece], placed: usiz
     Some(Piece::Digest)
 }
 
-/// Finds out whose rows `$count` and `$count(name)` count.
+/// Finds the list that `$count` or `$count(name)` counts.
 struct Counts<'a> {
     file: File<'a>,
     sets: &'a [RowSet<'a>],
-    /// What stands before it in the body.
+    /// The pieces that precede it in the body.
     before: &'a [Piece],
-    /// The statements that the body places.
+    /// The statements in the body.
     placeholders: &'a [String],
 }
 
@@ -991,7 +994,7 @@ impl Counts<'_> {
         }
     }
 
-    /// The only list that the body places, or what is wrong with that.
+    /// The only list in the body. An error if there are none or several.
     fn only_list(&self) -> Result<usize, (String, String)> {
         let placed = |i: &usize| {
             let set = &self.sets[*i];
@@ -1019,7 +1022,7 @@ impl Counts<'_> {
         })
     }
 
-    /// The statement in whose rows, or in those within them, the rows of `statement` stand; else
+    /// The outermost statement in whose rows the rows of `statement` are nested, or `statement`
     /// itself.
     fn root(&self, mut statement: usize) -> usize {
         while let Some(parent) = self.sets[statement].parent {
@@ -1043,7 +1046,7 @@ fn check_placed(value: &Value<'_>, sets: &[RowSet<'_>], pieces: &[Piece]) {
     }
 }
 
-/// The formats that a file lists, each once and with its place.
+/// The formats that a file lists, each once and with its position.
 fn read_formats<'a>(value: &Value<'a>) -> Vec<(Format, Value<'a>)> {
     let Some(names) = value.strings() else { return Vec::new() };
     if names.is_empty() {
@@ -1065,7 +1068,7 @@ fn read_formats<'a>(value: &Value<'a>) -> Vec<(Format, Value<'a>)> {
     formats
 }
 
-/// The formats that were listed; one that cannot carry the endpoint is an error.
+/// The listed formats. A format that can't carry the endpoint is an error.
 fn carried_formats(listed: &[(Format, Value<'_>)], endpoint: &Endpoint) -> Vec<Format> {
     for (format, item) in listed {
         if let Some(reason) = reason_not_to_carry(*format, endpoint) {
@@ -1081,8 +1084,8 @@ fn all_formats(endpoint: &Endpoint) -> Vec<Format> {
     Format::ALL.into_iter().filter(carried).collect()
 }
 
-/// Why a format cannot carry an endpoint: all but JSON hold the rows of one statement and nothing
-/// else, and tables have no lists in their rows.
+/// The reason why a format can't carry an endpoint. All except JSON contain only the rows of one
+/// statement, and tables can't have lists in their rows.
 fn reason_not_to_carry(format: Format, endpoint: &Endpoint) -> Option<&'static str> {
     match (format, endpoint.rows_statement()) {
         (Format::Json, _) => None,
@@ -1122,7 +1125,7 @@ mod tests {
         assert_eq!(front_matter(" /* a"), None);
     }
 
-    /// Where placeholders have no numbers, a parameter is bound wherever it stands.
+    /// If placeholders have no numbers, a parameter is bound at each of its uses.
     #[test]
     fn parameters_are_bound_by_occurrence() {
         let errors = Collector::default();

@@ -1,5 +1,5 @@
-//! What a statement reads that another has opened: a refcursor of its row, or a result of the
-//! procedure that it calls.
+//! Statements that read a result that another statement opens: a refcursor in its row, or a result
+//! of the procedure that it calls.
 
 use rowstream_encode::Column;
 
@@ -8,18 +8,18 @@ use crate::Error;
 use crate::database::{ResultSet, RowsOf};
 use crate::diagnostic::suggest;
 
-/// The statement that opens what others read.
+/// The statement that opens results for others, as one of its readers sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opener {
-    /// Its name.
+    /// The opener's name.
     pub name: String,
-    /// How many of its readers stand before this one in the file.
+    /// The number of its readers that precede this one in the file.
     pub place: usize,
-    /// How many readers it has.
+    /// The number of its readers.
     pub readers: usize,
 }
 
-/// What a statement reads in the place of rows of its own.
+/// The rows that a statement reads instead of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reads {
     /// The cursor that this column of the opener's row names.
@@ -29,7 +29,7 @@ pub enum Reads {
 }
 
 impl Reads {
-    /// The result, if it is one.
+    /// The procedure's result, if this is one.
     pub fn result(self) -> Option<ResultSet> {
         match self {
             Self::Refcursor(_) => None,
@@ -39,17 +39,17 @@ impl Reads {
 }
 
 impl Statement {
-    /// The name of the statement that opens what it reads, if it does: another's, or its own.
+    /// The name of the opener, or else the statement's own name.
     pub fn opened_by(&self) -> &str {
         self.opener.as_ref().map_or(&self.name, |opener| &opener.name)
     }
 
-    /// What it reads; `columns` are those of the opener's row, and `rows` whose rows it answers
-    /// with. `None`: the columns are those of its own rows.
+    /// Finds the rows that it reads. `columns` are those of the opener's row, and `rows` says where
+    /// the database gets the rows. Returns `None` if `columns` belong to the statement's own rows.
     ///
     /// # Errors
-    /// A refcursor beside other columns of a statement that is no opener; an opener's column that
-    /// is no refcursor; no column of the statement's name.
+    /// A statement that isn't an opener has a refcursor beside other columns. An opener has a
+    /// column that isn't a refcursor, or no column with this statement's name.
     pub fn reads(&self, columns: &[Column], rows: RowsOf<'_>) -> Result<Option<Reads>, Error> {
         match (&self.opener, rows, columns) {
             (None, RowsOf::Own, _) => Ok(None),
@@ -69,10 +69,11 @@ impl Statement {
         }
     }
 
-    /// Checks that its rows can be merged with those of others; `rows` is whose they are.
+    /// Checks that its rows can be merged with those of other statements; `rows` says where the
+    /// database gets them.
     ///
     /// # Errors
-    /// They would be those of a refcursor, or of a procedure.
+    /// The rows are those of a refcursor, or of a procedure.
     pub fn check_nestable(&self, rows: RowsOf<'_>) -> Result<(), Error> {
         let what = match rows {
             RowsOf::Own if self.opener.is_none() => return Ok(()),
@@ -84,7 +85,7 @@ impl Statement {
     }
 
     fn refcursor_of(&self, opener: &str, columns: &[Column], refcursors: &[usize]) -> Result<Reads, Error> {
-        // What a procedure says beside its cursors may be that it failed.
+        // In the other columns, a procedure may report that it failed.
         if let Some(other) = (0..columns.len()).find(|column| !refcursors.contains(column)) {
             let Column { name, type_name, .. } = &columns[other];
             let message = format!(
@@ -110,11 +111,12 @@ impl Statement {
     }
 }
 
-/// Checks that a response can read results of a procedure: they come when it is called, one after
-/// another. `read` are its statements in their order, with the results that they read.
+/// Checks that a response can read the results of a procedure, which arrive one after another as
+/// soon as it's called. `read` has the response's statements in their order, with the results that
+/// they read.
 ///
 /// # Errors
-/// Others stand before them or between, or they stand in another order.
+/// Other statements precede the readers or are between them, or the readers are in another order.
 pub(crate) fn check_results<'a>(
     read: impl Iterator<Item = (&'a Statement, Option<ResultSet>)>,
 ) -> Result<(), (&'a Statement, Error)> {

@@ -1,17 +1,17 @@
-//! `slow_clients`: what becomes of a client that takes less than there is, of an endpoint, and of
-//! the configuration for those that do not say.
+//! `slow_clients`: the treatment of clients that read more slowly than rows arrive, for an endpoint
+//! or as the default in the configuration.
 
 use crate::diagnostic::reader::{Value, parse_size};
 
 /// The treatment of a client that is slower than its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SlowClients {
-    /// The rows wait, in the database.
+    /// The rows wait in the database.
     #[default]
     Hold,
-    /// The rest of the rows waits in a temporary file.
+    /// The remaining rows wait in a temporary file.
     Spill,
-    /// It is ended once it takes less than so many bytes a second.
+    /// The stream is aborted once the client reads fewer bytes per second than this.
     MinRate(usize),
 }
 
@@ -19,7 +19,7 @@ pub enum SlowClients {
 pub(crate) fn read(value: &Value<'_>) -> Option<SlowClients> {
     if !value.is_string() {
         let mut table = value.table("`slow_clients`")?;
-        // Its name in earlier versions.
+        // The setting's name in earlier versions.
         let rate = match table.take("shed") {
             Some(rate) => {
                 table.refuse("min_rate", "stands beside `shed`, which is the same", "remove `shed`");
@@ -43,7 +43,7 @@ pub(crate) fn read(value: &Value<'_>) -> Option<SlowClients> {
 
 const HINT: &str = r#"write "hold", "spill" or { min_rate = "64KB/s" }"#;
 
-/// Bytes a second, at least one.
+/// Bytes per second, at least one.
 fn read_rate(value: &Value<'_>) -> Option<usize> {
     let text = value.string()?;
     let rate = text.trim().strip_suffix("/s").and_then(parse_size).filter(|&rate| rate > 0);

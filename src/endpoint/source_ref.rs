@@ -1,9 +1,10 @@
-//! The sources of an endpoint, bound to those of the configuration when it is read: no request has
-//! to look for one by its name.
+//! References from endpoints to the sources of the configuration. They're resolved when files are
+//! read, so that requests needn't search for a source by its name.
 
 use crate::source::SourceConfig;
 
-/// A source of a configuration. Only the reader of endpoints makes one, of a source that is there.
+/// A source of the configuration. Only the reader of endpoints creates one, for a source that
+/// exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceRef {
     index: usize,
@@ -11,24 +12,24 @@ pub struct SourceRef {
 }
 
 impl SourceRef {
-    /// The source of this name. Those with an error in them are in no configuration.
+    /// Finds the source with this name. Sources with an error aren't in the configuration.
     pub(super) fn bind(sources: &[(String, Option<SourceConfig>)], name: &str) -> Option<Self> {
         let mut whole = sources.iter().filter_map(|(_, source)| source.as_ref());
         let index = whole.position(|source| source.name == name)?;
         Some(Self { index, name: name.to_owned() })
     }
 
-    /// The source of a configuration that has no other.
+    /// The only source of a configuration.
     pub(super) fn only(name: &str) -> Self {
         Self { index: 0, name: name.to_owned() }
     }
 
-    /// Its place among the sources of the configuration.
+    /// Its index among the sources of the configuration.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Its name.
+    /// The source's name.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -1,31 +1,31 @@
-//! `timeout`: how long an answer may take, of an endpoint, and of the configuration for those that
-//! do not say.
+//! `timeout`: the time limits of a response, for an endpoint or as the default in the
+//! configuration.
 
 use std::time::{Duration, Instant};
 
 use crate::Error;
 use crate::diagnostic::reader::{Value, set};
 
-/// How long an answer may take. Both count from the request, waiting for the pool and for the
-/// client included.
+/// The time limits of a response. Both begin with the request, so they include waiting for the pool
+/// and for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timeout {
-    /// To the first row, or the end of a result without any; `None`: as long as it takes.
+    /// Until the first row, or until the end of a result without rows. `None`: no limit.
     pub first_row: Option<Duration>,
-    /// To the last byte; `None`: as long as it takes.
+    /// Until the last byte. `None`: no limit.
     pub total: Option<Duration>,
 }
 
-/// The error of an answer that took longer than its bound.
+/// Makes the error of a response that exceeded this limit.
 type Late = fn(Duration) -> Error;
 
 impl Timeout {
-    /// Runs what comes before the first row of the answer to a request that has `begun` then.
-    /// `answer` is pinned elsewhere, here as below: handed on by value, it would be stored once for
-    /// each hand.
+    /// Runs the part of a response before its first row; the request began at `begun`. Here and
+    /// below, the caller has pinned `answer` elsewhere. By value, the future would be stored again
+    /// in each function that passes it on.
     ///
     /// # Errors
-    /// 504 when it takes too long.
+    /// 504 if it takes too long.
     pub(crate) fn until_row<T>(
         self,
         begun: Instant,
@@ -37,10 +37,10 @@ impl Timeout {
         bounded(least, begun, answer)
     }
 
-    /// Runs what comes before the last row.
+    /// Runs the part of a response before its end.
     ///
     /// # Errors
-    /// 504 when it takes too long.
+    /// 504 if it takes too long.
     pub(crate) fn until_end<T>(
         self,
         begun: Instant,
@@ -62,7 +62,7 @@ fn bounded<T>(
     }
 }
 
-/// The timeouts of a table `timeout`.
+/// Reads a table `timeout`. Limits that it doesn't set stay those of `timeout`.
 pub(crate) fn read(value: &Value<'_>, mut timeout: Timeout) -> Timeout {
     let hint = "write `timeout = { total = \"10s\" }`, or `first_row`";
     let Some(mut table) = value.table_like("`timeout`", hint) else { return timeout };

@@ -1,5 +1,5 @@
-//! `[upstream]` of an endpoint file: a request whose answer is passed through, several whose
-//! replies are rows, or one after another for the pages of a list, which is rows.
+//! `[upstream]` of an endpoint file. It's one request whose response is passed through, or several
+//! whose replies are rows, or one after another for the pages of a list, whose elements are rows.
 
 mod pages;
 
@@ -22,7 +22,7 @@ use crate::upstream::Call;
 use crate::upstream::fields::is_of_connection;
 use crate::upstream::template::{NUMBER, Name, Template, Values};
 
-/// A request whose answer is proxied.
+/// A request whose response is proxied.
 #[derive(Debug)]
 pub struct Proxy {
     template: Template,
@@ -31,7 +31,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// The names of the header fields that are the endpoint's own, whatever the client sends.
+    /// The header fields that the endpoint itself sets, whatever the client sends.
     pub fn header_names(&self) -> impl Iterator<Item = &HeaderName> {
         self.template.header_names()
     }
@@ -39,19 +39,19 @@ impl Proxy {
     /// The request with these values.
     ///
     /// # Errors
-    /// 400 that names a parameter whose value cannot stand where it would.
+    /// 400 with the name of a parameter whose value can't be used at its position.
     pub fn call(&self, values: &[ParamValue]) -> Result<Call, Error> {
         self.template.fill(&Values { names: &self.names, values, number: 0 })
     }
 }
 
-/// What was read of `[upstream]`.
+/// The contents of `[upstream]`.
 pub(super) struct Read {
     pub(super) source: SourceRef,
     pub(super) handler: Handler,
 }
 
-/// Reads `[upstream]`. `None`, with the reason recorded, when it cannot be used.
+/// Reads `[upstream]`. Returns `None` and records the reason if it can't be used.
 pub(super) fn read(
     file: File<'_>,
     value: &Value<'_>,
@@ -98,7 +98,7 @@ pub(super) fn read(
                 template,
                 names,
                 repeat,
-                // More would wait for one another in the pool, and be refused there.
+                // Further requests would wait for each other in the pool, and be refused there.
                 concurrency: concurrency.unwrap_or(places).min(places),
                 wanted: concurrency,
                 order,
@@ -110,8 +110,8 @@ pub(super) fn read(
     Some(Read { source: SourceRef::bind(defaults.sources, &source.name)?, handler })
 }
 
-/// Refuses the keys of an endpoint that are for statements, and those that are for rows where there
-/// are none.
+/// Refuses the keys of an endpoint that are only for statements. If the response isn't split into
+/// rows, also refuses those that are only for rows.
 pub(super) fn refuse_others(table: &mut Table<'_>, upstream: &Value<'_>) {
     const OF_STATEMENTS: [&str; 6] = ["result", "key", "follow", "enrich", "parallel", "shards"];
     const OF_ROWS: [&str; 6] = ["body", "formats", "csv", "values", "compression", "heartbeat"];
@@ -132,7 +132,7 @@ fn choose_source<'a>(
     value: Option<Value<'_>>,
     defaults: &Defaults<'a>,
 ) -> Option<&'a SourceConfig> {
-    // One with an error in it may be any.
+    // A source with an error may be of any kind.
     let may_be = |source: &Option<SourceConfig>| {
         source.as_ref().is_none_or(|source| matches!(source.kind, Kind::Http(_)))
     };
@@ -169,13 +169,14 @@ fn choose_source<'a>(
     }
 }
 
-/// What the names in a template stand for.
+/// Resolves the names in a template.
 struct Names<'a> {
     declared: &'a [Declared],
     used: Vec<bool>,
-    /// Whether there is a number of the call.
+    /// True if the number of the call may be used.
     numbered: bool,
-    /// What is no parameter is a column of a row; those that were found. `None`: there are no rows.
+    /// The columns of rows that were used: every name that isn't a parameter. `None` if there are
+    /// no rows.
     columns: Option<Vec<String>>,
 }
 
@@ -207,21 +208,21 @@ impl<'a> Names<'a> {
         Some(index)
     }
 
-    /// A parameter may not have the name of the number. It is taken for used: that error would
-    /// follow from this one.
+    /// Finds a parameter that wrongly has the name of the number. It counts as used, so that it
+    /// isn't reported twice.
     fn check(&mut self) -> Option<usize> {
         self.param(NUMBER)
     }
 }
 
-/// `request` and `headers`; the request also as it stands in the file. It may be a POST where the
-/// reply is not passed through.
+/// Reads `request` and `headers`, and also returns the request's text from the file. It may be a
+/// POST if the reply isn't passed through.
 fn read_template(table: &mut Table<'_>, may_post: bool, names: &mut Names<'_>) -> Option<(Template, String)> {
     let request = table.require("request", "write `request = \"GET /path?name={parameter}\"`");
     let headers = table.take("headers");
     let request = request?;
     let text = request.string()?;
-    // All but the method is the same.
+    // Only the method differs from a GET.
     let target = text.strip_prefix("POST ").filter(|_| may_post).map(|target| format!("GET {target}"));
     let parsed = Template::parse(target.as_deref().unwrap_or(&text), &mut |name| names.find(name));
     let mut template = parsed.map_err(|(message, hint)| request.error_with(message, hint)).ok();
@@ -238,7 +239,6 @@ fn read_template(table: &mut Table<'_>, may_post: bool, names: &mut Names<'_>) -
     Some((template?, text))
 }
 
-/// A JSON pointer.
 fn read_pointer(value: &Value<'_>) -> Option<Pointer> {
     let text = value.string()?;
     let pointer = Pointer::parse(&text);
@@ -249,7 +249,7 @@ fn read_pointer(value: &Value<'_>) -> Option<Pointer> {
     pointer
 }
 
-/// The name of a header field that a request may be given.
+/// The name of a header field that a request may set.
 pub(crate) fn header_name(name: &str, value: &Value<'_>) -> Option<HeaderName> {
     let Ok(field) = HeaderName::from_bytes(name.as_bytes()) else {
         value.error(format!("{} cannot be the name of a header", shown(name)));
@@ -262,7 +262,7 @@ pub(crate) fn header_name(name: &str, value: &Value<'_>) -> Option<HeaderName> {
     Some(field)
 }
 
-/// `repeat` and the keys that go with it.
+/// Reads `repeat` and the keys that belong to it.
 fn read_calls(
     table: &mut Table<'_>,
     repeat: Option<&Value<'_>>,
@@ -299,7 +299,7 @@ fn choice<T>(value: &Value<'_>, choices: [(&str, T); 2]) -> Option<T> {
     chosen.map(|(_, choice)| choice)
 }
 
-/// A number, or the name of a parameter that is one.
+/// A number, or the name of a numeric parameter.
 fn read_repeat(value: &Value<'_>, names: &mut Names<'_>) -> Option<Repeat> {
     if let Some(index) = names.check() {
         let message = format!("`{NUMBER}` is the number of the call, and a parameter has this name");

@@ -1,11 +1,10 @@
-//! `[values]`: how values are written, of an endpoint, and of the configuration for those that do
-//! not say.
+//! `[values]`: how values are written, for an endpoint or as the default in the configuration.
 
 use rowstream_encode::{Choice, ValueOptions};
 
 use crate::diagnostic::reader::{Value, set};
 
-/// The options that a table makes of `options`.
+/// Changes `options` as the table says.
 pub(crate) fn read(value: &Value<'_>, mut options: ValueOptions) -> ValueOptions {
     let Some(mut table) = value.table("[values]") else { return options };
     set(&mut options.numbers, table.take("numbers").and_then(|value| choice("numbers", &value)));

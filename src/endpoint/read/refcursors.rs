@@ -1,9 +1,8 @@
 //! Statements that open refcursors for others: `-- name: opened :refcursors`, and `-- name: orders
 //! :many from opened`.
 //!
-//! An opener has no rows that could stand in a body, so it is no statement of the endpoint: each of
-//! its readers is, with the opener's text as its own. Which columns the opener has is known only to
-//! the database.
+//! An opener has no rows that a body could contain, so it isn't a statement of the endpoint. Each
+//! of its readers is one, and has the opener's text. Only the database knows the opener's columns.
 
 use super::{File, RowSet, Section, Sql, Statements, shown, sql, suggest};
 use crate::endpoint;
@@ -24,8 +23,8 @@ impl Opener {
 }
 
 impl Statements<'_> {
-    /// The sections that are statements of the endpoint, and those that open refcursors for them.
-    /// `None` when there is an error in one of these.
+    /// Separates the sections that are statements of the endpoint from those that open refcursors
+    /// for them. Returns `None` if an opener has an error.
     pub(super) fn openers(&self, sections: Vec<Section>) -> Option<(Vec<Section>, Vec<Opener>)> {
         let (opening, sections): (Vec<_>, Vec<_>) =
             sections.into_iter().partition(|section| section.refcursors == Refcursors::Opens);
@@ -65,7 +64,7 @@ impl Statements<'_> {
         Some(Opener { section, sql, args })
     }
 
-    /// The opener's section whose refcursor `section` reads, and its statement.
+    /// The section of the opener whose refcursor `section` reads, and the opener's statement.
     pub(super) fn read_from<'o>(
         &self,
         section: &Section,
@@ -85,7 +84,7 @@ impl Statements<'_> {
             .then(|| (&found.section, (found.sql.clone(), found.args.clone())))
     }
 
-    /// A statement that reads a refcursor runs nothing of its own.
+    /// Checks that a statement that reads a refcursor has no SQL of its own.
     fn is_without_text(&self, section: &Section, opener: &str) -> bool {
         let text = &self.text.text[section.range.clone()];
         match sql::is_blank(text, self.dialect) {
@@ -102,7 +101,7 @@ impl Statements<'_> {
     }
 }
 
-/// What opens what `section` reads, and as the how manieth of `sections`.
+/// The opener whose result `section` reads, with the position of `section` among the readers.
 pub(super) fn opener(section: &Section, sections: &[Section]) -> Option<endpoint::Opener> {
     let name = section.opener()?;
     let readers = || sections.iter().filter(|other| other.opener() == Some(name));
@@ -110,7 +109,7 @@ pub(super) fn opener(section: &Section, sections: &[Section]) -> Option<endpoint
     Some(endpoint::Opener { name: name.to_owned(), place, readers: readers().count() })
 }
 
-/// Whether a body places an opener, which is an error.
+/// Reports an error and returns true if a body contains an opener.
 pub(super) fn is_placed(file: File<'_>, offset: usize, name: &str, sets: &[RowSet<'_>]) -> bool {
     let mut readers = sets.iter().filter(|set| set.opener == Some(name));
     let Some(reader) = readers.next() else { return false };

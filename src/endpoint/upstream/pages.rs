@@ -1,4 +1,5 @@
-//! `rows` of `[upstream]` and the keys that go with it: a list that is read as rows, page by page.
+//! `rows` of `[upstream]` and the keys that belong to it: a list whose elements are read as rows,
+//! page by page.
 
 use percent_encoding::utf8_percent_encode;
 
@@ -11,10 +12,10 @@ use crate::pointer::Pointer;
 use crate::upstream::payload::Payload;
 use crate::upstream::template::{ENCODED, Name};
 
-/// The pages of a response, unless a file says otherwise.
+/// The default limit on the pages of a response.
 const MOST: usize = 1000;
 
-/// What was read beside the request.
+/// The settings of a list, without its request.
 pub(super) struct List {
     pub(super) payload: Option<Payload>,
     pub(super) rows: Pointer,
@@ -25,8 +26,8 @@ pub(super) struct List {
     pub(super) most: u64,
 }
 
-/// Reads the keys of a list, of the `request` as the file has it. `None`, with the reason recorded,
-/// when they cannot be used, or when there is no list.
+/// Reads the keys of a list; `request` is its text in the file. Returns `None` if there's no list,
+/// or records the reason if it can't be used.
 pub(super) fn read(
     table: &mut Table<'_>,
     rows: Option<&Value<'_>>,
@@ -46,7 +47,7 @@ pub(super) fn read(
         "rows have the columns that are declared: write `columns = { id = \"integer\", name = \"text\" }`";
     let columns = table.require("columns", hint);
     let place = read_rows(rows);
-    // Of a request that could not be read, anything may be meant.
+    // If the request couldn't be read, we assume that it's a POST if there's a body.
     let is_post = request.map_or(body.is_some(), |request| request.starts_with("POST "));
     let payload = read_payload(body.as_ref(), rows, is_post, names);
     let plan = columns.and_then(|value| read_columns(&value));
@@ -65,7 +66,7 @@ pub(super) fn read(
     })
 }
 
-/// `"/items"`, or `{ at = "/items", optional = true }`.
+/// Reads `"/items"`, or `{ at = "/items", optional = true }`.
 fn read_rows(value: &Value<'_>) -> Option<(Pointer, Absent)> {
     if value.is_string() {
         return Some((read_pointer(value)?, Absent::default()));
@@ -78,7 +79,7 @@ fn read_rows(value: &Value<'_>) -> Option<(Pointer, Absent)> {
     Some((read_pointer(&at?)?, absent))
 }
 
-/// The body of the request; `Some(None)` where it has none.
+/// Reads the body of the request. `Some(None)` if it has none.
 fn read_payload(
     body: Option<&Value<'_>>,
     rows: &Value<'_>,
@@ -105,7 +106,7 @@ fn read_payload(
     }
 }
 
-/// The columns, each a type, or `{ type = "…", at = "/…" }`.
+/// Reads the columns, each a type, or `{ type = "…", at = "/…" }`.
 fn read_columns(value: &Value<'_>) -> Option<Plan> {
     let entries = value.table("`columns`")?.entries();
     if entries.is_empty() {
@@ -140,7 +141,7 @@ fn read_kind(value: &Value<'_>) -> Option<Kind> {
     kind
 }
 
-/// `"link"`, or a table of one of the other ways.
+/// Reads `"link"`, or a table for one of the other ways.
 fn read_next(value: &Value<'_>, request: &str, names: &mut Names<'_>) -> Option<Next> {
     const WRITE: &str = "write \"link\", `{ at = \"/next\" }`, `{ cursor = \"after\", at = \"/cursor\" }`, \
         `{ body = '…', at = \"/cursor\" }`, `{ offset = \"offset\" }` or `{ page = \"page\" }`";
@@ -177,13 +178,13 @@ fn read_next(value: &Value<'_>, request: &str, names: &mut Names<'_>) -> Option<
     }
 }
 
-/// The name of a parameter as it stands in a query.
+/// The name of a parameter as it's written in a query.
 fn encoded(name: &str) -> String {
     utf8_percent_encode(name, ENCODED).to_string()
 }
 
-/// The name of a parameter that is set from the first page on, and may not be in the request
-/// already.
+/// The name of a query parameter that each page sets, from the first one on. The request itself
+/// must not contain it.
 fn query_name(value: &Value<'_>, request: &str) -> Option<String> {
     let name = encoded(&value.string()?);
     let query = request.split_once('?').map_or("", |(_, query)| query);
@@ -195,7 +196,7 @@ fn query_name(value: &Value<'_>, request: &str) -> Option<String> {
     Some(name)
 }
 
-/// The body by which a page after the first one is asked for.
+/// The body of the requests for the second and later pages.
 fn next_body(value: &Value<'_>, names: &mut Names<'_>) -> Option<Payload> {
     let (cursor, mut is_used) = (Name::Param(names.declared.len()), false);
     let parsed = Payload::parse(&value.string()?, &mut |name| {

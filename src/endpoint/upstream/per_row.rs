@@ -1,5 +1,5 @@
-//! `[enrich.NAME]` of an endpoint's file, and `each` of its `[upstream]`: calls for the rows of a
-//! statement.
+//! `[enrich.NAME]` of an endpoint file, and `each` of its `[upstream]`: upstream calls for the rows
+//! of a statement.
 
 use std::sync::Arc;
 
@@ -13,36 +13,34 @@ use crate::endpoint::{
 };
 use crate::source::SourceConfig;
 
-/// Calls whose statement is not known yet.
+/// Calls whose statement isn't known yet.
 pub(in crate::endpoint) struct Draft {
-    /// Who is asked, and how many places each has.
+    /// The upstreams, and the number of slots of each.
     upstreams: Vec<(SourceRef, usize)>,
     calls: Vec<RowCall>,
-    /// The columns that stand in requests.
+    /// The columns that requests use.
     columns: Vec<String>,
     form: Form,
-    /// Which parameters stand in requests.
+    /// For each parameter, true if a request uses it.
     pub(in crate::endpoint) used: Vec<bool>,
-    /// Where the file says so, in bytes.
+    /// The setting's offset in the file, in bytes.
     offset: usize,
 }
 
 /// The statement of `each`, and its calls.
 pub(in crate::endpoint) struct Each<'a> {
-    /// The text.
     pub(in crate::endpoint) sql: Value<'a>,
-    /// The name of the database, if it is known.
+    /// The name of the database, if it's given.
     pub(in crate::endpoint) source: Option<Value<'a>>,
     pub(in crate::endpoint) draft: Draft,
 }
 
-/// Whether `[upstream]` has calls for the rows of a statement.
+/// Returns true if `[upstream]` has calls for the rows of a statement.
 pub(in crate::endpoint) fn has_each(upstream: &Value<'_>) -> bool {
     upstream.is_table() && upstream.table("[upstream]").is_some_and(|mut table| table.take("each").is_some())
 }
 
-/// Reads `[enrich.NAME]` of each name. `None`, with the reason recorded, when one of them cannot be
-/// used.
+/// Reads each `[enrich.NAME]`. Returns `None` and records the reason if one of them can't be used.
 pub(in crate::endpoint) fn read_enrich(
     value: &Value<'_>,
     declared: &[Declared],
@@ -60,7 +58,7 @@ pub(in crate::endpoint) fn read_enrich(
     Some(names.draft(upstreams, calls, Form::Enrich, value.offset()))
 }
 
-/// Reads `[upstream]` with `each`. `None`, with the reason recorded, when it cannot be used.
+/// Reads `[upstream]` with `each`. Returns `None` and records the reason if it can't be used.
 pub(in crate::endpoint) fn read_each<'a>(
     value: &Value<'a>,
     declared: &[Declared],
@@ -91,7 +89,7 @@ pub(in crate::endpoint) fn read_each<'a>(
     Some(Each { sql, source, draft: names.draft(upstreams, vec![call], form, offset) })
 }
 
-/// `each = "select …"`, or `{ sql = "select …", source = "main" }`.
+/// Reads `each = "select …"`, or `{ sql = "select …", source = "main" }`.
 fn read_statement(each: Value<'_>) -> Option<(Value<'_>, Option<Value<'_>>)> {
     if each.is_string() {
         return Some((each, None));
@@ -116,7 +114,8 @@ impl Names<'_> {
 }
 
 impl Each<'_> {
-    /// Whether its statement is one that calls can be made for; records why not.
+    /// Returns true if calls can be made for the rows of its statement. Otherwise records the
+    /// reason.
     pub(in crate::endpoint) fn is_list(&self, statements: &[Statement]) -> bool {
         let is_list = matches!(statements, [only] if only.cardinality == Cardinality::Many);
         if !is_list {
@@ -127,7 +126,7 @@ impl Each<'_> {
     }
 }
 
-/// Reads calls, and notes who is asked.
+/// Reads calls, and collects their upstreams.
 struct Reading<'n, 'd, 'k> {
     names: &'n mut Names<'d>,
     defaults: &'k Defaults<'k>,
@@ -135,7 +134,7 @@ struct Reading<'n, 'd, 'k> {
 }
 
 impl Reading<'_, '_, '_> {
-    /// `[enrich.NAME]`.
+    /// Reads `[enrich.NAME]`.
     fn member(&mut self, name: &str, value: &Value<'_>) -> Option<RowCall> {
         let mut table = value.table(format!("[enrich.{name}]"))?;
         let pointer = table.take("at").map(|value| read_pointer(&value));
@@ -152,7 +151,7 @@ impl Reading<'_, '_, '_> {
         Some(RowCall { pointer, on_error, ..call? })
     }
 
-    /// What every call has: `source`, `request`, `headers` and `concurrency`.
+    /// Reads the keys of every call: `source`, `request`, `headers` and `concurrency`.
     fn call(&mut self, name: &str, value: &Value<'_>, table: &mut Table<'_>) -> Option<RowCall> {
         let source = choose_source(value, table.take("source"), self.defaults);
         let concurrency = table.take("concurrency").map(|value| value.count(1));
@@ -168,7 +167,7 @@ impl Reading<'_, '_, '_> {
             upstream: self.upstream(source)?,
             template,
             pointer: None,
-            // More would wait for one another in the pool, and be refused there.
+            // Further requests would wait for each other in the pool, and be refused there.
             concurrency: wanted.unwrap_or(places).min(places),
             wanted,
             on_error: OnError::default(),
@@ -176,7 +175,7 @@ impl Reading<'_, '_, '_> {
         })
     }
 
-    /// The index of one that is asked.
+    /// The index of an upstream in the list of those that are called.
     fn upstream(&mut self, source: &SourceConfig) -> Option<usize> {
         let bound = SourceRef::bind(self.defaults.sources, &source.name)?;
         let known = self.upstreams.iter().position(|(other, _)| *other == bound);
@@ -188,8 +187,8 @@ impl Reading<'_, '_, '_> {
 }
 
 impl Draft {
-    /// The calls of an endpoint whose statements are known. `None`, with the reason recorded, when
-    /// they have no place in it.
+    /// The calls of an endpoint whose statements are known. Returns `None` and records the reason
+    /// if they don't fit it.
     pub(in crate::endpoint) fn place(self, file: File<'_>, endpoint: &Endpoint) -> Option<CallsPerRow> {
         let statement = match place(self.form, endpoint) {
             Ok(statement) => statement,
@@ -213,7 +212,7 @@ impl Draft {
     }
 }
 
-/// The statement for whose rows calls are made; or why there is none, and what to do.
+/// Finds the statement for whose rows calls are made. The error has a message and a hint.
 fn place(form: Form, endpoint: &Endpoint) -> Result<usize, (&'static str, &'static str)> {
     if endpoint.statements().iter().any(|statement| statement.opener.is_some()) {
         return Err(("no calls can be made for the rows of refcursors, nor beside them", "write queries"));
