@@ -1,7 +1,7 @@
-//! Parameters: their declared types, and the typed values of one request.
+//! Parameters: their declared types, and their typed values in a request.
 //!
-//! Text becomes a value here and nowhere else: requests, defaults of endpoint files and the command
-//! line go through [`Param::parse`]. Everything that is wrong with a request is reported at once.
+//! Only this module turns text into values: requests, defaults of endpoint files and the command
+//! line all use [`Param::parse`]. All errors of a request are reported at once.
 
 mod bind;
 mod decimal;
@@ -18,10 +18,10 @@ pub use shard::{AskedShard, Shard};
 
 use crate::diagnostic::suggest;
 
-/// Before the name of a claim, in that of its parameter: `:jwt.sub`.
+/// The prefix of a claim's parameter: `:jwt.sub`.
 pub(crate) const CLAIMS: &str = "jwt.";
 
-/// A parameter's type, as `type = "…"` names it.
+/// The type of a parameter, as in `type = "…"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParamType {
     /// 64-bit integer.
@@ -45,7 +45,7 @@ pub enum ParamType {
 }
 
 impl ParamType {
-    /// Every type, in the order in which they are listed to users.
+    /// All types, in the order in which we list them to users.
     pub const ALL: [Self; 9] = [
         Self::Integer,
         Self::Number,
@@ -73,7 +73,7 @@ impl ParamType {
         }
     }
 
-    /// The type of a name.
+    /// The type with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -97,14 +97,14 @@ impl ParamType {
     }
 }
 
-/// What a placeholder's type is, where the statement does not tell it.
+/// The type of a placeholder, for statements that don't determine it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BindType {
     /// A value of this type.
     One(ParamType),
     /// A list of such values.
     List(ParamType),
-    /// Nobody says: the statement has to tell it.
+    /// Unknown: the statement must determine it.
     Inferred,
 }
 
@@ -117,29 +117,29 @@ impl From<ParamType> for BindType {
 /// One declared parameter.
 #[derive(Debug, Clone)]
 pub struct Param {
-    /// Its name, as the request and the statement use it.
+    /// Its name, in the request and in the statement.
     pub name: String,
-    /// Its type; of its elements when it is a list.
+    /// Its type. For a list, the type of its elements.
     pub kind: ParamType,
-    /// Whether it is a list (`type = "integer[]"`).
+    /// True if it's a list (`type = "integer[]"`).
     pub list: bool,
-    /// Where the request carries it.
+    /// The part of the request that contains it.
     pub place: ParamPlace,
-    /// What it is when the request does not give it: a value (`default`), NULL (`optional`), or
-    /// nothing: it is required.
+    /// Its value if the request doesn't set it: a value (`default`) or NULL (`optional`). `None`:
+    /// it's required.
     pub default: Option<ParamValue>,
-    /// Least value (integer and number only).
+    /// The least value (only for integer and number).
     pub min: Option<ParamValue>,
-    /// Greatest value (integer and number only).
+    /// The greatest value (only for integer and number).
     pub max: Option<ParamValue>,
-    /// The only values allowed; empty: all.
+    /// The allowed values. Empty: all.
     pub allowed: Vec<ParamValue>,
-    /// One line for people.
+    /// A line for people.
     pub summary: Option<String>,
 }
 
 impl Param {
-    /// A required parameter of the query, without bounds.
+    /// A required query parameter without limits.
     pub fn new(name: impl Into<String>, kind: ParamType) -> Self {
         Self {
             name: name.into(),
@@ -154,13 +154,13 @@ impl Param {
         }
     }
 
-    /// What it is bound as.
+    /// The type as which it's bound.
     pub(crate) fn bind_type(&self) -> BindType {
         if self.list { BindType::List(self.kind) } else { BindType::One(self.kind) }
     }
 }
 
-/// Where a request carries a parameter.
+/// The part of a request that contains a parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParamPlace {
     /// A `{name}` segment of the path.
@@ -169,19 +169,19 @@ pub enum ParamPlace {
     Query,
     /// A header.
     Header {
-        /// Its name in lower case, as HTTP compares them.
+        /// Its name in lower case, as HTTP compares names.
         name: http::HeaderName,
         /// Its name as the endpoint spells it, for people.
         spelling: String,
     },
-    /// What its token says, by the name behind [`CLAIMS`].
+    /// A claim of the request's token. Its name follows [`CLAIMS`].
     Claim,
 }
 
-/// The typed value of one parameter in one request, checked, ready to be bound.
+/// The typed value of a parameter in a request, checked and ready to be bound.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ParamValue {
-    /// An optional parameter that was not given.
+    /// The value of an optional parameter that the request doesn't set.
     Null,
     /// `integer`.
     Integer(i64),
@@ -199,16 +199,16 @@ pub enum ParamValue {
     Duration(String),
     /// `uuid`: lower-case hyphenated text.
     Uuid(String),
-    /// `json`: a checked document, as it was given.
+    /// `json`: a checked document, unchanged.
     Json(String),
     /// A list of values of one type.
     List(Vec<ParamValue>),
 }
 
 impl ParamValue {
-    /// The value in PostgreSQL's text format, as a parameter of its type takes it; `None` is NULL.
-    /// A list is an array literal with every element quoted, so that no element can be taken for
-    /// NULL or for a nested array.
+    /// The value in PostgreSQL's text format, as a parameter of its type. `None` is NULL. A list is
+    /// an array literal. All its elements are quoted, so that none can be read as NULL or as a
+    /// nested array.
     pub fn postgres_text(&self) -> Option<String> {
         match self {
             Self::Null => None,

@@ -1,4 +1,4 @@
-//! All parameters of one request.
+//! Reads and binds all parameters of a request.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,8 @@ use crate::completeness::Controls;
 use crate::diagnostic::{did_you_mean, is_invisible, list, shown};
 use crate::error::bounds;
 
-/// The parameters of the server's own, which begin with `_` so that they never meet an endpoint's.
+/// The server's own parameters. They begin with `_`, so that an endpoint's parameters can't have
+/// the same names.
 const CONTROLS: [&str; 14] = [
     "_format",
     "_after",
@@ -31,11 +32,12 @@ const CONTROLS: [&str; 14] = [
     "_explain",
 ];
 
-/// `_follow` in the words of CouchDB: a control parameter where the endpoint has none of this name.
+/// CouchDB's name for `_follow`. It's a control parameter only if the endpoint has no parameter of
+/// this name.
 const FEED: &str = "feed";
 
-/// The most pairs of a query. Each is compared with every name that there is, and a request could
-/// hold eight thousand.
+/// The most pairs in a query. Each is compared with all known names, and a request could contain
+/// eight thousand.
 const MOST_PAIRS: usize = 1000;
 
 /// The typed values of one request.
@@ -43,32 +45,32 @@ const MOST_PAIRS: usize = 1000;
 pub struct Bound {
     /// The values, in the order of the endpoint's parameters.
     pub values: Vec<ParamValue>,
-    /// `_format`, as it was given.
+    /// `_format`, unchanged.
     pub format: Option<String>,
-    /// `_after`: the cursor after which the rows are to begin.
+    /// `_after`: the cursor after which the rows begin.
     pub after: Option<String>,
-    /// `_follow`: whether rows are waited for.
+    /// `_follow`: how the request waits for new rows.
     pub follow: Option<Followed>,
-    /// `feed`: the same, and a format.
+    /// `feed`: like `_follow`, and it also selects a format.
     pub feed: Option<CouchFeed>,
-    /// `_shard`: which part of a table is read.
+    /// `_shard`: the part of a table to read.
     pub shard: Option<Shard>,
-    /// `_snapshot`: the token of the snapshot that it is read from.
+    /// `_snapshot`: the token of the snapshot from which the part is read.
     pub snapshot: Option<String>,
-    /// `_download`: the name of the file that the answer is to be saved as.
+    /// `_download`: the name under which the response is saved as a file.
     pub download: Option<String>,
-    /// `_numbers` and the others that say how values are written.
+    /// `_numbers` and the other parameters for how values are written.
     pub options: Chosen,
-    /// `_end` and the others that ask for what proves completeness.
+    /// `_end` and the other parameters that ask for proofs of completeness.
     pub completeness: Controls,
-    /// `_explain`: whether the plans of the statements are asked for.
+    /// `_explain`: true if the request asks for the plans of the statements.
     pub explain: bool,
-    /// True if the request gave a value, or left out one that is optional. Else all values are the
+    /// True if the request set a value, or left out an optional one. Otherwise all values are the
     /// endpoint's own.
     pub given: bool,
 }
 
-/// The options of values that a request chooses.
+/// The value options that a request chooses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Chosen {
     numbers: Option<Numbers>,
@@ -78,7 +80,7 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// `options`, with what was chosen in their place.
+    /// `options`, replaced by the chosen ones.
     pub fn over(self, options: ValueOptions) -> ValueOptions {
         ValueOptions {
             numbers: self.numbers.unwrap_or(options.numbers),
@@ -88,8 +90,8 @@ impl Chosen {
         }
     }
 
-    /// The value that a request chooses for an option, by the name of its control parameter without
-    /// the underscore.
+    /// The value that a request chooses for an option. `name` is the control parameter's name
+    /// without the underscore.
     pub(crate) fn of(self, name: &str) -> Option<&'static str> {
         match name {
             "numbers" => self.numbers.map(Choice::name),
@@ -101,13 +103,13 @@ impl Chosen {
     }
 }
 
-/// Reads every parameter from where it is declared to be. `path` holds the decoded `{name}`
-/// segments, `query` what follows the `?`, undecoded.
+/// Reads each parameter from its declared part of the request. `path` has the decoded `{name}`
+/// segments. `query` is the text after the `?`, not decoded.
 ///
 /// # Errors
-/// 400 that names the parameters that are unknown, repeated, missing or wrong. Reading stops at the
-/// tenth of them: each may have to be compared with all names that there are. 400 also for a query
-/// that has more pairs than anybody means.
+/// 400 with the names of unknown, repeated, missing or wrong parameters. Reading stops at the tenth
+/// one, because each may have to be compared with all known names. Also 400 for a query with too
+/// many pairs.
 pub fn bind<N: AsRef<str>, V: AsRef<str>>(
     params: &[Param],
     path: &[(N, V)],
@@ -117,17 +119,17 @@ pub fn bind<N: AsRef<str>, V: AsRef<str>>(
     bind_with(None, params, path, query, headers)
 }
 
-/// What a token says of whoever shows it.
+/// The claims of a token.
 pub(crate) type Claims = serde_json::Map<String, Json>;
 
-/// The claim of a parameter: `jwt.sub`, or, of an object, `jwt.realm_access.roles`.
+/// The claim of a parameter: `jwt.sub`, or a member of an object: `jwt.realm_access.roles`.
 pub(crate) fn claim<'a>(claims: &'a Claims, param: &str) -> Option<&'a Json> {
     claim_at(claims, param.strip_prefix(CLAIMS)?)
 }
 
-/// The claim `sub`, or `realm_access.roles`, which is a member of one. Issuers put URLs before
-/// their own names (`https://login.example/roles`), so the claim with the longest name wins over
-/// a member.
+/// The claim `sub`, or `realm_access.roles`, a member of the claim `realm_access`. Issuers put URLs
+/// before the names of their own claims (`https://login.example/roles`), so a claim with a longer
+/// name has precedence over a member of another one.
 pub(crate) fn claim_at<'a>(claims: &'a Claims, path: &str) -> Option<&'a Json> {
     if let Some(claim) = claims.get(path) {
         return Some(claim).filter(|claim| !claim.is_null());
@@ -136,7 +138,7 @@ pub(crate) fn claim_at<'a>(claims: &'a Claims, path: &str) -> Option<&'a Json> {
     path.rmatch_indices('.').find_map(member)
 }
 
-/// [`bind`], with what the request's token says.
+/// [`bind`] with the claims of the request's token.
 ///
 /// # Errors
 /// Those of [`bind`].
@@ -164,18 +166,18 @@ pub(crate) fn bind_with<N: AsRef<str>, V: AsRef<str>>(
     given.finish()
 }
 
-/// Why a text could not be read at all.
+/// The reason why a text couldn't be decoded.
 type Unreadable = &'static str;
 
 const BAD_ENCODING: Unreadable = "its percent-encoding is not valid";
 
-/// A text that is given for a parameter.
+/// The text of a parameter.
 type Text<'a> = Result<Cow<'a, str>, Unreadable>;
 
-/// What a request gives, before its types are looked at.
+/// The texts of a request, before they're converted to types.
 struct Given<'a> {
     params: &'a [Param],
-    /// What is given for parameters, with their indices, in the order of the request.
+    /// The texts of parameters with the parameters' indices, in the order of the request.
     texts: Vec<(usize, Text<'a>)>,
     format: Option<String>,
     after: Option<String>,
@@ -188,7 +190,7 @@ struct Given<'a> {
     completeness: Controls,
     explain: Option<bool>,
     wrong: Vec<(String, String)>,
-    /// What was not looked at, because enough is wrong.
+    /// The number of pairs that weren't read because there were too many errors.
     unread: usize,
 }
 
@@ -290,13 +292,13 @@ impl<'a> Given<'a> {
         self.params.iter().position(|param| param.name == name && place(&param.place))
     }
 
-    /// Whether so much is wrong that the rest does not matter.
+    /// Returns true if there are so many errors that we don't read the rest.
     fn is_enough(&self) -> bool {
         self.wrong.len() >= bounds::PARAMETERS
     }
 
     fn wrong(&mut self, name: &str, message: impl Into<String>) {
-        // The message shows names between backticks of its own.
+        // The message puts names in backticks itself.
         let name = shown(name).trim_matches('`').to_owned();
         self.wrong.push((name, message.into()));
     }
@@ -359,18 +361,18 @@ impl<'a> Given<'a> {
     }
 }
 
-/// A claim as a text: a string is its own, all else is JSON.
+/// A claim as text: the contents of a string, and JSON for other values.
 fn text_of(claim: &Json) -> Cow<'_, str> {
     claim.as_str().map_or_else(|| claim.to_string().into(), Cow::Borrowed)
 }
 
-/// The value of one parameter from all texts that were given for it.
+/// The value of a parameter, from all its texts in the request.
 fn value<'a>(param: &Param, texts: impl Iterator<Item = &'a Text<'a>> + Clone) -> Result<ParamValue, String> {
     if !param.list && texts.clone().nth(1).is_some() {
         return Err("it is given more than once".to_owned());
     }
-    // A form sends each of its fields, also those that nobody has filled in; only a text can be
-    // empty.
+    // A form sends each of its fields, even those that the user left empty. Only a text can really
+    // be empty.
     let fills_in = param.default.is_some() && param.kind != ParamType::Text;
     let mut texts = texts.filter(|text| !(fills_in && text.as_ref().is_ok_and(|text| text.is_empty())));
     let Some(first) = texts.next() else {
@@ -390,7 +392,7 @@ fn value<'a>(param: &Param, texts: impl Iterator<Item = &'a Text<'a>> + Clone) -
     Ok(ParamValue::List(values))
 }
 
-/// Reads a parameter that may be given once.
+/// Reads a parameter that may occur only once.
 fn take<T>(
     taken: &mut Option<T>,
     text: Result<String, Unreadable>,
@@ -404,9 +406,9 @@ fn take<T>(
     Ok(())
 }
 
-/// A name under which browsers can save as it is.
+/// A file name that browsers save without changing it.
 fn file_name(text: &str) -> Result<String, String> {
-    // What most file systems take, less an extension.
+    // The limit of most file systems, with room for an extension.
     const LONGEST: usize = 255 - 16;
     let well = |c: char| !is_invisible(c) && c != '/' && c != '\\';
     let is_well = !matches!(text, "" | "." | "..") && text.len() <= LONGEST && text.chars().all(well);
@@ -431,7 +433,7 @@ fn choice<T: Choice>(text: &str) -> Result<T, String> {
     })
 }
 
-/// Decodes one name or value of a query, in which `+` is a blank.
+/// Decodes a name or value of a query, in which `+` is a blank.
 fn query_decode(text: &str) -> Option<String> {
     percent_decode(&text.replace('+', " ")).map(Cow::into_owned)
 }

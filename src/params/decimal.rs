@@ -1,19 +1,20 @@
-//! Decimal numbers as text: checked and compared, never made a float, which would round them.
+//! Decimal numbers as text. They're checked and compared, but never converted to a float, which
+//! would round them.
 
 use std::cmp::Ordering;
 
-/// Exponents beyond this are refused: a few characters would become megabytes of digits in the
-/// database.
+/// The greatest exponent that we accept. Otherwise the database would expand a few characters to
+/// megabytes of digits.
 const GREATEST_EXPONENT: u32 = 9_999;
 
-/// Whether `text` is a decimal number: digits with at most one point, an optional sign and
-/// exponent.
+/// Returns true if `text` is a decimal number: digits with at most one point, and optionally a sign
+/// and an exponent.
 pub(super) fn is_decimal(text: &str) -> bool {
     Decimal::read(text).is_some()
 }
 
-/// Compares two decimal numbers by value (`1.0` equals `1`, `1e2` is more than `99`). Texts that
-/// are none are equal.
+/// Compares two decimal numbers by value (`1.0` equals `1`, `1e2` is greater than `99`). Texts that
+/// aren't decimal numbers are equal.
 pub(super) fn compare(a: &str, b: &str) -> Ordering {
     match (Decimal::read(a), Decimal::read(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -21,7 +22,7 @@ pub(super) fn compare(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// A number as 0.DIGITS × 10^exponent, the digits without zeros at their ends; zero has none.
+/// A number as 0.DIGITS × 10^exponent. The digits have no zeros at either end; zero has no digits.
 #[derive(Debug, PartialEq, Eq)]
 struct Decimal {
     negative: bool,
@@ -68,8 +69,8 @@ impl Decimal {
         }
     }
 
-    /// Digits that begin with none of 0 compare like fractions: from the left, the shorter one
-    /// first.
+    /// Digits without leading zeros compare like fractions: from the left, and a prefix is less
+    /// than the longer number.
     fn cmp_magnitude(&self, other: &Self) -> Ordering {
         self.exponent.cmp(&other.exponent).then_with(|| self.digits.cmp(&other.digits))
     }

@@ -1,18 +1,18 @@
-//! Parameters as people and programs read of them: in the listing at `/`, and from `rowstream
-//! check`.
+//! Descriptions of parameters for people and programs: in the listing at `/`, and in the output of
+//! `rowstream check`.
 
 use serde_json::{Value, json};
 
 use super::{Param, ParamPlace, ParamValue};
 
 impl Param {
-    /// Its type as files name it: `integer`, `integer[]`.
+    /// Its type, as in endpoint files: `integer`, `integer[]`.
     pub fn type_name(&self) -> String {
         format!("{}{}", self.kind.name(), if self.list { "[]" } else { "" })
     }
 
-    /// All that a client needs to know of it. Users' programs read it: members are added and never
-    /// changed, and each is always there.
+    /// The facts about it that a client needs. Users' programs read them, so members may be added,
+    /// but never changed. All members are always present.
     pub(crate) fn to_json(&self) -> Value {
         let place = match &self.place {
             ParamPlace::Path => "path",

@@ -1,15 +1,15 @@
-//! Whether a request waits for rows that are not there yet: `_follow`, or `feed`.
+//! `_follow` and `feed`: how a request waits for new rows.
 
 use rowstream_encode::{Choice, Format};
 
-/// `_follow`: whether a request waits for rows that are not there yet.
+/// `_follow`: how a request waits for new rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Followed {
-    /// No.
+    /// It doesn't wait.
     No,
-    /// Yes, for all that come.
+    /// It waits for all new rows.
     Continuously,
-    /// Yes, but only while there is none at all.
+    /// It waits only as long as there's no row at all.
     ByLongPoll,
 }
 
@@ -25,16 +25,16 @@ impl Choice for Followed {
     }
 }
 
-/// `feed`: the same in the words of CouchDB, with the format that its readers expect.
+/// `feed`: CouchDB's name for `_follow`. It also selects the format that CouchDB's clients expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CouchFeed {
-    /// What is there.
+    /// Only the rows that exist now.
     Normal,
-    /// `_follow=longpoll`.
+    /// The same as `_follow=longpoll`.
     LongPoll,
-    /// `_follow=1`, a line for each row.
+    /// The same as `_follow=1`, with a line for each row.
     Continuous,
-    /// `_follow=1`, an event for each row.
+    /// The same as `_follow=1`, with an event for each row.
     EventSource,
 }
 
@@ -52,7 +52,7 @@ impl Choice for CouchFeed {
 }
 
 impl CouchFeed {
-    /// What it is in our words.
+    /// The same as a `_follow`.
     pub fn followed(self) -> Followed {
         match self {
             Self::Normal => Followed::No,
@@ -61,7 +61,7 @@ impl CouchFeed {
         }
     }
 
-    /// The format that comes with it.
+    /// The format that it selects.
     pub fn format(self) -> Option<Format> {
         match self {
             Self::Normal | Self::LongPoll => None,

@@ -1,4 +1,4 @@
-//! From the text of a request to a typed value.
+//! Converts a request's text to a typed value.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -10,12 +10,12 @@ use super::{Param, ParamType, ParamValue, decimal};
 use crate::diagnostic::shown;
 
 impl Param {
-    /// The value of a text, checked against type, bounds and allowed values. For a list, the list
-    /// of what one text holds: several values between commas, but for `text` and `json`, in which a
-    /// comma is data, exactly one.
+    /// Converts a text, and checks its type, limits and allowed values. If the parameter is a list,
+    /// the result is a list of the values between commas. A list of `text` or `json` has exactly
+    /// one value, because a comma is part of it.
     ///
     /// # Errors
-    /// What is wrong with the text, for the user; the text is shown cut and escaped.
+    /// A message for the user. It shows the text cut and escaped.
     pub fn parse(&self, text: &str) -> Result<ParamValue, String> {
         if !self.list {
             return self.parse_one(text);
@@ -27,7 +27,7 @@ impl Param {
         Ok(ParamValue::List(items))
     }
 
-    /// The value of one element of a list, or of a parameter that is none.
+    /// Converts the text of a list's element, or of a parameter that isn't a list.
     pub(crate) fn parse_one(&self, text: &str) -> Result<ParamValue, String> {
         let value = self.kind.parse(text)?;
         if self.min.as_ref().is_some_and(|min| value.order(min) == Ordering::Less) {
@@ -53,7 +53,7 @@ fn shown_bound(bound: &Option<ParamValue>) -> String {
 }
 
 impl ParamValue {
-    /// Compares numbers of one type; what has no order is equal.
+    /// Compares numbers of one type. Other values are equal.
     pub(crate) fn order(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Integer(a), Self::Integer(b)) => a.cmp(b),
@@ -62,7 +62,8 @@ impl ParamValue {
         }
     }
 
-    /// Whether two values of one type are the same; numbers are compared by value, not by text.
+    /// Returns true if two values of one type are equal. Numbers are compared by value, not by
+    /// text.
     fn equals(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Number(a), Self::Number(b)) => decimal::compare(a, b) == Ordering::Equal,
@@ -72,7 +73,7 @@ impl ParamValue {
 }
 
 impl ParamType {
-    /// The value of a text of this type.
+    /// Converts a text to this type.
     fn parse(self, text: &str) -> Result<ParamValue, String> {
         match self {
             Self::Integer => integer(text),
@@ -109,15 +110,15 @@ fn boolean(text: &str) -> Result<ParamValue, String> {
     }
 }
 
-/// RFC 3339 `full-date`. The shape is checked first, because the parser takes more of ISO 8601 than
-/// that.
+/// RFC 3339 `full-date`. The shape is checked first, because the parser accepts other forms of ISO
+/// 8601 too.
 fn date(text: &str) -> Result<ParamValue, String> {
     let date = has_shape(text, "0000-00-00").then(|| text.parse::<Date>().ok()).flatten();
     date.map(ParamValue::Date).ok_or_else(|| format!("{} is not a date (YYYY-MM-DD)", shown(text)))
 }
 
-/// RFC 3339 `date-time`, or the value of an HTML form's `datetime-local` or `date`, which is its
-/// midnight. Without an offset it's UTC.
+/// RFC 3339 `date-time`, or the value of an HTML form's `datetime-local` or `date`. A date means
+/// its midnight. Without an offset, the time is UTC.
 fn timestamp(text: &str) -> Result<ParamValue, String> {
     let parsed = match has_shape(text, "0000-00-00") {
         true => format!("{text}T00:00Z").parse(),
@@ -129,8 +130,8 @@ fn timestamp(text: &str) -> Result<ParamValue, String> {
     parsed.map(ParamValue::Timestamp).map_err(|_| not_a_timestamp(text))
 }
 
-/// The offset (`Z`, `+02:00` or none) after a date and a time, which may lack its seconds; `None` when
-/// the text has another shape.
+/// The offset (`Z`, `+02:00` or none) after a date and a time, which may lack its seconds. `None`
+/// if the text has another shape.
 fn timestamp_offset(text: &str) -> Option<&str> {
     const MINUTES: &str = "0000-00-00T00:00";
     let (head, tail) = text.split_at_checked(MINUTES.len())?;
@@ -155,7 +156,7 @@ fn timestamp_offset(text: &str) -> Option<&str> {
 
 fn not_a_timestamp(text: &str) -> String {
     let message = format!("{} is not a timestamp (YYYY-MM-DDThh:mm:ss, with `Z` or an offset)", shown(text));
-    // The most common slip: an offset of `+02:00` in a query, in which a plus is a blank.
+    // The most common mistake: an offset of `+02:00` in a query, in which a plus is a blank.
     match text.rsplit_once(' ') {
         Some((before, offset)) if has_shape(offset, "00:00") && timestamp_offset(before) == Some("") => {
             format!("{message}; a `+` in a query is a blank: write `%2B`")
@@ -164,8 +165,8 @@ fn not_a_timestamp(text: &str) -> String {
     }
 }
 
-/// ISO 8601 without a sign, in capitals: what every database reads alike; or numbers with their
-/// units, which become that.
+/// ISO 8601 without a sign and in capitals, the form that every database reads in the same way.
+/// Numbers with units are converted to it.
 fn duration(text: &str) -> Result<ParamValue, String> {
     let iso = match is_iso_duration(text) {
         true => Some(text.to_owned()),
@@ -183,7 +184,7 @@ fn is_iso_duration(text: &str) -> bool {
         && jiff::fmt::temporal::SpanParser::new().parse_span(text).is_ok()
 }
 
-/// `1h30m` as `PT1H30M`.
+/// Converts `1h30m` to `PT1H30M`.
 fn friendly_duration(text: &str) -> Option<String> {
     let span = jiff::fmt::friendly::SpanParser::new().parse_span(text).ok()?;
     let iso = span.to_string();
@@ -201,7 +202,7 @@ fn uuid(text: &str) -> Result<ParamValue, String> {
     Ok(ParamValue::Uuid(groups.join("-")))
 }
 
-/// The document as it was written: a float doesn't hold each of its numbers.
+/// Checks a document, and keeps its text, because a float can't represent all of its numbers.
 fn json(text: &str) -> Result<ParamValue, String> {
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
         Ok(_) => Ok(ParamValue::Json(text.to_owned())),
@@ -209,14 +210,14 @@ fn json(text: &str) -> Result<ParamValue, String> {
     }
 }
 
-/// Whether `text` is like `shape`, in which `0` stands for any digit.
+/// Returns true if `text` has the form of `shape`, in which `0` stands for any digit.
 fn has_shape(text: &str, shape: &str) -> bool {
     let alike =
         |(byte, wanted): (u8, u8)| if wanted == b'0' { byte.is_ascii_digit() } else { byte == wanted };
     text.len() == shape.len() && text.bytes().zip(shape.bytes()).all(alike)
 }
 
-/// Decodes `%XX` strictly; `None` for an escape that is none, or for text that is not UTF-8.
+/// Decodes `%XX` strictly. `None` if an escape is invalid, or the text isn't UTF-8.
 pub(crate) fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.as_bytes().contains(&b'%') {
         return Some(text.into());

@@ -1,11 +1,11 @@
-//! `_shard` and `_snapshot`: which part of a table is read, and from which snapshot.
+//! `_shard` and `_snapshot`: the part of a table to read, and the snapshot to read it from.
 
-/// `_shard=i/n`: one of so many parts of a table.
+/// `_shard=i/n`: one of several parts of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
-    /// Which, from 0 on.
+    /// The part's index, from 0.
     pub index: u32,
-    /// How many there are; at least 1.
+    /// The number of parts, at least 1.
     pub of: u32,
 }
 
@@ -24,9 +24,9 @@ impl Shard {
 /// The shard that a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskedShard {
-    /// Which.
+    /// The part.
     pub shard: Shard,
-    /// The token of the snapshot; `None`: a new one.
+    /// The token of the snapshot. `None`: a new snapshot.
     pub snapshot: Option<String>,
 }
 

@@ -46,7 +46,7 @@ fn texts_become_values() {
         (Timestamp, "2024-05-06t07:08:09.123456z", Ok("2024-05-06T07:08:09.123456Z")),
         (Timestamp, "2024-05-06T07:08:09+02:00", Ok("2024-05-06T05:08:09Z")),
         (Timestamp, "2024-05-06T07:08:09.5-02:30", Ok("2024-05-06T09:38:09.5Z")),
-        // As HTML forms send them.
+        // The forms that HTML forms send.
         (Timestamp, "2024-01-12T13:46", Ok("2024-01-12T13:46:00Z")),
         (Timestamp, "2024-01-12T13:46+02:00", Ok("2024-01-12T11:46:00Z")),
         (Timestamp, "2024-02-29", Ok("2024-02-29T00:00:00Z")),
@@ -164,7 +164,7 @@ fn header(spelling: &str) -> ParamPlace {
     ParamPlace::Header { name: spelling.parse().expect("a name"), spelling: spelling.to_owned() }
 }
 
-/// An endpoint's parameters: one of each kind of place.
+/// An endpoint's parameters, one for each part of a request.
 fn declared() -> Vec<Param> {
     vec![
         Param { place: ParamPlace::Path, ..param("id", ParamType::Integer) },
@@ -180,7 +180,7 @@ fn declared() -> Vec<Param> {
     ]
 }
 
-/// The values as PostgreSQL reads them, or the message.
+/// The values in PostgreSQL's format, or the message.
 fn bound(query: &str) -> Result<Vec<String>, String> {
     let headers =
         HeaderMap::from_iter([(HeaderName::from_static("x-tenant"), HeaderValue::from_static("t"))]);
@@ -205,7 +205,7 @@ fn requests_are_bound() {
         ("n%61me=x", ["7", "0", "x", "NULL", "NULL", "t"]),
         ("ids=1,2&ids=3", ["7", "0", "NULL", r#"{"1","2","3"}"#, "NULL", "t"]),
         ("tags=a,b&tags=c", ["7", "0", "NULL", "NULL", r#"{"a,b","c"}"#, "t"]),
-        // What an empty field of a form sends: absent, unless it is a text.
+        // An empty field of a form counts as absent, unless it's a text.
         ("lastEventNo=", ["7", "0", "NULL", "NULL", "NULL", "t"]),
         ("lastEventNo", ["7", "0", "NULL", "NULL", "NULL", "t"]),
         ("name=&tags=", ["7", "0", "", "NULL", r#"{""}"#, "t"]),
@@ -289,15 +289,15 @@ fn missing_and_headers() {
     assert_eq!(bound.format.as_deref(), Some("x"));
 }
 
-/// Each of thousands of unknown names was compared with all that there are, and reported twice, at 50
-/// times its length.
+/// Thousands of unknown names were once compared with all known names, and each was reported twice,
+/// at 50 times its length.
 #[test]
 fn reading_stops_at_ten_errors() {
     let query: Vec<_> = (0..500).map(|i| format!("{}{i}=1", "u".repeat(100))).collect();
     let none: [(&str, &str); 0] = [];
     let required = [param("a", ParamType::Integer)];
     let error = bind(&required, &none, Some(&query.join("&")), &HeaderMap::new()).unwrap_err();
-    // 490 pairs, and the parameter that is missing.
+    // 490 pairs, and the missing parameter.
     assert!(error.message().ends_with("; and 491 more were not looked at"), "{}", error.message());
     assert_eq!(error.parameters().len(), 10);
     let error = bind(&required, &none, Some(&query[..10].join("&")), &HeaderMap::new()).unwrap_err();
@@ -338,8 +338,8 @@ proptest! {
     }
 }
 
-/// `https://login.example/roles` was the member `example/roles` of `https://login`, which no token
-/// has.
+/// `https://login.example/roles` was once read as the member `example/roles` of `https://login`,
+/// which no token has.
 #[test]
 fn a_claim_may_have_dots_in_its_name() {
     let claims = serde_json::json!({
