@@ -1,14 +1,15 @@
-//! Asks the databases what the files cannot tell: whether they can be reached, and whether they
-//! take each statement.
+//! Asks the databases for facts that aren't in the files: if a database can be reached, and if it
+//! accepts each statement.
 //!
-//! `rowstream check` prints what is found; a server asks at its start and at each reload. A source
-//! is asked on one connection beside its pool, one statement after another, and the connection is
-//! closed after the last one: a pool that is busy neither waits for it nor holds it up. No
-//! statement of an endpoint is executed.
+//! `rowstream check` prints the results. A server does the same at its start and at each reload.
+//! Each source is checked on one connection that isn't in its pool, one statement after another.
+//! The connection is closed after the last one. So the check doesn't wait for a busy pool, and
+//! doesn't delay it. It never executes an endpoint's statement.
 //!
-//! An error is either an endpoint's, because the database refuses a statement ([`Refusal`]), or its
-//! source's, which another try may mend: it cannot be reached, is too busy, or shuts down. The
-//! first error of a source ends the asking; what was not asked by then can be asked later.
+//! An error belongs either to an endpoint or to its source. It's an endpoint's if the database
+//! refuses a statement ([`Refusal`]). It's the source's if the database can't be reached, is too
+//! busy, or shuts down; it may succeed later. The check of a source ends at its first such error,
+//! and the remaining statements can be checked later.
 
 mod apart;
 mod parts;
@@ -28,52 +29,51 @@ use crate::params::ParamValue;
 use crate::pool::Priority;
 use crate::source::{Kind, Source, SourceConfig};
 
-/// How long a database may take for one statement. One that a migration has locked the tables of
-/// takes longer.
+/// The time limit for one statement. The database exceeds it if, for example, a migration has
+/// locked the statement's tables.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The findings about a source and its endpoints.
 pub(crate) struct Checked<'a> {
-    /// The endpoints that were asked for, in the order in which they were given.
+    /// The checked endpoints, in their given order.
     pub(crate) endpoints: Vec<CheckedEndpoint<'a>>,
-    /// The error that kept the others from being checked.
+    /// The error that ended the check before the other endpoints.
     pub(crate) failed: Option<Error>,
 }
 
 impl Checked<'_> {
-    /// A source that can't be asked for anything.
+    /// The result for a source that can't be used at all.
     pub(crate) fn failed(error: Error) -> Self {
         Self { endpoints: Vec::new(), failed: Some(error) }
     }
 
-    /// Whether the source let anybody in.
+    /// Returns true if we could connect to the source.
     pub(crate) fn is_reached(&self) -> bool {
         self.failed.is_none() || !self.endpoints.is_empty()
     }
 }
 
-/// What was found of an endpoint.
+/// The findings about an endpoint.
 pub(crate) struct CheckedEndpoint<'a> {
-    /// The endpoint.
     pub(crate) endpoint: &'a Endpoint,
-    /// The columns of each of its statements.
+    /// The columns of each of its statements. `None` for a refused statement.
     pub(crate) results: Vec<Option<Columns>>,
-    /// What is wrong with them.
+    /// Errors.
     pub(crate) refusals: Vec<Refusal>,
-    /// What is wrong with them too, and is no reason not to answer.
+    /// Mistakes that don't prevent serving the endpoint.
     pub(crate) oversights: Vec<Refusal>,
-    /// What may be wrong with them, and is no error.
+    /// Possible mistakes.
     pub(crate) warnings: Vec<Refusal>,
 }
 
-/// What a statement's rows are made of.
+/// The columns of a statement's rows.
 pub(crate) enum Columns {
-    /// Its own.
+    /// The statement's own columns.
     Own(Vec<Column>),
-    /// Those of a refcursor, which are known when it is open. These are the columns of the
+    /// The columns of a refcursor, which are unknown until it's open. These are those of the
     /// statement that opens it.
     Refcursor(Vec<Column>),
-    /// Those of a procedure's result, which are known when it has been called.
+    /// The columns of a procedure's result, which are unknown until it's called.
     Result(ResultSet),
 }
 
@@ -86,20 +86,19 @@ impl Columns {
     }
 }
 
-/// A statement that its database refuses, or whose columns do not suit its endpoint.
+/// A statement that its database refuses, or whose columns don't fit its endpoint.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// Where, and what.
+    /// The position and the message.
     pub(crate) diagnostic: Diagnostic,
-    /// The code of the error.
+    /// The error's code.
     pub(crate) code: &'static str,
-    /// The database's SQLSTATE.
     pub(crate) sqlstate: Option<String>,
-    /// The path of the endpoint.
+    /// The endpoint's path.
     pub(crate) endpoint: String,
-    /// The name of its source.
+    /// The source's name.
     pub(crate) source: String,
-    /// The line of the place, and a caret below it.
+    /// The line of the position, with a caret below it.
     excerpt: String,
 }
 
@@ -114,8 +113,8 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Connects to a source within `connect`, and asks it for each statement of these endpoints, which
-/// are its own.
+/// Connects to a source within `connect`, and checks each statement of these endpoints, which must
+/// belong to the source.
 pub(crate) async fn check<'a>(
     config: &SourceConfig,
     endpoints: impl Iterator<Item = &'a Endpoint>,
@@ -135,7 +134,7 @@ pub(crate) async fn check<'a>(
     checked
 }
 
-/// The source with a pool of its own, which has one connection.
+/// Opens the source with a pool of its own, which has one connection.
 async fn reach(config: &SourceConfig, within: Duration) -> Result<Source, Error> {
     let mut alone = config.clone();
     if let Kind::Sql(_) = alone.kind {
@@ -147,17 +146,17 @@ async fn reach(config: &SourceConfig, within: Duration) -> Result<Source, Error>
     Ok(source)
 }
 
-/// Asks the database for the statement of an endpoint that several connections are to read.
+/// Asks the database if an endpoint's statement can be read by several connections.
 ///
 /// # Errors
-/// What the database says of it; why it cannot be read in parts.
+/// The error of the database, or the reason why the statement can't be read in parts.
 pub(crate) async fn parts(endpoint: &Endpoint, source: &Source) -> Result<(), Error> {
     let Some(divided) = endpoint.divided() else { return Ok(()) };
     prepare(endpoint, 0, source).await?;
     parts::reason(divided, source).await?.map_or(Ok(()), Err)
 }
 
-/// What each host of a source says of itself.
+/// Each host's report about itself.
 pub(crate) async fn inspect(config: &SourceConfig) -> Vec<HostSaid> {
     match Source::open(config) {
         Ok(source) => source.inspect().await,
@@ -170,6 +169,8 @@ fn unanswered(source: &Source, what: &str, within: Duration) -> Error {
         .cause(format!("{what} within {within:?}"))
 }
 
+/// Checks an endpoint's statements.
+///
 /// # Errors
 /// Those of the source.
 async fn check_endpoint<'a>(endpoint: &'a Endpoint, source: &Source) -> Result<CheckedEndpoint<'a>, Error> {
@@ -196,8 +197,8 @@ async fn check_endpoint<'a>(endpoint: &'a Endpoint, source: &Source) -> Result<C
             Err(error) => {
                 checked.refusals.push(refusal(endpoint, statement, &error));
                 if error.sqlstate_text().is_some() {
-                    // Those that read what else it opens have the same text, and would be refused
-                    // for the same reason.
+                    // The opener's other readers have the same text, so the database would refuse
+                    // them for the same reason.
                     refused.extend(opener);
                 }
                 None
@@ -214,7 +215,7 @@ async fn check_endpoint<'a>(endpoint: &'a Endpoint, source: &Source) -> Result<C
     Ok(checked)
 }
 
-/// Tells the errors of an endpoint from those of its source.
+/// Separates the errors of an endpoint, in the inner result, from those of its source.
 fn of_endpoint<T>(asked: Result<T, Error>) -> Result<Result<T, Error>, Error> {
     match asked {
         Err(error) if error.is_of_source() => Err(error),
@@ -222,12 +223,11 @@ fn of_endpoint<T>(asked: Result<T, Error>) -> Result<Result<T, Error>, Error> {
     }
 }
 
-/// A session in which a statement can be prepared.
 async fn session(source: &Source, snapshot: Snapshot) -> Result<Session, Error> {
     source.acquire(snapshot, Priority::Lookup).await
 }
 
-/// What a response of the endpoint may need.
+/// The snapshot that a response of the endpoint may need.
 fn snapshot(endpoint: &Endpoint) -> Snapshot {
     match endpoint.statements() {
         [_] if endpoint.key().is_none() => Snapshot::Statement,
@@ -258,7 +258,7 @@ async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<C
     }
 }
 
-/// The columns of a statement, for which the database has [`PATIENCE`].
+/// The columns of a statement. The database has [`PATIENCE`] to report them.
 async fn ask(
     session: &mut Session,
     query: &database::Statement,
@@ -273,8 +273,8 @@ async fn ask(
     asked.unwrap_or_else(|_| Err(unanswered(source, "it prepared no statement", PATIENCE)))
 }
 
-/// Whether the statement of a key can be read in its order, and continued; not asked where it
-/// cannot be read at all.
+/// Checks that the statement of a key can be read in the key's order, and after a row. Does nothing
+/// if the statement itself was refused.
 ///
 /// # Errors
 /// Those of the source.
@@ -305,7 +305,7 @@ async fn check_key(
     Ok(None)
 }
 
-/// Keys that a follower may have gone past before they are issued.
+/// Warns of a counter that may issue keys which a follower has already passed.
 ///
 /// # Errors
 /// Those of the source.
@@ -324,7 +324,7 @@ async fn lapses(endpoint: &Endpoint, source: &Source) -> Result<Option<Refusal>,
     Ok(is_lapse.then(|| refusal_at(endpoint, statement, key.offset, &error())))
 }
 
-/// Statements that are nested by columns that do not suit.
+/// Finds nested statements whose columns don't fit their parent's.
 fn nesting_refusals(endpoint: &Endpoint, results: &[Option<Columns>]) -> Vec<Refusal> {
     let refusal = |(index, statement): (usize, &Statement)| {
         let nested = statement.nested.as_ref()?;
@@ -335,7 +335,7 @@ fn nesting_refusals(endpoint: &Endpoint, results: &[Option<Columns>]) -> Vec<Ref
     endpoint.statements().iter().enumerate().filter_map(refusal).collect()
 }
 
-/// A body that places a procedure's results otherwise than they come.
+/// Finds a procedure's result that the body places out of the order of arrival.
 fn misplaced(endpoint: &Endpoint, results: &[Option<Columns>]) -> Option<Refusal> {
     let result = |index: usize| match results[index] {
         Some(Columns::Result(result)) => Some(result),
@@ -346,7 +346,7 @@ fn misplaced(endpoint: &Endpoint, results: &[Option<Columns>]) -> Option<Refusal
     check_results(read).err().map(|(statement, error)| refusal(endpoint, statement, &error))
 }
 
-/// Refcursors that nothing reads.
+/// Finds refcursors that no statement reads.
 fn unread(endpoint: &Endpoint, results: &[Option<Columns>]) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for (statement, columns) in endpoint.statements().iter().zip(results) {
@@ -369,7 +369,7 @@ fn not_read(opener: &str, name: &str) -> Error {
         .hint(format!("write `-- name: {name} :many from {opener}`, or have it open fewer"))
 }
 
-/// The refusal at its place in the endpoint's file, where the database named one.
+/// A refusal at the position that the database reported, or else at the beginning of the statement.
 fn refusal(endpoint: &Endpoint, statement: &Statement, error: &Error) -> Refusal {
     let origin = &statement.origin;
     let offset = match error.position_offset() {
@@ -383,7 +383,7 @@ fn refusal(endpoint: &Endpoint, statement: &Statement, error: &Error) -> Refusal
     refusal_at(endpoint, statement, offset, error)
 }
 
-/// The refusal at a place in the endpoint's file, in bytes.
+/// A refusal at an offset in the endpoint's file, in bytes.
 fn refusal_at(endpoint: &Endpoint, statement: &Statement, offset: usize, error: &Error) -> Refusal {
     let text = &statement.origin.text;
     let (line, column) = place(text, offset);

@@ -1,9 +1,9 @@
-//! Whether no two rows of a statement have the same values in the columns by which others are
+//! Checks that the rows of a statement are unique in the columns by which other statements are
 //! nested in them.
 //!
-//! The merge of nested statements knows the row that is open and none before it (see
-//! [`crate::stream`]). Of two rows with the same key, it refuses the second where they follow each
-//! other; where others stand between them, the second may have an empty list.
+//! The merge of nested statements knows only the current row, and no earlier one (see
+//! [`crate::stream`]). If two rows have the same key and follow each other, it refuses the second
+//! one. If other rows are between them, the second one may get an empty list.
 
 use std::future::poll_fn;
 
@@ -18,8 +18,7 @@ use crate::source::Source;
 use crate::sql::Outline;
 use crate::sql::dialect::Functions;
 
-/// Statements that are nested by columns of which nothing is known that tells the rows apart in
-/// which they stand.
+/// Finds nested statements whose parent columns may not be unique.
 ///
 /// # Errors
 /// Those of the source.
@@ -60,8 +59,8 @@ fn repeated(name: &str, parent: &str, key: &str) -> Error {
     ))
 }
 
-/// Whether no two rows with others between them are the same in the columns `key`, as far as it can
-/// be known.
+/// Returns true if the statement or the database proves that rows with the same values in the
+/// columns `key` can't have other rows between them.
 async fn is_told_apart(sql: &str, columns: &[&str], key: &[usize], source: &Source) -> Result<bool, Error> {
     let Ok(database) = source.database() else { return Ok(true) };
     let dialect = database.dialect();
@@ -78,7 +77,8 @@ async fn is_told_apart(sql: &str, columns: &[&str], key: &[usize], source: &Sour
     }
     let asked = timeout(PATIENCE, has_row(unique.query, &args, source)).await;
     let asked = asked.unwrap_or_else(|_| Err(unanswered(source, "it reported no index", PATIENCE)));
-    // What only speaks PostgreSQL's protocol may have another catalog, and then nothing is known.
+    // A server that speaks PostgreSQL's protocol, but isn't PostgreSQL, may have another catalog.
+    // Then we can't know.
     Ok(of_endpoint(asked)?.unwrap_or(false))
 }
 
@@ -86,7 +86,8 @@ pub(super) fn texts(list: Vec<String>) -> ParamValue {
     ParamValue::List(list.into_iter().map(ParamValue::Text).collect())
 }
 
-/// True if a question of our own about texts and lists of texts has a row.
+/// Runs a query of our own, whose arguments are texts and lists of texts. Returns true if it has a
+/// row.
 pub(super) async fn has_row(sql: &str, args: &[ParamValue], source: &Source) -> Result<bool, Error> {
     let kind = |arg: &ParamValue| match arg {
         ParamValue::List(_) => BindType::List(ParamType::Text),

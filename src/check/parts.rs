@@ -1,5 +1,5 @@
-//! Whether the statement of an endpoint can be read in parts (`parallel`, `shards`), as far as its
-//! database knows.
+//! Checks that the statement of an endpoint can be read in parts (`parallel`, `shards`), as far as
+//! its database knows.
 
 use tokio::time::timeout;
 
@@ -11,7 +11,8 @@ use crate::endpoint::{Divided, Endpoint};
 use crate::params::ParamValue;
 use crate::source::Source;
 
-/// Why it cannot, where the statement itself can be read; `None`: it can, or need not.
+/// The reason why an endpoint's statement can't be read in parts. `None` if it can or needn't be,
+/// or if the statement itself was refused.
 ///
 /// # Errors
 /// Those of the source.
@@ -29,7 +30,7 @@ pub(super) async fn refused(
     Ok(error.map(|error| refusal_at(endpoint, statement, divided.offset, &error)))
 }
 
-/// Why the statement cannot be read in parts.
+/// The reason why the statement can't be read in parts.
 ///
 /// # Errors
 /// Those of the source.
@@ -59,7 +60,7 @@ fn of_refcursor(divided: &Divided) -> Error {
         .hint("leave it out")
 }
 
-/// A snapshot is one host's.
+/// The error for a source with several hosts, because a snapshot belongs to one host.
 fn of_several_hosts(divided: &Divided) -> Error {
     let key = divided.key;
     Error::endpoint("the source has several hosts, and a snapshot is of one of them")
