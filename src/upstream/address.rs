@@ -1,12 +1,12 @@
-//! The addresses that an upstream may have. They are looked at once its name is resolved, and the
-//! connection goes to the very address that was looked at: what a name says later, or to others,
-//! changes nothing.
+//! The addresses that an upstream may have. They're checked after its name is resolved, and we
+//! connect to the very address that we checked. So it doesn't matter if the name resolves to
+//! another address later, or for other clients.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
-/// One entry of `allow`.
+/// An entry of `allow`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allowed {
     /// Every address of the public internet.
@@ -16,7 +16,7 @@ pub enum Allowed {
 }
 
 impl Allowed {
-    /// `"public"`, an address or a network.
+    /// Reads `"public"`, an address or a network.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         match text {
             "public" => Some(Self::Public),
@@ -24,7 +24,7 @@ impl Allowed {
         }
     }
 
-    /// Whether it lets `address` through.
+    /// Returns true if it allows `address`.
     pub(crate) fn has(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         match self {
@@ -34,8 +34,8 @@ impl Allowed {
     }
 }
 
-/// Whether an address is one of the public internet: no machine's own, no network's own, none with
-/// another address in it, none that is kept for something else (IANA's special-purpose registries).
+/// Returns true if an address belongs to the public internet. Loopback and private addresses don't,
+/// nor do addresses that contain another one or are reserved (IANA's special-purpose registries).
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -59,8 +59,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     !special && !own && !address.is_documentation()
 }
 
-/// Only 2000::/3 is given out. In it, 2001::/23 is the protocols' own (Teredo too), and 2002::/16
-/// has IPv4 addresses in it.
+/// Only 2000::/3 is allocated. In it, 2001::/23 is for protocols (Teredo is one), and the addresses
+/// in 2002::/16 contain IPv4 addresses.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [a, b, ..] = address.segments();
     let documentation = (a == 0x2001 && b == 0xdb8) || (a == 0x3fff && b < 0x1000);

@@ -1,5 +1,5 @@
-//! Opening a connection to an upstream: its name, the check of its addresses, TCP, TLS, and which
-//! HTTP is spoken.
+//! Opens a connection to an upstream: resolves its name, checks its addresses, connects with TCP
+//! and TLS, and finds out the HTTP version.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -23,7 +23,7 @@ use crate::fetch::Failure;
 use crate::tcp;
 use crate::tls::servers::{self, Roots, Shown, Trust};
 
-/// TCP or TLS as one stream of bytes.
+/// TCP or TLS as a stream of bytes.
 pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
@@ -33,20 +33,20 @@ pub(super) struct Connector {
     settings: Arc<Settings>,
     base: Base,
     tls: Option<TlsConnector>,
-    /// Where the host is; `None`: where its URL says.
+    /// Finds the host's addresses. `None`: the URL has the address or name.
     discovery: Option<Arc<Discovery>>,
-    /// How many connections were begun.
+    /// The number of connections that we began to open.
     begun: AtomicUsize,
 }
 
-/// A connection on which nothing was asked yet.
+/// A connection without any request yet.
 pub(super) struct Opened {
     pub(super) io: Box<dyn Io>,
     pub(super) looks: Looks,
     pub(super) version: Version,
 }
 
-/// What is spoken on a connection.
+/// The HTTP version of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     Http1,
@@ -66,10 +66,10 @@ impl Connector {
         Self { source, settings, tls, discovery, base, begun: AtomicUsize::new(0) }
     }
 
-    /// TLS as the hosts of a source have it in common; `None` where none has TLS.
+    /// The TLS settings that all hosts of a source share. `None` if no host has TLS.
     ///
     /// # Errors
-    /// A file can't be read, or a key isn't that of its certificate.
+    /// A file can't be read, or a key doesn't belong to its certificate.
     pub(super) fn tls(source: &str, settings: &Settings) -> Result<Option<TlsConnector>, Error> {
         if !settings.hosts.iter().any(|base| base.tls) {
             return Ok(None);
@@ -81,29 +81,29 @@ impl Connector {
     /// Opens a connection.
     ///
     /// # Errors
-    /// 503 when that fails; 502 when the upstream has no address that is allowed.
+    /// 503 if that fails. 502 if the upstream has no allowed address.
     pub(super) async fn open(&self) -> Result<Opened, Error> {
         let begun = self.begun.fetch_add(1, Ordering::Relaxed);
         let mut addresses = self.addresses(begun).await?;
-        // Instances of a registry have taken their turns already.
+        // The instances of a registry are already rotated.
         if self.discovery.is_none() {
             turn(&mut addresses, begun);
         }
-        // Each of several gets its share of the time, so that one that says nothing leaves some for
-        // the others.
+        // Each address gets an equal share of the time, so that a silent one leaves some for the
+        // others.
         let share = self.settings.timeouts.connect / u32::try_from(addresses.len()).unwrap_or(u32::MAX);
         let stream = tcp::connect(addresses, share).await;
         let stream = stream.map_err(|refused| self.unreachable(&refused.into_named_cause()))?;
         self.secure(stream).await.map_err(|cause| self.unreachable(&cause))
     }
 
-    /// Those addresses of the upstream that are allowed.
+    /// The upstream's allowed addresses.
     async fn addresses(&self, begun: usize) -> Result<Vec<SocketAddr>, Error> {
         let base = &self.base;
         let found: Vec<_> = match &base.host {
             _ if let Some(discovery) = &self.discovery => {
                 let unknown = |cause: Failure| self.unreachable(&io::Error::other(cause));
-                // Boxed: each request would carry what few need.
+                // Boxed, because otherwise each request would have room for a state that few need.
                 Box::pin(discovery.addresses(begun)).await.map_err(unknown)?
             }
             Host::Address(address) => vec![SocketAddr::new(*address, base.port)],
@@ -119,8 +119,8 @@ impl Connector {
         }
     }
 
-    /// Whether the file lists an address, or, where it lists none, the URL names it or has a name
-    /// for it, and it is public.
+    /// Returns true if a connection to `address` is allowed. Without `allow`, it must be the
+    /// address in the URL, or a public address of the URL's name.
     fn allows(&self, address: IpAddr) -> bool {
         match (&self.settings.allow, &self.base.host) {
             (Some(allow), _) => allow.iter().any(|allowed| allowed.has(address)),
@@ -159,10 +159,9 @@ impl Connector {
     }
 }
 
-/// Has the connections to a name begin with each of its addresses by turns, so that they are spread
-/// over what answers under one name (such as the pods behind a headless service of Kubernetes). The
-/// resolver has put first the kind of addresses that this machine can reach best: only those that
-/// are of the first one's kind take turns.
+/// Rotates the addresses of a name, so that connections are spread over the servers behind it (such
+/// as the pods behind a headless service of Kubernetes). The resolver puts the address family first
+/// that this machine can reach best, so only addresses of the first one's family are rotated.
 fn turn(addresses: &mut [SocketAddr], begun: usize) {
     let is_like_first = |address: &SocketAddr| address.is_ipv4() == addresses[0].is_ipv4();
     let alike = addresses.iter().take_while(|address| is_like_first(address)).count();

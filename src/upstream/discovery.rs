@@ -1,10 +1,10 @@
-//! Where an upstream is, as a registry says it: Consul's health API, or SRV records of DNS
+//! Finds an upstream's instances in a registry: Consul's health API, or SRV records of DNS
 //! ([`srv`]).
 //!
-//! Nothing runs in the background. Whoever opens a connection asks the registry when its last
-//! answer is older than `refresh`; others wait for the same answer. While the registry cannot be
-//! asked, its last answer holds, however old. What it answers is believed: nobody, where it knows
-//! of nobody.
+//! No task runs in the background. A request that opens a connection queries the registry if the
+//! last answer is older than `refresh`; other requests wait for the same answer. While the registry
+//! can't be queried, its last answer stays valid, however old it is. We trust its answers: if it
+//! lists no instance, there's none.
 
 #[cfg(all(feature = "discovery", feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -24,35 +24,34 @@ use super::hosts::MOST;
 use crate::fetch::{self, Failure};
 use crate::log;
 
-/// How long the registry is waited for while there is nothing else, and while its last answer
-/// holds.
+/// The time limit for the registry if we know no instances, and if its last answer is still valid.
 const PATIENCE: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(1)];
 const TOKEN: HeaderName = HeaderName::from_static("x-consul-token");
 
-/// Who knows where an upstream is.
+/// The registry of an upstream.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Discover {
-    /// Who is asked.
+    /// The registry.
     pub registry: Registry,
-    /// How long an answer holds.
+    /// How long an answer is valid.
     pub refresh: Duration,
 }
 
 impl Discover {
-    /// `refresh` unless it is given.
+    /// The default of `refresh`.
     pub const REFRESH: Duration = Duration::from_secs(10);
 }
 
-/// Who is asked where an upstream is.
+/// A registry that lists the instances of an upstream.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Registry {
-    /// An agent of Consul.
+    /// A Consul agent.
     Consul {
-        /// Its URL, without a path.
+        /// The agent's URL, without a path.
         url: Uri,
         /// The name of the service.
         service: String,
-        /// A tag that its instances have; `None`: any.
+        /// A tag that the instances must have. `None`: any instance.
         tag: Option<String>,
         /// The ACL token.
         token: Option<HeaderValue>,
@@ -61,12 +60,12 @@ pub enum Registry {
     Srv {
         /// The name: `_service._proto.domain`.
         name: String,
-        /// The DNS server; `None`: that of the system.
+        /// The DNS server. `None`: the system's.
         resolver: Option<SocketAddr>,
     },
 }
 
-/// One place where the upstream answers. The smaller `rank` is asked first.
+/// An instance of the upstream. Those with a smaller `rank` are tried first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Instance {
     rank: u16,
@@ -74,11 +73,11 @@ struct Instance {
     port: u16,
 }
 
-/// What is known of where an upstream is.
+/// The known instances of an upstream.
 pub(super) struct Discovery {
     source: String,
     discover: Discover,
-    /// Held by who asks.
+    /// Held by the request that queries the registry.
     known: Mutex<Known>,
     instances: AtomicUsize,
     failures: AtomicU64,
@@ -87,11 +86,11 @@ pub(super) struct Discovery {
 #[derive(Default)]
 struct Known {
     instances: Vec<Instance>,
-    /// When it answered last, or why it could not be asked.
+    /// The time of the last query, and its error if it failed.
     asked: Option<(Instant, Result<(), String>)>,
 }
 
-/// What metrics tell of a registry: instances that it knows, and how often it could not be asked.
+/// The metrics of a registry: the known instances, and the number of failed queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) instances: usize,
@@ -116,10 +115,10 @@ impl Discovery {
         }
     }
 
-    /// The addresses of the instances, of which a connection begins with another one each time.
+    /// The addresses of the instances. Each connection begins with another instance.
     ///
     /// # Errors
-    /// The registry knows of none, or has never answered; no name of an instance has an address.
+    /// The registry lists none, or has never answered. Or no instance's name has an address.
     pub(super) async fn addresses(&self, begun: usize) -> Result<Vec<SocketAddr>, Failure> {
         let mut instances = self.instances().await?;
         let first = instances.iter().take_while(|one| one.rank == instances[0].rank).count();
@@ -143,8 +142,8 @@ impl Discovery {
         let came = Instant::now();
         let mut known = self.known.lock().await;
         match &known.asked {
-            // Who waited while another asked has the same answer: where there is none in time, each
-            // of them would wait as long after the other.
+            // A request that waited for another one's query uses its result. If every request tried
+            // again after a timeout, each would wait for all of those before it.
             Some((at, answer)) if *at >= came && known.instances.is_empty() => {
                 let unasked = |cause| format!("{} cannot be asked: {cause}", self.discover);
                 return answer.clone().map(|()| Vec::new()).map_err(|cause| unasked(cause).into());
@@ -221,7 +220,7 @@ impl Registry {
     }
 }
 
-/// As messages have it, without the token.
+/// For messages, without the token.
 impl std::fmt::Display for Discover {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.registry {
@@ -237,7 +236,7 @@ impl std::fmt::Display for Discover {
     }
 }
 
-/// An instance as Consul lists it ("Health HTTP Endpoint", "List Service Instances").
+/// An instance in Consul's format ("Health HTTP Endpoint", "List Service Instances").
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Entry {
@@ -254,7 +253,7 @@ struct Node {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Service {
-    /// Empty where it is that of its node.
+    /// Empty if it's the node's address.
     #[serde(default)]
     address: String,
     port: u16,
@@ -284,7 +283,7 @@ async fn ask_consul(
     listed(&answer)
 }
 
-/// The instances of an answer.
+/// The instances in an answer.
 fn listed(answer: &[u8]) -> Result<Vec<Instance>, Failure> {
     let entries: Vec<Entry> = serde_json::from_slice(answer)?;
     let instance = |Entry { node, service }| {

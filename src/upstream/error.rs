@@ -1,4 +1,4 @@
-//! What goes wrong with an upstream, as users see it. Addresses and causes go to the log.
+//! The errors of upstreams, as users see them. Addresses and causes are only in the log.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use crate::Error;
 
-/// It has no address that is allowed.
+/// The upstream has no allowed address.
 pub(super) fn refused(source: &str, seen: &str) -> Error {
     let message = format!("the address of source `{source}` is not one that it may have");
     Error::new("upstream_refused", StatusCode::BAD_GATEWAY, message)
@@ -19,7 +19,8 @@ pub(super) fn unreachable(source: &str, cause: impl Into<Box<dyn std::error::Err
     Error::source_unavailable(format!("source `{source}` cannot be reached")).cause(cause)
 }
 
-/// All its hosts are ejected, the first of them for so long. Users are given whole seconds.
+/// All hosts are ejected. `backoff` is the time until the first one is probed. Users get whole
+/// seconds.
 pub(super) fn all_ejected(source: &str, backoff: Duration) -> Error {
     let message = format!("source `{source}` has failed too often of late, and is not asked for a moment");
     let seconds = backoff.as_secs() + u64::from(backoff.subsec_nanos() > 0);
@@ -27,45 +28,45 @@ pub(super) fn all_ejected(source: &str, backoff: Duration) -> Error {
         .retry_after(Duration::from_secs(seconds.max(1)))
 }
 
-/// No head came in time.
+/// No head arrived in time.
 pub(super) fn no_answer(source: &str, timeout: Duration) -> Error {
     let message = format!("source `{source}` did not answer within {timeout:?}");
     Error::new("upstream_timeout", StatusCode::GATEWAY_TIMEOUT, message)
 }
 
-/// The answer did not end in time.
+/// The response didn't end in time.
 pub(super) fn no_end(source: &str, timeout: Duration) -> Error {
     let message = format!("the answer of source `{source}` was not complete within {timeout:?}");
     Error::new("upstream_timeout", StatusCode::GATEWAY_TIMEOUT, message)
 }
 
-/// The answer was truncated, or was none.
+/// The response was truncated, or it's invalid.
 pub(super) fn broken(source: &str, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     let message = format!("source `{source}` did not answer properly, or its answer was truncated");
     Error::new("upstream_broken", StatusCode::BAD_GATEWAY, message).cause(cause)
 }
 
-/// The answer ends with its connection, as one does that was truncated.
+/// The end of the connection is the end of the response, so it can't be told from a truncated one.
 pub(super) fn endless(source: &str) -> Error {
     let message =
         format!("the answer of source `{source}` has no length and no chunks: its end cannot be seen");
     Error::new("upstream_without_end", StatusCode::BAD_GATEWAY, message)
 }
 
-/// The answer is one that nobody has asked for: a part, or another protocol.
+/// The response doesn't fit the request: it's a part of the content, or another protocol.
 pub(super) fn unasked(source: &str, status: StatusCode, what: &str) -> Error {
     let message =
         format!("source `{source}` answered {} with {what}, which was not asked for", status.as_u16());
     Error::new("upstream_broken", StatusCode::BAD_GATEWAY, message)
 }
 
-/// The answer says that it is JSON, and is nothing.
+/// The response claims to be JSON, but it's empty.
 pub(super) fn empty(source: &str) -> Error {
     let message = format!("the answer of source `{source}` is empty, and not the JSON that it says it is");
     Error::new("upstream_reply", StatusCode::BAD_GATEWAY, message)
 }
 
-/// The answer is a redirect.
+/// The response is a redirect.
 pub(super) fn redirect(source: &str, status: StatusCode, location: Option<&str>) -> Error {
     let message = format!(
         "source `{source}` answered {} and leads elsewhere: redirects are not followed",

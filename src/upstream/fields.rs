@@ -1,13 +1,12 @@
-//! Header fields between a client, this server and an upstream: which are handed on, which are not,
-//! and which are added.
+//! Header fields between a client, this server and an upstream: which ones are passed on, left out
+//! or added.
 
 use std::net::IpAddr;
 
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
 
-/// Fields of one connection, which end at each hop (RFC 9110, section 7.6.1; RFC 2616, section
-/// 13.5.1).
+/// Fields that only apply to one connection (RFC 9110, section 7.6.1; RFC 2616, section 13.5.1).
 const HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
     header::PROXY_AUTHENTICATE,
@@ -19,31 +18,31 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
 ];
-/// What speaks of a body that a request with GET does not have, and of its host, which is another
+/// Fields about the body, which our GET request doesn't have, and about the host, which is another
 /// one from here on.
 const NOT_OURS: [HeaderName; 5] =
     [header::HOST, header::CONTENT_LENGTH, header::CONTENT_TYPE, header::CONTENT_ENCODING, header::EXPECT];
-/// What says by whom a request was made, before us.
+/// Fields in which proxies describe the client of a request.
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-/// By which a request is found again in other services (W3C Trace Context).
+/// Fields that identify a request across services (W3C Trace Context).
 const TRACE: [HeaderName; 2] =
     [HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
-/// Who we are, to upstreams and to clients (RFC 9110, section 7.6.3).
+/// Our name, for upstreams and clients (RFC 9110, section 7.6.3).
 const VIA: HeaderValue = HeaderValue::from_static("1.1 rowstream");
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("rowstream/", env!("CARGO_PKG_VERSION")));
 
-/// Who asks.
+/// The client of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Client {
-    /// The address that the request came from.
+    /// The address of the request's peer.
     pub peer: Option<IpAddr>,
-    /// Whether that is a proxy that is believed: then what it tells of its own client is handed on.
+    /// True if the peer is a trusted proxy. Then we pass on its claims about its own client.
     pub is_trusted: bool,
 }
 
-/// The headers that say to an upstream on whose behalf it is asked, and in which trace.
+/// The header fields that describe the client's request and its trace to an upstream.
 pub fn forwarded(headers: &HeaderMap, host: Option<&str>, client: Client) -> HeaderMap {
     let mut forwarded = HeaderMap::new();
     for name in TRACE {
@@ -65,7 +64,7 @@ pub fn forwarded(headers: &HeaderMap, host: Option<&str>, client: Client) -> Hea
     forwarded
 }
 
-/// The fields of a request that is made here.
+/// The header fields of a request that we make ourselves.
 pub(super) fn own(forwarded: &HeaderMap) -> HeaderMap {
     let mut headers = forwarded.clone();
     headers.insert(header::USER_AGENT, AGENT);
@@ -74,8 +73,9 @@ pub(super) fn own(forwarded: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// The fields of a client's request that are handed on, and those that are `forwarded`. Where this
-/// server itself asks who the client is, its answer is for nobody else: then `is_public` is false.
+/// The fields of a client's request that are passed on, and the `forwarded` ones. `is_public` is
+/// false if this server itself authenticates the client. Then `Authorization` is meant for this
+/// server alone, so it isn't passed on.
 pub fn request(client: &HeaderMap, forwarded: &HeaderMap, is_public: bool) -> HeaderMap {
     let mut headers = client.clone();
     strip(&mut headers);
@@ -96,17 +96,17 @@ pub fn request(client: &HeaderMap, forwarded: &HeaderMap, is_public: bool) -> He
     headers
 }
 
-/// A value that stands by itself: a clone holds the whole buffer that its head was read into.
+/// A copy of the value. A clone would keep the whole buffer of its head alive.
 pub(crate) fn detached(value: &HeaderValue) -> HeaderValue {
     let mut own = HeaderValue::from_bytes(value.as_bytes()).unwrap_or_else(|_| value.clone());
     own.set_sensitive(value.is_sensitive());
     own
 }
 
-/// The fields of an answer that are handed on.
+/// The fields of a response that are passed on.
 pub fn response(upstream: &HeaderMap) -> HeaderMap {
     let mut headers = upstream.clone();
-    // Chunks overrule a length (RFC 9112, section 6.3).
+    // If there are chunks, the length is ignored (RFC 9112, section 6.3).
     if headers.contains_key(header::TRANSFER_ENCODING) {
         headers.remove(header::CONTENT_LENGTH);
     }
@@ -115,19 +115,19 @@ pub fn response(upstream: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Whether a field is written by whoever drives a connection, and by nobody else.
+/// Returns true if only the HTTP implementation of a connection may set this field.
 pub(crate) fn is_of_connection(name: &HeaderName) -> bool {
     HOP_BY_HOP.contains(name) || NOT_OURS.contains(name)
 }
 
-/// Puts fields in the place of those of the same name.
+/// Sets fields, and replaces those with the same names.
 pub(crate) fn put(headers: &mut HeaderMap, fields: &HeaderMap) {
     for name in fields.keys() {
         copy(fields, name, headers);
     }
 }
 
-/// Removes the fields of one connection, and those that it names as such.
+/// Removes the fields that only apply to one connection, and those that `Connection` names.
 fn strip(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -148,14 +148,14 @@ fn copy(from: &HeaderMap, name: &HeaderName, to: &mut HeaderMap) {
     }
 }
 
-/// Sets a field that is not there yet.
+/// Sets a field if it's absent.
 fn add(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     if let (false, Ok(value)) = (headers.contains_key(&name), HeaderValue::from_str(value)) {
         headers.insert(name, value);
     }
 }
 
-/// Sets a field, after what is in it already.
+/// Appends a value to a field.
 fn extend(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     let before = headers.get_all(&name).iter().filter_map(|value| value.to_str().ok());
     let all: Vec<_> = before.chain([value]).collect();
@@ -170,19 +170,19 @@ fn forwarded_element(peer: IpAddr, host: Option<&str>) -> String {
         IpAddr::V4(peer) => peer.to_string(),
         IpAddr::V6(peer) => format!("\"[{peer}]\""),
     };
-    // The host is a quoted string, in which these two would end it.
+    // The host is a quoted string, and these two characters would end it.
     let host = host.filter(|host| !host.contains(['"', '\\'])).map(|host| format!(";host=\"{host}\""));
     format!("for={node}{};proto=http", host.unwrap_or_default())
 }
 
-/// Whether a reply comes in a coding that has to be undone (RFC 9110, section 8.4).
+/// Returns true if a reply has a content coding that must be decoded (RFC 9110, section 8.4).
 pub(crate) fn is_coded(headers: &HeaderMap) -> bool {
     let coding = headers.get(header::CONTENT_ENCODING);
     coding.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
-/// Whether an answer says that it is JSON: `application/json`, or a type that ends in `+json` (RFC
-/// 6839).
+/// Returns true if a response claims to be JSON: `application/json`, or a type that ends in `+json`
+/// (RFC 6839).
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else {
         return false;
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(forwarded[0], "forwarded: for=\"[2001:db8::1]\";proto=http");
     }
 
-    /// A client cannot pass itself off as another by what it writes itself.
+    /// A client can't pass itself off as another one with fields that it writes itself.
     #[test]
     fn untrusted_claims_are_replaced() {
         let client = map(&[("x-forwarded-for", "10.0.0.1"), ("x-forwarded-host", "internal")]);

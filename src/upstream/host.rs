@@ -1,4 +1,4 @@
-//! One host of a source: connections to it, and what is asked on them.
+//! One host of a source: its connections, and the requests on them.
 
 use std::error::Error as StdError;
 use std::pin::pin;
@@ -22,61 +22,63 @@ use super::{Call, error};
 use crate::Error;
 use crate::pool::Lease;
 
-/// How many new connections a request may meet that go away before it was begun with.
+/// A request may meet this many new connections that close before the host begins with it.
 const GOING: usize = 3;
 
-/// A host, and its connections but for those of HTTP/1.1 that are idle, which are the pool's.
+/// A host and its connections, except the idle ones of HTTP/1.1, which are in the pool.
 pub(super) struct Host {
-    /// Among those of its source.
+    /// The host's number in its source.
     number: usize,
     source: String,
     settings: Arc<Settings>,
     base: Base,
     connector: Connector,
     http2: Arc<Connections>,
-    /// Whether it has chosen HTTP/1.1: then nobody waits for another's connection to share it.
+    /// True once the host chose HTTP/1.1. Then no request waits for another's connection to share
+    /// it.
     has_http1: AtomicBool,
 }
 
-/// The head of an answer, and its body.
+/// The head of a response, and its body.
 pub(super) type Answer = (http::response::Parts, Body);
 
-/// The two kinds of bodies, while they come.
+/// The two kinds of bodies, while they arrive.
 pub(super) enum Incoming {
     Http1(hyper::body::Incoming),
     Http2(h2::RecvStream),
 }
 
-/// Why an answer did not come.
+/// The error of a request without a response.
 pub(super) struct Failed {
     pub(super) failure: Failure,
     pub(super) error: Error,
 }
 
-/// How far a request came that was not answered.
+/// How far a request without a response got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
     /// No connection could be opened.
     NotSent {
-        /// Whether another request was waited for that opens one, and tells of it.
+        /// True if we waited for another request to open the connection. That request reports the
+        /// failure.
         is_known: bool,
     },
-    /// The connection had ended while it was idle, or goes away: the host has not begun with the
+    /// The connection ended while it was idle, or is closing. The host hasn't begun with the
     /// request.
     NotBegun,
-    /// The connection ended before anything of the answer came.
+    /// The connection ended before any byte of the response arrived.
     Lost {
-        /// Whether other requests on it have reported that already.
+        /// True if another request on the connection has already reported it.
         is_known: bool,
     },
-    /// No head came in time, or what came was none.
+    /// No head arrived in time, or it was invalid.
     NoHead,
-    /// That is no matter of the host: the request is none, or was given hardly any time there.
+    /// Not the host's failure: the request is invalid, or the host had hardly any time to answer.
     Ours,
 }
 
 impl Failure {
-    /// Whether it is one of the host.
+    /// Returns true if it counts as a failure of the host.
     pub(super) fn is_the_hosts(self) -> bool {
         match self {
             Self::NotBegun | Self::NoHead => true,
@@ -85,7 +87,7 @@ impl Failure {
         }
     }
 
-    /// Whether the host has done nothing for the request.
+    /// Returns true if the host did no work for the request.
     pub(super) fn is_untouched(self) -> bool {
         matches!(self, Self::NotSent { .. } | Self::NotBegun)
     }
@@ -98,7 +100,7 @@ impl Failed {
 }
 
 impl Host {
-    /// The host of this number, which has `most` requests at a time.
+    /// The host with this number, which may have `most` requests at the same time.
     pub(super) fn new(
         source: &str,
         settings: &Arc<Settings>,
@@ -123,18 +125,17 @@ impl Host {
         self.http2.close_idle(idle_timeout);
     }
 
-    /// Opens a connection, to see whether that can be done.
+    /// Opens a connection, to check that the host can be reached.
     ///
     /// # Errors
-    /// 503, or 502 where none may be opened.
+    /// 503, or 502 if the host has no allowed address.
     pub(super) async fn reach(&self) -> Result<(), Error> {
         let late = Instant::now() + self.settings.timeouts.connect;
         let connected = self.in_time(late, &AtomicBool::new(false), pin!(self.connect())).await;
         connected.map(drop).map_err(|failed| failed.error)
     }
 
-    /// Sends a request on a connection that is there, or on a new one, and waits for the head of
-    /// its answer.
+    /// Sends a request on an existing or a new connection, and waits for the head of the response.
     pub(super) async fn ask(
         &self,
         place: &Lease<Box<Http1>, HostSet>,
@@ -153,14 +154,15 @@ impl Host {
                     place.make_room();
                     let late = begun + self.settings.timeouts.first_byte;
                     let waits = AtomicBool::new(false);
-                    // Boxed: few requests open a connection, and all would carry what that needs.
+                    // Boxed, because few requests open a connection, and all would have room for
+                    // its state.
                     let connected = Box::pin(self.connect_or_share(place, &waits));
                     self.in_time(late, &waits, connected).await?
                 }
             };
             match self.ask_on(carrier, call, begun).await {
-                // It ended while it was idle, which is no failure of this request. Others were on
-                // one that is shared: then it may be.
+                // It ended while it was idle, which isn't a failure of this request. A shared
+                // connection had other requests, so there it may be one.
                 Err(Failed { failure: Failure::Lost { .. }, .. }) if was_idle => is_idle_lost = true,
                 Err(Failed { failure: Failure::NotBegun, .. }) if new < GOING => {}
                 answered => return answered,
@@ -168,13 +170,13 @@ impl Host {
         }
     }
 
-    /// A stream of a connection that requests share.
+    /// A stream of a shared connection.
     fn shared(&self) -> Option<Carrier> {
         self.http2.take().map(Carrier::Http2)
     }
 
-    /// A connection that is there already. One of HTTP/1.1 may end at any time while it is idle,
-    /// and then nobody knows whether a request has come: one that may not be sent again has a new
+    /// An existing connection. One of HTTP/1.1 may end at any time while it's idle, and then we
+    /// can't know if a request arrived. So a request that may not be sent again gets a new
     /// connection.
     fn idle(&self, place: &Lease<Box<Http1>, HostSet>, call: &Call) -> Option<Carrier> {
         if let Some(carrier) = self.shared() {
@@ -201,8 +203,8 @@ impl Host {
         self.settings.max_age.is_none_or(|most| connection.age() < most)
     }
 
-    /// A new connection; or, where it may be one that requests share, one that another request
-    /// opens meanwhile, which it then `waits` for.
+    /// Opens a new connection. If requests may share it and another request is already opening one,
+    /// waits for that one and sets `waits`.
     async fn connect_or_share(
         &self,
         place: &Lease<Box<Http1>, HostSet>,
@@ -229,8 +231,8 @@ impl Host {
         Ok(carrier)
     }
 
-    /// Waits for a connection, within `timeout.connect`, also where another request opens it; and
-    /// no longer than the head of the answer may take, which is `late` then.
+    /// Waits for a connection, at most for `timeout.connect`, also if another request opens it.
+    /// Never waits beyond `late`, when the head of the response is due.
     async fn in_time(
         &self,
         late: Instant,
@@ -263,7 +265,6 @@ impl Host {
         }
     }
 
-    /// Sends a request on a connection.
     async fn ask_on(&self, mut carrier: Carrier, call: &Call, begun: Instant) -> Result<Answer, Failed> {
         let (bound, asked) = (self.settings.timeouts.first_byte, Instant::now());
         let answer = async {
@@ -288,7 +289,7 @@ impl Host {
                 slot.retire();
             }
             let error = error::no_answer(&self.source, bound).cause(self.base.host_and_port());
-            // A request that comes from another host may have lost its time there.
+            // The request may have lost most of its time at another host.
             let failure = if asked.elapsed() < bound / 2 { Failure::Ours } else { Failure::NoHead };
             return Err(Failed { failure, error });
         };
@@ -305,7 +306,7 @@ impl Host {
         Failed { failure, error }
     }
 
-    /// Path and query, which begin with a slash: a link may lead to the prefix itself.
+    /// The path and query. They begin with a slash, because a link may lead to the prefix itself.
     fn target(&self, call: &Call) -> String {
         let target = format!("{}{}", self.base.prefix, call.target);
         if target.starts_with('/') { target } else { format!("/{target}") }
@@ -334,7 +335,7 @@ impl Host {
         Ok(request)
     }
 
-    /// The fields of a request; those of the source come last, and are never another's.
+    /// The header fields of a request. Those of the source are set last, so they can't be replaced.
     fn headers(&self, call: &Call) -> HeaderMap {
         let mut headers = call.headers.clone();
         for (name, value) in &self.settings.headers {
@@ -344,7 +345,8 @@ impl Host {
     }
 }
 
-/// Whether the connection was lost before anything of an answer came, or what came is none.
+/// Tells if the connection was lost before any byte of a response arrived, or if the response is
+/// invalid.
 fn failure_of_http1(error: &hyper::Error) -> Failure {
     let is_io = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>()).is_some();
     match is_io || error.is_canceled() || error.is_closed() || error.is_incomplete_message() {

@@ -1,20 +1,21 @@
-//! Which host a request goes to. It knows nothing of sockets, and keeps no queue: who waits, and in
-//! which order, is the pool's affair, whose places are at these hosts.
+//! Chooses the host of a request. This module knows no sockets and has no queue. The pool, whose
+//! slots are at these hosts, decides which requests wait and in which order.
 //!
 //! ```text
-//! acquire ──► a host has room, and the pool a place ──► Lease at that host ──► reports how it went, given back or dropped
-//!    │                                                    ▲        │
-//!    ├──► the pool's queue ── room: who is next there ────┘        └─► fail_over: at another host, with the same place
+//! acquire ──► a host has room, and the pool a slot ──► Lease at that host ──► reports the result, given back or dropped
+//!    │                                                   ▲        │
+//!    ├──► the pool's queue ── room: the next waiter ─────┘        └─► fail_over: at another host, with the same slot
 //!    └──► every host is ejected: an error at once
 //! ```
 //!
 //! Invariants:
 //!
-//! 1. Nobody waits who could be served: what makes room at a host does so under the pool's lock,
-//!    which then serves its queue.
-//! 2. Who has come back from a host is among the first of those that wait, and waits for another.
-//! 3. Of each host, requests in flight are `max_per_host` at most, and one while it is probed.
-//! 4. Nobody waits for hosts that are all ejected.
+//! 1. No request waits if it could be served: room at a host is made under the pool's lock, and the
+//!    pool then serves its queue.
+//! 2. A request that returns from a failed host is among the first waiters, and waits for another
+//!    host.
+//! 3. Each host has at most `max_per_host` requests in flight, and only one while it's probed.
+//! 4. No request waits if all its hosts are ejected.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
@@ -31,41 +32,41 @@ use crate::pool::{
 /// The most hosts of a source.
 pub const MOST: usize = 64;
 
-/// Which of several hosts a request goes to.
+/// How a source chooses among several hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Balance {
-    /// By turns.
+    /// Each host in turn.
     #[default]
     RoundRobin,
-    /// To the one with the fewest requests in flight; by turns among equals.
+    /// The host with the fewest requests in flight. Equal hosts take turns.
     LeastBusy,
 }
 
-/// The pool of a source, whose places are at its hosts.
+/// The pool of a source, whose slots are at its hosts.
 pub(super) struct Hosts<C>(Pool<C, HostSet>);
 
 /// The requests of one response.
 pub(crate) type Group<C> = pool::Group<C, HostSet>;
 
-/// The hosts of a source, as the pool asks them for room.
+/// The hosts of a source, as the pool's sites.
 pub(crate) struct HostSet {
     source: String,
     balance: Balance,
     max_per_host: usize,
     hosts: Vec<Host>,
-    /// The host whose turn it is.
+    /// The host that is next in turn.
     turn: usize,
 }
 
 struct Host {
-    /// As metrics and the log have it.
+    /// The name in metrics and in the log.
     name: String,
     in_flight: usize,
     breaker: Breaker,
     counts: Counts,
 }
 
-/// The hosts that have failed a request, which it does not go to again.
+/// The hosts at which a request failed. It doesn't return to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tried(u64);
 
@@ -83,31 +84,32 @@ impl Tried {
     }
 }
 
-/// What came of a failover.
+/// The result of a failover.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Failover {
-    /// It is at another host.
+    /// The lease is at another host now.
     Done,
-    /// It has to wait for one.
+    /// All other hosts are full, so it must wait.
     Full,
-    /// There is none.
+    /// There's no other host.
     Nowhere,
 }
 
-/// A place of the pool at one host: the right to one request in flight there.
+/// A slot of the pool at one host: the right to one request in flight there.
 pub(super) struct Lease<C>(pool::Lease<C, HostSet>);
 
-/// Where a place is.
+/// The host of a slot.
 #[derive(Debug)]
 pub(crate) struct AtHost {
     host: usize,
     epoch: Epoch,
-    /// Whether it is known how the request went at this host.
+    /// True once the result of the request at this host was recorded.
     is_told: bool,
 }
 
 impl<C: Send + 'static> Hosts<C> {
-    /// Hosts of these names, which are up; a request that probes one may take as long as `probe`.
+    /// Hosts with these names, none of them ejected. A request that probes one may take as long as
+    /// `probe`.
     pub(super) fn new(
         source: &str,
         pool: PoolConfig,
@@ -137,31 +139,31 @@ impl<C: Send + 'static> Hosts<C> {
         &self.0
     }
 
-    /// Waits for a place at a host.
+    /// Waits for a slot at a host.
     ///
     /// # Errors
-    /// The pool's; 503 at once when all hosts are ejected.
+    /// The pool's. 503 at once if all hosts are ejected.
     pub(super) async fn acquire(&self, patience: Patience<'_>) -> Result<Lease<C>, Error> {
         self.0.acquire_at(Tried::default(), Priority::Stream, patience).await.map(Lease)
     }
 
-    /// Waits for a place at a host, as one of a group that was let in.
+    /// Waits for a slot at a host, for a request of an admitted group.
     ///
     /// # Errors
-    /// As [`Hosts::acquire`].
+    /// Those of [`Hosts::acquire`].
     pub(super) async fn acquire_in(&self, group: &Group<C>) -> Result<Lease<C>, Error> {
         group.acquire(Tried::default()).await.map(Lease)
     }
 
-    /// Lets in the requests of one response, of which up to `width` are in flight at a time.
+    /// Admits the requests of one response. Up to `width` of them are in flight at the same time.
     ///
     /// # Errors
-    /// 503 at once when as many wait as may.
+    /// 503 at once if the queue is full.
     pub(super) fn enter(&self, width: usize, client: Client) -> Result<Group<C>, Error> {
         self.0.enter(width, client)
     }
 
-    /// What is known of each host.
+    /// The state of each host.
     pub(super) fn stats(&self) -> Vec<Stats> {
         let stats = |host: &Host| Stats {
             name: host.name.clone(),
@@ -175,9 +177,9 @@ impl<C: Send + 'static> Hosts<C> {
 }
 
 impl Sites for HostSet {
-    /// But for those that were tried.
+    /// The hosts to avoid.
     type Wish = Tried;
-    /// By its number.
+    /// A host's number.
     type At = usize;
     type Site = AtHost;
 
@@ -217,7 +219,7 @@ impl Sites for HostSet {
         }
     }
 
-    /// When the next host may be probed that is ejected.
+    /// The time when the next ejected host may be probed.
     fn next_room(&self) -> Option<Instant> {
         let now = Instant::now();
         self.hosts.iter().filter_map(|host| host.breaker.ejected_until(now)).min()
@@ -230,7 +232,7 @@ impl HostSet {
         error::all_ejected(&self.source, backoff)
     }
 
-    /// A place at one host is at another from now on, or there once more.
+    /// Moves a slot to a host, or begins there again if it's the same one.
     fn go(&mut self, site: &mut AtHost, host: usize) {
         self.end(site);
         *site = self.begin(host);
@@ -238,17 +240,17 @@ impl HostSet {
 }
 
 impl<C> Lease<C> {
-    /// The host, by its number.
+    /// The host's number.
     pub(super) fn host(&self) -> usize {
         self.0.site().host
     }
 
-    /// The place of the pool.
+    /// The pool's lease.
     pub(super) fn pooled(&self) -> &pool::Lease<C, HostSet> {
         &self.0
     }
 
-    /// The head of an answer has come.
+    /// Records that the head of a response arrived.
     pub(super) fn answered(&mut self) {
         let restored = self.0.change(|set, site| {
             site.is_told = true;
@@ -261,7 +263,7 @@ impl<C> Lease<C> {
         }
     }
 
-    /// The host has failed the request.
+    /// Records that the host failed the request.
     pub(super) fn failed(&mut self, why: &dyn Display) {
         let (ejected, waits) = self.0.change(|set, site| {
             site.is_told = true;
@@ -280,7 +282,7 @@ impl<C> Lease<C> {
         }
     }
 
-    /// Goes to another host than those that were tried, if one has room.
+    /// Moves to a host that wasn't tried, if one has room.
     pub(super) fn fail_over(&mut self, tried: Tried) -> Failover {
         self.0.change(|set, site| match set.choose(&tried) {
             Choice::At(host) => {
@@ -292,7 +294,8 @@ impl<C> Lease<C> {
         })
     }
 
-    /// Asks the same host again. `None`: it is ejected, and the place is free.
+    /// Prepares another request to the same host. `None`: the host is ejected, and the slot is free
+    /// again.
     pub(super) fn stay(mut self) -> Option<Self> {
         let may_stay = self.0.change(|set, site| {
             let may_stay = set.hosts[site.host].breaker.lets_through(Instant::now());
@@ -304,15 +307,15 @@ impl<C> Lease<C> {
         may_stay.then_some(self)
     }
 
-    /// Gives a connection back that is ready for its next user, and frees the place.
+    /// Returns a connection that is ready for its next request, and frees the slot.
     pub(super) fn give_back(self, connection: C) {
         self.0.give_back(connection);
     }
 }
 
 impl<C: Send + 'static> Lease<C> {
-    /// Gives the place up and waits for one at a host that was not tried, as one of the first of
-    /// those that wait. `None`: there is none in time.
+    /// Frees the slot, and waits for one at a host that wasn't tried. It's among the first waiters
+    /// then. `None`: there's none in time.
     pub(super) async fn move_on(self, group: Option<&Group<C>>, tried: Tried) -> Option<Self> {
         self.0.move_on(tried, group).await.ok().map(Self)
     }
@@ -335,7 +338,7 @@ mod tests {
         Hosts::new("s", config, names, balance, Some(max_per_host), Some(&health), BACKOFF)
     }
 
-    /// What is there at once.
+    /// The result of a future that must be ready at once.
     fn now<T>(future: impl Future<Output = T>) -> Option<T> {
         let mut future = std::pin::pin!(future);
         match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -357,7 +360,7 @@ mod tests {
         in_flight.try_into().expect("there are three")
     }
 
-    /// Has a host fail until it is ejected.
+    /// Makes a host fail until it's ejected.
     fn eject(hosts: &Hosts<()>, host: usize) {
         let mut place = place(hosts);
         while place.host() != host {
@@ -433,7 +436,7 @@ mod tests {
         assert!(second.await.is_ok());
     }
 
-    /// A place that was given to somebody who is gone is given to the next one.
+    /// If a waiter gets a slot but is gone, the next waiter gets it.
     #[tokio::test]
     async fn no_place_is_lost_with_one_that_leaves() {
         let hosts = hosts(Balance::RoundRobin, 1, 1, 1);
@@ -465,8 +468,8 @@ mod tests {
         assert!(matches!(error, Some(Err(_))), "at once");
     }
 
-    /// Who waits for room learns when a host is ejected that was up before, and goes there once it
-    /// may be probed.
+    /// If a host is ejected while a request waits for room, the request learns of it. It goes there
+    /// once the host may be probed.
     #[tokio::test]
     async fn a_backoff_that_begins_later_is_waited_for() {
         let backoff = Duration::from_millis(30);

@@ -1,8 +1,8 @@
-//! HTTP/1.1: a connection that one request has at a time.
+//! HTTP/1.1: a connection that serves one request at a time.
 //!
-//! hyper speaks the protocol. Its driver, which reads and writes the socket, is no task of its own
-//! but is polled by whoever waits for the answer: nothing is read that nobody takes, and dropping
-//! the connection closes it.
+//! hyper speaks the protocol. Its driver, which reads and writes the socket, isn't a task of its
+//! own. The request that waits for the response polls it. So we read no bytes before they're
+//! needed, and dropping the connection closes it.
 
 use std::error::Error as _;
 use std::pin::{Pin, pin};
@@ -19,28 +19,28 @@ use hyper_util::rt::TokioIo;
 
 use super::connect::{Io, Looks};
 
-/// The longest head of an answer, and what is read of a body at a time.
+/// The longest head of a response, and the size of a read from its body.
 const BUFFER: usize = 32 * 1024;
 
-/// What an idle connection takes: hyper's buffers, and those of TLS.
+/// The memory of an idle connection: hyper's buffers, and those of TLS.
 pub(super) const IDLE: usize = 64 * 1024;
 
-/// A connection, between requests or in one.
+/// A connection, either idle or in a request.
 pub(crate) struct Http1 {
     sender: SendRequest<String>,
     looks: Looks,
-    /// How many requests were sent on it.
+    /// The number of requests sent on it.
     sent: usize,
     driver: Driver,
     opened: Instant,
-    /// The number of its host: it serves no other.
+    /// The number of its host. It serves no other one.
     host: usize,
     /// The thread whose runtime waits for the socket.
     home: ThreadId,
 }
 
 impl Http1 {
-    /// On what was opened: whether its reads ask the kernel itself is said by `looks`.
+    /// A connection on an opened socket. `looks` makes its reads ask the kernel.
     pub(super) async fn new(io: Box<dyn Io>, looks: Looks, host: usize) -> hyper::Result<Self> {
         let (sender, driver) = Builder::new().max_buf_size(BUFFER).handshake(TokioIo::new(io)).await?;
         let (opened, home) = (Instant::now(), thread::current().id());
@@ -51,7 +51,7 @@ impl Http1 {
         self.host
     }
 
-    /// Whether the runtime that runs now waits for its socket.
+    /// Returns true if the current runtime waits for its socket.
     pub(super) fn is_home(&self) -> bool {
         self.home == thread::current().id()
     }
@@ -60,15 +60,15 @@ impl Http1 {
         self.opened.elapsed()
     }
 
-    /// Whether it can take a request: the upstream has neither closed it nor sent what nobody has
-    /// asked for.
+    /// Returns true if it can serve a request: the upstream hasn't closed it, and hasn't sent
+    /// unexpected bytes.
     pub(super) fn is_ready(&mut self) -> bool {
         self.rest() == Rest::Ready
     }
 
-    /// What is on it between two requests.
+    /// The state of the connection between two requests.
     pub(super) fn rest(&mut self) -> Rest {
-        // Nobody waits for an idle connection.
+        // No task waits for an idle connection, so there's none to wake.
         let looking = self.looks.begin();
         self.driver.poll(&mut Context::from_waker(Waker::noop()));
         drop(looking);
@@ -79,13 +79,13 @@ impl Http1 {
         }
     }
 
-    /// Whether requests were sent on it before the last one: then bytes that nobody has asked for
-    /// may have been taken for its answer.
+    /// Returns true if the last request wasn't its first one. Then unexpected bytes may have been
+    /// read as the response to that request.
     pub(super) fn is_reused(&self) -> bool {
         self.sent > 1
     }
 
-    /// Sends a request, and waits for the head of its answer.
+    /// Sends a request, and waits for the head of its response.
     pub(super) async fn send(&mut self, request: Request<String>) -> hyper::Result<Response<Incoming>> {
         self.sent += 1;
         let mut answer = pin!(self.sender.send_request(request));
@@ -99,7 +99,7 @@ impl Http1 {
         .await
     }
 
-    /// The next bytes of the body of an answer that came on this connection.
+    /// The next bytes of the body of a response on this connection.
     pub(super) fn poll_data(
         &mut self,
         body: &mut Incoming,
@@ -114,7 +114,7 @@ impl Http1 {
             match ready!(polled) {
                 None => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-                // Trailers are not handed on.
+                // We don't pass on trailers.
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
                     _ => {}
@@ -124,29 +124,30 @@ impl Http1 {
     }
 }
 
-/// What is on a connection between two requests.
+/// The state of a connection between two requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// Nothing: it can take a request.
+    /// It can serve a request.
     Ready,
-    /// It has ended, or is not to be used again.
+    /// It has ended, or can't be used again.
     Over,
-    /// Bytes that nobody has asked for: the answers on it are no longer known to be those of its
-    /// requests.
+    /// The upstream sent unexpected bytes. We can't know any longer which response belongs to which
+    /// request.
     Surplus,
 }
 
-/// What reads and writes the socket.
+/// Reads and writes the socket.
 enum Driver {
     Runs(Box<Connection<TokioIo<Box<dyn Io>>, String>>),
-    /// What it did not begin with learns so by its end.
+    /// Ended. A request that it didn't begin with fails because it's gone.
     Ended,
-    /// The same, by bytes that nobody has asked for.
+    /// Ended because of unexpected bytes.
     Surplus,
 }
 
 impl Driver {
-    /// Goes on, unless it has ended. What ends it is reported to whoever waits for an answer.
+    /// Polls the driver unless it has ended. If it ends, the request that waits for a response gets
+    /// the error.
     fn poll(&mut self, cx: &mut Context<'_>) {
         let Self::Runs(connection) = self else { return };
         match Pin::new(connection).poll(cx) {
@@ -157,8 +158,8 @@ impl Driver {
     }
 }
 
-/// Whether hyper has found bytes on a connection without a request. Its kind for that is private:
-/// of what can end a connection that is idle, the others are the socket's errors.
+/// Returns true if hyper found bytes on a connection without a request. hyper's kind for this error
+/// is private. Everything else that can end an idle connection is an error of the socket.
 fn is_surplus(error: &hyper::Error) -> bool {
     error.source().is_none_or(|cause| !cause.is::<std::io::Error>())
 }
@@ -169,9 +170,9 @@ mod tests {
 
     use super::*;
 
-    /// An upstream closed a connection that was idle, after that was found ready and before the
-    /// request was written. hyper's driver ends then without having looked at the request, which
-    /// waited for its timeout.
+    /// An upstream closed an idle connection after we found it ready, and before the request was
+    /// written. hyper's driver then ended without looking at the request, which waited until its
+    /// timeout.
     #[tokio::test]
     async fn a_connection_that_ends_tells_the_request_that_it_did_not_begin_with() {
         let (near, mut far) = tokio::io::duplex(1024);
@@ -190,9 +191,9 @@ mod tests {
         assert!(error.is_canceled(), "{error}");
     }
 
-    /// A surplus answer came while a connection was idle, and the worker had not looked for events
-    /// since: the connection was found ready, and the next request got the answer that nobody had
-    /// asked for.
+    /// A surplus response arrived while a connection was idle, and the runtime thread hadn't looked
+    /// for events since. The connection was found ready, and the next request got the surplus
+    /// response.
     #[tokio::test]
     async fn a_connection_with_a_surplus_answer_is_not_ready() {
         const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n1";
@@ -202,7 +203,7 @@ mod tests {
         let (near, looks) = super::super::looked::Looked::new(stream);
         let mut connection = Http1::new(Box::new(near), looks, 0).await.unwrap();
         std::io::Write::write_all(&mut far, ANSWER).unwrap();
-        // What has come before any request is none of its answers either.
+        // Bytes that arrive before the first request aren't a response either.
         assert_eq!(connection.rest(), Rest::Surplus);
         assert!(!connection.is_ready());
     }

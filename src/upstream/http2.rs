@@ -1,13 +1,13 @@
-//! HTTP/2: connections that requests share, each as a stream.
+//! HTTP/2: connections that requests share. Each request is a stream.
 //!
-//! By the h2 library itself, which hyper hides: it tells how many streams the upstream takes at a
-//! time, so that none waits in a queue that nobody sees, and it takes no reset for an end. A task
-//! of each connection reads and writes its frames; it ends once nothing refers to the connection
-//! any more.
+//! We use the h2 library directly, although hyper would hide it. h2 reports how many streams the
+//! upstream accepts at the same time, so that no request waits in a hidden queue. It also doesn't
+//! treat a reset as the end of a response. Each connection has a task that reads and writes its
+//! frames. The task ends when the connection has no references any more.
 //!
-//! Places of the pool count requests. One that has a place takes a stream of the first connection
-//! that has one free, and opens another connection where none has: never more than there are
-//! places.
+//! The pool's slots count requests. A request with a slot uses a stream of the first connection
+//! that has a free one. If there's none, it opens another connection, so there are never more
+//! connections than slots.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,19 +23,21 @@ use super::connect::Io;
 use super::host::Failure;
 use crate::lock::Mutex;
 
-/// What an upstream may send of an answer that is not read.
+/// The flow-control window of a stream: the most bytes of a response that the upstream may send
+/// before we read them.
 pub(super) const WINDOW: u32 = 64 * 1024;
-/// All header fields of one answer.
+/// The longest header section of a response.
 const HEADERS: u32 = 32 * 1024;
 
 /// The open connections of a source.
 pub(super) struct Connections {
     list: Mutex<List>,
-    /// Held by whoever opens one: those that come meanwhile share it.
+    /// Held by the request that opens a connection. Other requests wait for it and share the
+    /// connection.
     pub(super) opening: tokio::sync::Mutex<()>,
     max_age: Option<Duration>,
-    /// What the upstream may send of all answers of a connection that are not read: no stream's
-    /// share is taken by another.
+    /// The flow-control window of a connection. It's large enough for all streams, so that no
+    /// stream uses up the share of another.
     window: u32,
 }
 
@@ -45,25 +47,25 @@ struct List {
     next_id: u64,
 }
 
-/// One connection.
+/// A connection.
 struct Shared {
     id: u64,
     sender: SendRequest<Bytes>,
-    /// Requests on it.
+    /// The number of its requests.
     streams: usize,
     opened: Instant,
-    /// Since when there are none.
+    /// The time of its last request's end.
     idle: Instant,
-    /// Whether it takes no more requests: one on it was not answered in time, and the connection
-    /// may be why.
+    /// True if it accepts no further requests. One of them wasn't answered in time, and the
+    /// connection may be the cause.
     is_retired: bool,
     /// Set when its task has ended.
     is_over: Arc<AtomicBool>,
-    /// Set by the first of its requests that was lost with it.
+    /// Set by the first request that was lost with the connection.
     is_known_lost: Arc<AtomicBool>,
 }
 
-/// A stream of a connection, held by one request.
+/// A stream of a connection, used by one request.
 pub(super) struct Slot {
     connections: Arc<Connections>,
     id: u64,
@@ -72,14 +74,14 @@ pub(super) struct Slot {
 }
 
 impl Connections {
-    /// None; of a source that has at most `max` requests at a time.
+    /// An empty list, for a source with at most `max` requests at the same time.
     pub(super) fn new(max: usize, max_age: Option<Duration>) -> Self {
         let most = (1 << 31) - 1;
         let window = u32::try_from(max).unwrap_or(u32::MAX).saturating_mul(WINDOW).clamp(WINDOW, most);
         Self { list: Mutex::default(), opening: tokio::sync::Mutex::default(), max_age, window }
     }
 
-    /// A stream of a connection that is open and has one free.
+    /// A free stream of an open connection.
     pub(super) fn take(self: &Arc<Self>) -> Option<Slot> {
         let mut list = self.list.lock();
         list.open.retain(|shared| !shared.is_over.load(Ordering::Relaxed));
@@ -91,12 +93,12 @@ impl Connections {
         Some(shared.slot(self))
     }
 
-    /// Whether it takes no more requests, and closes with the last of those that it has.
+    /// Returns true if it accepts no further requests, and closes with the last of its own.
     fn is_past(&self, shared: &Shared) -> bool {
         shared.is_retired || self.max_age.is_some_and(|most| shared.opened.elapsed() >= most)
     }
 
-    /// Makes a new connection of `io`, and takes its first stream.
+    /// Opens an HTTP/2 connection on `io`, and uses its first stream.
     pub(super) async fn open(self: &Arc<Self>, io: Box<dyn Io>) -> Result<Slot, h2::Error> {
         let mut builder = h2::client::Builder::new();
         builder.initial_window_size(WINDOW).initial_connection_window_size(self.window);
@@ -106,12 +108,12 @@ impl Connections {
         let is_over = Arc::<AtomicBool>::default();
         let over = Arc::clone(&is_over);
         tokio::spawn(async move {
-            // The streams on it learn how it ended.
+            // The streams on it get the connection's error.
             let _ = connection.await;
             over.store(true, Ordering::Relaxed);
         });
-        // The answer comes after the upstream's settings: from then on it is known how many
-        // streams it takes.
+        // The answer to the ping follows the upstream's settings, so after it we know how many
+        // streams it accepts.
         if let Some(mut ping_pong) = ping_pong {
             ping_pong.ping(Ping::opaque()).await?;
         }
@@ -127,14 +129,14 @@ impl Connections {
         Ok(slot)
     }
 
-    /// Lets go of those that have had no request for so long.
+    /// Drops connections that have been idle for this long.
     pub(super) fn close_idle(&self, idle_timeout: Duration) {
         self.list.lock().open.retain(|shared| shared.streams > 0 || shared.idle.elapsed() < idle_timeout);
     }
 }
 
 impl Shared {
-    /// A stream that is counted already.
+    /// A stream that's already counted.
     fn slot(&self, connections: &Arc<Connections>) -> Slot {
         Slot {
             connections: Arc::clone(connections),
@@ -146,7 +148,7 @@ impl Shared {
 }
 
 impl Slot {
-    /// Has the connection take no more requests.
+    /// Stops using the connection for further requests.
     pub(super) fn retire(&self) {
         let mut list = self.connections.list.lock();
         if let Some(shared) = list.open.iter_mut().find(|shared| shared.id == self.id) {
@@ -154,18 +156,18 @@ impl Slot {
         }
     }
 
-    /// Waits until a request can be sent. A connection on which none can be takes no more of them.
+    /// Waits until a request can be sent. If the connection can't send one, it isn't used again.
     pub(super) async fn ready(&mut self) -> Result<(), h2::Error> {
         let ready = self.sender.clone().ready().await;
         self.sender = ready.inspect_err(|_| self.retire())?;
         Ok(())
     }
 
-    /// Sends a request with its body, if it has one, and waits for the head of its answer. Dropping
-    /// it, or the answer's body, resets the stream.
+    /// Sends a request with its body, if there is one, and waits for the head of the response.
+    /// Dropping this future, or the response's body, resets the stream.
     ///
     /// # Errors
-    /// How far the request came, and why no further.
+    /// How far the request got, and the cause.
     pub(super) async fn send(
         &mut self,
         request: Request<()>,
@@ -174,8 +176,8 @@ impl Slot {
         let sent = self.sender.send_request(request, body.is_none());
         let (answer, mut stream) = sent.map_err(|error| (self.failure(&error), error))?;
         if let Some(body) = body {
-            // h2 keeps what the upstream does not take yet: the body is as long as an endpoint file
-            // and its parameters make it.
+            // h2 buffers the bytes that the upstream doesn't accept yet. The body's length is
+            // limited by the endpoint file and its parameters.
             let sent = stream.send_data(Bytes::copy_from_slice(body.as_bytes()), true);
             sent.map_err(|error| (self.failure(&error), error))?;
         }
@@ -183,8 +185,9 @@ impl Slot {
     }
 
     fn failure(&self, error: &h2::Error) -> Failure {
-        // One that goes away does so for all, and may live on for the answers that still come. What
-        // it sends back, it has not begun with (RFC 9113, section 6.8).
+        // A connection that goes away does so for all its requests, but it may stay open for
+        // responses that still arrive. The requests that it rejects weren't begun (RFC 9113,
+        // section 6.8).
         if error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR) {
             self.retire();
             return Failure::NotBegun;
@@ -213,15 +216,14 @@ impl Drop for Slot {
     }
 }
 
-/// The next bytes of a body. The upstream may send as much again as soon as they are taken.
+/// The next bytes of a body. Reading them lets the upstream send as many again.
 pub(super) fn poll_data(
     body: &mut RecvStream,
     cx: &mut Context<'_>,
 ) -> Poll<Option<Result<Bytes, h2::Error>>> {
     loop {
         match ready!(body.poll_data(cx)) {
-            // It ends here by END_STREAM alone: every reset is an error, also one without an error
-            // code.
+            // Only END_STREAM ends a body. Every reset is an error, even one without an error code.
             None => return Poll::Ready(None),
             Some(Err(error)) => return Poll::Ready(Some(Err(error))),
             Some(Ok(data)) => {

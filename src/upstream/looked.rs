@@ -1,10 +1,10 @@
-//! A socket that can be looked at for bytes that have come already.
+//! A socket that can be checked for bytes that have already arrived.
 //!
-//! The runtime knows of bytes once it has asked the kernel for events, which a worker that has much
-//! to do does seldom; and it lets a task read only so much at a time. Between two requests that is
-//! not enough: bytes that nobody has asked for would be taken for the answer to the next request.
-//! So a read that has to know asks the kernel itself. What comes later than the look, nobody can
-//! tell from an answer.
+//! The runtime only knows of bytes after it has asked the kernel for events. A busy runtime thread
+//! does so rarely, and the runtime also limits how much a task may read at a time. Between two
+//! requests that isn't enough: unexpected bytes would be read as the response to the next request.
+//! So a read that must be sure asks the kernel itself. Unexpected bytes that arrive after this
+//! check can't be told from a response.
 
 use std::io::{self, Read as _};
 use std::pin::Pin;
@@ -16,11 +16,11 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Whether the reads of a socket ask the kernel itself.
+/// True while the reads of a socket ask the kernel.
 #[derive(Default, Clone)]
 pub(in crate::upstream) struct Looks(Arc<AtomicBool>);
 
-/// For as long as it is there, reads ask the kernel itself.
+/// Makes reads ask the kernel until it's dropped.
 pub(super) struct Looking(Looks);
 
 impl Looks {

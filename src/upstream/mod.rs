@@ -1,25 +1,26 @@
-//! HTTP services: upstreams, which are asked on behalf of a request.
+//! Upstreams: the HTTP services that we call on behalf of a request.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | [`url`], [`settings`] | where an upstream is, and how it is asked |
-//! | [`hosts`] | which of its hosts a request goes to |
-//! | [`host`] | one host: its connections, and what is asked on them |
-//! | [`discovery`] | where it is, as Consul or SRV records say |
-//! | [`address`] | which addresses it may have |
+//! | [`url`], [`settings`] | the URL of an upstream, and how we call it |
+//! | [`hosts`] | the choice of a host for a request |
+//! | [`host`] | one host: its connections, and the requests on them |
+//! | [`discovery`] | the instances of an upstream, from Consul or SRV records |
+//! | [`address`] | the addresses that an upstream may have |
 //! | [`connect`] | names, addresses, TCP, TLS |
-//! | [`http1`], [`http2`] | connections, and answers on them |
-//! | [`looked`] | a socket that can be looked at for bytes that nobody has asked for |
-//! | [`retry`] | which requests are sent again |
-//! | [`reply`] | an answer whose body is polled, and what holds its place |
-//! | [`template`] | requests made of parameters, each value escaped for its place |
-//! | [`fields`] | the header fields that are handed on, and those that are not |
-//! | [`payload`] | bodies of requests, made of parameters |
+//! | [`http1`], [`http2`] | connections, and the responses on them |
+//! | [`looked`] | a socket that can be checked for unexpected bytes |
+//! | [`retry`] | the requests that are sent again |
+//! | [`reply`] | a response whose body is polled, and which keeps its slot until the end |
+//! | [`template`] | requests built from parameters, with each value escaped for its position |
+//! | [`fields`] | the header fields that are passed on, and those that aren't |
+//! | [`payload`] | bodies of requests, built from parameters |
 //!
-//! A [`Lease`] of the pool is the right to one request in flight at one host. Over HTTP/1.1 it is a
-//! connection too; over HTTP/2 requests share connections. Whoever has a place asks at once: no
-//! library's queue or limit stands behind the pool, which is why it is our own and not that of
-//! hyper-util's client. A connection serves requests to its own host alone.
+//! A [`Lease`] of the pool is the right to one request in flight at one host. Over HTTP/1.1 it also
+//! has a connection; over HTTP/2, requests share connections. A request with a slot is sent at
+//! once: no library has a queue or a limit of its own behind the pool. That's why we have our own
+//! pool and don't use the one in hyper-util's client. A connection only serves requests to its own
+//! host.
 
 pub mod address;
 pub mod discovery;
@@ -62,22 +63,22 @@ use crate::client::Client;
 use crate::pool::{self, Patience, Pool};
 use crate::settings::SourceSettings;
 
-/// A place of the pool at one host.
+/// The right to use a slot of the pool at one host.
 type Lease = hosts::Lease<Box<Http1>>;
-/// The requests of one response, which the pool lets in together.
+/// The requests of one response, which the pool admits together.
 pub(crate) type Group = hosts::Group<Box<Http1>>;
 
 /// An HTTP service with its pool.
 #[derive(Clone)]
 pub struct Source {
     shared: Arc<Inner>,
-    /// What the upstream learns of the request on whose behalf it is asked.
+    /// The fields that tell the upstream about the client's request.
     forwarded: Arc<HeaderMap>,
-    /// Whose request that is.
+    /// The client of that request.
     client: Client,
 }
 
-/// Its name alone.
+/// Shows only the name.
 impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Source").field(&self.shared.name).finish()
@@ -88,50 +89,51 @@ struct Inner {
     name: String,
     settings: Arc<Settings>,
     idle_timeout: Duration,
-    /// Which host a request goes to.
+    /// Chooses the host of a request.
     balance: Hosts<Box<Http1>>,
-    /// By the same numbers.
+    /// The hosts, with the same numbers as in `balance`.
     hosts: Vec<Host>,
-    /// `None`: none is sent again.
+    /// `None`: requests are never sent again.
     retries: Option<Budget>,
-    /// Where its one host is; `None`: where its URL says.
+    /// Finds the addresses of the only host. `None`: its URL has the address.
     discovery: Option<Arc<Discovery>>,
 }
 
-/// One request, as it is sent to whichever connection.
+/// A request, independent of the connection that it's sent on.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// Its method.
+    /// The request's method.
     pub method: Method,
-    /// Its path and query, after the source's own prefix.
+    /// The path and query, without the source's own prefix.
     pub target: String,
-    /// Its header fields.
+    /// The header fields.
     pub headers: HeaderMap,
-    /// Its body, if it has one.
+    /// The body, if there is one.
     pub body: Option<String>,
 }
 
 impl Call {
-    /// Whether it may be sent again where nobody knows if it has come (RFC 9110, section 9.2.2).
+    /// Returns true if the request may be sent again when we don't know if it arrived (RFC 9110,
+    /// section 9.2.2).
     fn is_repeatable(&self) -> bool {
         self.method.is_idempotent()
     }
 }
 
-/// What came before an answer: how long it was waited for.
+/// The wait before a response.
 #[derive(Debug, Clone, Copy)]
 pub struct Waited {
-    /// For a place.
+    /// The wait for a slot.
     pub pool: Duration,
-    /// When the request was begun.
+    /// The time when the request was sent.
     pub begun: Instant,
 }
 
 impl Source {
-    /// The source of a configuration. Opens nothing.
+    /// Opens a source of the configuration, but no connection.
     ///
     /// # Errors
-    /// A file of TLS can't be read.
+    /// A TLS file can't be read.
     pub fn open(config: &SourceSettings, settings: &Settings) -> Result<Self, Error> {
         let settings = Arc::new(settings.clone());
         let names = settings.hosts.iter().map(url::Base::host_and_port).collect();
@@ -161,24 +163,24 @@ impl Source {
         Ok(Self { shared: Arc::new(shared), forwarded: Arc::default(), client: Client::default() })
     }
 
-    /// The same source, asked on behalf of a client's request whose headers are
-    /// [`forwarded`](fields::forwarded).
+    /// The same source for the request of a client. `forwarded` has that request's
+    /// [`forwarded`](fields::forwarded) headers.
     #[must_use]
     pub fn on_behalf_of(&self, client: Client, forwarded: HeaderMap) -> Self {
         Self { client, forwarded: Arc::new(forwarded), ..self.clone() }
     }
 
-    /// Its name.
+    /// The source's name.
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// The fields that every request has which is made here.
+    /// The header fields of every request that we make ourselves.
     pub(crate) fn own_fields(&self) -> HeaderMap {
         fields::own(&self.forwarded)
     }
 
-    /// The URL of a host, by its number.
+    /// The URL of the host with this number.
     pub(crate) fn base(&self, host: usize) -> &url::Base {
         &self.shared.settings.hosts[host]
     }
@@ -187,10 +189,10 @@ impl Source {
         self.shared.balance.pool()
     }
 
-    /// Opens a connection to each host, to see whether that can be done.
+    /// Opens a connection to each host, to check that it can be reached.
     ///
     /// # Errors
-    /// 503 or 502 when it cannot; its cause tells all the hosts that cannot be reached.
+    /// 503 or 502 if a host can't be reached. The cause names all such hosts.
     pub async fn reach(&self) -> Result<(), Error> {
         let mut failed: Option<Error> = None;
         let mut causes = Vec::new();
@@ -203,7 +205,7 @@ impl Source {
         failed.map_or(Ok(()), |error| Err(error.cause(causes.join("; "))))
     }
 
-    /// Closes connections that have been idle for long; ends with the pool.
+    /// Closes connections that have been idle for too long. Ends with the pool.
     pub fn reap(&self) -> impl Future<Output = ()> + use<> {
         let (http1, shared) = (self.pool().reap(), Arc::downgrade(&self.shared));
         let period = (self.shared.idle_timeout / 2).max(Duration::from_millis(50));
@@ -221,17 +223,17 @@ impl Source {
         }
     }
 
-    /// What is known of the pool.
+    /// The state of the pool.
     pub(crate) fn pool_stats(&self) -> pool::Stats {
         self.pool().stats()
     }
 
-    /// What is known of each host.
+    /// The state of each host.
     pub(crate) fn host_stats(&self) -> Vec<pool::HostStats> {
         self.shared.balance.stats()
     }
 
-    /// What its registry has said; `None`: it has none.
+    /// The state of the registry. `None`: the source has none.
     pub(crate) fn discovered(&self) -> Option<Seen> {
         self.shared.discovery.as_ref().map(|discovery| discovery.seen())
     }
@@ -241,27 +243,27 @@ impl Source {
         self.pool().turn().await
     }
 
-    /// How long a request waits for a place at a host.
+    /// The time that a request waits for a slot at a host.
     pub fn acquire_timeout(&self) -> Duration {
         self.pool().acquire_timeout()
     }
 
-    /// How long an answer may take, to its last byte.
+    /// The time limit of a response, up to its last byte.
     pub(crate) fn total(&self) -> Option<Duration> {
         self.shared.settings.timeouts.total
     }
 
-    /// What the pool holds.
+    /// The connections and waiters of the pool.
     pub fn usage(&self) -> pool::Usage {
         self.pool().usage()
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request and waits for the head of its response.
     ///
     /// # Errors
-    /// The pool's (503, 504); 503 when no connection can be opened or all hosts are ejected, 502
-    /// where none may be opened; 504 when no head comes in time; 502 when what comes is no answer,
-    /// or a redirect.
+    /// The pool's (503, 504). 503 if no connection can be opened, or if all hosts are ejected. 502
+    /// if the upstream has no allowed address. 504 if no head arrives in time. 502 if the response
+    /// is a redirect, or isn't valid.
     pub async fn send(&self, call: &Call, patience: Patience<'_>) -> Result<(Reply, Waited), Error> {
         let entered = Instant::now();
         let wait = patience.wait();
@@ -270,26 +272,26 @@ impl Source {
         self.send_from(place, None, call, entered).await
     }
 
-    /// Lets in the requests of one response, of which up to `width` are in flight at a time; see
-    /// [`pool::Group`].
+    /// Admits the requests of one response. Up to `width` of them are in flight at the same time;
+    /// see [`pool::Group`].
     ///
     /// # Errors
-    /// 503 at once when as many wait as may.
+    /// 503 at once if the queue is full.
     pub(crate) fn enter(&self, width: usize) -> Result<Group, Error> {
         self.shared.balance.enter(width, self.client)
     }
 
-    /// [`Source::send`], as one of the requests of a group.
+    /// Like [`Source::send`], for a request of a group.
     ///
     /// # Errors
-    /// As there, without the pool's 503.
+    /// Like [`Source::send`], except the pool's 503.
     pub(crate) async fn send_in(&self, group: &Group, call: &Call) -> Result<(Reply, Waited), Error> {
         let entered = Instant::now();
         let place = self.shared.balance.acquire_in(group).await?;
         self.send_from(place, Some(group), call, entered).await
     }
 
-    /// Sends a request that has a place, which was waited for since `entered`.
+    /// Sends a request that has a slot, for which it has waited since `entered`.
     async fn send_from(
         &self,
         place: Lease,
@@ -302,7 +304,7 @@ impl Source {
         Ok((Reply::new(head, body, place, (self, call), waited.begun)?, waited))
     }
 
-    /// Asks, and asks again where that can help and the source may.
+    /// Sends a request, and sends it again if that may help and the source allows it.
     async fn ask_again(
         &self,
         mut place: Lease,
@@ -325,7 +327,7 @@ impl Source {
             tried.insert(place.host());
             let Failed { failure, error } = failed;
             if failure.is_untouched() && Instant::now() < late {
-                // It has cost no host anything, so that no budget is asked whether it may go on.
+                // The failure cost no host any work, so moving on doesn't need the retry budget.
                 match Self::fail_over(place, group, tried, late).await {
                     Moved::There(moved) => {
                         place = moved;
@@ -336,7 +338,7 @@ impl Source {
                 }
             }
             let may_repeat = match failure {
-                // A host that has no address which is allowed has none a moment later.
+                // A host without an allowed address won't have one a moment later.
                 Failure::NotSent { .. } => error.retry_delay().is_some(),
                 Failure::NotBegun | Failure::Lost { .. } => true,
                 Failure::NoHead | Failure::Ours => false,
@@ -347,15 +349,14 @@ impl Source {
             }
             before += 1;
             tried = Tried::only(place.host());
-            // Where the others have no room, it is not waited for: this host may well answer now.
+            // If the other hosts have no room, we don't wait for it: this host may well answer now.
             if place.fail_over(tried) != Failover::Done {
                 place = place.stay().ok_or(error)?;
             }
         }
     }
 
-    /// Goes to a host that was not tried. Where those have no room, it waits among the others,
-    /// until it is late.
+    /// Moves to a host that wasn't tried. If those have no room, waits for one until `late`.
     async fn fail_over(mut place: Lease, group: Option<&Group>, tried: Tried, late: Instant) -> Moved {
         match place.fail_over(tried) {
             Failover::Done => Moved::There(place),
@@ -368,7 +369,7 @@ impl Source {
         }
     }
 
-    /// Asks the host of a place, and tells how that went.
+    /// Sends a request to the host of a lease, and records the result.
     async fn ask_once(&self, place: &mut Lease, call: &Call, begun: Instant) -> Result<Answer, Failed> {
         let answered = self.shared.hosts[place.host()].ask(place.pooled(), call, begun).await;
         let health = self.shared.settings.health.as_ref();
@@ -386,19 +387,19 @@ impl Source {
     }
 }
 
-/// What came of the failover to another host.
+/// The result of a failover to another host.
 enum Moved {
     There(Lease),
-    /// There is none, and the place is still the one that it was.
+    /// There's no other host, and the lease is unchanged.
     Nowhere(Lease),
-    /// It has waited for one, and has no place any more.
+    /// The wait for another host took too long, and the lease is gone.
     Exhausted,
 }
 
-/// What an idle connection takes, in bytes.
+/// The memory of an idle connection, in bytes.
 pub(crate) const IDLE: usize = http1::IDLE;
 
-/// What one request in flight may take whose reply is passed on as it comes.
+/// The most memory for one request in flight whose response is passed through.
 pub(crate) fn budget() -> usize {
     http1::IDLE + http2::WINDOW as usize
 }

@@ -1,11 +1,12 @@
-//! Bodies of requests: JSON with places for values, or a text as it is.
+//! Bodies of requests: JSON with placeholders for values, or a fixed text.
 //!
-//! | place | a value in it | NULL | a list |
+//! | position | a value | NULL | a list |
 //! |---|---|---|---|
 //! | in a string: `"a-{name}"` | its text, escaped | 400 | joined by commas |
-//! | for a value: `{"id": {name}}` | JSON of its type | `null` | an array |
+//! | as a value: `{"id": {name}}` | JSON of its type | `null` | an array |
 //!
-//! A body that is no JSON takes no values: nobody knows how they would have to be escaped there.
+//! A body that isn't JSON can't have placeholders, because we don't know how to escape values in
+//! it.
 
 use http::HeaderValue;
 use serde::de::IgnoredAny;
@@ -19,14 +20,14 @@ use crate::params::ParamValue;
 pub enum Payload {
     /// JSON.
     Json(Vec<Part>),
-    /// Anything else.
+    /// Any other text.
     Text(String),
 }
 
 /// A piece of JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// As it stands.
+    /// Unchanged text.
     Literal(String),
     /// A value within a string.
     InString(Name),
@@ -34,15 +35,14 @@ pub enum Part {
     Value(Name),
 }
 
-/// What is wrong with a body, and what to do about it.
+/// The message and the hint for an error in a body.
 type TemplateError = (String, String);
 
 impl Payload {
-    /// Reads a body; `find` tells what a name stands for. What begins like an object or an array is
-    /// JSON.
+    /// Reads a body; `find` resolves a name. A text that begins like an object or an array is JSON.
     ///
     /// # Errors
-    /// What is wrong, and what to do.
+    /// The message and the hint.
     pub(crate) fn parse(
         text: &str,
         find: &mut dyn FnMut(&str) -> Option<Name>,
@@ -81,7 +81,7 @@ impl Payload {
         }
     }
 
-    /// What it says that it is.
+    /// The body's content type.
     pub(crate) fn content_type(&self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Json(_) => "application/json",
@@ -89,10 +89,10 @@ impl Payload {
         })
     }
 
-    /// The body with `values` in their places.
+    /// The body with `values` instead of the placeholders.
     ///
     /// # Errors
-    /// 400 that names a parameter whose value cannot stand where it would.
+    /// 400 with the name of a parameter whose value can't be used at its position.
     pub(crate) fn fill(&self, values: &Values<'_>) -> Result<String, Error> {
         let parts = match self {
             Self::Json(parts) => parts,
@@ -115,7 +115,7 @@ impl Payload {
 }
 
 impl Values<'_> {
-    /// The text of a value that has to be there.
+    /// The text of a value that must not be NULL.
     fn needed(&self, name: Name) -> Result<String, Error> {
         let missing = || {
             let index = if let Name::Param(index) = name { Some(index) } else { None };
@@ -125,7 +125,7 @@ impl Values<'_> {
     }
 }
 
-/// Each `{name}` of a text: where it begins, its name, and whether it stands in a string of JSON.
+/// Each `{name}` of a text: its offset, its name, and true if it's in a JSON string.
 fn placeholders(text: &str) -> impl Iterator<Item = (usize, &str, bool)> {
     let (mut in_string, mut is_escaped) = (false, false);
     text.char_indices().filter_map(move |(at, c)| {
@@ -170,7 +170,7 @@ fn to_json(value: &ParamValue) -> Result<String, Error> {
     })
 }
 
-/// A decimal as JSON has it: `+01`, `.5` and `5.` are none there.
+/// A decimal as JSON, which doesn't allow `+01`, `.5` and `5.`.
 fn json_number(text: &str) -> String {
     let (sign, unsigned) = match text.strip_prefix('-') {
         Some(unsigned) => ("-", unsigned),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a value is, the body is the JSON of its template, with the value in its place.
+        /// With any value, the body is the JSON of its template, with the value at its position.
         #[test]
         fn no_value_leaves_its_place(a in any::<String>(), b in ".{0,8}") {
             let filled = fill(r#"{"x":"1{a}2","y":{b},"z":[{a}]}"#, text(&a), text(&b)).unwrap();

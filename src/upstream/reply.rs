@@ -1,8 +1,8 @@
-//! An answer of an upstream: its head, and a body that is polled. What is not polled is not read.
+//! A response of an upstream: its head, and a body that's read only when it's polled.
 //!
-//! The body holds its place of the pool, and over HTTP/1.1 its connection. Both are given back at
-//! its last byte; a body that is dropped before closes the connection, or resets the stream, and
-//! frees the place.
+//! The body keeps its slot of the pool, and its connection if that's HTTP/1.1. Both are returned
+//! after the last byte. If a body is dropped before, that closes the connection or resets the
+//! stream, and frees the slot.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -19,39 +19,39 @@ use super::http2::{self, Slot};
 use super::{Call, Lease, Source, error, fields};
 use crate::Error;
 
-/// What a request is sent on.
+/// The connection or stream of a request.
 pub(super) enum Carrier {
     Http1(Box<Http1>),
     Http2(Slot),
 }
 
-/// A body with what it comes on, until that is given back.
+/// A body, and its connection or stream until that's returned.
 pub(super) struct Body {
     pub(super) carrier: Option<Carrier>,
     pub(super) incoming: Incoming,
 }
 
-/// An answer whose body comes.
+/// A response whose body is still arriving.
 pub struct Reply {
-    /// Status and header fields.
+    /// The status and the header fields.
     pub head: http::response::Parts,
     body: Body,
-    /// What was read of it before anyone has polled it.
+    /// Bytes that were read before the body was polled.
     first: Option<Bytes>,
     is_to_head: bool,
     place: Option<Lease>,
     host: usize,
     source: Source,
-    /// When it is late, and after how long.
+    /// The time limit: the time when it ends, and its length.
     deadline: Option<(Pin<Box<Sleep>>, Duration)>,
 }
 
 impl Reply {
-    /// The answer to a request that was `begun` then.
+    /// The response to a request that began at `begun`.
     ///
     /// # Errors
-    /// 502 when it is a redirect, when it is one that nobody has asked for, or when its end could
-    /// not be distinguished from a break.
+    /// 502 if it's a redirect, if it doesn't fit the request, or if its end couldn't be told from a
+    /// broken connection.
     pub(super) fn new(
         head: http::response::Parts,
         body: Body,
@@ -81,10 +81,10 @@ impl Reply {
         Ok(reply)
     }
 
-    /// The next bytes of the body; `None` after the last of a whole one.
+    /// The next bytes of the body. `None` after the last byte of a complete body.
     ///
     /// # Errors
-    /// 502 when it is truncated, 504 when it is late.
+    /// 502 if it's truncated, 504 if it's late.
     pub fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(first)));
@@ -102,18 +102,18 @@ impl Reply {
         if polled.is_pending() {
             return self.poll_deadline(cx).map(|error| Some(Err(error)));
         }
-        // Who has the last byte may not ask for more.
+        // A caller that has the last byte may not poll again.
         if self.body.incoming.is_over() || matches!(polled, Poll::Ready(None)) {
             self.give_back()?;
         }
         polled
     }
 
-    /// Waits for the first bytes of an answer that says that it is JSON, before anyone hears of
-    /// it: then there have to be some.
+    /// Waits for the first bytes of a response that claims to be JSON, before any of it is passed
+    /// on: it can't be empty.
     ///
     /// # Errors
-    /// 502 where there are none; and as [`Reply::poll_data`].
+    /// 502 if it's empty, and those of [`Reply::poll_data`].
     pub(crate) async fn begin(&mut self) -> Result<(), Error> {
         if !self.must_have_json() {
             return Ok(());
@@ -125,16 +125,16 @@ impl Reply {
         Ok(())
     }
 
-    /// It has ended without a byte.
+    /// Checks a response that ended without a byte.
     ///
     /// # Errors
-    /// 502 where it says that it is JSON.
+    /// 502 if it claims to be JSON.
     pub(crate) fn ended_empty(&self) -> Result<(), Error> {
         if self.must_have_json() { Err(error::empty(self.source.name())) } else { Ok(()) }
     }
 
-    /// Whether it says that it is JSON, and has a body by what HTTP says of its status: then it is
-    /// one only with some.
+    /// Returns true if it claims to be JSON, and its status implies a body. Then an empty body is
+    /// an error.
     fn must_have_json(&self) -> bool {
         let has_body = !matches!(self.head.status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT);
         self.head.status.is_success() && has_body && !self.is_to_head && fields::is_json(&self.head.headers)
@@ -146,22 +146,21 @@ impl Reply {
         Poll::Ready(error::no_end(self.source.name(), *total))
     }
 
-    /// Which host of the source it came from, by its number.
+    /// The number of the host that sent it.
     pub(crate) fn host(&self) -> usize {
         self.host
     }
 
-    /// Whether the last byte has come.
+    /// Returns true if the last byte was read.
     pub fn is_over(&self) -> bool {
         self.body.carrier.is_none() && self.first.is_none()
     }
 
-    /// Its body has come: another request may have the connection, if that is good for one, and the
-    /// place.
+    /// Ends the body: returns its slot, and also its connection if another request can use it.
     ///
     /// # Errors
-    /// 502 when something follows that nobody has asked for, and it may have been the answer to an
-    /// earlier request itself.
+    /// 502 if unexpected bytes follow, and this response may itself have been the one to an earlier
+    /// request.
     fn give_back(&mut self) -> Result<(), Error> {
         let (carrier, place) = (self.body.carrier.take(), self.place.take());
         let (Some(Carrier::Http1(mut connection)), Some(place)) = (carrier, place) else { return Ok(()) };
@@ -180,19 +179,19 @@ impl Reply {
 }
 
 impl Source {
-    /// What an answer with this status is, where nobody has asked for it.
+    /// Describes a response that doesn't fit its request. `None` if it does.
     fn unasked(&self, status: StatusCode, call: &Call) -> Option<&'static str> {
         match status {
             StatusCode::PARTIAL_CONTENT if !call.headers.contains_key(header::RANGE) && !self.has_range() => {
                 Some("a part of what it has")
             }
-            // 103 and its like come before an answer, and are skipped where it is read.
+            // 103 and similar ones precede a response, and the HTTP library skips them.
             _ if status.is_informational() => Some("another protocol"),
             _ => None,
         }
     }
 
-    /// Whether its own header fields ask for a part.
+    /// Returns true if the source's own header fields ask for a part.
     fn has_range(&self) -> bool {
         self.shared.settings.headers.iter().any(|(name, _)| name == header::RANGE)
     }
@@ -207,8 +206,8 @@ impl Incoming {
     }
 }
 
-/// Whether the framing of an HTTP/1 answer says where it ends: with a transfer coding other than
-/// chunks, of which none is undone here, it ends with its connection (RFC 9112, section 6.3).
+/// Returns true if the framing of an HTTP/1 response marks its end. A transfer coding other than
+/// chunks, which we never decode, ends with its connection (RFC 9112, section 6.3).
 fn tells_end(head: &http::response::Parts) -> bool {
     let mut codings = head.headers.get_all(header::TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {

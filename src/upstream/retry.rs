@@ -1,9 +1,8 @@
-//! Requests that are sent again: only where nothing of an answer has come, and only as many as a
-//! budget lets through, so that an upstream that is down is not asked many times as often as one
-//! that is up.
+//! Requests that are sent again. That's only done if no byte of a response has arrived, and only
+//! within a budget, so that a broken upstream doesn't get many times the requests of a working one.
 //!
-//! A GET may be sent again by what HTTP says of it (RFC 9110, section 9.2.2). A POST may not, and
-//! has no retries.
+//! HTTP allows sending a GET again (RFC 9110, section 9.2.2). It doesn't allow that for a POST,
+//! which is never sent again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,11 +10,11 @@ use std::time::Duration;
 /// `retries = { … }` of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retries {
-    /// How often a request is sent again at most.
+    /// The most times that a request is sent again.
     pub max: u32,
-    /// About how long the first retry waits; each further one twice as long as the one before.
+    /// The approximate wait before the first retry. Each further retry waits twice as long.
     pub backoff: Duration,
-    /// Of a hundred requests, so many may be sent again.
+    /// The number of retries per hundred requests.
     pub budget: usize,
 }
 
@@ -25,9 +24,9 @@ impl Default for Retries {
     }
 }
 
-/// What a retry takes of the budget; a request brings a hundredth of it for each percent.
+/// The cost of a retry. Each request earns one hundredth of it per percent of the budget.
 const RETRY: u64 = 100;
-/// The most that is saved up: ten retries in a row, also for a source that is seldom asked.
+/// The most that can be saved: ten retries in a row, even for a source with few requests.
 const MOST: u64 = 10 * RETRY;
 
 /// The retries that a source may make.
@@ -41,23 +40,23 @@ impl Budget {
         Self { retries, saved: AtomicU64::new(MOST) }
     }
 
-    /// A request is sent for the first time.
+    /// Records that a request is sent for the first time.
     pub(super) fn earn(&self) {
         let earned = self.retries.budget as u64;
         let add = |saved: u64| Some(saved.saturating_add(earned).min(MOST));
-        // It never refuses.
+        // The closure never refuses.
         let _ = self.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
-    /// How long to wait before a request is sent again that has been so `before`; `None` where it
-    /// is not to be.
+    /// The wait before a request is sent again, after `before` retries. `None` if it mustn't be
+    /// sent again.
     pub(super) fn spend(&self, before: u32) -> Option<Duration> {
         if before >= self.retries.max {
             return None;
         }
         let take = |saved: u64| saved.checked_sub(RETRY);
         self.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-        // Requests that failed together do not come again together.
+        // Spreads the retries of requests that failed together.
         let jitter = 0.5 + fastrand::f64();
         Some(self.retries.backoff.saturating_mul(1 << before.min(16)).mul_f64(jitter))
     }
@@ -78,7 +77,7 @@ mod tests {
                 })
                 .count()
         };
-        // Ten are saved up, and each request but the first brings a fifth of one.
+        // Ten retries are saved, and each request except the first adds a fifth of one.
         assert_eq!(spent(&budget, 1000), (10 * 5 + 999) / 5);
         assert_eq!(budget.spend(3), None);
     }

@@ -1,4 +1,4 @@
-//! The settings of an HTTP source beside those that every source has.
+//! The settings that only HTTP sources have.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,38 +13,38 @@ use super::retry::Retries;
 use super::url::Base;
 use crate::pool::Health;
 
-/// How an upstream is reached and asked.
+/// How an upstream is reached and called.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Where it is: one host, or several that answer alike; never none.
+    /// One host, or several that give the same responses. Never empty.
     pub hosts: Vec<Base>,
-    /// Who knows where the one host is; `None`: its URL.
+    /// The registry that lists the addresses of the only host. `None`: its URL has the address.
     pub discover: Option<Discover>,
-    /// Which of several a request goes to.
+    /// How a request chooses among several hosts.
     pub balance: Balance,
-    /// Most requests in flight at each; `None`: as many as the pool has places.
+    /// The most requests in flight at each host. `None`: as many as the pool has slots.
     pub max_per_host: Option<usize>,
-    /// When a host is ejected; `None`: never.
+    /// When a host is ejected. `None`: never.
     pub health: Option<Health>,
-    /// What is spoken.
+    /// The HTTP version.
     pub protocol: Protocol,
-    /// The files of TLS.
+    /// The TLS files.
     pub tls: TlsFiles,
-    /// The addresses that its hosts may have; never empty. `None`: that of the URL, or for a name
-    /// every public one.
+    /// The addresses that the hosts may have; never empty. `None`: the address in the URL, or every
+    /// public address of its name.
     pub allow: Option<Vec<Allowed>>,
-    /// Sent with every request; they may hold secrets.
+    /// Header fields of every request. They may contain secrets.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// How long its parts may take.
+    /// Time limits.
     pub timeouts: Timeouts,
-    /// Which requests are sent again; `None`: none.
+    /// Which requests are sent again. `None`: none.
     pub retries: Option<Retries>,
-    /// How old a connection may be that takes another request; `None`: as old as it becomes.
+    /// The age at which a connection gets no further requests. `None`: there's no limit.
     pub max_age: Option<Duration>,
 }
 
 impl fmt::Debug for Settings {
-    /// Without what may be secret.
+    /// Omits values that may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
             .field("hosts", &self.hosts)
@@ -53,41 +53,41 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// The files of TLS with an upstream.
+/// The files for TLS with an upstream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// A PEM file of the certificates that sign its own; `None`: those of the system.
+    /// A PEM file of the authorities that sign its certificate. `None`: those of the system.
     pub roots: Option<PathBuf>,
-    /// PEM files of the certificate that Rowstream shows, and of its key.
+    /// PEM files of the certificate that Rowstream presents, and of its key.
     pub client: Option<(PathBuf, PathBuf)>,
-    /// All of them, as they were when the configuration was read. So a reload opens the source again if
-    /// one has changed.
+    /// All of these files, as they were when the configuration was read. If one has changed, a
+    /// reload opens the source again.
     pub read: Vec<FileStamp>,
 }
 
-/// A file, when it was changed last, and its length; `None`: it can't be seen.
+/// A file, the time of its last change, and its length. `None`: it can't be read.
 pub type FileStamp = (PathBuf, Option<(SystemTime, u64)>);
 
-/// What is spoken with an upstream.
+/// The HTTP version for an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
-    /// With TLS, HTTP/2 if the upstream has it (ALPN); else HTTP/1.1.
+    /// With TLS, HTTP/2 if the upstream offers it (ALPN). Otherwise HTTP/1.1.
     #[default]
     Auto,
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2; without TLS by prior knowledge (h2c).
+    /// HTTP/2. Without TLS, by prior knowledge (h2c).
     Http2,
 }
 
-/// How long the parts of a request may take.
+/// Time limits for the parts of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// To a connection that can be used: name, address, TLS.
+    /// Until a connection can be used: resolving the name, TCP and TLS.
     pub connect: Duration,
-    /// From the request to the head of its answer.
+    /// From the request to the head of its response.
     pub first_byte: Duration,
-    /// From the request to the last byte of its answer; `None`: as long as it takes.
+    /// From the request to the last byte of its response. `None`: no limit.
     pub total: Option<Duration>,
 }
 

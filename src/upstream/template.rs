@@ -1,14 +1,14 @@
-//! Requests made of parameters: `GET /users/{id}?fields={fields}`, and header fields.
+//! Requests built from parameters: `GET /users/{id}?fields={fields}`, and header fields.
 //!
-//! A template is parsed once. Each value is escaped for the place in which it stands, so that none
-//! can end its place and begin another: a path stays as many segments as it was written with, a
-//! query as many pairs, a head as many fields.
+//! A template is parsed once. Each value is escaped for its position, so that it can't end there
+//! and begin something else. The path always has as many segments as in the template, the query as
+//! many pairs, and the head as many fields.
 //!
-//! | place | a value in it | NULL | a list |
+//! | position | a value | NULL | a list |
 //! |---|---|---|---|
 //! | path segment | percent-encoded; a segment cannot become empty, `.` or `..` | 400 | joined by commas |
-//! | query value | percent-encoded | if it is all of the value, the pair is left out | if it is all of the value, a pair for each |
-//! | header field | as it is; what a header cannot hold is a 400 | if it is all of the value, the field is left out | joined by commas |
+//! | query value | percent-encoded | if it's the whole value, the pair is left out | if it's the whole value, a pair for each |
+//! | header field | unchanged; characters that a header can't contain are a 400 | if it's the whole value, the field is left out | joined by commas |
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -17,23 +17,23 @@ use super::Call;
 use crate::Error;
 use crate::params::ParamValue;
 
-/// What is encoded in paths and queries: all but RFC 3986's unreserved characters.
+/// The characters that are encoded in paths and queries: all except RFC 3986's unreserved ones.
 pub(crate) const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The name that stands for the number of a call among several.
+/// The name of the number of a call among several.
 pub const NUMBER: &str = "n";
 
-/// A request with places for values.
+/// A request with placeholders for values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     /// The segments after the first slash.
     path: Vec<Text>,
-    /// Each with what stands before its value: `fields=`.
+    /// Each with the text before its value: `fields=`.
     query: Vec<(String, Text)>,
     headers: Vec<(HeaderName, Text)>,
 }
 
-/// Literal text and values by turns.
+/// Alternating literal text and values.
 type Text = Vec<Part>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,16 +42,16 @@ enum Part {
     Value(Name),
 }
 
-/// What a `{name}` stands for.
+/// The meaning of a `{name}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Name {
-    /// The parameter of this index.
+    /// The parameter with this index.
     Param(usize),
     /// The number of the call.
     Number,
 }
 
-/// What is wrong with a template, and what to do about it.
+/// The message and the hint for an error in a template.
 type TemplateError = (String, String);
 
 /// The values of one request.
@@ -63,10 +63,10 @@ pub(crate) struct Values<'a> {
 }
 
 impl Template {
-    /// Reads `GET /path?query`; `find` tells what a name stands for.
+    /// Reads `GET /path?query`; `find` resolves a name.
     ///
     /// # Errors
-    /// What is wrong, and what to do.
+    /// The message and the hint.
     pub(crate) fn parse(
         text: &str,
         find: &mut dyn FnMut(&str) -> Option<Name>,
@@ -101,7 +101,7 @@ impl Template {
     /// Adds a header field.
     ///
     /// # Errors
-    /// What is wrong, and what to do.
+    /// The message and the hint.
     pub(crate) fn header(
         &mut self,
         name: HeaderName,
@@ -118,21 +118,21 @@ impl Template {
         Ok(())
     }
 
-    /// The names of the header fields, also of those that are left out of a request.
+    /// The names of the header fields, including those that a request may leave out.
     pub(crate) fn header_names(&self) -> impl Iterator<Item = &HeaderName> {
         self.headers.iter().map(|(name, _)| name)
     }
 
-    /// The request with `values` in their places.
+    /// The request with `values` instead of the placeholders.
     ///
     /// # Errors
-    /// 400 that names a parameter whose value cannot stand where it would.
+    /// 400 with the name of a parameter whose value can't be used at its position.
     pub(crate) fn fill(&self, values: &Values<'_>) -> Result<Call, Error> {
         let (target, headers) = (self.fill_target(values)?, self.fill_headers(values)?);
         Ok(Call { method: Method::GET, target, headers, body: None })
     }
 
-    /// The path and the query, with `values` in their places.
+    /// The path and the query with `values` instead of the placeholders.
     ///
     /// # Errors
     /// Those of [`Template::fill`].
@@ -143,8 +143,8 @@ impl Template {
             let begin = target.len();
             values.write(segment, &mut target, "a path")?;
             let written = &target[begin..];
-            // Columns of a row stand after the parameters: where there is one, it is what differs
-            // from request to request.
+            // A row's columns follow the parameters. If there's one, we name it, because it's the
+            // part that differs between requests.
             if let Some(name) = params(segment).max().filter(|_| written.is_empty() || is_dots(written)) {
                 return Err(values.wrong(name, "it would change the path of the request"));
             }
@@ -160,14 +160,14 @@ impl Template {
         Ok(target)
     }
 
-    /// The parameters that the path and the query name, and those that the header fields name.
+    /// The parameters in the path and the query, and those in the header fields.
     pub(crate) fn params(&self) -> [Vec<usize>; 2] {
         let target = self.path.iter().chain(self.query.iter().map(|(_, text)| text));
         let headers = self.headers.iter().map(|(_, text)| text);
         [target.flat_map(params).collect(), headers.flat_map(params).collect()]
     }
 
-    /// The header fields, with `values` in their places.
+    /// The header fields with `values` instead of the placeholders.
     ///
     /// # Errors
     /// Those of [`Template::fill`].
@@ -200,7 +200,7 @@ fn header_value(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_bytes(text.as_bytes()).ok().filter(|_| !text.contains('\u{7f}'))
 }
 
-/// The first parameter of a header's text that it cannot hold.
+/// The first parameter of a header's text whose value a header can't contain.
 fn unfit(text: &Text, values: &Values<'_>) -> Option<usize> {
     let fits = |index| values.text(Name::Param(index)).is_none_or(|text| header_value(&text).is_some());
     params(text).find(|&index| !fits(index))
@@ -215,7 +215,7 @@ fn params(text: &Text) -> impl Iterator<Item = usize> {
 }
 
 impl Values<'_> {
-    /// The text of a value; `None` for NULL.
+    /// The text of a value. `None` for NULL.
     pub(super) fn text(&self, name: Name) -> Option<String> {
         match name {
             Name::Number => Some(self.number.to_string()),
@@ -228,7 +228,7 @@ impl Values<'_> {
         }
     }
 
-    /// Writes a text whose values must all be there, each encoded.
+    /// Writes a text with its values encoded. No value may be NULL.
     fn write(&self, text: &Text, out: &mut String, place: &str) -> Result<(), Error> {
         for part in text {
             match part {
@@ -245,7 +245,7 @@ impl Values<'_> {
         Ok(())
     }
 
-    /// The values of a pair, encoded: one, or as many as a list has, or none for NULL.
+    /// The encoded values of a pair: one, or one for each element of a list, or none for NULL.
     fn of_pair(&self, text: &Text) -> Result<Vec<String>, Error> {
         if let [Part::Value(Name::Param(index))] = &text[..] {
             let encoded = |value: &ParamValue| {
@@ -267,7 +267,7 @@ impl Values<'_> {
     }
 }
 
-/// Cuts a text at its `{name}`s.
+/// Splits a text at its `{name}`s.
 fn parse_text(text: &str, find: &mut dyn FnMut(&str) -> Option<Name>) -> Result<Text, TemplateError> {
     let brace = || {
         let hint = "a parameter stands in braces: `{name}`; a brace itself is `%7B` or `%7D`";
@@ -301,7 +301,7 @@ fn push_literal(parts: &mut Text, literal: &str) {
     }
 }
 
-/// What is written as it is must be what a URL is made of.
+/// Checks that literal text only has characters that a URL may contain.
 fn check_literals(target: &str) -> Result<(), TemplateError> {
     let well = |c: char| c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@/?%{}".contains(c);
     let Some(bad) = target.chars().find(|c| !well(*c)) else { return Ok(()) };
@@ -309,7 +309,7 @@ fn check_literals(target: &str) -> Result<(), TemplateError> {
     Err((format!("a request cannot have {} in it", crate::diagnostic::shown(&bad.to_string())), hint))
 }
 
-/// Whether clients and servers take a segment for a way to another folder.
+/// Returns true if clients and servers read a segment as a path to another folder.
 pub(crate) fn is_dots(segment: &str) -> bool {
     let plain = segment.to_ascii_lowercase().replace("%2e", ".");
     matches!(plain.as_str(), "." | "..")
@@ -437,8 +437,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the values are, the request has the segments, pairs and fields of its template,
-        /// each with its value.
+        /// With any values, the request has the segments, pairs and fields of its template, each
+        /// with its value.
         #[test]
         fn no_value_leaves_its_place(a in any::<String>(), b in "[a-z\r\n:;=&?/#% .\0\u{80}-\u{ff}]{0,12}") {
             let template = template("GET /p/{a}/q?x={b}&y={a}", &[("x-a", "{a}"), ("x-b", "b={b}")]).unwrap();

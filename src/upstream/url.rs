@@ -6,20 +6,20 @@ use std::net::IpAddr;
 use http::Uri;
 use http::uri::Scheme;
 
-/// Where an upstream is, and what stands before the paths of its requests.
+/// The location of an upstream, and the prefix of its requests' paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
-    /// Whether it is asked over TLS.
+    /// True if requests use TLS.
     pub tls: bool,
-    /// Its host.
+    /// The host.
     pub host: Host,
-    /// Its port.
+    /// The port.
     pub port: u16,
-    /// What stands before each path: empty, or a path without a slash at its end.
+    /// The prefix of each path: empty, or a path without a slash at its end.
     pub prefix: String,
 }
 
-/// A name that has to be resolved, or an address that the configuration gives.
+/// A name that must be resolved, or an address from the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
     /// A name.
@@ -32,7 +32,7 @@ impl Base {
     /// Reads a URL.
     ///
     /// # Errors
-    /// What is wrong with it, and what to do; neither quotes it.
+    /// The message and the hint. Neither quotes the URL.
     pub(crate) fn parse(url: &str) -> Result<Self, (&'static str, &'static str)> {
         const WRITE: &str = "write `http://host:port` or `https://host/prefix`, in ASCII";
         let unreadable = ("this is no URL of an HTTP service", WRITE);
@@ -57,7 +57,7 @@ impl Base {
         Ok(Self { tls, host, port: port.ok_or(unreadable)?, prefix: prefix.to_owned() })
     }
 
-    /// `host`, or `host:port` where the port is not the scheme's own.
+    /// `host`, or `host:port` if the port isn't the default of the scheme.
     pub(super) fn authority(&self) -> String {
         match (self.tls, self.port) {
             (false, 80) | (true, 443) => self.host.to_string(),
@@ -65,7 +65,7 @@ impl Base {
         }
     }
 
-    /// `host:port`, also where the port is the scheme's own.
+    /// `host:port`, even if the port is the default of the scheme.
     pub(crate) fn host_and_port(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }

@@ -5,12 +5,12 @@ use super::{Failure, Instance, listed, srv};
 /// Hosts and ports.
 type Places = Vec<(String, u16)>;
 
-/// The instances of an answer of DNS; `None`: it cannot be read.
+/// The instances in a DNS answer. `None`: it can't be read.
 pub fn srv_answer(answer: &[u8]) -> Option<Places> {
     places(srv::read(answer, true))
 }
 
-/// The instances of an answer of Consul; `None`: it cannot be read.
+/// The instances in a Consul answer. `None`: it can't be read.
 pub fn consul_answer(answer: &[u8]) -> Option<Places> {
     places(listed(answer))
 }

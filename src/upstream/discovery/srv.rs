@@ -1,6 +1,6 @@
-//! SRV records (RFC 2782), asked of one DNS server over TCP (RFC 7766, section 5), and over UDP
-//! where it does not speak that: Consul's has three records over UDP, and does not say that there
-//! are more. Weights are not looked at: instances take turns.
+//! Queries SRV records (RFC 2782) from a DNS server over TCP (RFC 7766, section 5). If the server
+//! doesn't speak TCP, we use UDP. Consul's server returns only three records over UDP, and doesn't
+//! indicate that there are more. We ignore weights: instances take turns.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,14 +14,14 @@ use tokio::net::{TcpStream, UdpSocket};
 use super::Instance;
 use crate::fetch::Failure;
 
-/// How often a question is sent over UDP, which loses some, and how long each is waited for.
+/// The number of queries over UDP, which may lose some, and the time limit of each.
 const TRIES: u32 = 3;
 const PATIENCE: Duration = Duration::from_millis(800);
 /// The longest answer over UDP (RFC 1035, section 4.2.1; a longer one is truncated).
 const MOST: usize = 4096;
 const PORT: u16 = 53;
 
-/// The instances that a name has.
+/// The instances of a name.
 pub(super) async fn ask(name: &str, resolver: Option<SocketAddr>) -> Result<Vec<Instance>, Failure> {
     let server = match resolver {
         Some(server) => server,
@@ -47,7 +47,7 @@ pub(super) async fn ask(name: &str, resolver: Option<SocketAddr>) -> Result<Vec<
     Err(format!("{server}: no answer").into())
 }
 
-/// The first server of the system's file.
+/// The first server in the system's file.
 fn system_resolver(text: &str) -> Option<SocketAddr> {
     let servers = text.lines().filter_map(|line| line.trim().strip_prefix("nameserver"));
     let address = servers.filter_map(|rest| rest.trim().split('%').next()?.parse::<IpAddr>().ok()).next();
@@ -62,7 +62,7 @@ fn question(id: u16, name: &str) -> Result<Vec<u8>, Failure> {
     Ok(packet.build_bytes_vec()?)
 }
 
-/// Waits for the answer of this id; from others than the server nothing is taken.
+/// Waits for the answer with this id. Packets from other hosts are ignored.
 async fn over_udp(server: SocketAddr, id: u16, question: &[u8]) -> Result<Vec<u8>, Failure> {
     let own: IpAddr = match server {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -89,9 +89,9 @@ async fn over_tcp(server: SocketAddr, question: &[u8]) -> Result<Vec<u8>, Failur
     Ok(answer)
 }
 
-/// The instances of an answer. A name that is not there has none. Where the DNS server is not the
-/// system's, which may not know the names of its targets, their addresses count that it says beside
-/// them.
+/// The instances in an answer. A name that doesn't exist has none. If we query a DNS server other
+/// than the system's, the system's may not know the target names, so we use the addresses that the
+/// answer includes (`takes_addresses`).
 pub(super) fn read(answer: &[u8], takes_addresses: bool) -> Result<Vec<Instance>, Failure> {
     let packet = Packet::parse(answer)?;
     match packet.rcode() {
@@ -104,7 +104,7 @@ pub(super) fn read(answer: &[u8], takes_addresses: bool) -> Result<Vec<Instance>
         beside.filter_map(|record| address(&record.rdata)).next()
     };
     let instance = |data: &RData<'_>| match data {
-        // A target of the root says that there is no such service.
+        // A root target means that there's no such service.
         RData::SRV(srv) if srv.port > 0 && !srv.target.get_labels().is_empty() => {
             let host =
                 address(&srv.target).map_or_else(|| srv.target.to_string(), |address| address.to_string());
