@@ -1,5 +1,6 @@
-//! The command line as clap reads it, with what holds for all commands: a variable for each flag,
-//! by one rule, so that none can be without; and `.env`, which stands in for the environment.
+//! Reads the command line with clap, and adds what all commands have in common. Each flag has an
+//! environment variable, named by one rule, so that no flag can lack one. The file `.env` may set
+//! these variables too.
 
 use std::env;
 use std::ffi::OsString;
@@ -14,19 +15,21 @@ use super::Cli;
 use crate::config::Config;
 use crate::log;
 
-/// The command whose flags' variables do not name it: it is what the program is for.
+/// The command that the variables of its flags don't name, because it's the main purpose of the
+/// program.
 const SERVE: &str = "serve";
 
-/// Flags that mean the same in each command that has them, and have one variable.
+/// Flags that mean the same in every command, and have a single variable.
 const SHARED: [&str; 4] = ["config", "listen", "log-format", "port"];
 
-/// The position and the flag of a configuration: one of them may be given.
+/// The two ways to name a configuration: as a position and as a flag. Only one of them may be used.
 const CONFIGURATION: [&str; 2] = ["given", "config"];
 
-/// What the user wants: the arguments, then the environment, then `.env` beside the configuration.
+/// Reads the arguments. The environment sets flags that they lack, and `.env` beside the
+/// configuration sets those that the environment lacks.
 ///
 /// # Errors
-/// Wrong usage, or help that was asked for.
+/// Wrong usage, or a request for help.
 pub(super) fn parse() -> Result<Cli, clap::Error> {
     let cli = read()?;
     match cli.command.folder().is_some_and(|folder| take_flags_from(&folder)) {
@@ -35,7 +38,7 @@ pub(super) fn parse() -> Result<Cli, clap::Error> {
     }
 }
 
-/// Ends with clap's error, in which no password is shown.
+/// Exits with clap's error, without showing a password.
 pub(super) fn refuse(error: &clap::Error) -> ! {
     let words: Vec<_> = env::args().collect();
     let passwords: Vec<_> = words.iter().filter_map(|word| password(word)).collect();
@@ -47,7 +50,7 @@ pub(super) fn refuse(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code());
 }
 
-/// Warns of a password among the arguments.
+/// Warns of passwords in the arguments.
 pub(super) fn warn_of_passwords() {
     if env::args().any(|word| word == "--token" || word.starts_with("--token=")) {
         log::warning!(
@@ -62,7 +65,7 @@ pub(super) fn warn_of_passwords() {
     }
 }
 
-/// Where else the password of this URL is looked for.
+/// Other sources of the password for this URL.
 fn password_places(word: &str) -> &'static str {
     let scheme = word.split_once("://").map_or("", |(before, _)| before);
     match scheme.ends_with("postgres") || scheme.ends_with("postgresql") {
@@ -92,8 +95,8 @@ fn read() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches)
 }
 
-/// The error of a value that came from a variable, which it names. The value may be a secret, and is
-/// not shown. `None`: it came from the command line.
+/// The error of a value from a variable. It names the variable, but doesn't show the value, which
+/// may be a secret. `None`: the value is from the command line.
 fn of_variable(error: &clap::Error, command: &mut Command) -> Option<clap::Error> {
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
     let is_value = matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue);
@@ -128,8 +131,8 @@ pub(super) fn command() -> Command {
     })
 }
 
-/// No value of a variable is shown in any help: it may be a secret. A variable without a value is
-/// one that is not set, as those who write files of variables expect.
+/// Adds the variable of a flag. Help never shows the value of a variable, because it may be a
+/// secret. An empty variable counts as not set, as authors of `.env` files expect.
 fn with_variable(argument: Arg, command: &str) -> Arg {
     let Some(name) = variable(&argument, command) else { return argument };
     let argument = match argument.get_action() {
@@ -142,8 +145,8 @@ fn with_variable(argument: Arg, command: &str) -> Arg {
     }
 }
 
-/// The variable of a flag: `ROWSTREAM_LISTEN`, and of commands other than `serve`
-/// `ROWSTREAM_QUERY_FORMAT`. None where it is no flag.
+/// The variable of a flag: `ROWSTREAM_LISTEN`, or `ROWSTREAM_QUERY_FORMAT` for commands other than
+/// `serve`. `None` if it isn't a flag.
 fn variable(argument: &Arg, command: &str) -> Option<String> {
     if argument.is_positional() {
         return None;
@@ -162,15 +165,15 @@ fn names_two_configurations(matches: &ArgMatches) -> bool {
     CONFIGURATION.into_iter().all(is_written)
 }
 
-/// Sets the flags' variables that `.env` in `folder` has and the environment lacks. Whether there
-/// were any.
+/// Sets the flags' variables that `.env` in `folder` has and the environment lacks. Returns true if
+/// there were any.
 fn take_flags_from(folder: &Path) -> bool {
     let beside = Config::variables_beside(folder);
     let is_set = |name: &str| env::var_os(name).is_some_and(|value: OsString| !value.is_empty());
     let taken: Vec<_> = beside.iter().filter(|(name, _)| is_variable(name) && !is_set(name)).collect();
     for (name, value) in &taken {
         #[expect(unsafe_code, reason = "clap reads the environment and nothing else")]
-        // SAFETY: commands begin with this, when the process has no other thread yet.
+        // SAFETY: a command does this first, when the process has no other thread yet.
         unsafe {
             env::set_var(name, value);
         }
@@ -178,7 +181,7 @@ fn take_flags_from(folder: &Path) -> bool {
     !taken.is_empty()
 }
 
-/// Whether a name is the variable of a flag.
+/// Returns true if a name is the variable of a flag.
 fn is_variable(name: &str) -> bool {
     let commands = Cli::command();
     let mut flags = commands
@@ -193,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// What clap adds by itself, and answers before anything is read.
+    /// Flags that clap adds itself, and handles before it reads any variable.
     const CLAPS: [&str; 2] = ["help", "version"];
 
     fn flags(command: &Command) -> impl Iterator<Item = &Arg> {
@@ -248,7 +251,8 @@ mod tests {
         }
     }
 
-    /// Who gave MySQL's password was sent to a variable that only PostgreSQL's sources read.
+    /// A user who gave MySQL's password was once sent to a variable that only PostgreSQL's sources
+    /// read.
     #[test]
     fn only_what_is_read_is_advised() {
         for (word, names) in [

@@ -99,7 +99,7 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "write requests per second, such as 100 or 0.5".into())
 }
 
-/// Less is no steady rate any more: it is read in tenths of a second.
+/// The lowest rate that is steady. We read in intervals of a tenth of a second.
 const MIN_BYTE_RATE: u64 = 10;
 
 fn byte_rate(text: &str) -> Result<u64, String> {
@@ -122,7 +122,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let compare = args.compare.map(|target| (Subject { target, pid: args.compare_pid }, pairs));
     let progress = if compare.is_some() && io::stderr().is_terminal() { say } else { |_: &_, _: &_| {} };
     let report = block_on(async { Ok(measure(&plan, target, compare, progress).await?) })?;
-    // The page first: who reads the report may leave.
+    // The page is first, because a reader of the report may leave early.
     if let Some(path) = &args.html {
         write_file(path, &report.html())?;
     }
@@ -162,7 +162,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// What a person who waits for many runs sees of each.
+/// Prints the summary of a run for people who wait for many of them.
 fn say(subject: &Subject, run: &Run) {
     eprintln!("{}: {}", subject.target.url, run.summary());
 }

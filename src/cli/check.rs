@@ -1,8 +1,8 @@
-//! `rowstream check`: reads everything, connects, prepares every statement, and shows what the
-//! server would serve.
+//! `rowstream check`: reads all files, connects, prepares every statement, and shows the endpoints
+//! that the server would serve.
 //!
-//! What is wrong with some files does not keep the others from being checked. Asking is
-//! [`crate::check`]'s affair; this prints.
+//! Errors in some files don't prevent the check of the others. [`crate::check`] asks the databases;
+//! this module prints the results.
 
 mod json;
 
@@ -42,7 +42,7 @@ pub(super) struct Args {
     openapi: Option<PathBuf>,
 }
 
-/// Whom the report is for.
+/// The audience of the report.
 #[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
 enum ReportFormat {
     /// People: endpoints on stdout, errors on stderr.
@@ -57,7 +57,7 @@ impl Args {
         self.config.chosen(self.given.as_ref())
     }
 
-    /// Where `.env` stands.
+    /// The folder of `.env`.
     pub(super) fn folder(&self) -> PathBuf {
         folder(&self.chosen())
     }
@@ -78,26 +78,26 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// All that was found.
+/// All results.
 struct Report<'a> {
-    /// As far as it could be read.
+    /// The parts of the configuration that could be read.
     config: Option<&'a Config>,
-    /// What is wrong with the files.
+    /// The errors of the files.
     errors: Vec<&'a Diagnostic>,
     sources: Vec<CheckedSource<'a>>,
 }
 
-/// What was found of a source.
+/// The results for a source.
 struct CheckedSource<'a> {
     source: &'a SourceConfig,
     checked: Checked<'a>,
-    /// What its hosts say of themselves.
+    /// The hosts' reports about themselves.
     hosts: Vec<HostSaid>,
 }
 
 impl<'a> Report<'a> {
-    /// Asks each source for the statements of its endpoints. Files that `create` has yet to make are
-    /// made in a folder of their own.
+    /// Checks each source with the statements of its endpoints. If `create` would create a database
+    /// file, it's created in the folder `made` instead.
     async fn new(config: Option<&'a Config>, errors: &'a Diagnostics, made: &Path) -> Self {
         let mut sources = Vec::new();
         for source in config.iter().flat_map(|config| &config.sources) {
@@ -118,7 +118,7 @@ impl<'a> Report<'a> {
         self.sources.iter().flat_map(|source| &source.checked.endpoints)
     }
 
-    /// What databases refuse, in the order of the files.
+    /// The statements that databases refuse, in the order of the files.
     fn refusals(&self) -> Vec<&Refusal> {
         let found = self.endpoints();
         let mut refusals: Vec<_> =
@@ -127,14 +127,14 @@ impl<'a> Report<'a> {
         refusals
     }
 
-    /// What may be wrong with statements and is no error, in the order of the files.
+    /// Possible mistakes in statements, in the order of the files.
     fn warnings(&self) -> Vec<&Refusal> {
         let mut warnings: Vec<_> = self.endpoints().flat_map(|endpoint| &endpoint.warnings).collect();
         warnings.sort_by(|one, other| one.diagnostic.cmp(&other.diagnostic));
         warnings
     }
 
-    /// The sources that could not be asked for everything.
+    /// The sources whose check ended early.
     fn failed(&self) -> impl Iterator<Item = (&str, &Error)> {
         self.sources.iter().filter_map(|CheckedSource { source, checked, .. }| {
             Some((source.name.as_str(), checked.failed.as_ref()?))
@@ -144,7 +144,7 @@ impl<'a> Report<'a> {
     /// Writes all endpoints as an OpenAPI document.
     fn write_openapi(&self, file: &Path) -> Result<(), Failure> {
         let Some(config) = self.config else { return Ok(()) };
-        // In the order of the configuration, as a server lists them.
+        // The order of the configuration, in which a server lists them too.
         let checked = |endpoint: &&Endpoint| {
             let mut all = self.endpoints();
             all.find(|checked| std::ptr::eq(checked.endpoint, *endpoint)).map(|found| &found.results[..])
@@ -163,8 +163,7 @@ impl<'a> Report<'a> {
 
     /// Prints each source with its endpoints, then the errors, and their number.
     fn print(&self) {
-        // With errors in the files, what follows from the limits would be that of others than are
-        // meant.
+        // If the files have errors, the limits aren't the intended ones.
         if let (Some(config), true) = (self.config, self.errors.is_empty()) {
             print_limits(config);
         }
@@ -219,7 +218,7 @@ fn print_limits(config: &Config) {
     }
 }
 
-/// The hosts of a database. One alone that cannot be reached is the source's error.
+/// Prints the hosts of a database. If a single host can't be reached, the source reports that.
 fn print_hosts(source: &SourceConfig, said: &[HostSaid]) {
     for HostSaid { name, said: host } in said {
         match host {
@@ -232,7 +231,7 @@ fn print_hosts(source: &SourceConfig, said: &[HostSaid]) {
     }
 }
 
-/// How many hosts were connected to, where there are several.
+/// The number of connected hosts, if there are several.
 fn hosts(source: &SourceConfig) -> String {
     match &source.kind {
         Kind::Http(settings) if settings.hosts.len() > 1 => format!(" to {} hosts", settings.hosts.len()),
@@ -302,7 +301,7 @@ fn describe_columns(columns: &[Column]) -> String {
     columns.join(", ")
 }
 
-/// What is asked for each row.
+/// Describes the calls for each row.
 fn describe_calls(CallsPerRow { plan, sources }: &CallsPerRow) -> String {
     let describe = |call: &RowCall| {
         let source = sources[call.upstream].name();
@@ -328,7 +327,7 @@ fn describe_param(param: &Param) -> String {
     format!("    {} {}{list} ({place}, {need})\n", param.name, param.kind.name())
 }
 
-/// A statement with its columns, and below it, further to the right, those that are nested in it.
+/// Describes a statement with its columns. The statements nested in it are below it, and indented.
 fn describe_nest(
     endpoint: &Endpoint,
     results: &[Option<Columns>],
@@ -362,12 +361,12 @@ fn describe_result(statement: &Statement, columns: &Columns) -> String {
     format!("{} :{kind}{nested} -> {columns}\n", statement.name)
 }
 
-/// Whose the rows of a statement are that reads what another has opened.
+/// Names the opener of a statement that reads its result.
 fn opener(statement: &Statement) -> String {
     statement.opener.as_ref().map(|opener| format!(" of {}", opener.name)).unwrap_or_default()
 }
 
-/// How many rows a statement has, as files write it after a colon.
+/// The cardinality of a statement, as files write it after a colon.
 fn rows(cardinality: Cardinality) -> &'static str {
     match cardinality {
         Cardinality::Many => "many",

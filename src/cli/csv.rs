@@ -1,7 +1,7 @@
-//! A CSV as the table of a SQLite database beside it, for `rowstream init FILE.csv`.
+//! Converts a CSV to a table in a SQLite database beside it, for `rowstream init FILE.csv`.
 //!
-//! The types are guessed of all its rows: integer, real or text; an empty cell is NULL. It is read
-//! twice, so that no row has to be kept.
+//! The types are guessed from all its rows: integer, real or text; an empty cell is NULL. The file
+//! is read twice, so that no row must be kept.
 
 mod layout;
 
@@ -17,12 +17,12 @@ use rusqlite::{Connection, ErrorCode, params_from_iter};
 use self::layout::Layout;
 use super::Failure;
 
-/// What the values of a column are, the more general one later.
+/// The kind of a column's values. A later kind is more general.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Empty,
     Integer,
-    /// An integer that has more digits than a real.
+    /// An integer with more digits than a real can represent.
     LongInteger,
     Real,
     Text,
@@ -35,20 +35,20 @@ struct Column {
     has_empty: bool,
 }
 
-/// Whether a column called `id` is the key.
+/// Tells if the column `id` is the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
     Id,
     None,
 }
 
-/// Up to here a real has all integers.
+/// A real can represent all integers up to here.
 const LONGEST: u64 = 1 << f64::MANTISSA_DIGITS;
 
-/// Any error that a message can be made of.
+/// Any error that can be shown in a message.
 type Wrong = Box<dyn std::error::Error>;
 
-/// Makes the database of a CSV, and gives its path.
+/// Creates the database of a CSV, and returns its path.
 pub(super) fn database(path: &Path) -> Result<PathBuf, Failure> {
     let made = path.with_extension("db");
     if made.exists() {
@@ -80,7 +80,7 @@ fn fill(path: &Path, database: &Path) -> Result<Vec<String>, Wrong> {
         let _ = fs::remove_file(database);
         let inserted = insert(&mut open(path, &layout)?, database, (&table, &columns, key));
         match inserted {
-            // Two rows have the same id: it is no key.
+            // Two rows have the same id, so it isn't a key.
             Err(error) if key == Key::Id && is_constraint(&*error) => {}
             inserted => return inserted.map(|()| renamed),
         }
@@ -147,8 +147,8 @@ fn free_name(name: &str, number: usize, taken: &mut HashSet<String>, renamed: &m
 }
 
 impl Kind {
-    /// Digits with a zero before them are a code, and no number. So is a number whose digits would
-    /// change: `1e5`, or a decimal with more digits than a real.
+    /// The kind of a value. Digits with a leading zero are a code, so they're text. A number whose
+    /// digits would change is text too: `1e5`, or a decimal with more digits than a real.
     fn of(text: &str) -> Self {
         let unsigned = text.strip_prefix('-').unwrap_or(text);
         let whole = unsigned.split('.').next().unwrap_or_default();
@@ -163,7 +163,8 @@ impl Kind {
         }
     }
 
-    /// The kind of a column with values of both. Integers beside reals become reals.
+    /// The kind of a column that has values of both kinds. Integers together with reals become
+    /// reals.
     fn or(self, other: Self) -> Self {
         match (self.min(other), self.max(other)) {
             (Self::LongInteger, Self::Real) => Self::Text,

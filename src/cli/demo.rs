@@ -1,7 +1,7 @@
-//! `rowstream demo`: the worked examples in one folder, with one source and nothing to set up.
+//! `rowstream demo`: the worked examples in one folder, with one source and no setup.
 //!
-//! This file writes the folder and says what to try; filling the database and serving are as for
-//! any configuration.
+//! This module writes the folder and suggests URLs to try. The database is filled and served like
+//! that of any other configuration.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -29,7 +29,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// Where `.env` stands.
+    /// The folder of `.env`.
     pub(super) fn folder(&self) -> PathBuf {
         self.dir.clone()
     }
@@ -60,7 +60,7 @@ create = ["data/authors.sql", "data/events.sql", "data/films.sql", "data/article
 origins = ["*"]
 "#;
 
-/// The files below the folder, and what is in them.
+/// The files below the folder, and their contents.
 const FILES: [(&str, &str); 12] = [
     ("rowstream.toml", CONFIG),
     ("data/authors.sql", include_str!("../../examples/authors/data/sqlite.sql")),
@@ -76,12 +76,12 @@ const FILES: [(&str, &str); 12] = [
     ("articles.html", include_str!("../../examples/articles/page.html")),
 ];
 
-/// Writes the demo into `dir`, which is made if need be, and returns the path of its configuration.
-/// Files that exist are left as they are: what a user has changed stays, and the data are made
-/// once.
+/// Writes the demo into `dir`, which is created if it doesn't exist, and returns the path of its
+/// configuration. Existing files are left unchanged: a user's changes stay, and the data are
+/// created only once.
 ///
 /// # Errors
-/// A file or folder cannot be written.
+/// A file or folder can't be written.
 fn write(dir: &Path) -> Result<PathBuf, Error> {
     for (name, text) in FILES {
         let path = dir.join(name);
@@ -90,8 +90,8 @@ fn write(dir: &Path) -> Result<PathBuf, Error> {
     Ok(dir.join("rowstream.toml"))
 }
 
-/// Writes a file that is not there yet. It appears under its name when it is whole: a half one
-/// would be taken for the user's.
+/// Writes a file that doesn't exist yet. It only gets its name when it's complete; otherwise a
+/// later start would treat a partial file as the user's.
 fn write_new(path: &Path, text: &str) -> io::Result<()> {
     if path.exists() {
         return Ok(());
@@ -110,7 +110,8 @@ fn failed(path: &Path, error: io::Error) -> Error {
     Error::new("demo_failed", StatusCode::INTERNAL_SERVER_ERROR, message).cause(error)
 }
 
-/// What to try, for a server at `base_url` (`http://127.0.0.1:8080`, without a slash at the end).
+/// Suggestions to try, for a server at `base_url` (`http://127.0.0.1:8080`, without a slash at the
+/// end).
 fn banner(base_url: &str) -> String {
     format!(
         "Look at {base_url}/_rowstream/ in a browser: the console runs endpoints, and shows rows as they come.
@@ -155,7 +156,7 @@ mod tests {
         let banner = banner("http://h");
         let urls =
             banner.split_whitespace().filter_map(|word| word.trim_matches('\'').strip_prefix("http://h/"));
-        // The console is no file of the demo.
+        // The console isn't a file of the demo.
         for url in urls.filter(|url| *url != "_rowstream/") {
             let path = url.split('?').next().unwrap_or_default().trim_end_matches(".ndjson");
             let file = match path.split_once('/') {

@@ -1,9 +1,9 @@
-//! `rowstream doctor`: asks a running server through every hop between here and there, and says
-//! what they make of its answers.
+//! `rowstream doctor`: sends requests to a running server through every hop on the way, and reports
+//! how the hops change its responses.
 //!
-//! The server's [probes](crate::respond::probe) are answers of which every byte and moment is
-//! known. What differs when they arrive was done on the way. [`asking`] sends one request,
-//! [`findings`] judges what came, [`cures`] knows the settings.
+//! The server's [probes](crate::respond::probe) are responses with known bytes and times, so every
+//! difference is due to a hop. [`asking`] sends one request, [`findings`] judges the response, and
+//! [`cures`] knows the settings that help.
 
 mod asking;
 mod cures;
@@ -23,9 +23,9 @@ use super::{Failure, block_on};
 use crate::log::text::{bounded, one_line};
 use crate::respond::probe::TRICKLE;
 
-/// What is shown of what a hop says, in bytes.
+/// The longest text from a hop that we show, in bytes.
 const MOST_SHOWN: usize = 200;
-/// What every probe is asked with.
+/// The header fields of every probe.
 const ASKED: [(HeaderName, &str); 2] = [(header::TE, "trailers"), (header::ACCEPT_ENCODING, "gzip")];
 
 /// Asks a server through all that stands before it, and says what buffers, recompresses, strips
@@ -66,13 +66,13 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     if is_well { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// What was found over one version of HTTP.
+/// The findings for one version of HTTP.
 struct Examined {
     hops: Hops,
     findings: Vec<Finding>,
 }
 
-/// Asks for every probe, side by side.
+/// Requests every probe, all at the same time.
 async fn examine(server: &Server, version: Version, silence: Duration) -> Result<Examined, asking::Failure> {
     let first = server.ask(version, "request", &ASKED, Duration::ZERO).await?;
     if let Some(why) = why_no_probe(&first) {
@@ -105,7 +105,7 @@ async fn examine(server: &Server, version: Version, silence: Duration) -> Result
     Ok(Examined { hops: Hops::read(&first.headers), findings: findings.into() })
 }
 
-/// Why a server has no probes for whoever asks.
+/// The reason why a server offers no probes to this client.
 fn why_no_probe(arrived: &Arrived) -> Option<String> {
     Some(match arrived.status {
         200 => return None,
@@ -121,7 +121,8 @@ fn why_no_probe(arrived: &Arrived) -> Option<String> {
     })
 }
 
-/// Prints what was found; whether nothing is wrong. That a version is not spoken is not wrong.
+/// Prints the findings. Returns true if there's no error. An HTTP version that the server doesn't
+/// speak isn't an error.
 fn report(via: &Uri, version: &str, examined: &Result<Examined, asking::Failure>) -> bool {
     let examined = match examined {
         Ok(examined) => examined,
@@ -140,7 +141,7 @@ fn report(via: &Uri, version: &str, examined: &Result<Examined, asking::Failure>
     examined.findings.iter().all(|finding| finding.verdict != Verdict::Wrong)
 }
 
-/// What others have written, as one line of a terminal.
+/// A text from the network, as a single line for a terminal.
 fn shown(text: &str) -> String {
     one_line(bounded(text, MOST_SHOWN)).into_owned()
 }

@@ -1,4 +1,5 @@
-//! `--token` and `--token-file`: the bearer token that a server without a configuration asks for.
+//! `--token` and `--token-file`: the bearer token that clients need if a server has no
+//! configuration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use super::Failure;
 use crate::config::Token;
 use crate::diagnostic::shown;
 
-/// The name of the token, as the access log has it.
+/// The token's name in the access log.
 const NAME: &str = "reader";
 
 /// The token that each request needs.
@@ -30,10 +31,10 @@ impl GuardArgs {
         self.token.is_some() || self.token_file.is_some()
     }
 
-    /// The token, as its hash.
+    /// Reads the token, and returns its hash.
     ///
     /// # Errors
-    /// The file can't be read, or no header can have the text.
+    /// The file can't be read, or a header can't contain the text.
     pub(super) fn read(&self) -> Result<Option<Token>, Failure> {
         match (&self.token, &self.token_file) {
             (Some(token), _) => of_text(token.trim(), "--token").map(Some),
@@ -50,7 +51,7 @@ fn of_file(file: &Path) -> Result<Token, Failure> {
     of_text(text.trim(), &place)
 }
 
-/// The text isn't shown, because it's a secret.
+/// Hashes a token. Errors don't show it, because it's a secret.
 fn of_text(text: &str, place: &str) -> Result<Token, Failure> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Failure::Message(format!(

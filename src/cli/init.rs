@@ -1,6 +1,6 @@
-//! `rowstream init`: a configuration and endpoints that run, to be changed.
+//! `rowstream init`: writes a configuration and endpoints that work, as a start.
 //!
-//! Nothing is overwritten: where one of the files is there, none is written.
+//! It never overwrites a file. If one of the files exists, it writes none.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -25,14 +25,14 @@ pub(super) struct Args {
     dir: PathBuf,
 }
 
-/// The name of the configuration.
+/// The configuration's file name.
 const CONFIG: &str = "rowstream.toml";
-/// The file that editors read what the configuration may have from.
+/// The schema, which editors use to complete the configuration.
 const SCHEMA: &str = "rowstream.schema.json";
-/// The variable that has the URL where a file must not.
+/// The variable for a URL that mustn't be in a file.
 const VARIABLE: &str = "DATABASE_URL";
 
-/// The remedy for a database without a table.
+/// The hint for a database without a table.
 const EXAMPLE: &str = "begin with the example: `rowstream init` without a database";
 
 /// The data of the example.
@@ -76,9 +76,9 @@ from book
 where id = :id
 ";
 
-/// What is written, and what to do before it is served.
+/// The files to write, and the steps before they can be served.
 struct Plan {
-    /// Paths below the folder, and texts.
+    /// Paths below the folder, and contents.
     files: Vec<(PathBuf, String)>,
     first: Option<String>,
 }
@@ -87,7 +87,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let plan = match &args.given {
         None => example(),
         Some(given) if is_csv(given) && Path::new(given).is_file() => {
-            // Before a database is made.
+            // Checked before the database is created.
             refuse_existing(&args.dir, Path::new(CONFIG))?;
             of_database(&csv::database(Path::new(given))?.to_string_lossy(), &args.dir)?
         }
@@ -106,7 +106,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A path as a shell reads it.
+/// A path, quoted for a shell.
 fn shell_word(path: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-".contains(c);
     if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
@@ -124,7 +124,8 @@ fn example() -> Plan {
     Plan { files: files.map(|(path, text)| (path.into(), text)).into(), first: None }
 }
 
-/// The list and the lookup of the first table that has a key, or else the list of the first one.
+/// The list and the lookup of the first table that has a key. If no table has one, the list of the
+/// first table.
 fn of_database(given: &str, dir: &Path) -> Result<Plan, Failure> {
     let source = Config::database(given)?;
     let tables = tables::read(&source)?;
@@ -143,8 +144,8 @@ fn endpoints(table: &Table) -> Vec<(PathBuf, String)> {
     written.into_iter().map(below).collect()
 }
 
-/// The URL as the configuration has it, and what to do before it is read. What may have a password
-/// in it, or would be read as a variable, is one.
+/// The URL for the configuration, and the step that must be done before. The URL is a variable if
+/// it may contain a password, or text that would be read as a variable.
 fn url(source: &SourceConfig, dir: &Path) -> Result<(String, Option<String>), Failure> {
     let location = match source.kind {
         Kind::Sql(database) => database.dialect().urls.location,
@@ -191,7 +192,7 @@ fn refuse_existing(dir: &Path, path: &Path) -> Result<(), Failure> {
     )))
 }
 
-/// Writes the files, unless one of them is there.
+/// Writes the files, unless one of them exists.
 fn write(dir: &Path, files: &[(PathBuf, String)]) -> Result<(), Failure> {
     let failed = |path: &Path, error: &io::Error| {
         Failure::Message(format!("{} cannot be written: {error}", path.display()))
@@ -202,7 +203,7 @@ fn write(dir: &Path, files: &[(PathBuf, String)]) -> Result<(), Failure> {
     for (path, text) in files {
         let path = dir.join(path);
         let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
-        // Another file that has come meanwhile stays as it is.
+        // A file that was created in the meantime stays unchanged.
         let written = folder.and_then(|()| File::create_new(&path)?.write_all(text.as_bytes()));
         written.map_err(|error| failed(&path, &error))?;
     }

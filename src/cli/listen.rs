@@ -1,4 +1,4 @@
-//! Where to listen: `--listen` and `--port`, and the browser that looks there.
+//! The listen address, from `--listen` and `--port`, and `--open`, which opens a browser there.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,8 @@ use crate::config::Config;
 use crate::{log, server};
 
 impl ListenArgs {
-    /// Where to listen, where a flag says so; `--port` leaves the host, also that of `configured`.
+    /// The listen address if a flag sets it. `--port` only changes the port of the address in
+    /// `--listen` or in `configured`.
     pub(super) fn address(&self, configured: &str) -> Option<String> {
         let Some(port) = self.port else { return self.listen.clone() };
         let address = self.listen.as_deref().unwrap_or(configured);
@@ -17,7 +18,6 @@ impl ListenArgs {
     }
 }
 
-/// The argument of `--listen`.
 pub(super) fn parse(text: &str) -> Result<String, String> {
     Config::listen_address(text).ok_or_else(|| match text.parse::<u16>() {
         Ok(port) => format!("write a host before the port: 127.0.0.1:{port}, or `--port {port}`"),
@@ -26,8 +26,8 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
     })
 }
 
-/// Opens a browser at a server that listens: at its console, or else at the list of its endpoints.
-/// Where there is none, the server serves all the same.
+/// Opens a browser at a listening server: at its console, or else at the list of its endpoints. If
+/// there's no browser, the server continues without one.
 pub(super) fn open_browser(scheme: &str, mut address: SocketAddr, has_console: bool) {
     if address.ip().is_unspecified() {
         let loopback =

@@ -1,5 +1,5 @@
-//! The endpoints as a server lists them at its start: one line each, with its URL, its parameters
-//! and its summary.
+//! The list of endpoints that a server prints at its start: one line each, with the URL, the
+//! parameters and the summary.
 
 use crate::config::Config;
 use crate::diagnostic::is_invisible;
@@ -7,12 +7,12 @@ use crate::endpoint::Endpoint;
 use crate::params::{Param, ParamValue};
 use crate::route;
 
-/// More would push what matters off the screen; `/` has them all.
+/// A longer list would push the important lines off the screen. `/` has all endpoints.
 const LONGEST: usize = 40;
-/// One long line does not move all others to the right.
+/// A longer line doesn't widen the columns of the others.
 const WIDEST: usize = 64;
 
-/// The lines of the endpoints of a server at `url` (without a slash at its end).
+/// The lines for the endpoints of a server at `url` (without a slash at its end).
 pub(super) fn lines(config: &Config, url: &str) -> Vec<String> {
     let all = &config.endpoints;
     let listed = &all[..all.len().min(LONGEST)];
@@ -36,7 +36,7 @@ fn columns(endpoint: &Endpoint, url: &str) -> [String; 3] {
     [format!("GET {url}{}", route::encoded(&endpoint.path)), params.join(", "), plain(summary)]
 }
 
-/// `id: integer`, `limit?: integer` where it may be left out, `n: integer = 10` with a default.
+/// `id: integer`, `limit?: integer` if it's optional, or `n: integer = 10` with a default.
 fn param(param: &Param) -> String {
     let (name, kind) = (&param.name, param.type_name());
     match &param.default {
@@ -49,7 +49,7 @@ fn param(param: &Param) -> String {
     }
 }
 
-/// The first line of a text, without what would move a terminal's cursor.
+/// The first line of a text, without characters that move a terminal's cursor.
 fn plain(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     line.chars().map(|c| if is_invisible(c) { ' ' } else { c }).collect()

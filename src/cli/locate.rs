@@ -1,4 +1,4 @@
-//! Which configuration a user means, and what to write instead where it is none.
+//! Finds the configuration that a user means. If there's none, suggests what to write instead.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::database::{DatabaseFile, is_table_file};
 use crate::diagnostic::shown;
 
-/// The name of a configuration in its folder.
+/// The file name of a configuration.
 const NAME: &str = "rowstream.toml";
 
 /// `--config`, beside the position that a command has for the same.
@@ -19,14 +19,14 @@ pub(super) struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// The file or folder that a user names, by its position or by this, else that of the current
-    /// folder.
+    /// The file or folder that the user names, by position or by this flag. Otherwise the
+    /// configuration in the current folder.
     pub(super) fn chosen(&self, given: Option<&PathBuf>) -> PathBuf {
         given.or(self.config.as_ref()).map_or_else(|| PathBuf::from(NAME), PathBuf::clone)
     }
 }
 
-/// The folder of the configuration at `given`; the current one, where that is a database.
+/// The folder of the configuration at `given`. If `given` is a database, the current folder.
 pub(super) fn folder(given: &Path) -> PathBuf {
     if given.is_dir() {
         return given.to_owned();
@@ -36,7 +36,7 @@ pub(super) fn folder(given: &Path) -> PathBuf {
     given.parent().filter(|_| !is_database).map_or_else(PathBuf::new, Path::to_owned)
 }
 
-/// What a user means.
+/// The target that a user names.
 pub(super) enum Target {
     /// A configuration file.
     Configuration(PathBuf),
@@ -44,7 +44,7 @@ pub(super) enum Target {
     Database(String),
 }
 
-/// What there is at `given`: a file, the configuration of a folder, or a database.
+/// Finds the target at `given`: a file, a folder's configuration, or a database.
 pub(super) fn target(given: &Path) -> Result<Target, Failure> {
     let text = given.to_string_lossy();
     let path = if given.is_dir() { given.join(NAME) } else { given.to_owned() };
@@ -67,13 +67,13 @@ pub(super) fn target(given: &Path) -> Result<Target, Failure> {
     Err(missing(given, &text))
 }
 
-/// The configuration at `given`, where a database would be none.
+/// The configuration at `given`, for commands that can't use a database instead.
 pub(super) fn configuration(given: &Path) -> Result<PathBuf, Failure> {
     let database = match target(given)? {
         Target::Configuration(path) => return Ok(path),
         Target::Database(database) => database,
     };
-    // Not the URL itself, which may hold a password.
+    // The URL itself isn't shown, because it may contain a password.
     let (what, url) = match Config::shown_database(&database) {
         Some(url) => ("this".to_owned(), url),
         None => (shown(&database), format!("{}:{database}", scheme(&database))),
@@ -84,7 +84,7 @@ pub(super) fn configuration(given: &Path) -> Result<PathBuf, Failure> {
     Err(Failure::Message(format!("{what} is a database, and no configuration\n    hint: {hint}")))
 }
 
-/// The scheme of a file that is a database, or that DuckDB reads as a table.
+/// The URL scheme for a database file, or for a file that DuckDB reads as a table.
 fn scheme(path: &str) -> &'static str {
     match DatabaseFile::of(Path::new(path)) {
         Some(DatabaseFile::Sqlite) => "sqlite",
@@ -92,7 +92,7 @@ fn scheme(path: &str) -> &'static str {
     }
 }
 
-/// There is nothing at `given`.
+/// The error if there's no file or folder at `given`.
 fn missing(given: &Path, text: &str) -> Failure {
     let near = || Config::near_file(given).filter(|_| given != Path::new(NAME));
     let (message, hint) = if given.is_dir() {

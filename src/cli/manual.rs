@@ -1,5 +1,5 @@
-//! `rowstream completions` and `rowstream man`: what shells and `man` know of the command line,
-//! made of the command line itself.
+//! `rowstream completions` and `rowstream man`: completions for shells, and manual pages. Both are
+//! generated from the definition of the command line.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;

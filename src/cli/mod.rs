@@ -1,17 +1,17 @@
-//! The command line: one file per command, and beside them what several of them need
+//! The command line: one file per command, and the parts that several commands share
 //! ([`arguments`], [`locate`], [`output`], [`param`]).
 //!
-//! Exit status: 0 well, 1 it failed, 2 wrong usage, 128 and its number for a signal. Results go to stdout, talk goes to stderr; a
-//! server's results are the lines of its access log.
+//! Exit status: 0 for success, 1 for a failure, 2 for wrong usage, and 128 plus the number of a
+//! signal. Results are written to stdout, everything else to stderr. The results of a server are
+//! the lines of its access log.
 
-/// `println!` for commands: std's panics when the reader has gone (`rowstream check | head`), and
-/// this ends the command well.
+/// `println!` for commands. The one in std panics if the reader has left (`rowstream check |
+/// head`). This one ends the command successfully.
 macro_rules! println {
     ($($argument:tt)*) => { $crate::cli::output::line(format_args!($($argument)*)) };
 }
 
-/// `eprintln!` for commands: std's panics when nobody reads standard error any more, and this goes
-/// on.
+/// `eprintln!` for commands. The one in std panics if standard error is closed. This one continues.
 macro_rules! eprintln {
     ($($argument:tt)*) => { $crate::cli::output::say(format_args!($($argument)*)) };
 }
@@ -65,7 +65,7 @@ enum Command {
     Check(check::Args),
     Ready(ready::Args),
     Doctor(doctor::Args),
-    // Boxed, as it has three times the options of any other.
+    // Boxed, because it has three times as many options as any other.
     Bench(Box<bench::Args>),
     Token(token::Args),
     Schema(schema::Args),
@@ -77,8 +77,8 @@ enum Command {
 }
 
 impl Command {
-    /// Where `.env` stands: beside the configuration, and in the current folder for a command that
-    /// connects without one. `None`: it reads no variables.
+    /// The folder of `.env`: beside the configuration, or the current one for a command that
+    /// connects without a configuration. `None`: the command reads no variables.
     fn folder(&self) -> Option<PathBuf> {
         match self {
             Self::Serve(args) => Some(args.folder()),
@@ -98,21 +98,21 @@ impl Command {
     }
 }
 
-/// Why a command failed, as it is printed.
+/// The failure of a command, as it's printed.
 enum Failure {
-    /// Diagnostics of files, each with its place.
+    /// Errors in files, each with its position.
     Diagnostics(Diagnostics),
-    /// Statements that their databases refuse, each with its place.
+    /// Statements that their databases refuse, each with its position.
     Refused(String),
-    /// One error, with its cause.
+    /// An error with its cause.
     Error(Error),
-    /// What was found, which has been printed.
+    /// Errors that were already printed.
     Reported,
-    /// Anything else, in words.
+    /// Any other message.
     Message(String),
     /// A signal ended a query before its last row.
     Signalled(query::EndSignal),
-    /// The reader of stdout has gone; there is nobody to tell.
+    /// The reader of stdout has left, so there's no message.
     Silent,
 }
 
@@ -158,7 +158,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An error as operators read it, who may see the cause, which users of the server may not.
+/// An error as operators see it. They may see its cause, unlike users of the server.
 struct Told<'a>(&'a Error);
 
 impl fmt::Display for Told<'_> {
@@ -175,7 +175,7 @@ impl fmt::Display for Told<'_> {
     }
 }
 
-/// Runs the command that the arguments name.
+/// Runs the command in the arguments.
 pub fn run() -> ExitCode {
     let cli = match arguments::parse() {
         Ok(cli) => cli,
@@ -199,7 +199,7 @@ pub fn run() -> ExitCode {
         Command::Worker(args) => worker::run(&args),
     };
     let status = match result {
-        // Whoever stops reading has what they wanted: `| head` is no failure.
+        // A reader that leaves early has all it wants: `| head` isn't a failure.
         Ok(()) | Err(Failure::Silent) => ExitCode::SUCCESS,
         Err(Failure::Reported) => ExitCode::FAILURE,
         Err(failure) => {
@@ -211,7 +211,7 @@ pub fn run() -> ExitCode {
     status
 }
 
-/// Runs a future on this thread. The server starts its workers by itself.
+/// Runs a future on this thread. The server starts its runtime threads itself.
 fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future)
 }

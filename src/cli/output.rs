@@ -1,10 +1,11 @@
-//! What commands print. A reader that leaves early (`| head`) is no failure, and never a panic.
+//! Output of commands. A reader that leaves early (`| head`) isn't a failure, and never causes a
+//! panic.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::process;
 
-/// Standard output for what is more than a line.
+/// Standard output, for results longer than a line.
 pub(super) struct Results(io::Stdout);
 
 impl Results {
@@ -23,8 +24,7 @@ impl Write for Results {
     }
 }
 
-/// The reader of standard output has gone. Other pipes that break, such as connections, are
-/// failures.
+/// The reader of standard output has left. Other broken pipes, such as connections, are failures.
 #[derive(Debug)]
 struct Left;
 
@@ -40,13 +40,13 @@ fn left(error: io::Error) -> io::Error {
     if error.kind() == ErrorKind::BrokenPipe { io::Error::new(ErrorKind::BrokenPipe, Left) } else { error }
 }
 
-/// Whether an error is that the reader of standard output has gone.
+/// Returns true if an error means that the reader of standard output has left.
 pub(super) fn is_left(error: &io::Error) -> bool {
     let source = error.get_ref();
     source.and_then(|source| source.downcast_ref::<Left>()).is_some()
 }
 
-/// Writes a line to standard output; ends the process, well, where nobody reads it any more.
+/// Writes a line to standard output. If its reader has left, ends the process successfully.
 pub(super) fn line(text: Arguments<'_>) {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
@@ -59,7 +59,7 @@ pub(super) fn line(text: Arguments<'_>) {
     }
 }
 
-/// Writes a line to standard error. That nobody reads it changes nothing of what the command does.
+/// Writes a line to standard error. If its reader has left, the command continues.
 pub(super) fn say(text: Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

@@ -5,7 +5,6 @@ use crate::diagnostic::shown;
 use crate::params::ParamType;
 use crate::sql::is_name;
 
-/// A parameter with its value.
 pub(super) fn with_value(text: &str) -> Result<Argument, String> {
     let argument = parse(text)?;
     match argument.value {
@@ -14,7 +13,7 @@ pub(super) fn with_value(text: &str) -> Result<Argument, String> {
     }
 }
 
-/// A parameter, its type and its default, as far as they are there.
+/// A parameter with its type and its default, if they're given.
 pub(super) fn parse(text: &str) -> Result<Argument, String> {
     let (head, value) = match text.split_once('=') {
         Some((head, value)) => (head, Some(value.to_owned())),

@@ -1,6 +1,7 @@
-//! `rowstream query`: the same engine into a terminal, a file or a pipe.
+//! `rowstream query`: runs a statement with the same engine, and writes to a terminal, a file or a
+//! pipe.
 //!
-//! A file appears under its name only when it is whole: until then it is `FILE.partial`.
+//! A file only gets its name when it's complete. Until then it's `FILE.partial`.
 
 mod ending;
 mod form;
@@ -108,7 +109,7 @@ fn parse_choice<T: Choice>(name: &str) -> Result<T, String> {
 }
 
 impl Args {
-    /// The name of the statement in errors, and its text.
+    /// The statement's name in errors, and its text.
     fn statement(&self) -> Result<(&Path, String), Failure> {
         match (&self.file, &self.sql) {
             (Some(file), _) if file != Path::new("-") => {
@@ -128,7 +129,7 @@ impl Args {
     }
 }
 
-/// The text of a statement that was read from `what`.
+/// The text of a statement, read from `what`.
 fn text_of(what: &str, read: io::Result<Vec<u8>>) -> Result<String, Failure> {
     let why = match read.map(read_utf8) {
         Ok(Ok(text)) => return Ok(text),
@@ -147,7 +148,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut config = Config::single_with(&args.url, (name, &sql), Purpose::Query, &args.param)?;
     tables::refuse_missing(&config.sources[0])?;
     tables::set_pooler(&mut config.sources[0], args.pooler)?;
-    // Else an empty text and NULL would be the same to who reads the CSV.
+    // Otherwise a reader of the CSV couldn't tell an empty text from NULL.
     if form == Form::Table {
         config.endpoints[0].csv = CsvDialect { null: table::NULL.to_owned(), ..CsvDialect::default() };
     }
@@ -160,8 +161,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Runs a query on this thread. If its reader takes nothing, a thread that writes is left behind: the
-/// process is about to end.
+/// Runs a query on this thread. If its reader reads nothing, the thread that writes is abandoned,
+/// because the process is about to end.
 fn block_on(query: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(query);
@@ -169,7 +170,7 @@ fn block_on(query: impl Future<Output = Result<(), Failure>>) -> Result<(), Fail
     ended
 }
 
-/// Has so many connections read the rows, at most.
+/// Reads the rows on up to `parts` connections.
 fn read_in_parts(config: &mut Config, parts: usize) -> Result<(), Failure> {
     let (source, endpoint) = (&mut config.sources[0], &mut config.endpoints[0]);
     let Kind::Sql(database) = source.kind else { return Ok(()) };
@@ -180,7 +181,7 @@ fn read_in_parts(config: &mut Config, parts: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes into `PATH.partial`, and renames it when it is whole.
+/// Writes into `PATH.partial`, and renames it when it's complete.
 fn write_file(path: &Path, write: impl FnOnce(File) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut partial = OsString::from(path);
     partial.push(".partial");
@@ -195,7 +196,8 @@ fn write_file(path: &Path, write: impl FnOnce(File) -> Result<(), Failure>) -> R
     })
 }
 
-/// Writes the rows until the last one, or until a signal or the reader of standard output ends that.
+/// Writes the rows. Ends at the last one, at a signal, or when the reader of standard output
+/// leaves.
 async fn write_rows(
     config: &Config,
     args: &Args,
@@ -230,7 +232,7 @@ async fn write_form(
     }
 }
 
-/// Writes the rows as they come: nothing waits for others in `out`.
+/// Writes the rows as they arrive. No row waits in `out` for further ones.
 async fn copy_rows(
     endpoint: &Endpoint,
     args: &Args,
@@ -260,7 +262,7 @@ async fn copy_rows(
     Ok(())
 }
 
-/// Writes on another thread, so that a signal is heard while the reader takes nothing.
+/// Writes on another thread, so that signals are handled even if the reader reads nothing.
 async fn write_chunk<W: Write + Send + 'static>(mut out: W, chunk: Bytes) -> io::Result<W> {
     let writing = spawn_blocking(move || {
         out.write_all(&chunk)?;
@@ -270,7 +272,7 @@ async fn write_chunk<W: Write + Send + 'static>(mut out: W, chunk: Bytes) -> io:
     writing.await?
 }
 
-/// What a person wants to know at the end.
+/// The summary for people.
 fn stats(rows: u64, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64();
     let rate = HumanCount((rows as f64 / seconds.max(1e-6)) as u64);
@@ -279,7 +281,7 @@ fn stats(rows: u64, elapsed: Duration) -> String {
     format!("{} {noun} in {time} ({rate} rows/s)", HumanCount(rows))
 }
 
-/// Rows, bytes and rate on stderr, where a person sees them and they do not mix with the rows.
+/// Shows rows, bytes and rate on stderr, so that they aren't mixed with the rows.
 struct Progress(ProgressBar);
 
 impl Progress {
@@ -306,7 +308,7 @@ impl Progress {
         self.0.tick();
     }
 
-    /// Leaves the line to what is said at the end.
+    /// Clears the line for the summary.
     fn clear(&self) {
         self.0.finish_and_clear();
     }

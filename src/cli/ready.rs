@@ -1,8 +1,8 @@
-//! `rowstream ready`: asks a server whether requests should come to it, for health checks where
-//! there is no other HTTP client, such as in a container.
+//! `rowstream ready`: asks a server if it's ready for requests, for health checks without another
+//! HTTP client, as in a container.
 //!
-//! It speaks HTTP/1.0, whose answers end with their connection, and believes nothing of whoever
-//! answers: so many bytes within so much time, and one line of them is shown.
+//! It speaks HTTP/1.0, whose responses end with their connection. It doesn't trust the peer: the
+//! length and the time of the response are limited, and only one line of it is shown.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -20,11 +20,11 @@ use super::Failure;
 use crate::log::text::{bounded, one_line};
 use crate::tls::servers::{self, Roots, Trust};
 
-/// The path where a URL has none.
+/// The path if the URL has none.
 const READY: &str = "/_rowstream/ready";
-/// The longest answer that is read, in bytes.
+/// The longest response that we read, in bytes.
 const MOST: usize = 64 * 1024;
-/// What is shown of the reason, in bytes.
+/// The longest reason that we show, in bytes.
 const MOST_SHOWN: usize = 500;
 
 /// Asks whether a server is ready; exit status 0: yes, 1: no.
@@ -63,11 +63,11 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     Err(Failure::Reported)
 }
 
-/// Who is asked.
+/// The server.
 struct Server {
     /// `HOST:PORT`.
     address: String,
-    /// Where TLS is spoken: how, and whose certificate it has to be.
+    /// The TLS settings and the name in its certificate, if the URL is https.
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     deadline: Instant,
 }
@@ -105,12 +105,12 @@ impl Server {
     }
 }
 
-/// How TLS is spoken with servers of these authorities.
+/// The TLS settings for servers whose certificates are from these authorities.
 pub(super) fn trust(ca: Option<&Path>) -> Result<Arc<ClientConfig>, Box<dyn Error>> {
     Ok(Arc::new(servers::client(Trust::Host(Roots::read(ca)?))?))
 }
 
-/// Asks for a path; the answer, to its end.
+/// Requests a path, and reads the response to its end.
 fn exchange(mut stream: impl Read + Write, host: &str, path: &str) -> io::Result<Vec<u8>> {
     write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\nUser-Agent: rowstream-ready\r\n\r\n")?;
     stream.flush()?;
@@ -119,7 +119,7 @@ fn exchange(mut stream: impl Read + Write, host: &str, path: &str) -> io::Result
     while answer.len() < MOST {
         match stream.read(&mut piece) {
             Ok(0) => break,
-            // Without its `close_notify`; what there is may be all.
+            // The peer didn't send `close_notify`. The response may still be complete.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
             length => answer.extend_from_slice(&piece[..length?]),
         }
@@ -127,7 +127,7 @@ fn exchange(mut stream: impl Read + Write, host: &str, path: &str) -> io::Result
     Ok(answer)
 }
 
-/// A connection that takes no longer than it may.
+/// A connection with a time limit.
 struct Timed {
     stream: TcpStream,
     deadline: Instant,
@@ -151,7 +151,7 @@ impl Write for Timed {
     }
 }
 
-/// Connects to the first address of a name that can be connected to.
+/// Connects to the first address of a name that accepts a connection.
 fn connect(address: &str, deadline: Instant) -> io::Result<TcpStream> {
     let mut failed = io::Error::other("the name has no address");
     for address in address.to_socket_addrs()? {
@@ -163,13 +163,13 @@ fn connect(address: &str, deadline: Instant) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-/// The time that is left, which is some.
+/// The remaining time, which isn't zero.
 fn left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// What a server answered.
+/// The response of a server.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     status: u16,
@@ -186,7 +186,7 @@ impl Answer {
         Ok(Self { status, body: body.to_owned() })
     }
 
-    /// Why not, in one line: what a problem document says, or the status.
+    /// The reason in one line: the detail of a problem document, or the status.
     fn reason(&self) -> String {
         let problem: Option<serde_json::Value> = serde_json::from_str(&self.body).ok();
         let detail = problem.as_ref().and_then(|problem| problem["detail"].as_str());

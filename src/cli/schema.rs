@@ -1,7 +1,7 @@
-//! `rowstream schema`: the JSON Schemas by which editors complete and check the files.
+//! `rowstream schema`: the JSON Schemas with which editors complete and check the files.
 //!
-//! They stand beside this file. A test asks the readers of the files for every key that they know,
-//! and compares.
+//! The schemas are files beside this one. A test asks the readers of the files for all keys that
+//! they know, and compares.
 
 use std::io::Write as _;
 
@@ -12,7 +12,7 @@ use super::output::Results;
 
 const CONFIG: &str = include_str!("schema/config.json");
 const ENDPOINT: &str = include_str!("schema/endpoint.json");
-/// The definitions that both have.
+/// The definitions that both schemas share.
 const SHARED: &str = include_str!("schema/shared.json");
 
 /// Writes the JSON Schema of rowstream.toml or of endpoint files, for editors.
@@ -26,7 +26,7 @@ pub(super) struct Args {
     of: Of,
 }
 
-/// What a schema describes.
+/// The files that a schema describes.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Of {
     /// rowstream.toml

@@ -1,4 +1,4 @@
-//! `rowstream serve`: endpoints from files, of the tables of a database, or of one statement from
+//! `rowstream serve`: serves endpoints from files, the tables of a database, or one statement from
 //! the command line.
 
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ impl Args {
         self.config.chosen(self.given.as_ref())
     }
 
-    /// Where `.env` stands.
+    /// The folder of `.env`.
     pub(super) fn folder(&self) -> PathBuf {
         folder(&self.chosen())
     }
@@ -85,7 +85,7 @@ impl Args {
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let preparing = if args.no_check { Preparing::Never } else { Preparing::Ahead };
-    // What fails before the configuration is read is said so, too.
+    // Errors before the configuration is read use this format too.
     log::set_format(LogSettings::default().with(args.listen.log_format).format);
     let token = args.guard.read()?;
     let Some(sql) = &args.sql else {
@@ -123,8 +123,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     serve(config, &args.listen, (preparing, None), |_| {})
 }
 
-/// Listens, fills databases that are to be created, has statements prepared, says so, and serves
-/// until it is stopped.
+/// Listens, fills databases that must be created, checks the statements, reports that it's ready,
+/// and serves until it's stopped.
 pub(super) fn serve(
     mut config: Config,
     args: &ListenArgs,
@@ -138,7 +138,7 @@ pub(super) fn serve(
     log::set_format(config.log.format);
     block_on(async {
         server::ignore_user_signals()?;
-        // First, so that a taken port is reported before a database is filled.
+        // First, so that we report a port in use before we fill a database.
         let inherited = server::inherited()?;
         let addresses = inherited.addresses();
         addresses.apply(&mut config);
@@ -196,7 +196,7 @@ pub(super) fn serve(
     })
 }
 
-/// Warns of tables that the whole network may read without a token.
+/// Warns if the whole network can read tables without a token.
 fn open_tables(config: &Config, reload: Option<&Reload>, listener: &Listener) -> Option<String> {
     let is_tables = reload.is_some_and(|reload| matches!(reload.origin, Origin::Tables(_)));
     let address = listener.address().ok().filter(|address| !address.ip().is_loopback())?;
@@ -208,7 +208,7 @@ fn open_tables(config: &Config, reload: Option<&Reload>, listener: &Listener) ->
     })
 }
 
-/// Reads a configuration. Its errors are said as it says itself, as far as it could be read.
+/// Reads a configuration. Its errors are logged in its own format, if that could be read.
 fn load(path: &Path, log: Option<LogFlag>) -> Result<Config, Failure> {
     let config = Config::load(path).inspect_err(|_| {
         let (config, _) = Config::load_partly(path);
@@ -217,7 +217,7 @@ fn load(path: &Path, log: Option<LogFlag>) -> Result<Config, Failure> {
     Ok(config?)
 }
 
-/// Opens the ports of a configuration that were not handed over.
+/// Opens the ports of a configuration that weren't inherited.
 async fn listen(config: &Config, inherited: Roles<Listener>) -> Result<Listeners, Failure> {
     let public = match inherited.public {
         Some(listener) => listener,
@@ -241,8 +241,8 @@ fn cannot_listen(address: &str, error: &std::io::Error) -> Failure {
     ))
 }
 
-/// Opens the port of an address that the configuration has by a key, if it has one and the socket
-/// was not handed over.
+/// Opens the port of an optional address, unless its socket was inherited. Errors name the
+/// address's key.
 async fn listen_if(
     address: Option<(&str, &str)>,
     mode: u32,
@@ -260,8 +260,7 @@ async fn listen_if(
     Ok(Some(listener))
 }
 
-/// The bounds of the server in one line: what it can hold at most is configured, and known at
-/// start.
+/// The limits of the server in one line. They're configured, so they're known at the start.
 pub(super) fn bounds(config: &Config) -> String {
     let pools: Vec<String> = config
         .sources

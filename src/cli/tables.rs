@@ -1,4 +1,4 @@
-//! A database in the place of a configuration: its tables and views as endpoints.
+//! Serves a database without a configuration: its tables and views become endpoints.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::source::{Kind, Source, SourceConfig};
 use crate::sql::dialect::Location;
 use crate::tables::{self, Found, Table};
 
-/// What is served of the database at `url`, and how it is read again.
+/// The configuration for the database at `url`, and the origin from which it's reloaded.
 pub(super) fn configuration(
     url: &str,
     pooler: Option<Pooler>,
@@ -26,7 +26,7 @@ pub(super) fn configuration(
     Ok((config, Origin::tables(source, token, &tables)))
 }
 
-/// The failure of DuckDB with a file. A CSV can be served without it.
+/// Improves the error if DuckDB can't read a file, because a CSV can be served without it.
 fn of_csv(url: &str, failure: Failure) -> Failure {
     match failure {
         Failure::Error(error) if is_csv(url) && Path::new(url).is_file() => {
@@ -37,7 +37,7 @@ fn of_csv(url: &str, failure: Failure) -> Failure {
     }
 }
 
-/// The tables and views of a database that can have a path; others are reported.
+/// The tables and views whose names can be paths. Warns of the others.
 pub(super) fn read(source: &SourceConfig) -> Result<Vec<Table>, Failure> {
     refuse_missing(source)?;
     let Found { tables, warnings } =
@@ -48,7 +48,7 @@ pub(super) fn read(source: &SourceConfig) -> Result<Vec<Table>, Failure> {
     Ok(tables)
 }
 
-/// Has the mode of a pooler that a user has named.
+/// Sets the pooler's mode if the user gave one.
 pub(super) fn set_pooler(source: &mut SourceConfig, pooler: Option<Pooler>) -> Result<(), Failure> {
     let Some(pooler) = pooler else { return Ok(()) };
     if source.kind != Kind::Sql(DatabaseKind::Postgres) {
@@ -58,7 +58,8 @@ pub(super) fn set_pooler(source: &mut SourceConfig, pooler: Option<Pooler>) -> R
     Ok(())
 }
 
-/// A file that is not there is not made, and its name may be a slip.
+/// Reports an error if a database file doesn't exist. We don't create it, because its name may be a
+/// mistake.
 pub(super) fn refuse_missing(source: &SourceConfig) -> Result<(), Failure> {
     let Kind::Sql(database) = source.kind else { return Ok(()) };
     let (_, file) = source.url.split_once(':').unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `rowstream token`: a bearer token and the hash that stands for it in the configuration.
+//! `rowstream token`: creates a bearer token, and its hash for the configuration.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,7 +16,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    // 256 bits from the kernel: enough that a plain hash of it cannot be reversed by guessing.
+    // 256 bits from the kernel are enough: a plain hash of them can't be reversed by guessing.
     let mut secret = [0; 32];
     File::open("/dev/urandom")?.read_exact(&mut secret)?;
     let token = hex(&secret);
@@ -26,18 +26,17 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What stands for the token in the configuration.
+/// The token's table in the configuration.
 fn table(name: &str, token: &str) -> String {
     format!("[token.{}]\nsha256 = \"{}\"", key(name), hex(&Sha256::digest(token)))
 }
 
-/// A name as TOML takes it for a key: in quotes, where it is more than letters, digits, `_` and
-/// `-`.
+/// A name as a TOML key. It's quoted if it has other characters than letters, digits, `_` and `-`.
 fn key(name: &str) -> String {
     let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     match !name.is_empty() && name.bytes().all(is_bare) {
         true => name.to_owned(),
-        // JSON's strings are TOML's basic strings, but for one character.
+        // JSON strings are TOML's basic strings, except for one character.
         false => serde_json::Value::from(name).to_string().replace('\u{7f}', "\\u007f"),
     }
 }
@@ -50,7 +49,7 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// `rowstream token 'my app'` printed `[token.my app]`, which is no TOML.
+    /// `rowstream token 'my app'` once printed `[token.my app]`, which isn't TOML.
     #[test]
     fn what_is_printed_is_toml() {
         for name in

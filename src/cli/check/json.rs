@@ -1,7 +1,7 @@
-//! What `rowstream check` has found, as a JSON document for editors and pipelines.
+//! The results of `rowstream check` as a JSON document for editors and pipelines.
 //!
-//! Every member is always there; what does not apply is null. Users' programs read it: members are
-//! added and never changed.
+//! Every member is always present, and null if it doesn't apply. Users' programs read it, so
+//! members may be added, but never changed.
 
 use rowstream_encode::{Column, Format};
 use serde_json::{Value, json};

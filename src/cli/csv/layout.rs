@@ -1,4 +1,4 @@
-//! How a CSV is written: its encoding, its delimiter, and quotes that are closed.
+//! The layout of a CSV: its encoding, its delimiter, and a check that quotes are closed.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _, Seek as _, SeekFrom};
@@ -7,19 +7,18 @@ use std::path::Path;
 use super::Wrong;
 use crate::diagnostic::encoding::is_utf16;
 
-/// The first line is looked for in so many bytes.
+/// The first line must end within this many bytes.
 const HEAD: u64 = 64 << 10;
 const MARK: &[u8] = "\u{feff}".as_bytes();
-/// The first line that tells Excel the delimiter of a file.
+/// A first line that begins with this sets the delimiter for Excel.
 const TOLD: &[u8] = b"sep=";
 
-/// How a file is written.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) delimiter: u8,
     /// The start of the columns' names, in bytes.
     pub(super) begin: u64,
-    /// The lines before them.
+    /// The number of lines before them.
     pub(super) lines: u64,
 }
 
@@ -73,12 +72,12 @@ fn first_line(text: &[u8]) -> &[u8] {
     text.split(|byte| matches!(byte, b'\n' | b'\r')).next().unwrap_or_default()
 }
 
-/// The byte that divides the names of the first line most often.
+/// The delimiter that occurs most often in the first line.
 fn likeliest(line: &[u8]) -> u8 {
-    // Outside of quotes.
+    // Only outside of quotes.
     let outside: Vec<_> = line.split(|byte| *byte == b'"').step_by(2).collect();
     let count = |delimiter: &u8| outside.concat().iter().filter(|byte| *byte == delimiter).count();
-    // Of equals the last one is taken.
+    // If several are equal, the last one wins.
     *b"|\t;,".iter().max_by_key(|delimiter| count(delimiter)).unwrap_or(&b',')
 }
 
@@ -92,11 +91,11 @@ pub(super) fn convert(path: &Path, encoding: &str) -> String {
 enum Place {
     /// Before a value.
     Begin,
-    /// In a value without quotes. A quote is a letter here.
+    /// In a value without quotes, in which a quote is an ordinary character.
     Value,
-    /// Behind a quote of this line.
+    /// After an opening quote on this line.
     Quoted(u64),
-    /// Behind a quote that ends what one of this line began, unless another one follows.
+    /// After a quote that closes the one on this line, unless another quote follows.
     Ended(u64),
 }
 

@@ -1,6 +1,7 @@
-//! One request of the doctor, on a connection of its own, and what came back and when.
+//! Sends one request of the doctor on a connection of its own, and records the response and its
+//! times.
 //!
-//! Whoever answers is believed nothing: so many bytes within so much time.
+//! The peer isn't trusted, so the length and the time of a response are limited.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -25,32 +26,33 @@ use super::super::ready::trust;
 use crate::tcp;
 use crate::tls::{HTTP2, servers};
 
-/// How long a connection may take, and an answer beyond the time that it has to last.
+/// The time limit for a connection. A response has this much time beyond its regular duration.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The longest answer that is read, in bytes.
+/// The longest response that we read, in bytes.
 const MOST: usize = 1024 * 1024;
 
 pub(super) type Failure = Box<dyn Error>;
 
-/// Whom the doctor asks, and with what.
+/// The server, and the settings for requests to it.
 pub(super) struct Server {
-    /// Of the URL: `HOST` or `HOST:PORT`.
+    /// `HOST` or `HOST:PORT` from the URL.
     authority: Authority,
-    /// Before the paths of the admin endpoints: a proxy may have the server at a path of its own.
+    /// The prefix of the admin endpoints' paths, because a proxy may have the server at a path of
+    /// its own.
     folder: String,
     tls: Option<Arc<ClientConfig>>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// What came.
+/// A response.
 pub(super) struct Arrived {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
     pub(super) trailers: HeaderMap,
-    /// When pieces of the body came, since the request.
+    /// The arrival times of the body's pieces, since the request.
     pub(super) pieces: Vec<Duration>,
-    /// When it was over, and whether it ended well.
+    /// The time of the response's end, and its error if it was cut.
     pub(super) ended: (Duration, Result<(), String>),
 }
 
@@ -81,10 +83,10 @@ impl Server {
         Ok(Self { authority: authority.clone(), folder, tls, headers })
     }
 
-    /// Asks for a probe; `lasts` is the time that its answer takes where nothing is wrong.
+    /// Requests a probe; `lasts` is the regular duration of its response.
     ///
     /// # Errors
-    /// There is no answer. One that breaks off is none.
+    /// There's no response. If its body is cut, that isn't an error: [`Arrived`] records it.
     pub(super) async fn ask(
         &self,
         version: Version,
@@ -119,7 +121,7 @@ impl Server {
         fields: &[(HeaderName, &'static str)],
     ) -> Result<Request<String>, Failure> {
         let target = format!("{}/_rowstream/probe/{probe}", self.folder);
-        // HTTP/2 has the server's name in the URL, HTTP/1.1 in a header.
+        // HTTP/2 has the server's name in the URL; HTTP/1.1 has it in a header.
         let target = match version {
             Version::HTTP_2 => {
                 let scheme = if self.tls.is_some() { "https" } else { "http" };
@@ -162,7 +164,7 @@ impl Server {
 }
 
 impl Arrived {
-    /// Reads the body to its end; how it ended.
+    /// Reads the body to its end. Returns an error if it was cut.
     async fn read(&mut self, body: &mut Incoming, begun: Instant) -> Result<(), String> {
         while let Some(frame) = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
             match frame.map_err(|error| named(&error))?.into_data() {
@@ -180,12 +182,12 @@ impl Arrived {
     }
 }
 
-/// An error with what it comes from.
+/// The text of an error with its cause.
 fn named(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
 
-/// Ends a connection that is driven by a task.
+/// Closes a connection that a task drives.
 struct Connection(AbortHandle);
 
 impl Drop for Connection {
@@ -203,7 +205,7 @@ async fn send(
     if version == Version::HTTP_2 {
         let (mut sender, driven) = http2::handshake(TokioExecutor::new(), io).await?;
         let connection = Connection(tokio::spawn(async { drop(driven.await) }).abort_handle());
-        // The sender is kept as long as the answer: without one the connection would end.
+        // The sender must live as long as the response. Without it, the connection would close.
         let response = sender.send_request(request).await?;
         return Ok((response, connection));
     }

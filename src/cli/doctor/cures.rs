@@ -1,4 +1,4 @@
-//! Who stands on the way, as far as it says so, and by which of its settings an ill is cured.
+//! Identifies the hops that name themselves, and knows which of their settings cure a problem.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use http::HeaderMap;
 
 use super::shown;
 
-/// What a hop does to answers.
+/// A hop's change to responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ill {
     Http10,
@@ -20,7 +20,7 @@ pub(super) enum Ill {
     StripsFields,
 }
 
-/// Programs that say who they are (`Server`, `Via`), but for HAProxy, which says nothing.
+/// Known proxies. They name themselves (`Server`, `Via`), except HAProxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Proxy {
     Nginx,
@@ -47,7 +47,7 @@ impl Proxy {
     }
 }
 
-/// Each setting that cures an ill.
+/// The settings that cure each problem.
 const CURES: &[(Ill, Proxy, &str)] = &[
     (Ill::Http10, Proxy::Nginx, "proxy_http_version 1.1; proxy_set_header Connection \"\";"),
     (Ill::Http10, Proxy::Apache, "remove `SetEnv force-proxy-request-1.0`"),
@@ -90,7 +90,7 @@ const CURES: &[(Ill, Proxy, &str)] = &[
     (Ill::StripsFields, Proxy::Haproxy, "remove `http-response del-header`"),
 ];
 
-/// What cures an ill for whoever cannot change a hop.
+/// The cure for users who can't change a hop.
 fn otherwise(ill: Ill) -> Option<&'static str> {
     Some(match ill {
         Ill::Http10 | Ill::Recompresses | Ill::HidesEncoding | Ill::StripsFields => return None,
@@ -105,10 +105,10 @@ fn otherwise(ill: Ill) -> Option<&'static str> {
     })
 }
 
-/// Who stands on the way.
+/// The hops on the way.
 #[derive(Debug)]
 pub(super) struct Hops {
-    /// What they say of themselves.
+    /// The names that they report.
     said: Vec<String>,
     known: Vec<Proxy>,
 }
@@ -125,7 +125,7 @@ impl Hops {
         Self { said, known }
     }
 
-    /// The settings of those who are there; where nobody says who it is, of all.
+    /// The settings of the proxies that we recognized. If there are none, those of all proxies.
     pub(super) fn cures(&self, ill: Ill) -> impl Iterator<Item = String> {
         let of_this = move |(of, ..): &&(Ill, Proxy, &str)| *of == ill;
         let may_be_there = |proxy| self.known.is_empty() || self.known.contains(&proxy);

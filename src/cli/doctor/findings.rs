@@ -1,4 +1,4 @@
-//! What the doctor makes of an answer: what was sent is known, so what differs was done on the way.
+//! Judges responses. We know what the server sent, so every difference is due to a hop.
 
 use std::fmt;
 use std::io::Read as _;
@@ -12,14 +12,14 @@ use super::cures::Ill;
 use crate::completeness::digest::Digest;
 use crate::respond::probe::TRICKLE;
 
-/// What a server may say of a request, in bytes.
+/// The longest report about a request that we read, in bytes.
 const LONGEST: u64 = 4096;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Well,
-    /// Something is missing, and there is another way to it.
+    /// A feature doesn't work, but there's another way to get it.
     Note,
     Wrong,
 }
@@ -34,12 +34,12 @@ impl Verdict {
     }
 }
 
-/// One line of the report.
+/// A line of the report.
 #[derive(Debug)]
 pub(super) struct Finding {
     pub(super) verdict: Verdict,
     pub(super) text: String,
-    /// What there are cures for.
+    /// The problem, if it has cures.
     pub(super) ill: Option<Ill>,
 }
 
@@ -57,7 +57,7 @@ impl Finding {
     }
 }
 
-/// What is found in an answer, if there is one.
+/// The finding about a response, or about the lack of one.
 pub(super) fn of(asked: Result<Arrived, Failure>, judge: impl FnOnce(&Arrived) -> Finding) -> Finding {
     match asked {
         Ok(arrived) if arrived.status == 200 => judge(&arrived),
@@ -66,7 +66,7 @@ pub(super) fn of(asked: Result<Arrived, Failure>, judge: impl FnOnce(&Arrived) -
     }
 }
 
-/// The request as it has reached the server.
+/// The request as the server received it.
 #[derive(Debug, Deserialize)]
 pub(super) struct Seen {
     version: String,
@@ -96,12 +96,12 @@ impl Seen {
     }
 }
 
-/// Rows come as they are sent.
+/// Checks that rows arrive as soon as they're sent.
 pub(super) fn trickle(arrived: &Arrived) -> Finding {
     if let Err(error) = &arrived.ended.1 {
         return Finding::wrong(format!("a stream fails: {error}"), None);
     }
-    // A proxy may pass on the first record with the head, and withhold the others.
+    // A proxy may pass on the first record together with the head, and withhold the others.
     let at = [&[Duration::ZERO], arrived.pieces.as_slice()].concat();
     let longest = at.windows(2).map(|two| two[1].saturating_sub(two[0])).max().unwrap_or_default();
     let (records, pause) = TRICKLE;
@@ -118,8 +118,8 @@ pub(super) fn trickle(arrived: &Arrived) -> Finding {
     }
 }
 
-/// A stream may last, and be silent. One that flows tells a limit of the whole response from one of
-/// the time without a byte.
+/// Checks that a stream may be long, and that it may be silent. The stream without pauses shows if
+/// a limit is on the whole response, or on the time without a byte.
 pub(super) fn lasting(
     flowing: &Result<Arrived, Failure>,
     silent: Result<Arrived, Failure>,
@@ -134,12 +134,12 @@ pub(super) fn lasting(
     }
 }
 
-/// A stream may be silent.
+/// Checks that a stream may be silent.
 fn silence(arrived: &Arrived, silence: Duration) -> Finding {
     let (after, ended) = &arrived.ended;
     let is_whole = String::from_utf8_lossy(&arrived.body).contains("\"record\":2");
     match ended {
-        // Compressed on the way, it cannot be read here; then its time tells.
+        // A hop may have compressed it. Then we can't read it, and judge by its duration.
         Ok(()) if is_whole || *after >= silence => {
             Finding::well(format!("a stream may be silent for {}; longer was not tried", Seconds(silence)))
         }
@@ -151,7 +151,7 @@ fn silence(arrived: &Arrived, silence: Duration) -> Finding {
     }
 }
 
-/// What the server aborts fails here.
+/// Checks that a response which the server aborts is an error here too.
 pub(super) fn abort(arrived: &Arrived) -> Finding {
     match arrived.ended.1 {
         Ok(()) => {
@@ -161,7 +161,7 @@ pub(super) fn abort(arrived: &Arrived) -> Finding {
     }
 }
 
-/// Trailers come.
+/// Checks that trailers arrive.
 pub(super) fn trailers(arrived: &Arrived, seen: &Seen) -> Finding {
     if arrived.trailers.contains_key("rowstream-status") {
         return Finding::well("trailers arrive");
@@ -172,7 +172,7 @@ pub(super) fn trailers(arrived: &Arrived, seen: &Seen) -> Finding {
     }
 }
 
-/// What is not compressed stays as it is.
+/// Checks that an uncompressed response arrives unchanged.
 pub(super) fn plain(arrived: &Arrived) -> Finding {
     if let Some(coding) = arrived.header("content-encoding") {
         let etag = match arrived.header("etag") {
@@ -188,7 +188,7 @@ pub(super) fn plain(arrived: &Arrived) -> Finding {
     unchanged(arrived).unwrap_or_else(|| Finding::well("answers arrive byte by byte as they are sent"))
 }
 
-/// What is compressed stays as it is.
+/// Checks that a compressed response arrives unchanged.
 pub(super) fn gzip(arrived: &Arrived, seen: &Seen) -> Finding {
     match arrived.header("content-encoding") {
         Some("gzip") => {}
@@ -210,7 +210,7 @@ pub(super) fn gzip(arrived: &Arrived, seen: &Seen) -> Finding {
     }
 }
 
-/// `None` where the content is that which was sent.
+/// `None` if the content is the one that was sent.
 fn unchanged(arrived: &Arrived) -> Option<Finding> {
     if let Err(error) = &arrived.ended.1 {
         return Some(Finding::wrong(format!("an answer fails: {error}"), None));
@@ -226,7 +226,7 @@ fn unchanged(arrived: &Arrived) -> Option<Finding> {
     }
 }
 
-/// A time, as people read it.
+/// A duration for people.
 struct Seconds(Duration);
 
 impl fmt::Display for Seconds {

@@ -1,8 +1,9 @@
-//! The end of a query before its last row: a signal, or a reader of standard output that has left.
+//! The end of a query before its last row: because of a signal, or because the reader of standard
+//! output left.
 //!
-//! A dropped stream has its statements cancelled in the background, as it does in the server. So the
-//! query waits until its connections are clean or closed; a process that ended at once would leave
-//! the statements to the database.
+//! When a stream is dropped, its statements are cancelled in the background, as in the server. So
+//! the query waits until its connections are clean or closed. If the process ended at once, the
+//! database would continue to run the statements.
 
 use std::future::pending;
 use std::io;
@@ -18,15 +19,15 @@ use tokio::time::{sleep, timeout};
 use crate::cli::Failure;
 use crate::source::Source;
 
-/// Longer than any database needs for a statement that it cancels at all.
+/// The time limit for cancelling. A database that cancels at all needs less.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The pause between two looks at the connections.
+/// The interval between two checks of the connections.
 const INTERVAL: Duration = Duration::from_millis(2);
 
 /// A signal that ends a query.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cli) enum EndSignal {
-    /// The terminal has gone.
+    /// The terminal was closed.
     Hangup,
     /// Ctrl-C.
     Interrupt,
@@ -51,14 +52,14 @@ impl EndSignal {
         }
     }
 
-    /// The exit status that shells give a command which a signal ended.
+    /// The exit status that shells report for a command that a signal ended.
     pub(in crate::cli) fn status(self) -> ExitCode {
         let number = u8::try_from(self.kind().as_raw_value()).unwrap_or(0);
         ExitCode::from(128 + number)
     }
 }
 
-/// The signals that end a query. From here on they don't end the process by themselves.
+/// The signals that end a query. While this exists, they don't end the process themselves.
 pub(super) struct EndSignals {
     hangup: Signal,
     interrupt: Signal,
@@ -80,15 +81,15 @@ impl EndSignals {
         }
     }
 
-    /// Drives a query to its end, or until a signal or `left`, and then has its statements cancelled.
-    /// A second signal ends that, too.
+    /// Drives a query until its end, or until a signal or `left`. Then its statements are
+    /// cancelled. A second signal ends that too.
     pub(super) async fn drive(
         mut self,
         query: impl Future<Output = Result<(), Failure>>,
         left: impl Future<Output = ()>,
         source: &Source,
     ) -> Result<(), Failure> {
-        // The branches drop `query`, and with it its stream, before the connections are waited for.
+        // The branches drop `query` with its stream, before we wait for the connections.
         let ended = tokio::select! {
             biased;
             ended = query => ended,
@@ -112,10 +113,11 @@ async fn all_connections_clean(source: &Source) {
     }
 }
 
-/// Waits until the reader of standard output has left. A file has no reader, so that's forever.
+/// Waits until the reader of standard output has left. A file has no reader, so that's never.
 pub(super) async fn reader_left() {
     let output = io::stdout().as_fd().try_clone_to_owned();
-    // Unchecked, as it may be a terminal, and it stays blocking for who else writes to it.
+    // Unchecked, because it may be a terminal. It also stays blocking for other processes that
+    // write to it.
     let Ok(output) = output.and_then(Sender::from_owned_fd_unchecked) else { return pending().await };
     if output.ready(Interest::ERROR).await.is_err() {
         pending::<()>().await;

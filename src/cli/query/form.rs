@@ -17,13 +17,13 @@ pub(super) enum Form {
     Format(Format),
 }
 
-/// Suffixes of formats that `query` doesn't write. Under such a name NDJSON would mislead.
+/// Suffixes of formats that `query` doesn't write. NDJSON in a file with such a name would mislead.
 const FOREIGN: [&str; 24] = [
     "avro", "br", "bz2", "db", "duckdb", "feather", "gz", "htm", "html", "lz4", "ods", "orc", "parquet",
     "sql", "sqlite", "tsv", "xls", "xlsx", "xml", "xz", "yaml", "yml", "zip", "zst",
 ];
 
-/// The form of a name that a user gives.
+/// Reads the name of a form.
 pub(super) fn parse(name: &str) -> Result<Form, String> {
     if name == "table" {
         return Ok(Form::Table);
@@ -34,11 +34,11 @@ pub(super) fn parse(name: &str) -> Result<Form, String> {
     })
 }
 
-/// The form of a query without `--format`: by the suffix of the file, else by the reader of standard
-/// output.
+/// The form if there's no `--format`. It depends on the file's suffix, or else on the reader of
+/// standard output.
 ///
 /// # Errors
-/// The suffix is that of a format that we don't write.
+/// The suffix belongs to a format that we don't write.
 pub(super) fn default(output: Option<&Path>) -> Result<Form, Failure> {
     let Some(output) = output else {
         return Ok(if io::stdout().is_terminal() { Form::Table } else { Form::Format(Format::Ndjson) });

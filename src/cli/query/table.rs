@@ -1,7 +1,8 @@
-//! Rows as a table that a person reads on a terminal, while they come and in bounded memory.
+//! Shows rows as a table on a terminal, while they arrive and in limited memory.
 //!
-//! The rows arrive as CSV, which is read piece by piece. Of a value is kept what may be shown, and
-//! of the rows only those of the first chunk, which say how wide the columns are.
+//! The rows arrive as CSV, which is read in pieces. We only keep the part of a value that may be
+//! shown. The rows of the first chunk determine the widths of the columns, and only these rows are
+//! kept.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -12,50 +13,48 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::diagnostic::is_invisible;
 
-/// How NULL stands in the CSV and in the table; a text that reads the same is shown alike.
+/// The text for NULL in the CSV and in the table. A text with the same letters looks the same.
 pub(super) const NULL: &str = "NULL";
-/// The most columns of the terminal that a text takes.
+/// The most columns of the terminal that a text uses.
 const WIDEST: usize = 60;
-/// What a text keeps where the terminal is narrow.
+/// The least width of a text on a narrow terminal.
 const NARROWEST: usize = 8;
-/// The bytes of a value that are looked at: enough for [`WIDEST`] characters.
+/// The bytes of a value that we read: enough for [`WIDEST`] characters.
 const KEPT: usize = 512;
-/// Between two columns.
+/// The gap between two columns.
 const GAP: &str = "  ";
 
-/// Writes CSV as a table. A flush tells that no other rows are at hand: the first one decides about
-/// the columns.
+/// Writes CSV as a table. A flush means that no further rows are available. The first flush
+/// determines the columns.
 pub(super) struct Table<W: Write> {
     out: W,
     reader: Reader,
-    /// The bytes of the value that is being read, as far as they are looked at.
+    /// The bytes that we read of the current value.
     value: Vec<u8>,
     is_cut: bool,
     record: Vec<Cell>,
-    /// The names and the first rows, until the columns are known.
+    /// The names and the first rows, until the columns are determined.
     first: Vec<Vec<Cell>>,
     columns: Vec<Column>,
-    /// What the terminal still has beside the columns.
+    /// The width of the terminal that the columns don't use.
     room: usize,
 }
 
-/// How a column is written.
+/// The layout of a column.
 struct Column {
     width: usize,
-    /// Numbers stand at the right, and are never cut.
+    /// Numbers are right-aligned and never cut.
     is_number: bool,
 }
 
-/// A value as it is shown.
 struct Cell {
     text: String,
     width: usize,
-    /// Whether there is more of it.
+    /// True if the value is longer than the text.
     is_cut: bool,
 }
 
 impl<W: Write> Table<W> {
-    /// A table for a terminal of `width` columns.
     pub(super) fn new(out: W, width: usize) -> Self {
         Self {
             out,
@@ -69,7 +68,7 @@ impl<W: Write> Table<W> {
         }
     }
 
-    /// Takes a piece of a value.
+    /// Adds a piece of a value.
     fn keep(&mut self, piece: &[u8]) {
         let kept = piece.len().min(KEPT - self.value.len());
         self.value.extend_from_slice(&piece[..kept]);
@@ -90,7 +89,7 @@ impl<W: Write> Table<W> {
         self.write_row(&record)
     }
 
-    /// Chooses the columns by the names and the first rows, and writes these.
+    /// Determines the columns from the names and the first rows, and writes these.
     fn begin(&mut self) -> io::Result<()> {
         let first = mem::take(&mut self.first);
         let Some((names, rows)) = first.split_first() else { return Ok(()) };
@@ -172,11 +171,11 @@ impl Column {
 }
 
 impl Cell {
-    /// The value of these bytes, which go on if it `is_cut`. What would move a terminal's cursor or
-    /// change its colours is escaped.
+    /// The value with these bytes, of which there are more if it `is_cut`. Characters that move a
+    /// terminal's cursor or change its colours are escaped.
     fn new(bytes: &[u8], is_cut: bool) -> Self {
         let mut cell = Self { text: String::new(), width: 0, is_cut };
-        // A character that is cut in the middle is left out.
+        // A character that's cut in the middle is left out.
         let valid = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
         for c in valid.chars() {
             let shown = match c {
@@ -204,7 +203,7 @@ impl Cell {
         digits.starts_with(|c: char| c.is_ascii_digit()) && self.text.parse::<f64>().is_ok()
     }
 
-    /// As much of it as `width` columns have place for, and how many it takes.
+    /// The part of the text that fits into `width` columns, and its width.
     fn within(&self, width: usize) -> (String, usize) {
         if self.width <= width {
             return (self.text.clone(), self.width);
@@ -231,7 +230,6 @@ fn width_of(text: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// The table of these chunks on a terminal of `width` columns.
     fn table(width: usize, chunks: &[&str]) -> String {
         let mut out = Vec::new();
         let mut table = Table::new(&mut out, width);
