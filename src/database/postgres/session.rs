@@ -1,8 +1,8 @@
 //! The state machine of one response on one connection.
 //!
-//! What is sent ends in Sync (or is a simple query), so that each sending is answered by exactly
-//! one ReadyForQuery whatever fails (PostgreSQL manual, "Extended Query"). [`State`] says what is
-//! still to come:
+//! We send messages in groups. Each group ends in Sync, or is a simple query, so the server answers
+//! it with exactly one ReadyForQuery, even after an error (PostgreSQL manual, "Extended Query").
+//! [`State`] says which answers we still expect:
 //!
 //! ```text
 //!                     ┌───────────► 2 answering ──────────┐ note_ready
@@ -19,15 +19,15 @@
 //!
 //! | state | entered by | left by |
 //! |---|---|---|
-//! | 1 idle | a new session; the last ReadyForQuery: `note_ready`, `after_ready` | what sends |
+//! | 1 idle | a new session; the last ReadyForQuery: `note_ready`, `after_ready` | any method that sends |
 //! | 2 answering | `answering` (`prepare`, `call`); `statement_error`, when more was sent | `note_ready` |
 //! | 3 running | `execute` | `after_ready` at the end of the rows, `statement_error` |
-//! | 4 interleaved | `execute_interleaved` | `statement_error`; `execute`, once all is answered |
+//! | 4 interleaved | `execute_interleaved` | `statement_error`; `execute`, once everything is answered |
 //! | 5 stopped | `statement_error`, when nothing else was sent | `note_ready` |
-//! | 6 unsent | `execute`, `execute_interleaved`, of what cannot be sent | `fail_unsent` |
+//! | 6 unsent | `execute`, `execute_interleaved`, if the messages can't be sent | `fail_unsent` |
 //! | 7 broken | `broken`, from each of the others | nothing: the connection is closed |
 //!
-//! Inside of 3, [`Progress`] goes on:
+//! Within state 3, [`Progress`] counts the steps:
 //!
 //! ```text
 //!   BeginSent ── note_end ──► BeginDone ── after_ready ──┐
@@ -37,14 +37,16 @@
 //!       └──────────────── note_suspended ───────────────┘  └────────────── note_end ──────────────┘
 //! ```
 //!
-//! `drop` gives the connection back when nothing is to come and no transaction is open, closes it
-//! in 7, and else leaves it to `recycle`, which cancels, reads on until the server is ready, rolls
-//! back, and gives it back, or closes it after [`RECYCLE_DEADLINE`].
+//! If no answer is pending and no transaction is open, `drop` returns the connection to the pool.
+//! In state 7 it closes the connection. Otherwise it leaves the connection to `recycle`, which
+//! cancels the statement, reads until the server is ready, rolls back, and returns the connection.
+//! If that takes longer than [`RECYCLE_DEADLINE`], `recycle` closes it.
 //!
 //! Invariants:
-//! 1. a connection goes back to the pool only idle, outside of a transaction, and with no cancel
-//!    request under way;
-//! 2. a place is free again when its connection is back or closed, whatever is dropped when;
+//! 1. a connection returns to the pool only if it's idle, outside of a transaction, and without a
+//!    pending cancel request;
+//! 2. a slot is free again once its connection was returned or closed, no matter which future is
+//!    dropped, or when;
 //! 3. rows end with `None` only after CommandComplete and ReadyForQuery: an error at commit is an
 //!    error of the rows.
 
@@ -89,8 +91,8 @@ use crate::error::STATEMENT_TIMEOUT;
 use crate::params::ParamValue;
 use crate::pool::Lease;
 
-/// How long a connection may take to become ready again after its response was dropped; then it is
-/// closed.
+/// A connection must be ready again within this time after its response was dropped. Otherwise we
+/// close it.
 const RECYCLE_DEADLINE: Duration = Duration::from_secs(2);
 
 /// One PostgreSQL connection, held by one response.
@@ -99,24 +101,25 @@ pub struct Session {
     /// Taken only when the session is dropped.
     held: Option<(Lease<Connection>, Connection)>,
     isolation: Isolation,
-    /// As whom the statements are run; `None`: as the source's user.
+    /// The role and claims for the statements; `None` if they run as the source's user.
     actor: Option<Arc<Actor>>,
     prepared: Vec<Arc<Prepared>>,
     state: State,
-    /// The cursors that are yet to be read, each with the statement in whose place it is.
+    /// The cursors that we haven't read yet, each with the index of the statement that it replaces.
     refcursors: Vec<(usize, Refcursor)>,
-    /// Arrays become JSON here, one at a time.
+    /// Arrays are converted to JSON here, one at a time.
     scratch: Vec<u8>,
 }
 
-/// How a response is isolated from those who write.
+/// How a response is isolated from concurrent writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Isolation {
     /// Its one statement is a snapshot by itself.
     NoTransaction,
-    /// So it is in this transaction: its snapshot is taken once it has its locks.
+    /// The same within a transaction: PostgreSQL takes the snapshot once the statement has its
+    /// locks.
     ReadCommitted,
-    /// Its statements read one snapshot.
+    /// All its statements read one snapshot.
     RepeatableRead,
 }
 
@@ -130,26 +133,26 @@ impl Isolation {
     }
 }
 
-/// Where a session stands; the module's text draws it.
+/// The answers that a session expects. The module's docs have a drawing.
 enum State {
-    /// Nothing is to come.
+    /// No answer is pending.
     Idle,
-    /// So many ReadyForQuery are to come, and nobody reads rows before them.
+    /// This many ReadyForQuery are pending, and no caller reads rows before them.
     Answering(u32),
-    /// The rows of one statement come.
+    /// The server sends the rows of one statement.
     Running(Running),
-    /// The rows of several statements are interleaved.
+    /// The server sends the rows of several statements, interleaved.
     Interleaved(Portals),
-    /// The statement has failed, and all that is to come is one ReadyForQuery.
+    /// The statement has failed, and only one ReadyForQuery is pending.
     Stopped,
-    /// What was executed could not be sent; `poll_row` and `poll_row_of` say why.
+    /// The messages couldn't be sent; `poll_row` and `poll_row_of` return the reason.
     Unsent(Error),
     /// The connection can no longer be trusted.
     Broken,
 }
 
 impl State {
-    /// ReadyForQuery messages still to come.
+    /// The number of pending ReadyForQuery messages.
     fn in_flight(&self) -> u32 {
         match self {
             Self::Idle | Self::Unsent(_) | Self::Broken => 0,
@@ -161,13 +164,13 @@ impl State {
     }
 }
 
-/// A statement whose rows come.
+/// A statement whose rows arrive.
 struct Running {
     prepared: Arc<Prepared>,
     /// When it was executed.
     started: Instant,
     progress: Progress,
-    /// The cursor that is read in its place.
+    /// The cursor that we read instead of the statement.
     refcursor: Option<Refcursor>,
 }
 
@@ -177,18 +180,18 @@ impl Running {
     }
 }
 
-/// How far a statement has come.
+/// How far a statement has got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
-    /// The start of the transaction was sent before the statement.
+    /// We sent the start of the transaction before the statement.
     BeginSent,
-    /// The CommandComplete of that has come.
+    /// The start of the transaction has completed.
     BeginDone,
-    /// Rows are to come.
+    /// Rows may arrive.
     Rows,
-    /// The portal has more rows than were fetched.
+    /// The portal has more rows than we fetched.
     Suspended,
-    /// CommandComplete has come.
+    /// CommandComplete has arrived.
     Complete,
 }
 
@@ -201,8 +204,7 @@ impl Progress {
     }
 }
 
-// What a session does for refcursors and interleaved statements stands with these, in files of
-// their own.
+// The methods for refcursors and interleaved statements are in files of their own.
 impl DatabaseSession for Session {
     type Row<'a> = Row<'a>;
 
@@ -210,7 +212,7 @@ impl DatabaseSession for Session {
         let prepared = match self.known(&statement.sql) {
             Some(prepared) if prepared.composites.is_empty() => prepared,
             Some(prepared) => Box::pin(self.renewed(&prepared.composites, statement)).await?,
-            // Boxed: each request would carry what few need.
+            // Boxed, because otherwise every request would reserve memory that few need.
             None => Box::pin(self.prepare_anew(statement)).await?,
         };
         match prepared.leaves {
@@ -262,8 +264,8 @@ impl DatabaseSession for Session {
         self.begin_snapshot().await
     }
 
-    /// At half of the time that the server gives it, counted from what was sent last: the server may be
-    /// idle since then.
+    /// Our last message plus half of the server's idle limit, because the server may have been idle
+    /// since then.
     fn read_by(&self) -> Option<Instant> {
         let (_, connection) = self.held.as_ref().filter(|_| self.isolation != Isolation::NoTransaction)?;
         let limit = match self.role_settings() {
@@ -290,8 +292,8 @@ impl Session {
         actor: Option<Arc<Actor>>,
     ) -> Self {
         connection.wire.expect_within(shared.statement_timeout);
-        // A portal outlives a Sync only inside a transaction, so does a role, and behind a pooler
-        // everything else.
+        // A portal and a role outlive a Sync only inside a transaction. Behind a pooler, nothing
+        // else outlives it either.
         let needs_transaction = shared.fetch_rows > 0 || connection.is_pooled || actor.is_some();
         let isolation = match snapshot {
             Snapshot::Transaction => Isolation::RepeatableRead,
@@ -319,24 +321,25 @@ impl Session {
         self.isolation != Isolation::NoTransaction && self.connection().status == b'I'
     }
 
-    /// The start of the transaction, with `then` before the role, as nothing may be read before it.
+    /// The statements that start the transaction. `then` precedes the role, because no query may
+    /// run before it.
     fn begin_sql(&mut self, then: &str) -> String {
         let Connection { is_pooled, letters, .. } = *self.connection();
         let settings = if is_pooled { self.shared.hosts.transaction_settings() } else { "" };
-        // If the role is refused the transaction fails, and with it all that is sent after it.
+        // If the server refuses the role, the transaction fails, and so does everything after it.
         let role = self.actor.as_ref().map_or_else(String::new, |actor| actor.sql(letters));
         // The claims are last, because a role may have a setting of that name.
         let of_role = self.role_settings().map_or("", Settings::sql);
         [self.isolation.begin(), settings, then, of_role, &role].concat()
     }
 
-    /// Those of the role as which the statements are run.
+    /// The settings of the role that runs the statements.
     fn role_settings(&self) -> Option<&Settings> {
         let (_, connection) = self.held.as_ref()?;
         connection.roles.of(self.actor.as_ref()?.role())
     }
 
-    /// So much was sent whose answer is no row, or none that is streamed.
+    /// Expects the answers to `sent` more groups of messages. We stream none of them.
     fn answering(&mut self, sent: u32) -> Result<(), Error> {
         if let State::Broken = self.state {
             return Err(Error::source_unavailable("the connection to the database was lost"));
@@ -345,7 +348,7 @@ impl Session {
         Ok(())
     }
 
-    /// Appends what opens the transaction, where that is to be done; whether it is.
+    /// Appends the start of the transaction if it's needed. Returns true if it was.
     fn write_begin(&mut self, messages: &mut BytesMut) -> Result<bool, Error> {
         let begin = self.needs_begin();
         if begin {
@@ -354,7 +357,7 @@ impl Session {
         Ok(begin)
     }
 
-    /// The statement as the connection has prepared it, unless types were altered since.
+    /// The statement that the connection has prepared, unless types were altered since then.
     fn known(&mut self, sql: &str) -> Option<Arc<Prepared>> {
         let version = self.shared.types.version();
         let connection = self.connection();
@@ -366,7 +369,7 @@ impl Session {
         Some(prepared)
     }
 
-    /// The same once the catalog was asked about these composites.
+    /// The prepared statement, after we queried the catalog for these composites.
     async fn renewed(&mut self, composites: &[u32], statement: &Statement) -> Result<Arc<Prepared>, Error> {
         self.look_up(composites).await?;
         match self.known(&statement.sql) {
@@ -394,10 +397,10 @@ impl Session {
         Ok(prepared)
     }
 
-    /// Parses a statement on the server, and asks for its parameters and columns. It has a new name,
-    /// or none behind a pooler: there the transaction of the response keeps all that the statement
-    /// reads as it is, until it is run. If the server refuses the statement, an open transaction goes
-    /// on.
+    /// Parses a statement on the server, and asks for its parameters and columns. Each statement
+    /// gets a new name, except behind a pooler. There it has no name, and the response's
+    /// transaction keeps everything that it reads as it is, until it runs. If the server refuses
+    /// the statement, an open transaction continues.
     async fn describe(&mut self, sent: &Sent) -> Result<Result<Described, DatabaseError>, Error> {
         let is_pooled = self.connection().is_pooled;
         let mut messages = BytesMut::new();
@@ -423,8 +426,9 @@ impl Session {
         }
     }
 
-    /// The types of the parameters, and the columns, by which the server answers the Describe that
-    /// was written as the last of so many sendings. No columns: there is no result.
+    /// Reads the answers to `sent` groups of messages. The last group has a Describe, which returns
+    /// the types of the parameters, and the columns. No columns means that the statement has no
+    /// result.
     async fn description(&mut self, sent: u32) -> Result<Result<Description, DatabaseError>, Error> {
         self.answering(sent)?;
         let mut described = None;
@@ -433,7 +437,7 @@ impl Session {
         while self.state.in_flight() > 0 {
             let message = match self.message().await {
                 Ok(message) => message,
-                // If the error ended the connection, it says why.
+                // If the error ended the connection, the error is the reason.
                 Err(lost) => return failed.map_or(Err(lost), |failed| Ok(Err(failed))),
             };
             match message {
@@ -448,7 +452,8 @@ impl Session {
         Ok(failed.map_or(Ok((parameters, described)), Err))
     }
 
-    /// Refuses times that are not sent as PostgreSQL does, which would be read as others.
+    /// Refuses time columns from servers that encode times differently from PostgreSQL, because we
+    /// would decode wrong values.
     fn check_times(&mut self, fields: &[Field]) -> Result<(), Error> {
         let connection = self.connection();
         let (Some(name), false) = (&connection.other, connection.has_integer_times) else { return Ok(()) };
@@ -501,7 +506,7 @@ impl Session {
         }
     }
 
-    /// What was executed says where the session stands, unless it is broken, which it stays.
+    /// Enters the state after an execution. A broken session stays broken.
     fn enter(&mut self, sent: Result<State, Error>) {
         if !matches!(self.state, State::Broken) {
             self.state = sent.unwrap_or_else(State::Unsent);
@@ -513,7 +518,8 @@ impl Session {
         Ok(Running::new(Arc::clone(&self.prepared[index]), progress, None))
     }
 
-    /// Sends a statement; its rows come in portions of `fetch_rows`, or all in one for 0.
+    /// Sends a statement. The server returns its rows in portions of `fetch_rows`, or all at once
+    /// for 0.
     fn write_execute(
         &mut self,
         index: usize,
@@ -521,7 +527,8 @@ impl Session {
         fetch_rows: i32,
     ) -> Result<Progress, Error> {
         let prepared = Arc::clone(&self.prepared[index]);
-        // Written apart, so that arguments that cannot be sent leave nothing half said.
+        // Written to a separate buffer, so that arguments that can't be sent leave no unfinished
+        // message.
         let mut messages = BytesMut::new();
         let begin = self.write_begin(&mut messages)?;
         bind_prepared("", &prepared, args, &mut messages)?;
@@ -551,7 +558,7 @@ impl Session {
         }
     }
 
-    /// The error of what could not be sent.
+    /// Returns the error of messages that couldn't be sent.
     #[cold]
     fn fail_unsent(&mut self) -> Error {
         match std::mem::replace(&mut self.state, State::Idle) {
@@ -565,8 +572,8 @@ impl Session {
 
     #[inline]
     fn row(&mut self, frame: &Frame) -> Result<Row<'_>, Error> {
-        // Rows stand after all that came before this statement, and before the end of it or of the
-        // portion.
+        // A row is valid only after the answers to everything before this statement, and before the
+        // end of the statement or of the portion.
         let in_place = matches!(self.state, State::Running(Running { progress: Progress::Rows, .. }));
         if !in_place {
             return Err(self.broken(out_of_order()));
@@ -579,7 +586,7 @@ impl Session {
         Ok(Row { data, decoders: &prepared.decoders, columns: &prepared.columns, scratch: &mut self.scratch })
     }
 
-    /// Takes a message that is no row; true when the rows have ended.
+    /// Handles a message that isn't a row. Returns true at the end of the rows.
     fn control(&mut self, frame: &Frame) -> Result<bool, Error> {
         match frame.tag {
             b'C' => self.note_end(frame)?,
@@ -595,11 +602,11 @@ impl Session {
         Ok(false)
     }
 
-    /// The statement, a step of it, or `begin` has ended.
+    /// Records a CommandComplete: of the statement, a step of it, or `begin`.
     fn note_end(&mut self, frame: &Frame) -> Result<(), Error> {
         let State::Running(running) = &mut self.state else { return Err(self.broken(out_of_order())) };
         running.progress = match running.progress {
-            // One for each setting of the transaction.
+            // The server sends one for each setting of the transaction.
             Progress::BeginSent | Progress::BeginDone => Progress::BeginDone,
             Progress::Rows => Progress::Complete,
             _ => return Err(self.broken(out_of_order())),
@@ -607,7 +614,7 @@ impl Session {
         self.note_step(frame)
     }
 
-    /// The portion has ended before the rows have.
+    /// Records that the portion has ended, but not the rows.
     fn note_suspended(&mut self) -> Result<(), Error> {
         match &mut self.state {
             State::Running(Running { progress: progress @ Progress::Rows, refcursor: None, .. })
@@ -620,7 +627,7 @@ impl Session {
         }
     }
 
-    /// Goes on after a ReadyForQuery; true when the rows have ended.
+    /// Continues after a ReadyForQuery. Returns true at the end of the rows.
     fn after_ready(&mut self) -> Result<bool, Error> {
         let State::Running(running) = &mut self.state else { return Err(self.broken(out_of_order())) };
         match running.progress {
@@ -636,7 +643,8 @@ impl Session {
         Ok(false)
     }
 
-    /// The statement has ended: if it had held up others, it may be quick again.
+    /// Records the time of a statement that has ended. If it had delayed others, it may be fast
+    /// again.
     fn note_time(&mut self) {
         if let State::Running(Running { prepared, started, .. }) =
             std::mem::replace(&mut self.state, State::Idle)
@@ -662,7 +670,7 @@ impl Session {
         }
     }
 
-    /// The error of what is running.
+    /// Stops the statement that runs, and returns its error.
     fn statement_error(&mut self, frame: &Frame) -> Result<Error, Error> {
         let error = self.error_of(frame)?;
         let prepared = match self.stop() {
@@ -675,18 +683,19 @@ impl Session {
         Ok(error.into_error_of(&prepared.columns))
     }
 
-    /// What was sent first has failed. Where the session stood.
+    /// Stops after an error in the first pending answer. Returns the state until then.
     fn stop(&mut self) -> State {
         let stopped = match self.state.in_flight() {
             0 => return State::Idle,
             1 => State::Stopped,
-            // What was sent after it is still to run: the statement after a `begin` that failed.
+            // The server still runs the messages after it: the statement after a `begin` that
+            // failed.
             in_flight => State::Answering(in_flight),
         };
         std::mem::replace(&mut self.state, stopped)
     }
 
-    /// A statement that is no longer valid is forgotten, so that the next request prepares it anew.
+    /// Removes a statement that isn't valid any more, so that the next request prepares it again.
     fn forget_if_stale(&mut self, prepared: &Prepared, error: &DatabaseError) {
         if error.is_stale_statement() {
             let connection = self.connection();
@@ -722,14 +731,14 @@ impl Session {
         }
     }
 
-    /// The next message; ReadyForQuery is counted.
+    /// The next message. Counts it if it's a ReadyForQuery.
     async fn message(&mut self) -> Result<Message, Error> {
         let frame = self.frame().await?;
         self.note_ready(&frame)?;
         self.parse(&frame)
     }
 
-    /// Counts a ReadyForQuery where nobody reads rows.
+    /// Counts a ReadyForQuery while no caller reads rows.
     fn note_ready(&mut self, frame: &Frame) -> Result<(), Error> {
         if frame.tag == b'Z' {
             self.note_status(frame)?;
@@ -742,7 +751,7 @@ impl Session {
         Ok(())
     }
 
-    /// Notes the transaction status that a ReadyForQuery tells.
+    /// Records the transaction status in a ReadyForQuery.
     fn note_status(&mut self, frame: &Frame) -> Result<(), Error> {
         let Some(status) = self.connection().wire.body(frame).first().copied() else {
             return Err(self.broken(out_of_order()));
@@ -751,8 +760,8 @@ impl Session {
         Ok(())
     }
 
-    /// Marks the connection as one that must be closed. If it's only silent, a statement may still run
-    /// on it, which `drop` cancels.
+    /// Records that the connection can't be used any more. If the server is only silent, a
+    /// statement may still run; `drop` cancels it.
     #[cold]
     fn broken(&mut self, error: Error) -> Error {
         self.connection().lent.iter().for_each(|lent| lent.failed(&error));
@@ -763,11 +772,11 @@ impl Session {
     }
 }
 
-/// `record` and `record[]`: composites of no certain type. PostgreSQL compares a value of any
-/// composite type as such.
+/// `record` and `record[]`: composites without a fixed type. PostgreSQL gives a parameter this type
+/// if it's compared with any composite.
 const COMPOSITES: [u32; 2] = [2249, 2287];
 
-/// It would be prepared, and refused whenever it is run.
+/// PostgreSQL would prepare such a statement, and then refuse every execution.
 fn of_composite() -> Error {
     Error::new(
         crate::error::COMPOSITE,
@@ -791,8 +800,8 @@ impl Drop for Session {
             }
             return;
         }
-        // Outside of a runtime (it is shutting down) the connection is closed, which ends the
-        // backend too.
+        // Outside of a runtime (the runtime is shutting down) we close the connection, which ends
+        // the backend too.
         if let Ok(runtime) = Handle::try_current() {
             let runs = in_flight > 0 && !matches!(self.state, State::Stopped);
             let recycled = recycle(Arc::clone(&self.shared), place, connection, in_flight, runs);
@@ -801,8 +810,8 @@ impl Drop for Session {
     }
 }
 
-/// Brings a connection back to where its next user can begin, or closes it. `runs`: a statement may
-/// still run on it.
+/// Prepares a connection for its next user, or closes it. `runs` is true if a statement may still
+/// run on it.
 async fn recycle(
     shared: Arc<Shared>,
     place: Lease<Connection>,
@@ -815,8 +824,8 @@ async fn recycle(
     }
 }
 
-/// Whether the connection could be brought there within [`RECYCLE_DEADLINE`]; else it cannot be
-/// used.
+/// Returns true if the connection is ready for its next user within [`RECYCLE_DEADLINE`]. Otherwise
+/// it can't be used.
 pub(super) async fn settle_in_time(
     shared: &Shared,
     connection: &mut Connection,
@@ -832,11 +841,12 @@ pub(super) async fn settle_in_time(
     is_ready
 }
 
-/// Cancels what runs and reads on until the server is ready, outside of a transaction.
+/// Cancels the statement that runs, and reads until the server is ready and outside of a
+/// transaction.
 ///
-/// A cancel request travels on a connection of its own and could reach the backend late. Two things
-/// fence it: the server closes that connection only once the signal is sent, and behind it one more
-/// round trip must pass without an error.
+/// A cancel request uses its own connection, so it could reach the backend late. Two things keep it
+/// from hitting a later statement: the server closes that connection only after it has sent the
+/// signal, and then one more round trip must succeed without an error.
 async fn settle(
     shared: &Shared,
     connection: &mut Connection,
@@ -854,7 +864,7 @@ async fn settle(
                     answered?;
                     break;
                 }
-                // The statement behind the one that was cancelled may be as slow.
+                // The statement after the cancelled one may be just as slow.
                 Err(_) if runs => shared.hosts.connector(connection).cancel(connection).await?,
                 Err(_) => {}
             }
@@ -874,7 +884,7 @@ async fn settle(
 }
 
 impl Connection {
-    /// Reads on until the server is ready; whether no error came on the way.
+    /// Reads until the server is ready. Returns false if it sent an error.
     ///
     /// # Errors
     /// The connection was lost.
@@ -888,8 +898,8 @@ impl Connection {
     }
 }
 
-/// Binds a statement to `portal`. One without a name is parsed first: another one may have been
-/// meanwhile.
+/// Binds a statement to `portal`. If it has no name, we parse it first, because another statement
+/// may have replaced it.
 fn bind_prepared(
     portal: &str,
     prepared: &Prepared,
@@ -927,7 +937,7 @@ pub(super) fn bind(
     let argument = |arg: &ParamValue, buf: &mut BytesMut| {
         match arg {
             ParamValue::Null => return Ok(IsNull::Yes),
-            // What most lookups ask for.
+            // The type of most lookups' keys.
             ParamValue::Integer(key) => buf.extend_from_slice(itoa::Buffer::new().format(*key).as_bytes()),
             other => buf.extend_from_slice(other.postgres_text().unwrap_or_default().as_bytes()),
         }
@@ -950,7 +960,7 @@ fn fields(body: &RowDescriptionBody) -> Result<Vec<Field>, Error> {
         .map_err(|cause| Error::protocol("the database sent columns that cannot be read").cause(cause))
 }
 
-/// What is known of a statement once its columns are.
+/// Makes the prepared statement once its columns are known.
 fn prepared(
     name: String,
     sql: Arc<str>,

@@ -1,9 +1,8 @@
-//! Statements that are interleaved, on one connection.
+//! Interleaves the rows of several statements on one connection.
 //!
-//! Each has a portal of its own in the transaction. Its rows are fetched in portions, by Execute
-//! with a limit of rows, and each portion is a sending of its own, which ends in Sync. So portions
-//! are answered one after the other, in the order in which they were asked for; `asked` is that
-//! order:
+//! Each statement has a portal of its own in the transaction. We fetch its rows in portions, each
+//! by an Execute with a limit of rows and a Sync. So the server answers the portions one after the
+//! other, in the order of our requests. `asked` has that order:
 //!
 //! ```text
 //!              ask                   PortalSuspended, ReadyForQuery
@@ -13,11 +12,11 @@
 //! ```
 //!
 //! Invariants:
-//! 1. the rows of the portion that comes are lent in place while they are those that are wanted,
-//!    else copied and held;
-//! 2. a portal whose rows are held is not asked for more, so what it holds is one portion at most:
-//!    some 64 KiB, as its rows were so far, and never more than the longest row may have, or 1 MiB
-//!    ([`portions`]);
+//! 1. if the caller wants rows of the portion that arrives, we lend them in place. Otherwise we
+//!    copy and hold them;
+//! 2. we ask for no more rows of a portal while some of its rows are held, so it holds at most one
+//!    portion: some 64 KiB, judged by its rows so far, and never more than the longest row may
+//!    have, or 1 MiB ([`portions`]);
 //! 3. a statement ends with `None` only after CommandComplete and ReadyForQuery.
 
 use std::collections::VecDeque;
@@ -39,17 +38,17 @@ use crate::params::ParamValue;
 #[derive(Default)]
 pub(super) struct Portals {
     open: Vec<Portal>,
-    /// What is still to be answered, in order.
+    /// Our messages that the server hasn't answered yet, in order.
     asked: VecDeque<Asked>,
 }
 
 impl Portals {
-    /// ReadyForQuery messages still to come.
+    /// The number of pending ReadyForQuery messages.
     pub(super) fn in_flight(&self) -> u32 {
         u32::try_from(self.asked.len()).expect("a response has few statements")
     }
 
-    /// The statement whose portion comes.
+    /// The statement whose portion arrives.
     pub(super) fn coming(&self) -> Option<&Arc<Prepared>> {
         match self.asked.front() {
             Some(&Asked::Portion(which)) => Some(&self.open[which].prepared),
@@ -57,13 +56,14 @@ impl Portals {
         }
     }
 
-    /// The portal whose portion comes, unless the end of that has come.
+    /// The portal whose portion arrives, unless the portion has ended already.
     fn asked_portal(&mut self) -> Option<&mut Portal> {
         let Some(&Asked::Portion(which)) = self.asked.front() else { return None };
         Some(&mut self.open[which]).filter(|portal| portal.state == PortalState::Asked)
     }
 
-    /// Has a portion of a portal asked for, unless one is. False: it is complete.
+    /// Asks for a portion of a portal, unless one is pending. Returns false if the portal is
+    /// complete.
     fn ask(&mut self, which: usize, limit: i32, write: &mut BytesMut) -> Result<bool, Error> {
         if self.asked.contains(&Asked::Portion(which)) {
             return Ok(true);
@@ -77,7 +77,7 @@ impl Portals {
     }
 }
 
-/// What was sent.
+/// A group of messages that the server answers with one ReadyForQuery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     /// The start of the transaction.
@@ -96,26 +96,26 @@ struct Portal {
     held: Held,
 }
 
-/// Where a portal stands.
+/// How far the rows of a portal have got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PortalState {
-    /// A portion has been asked for.
+    /// We have asked for a portion.
     Asked,
-    /// The portion has come, and there may be more.
+    /// The portion has ended, and there may be more rows.
     Suspended,
-    /// The last row has come.
+    /// The last row has arrived.
     Complete,
 }
 
 impl Portal {
-    /// Binds a statement; its first portion is yet to be asked for.
+    /// Binds a statement, without asking for its first portion.
     fn bind(
         index: usize,
         prepared: Arc<Prepared>,
         args: &[&ParamValue],
         write: &mut BytesMut,
     ) -> Result<Self, Error> {
-        // A response runs each of its statements once, so names do not repeat in its transaction.
+        // A response runs each of its statements once, so names don't repeat in its transaction.
         let name = format!("p{index}");
         bind_prepared(&name, &prepared, args, write)?;
         let state = PortalState::Suspended;
@@ -130,7 +130,7 @@ impl Portal {
         Ok(())
     }
 
-    /// The portion has come.
+    /// Records the end of a portion.
     fn end(&mut self, state: PortalState) {
         self.state = state;
         self.portion.end();
@@ -146,10 +146,11 @@ impl Session {
         self.enter(opened.map(State::Interleaved));
     }
 
-    /// Binds all statements and asks for a portion of each, in one sending.
+    /// Binds all statements and asks for a portion of each, in one write.
     fn open_portals(&mut self, runs: &[(usize, Vec<&ParamValue>)]) -> Result<Portals, Error> {
         let limit = portions::longest(self.shared.fetch_rows);
-        // Written apart, so that arguments that cannot be sent leave nothing half said.
+        // Written to a separate buffer, so that arguments that can't be sent leave no unfinished
+        // message.
         let mut messages = BytesMut::new();
         let mut portals = Portals::default();
         if self.write_begin(&mut messages)? {
@@ -222,7 +223,7 @@ impl Session {
         Ok(Row { data, decoders, columns, scratch: &mut self.scratch })
     }
 
-    /// Takes a message that is none of the rows that are wanted.
+    /// Handles a message that isn't one of the wanted rows.
     fn take(&mut self, frame: &Frame) -> Result<(), Error> {
         let State::Interleaved(portals) = &mut self.state else {
             return Err(self.broken(out_of_order()));
@@ -246,7 +247,7 @@ impl Session {
         }
     }
 
-    /// A sending has been answered.
+    /// Records that a group of messages was answered.
     fn note_answered(&mut self, frame: &Frame) -> Result<(), Error> {
         let answered = match &mut self.state {
             State::Interleaved(portals) => portals.asked.pop_front(),

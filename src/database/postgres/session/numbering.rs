@@ -30,7 +30,7 @@ use crate::database::Statement;
 use crate::params::BindType;
 use crate::sql::numbered_placeholders;
 
-/// A place of a parameter in a statement.
+/// The place of a parameter in a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     /// Its placeholder, in bytes of the statement.
@@ -41,7 +41,7 @@ struct Place {
     number: usize,
 }
 
-/// Which number each place of a statement's parameters has, and which types are sent.
+/// The number of each place of a statement's parameters, and the types that we send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Numbering {
     places: Vec<Place>,
@@ -52,7 +52,7 @@ pub(super) struct Numbering {
 }
 
 impl Numbering {
-    /// That of the statement itself.
+    /// The numbering of the statement itself.
     pub(super) fn of(statement: &Statement) -> Self {
         let count = statement.types.len();
         let place = |(range, number): (Range<usize>, usize)| {

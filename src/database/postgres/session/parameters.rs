@@ -33,7 +33,7 @@ pub(super) struct Described {
 }
 
 impl Described {
-    /// Of what the server has told: the types of the parameters, and the columns.
+    /// Made from the server's answers: the types of the parameters, and the columns.
     pub(super) fn new(
         name: String,
         (parameters, fields): (Vec<u32>, Option<Vec<Field>>),
@@ -47,7 +47,7 @@ impl Described {
 }
 
 impl Session {
-    /// Parses the statement on the server, by the numbers and types with which it is to be run.
+    /// Parses the statement on the server, with the numbers and types with which it will run.
     pub(super) async fn describe_typed(
         &mut self,
         statement: &Statement,
@@ -62,9 +62,9 @@ impl Session {
         self.describe_inferred(statement).await
     }
 
-    /// For `explain …`: that with the types of the statement that is explained. PostgreSQL infers
-    /// them of an `explain` in another way, and its plan wouldn't be that of the statement. `None`:
-    /// it explains nothing, or a statement that can't be described by itself.
+    /// For `explain …`: the numbering of the explained statement. PostgreSQL infers other types for
+    /// an `explain`, so its plan wouldn't be the statement's. `None` if this isn't an `explain`, or
+    /// if the explained statement can't be described by itself.
     async fn explained(&mut self, statement: &Statement) -> Option<Sent> {
         let explain = DIALECT.explain?;
         let sql = statement.sql.strip_prefix(explain)?;
@@ -74,8 +74,8 @@ impl Session {
         Some(Sent { text, types: described.parameters, arguments: sent.arguments.clone() })
     }
 
-    /// Parses the statement by a numbering that PostgreSQL accepts: the known one, or else one that
-    /// is found by asking, which is known from then on.
+    /// Parses the statement with a numbering that PostgreSQL accepts. If we don't know one yet, we
+    /// find it by trial, and remember it.
     async fn describe_inferred(&mut self, statement: &Statement) -> Result<(Arc<Sent>, Described), Error> {
         if let Some(known) = self.shared.descriptions.sent(&statement.sql)
             && let Ok(described) = self.describe(&known).await?
@@ -98,8 +98,8 @@ impl Session {
         Ok((sent, described))
     }
 
-    /// Begins with a numbering, and follows PostgreSQL's errors to one that it accepts. Otherwise the
-    /// error to show.
+    /// Begins with a numbering, and follows PostgreSQL's errors to one that it accepts. Otherwise
+    /// returns the error to show.
     async fn find(&mut self, statement: &Statement, mut numbering: Numbering) -> Result<Found, Error> {
         loop {
             let sent = numbering.sent(&statement.sql);
@@ -120,8 +120,8 @@ impl Session {
         }
     }
 
-    /// A numbering with further declared types, where several functions or operators could be meant:
-    /// at each place whose type alone gets PostgreSQL further than `at`.
+    /// A numbering with further declared types, for a call that could mean several functions or
+    /// operators. We declare the type of each place that alone gets PostgreSQL further than `at`.
     async fn disambiguate(
         &mut self,
         statement: &Statement,
@@ -137,7 +137,7 @@ impl Session {
             }
         }
         let all = numbering.declared_at(&decisive, &statement.types);
-        // If there is none, a function may need types for several of its arguments.
+        // If there is no such place, a function may need the types of several arguments.
         let next = match (&decisive[..], places.first()) {
             ([], None) => return Ok(None),
             ([], Some(&first)) => numbering.declared_at(&[first], &statement.types),
@@ -203,13 +203,13 @@ impl Session {
                 numbering = more;
             }
         }
-        // Each try has given up the name of the one before it.
+        // Each attempt has given up the name of the previous one.
         let described = self.describe(&numbering.sent(&statement.sql)).await?;
         Ok((numbering, described.map_err(DatabaseError::into_error)?))
     }
 
-    /// The last try, after an error that couldn't be followed: with all types that were declared, for
-    /// a server that doesn't say which parameter it means.
+    /// The last attempt, after an error that we couldn't follow: with all declared types, for a
+    /// server that doesn't say which parameter it means.
     async fn describe_declared(
         &mut self,
         statement: &Statement,
@@ -238,7 +238,7 @@ impl Session {
     }
 }
 
-/// A numbering that PostgreSQL accepts, and the statement by it; or why it accepts none.
+/// A numbering that PostgreSQL accepts with its statement, or the reason why it accepts none.
 type Found = Result<(Numbering, Described), Error>;
 
 /// `ambiguous_function`: several functions or operators could be meant.
@@ -248,7 +248,7 @@ fn undeclared(error: Error) -> Error {
     error.hint("the statement does not tell the type of each parameter: write it, as in `-p NAME:integer=VALUE`, `--param NAME:integer` or `:NAME::integer`")
 }
 
-/// What the server says of a statement's parameters.
+/// The server's description of a statement's parameters.
 pub(super) fn of_parameters(body: &ParameterDescriptionBody) -> Result<Vec<u32>, Error> {
     body.parameters()
         .collect()

@@ -1,29 +1,30 @@
-//! Parts of one table, which several sessions read side by side from one snapshot.
+//! Parts of one table, which several sessions read in parallel from one snapshot.
 //!
-//! A part is a range of the table's pages. Where rows lie (`ctid`) is as much a part of the
-//! snapshot as what they hold, as long as nothing writes the table anew (`vacuum full`, `alter
-//! table`): so each session holds a lock on the table before its own rows are asked for.
+//! A part is a range of the table's pages. The place of a row (`ctid`) belongs to the snapshot as
+//! much as its values do, unless a command rewrites the table (`vacuum full`, `alter table`). So
+//! each session locks the table before it asks for its rows.
 //!
 //! ```text
 //!   first     begin ─ lock ─ pg_export_snapshot, pages ──┬─ prepare ─ execute, part 1 ─ rows
 //!   further                begin ─ set snapshot ─ lock ──┴─ prepare ─ execute, part n ─ rows
 //! ```
 //!
-//! A shard is one part, which a response reads by itself. Its snapshot is kept by a session that
-//! reads nothing ([`super::snapshots`]), for the responses that read the other shards.
+//! A shard is one part that a response reads by itself. A session that reads nothing keeps its
+//! snapshot ([`super::snapshots`]), for the responses that read the other shards.
 //!
 //! Invariants:
-//! 1. the first lock is taken before the snapshot: rows that `alter table` has written anew are
-//!    invisible to snapshots from before (PostgreSQL manual, "Caveats" of concurrency control);
-//! 2. the further locks are taken while the first is held, and none is waited for: whoever waits to
-//!    lock the table alone would wait for the first, and they for it. Where one is not free, the
-//!    response has fewer parts;
-//! 3. the parts are set once it is known how many there are; they do not overlap, and the
-//!    last one has no end;
-//! 4. rows end with `None` only after each session's have, and with the error of the first that
-//!    fails;
-//! 5. whoever reads a snapshot that another response was given has the lock before it asks in which
-//!    file the rows lie: it is still that of the snapshot, or nothing is read.
+//! 1. the first session takes its lock before the snapshot: rows that `alter table` has rewritten
+//!    are invisible to older snapshots (PostgreSQL manual, "Caveats" of concurrency control);
+//! 2. the further sessions take their locks while the first one has its own, and don't wait for
+//!    them. Otherwise there could be a deadlock: a command that wants the table exclusively would
+//!    wait for the first session, and the further ones would wait for the command. If a lock isn't
+//!    free, the response has fewer parts;
+//! 3. the ranges are computed once the number of parts is known. They don't overlap, and the last
+//!    one has no end;
+//! 4. rows end with `None` only after the rows of each session, and with the error of the first
+//!    session that fails;
+//! 5. a session that reads the snapshot of another response takes the lock before it asks for the
+//!    table's file. If that isn't the file of the snapshot, the session reads nothing.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -43,30 +44,30 @@ use crate::database::{Database, DatabaseSession, Snapshot, Statement, TableSnaps
 use crate::params::{ParamValue, Shard};
 use crate::pool::{Patience, Priority};
 
-/// The fewest pages that are worth a connection: 256 KiB in PostgreSQL's usual pages.
+/// The fewest pages that are worth a connection: 256 KiB if pages have PostgreSQL's usual size.
 const LEAST_PAGES: u64 = 32;
-/// A page beyond all that a table can have (`MaxBlockNumber` is the one before).
+/// The page after the last one that a table can have (`MaxBlockNumber`).
 const BEYOND: u64 = 0xFFFF_FFFF;
-/// Rows of one session before it is the turn of the next, where that has some. More than a read
-/// buffer holds of most tables.
+/// The most rows of one session before the next one that has rows. For most tables, a read buffer
+/// holds fewer.
 const TURN: u32 = 256;
 /// `lock_not_available`
 const LOCKED: &str = "55P03";
-/// What PostgreSQL says of a snapshot that is exported no longer: it has no such file, whoever
-/// exported it has ended, or was in another database; and of a table that is no longer there.
+/// PostgreSQL's errors for a snapshot that isn't exported any more: its file is missing, its
+/// exporter has ended or was in another database. Also the error for a table that no longer exists.
 const GONE: [&str; 5] = ["22023", "42704", "55000", "0A000", "42P01"];
 
 /// Sessions that each read a part of one table.
 pub struct Parts {
-    /// Those whose rows have not ended.
+    /// The sessions whose rows haven't ended.
     sessions: Vec<Session>,
     snapshot: TableSnapshot,
-    /// Which part is the first session's, and how many the table has.
+    /// The part of the first session, and the table's number of parts.
     shard: Shard,
     is_shard: bool,
-    /// Keeps the snapshot from expiring, where it is kept here.
+    /// Keeps the snapshot from expiring, if this process keeps it.
     _reader: Option<Reader>,
-    /// Whose turn it is, and for how many rows.
+    /// The session whose rows we return, and how many more before the next session's.
     at: usize,
     left: u32,
 }
@@ -77,8 +78,8 @@ impl Parts {
         self.sessions.iter().filter_map(DatabaseSession::read_by).min()
     }
 
-    /// Begins with `first`, and takes further connections, `most` in all, if there are enough pages
-    /// for them and as long as some are free.
+    /// Begins with `first`, and takes further connections while some are free and the table has
+    /// enough pages for them. There are at most `most` in all.
     pub(in crate::database::postgres) async fn begin(
         mut first: Session,
         (source, priority, client): (&Source, Priority, Client),
@@ -99,7 +100,8 @@ impl Parts {
         Ok(Self { sessions, snapshot, shard, is_shard: false, _reader: None, at: 0, left: TURN })
     }
 
-    /// A further session that reads the snapshot, if there is a connection at once, and the lock.
+    /// A further session that reads the snapshot. `None` if no connection or no lock is free at
+    /// once.
     async fn further(
         source: Source,
         (priority, client): (Priority, Client),
@@ -113,20 +115,20 @@ impl Parts {
         }
     }
 
-    /// A session that reads a shard of the table, from a snapshot that was given out before; or
-    /// from a new one, which is kept for other responses from then on.
+    /// A session that reads a shard of the table, from a snapshot that another response has taken.
+    /// Without one, it takes a new snapshot and keeps it for other responses.
     ///
     /// # Errors
-    /// The pool's; 503 where too many snapshots are kept, or somebody waits to lock the table
-    /// alone; 410 where the snapshot is not kept any more.
+    /// The pool's; 503 if too many snapshots are kept, or a command waits to lock the table
+    /// exclusively; 410 if the snapshot isn't kept any more.
     pub(in crate::database::postgres) async fn of_shard(
         source: &Source,
         (table, shard): (&str, Shard),
         given: Option<TableSnapshot>,
         (priority, patience): (Priority, Patience<'_>),
     ) -> Result<Self, Error> {
-        // Who keeps it comes first: whoever waited for that with a connection of their own could
-        // wait for each other.
+        // The keeper's connection is the first. Two responses that each had one and waited for the
+        // keeper's could wait for each other.
         let (snapshot, keeper) = match given {
             Some(snapshot) => (snapshot, None),
             None => {
@@ -135,7 +137,7 @@ impl Parts {
                 (session.export_snapshot(table).await?, Some((session, room)))
             }
         };
-        // From now on it does not expire.
+        // From now on the snapshot doesn't expire.
         let known = source.0.snapshots.reader(&snapshot);
         let mut session = source.acquire(Snapshot::Transaction, priority, patience).await?;
         session.read_snapshot(&snapshot, table).await?;
@@ -147,12 +149,12 @@ impl Parts {
         Ok(Self { sessions, snapshot, shard, is_shard: true, _reader: reader, at: 0, left: TURN })
     }
 
-    /// The snapshot that other responses may read as well.
+    /// The snapshot, if other responses may read it too.
     pub(in crate::database) fn shared_snapshot(&self) -> Option<&TableSnapshot> {
         self.is_shard.then_some(&self.snapshot)
     }
 
-    /// How many there are.
+    /// The number of parts that are still read.
     pub(in crate::database) fn len(&self) -> usize {
         self.sessions.len()
     }
@@ -204,7 +206,7 @@ impl Parts {
                     }
                     return Poll::Ready(self.sessions[at].row(&frame).map(Some));
                 }
-                // Its connection is free for others.
+                // Its connection is free for other requests.
                 Poll::Ready(None) => {
                     self.sessions.remove(self.at);
                     (self.at, self.left, pending) =
@@ -224,14 +226,15 @@ impl Parts {
     }
 }
 
-/// The pages at which a part of so many begins and ends. The last one has no end.
+/// The pages at which a part begins and ends. The last part has no end.
 fn bounds(pages: u64, part: u64, of: u64) -> [u64; 2] {
     let end = if part + 1 == of { BEYOND } else { pages * (part + 1) / of };
     [pages * part / of, end]
 }
 
 impl Session {
-    /// Opens the transaction, locks the table against being written anew, and exports the snapshot.
+    /// Opens the transaction, locks the table so that no command can rewrite it, and exports the
+    /// snapshot.
     async fn export_snapshot(&mut self, table: &str) -> Result<TableSnapshot, Error> {
         let sql = format!(
             "{}; lock table {table} in access share mode; \
@@ -248,10 +251,10 @@ impl Session {
         })
     }
 
-    /// Opens a transaction of that snapshot, and locks the table as well.
+    /// Opens a transaction with that snapshot, and locks the table as well.
     ///
     /// # Errors
-    /// [`LOCKED`] where the lock is not free; 410 where the snapshot is not kept any more.
+    /// [`LOCKED`] if the lock isn't free; 410 if the snapshot isn't kept any more.
     async fn read_snapshot(&mut self, snapshot: &TableSnapshot, table: &str) -> Result<(), Error> {
         let begin = self.begin_sql(&format!("; set transaction snapshot '{}'", snapshot.id));
         let sql = format!(
@@ -293,7 +296,7 @@ impl Session {
     }
 }
 
-/// What stands between the quotes of a text in SQL.
+/// The text as it must be between the quotes of an SQL string.
 fn literal(text: &str) -> String {
     text.replace('\'', "''")
 }

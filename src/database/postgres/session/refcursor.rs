@@ -1,8 +1,8 @@
 //! Rows of cursors that functions and procedures open.
 //!
-//! A refcursor is the name of a cursor that lives in the transaction. The statement that yields it
-//! is called first; what its rows are is known only then, and nothing of it holds for the next
-//! call. Its rows are fetched in steps:
+//! A refcursor is the name of a cursor that lives in the transaction. First we call the statement
+//! that opens it. Only then do we know the columns of its rows, and the next call may have others.
+//! We fetch the rows in steps:
 //!
 //! ```text
 //!                 call                    Describe                 execute
@@ -12,18 +12,18 @@
 //!                                                                               └── fewer came: the end
 //! ```
 //!
-//! A cursor is a portal, so Execute could be sent for it under its own name, without FETCH. But
-//! whoever opened it has chosen text for all of its columns, which costs the server most (numbers
-//! and timestamps), and which decoders of other statements do not read. FETCH has columns in the
-//! formats of its own Bind. For that, the server makes the rows of a step before it sends the
-//! first; so steps are short, the first ones more so.
+//! A cursor is a portal, so we could send Execute for it under its own name, without FETCH. But the
+//! function that opened it has chosen text for all columns. That is the most expensive format for
+//! the server (numbers and timestamps), and the decoders of other statements don't read it. FETCH
+//! returns columns in the formats of its own Bind. On the other hand, the server makes all rows of
+//! a FETCH before it sends the first one. So steps are short, and the first ones are even shorter.
 //!
 //! Invariants:
-//! 1. a step is asked for only when the rows of the one before were taken, so a client that does
-//!    not read stops the cursor;
-//! 2. how many rows a step had is what the server says at its end, and a step that was full is
-//!    followed by another: no row is lost or doubled where steps meet;
-//! 3. rows end with `None` only after the CommandComplete of a step that was not full, and
+//! 1. we ask for a step only once the rows of the previous one were taken, so a client that doesn't
+//!    read stops the cursor;
+//! 2. the server says at the end of a step how many rows it had, and after a full step we ask for
+//!    another: no row is lost or repeated between steps;
+//! 3. rows end with `None` only after the CommandComplete of a step that wasn't full, and
 //!    ReadyForQuery.
 
 use std::sync::Arc;
@@ -39,21 +39,23 @@ use super::{Progress, Running, Session, State, bind, out_of_order, prepared, uns
 use crate::Error;
 use crate::params::ParamValue;
 
-/// Rows of the first step, unless the source says: the first row does not wait for many others.
+/// Rows of the first step, unless the source sets a number. Few, so that the first row doesn't wait
+/// for many others.
 const FIRST_STEP: i32 = 32;
-/// Rows of a step at most, unless the source says. Measured: from some 500 rows on, a step more or
-/// less costs the server nothing; and a round trip is then a small part of its time.
+/// The most rows of a step, unless the source sets a number. Measured: from some 500 rows on, the
+/// number of steps makes no difference for the server, and a round trip is a small part of its
+/// time.
 const LONGEST_STEP: i32 = 1024;
-/// One row, and a second one as proof that there is one too many.
+/// One row, and a second one to prove that there is one too many.
 const MAX_ROWS: i32 = 2;
 
-/// A cursor of the transaction, and how far it is read.
+/// A cursor of the transaction, and how far we have read it.
 pub(super) struct Refcursor {
     /// Its name, quoted.
     identifier: String,
-    /// Rows asked for in this step.
+    /// The rows that we asked for in this step.
     step: i32,
-    /// Rows that the step had, once it is complete.
+    /// The rows that the step had, once it's complete.
     came: i32,
 }
 
@@ -87,7 +89,7 @@ impl Session {
         failed.map_or(Ok(rows), Err)
     }
 
-    /// The fields of a row, of which the refcursors are text.
+    /// The fields of a row as text; refcursors are text.
     pub(super) fn names(&mut self, frame: &Frame, columns: usize) -> Vec<Option<String>> {
         let row = self.connection().wire.body(frame);
         (0..columns).map(|column| text_field(row, column).map(str::to_owned)).collect()
@@ -123,7 +125,7 @@ impl Session {
         Ok(columns)
     }
 
-    /// The cursor that is to be read in the place of a statement.
+    /// The cursor that we read instead of a statement.
     pub(super) fn take_refcursor(&mut self, index: usize) -> Option<Refcursor> {
         let at = self.refcursors.iter().position(|(statement, _)| *statement == index)?;
         Some(self.refcursors.swap_remove(at).1)
@@ -149,8 +151,8 @@ impl Session {
         Ok(())
     }
 
-    /// Parses the FETCH anew each time, which takes a small part of what a step takes: with a name
-    /// it would have to be closed on every way out of a response.
+    /// Parses the FETCH again for each step, which takes a small part of the step's time. If it had
+    /// a name, we would have to close it however the response ends.
     fn write_fetch(&mut self, fetch: &str, prepared: &Prepared) -> Result<(), Error> {
         let write = &mut self.connection().wire.write;
         frontend::parse("", fetch, [], write).map_err(unsendable)?;
@@ -160,7 +162,7 @@ impl Session {
         Ok(())
     }
 
-    /// Notes at the end of a step how many rows it had.
+    /// Records the number of rows at the end of a step.
     pub(super) fn note_step(&mut self, frame: &Frame) -> Result<(), Error> {
         let State::Running(Running { refcursor: Some(_), .. }) = self.state else { return Ok(()) };
         let Message::CommandComplete(body) = self.parse(frame)? else {
@@ -180,7 +182,7 @@ impl Session {
 }
 
 impl Running {
-    /// Whether the cursor that is read may have rows left.
+    /// Returns true if the cursor may have rows left.
     pub(super) fn has_more_steps(&self) -> bool {
         self.refcursor.as_ref().is_some_and(|refcursor| refcursor.came == refcursor.step)
     }
@@ -192,12 +194,12 @@ impl Refcursor {
         Self { identifier, step: if fetch_rows > 0 { fetch_rows } else { FIRST_STEP }, came: 0 }
     }
 
-    /// The statement that yields the rows of a step.
+    /// The statement that returns the rows of a step.
     fn fetch(&self) -> String {
         format!("fetch forward {} from {}", self.step, self.identifier)
     }
 
-    /// The next step is as long as the source says, or longer than the one before.
+    /// Sets the length of the next step: the source's number, or else more than the previous step.
     fn lengthen(&mut self, fetch_rows: i32) {
         self.step = if fetch_rows > 0 { fetch_rows } else { (2 * self.step).min(LONGEST_STEP) };
         self.came = 0;

@@ -1,9 +1,9 @@
-//! Snapshots that are kept for responses to come, each by a session that reads nothing.
+//! Snapshots that are kept for later responses, each by a session that reads nothing.
 //!
-//! A snapshot can be read for as long as the transaction is open that has exported it. What it
-//! costs is bounded: the sessions that keep some are a quarter of the pool at most, each ends once
-//! nobody has read its snapshot for [`UNREAD`], and none lasts longer than [`AT_MOST`]: meanwhile
-//! the database keeps each row that was deleted since, and the table cannot be altered.
+//! A snapshot can be read while the transaction that exported it is open. Meanwhile the database
+//! keeps each row that was deleted since then, and the table can't be altered. So we bound the
+//! cost: at most a quarter of the pool's sessions keep snapshots, each session ends once its
+//! snapshot hasn't been read for [`UNREAD`], and no snapshot lasts longer than [`AT_MOST`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use crate::Error;
 use crate::database::TableSnapshot;
 use crate::lock::Mutex;
 
-/// How long a snapshot is kept that nobody reads.
+/// We keep a snapshot without readers for this long.
 const UNREAD: Duration = Duration::from_secs(60);
-/// How long it is kept in all.
+/// We keep a snapshot for this long at most.
 const AT_MOST: Duration = Duration::from_secs(3600);
-/// How often that is looked at, and whether the connection is still there. PostgreSQL ends one that
-/// says nothing for its `idle_in_transaction_session_timeout`.
+/// How often we check the readers and the connection. PostgreSQL ends a session that is silent for
+/// its `idle_in_transaction_session_timeout`.
 const TICK: Duration = Duration::from_secs(1);
-/// Those that hold a [`Reader`] of a snapshot which nobody reads: the map, and what keeps it.
+/// The clones of a [`Reader`] that don't belong to a response: in the map, and in [`hold`].
 const OWN: usize = 2;
 
-/// Held by whoever reads a snapshot.
+/// Each response that reads a snapshot has one.
 pub(in crate::database::postgres) type Reader = Arc<()>;
 
 /// The snapshots that are kept for one source.
@@ -38,7 +38,7 @@ pub(in crate::database::postgres) struct Snapshots {
 }
 
 impl Snapshots {
-    /// For a pool of so many connections. One of a single connection keeps none.
+    /// Makes room for a pool of `max` connections. A pool with one connection keeps no snapshots.
     pub(in crate::database::postgres) fn new(max: usize) -> Self {
         let most = if max > 1 { (max / 4).max(1) } else { 0 };
         Self { room: Arc::new(Semaphore::new(most)), most, kept: Mutex::default() }
@@ -47,7 +47,7 @@ impl Snapshots {
     /// The right to keep one more.
     ///
     /// # Errors
-    /// 503: too many are kept.
+    /// 503 if too many are kept.
     pub(super) fn room(&self) -> Result<OwnedSemaphorePermit, Error> {
         Arc::clone(&self.room).try_acquire_owned().map_err(|_| {
             let message = format!("no more than {} snapshots may be kept for shards at a time", self.most);
@@ -57,14 +57,14 @@ impl Snapshots {
         })
     }
 
-    /// Says that a snapshot is read until that is dropped; `None` where it is not kept here.
-    /// Another replica may keep it.
+    /// Marks the snapshot as read until the reader is dropped. `None` if this process doesn't keep
+    /// the snapshot; another replica may keep it.
     pub(super) fn reader(&self, snapshot: &TableSnapshot) -> Option<Reader> {
         self.kept.lock().get(&snapshot.id).cloned()
     }
 }
 
-/// Keeps a snapshot that the session has exported. The first who reads it has what is returned.
+/// Keeps a snapshot that the session has exported. Returns its first reader.
 pub(super) fn keep(session: Session, room: OwnedSemaphorePermit, snapshot: &TableSnapshot) -> Reader {
     let reader = Reader::default();
     session.shared.snapshots.kept.lock().insert(snapshot.id.clone(), Arc::clone(&reader));
@@ -72,7 +72,7 @@ pub(super) fn keep(session: Session, room: OwnedSemaphorePermit, snapshot: &Tabl
     reader
 }
 
-/// Holds the session for as long as its snapshot is to be kept.
+/// Holds the session until its snapshot expires.
 async fn hold(mut session: Session, room: OwnedSemaphorePermit, (id, readers): (String, Reader)) {
     let mut life = Life::new(Instant::now());
     while life.goes_on(Instant::now(), Arc::strong_count(&readers) > OWN) {
@@ -85,10 +85,10 @@ async fn hold(mut session: Session, room: OwnedSemaphorePermit, (id, readers): (
     drop((session, room));
 }
 
-/// How long a snapshot has been kept.
+/// The age of a snapshot, and when it was last read.
 struct Life {
     begun: Instant,
-    /// When somebody was seen to read it.
+    /// When we last saw a reader.
     read: Instant,
 }
 
@@ -97,7 +97,7 @@ impl Life {
         Self { begun: now, read: now }
     }
 
-    /// Whether it is kept on.
+    /// Returns true if the snapshot is kept for longer.
     fn goes_on(&mut self, now: Instant, is_read: bool) -> bool {
         if is_read {
             self.read = now;
