@@ -1,14 +1,15 @@
-//! As whom the statements of a response are run: a role with its settings, and the claims of the
-//! request's token, all set for its transaction alone, as users of PostgREST know it.
+//! The role that runs the statements of a response, with its settings, and the claims of the
+//! request's token. All are set for the response's transaction only, as users of PostgREST know it.
 //!
-//! A request leaves nothing on its connection: each is `set local`, which ends with the transaction.
+//! A request leaves nothing on its connection, because each setting is a `set local`, which ends
+//! with the transaction.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::connect::{IDLE_LIMIT, duration};
 
-/// A role, and what the token says that it was taken from.
+/// A role, and the claims of the token that named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
     role: Box<str>,
@@ -16,28 +17,29 @@ pub struct Actor {
     claims: Box<str>,
 }
 
-/// The letters that a server takes in the claims of a token.
+/// The letters that a server accepts in the claims of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Letters {
     /// All, as UTF-8.
     Any,
-    /// Those of its encoding. Another one would fail each request of its user, also of statements that
-    /// don't read the claims.
+    /// The letters of its encoding. Another one would fail each request of its user, even if the
+    /// statements don't read the claims.
     Some,
 }
 
 impl Letters {
-    /// Of a server with this `server_encoding`. SQL_ASCII takes bytes as they are, and JSON's escapes
-    /// not at all.
+    /// The letters for this `server_encoding`. SQL_ASCII accepts all bytes, but not JSON's escapes.
     pub(super) fn of(encoding: &str) -> Self {
         if matches!(encoding, "UTF8" | "SQL_ASCII") { Self::Any } else { Self::Some }
     }
 }
 
 impl Actor {
-    /// `None`: no role has such a name. `none` is the login's own, which a token must not name.
+    /// `None` if no role can have such a name. `none` is the login's own role, which a token must
+    /// not name.
     pub fn new(role: &str, claims: &str) -> Option<Self> {
-        // PostgreSQL cuts longer names (`NAMEDATALEN`), and another role may have what is left.
+        // PostgreSQL cuts longer names (`NAMEDATALEN`), and the shortened name may be another
+        // role's.
         let is_name = (1..64).contains(&role.len()) && role != "none" && !role.contains('\0');
         is_name.then(|| Self { role: role.into(), claims: claims.into() })
     }
@@ -70,8 +72,8 @@ fn in_ascii(json: &str) -> String {
 }
 
 /// The settings of roles (`alter role … set …`), which `set role` doesn't apply. PostgreSQL reads
-/// those of its user when a session begins. A connection reads those of a role when it first serves
-/// it, and so does the next connection.
+/// its own user's settings when a session begins. We read a role's when a connection first serves
+/// the role; a changed setting applies from the next connection on.
 #[derive(Default)]
 pub(super) struct RoleSettings(BTreeMap<Box<str>, Settings>);
 
@@ -80,12 +82,13 @@ pub(super) struct RoleSettings(BTreeMap<Box<str>, Settings>);
 pub(super) struct Settings {
     /// They follow the start of the transaction.
     sql: String,
-    /// How long its transactions may be idle; `None`: it has no such setting.
+    /// The longest time for which its transactions may be idle; `None` if it has no such setting.
     idle_limit: Option<Option<Duration>>,
 }
 
 impl RoleSettings {
-    /// How many roles a connection knows. A token may name any, so there may be millions.
+    /// The most roles that a connection remembers. A token may name any role, so there may be
+    /// millions.
     const MOST: usize = 64;
 
     pub(super) fn of(&self, role: &str) -> Option<&Settings> {
@@ -101,9 +104,9 @@ impl RoleSettings {
 }
 
 impl Settings {
-    /// Asks for the name and the value of each setting that every user may change; those of the
-    /// database are last, because they count. A role doesn't change the form of values, and
-    /// statements are prepared by the `search_path` of the source's user.
+    /// Asks for the name and the value of each setting that every user may change. The settings of
+    /// the database are the last, because they win. A role can't change the form of values, nor the
+    /// `search_path`, because statements are prepared with that of the source's user.
     pub(super) fn query(role: &str) -> String {
         format!(
             "select name, substr(item, length(name) + 2) from (
@@ -121,7 +124,7 @@ impl Settings {
         )
     }
 
-    /// Takes the next setting.
+    /// Appends a setting.
     pub(super) fn push(&mut self, name: &str, value: &str) {
         let quoted: Vec<_> =
             name.split('.').map(|part| format!("\"{}\"", part.replace('"', "\"\""))).collect();
@@ -135,13 +138,13 @@ impl Settings {
         &self.sql
     }
 
-    /// How long its transactions may be idle, if the connection's may be for `limit`.
+    /// The longest time for which its transactions may be idle, if `limit` is the connection's.
     pub(super) fn idle_limit(&self, limit: Option<Duration>) -> Option<Duration> {
         self.idle_limit.unwrap_or(limit)
     }
 }
 
-/// A string constant that means the same whatever `standard_conforming_strings` is (PostgreSQL
+/// A string constant that means the same for both values of `standard_conforming_strings` (PostgreSQL
 /// manual, "String Constants with C-Style Escapes").
 fn literal(text: &str) -> String {
     format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))

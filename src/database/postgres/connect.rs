@@ -1,4 +1,5 @@
-//! Opening a connection: TLS, start-up, authentication, session settings; and the cancel request.
+//! Opens connections: TLS, start-up, authentication, and session settings. Sends cancel requests,
+//! too.
 
 use std::fmt;
 use std::io;
@@ -34,32 +35,32 @@ use crate::log;
 use crate::settings::{Pooler, SourceSettings};
 use crate::tls::servers;
 
-/// The most rounds of SCRAM's key derivation that a server may ask for (its default is 4,096): more
-/// is an attack on our CPU.
+/// The most rounds of SCRAM's key derivation that a server may ask for; its default is 4,096. More
+/// would be an attack on our CPU.
 const MAX_SCRAM_ITERATIONS: u32 = 1_000_000;
 
 /// Opens the connections of a source.
 pub(super) struct Connector {
     target: Target,
     credentials: CredentialSource,
-    /// Its number among the source's hosts.
+    /// Its index among the source's hosts.
     host: usize,
     tls: Option<TlsConnector>,
     session: SessionSettings,
-    /// The columns that tell the host's role.
+    /// The columns that return the host's role.
     pub(super) role: &'static str,
     pooler: Pooler,
     statement_cache: usize,
     max_message: usize,
-    /// Whether the log says of the server that it is no PostgreSQL.
+    /// True once the log has said that the server isn't PostgreSQL.
     has_warned: AtomicBool,
 }
 
-/// What a host is.
+/// The role of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Primary,
-    /// A primary whose sessions only read, unless they say otherwise.
+    /// A primary whose sessions are read-only by default.
     ReadOnly,
     Replica,
 }
@@ -71,31 +72,32 @@ pub struct Connection {
     /// The transaction status of the last ReadyForQuery: `I` idle, `T` in a transaction, `E` in a
     /// failed one.
     pub(super) status: u8,
-    /// Whether only a transaction has a backend of its own, as behind a pooler.
+    /// True if only a transaction has a backend of its own, as behind a pooler.
     pub(super) is_pooled: bool,
-    /// What its host is.
+    /// The role of its host.
     pub(super) role: Role,
-    /// What the server calls itself, where it speaks PostgreSQL's protocol and is none. It has none
-    /// of our settings: its sessions can write, and its responses have no snapshot.
+    /// The server's own name, if it speaks PostgreSQL's protocol but isn't PostgreSQL. Such a
+    /// server has none of our settings: its sessions can write, and its responses have no snapshot.
     pub(super) other: Option<Box<str>>,
-    /// Whether times are integers on its wire, which PostgreSQL has always said since version 10.
+    /// True if the server sends times as integers. PostgreSQL always does since version 10.
     pub(super) has_integer_times: bool,
-    /// The letters that claims may have there.
+    /// The letters that the server accepts in claims.
     pub(super) letters: Letters,
-    /// How long the server lets a transaction be idle; `None`: for as long as it likes.
+    /// The longest time for which the server lets a transaction be idle; `None` if there's no
+    /// limit.
     pub(super) idle_limit: Option<Duration>,
-    /// The settings of the roles that it has served.
+    /// The settings of the roles that have used this connection.
     pub(super) roles: RoleSettings,
-    /// If a statement may have left something in it that only its end removes.
+    /// True if a statement may have left something that only the end of the session removes.
     pub(super) must_close: bool,
-    /// The number of its host.
+    /// The index of its host.
     pub(super) host: usize,
-    /// While it is in use, and its host is one of several.
+    /// Present while the connection is in use, if the source has several hosts.
     pub(super) lent: Option<Lent>,
     key: Option<CancelKey>,
 }
 
-/// What a server wants to see before it cancels what a connection runs.
+/// The key with which a server accepts our request to cancel a connection's statement.
 #[derive(Debug, PartialEq, Eq)]
 struct CancelKey {
     process_id: i32,
@@ -103,18 +105,18 @@ struct CancelKey {
 }
 
 impl CancelKey {
-    /// The longest secret that there is (PostgreSQL manual, "BackendKeyData"), in bytes. That of
-    /// protocol 3.0 has four, but not every server keeps to it.
+    /// The longest secret in bytes (PostgreSQL manual, "BackendKeyData"). In protocol 3.0 a secret
+    /// has four bytes, but not every server obeys that.
     const LONGEST: usize = 256;
 
-    /// From the body of a BackendKeyData.
+    /// Reads the body of a BackendKeyData.
     fn read(body: &[u8]) -> Option<Self> {
         let (process_id, secret) = body.split_first_chunk()?;
         let is_secret = (1..=Self::LONGEST).contains(&secret.len());
         is_secret.then(|| Self { process_id: i32::from_be_bytes(*process_id), secret: secret.into() })
     }
 
-    /// The message that has the statement cancelled (PostgreSQL manual, "CancelRequest").
+    /// The message that cancels the statement (PostgreSQL manual, "CancelRequest").
     fn request(&self) -> Vec<u8> {
         const CODE: u32 = 80_877_102;
         let length = (size_of::<[u32; 3]>() + self.secret.len()) as u32;
@@ -124,7 +126,7 @@ impl CancelKey {
 }
 
 impl Connector {
-    /// Of the host of that number, which may have to be of some role.
+    /// A connector for the host with this index. `attrs` says which role the host must have.
     pub(super) fn new(
         config: &SourceSettings,
         target: Target,
@@ -165,7 +167,8 @@ impl Connector {
         self.credentials.log_in(open).await
     }
 
-    /// By `sslmode=allow` without TLS, and where the server refuses that login, with it.
+    /// Opens a connection. With `sslmode=allow` we try without TLS first, and with TLS if the
+    /// server refuses that login.
     async fn open(&self, login: &UserPassword) -> Result<Connection, Error> {
         let tls = self.tls.as_ref();
         if tls.is_none() || self.target.ssl_mode != SslMode::Allow {
@@ -175,7 +178,7 @@ impl Connector {
             Err(error) if is_of_login(&error) => error,
             opened => return opened,
         };
-        // That there is no TLS either says less than the refusal does.
+        // The refusal says more than an error about missing TLS.
         let of_server = |error: Error| if error.sqlstate_text().is_some() { error } else { refused };
         self.open_by(tls, login).await.map_err(of_server)
     }
@@ -206,8 +209,8 @@ impl Connector {
         Ok(connection)
     }
 
-    /// Makes the session's settings, and learns who is there. A pooler has given us a key of its
-    /// own in the place of its backend's, whose number is another one then.
+    /// Makes the session's settings, and asks for the server's role. A pooler gives us a key of its
+    /// own, so the process number in it differs from the backend's.
     async fn set_up(&self, connection: &mut Connection) -> Result<(), Error> {
         let settings = self.session.set(self.pooler, connection.process_id(), self.role);
         frontend::query(&settings, &mut connection.wire.write).map_err(unreachable)?;
@@ -313,7 +316,8 @@ impl Connector {
         }
     }
 
-    /// SCRAM-SHA-256 (RFC 7677), or SCRAM-SHA-256-PLUS; if the login is bound to its TLS.
+    /// Logs in with SCRAM-SHA-256 (RFC 7677) or SCRAM-SHA-256-PLUS. Returns true if the login is
+    /// bound to its TLS.
     async fn scram(
         &self,
         wire: &mut Wire,
@@ -327,7 +331,8 @@ impl Connector {
             Some(hash) if offers(sasl::SCRAM_SHA_256_PLUS)? => {
                 (sasl::SCRAM_SHA_256_PLUS, sasl::ChannelBinding::tls_server_end_point(hash))
             }
-            // A server that does offer it sees that somebody in between has hidden that.
+            // This tells a server that does offer it that an attacker in between has hidden the
+            // offer.
             Some(_) => (sasl::SCRAM_SHA_256, sasl::ChannelBinding::unrequested()),
             None => (sasl::SCRAM_SHA_256, sasl::ChannelBinding::unsupported()),
         };
@@ -353,14 +358,15 @@ impl Connector {
         Ok(is_bound)
     }
 
-    /// Asks the server to cancel what `connection` runs, and waits until the server has passed that
-    /// on (it then closes). PostgreSQL manual, "Canceling Requests in Progress".
+    /// Asks the server to cancel the statement of `connection`, and waits until the server has
+    /// passed the request on. (Then it closes the connection; PostgreSQL manual, "Canceling
+    /// Requests in Progress".)
     ///
     /// # Errors
-    /// The server can't be reached, or it gave no key for that, as some proxies don't.
+    /// The server can't be reached, or it gave no key for the request, as some proxies don't.
     pub(super) async fn cancel(&self, connection: &Connection) -> Result<(), Error> {
         let key = connection.key.as_ref().ok_or_else(out_of_order)?;
-        // No server asks for TLS before it has read such a request.
+        // No server requires TLS before it has read such a request.
         let tls = self.tls.as_ref().filter(|_| self.target.ssl_mode != SslMode::Allow);
         let mut wire = Wire::new(self.open_socket(tls).await.map_err(unreachable)?, self.max_message);
         wire.write.extend_from_slice(&key.request());
@@ -371,7 +377,7 @@ impl Connector {
 }
 
 impl Role {
-    /// By what [`role_columns`] say.
+    /// The role that the columns of [`role_columns`] describe.
     pub(super) fn new(is_replica: bool, is_read_only: bool) -> Self {
         match (is_replica, is_read_only) {
             (true, _) => Self::Replica,
@@ -392,12 +398,12 @@ impl fmt::Display for Role {
 }
 
 impl Connection {
-    /// The process that the server has for it; 0: the server hasn't said.
+    /// The server's process for this connection; 0 if the server hasn't said.
     fn process_id(&self) -> i32 {
         self.key.as_ref().map_or(0, |key| key.process_id)
     }
 
-    /// What the server calls itself.
+    /// The server's own name for itself.
     async fn product(&mut self) -> Result<Box<str>, Error> {
         frontend::query("select version()", &mut self.wire.write).map_err(unreachable)?;
         let mut name = None;
@@ -406,10 +412,10 @@ impl Connection {
         name.ok_or_else(out_of_order)
     }
 
-    /// Learns the settings of a role, unless it knows them.
+    /// Learns the settings of a role, unless the connection knows them.
     ///
     /// # Errors
-    /// The server refuses to tell, or the connection was lost.
+    /// The server refuses the query, or the connection was lost.
     pub(super) async fn learn_role(&mut self, role: &str) -> Result<(), Error> {
         if self.roles.of(role).is_some() {
             return Ok(());
@@ -426,24 +432,22 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads on until the server is ready for the next query. Keys and notices on the way are
-    /// noted.
+    /// Reads until the server is ready for the next query, and records the key and the parameters.
     ///
     /// # Errors
-    /// The first error that the server reports on the way (the connection is then ready all the
-    /// same), or a lost connection.
+    /// The first error that the server reports meanwhile (the connection is ready even so), or a
+    /// lost connection.
     pub(super) async fn until_ready(&mut self) -> Result<(), Error> {
         self.until_ready_with(|_| {}).await
     }
 
-    /// As [`until_ready`](Self::until_ready), with the rows on the way.
+    /// Like [`until_ready`](Self::until_ready), and passes each row to `take_row`.
     pub(super) async fn until_ready_with(&mut self, mut take_row: impl FnMut(&[u8])) -> Result<(), Error> {
         let mut failed = None;
         loop {
             let frame = match self.wire.frame().await {
                 Ok(frame) => frame,
-                // A fatal error is followed by the end of the connection: the error is what tells
-                // why.
+                // After a fatal error the server ends the connection; then the error is the reason.
                 Err(lost) => return Err(failed.unwrap_or(lost)),
             };
             match frame.tag {
@@ -477,12 +481,12 @@ impl Connection {
 }
 
 impl Connection {
-    /// As the pool keeps it.
+    /// The connection in the form that the pool keeps.
     pub(super) fn unlent(self) -> Self {
         Self { lent: None, ..self }
     }
 
-    /// Whether what is asked next should go to its host, too.
+    /// Returns true if the next statements should go to its host, too.
     pub(super) fn is_welcome(&self) -> bool {
         self.lent.as_ref().is_none_or(Lent::is_welcome)
     }
@@ -518,8 +522,8 @@ async fn next(wire: &mut Wire) -> Result<Message, Error> {
     }
 }
 
-/// Asks for TLS (PostgreSQL manual, "SSL Session Encryption"). Exactly one byte is read: what an
-/// attacker sends behind it must not be taken for the server's (CVE-2021-23222).
+/// Asks for TLS (PostgreSQL manual, "SSL Session Encryption"). Reads exactly one byte, because we
+/// must not mistake an attacker's next bytes for the server's (CVE-2021-23222).
 async fn server_has_tls(stream: &mut TcpStream) -> io::Result<bool> {
     let mut request = BytesMut::new();
     frontend::ssl_request(&mut request);
@@ -544,11 +548,11 @@ fn check_iterations(message: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// What each session is set to. Statements only read, and values have one text form whatever the
-/// server's defaults.
+/// The settings of each session. With them, statements only read, and values have one text form for
+/// all defaults of servers.
 struct SessionSettings {
     settings: Vec<(&'static str, String)>,
-    /// The same for a transaction, each after a semicolon.
+    /// The same settings for a transaction, each after a semicolon.
     of_transaction: String,
 }
 
@@ -560,7 +564,7 @@ impl SessionSettings {
             ("extra_float_digits", "1"),
             ("bytea_output", "hex"),
             ("xmloption", "content"),
-            // Statements mean the same to every role and database.
+            // These give statements the same meaning for every role and database.
             ("standard_conforming_strings", "on"),
             ("array_nulls", "on"),
         ]
@@ -569,12 +573,12 @@ impl SessionSettings {
         if let Some(timeout) = statement_timeout {
             settings.push(("statement_timeout", timeout.as_millis().to_string()));
         }
-        // Nobody reads notices, and a statement can raise millions of them. The URL may want them
-        // all the same.
+        // We don't read notices, and a statement can raise millions of them. But the URL may ask
+        // for them.
         if !options.is_some_and(|options| options.contains("client_min_messages")) {
             settings.push(("client_min_messages", "error".to_owned()));
         }
-        // Not every pooler keeps those of the start-up.
+        // Not every pooler keeps the settings of the start-up.
         let of_transaction = settings.iter().map(|(name, value)| (*name, value.as_str()));
         let of_transaction = of_transaction.chain([("datestyle", "ISO"), ("timezone", "UTC")]);
         let of_transaction =
@@ -582,9 +586,9 @@ impl SessionSettings {
         Self { of_transaction, settings }
     }
 
-    /// The statement that makes them, and tells whether there is a pooler between, and whether the
-    /// server is a replica. Behind a pooler they hold for that statement only: the backend is next
-    /// somebody else's, who may want to write.
+    /// The statement that makes the settings. It also asks if there's a pooler in between, and if
+    /// the server is a replica. Behind a pooler, the settings apply to that statement only, because
+    /// the backend serves another client next, who may want to write.
     fn set(&self, pooler: Pooler, process_id: i32, role: &str) -> String {
         let is_pooled = match pooler {
             Pooler::Detected => format!("pg_backend_pid() <> ({process_id})"),
@@ -597,7 +601,7 @@ impl SessionSettings {
     }
 }
 
-/// The setting that says how long a transaction may be idle.
+/// The setting that limits how long a transaction may be idle.
 pub(super) const IDLE_LIMIT: &str = "idle_in_transaction_session_timeout";
 
 /// A time as PostgreSQL writes its settings (`1500ms`, `2min`; its manual, "Parameter Names and
@@ -617,8 +621,9 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
     (time > 0).then(|| Duration::from_millis(time))
 }
 
-/// The columns that tell a host's role. The second is asked for only where it counts, because its
-/// view lists all settings. Our own sessions only read: it is the setting that others have there.
+/// The columns that return a host's role. We select the second one only if it matters, because its
+/// view lists all settings. Our own sessions are always read-only, so it returns the default of
+/// other sessions.
 fn role_columns(attrs: SessionAttrs) -> &'static str {
     match attrs {
         SessionAttrs::ReadWrite | SessionAttrs::ReadOnly => {
@@ -629,28 +634,28 @@ fn role_columns(attrs: SessionAttrs) -> &'static str {
     }
 }
 
-/// How many letters are shown of what a server calls itself.
+/// The most letters that we show of a server's own name.
 const NAME_AT_MOST: usize = 200;
-/// What a server says of its times; H2's are floats.
+/// The parameter in which a server reports how it sends times; H2's are floats.
 const INTEGER_TIMES: &str = "integer_datetimes";
 
 const REFUSES_SETTINGS: &str = "each session begins with settings; if a pooler or a proxy on the way refuses them, ask the database itself";
 
-/// What a server is that is no PostgreSQL, by the name that it gives itself.
+/// Describes a server that isn't PostgreSQL, by its own name.
 pub(super) fn no_postgres(name: &str) -> String {
     format!(
         "no PostgreSQL but `{name}`: its sessions can write, a response has one statement, and `statement_timeout` is not known there"
     )
 }
 
-/// True if it's the name of PostgreSQL: `PostgreSQL 17.1 on x86_64-…, compiled by gcc …, 64-bit`. Those
-/// that speak its protocol write a name of their own into it.
+/// True if it's PostgreSQL's name: `PostgreSQL 17.1 on x86_64-…, compiled by gcc …, 64-bit`. Other
+/// servers with its protocol add a name of their own.
 fn is_postgres(name: &str) -> bool {
     name.starts_with("PostgreSQL ") && name.contains(" on ") && name.ends_with("-bit")
 }
 
-/// Whether the server refuses the login, as by a line of pg_hba.conf that wants TLS: its SQLSTATE
-/// is of class 28.
+/// Returns true if the server refuses the login, as a line of pg_hba.conf does that requires TLS:
+/// the SQLSTATE is of class 28.
 fn is_of_login(error: &Error) -> bool {
     error.sqlstate_text().is_some_and(|sqlstate| sqlstate.starts_with("28"))
 }

@@ -1,22 +1,22 @@
-//! The hosts of a source: a primary and its replicas, of which the least busy one that suits is
-//! asked.
+//! The hosts of a source, a primary and its replicas. A connection goes to the least busy suitable
+//! one.
 //!
-//! Whether a host suits depends on its role (`target_session_attrs`) and, of a replica, on its lag
-//! (`max_lag`). Each connection that is opened tells the role; beside that, each host of several is
-//! looked at by a connection of its own, about once a second. A host at which a connection fails is
-//! ejected at once, and looked at again after a backoff ([`Breaker`]).
+//! A host is suitable because of its role (`target_session_attrs`) and, if it's a replica, its lag
+//! (`max_lag`). Each connection that we open learns the role. If there are several hosts, we also
+//! check each of them about once a second, by a connection of its own. A host is ejected as soon as
+//! a connection to it fails, and we check it again after a backoff ([`Breaker`]).
 //!
 //! ```text
 //! connection ──► hosts that are up and preferred, least busy first ──► idle connection there, or a new one
 //!                     │ none, or each one failed
-//!                     ├──► those that may be asked, too ──► those that are ejected ──► the last error
+//!                     ├──► other suitable hosts, too ──► ejected hosts ──► the last error
 //! ```
 //!
-//! Lag is no difference of clocks: it is how long ago the primary was last seen where the replica is
-//! now. Only where no primary is among the hosts, it is what the replica says itself: the age of the
-//! last transaction that it has replayed, while it has more to replay.
+//! Lag isn't a difference of clocks. It's the time since we saw the primary at the replica's
+//! current position. If no primary is among the hosts, we take the replica's own estimate: the age
+//! of the last transaction that it has replayed, while it has more to replay.
 //!
-//! A source of one host has none of this, but that it has to suit.
+//! None of this applies to a source with one host, except that the host must be suitable.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -40,33 +40,33 @@ use crate::log;
 use crate::pool::{Breaker, Epoch, Health, HostCounts, HostStats, Lease};
 use crate::settings::SourceSettings;
 
-/// How often a host is looked at, unless `max_lag` wants it more often; give or take a quarter, so
-/// that many servers do not look at the same time.
+/// The time between checks of a host, unless `max_lag` needs a shorter one. It varies by a quarter,
+/// so that many servers don't check at the same time.
 const EVERY: Duration = Duration::from_secs(1);
-/// The same at most.
+/// The shortest time between checks.
 const OFTENEST: Duration = Duration::from_millis(50);
-/// How long a look may take.
+/// The time limit for a check.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long a host is ejected at first; each time that it fails again, twice as long.
+/// The time for which a host is ejected at first. It doubles each time that the host fails again.
 const BACKOFF: Duration = Duration::from_secs(1);
-/// How many positions of the primary are known, for each of which one was asked.
+/// The most positions of the primary that we keep, one for each check.
 const POSITIONS: usize = 1024;
 
-/// What a look asks beside the role: where the host is in the log, how long ago what it has
-/// replayed last was committed, and its version.
+/// The columns of a check, next to the role: the host's position in the log, the age of the last
+/// commit that it has replayed, and its version.
 const LOOK: &str = "\
      (case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end - '0/0')::text, \
      (case when pg_last_wal_receive_lsn() is distinct from pg_last_wal_replay_lsn() \
      then extract(epoch from clock_timestamp() - pg_last_xact_replay_timestamp()) else 0 end)::text, \
      current_setting('server_version')";
 
-/// The hosts of a source, one at least.
+/// The hosts of a source, at least one.
 pub(super) struct Hosts {
     source: String,
     hosts: Box<[Arc<Host>]>,
     attrs: SessionAttrs,
     max_lag: Option<Duration>,
-    /// Where the primary was when, oldest first.
+    /// The positions of the primary with their times, oldest first.
     positions: Mutex<VecDeque<(Instant, u64)>>,
 }
 
@@ -76,15 +76,15 @@ struct Host {
     connector: Connector,
     /// Connections that are lent to sessions.
     in_use: AtomicUsize,
-    /// Whether none suits better; see [`Lent::is_welcome`].
+    /// True if no host suits better; see [`Lent::is_welcome`].
     suits: AtomicBool,
     state: Mutex<State>,
 }
 
-/// What is known of a host.
+/// The state of a host, as far as we know it.
 struct State {
     breaker: Breaker,
-    /// Unknown until it was connected to.
+    /// Unknown until we have connected.
     role: Option<Role>,
     lag: Option<Duration>,
     counts: HostCounts,
@@ -94,17 +94,17 @@ struct State {
 pub(super) struct Lent {
     host: Arc<Host>,
     epoch: Epoch,
-    /// Whether its host is the busier for it, until it is dropped.
+    /// True while it counts as use of its host.
     counts: bool,
 }
 
-/// What a host has said of itself.
+/// The result of a check.
 pub(super) struct Look {
     role: Role,
     is_pooled: bool,
     version: String,
     position: u64,
-    /// Its own estimate.
+    /// The replica's own estimate.
     lag: Option<Duration>,
 }
 
@@ -144,7 +144,7 @@ impl Hosts {
         self.hosts.len()
     }
 
-    /// Whether statements are asked at several hosts, one of which may be after another.
+    /// Returns true if statements may run on several hosts, some of which may lag behind others.
     pub(super) fn are_replicas(&self) -> bool {
         self.count() > 1 && !matches!(self.attrs, SessionAttrs::Primary | SessionAttrs::ReadWrite)
     }
@@ -154,23 +154,23 @@ impl Hosts {
         self.hosts[0].connector.transaction_settings()
     }
 
-    /// What leads to the host of a connection.
+    /// The connector for the host of a connection.
     pub(super) fn connector(&self, connection: &Connection) -> &Connector {
         &self.hosts[connection.host].connector
     }
 
-    /// An idle connection of the pool, or a new one for a place that is taken, or one beside the
-    /// pool.
+    /// An idle connection of the pool, or a new one for the slot `place`. Without a slot, a
+    /// connection outside of the pool.
     ///
     /// # Errors
-    /// No host that suits can be reached.
+    /// No suitable host can be reached.
     pub(super) async fn connection(&self, place: Option<&Lease<Connection>>) -> Result<Connection, Error> {
         match (&*self.hosts, place) {
             ([only], Some(place)) => {
                 let opened = login::reuse_or_open(place, &self.source, || only.connector.connect()).await;
                 opened.and_then(|connection| self.if_it_suits(connection))
             }
-            // Boxed, as opening is there.
+            // Boxed, as in `login::reuse_or_open`.
             ([only], None) => {
                 let opened = Box::pin(only.connector.connect()).await;
                 let opened = opened.map_err(|cause| cause.of_source(&self.source));
@@ -210,7 +210,7 @@ impl Hosts {
         Err(last.unwrap_or_else(|| self.none_suits()))
     }
 
-    /// The least busy host of those that were not tried, of `most` this rank.
+    /// The least busy host that we haven't tried and whose rank is at most `most`.
     fn choose(&self, most: u8, ejected: bool, tried: u64) -> Option<usize> {
         let hosts = self.hosts.iter().enumerate();
         let left = hosts.filter(|(at, host)| {
@@ -218,24 +218,24 @@ impl Hosts {
                 && host.state.lock().breaker.is_up() != ejected
                 && self.rank(*at).is_some_and(|rank| rank <= most)
         });
-        // At random among equals: a turn would have to be counted by all threads.
+        // Random among equals, because turns would need a counter that all threads share.
         left.min_by_key(|(_, host)| (host.in_use.load(Ordering::Relaxed), fastrand::u8(..))).map(|(at, _)| at)
     }
 
-    /// How well a host suits, the best first; `None`: it may not be asked.
+    /// How well a host suits, 0 is best; `None` if it can't be used.
     fn rank(&self, at: usize) -> Option<u8> {
         let state = self.hosts[at].state.lock();
         let Some(role) = state.role else { return Some(0) };
         let rank = rank(self.attrs, role)?;
         match (self.max_lag, state.lag) {
             (Some(max), Some(lag)) if role == Role::Replica && lag > max => None,
-            // Nobody knows yet.
+            // The lag isn't known yet.
             (Some(_), None) if role == Role::Replica => Some(2),
             _ => Some(rank),
         }
     }
 
-    /// A connection to that host.
+    /// A connection to the host with this index: an idle one of the slot's pool, or a new one.
     async fn connect(&self, at: usize, place: Option<&Lease<Connection>>) -> Result<Connection, Error> {
         let host = &self.hosts[at];
         if let Some(place) = place {
@@ -298,7 +298,7 @@ impl Hosts {
         ))
     }
 
-    /// What is known of each of several hosts.
+    /// The statistics of each host, if there are several.
     pub(super) fn stats(&self) -> Vec<HostStats> {
         let stats = |host: &Arc<Host>| {
             let state = host.state.lock();
@@ -313,7 +313,7 @@ impl Hosts {
         if self.count() > 1 { self.hosts.iter().map(stats).collect() } else { Vec::new() }
     }
 
-    /// What each host says of itself, in the order of the URL.
+    /// Asks each host for its description, in the order of the URL.
     pub(super) async fn inspect(&self) -> Vec<(String, Result<String, Error>)> {
         let mut said = Vec::with_capacity(self.count());
         for host in &self.hosts {
@@ -330,7 +330,7 @@ impl Hosts {
         said
     }
 
-    /// Looks at a host, by a connection that is kept.
+    /// Checks a host, by a connection that is kept.
     async fn look_at(&self, at: usize, kept: &mut Option<Connection>) {
         let host = &self.hosts[at];
         let now = Instant::now();
@@ -376,7 +376,7 @@ impl Hosts {
         (state.role, state.lag) = (Some(seen.role), lag);
     }
 
-    /// How long ago the primary was where the replica is. `None`: that is not known yet.
+    /// The time since the primary was at the replica's position; `None` if it isn't known yet.
     fn lag(&self, positions: &VecDeque<(Instant, u64)>, seen: &Look) -> Option<Duration> {
         let (Some(oldest), Some(newest)) = (positions.front(), positions.back()) else { return seen.lag };
         if newest.1 <= seen.position {
@@ -387,7 +387,7 @@ impl Hosts {
         (passed.is_some() || self.max_lag.is_some_and(|max| age > max)).then_some(age)
     }
 
-    /// Notes which hosts suit best of those that are up.
+    /// Records which of the hosts that are up suit best.
     fn compare(&self) {
         let is_up = |at: &usize| self.hosts[*at].state.lock().breaker.is_up();
         let ranks: Vec<_> =
@@ -427,19 +427,19 @@ impl Host {
 }
 
 impl Lent {
-    /// Its connection has failed.
+    /// Records that its connection has failed.
     pub(super) fn failed(&self, why: &Error) {
         self.host.failed(self.epoch, why);
     }
 
-    /// It is mostly idle: that of lookups, which many share.
+    /// Stops counting as use of the host: many lookups share this connection, which is mostly idle.
     pub(super) fn counts_no_more(&mut self) {
         if std::mem::take(&mut self.counts) {
             self.host.in_use.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Whether what is asked next should go to its host, too.
+    /// Returns true if the next statements should go to its host, too.
     pub(super) fn is_welcome(&self) -> bool {
         self.host.suits.load(Ordering::Relaxed)
     }
@@ -451,7 +451,7 @@ impl Drop for Lent {
     }
 }
 
-/// How well a host of that role suits, the best first; `None`: it may not be asked.
+/// How well a host of that role suits, 0 is best; `None` if it can't be used.
 fn rank(attrs: SessionAttrs, role: Role) -> Option<u8> {
     match (attrs, role) {
         (SessionAttrs::PreferStandby, Role::Primary | Role::ReadOnly) => Some(1),
@@ -464,7 +464,7 @@ fn rank(attrs: SessionAttrs, role: Role) -> Option<u8> {
     }
 }
 
-/// Asks a host what it is.
+/// Asks a host for its role, position, lag and version.
 async fn look(connection: &mut Connection, connector: &Connector) -> Result<Look, Error> {
     frontend::query(&format!("select {}, {LOOK}", connector.role), &mut connection.wire.write)
         .map_err(super::session::unsendable)?;
@@ -504,7 +504,7 @@ impl fmt::Display for Look {
     }
 }
 
-/// Looks at each of several hosts for as long as the source is used.
+/// Checks each of several hosts while the source is in use.
 pub(super) async fn watch(shared: Weak<Shared>) {
     let count = shared.upgrade().map_or(0, |shared| shared.hosts.count());
     if count < 2 {

@@ -1,6 +1,6 @@
-//! What libpq takes where a URL says nothing: a service file, variables of the environment, and the
-//! password file (PostgreSQL manual, "Environment Variables", "The Connection Service File", "The
-//! Password File").
+//! The parameters that libpq uses if a URL lacks them: a service file, environment variables, and
+//! the password file (PostgreSQL manual, "Environment Variables", "The Connection Service File",
+//! "The Password File").
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use super::super::url::{UrlError, refuse};
 use crate::diagnostic::shown;
 use crate::log;
 
-/// The variables that are read.
+/// The variables that we read.
 pub(super) const VARIABLES: &[&str] = &[
     "PGHOST",
     "PGHOSTADDR",
@@ -38,7 +38,7 @@ pub(super) const VARIABLES: &[&str] = &[
     USER,
 ];
 
-/// The parameters of a URL that a variable stands for.
+/// The parameters of a URL and their variables.
 const PARAMETERS: [(&str, &str); 17] = [
     ("host", "PGHOST"),
     ("hostaddr", "PGHOSTADDR"),
@@ -65,7 +65,7 @@ const SYSTEM_FOLDER: &str = "PGSYSCONFDIR";
 const HOME: &str = "HOME";
 const USER: &str = "USER";
 
-/// The longest file that is read, in bytes.
+/// The longest file that we read, in bytes.
 const LONGEST: u64 = 1 << 20;
 
 /// The parameters of a connection, by libpq's names.
@@ -74,21 +74,21 @@ pub(super) struct Said(BTreeMap<String, Value>);
 
 struct Value {
     text: String,
-    /// Who says it, where the URL does not.
+    /// The source of the value, if it isn't the URL.
     origin: Option<String>,
 }
 
 impl Said {
-    /// Notes what the URL says. Of a parameter that stands there twice, the last value counts.
+    /// Records a parameter of the URL. If it's there twice, the last value counts.
     pub(super) fn insert(&mut self, name: &str, text: String) {
         self.0.insert(name.to_owned(), Value { text, origin: None });
     }
 
-    /// Fills in what the URL does not say: by the service that it or PGSERVICE names, then by
-    /// variables.
+    /// Fills in the parameters that the URL lacks: from the service that it or PGSERVICE names,
+    /// then from variables.
     ///
     /// # Errors
-    /// There is no such service, or its file cannot be read.
+    /// There's no such service, or its file can't be read.
     pub(super) fn fill(&mut self, variables: &BTreeMap<&str, String>) -> Result<(), UrlError> {
         let service = self.0.remove("service").map(|value| value.text);
         if let Some(service) = service.or_else(|| variables.get(SERVICE).cloned()) {
@@ -106,13 +106,13 @@ impl Said {
         Ok(())
     }
 
-    /// Takes a parameter out.
+    /// Removes a parameter, and returns its value.
     pub(super) fn take(&mut self, name: &str) -> Option<String> {
         self.0.remove(name).map(|value| value.text)
     }
 
-    /// Calls `set` for each parameter that is left; an error names who says it, unless the URL
-    /// does.
+    /// Calls `set` for each parameter that is left. An error names the origin of the value, unless
+    /// that's the URL.
     pub(super) fn each(
         self,
         mut set: impl FnMut(&str, String) -> Result<(), UrlError>,
@@ -127,7 +127,7 @@ impl Said {
     }
 }
 
-/// The user whose name counts where nobody says one: the operating system's.
+/// The default user: the operating system's.
 pub(super) fn user(variables: &BTreeMap<&str, String>) -> String {
     variables.get(USER).cloned().unwrap_or_else(|| "postgres".to_owned())
 }
@@ -152,7 +152,7 @@ fn of_service(service: &str, variables: &BTreeMap<&str, String>) -> Result<Vec<(
     refuse(format!("there is no service {} in ~/.pg_service.conf or $PGSERVICEFILE", shown(service)))
 }
 
-/// What stands below `[service]`.
+/// The parameters below `[service]`.
 fn section(path: &Path, text: &str, service: &str) -> Result<Option<Vec<(String, String)>>, UrlError> {
     let mut found = None;
     let mut is_inside = false;
@@ -161,13 +161,13 @@ fn section(path: &Path, text: &str, service: &str) -> Result<Option<Vec<(String,
             continue;
         }
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            // The first section of a name is the one that counts.
+            // Only the first section of a name counts.
             is_inside = found.is_none() && name == service;
             if is_inside {
                 found = Some(Vec::new());
             }
         } else if is_inside {
-            // Not quoted: it may be half of a password.
+            // We don't quote the line, because it may be half of a password.
             let Some((name, value)) = line.split_once('=') else {
                 return refuse(format!("{}:{}: write `name=value`", path.display(), at + 1));
             };
@@ -177,7 +177,7 @@ fn section(path: &Path, text: &str, service: &str) -> Result<Option<Vec<(String,
     Ok(found)
 }
 
-/// Whom a password is for.
+/// The login that a password is for.
 pub(super) struct Login<'a> {
     pub(super) host: &'a str,
     pub(super) port: u16,
@@ -185,13 +185,13 @@ pub(super) struct Login<'a> {
     pub(super) user: &'a str,
 }
 
-/// The password file: what a URL or PGPASSFILE names, else `~/.pgpass`.
+/// The password file: the one that a URL or PGPASSFILE names, or else `~/.pgpass`.
 pub(super) fn password_file(named: Option<String>, variables: &BTreeMap<&str, String>) -> Option<PathBuf> {
     named.map(PathBuf::from).or_else(|| variables.get(HOME).map(|home| Path::new(home).join(".pgpass")))
 }
 
-/// The password that the file has for a login. A file that others may read is passed over with a
-/// warning, as libpq does.
+/// The password that the file has for a login. Like libpq, we ignore a file that other users may
+/// read, with a warning.
 pub(super) fn password(file: &Path, login: &Login<'_>) -> Option<String> {
     let found = fs::metadata(file).ok().filter(fs::Metadata::is_file)?;
     if found.permissions().mode() & 0o077 != 0 {
@@ -225,7 +225,7 @@ fn of_line(line: &str, login: &Login<'_>) -> Option<String> {
     Some(field(rest).0)
 }
 
-/// A field without its escapes, and what comes after its colon; `None` where it is the last one.
+/// A field without its escapes, and the text after its colon; `None` if it's the last field.
 fn field(text: &str) -> (String, Option<&str>) {
     let mut field = String::new();
     let mut chars = text.char_indices();

@@ -1,27 +1,26 @@
-//! PostgreSQL, and what speaks its protocol (version 3.0).
+//! PostgreSQL, and other servers that speak its protocol (version 3.0).
 //!
-//! The row path is our own: messages are framed in one reused read buffer ([`wire`]), a DataRow is
-//! decoded in place ([`value`]), and nothing is allocated per row. Everything that comes from the
-//! server is checked: a length or a count that cannot be ends the stream with an error, and the
-//! connection with it.
+//! The row path is our own. We frame messages in one reused read buffer ([`wire`]) and decode a DataRow
+//! in place ([`value`]), so no row allocates. We check everything that the server sends: an impossible
+//! length or count ends the stream with an error, and the connection with it.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | [`dialect`] | what is PostgreSQL's own in SQL, as data |
+//! | [`dialect`] | PostgreSQL's SQL, as data |
 //! | [`url`] | `postgres://…` to connection settings |
 //! | [`wire`] | the framing of messages |
-//! | [`hosts`] | which of several hosts a connection leads to |
+//! | [`hosts`] | the choice of a host for a connection |
 //! | [`connect`] | start-up, authentication, session settings, cancel requests |
 //! | [`statement`] | prepared statements and their cache |
-//! | [`types`] | what is known of types, and the decoder chosen for each column |
+//! | [`types`] | the types that we know, and the decoder of each column |
 //! | [`session`] | the state machine of one response |
-//! | [`actor`] | the role of a request, and what its token says |
-//! | [`mod@pipeline`] | lookups of many requests on one connection: what is sent, and what comes |
+//! | [`actor`] | the role of a request, and the claims of its token |
+//! | [`mod@pipeline`] | lookups of many requests on one connection: messages and replies |
 //! | [`waits`] | the transactions that live tails wait for |
-//! | [`changes`] | what tells that there may be new rows |
+//! | [`changes`] | a poller that reports possible new rows |
 //! | [`value`], [`text`] | field bytes to [`Value`](rowstream_encode::Value)s |
-//! | [`probe`] | whether the database can be reached |
-//! | [`nested`], [`mod@array`], [`composite`], [`hstore`], [`interval`] | text that holds other values to JSON |
+//! | [`probe`] | a check that the database can be reached |
+//! | [`nested`], [`mod@array`], [`composite`], [`hstore`], [`interval`] | text with values in it, to JSON |
 //! | [`error`] | `ErrorResponse` to [`Error`] |
 
 mod actor;
@@ -80,17 +79,18 @@ pub use session::{Parts, Session};
 pub(crate) use value::Layout;
 pub use value::Row;
 
-/// A PostgreSQL database with its pool, and as whom its statements are run; by itself: as its user.
+/// A PostgreSQL database with its pool, and the actor of its statements. Without an actor, they run
+/// as the source's user.
 #[derive(Clone)]
 pub struct Source(Arc<Shared>, Option<Arc<Actor>>);
 
-/// What all connections of a source share.
+/// The state that all connections of a source share.
 struct Shared {
     name: String,
     hosts: Hosts,
     pool: Pool<Connection>,
     statement_timeout: Option<Duration>,
-    /// Rows per fetch; 0: all in one.
+    /// Rows per fetch; 0 fetches all rows at once.
     fetch_rows: i32,
     types: Types,
     descriptions: Descriptions,
@@ -100,7 +100,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Waits for a place, and takes an idle connection or opens one.
+    /// Waits for a slot, and takes an idle connection or opens one.
     async fn connection(
         &self,
         priority: Priority,
@@ -134,7 +134,7 @@ impl Source {
         Parts::of_shard(self, part, given, asks).await
     }
 
-    /// A session beside another one of the same response, if there is a connection at once.
+    /// A further session for a response that has one already, if a connection is free at once.
     pub(in crate::database::postgres) async fn another(
         self,
         priority: Priority,
@@ -146,11 +146,11 @@ impl Source {
         Some(Session::new(self.0, (place, connection), Snapshot::Transaction, self.1))
     }
 
-    /// Has a connection learn the settings of the role that will use it. A server that says nothing fails
-    /// it, as it fails a statement.
+    /// Makes a connection learn the settings of its role. If the server stays silent, this fails
+    /// with the same time limit as a statement.
     async fn learn_role(&self, connection: &mut Connection) -> Result<(), Error> {
         match &self.1 {
-            // Boxed: each request would carry what few need.
+            // Boxed, because otherwise every request would reserve memory that few need.
             Some(actor) => {
                 connection.wire.expect_within(self.0.statement_timeout);
                 Box::pin(connection.learn_role(actor.role())).await
@@ -159,7 +159,7 @@ impl Source {
         }
     }
 
-    /// The same database, asked as `actor`.
+    /// The same database, with statements that run as `actor`.
     pub(super) fn acting(&self, actor: Arc<Actor>) -> Self {
         Self(Arc::clone(&self.0), Some(actor))
     }
@@ -176,7 +176,7 @@ impl Database for Source {
     const SIZES: Sizes = Sizes {
         // Its buffers, and the names of its prepared statements.
         idle: 2 * wire::BUFFER,
-        // What it sends, and the read buffer, which grows by copying itself.
+        // The messages to send, and the read buffer, which copies itself when it grows.
         session: |SourceSettings { max_row_bytes: row, .. }| 2 * wire::BUFFER + row.saturating_add(row / 2),
         portion: |row| portions::HELD_AT_MOST.max(row),
     };
@@ -284,7 +284,7 @@ impl Database for Source {
     }
 }
 
-/// What PostgreSQL has, and a server that is none need not have, is not tried there.
+/// Refuses transactions on a server that isn't PostgreSQL, because it may not support them.
 #[cold]
 fn no_transaction(name: &str) -> Error {
     Error::endpoint(format!(
@@ -293,7 +293,7 @@ fn no_transaction(name: &str) -> Error {
     .hint("write one statement a response, without others nested in it; leave out `key`, `fetch_rows` and roles")
 }
 
-/// The rows of a lookup, which have all come.
+/// The rows of a lookup, all of which have arrived.
 pub struct Answer {
     described: Arc<Described>,
     rows: std::vec::IntoIter<Box<[u8]>>,

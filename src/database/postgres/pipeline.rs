@@ -1,10 +1,10 @@
-//! Lookups pipelined on one connection, as PostgreSQL does (its manual, "Pipelining"): a batch
-//! stands behind one Sync. How they are shared out, and what becomes of them, is
-//! [`crate::database::pipeline`]'s.
+//! Pipelines lookups on one connection, as PostgreSQL does (its manual, "Pipelining"): each batch
+//! ends with one Sync. [`crate::database::pipeline`] assigns lookups to connections and handles
+//! their results.
 //!
-//! 1. Each batch ends in one Sync, and a statement that fails has the server skip the rest of it;
-//! 2. a statement that is parsed here is described here too, and compared with what its readers
-//!    know.
+//! 1. If a statement of a batch fails, the server skips the rest of the batch;
+//! 2. if we parse a statement here, we also describe it, and compare its columns with those that
+//!    its readers know.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::mem;
@@ -31,7 +31,7 @@ use crate::pool::{Lease, Pool};
 
 type Lookup = pipeline::Lookup<Peer>;
 
-/// The messages of what was asked, without the Sync.
+/// The messages of queued lookups, without the Sync.
 #[derive(Default)]
 pub(super) struct Messages {
     bytes: BytesMut,
@@ -39,27 +39,27 @@ pub(super) struct Messages {
     parsed: BTreeSet<u64>,
 }
 
-/// What is known of a lookup.
+/// The state of one lookup.
 pub(super) struct Note {
-    /// Whether its statement is parsed and described first.
+    /// True if its statement is parsed and described first.
     parses: bool,
-    /// Whether its columns are no longer the described ones.
+    /// True if its columns differ from the described ones.
     changed: bool,
 }
 
-/// One connection with the replies that are to come.
+/// One connection, with the replies that it expects.
 pub(super) struct Peer {
     shared: Weak<Shared>,
     pipeline: Arc<Pipeline<Self>>,
     connection: Connection,
     expected: VecDeque<Expected>,
-    /// Whether a statement of this batch has failed, so that the server skips the others.
+    /// True if a statement of this batch has failed, so that the server skips the others.
     skipping: bool,
-    /// ReadyForQuery still to come of what was refused.
+    /// The number of pending ReadyForQuery of lookups that we have refused.
     syncs: u32,
 }
 
-/// A reply that is to come.
+/// A reply that we expect.
 enum Expected {
     Rows(Lookup),
     /// ReadyForQuery, the answer to a Sync.
@@ -179,8 +179,8 @@ fn write(
 ) -> Result<(), Error> {
     let name = &statement.shared_name;
     if parses {
-        // It may be there from a pipeline before, or from an attempt that failed after it; closing
-        // none is no error.
+        // An earlier pipeline or a failed attempt may have left it there. If it isn't there, Close
+        // is still no error.
         close(name, messages);
         write_describe(name, &statement.sent, messages)?;
     }
@@ -189,7 +189,7 @@ fn write(
 }
 
 impl Peer {
-    /// Takes one message; `None` when the connection can no longer be used.
+    /// Handles one message. Returns `None` if the connection can't be used any more.
     fn take(&mut self, frame: &Frame) -> Option<()> {
         match frame.tag {
             b'D' => self.take_row(frame),
@@ -202,7 +202,7 @@ impl Peer {
         }
     }
 
-    /// The lookup whose reply comes.
+    /// The lookup whose reply arrives.
     fn current(&mut self) -> Option<&mut Lookup> {
         match self.expected.front_mut() {
             Some(Expected::Rows(look_up)) if !self.skipping => Some(look_up),
@@ -242,7 +242,8 @@ impl Peer {
         Some(())
     }
 
-    /// The current statement failed; the server skips the rest of the batch.
+    /// Handles an error of the current statement, after which the server skips the rest of the
+    /// batch.
     fn fail(&mut self, frame: &Frame) -> Option<()> {
         let Ok(Message::ErrorResponse(body)) = self.connection.wire.parse(frame) else { return None };
         let error = DatabaseError::new(&body);
@@ -272,7 +273,7 @@ impl Peer {
         }
     }
 
-    /// The statement is no longer what was described: a migration.
+    /// Forgets a statement that differs from its description, because of a migration.
     fn forget(&self, look_up: Lookup) {
         self.pipeline.lock().messages.parsed.remove(&look_up.statement.number);
         if let Some(shared) = self.shared.upgrade() {
@@ -287,7 +288,7 @@ impl Peer {
         matches!(self.expected.pop_front(), Some(Expected::Ready)).then_some(())
     }
 
-    /// Refuses one that was sent, and may have been skipped.
+    /// Refuses a lookup that we sent, and that the server may have skipped.
     fn refuse(&self, look_up: Lookup, refused: Refused) {
         if look_up.note.parses {
             self.pipeline.lock().messages.parsed.remove(&look_up.statement.number);

@@ -1,8 +1,10 @@
-//! If the database can be reached: an empty round trip on a connection that is kept for it.
+//! Checks that the database can be reached: an empty round trip on a connection that is kept for
+//! it.
 //!
-//! The connection isn't one of the pool's, which may all be in use. Keeping it spares the database a
-//! login for each question, which with SCRAM costs both sides milliseconds of their processors. A
-//! server that takes a single connection has a pool of one, and is asked by that.
+//! The connection isn't one of the pool's, which may all be in use. Because we keep it, the
+//! database has no login for each check; with SCRAM, a login costs both sides milliseconds of CPU.
+//! If a server accepts only a single connection, the source's pool has one, and the check uses
+//! that.
 
 use std::sync::Arc;
 
@@ -16,11 +18,11 @@ use crate::client::Client;
 use crate::database::Ping;
 use crate::pool::Priority;
 
-/// Asks the database whether it is there.
+/// Checks that the database can be reached.
 pub struct Probe {
     shared: Arc<Shared>,
-    /// Away while it is asked: what is dropped before its answer came is closed, or the next
-    /// question would get that answer.
+    /// `None` during a check: if the check is dropped before its answer arrives, the connection is
+    /// closed. Otherwise the next check would get that answer.
     connection: Option<Connection>,
 }
 
@@ -41,14 +43,15 @@ impl Ping for Probe {
             self.connection = Some(connection);
             return Ok(());
         }
-        // What was kept may be of a database that has been started again since.
+        // The database may have restarted since we opened the kept connection.
         self.connection = Some(self.shared.hosts.connection(None).await?.unlent());
         Ok(())
     }
 }
 
 impl Probe {
-    /// By the one connection that there may be; while a request uses it, the database is there.
+    /// Checks the one connection that there may be. While a request uses it, the database can be
+    /// reached.
     async fn ask_by_pool(&self) -> Result<(), Error> {
         let Some(place) = self.shared.pool.try_acquire_at(&(), Priority::Lookup, Client::Unknown) else {
             return Ok(());

@@ -16,10 +16,10 @@ use crate::settings::SourceSettings;
 
 /// The most hosts of a URL.
 const MOST: usize = 64;
-/// The port of servers that nobody gave another.
+/// The default port.
 const PORT: u16 = 5432;
 
-/// The parameters of libpq and of other drivers that change nothing, or that have another name here.
+/// Parameters of libpq and of other drivers that change nothing, or that have another name here.
 const WORDS: &[Word] = &[
     word("keepalives", &["*"], ""),
     word("keepalives_idle", &["*"], ""),
@@ -62,26 +62,28 @@ const fn word(name: &'static str, harmless: &'static [&'static str], instead: &'
 
 /// The hosts of a URL.
 pub(super) struct Targets {
-    /// One at least.
+    /// At least one.
     pub(super) hosts: Vec<Target>,
     pub(super) attrs: SessionAttrs,
 }
 
-/// Which hosts may be asked (`target_session_attrs`).
+/// The hosts that may be used (`target_session_attrs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SessionAttrs {
     Any,
     /// A primary that sessions can write to.
     ReadWrite,
-    /// What is none.
+    /// A replica, or a primary whose sessions are read-only by default.
     ReadOnly,
     Primary,
     Standby,
-    /// The primary where no replica can be asked. The default of several hosts: statements read.
+    /// The primary only if no replica can be used. The default if there are several hosts, because
+    /// statements only read.
     PreferStandby,
 }
 
-/// If a login is bound to its TLS (`channel_binding`), so a server in between can't pass it on.
+/// Says if a login is bound to its TLS (`channel_binding`), so that a server in between can't pass
+/// it on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChannelBinding {
     Disable,
@@ -90,7 +92,7 @@ pub(super) enum ChannelBinding {
     Require,
 }
 
-/// Where and how to connect.
+/// The address, the login and the settings of a connection.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) host: Host,
@@ -113,9 +115,9 @@ pub(super) struct Target {
 }
 
 impl Targets {
-    /// Reads a URL. Several hosts stand as libpq has them: `a:1,b:2`, or `host=a,b` and `port=1,2`
-    /// or one `port` of all. Where it says nothing, libpq's `variables` count, and the service file
-    /// and the password file that they lead to.
+    /// Reads a URL. Several hosts have libpq's form: `a:1,b:2`, or `host=a,b` and `port=1,2` or one
+    /// `port` for all. Missing parameters are taken from libpq's `variables`, and from the service
+    /// file and the password file that they name.
     pub(super) fn parse(url: &str, variables: &BTreeMap<&str, String>) -> Result<Self, UrlError> {
         let parts = Parts::parse(url, &["postgres://", "postgresql://"])?;
         let mut said = said(&parts)?;
@@ -162,7 +164,7 @@ impl Targets {
     }
 }
 
-/// A target at each host; one port is that of all.
+/// Makes a target for each host. If there's only one port, it's for all of them.
 fn at_ports(target: &Target, hosts: &[String], ports: &[String]) -> Result<Vec<Target>, UrlError> {
     if ports.len() > 1 && ports.len() != hosts.len() {
         return refuse(format!("the URL has {} hosts and {} ports", hosts.len(), ports.len()));
@@ -174,7 +176,8 @@ fn at_ports(target: &Target, hosts: &[String], ports: &[String]) -> Result<Vec<T
     hosts.iter().enumerate().map(at).collect()
 }
 
-/// Has targets connect to addresses, if there are any; an empty one is that of the name.
+/// Makes the targets connect to these addresses, if there are any. For an empty address we resolve
+/// the host's name.
 fn set_addresses(targets: &mut [Target], addresses: &[String]) -> Result<(), UrlError> {
     if !addresses.is_empty() && addresses.len() != targets.len() {
         return refuse(format!("the URL has {} hosts, and hostaddr {}", targets.len(), addresses.len()));
@@ -191,7 +194,7 @@ fn set_addresses(targets: &mut [Target], addresses: &[String]) -> Result<(), Url
     Ok(())
 }
 
-/// What a URL says, by libpq's names.
+/// The parameters in a URL, by libpq's names.
 fn said(parts: &Parts<'_>) -> Result<Said, UrlError> {
     let mut said = Said::default();
     let mut note = |name: &str, value: String| {
@@ -199,7 +202,7 @@ fn said(parts: &Parts<'_>) -> Result<Said, UrlError> {
             said.insert(name, value);
         }
     };
-    // Where no host has a name, or a port, the list says nothing.
+    // If no host has a name, or a port, the list is empty.
     let joined = |values: Vec<&str>| {
         if values.iter().all(|value| value.is_empty()) { String::new() } else { values.join(",") }
     };
@@ -210,7 +213,7 @@ fn said(parts: &Parts<'_>) -> Result<Said, UrlError> {
     note("password", parts.password.clone().unwrap_or_default());
     parts.query.each(|name, value| {
         match (name, value.as_str()) {
-            // As libpq reads URLs of JDBC.
+            // libpq reads JDBC's URLs this way.
             ("ssl", "true") => said.insert("sslmode", "require".to_owned()),
             ("ssl", _) => return refuse("write `sslmode` instead of `ssl`"),
             _ => said.insert(name, value),
@@ -262,13 +265,13 @@ impl Target {
         Ok(())
     }
 
-    /// The host of that number, by the URL and its files as they are now.
+    /// Reads the URL and its files again, and returns the host with this index.
     pub(super) fn read_again(settings: &SourceSettings, host: usize) -> Option<Self> {
         let targets = Targets::parse(&settings.url_now()?, &settings.variables).ok()?;
         targets.hosts.into_iter().nth(host)
     }
 
-    /// What libpq fills in: the operating system's user, and a database of the user's name.
+    /// Fills in libpq's defaults: the operating system's user, and a database with the user's name.
     fn fill_defaults(&mut self, variables: &BTreeMap<&str, String>) {
         if self.user.is_empty() {
             self.user = libpq::user(variables);
@@ -282,7 +285,7 @@ impl Target {
     fn find_password(&mut self, file: &Path) {
         let host = match &self.host {
             Host::Tcp(host) => host,
-            // As libpq names the socket in its default folder.
+            // libpq uses this name for the socket in its default folder.
             Host::Unix(folder) if folder == Path::new("/var/run/postgresql") => "localhost",
             Host::Unix(folder) => &folder.to_string_lossy(),
         };
@@ -303,7 +306,7 @@ impl Target {
         format!("at {} as user {}, database {}", shown(&address), shown(user), shown(&self.database))
     }
 
-    /// Its host and port, or its socket; what metrics and the log call it.
+    /// Its host and port, or its socket; its name in metrics and in the log.
     pub(super) fn address(&self) -> String {
         match &self.host {
             Host::Tcp(host) => format!("{host}:{}", self.port),

@@ -1,8 +1,8 @@
-//! The framing of messages in the connection's buffers.
+//! Frames messages in the connection's buffers.
 //!
 //! 1. A [`Frame`] stays readable by [`Wire::body`] until the next poll;
-//! 2. after [`UNASKED`] messages in a row that answer nothing, whoever waits for one lets other
-//!    tasks run first.
+//! 2. after [`UNASKED`] messages in a row that answer nothing, the task that waits for an answer
+//!    lets other tasks run first.
 
 use std::future::poll_fn;
 use std::io;
@@ -18,19 +18,18 @@ use crate::Error;
 
 pub(super) use super::super::buffers::BUFFER;
 
-/// How many messages are taken at once that answer nothing: a statement can raise millions of
-/// notices, for as long as it runs.
+/// The most messages that we take at once if they answer nothing. A statement can raise millions of
+/// notices while it runs.
 const UNASKED: u32 = 256;
 
-/// Tag and length: what stands before each message's body.
+/// The bytes of the tag and the length before each message's body.
 const HEADER: usize = 5;
 
-/// The connection's bytes, as messages. What is to be sent is appended to the buffer `write` by
-/// `postgres_protocol::message::frontend`.
+/// The connection's bytes, as messages. `postgres_protocol::message::frontend` appends our messages
+/// to the buffer `write`.
 pub(super) struct Wire {
     buffers: Buffers,
-    /// Notices and their like since the last message that answers something, or since others could
-    /// run.
+    /// Notices and similar messages since the last answer, or since other tasks could run.
     unasked: u32,
 }
 
@@ -59,22 +58,22 @@ pub(super) struct Frame {
 }
 
 impl Wire {
-    /// Over `socket`, whose longest message has `limit` bytes.
+    /// The messages on `socket`, each of at most `limit` bytes.
     pub(super) fn new(socket: Socket, limit: usize) -> Self {
         Self { buffers: Buffers::new(socket, limit), unasked: 0 }
     }
 
-    /// Makes the connection the current runtime's own.
+    /// Registers the connection with the current runtime.
     pub(super) fn move_here(self) -> io::Result<Self> {
         Ok(Self { buffers: self.buffers.move_here()?, ..self })
     }
 
-    /// The longest message taken, in bytes.
+    /// The longest message that we accept, in bytes.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// The next message, consumed; its body can be read until the next poll.
+    /// Consumes the next message. Its body can be read until the next poll.
     ///
     /// # Errors
     /// The connection failed or ended, or the message is longer than the limit.
@@ -97,7 +96,7 @@ impl Wire {
         }
     }
 
-    /// Counts those in a row that answer nothing. Whether there were enough of them for once.
+    /// Counts messages in a row that answer nothing. Returns true if other tasks should run first.
     fn is_enough(&mut self, tag: u8) -> bool {
         self.unasked = match tag {
             b'N' | b'S' | b'A' if self.unasked < UNASKED => self.unasked + 1,
@@ -117,7 +116,7 @@ impl Wire {
         &self.read[frame.message.start + HEADER..frame.message.end]
     }
 
-    /// The frame that was polled last, parsed; for everything that is no DataRow.
+    /// Parses the frame that was polled last, which isn't a DataRow.
     pub(super) fn parse(&self, frame: &Frame) -> Result<Message, Error> {
         let mut copy = BytesMut::from(&self.read[frame.message.clone()]);
         match Message::parse(&mut copy) {
@@ -129,7 +128,7 @@ impl Wire {
         }
     }
 
-    /// The length, tag included, of the message at `start`; `None` while its header is not there.
+    /// The length of the message at `start`, with its tag; `None` while its header is incomplete.
     #[inline]
     fn message_length(&self) -> Result<Option<usize>, Error> {
         let Some(&[tag, a, b, c, d]) = self.read[self.start..self.end].first_chunk::<HEADER>() else {
@@ -153,7 +152,7 @@ impl Wire {
         }
     }
 
-    /// Whether an idle connection is still open: nothing but notices may have come meanwhile.
+    /// Returns true if an idle connection is still open: the server may only have sent notices.
     pub(super) fn is_quiet(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         loop {
@@ -181,9 +180,9 @@ mod tests {
         [&[tag][..], &length, &vec![b'x'; bytes]].concat()
     }
 
-    /// A buffer that one large row had grown stayed large for as long as its connection was idle:
-    /// what followed the row came with the last of its bytes, so there was no reading after it in
-    /// which to shrink.
+    /// After one large row, the buffer stayed large while its connection was idle. The messages
+    /// after the row arrived with its last bytes, so we read nothing more and never shrank the
+    /// buffer.
     #[tokio::test]
     async fn an_idle_connection_holds_no_large_buffer() {
         let (client, mut server) = UnixStream::pair().unwrap();
@@ -206,8 +205,8 @@ mod tests {
         assert_eq!(wire.frame().await.unwrap().tag, b'N');
     }
 
-    /// A statement raised notices without end, and whoever read them kept its worker from all
-    /// others for as long as there were any.
+    /// A statement raised notices without end, and the task that read them kept its worker from all
+    /// other tasks meanwhile.
     #[tokio::test]
     async fn notices_leave_others_their_turn() {
         let (client, mut server) = UnixStream::pair().unwrap();

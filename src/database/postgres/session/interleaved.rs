@@ -15,8 +15,8 @@
 //! 1. if the caller wants rows of the portion that arrives, we lend them in place. Otherwise we
 //!    copy and hold them;
 //! 2. we ask for no more rows of a portal while some of its rows are held, so it holds at most one
-//!    portion: some 64 KiB, judged by its rows so far, and never more than the longest row may
-//!    have, or 1 MiB ([`portions`]);
+//!    portion. That's some 64 KiB, estimated from earlier rows, and at most 1 MiB, or the limit of a
+//!    row if that's larger ([`portions`]);
 //! 3. a statement ends with `None` only after CommandComplete and ReadyForQuery.
 
 use std::collections::VecDeque;
