@@ -1,15 +1,15 @@
-//! Array literals (`{1,NULL,"a b"}`) to JSON (`[1,null,"a b"]`), as `to_jsonb` has them.
+//! Array literals (`{1,NULL,"a b"}`) to JSON (`[1,null,"a b"]`), as `to_jsonb` writes them.
 //!
-//! The grammar is that of the PostgreSQL manual, "Array Input and Output Syntax": lower bounds may
-//! stand in front (`[2:3]={…}`) and are dropped, sub-arrays are braces, elements are quoted where
-//! they have to be.
+//! The grammar is that of the PostgreSQL manual, "Array Input and Output Syntax". Lower bounds may
+//! precede an array (`[2:3]={…}`); we drop them. Sub-arrays are in braces, and elements are quoted
+//! if necessary.
 
 use rowstream_encode::{Value, write_value};
 
 use super::nested::Writer;
 use super::text::{BadField, unquote};
 
-/// Appends the array literal `text`, whose elements are of the form `element`, as a JSON array.
+/// Appends the array literal `text` as a JSON array. Its elements have the form `element`.
 pub(super) fn write_json(
     writer: Writer<'_>,
     element: usize,
@@ -23,8 +23,8 @@ pub(super) fn write_json(
     if literal.at == text.len() { Ok(()) } else { Err(BadField::Malformed) }
 }
 
-/// Appends an `int2vector` or `oidvector` (`1 2 3`), which are arrays to the catalog and to
-/// `to_jsonb` but not in their text.
+/// Appends an `int2vector` or `oidvector` (`1 2 3`). The catalog and `to_jsonb` treat them as
+/// arrays, but their text has another form.
 pub(super) fn write_vector(
     writer: Writer<'_>,
     element: usize,
@@ -57,11 +57,11 @@ impl Literal<'_> {
         self.text.as_bytes().get(self.at).copied().ok_or(BadField::Malformed)
     }
 
-    /// One array with its sub-arrays. PostgreSQL allows six dimensions; a loop over the depth needs
-    /// no stack at all.
+    /// One array with its sub-arrays. PostgreSQL allows six dimensions, but a loop over the depth
+    /// needs no stack at all.
     fn array(&mut self, out: &mut Vec<u8>) -> Result<(), BadField> {
         let mut depth = 0_usize;
-        // Whether an element or a sub-array has just ended: then only a delimiter or a brace may
+        // True if an element or a sub-array has just ended. Then only a delimiter or a brace may
         // follow.
         let mut ended = false;
         loop {

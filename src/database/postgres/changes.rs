@@ -1,15 +1,15 @@
-//! What tells that something may have been committed: a connection of its own that asks for the
-//! snapshot, and listens.
+//! Reports that a transaction may have committed. A dedicated connection polls the snapshot and
+//! listens for notifications.
 //!
-//! A snapshot names the transactions that still run. It differs from the one before when one of
-//! them has ended, so none that wrote anything goes by unseen; that something else was written is
-//! reported too. Notifications (PostgreSQL manual, "NOTIFY") say it without being asked.
+//! A snapshot names the running transactions. It changes once one of them has ended, so we miss no
+//! transaction that wrote anything. We also report transactions that wrote something else.
+//! Notifications (PostgreSQL manual, "NOTIFY") arrive without a poll.
 //!
-//! If followers read only rows of transactions that have ended, it also reports a [`Wait`] for the
-//! oldest one that runs, which holds back later rows.
+//! If followers read only rows of transactions that have ended, we also report a [`Wait`] for the
+//! oldest running transaction, which holds back later rows.
 //!
-//! After a change it is asked more often for a while: what was written then may not be read before
-//! older transactions have ended, of which nobody tells.
+//! After a change we poll more often for a while. The new rows may not be readable until older
+//! transactions have ended, and no notification tells us when.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,9 +26,9 @@ use super::waits::Wait;
 use crate::Error;
 use crate::database::ChangeSource;
 
-/// The transactions that still run: none before the first number, none from the second on. A
-/// replica's snapshot does not name all that have ended, but how far it has come tells it; that is
-/// asked first, so that what it tells is in the snapshot.
+/// The running transactions: none before the first number, and none from the second one on. A
+/// replica's snapshot doesn't name all ended transactions, but its position in the log shows them.
+/// We ask for the position first, so that the snapshot includes everything up to it.
 const SNAPSHOT: &str = "select concat(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() end); \
      select pg_snapshot_xmin(s)::text, pg_snapshot_xmax(s)::text, s::text from pg_current_snapshot() as s";
 
@@ -46,19 +46,19 @@ const UNSEEN: &str = "its session isn't seen here: it's hidden from this role (`
 /// After a change, the first pause; each next one is twice as long.
 const SOON: Duration = Duration::from_millis(10);
 
-/// How long the database may take to tell its snapshot.
+/// The time limit for one poll.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The changes of a database, as they come.
+/// The changes of a database, as they happen.
 pub struct Changes {
     connection: Connection,
     every: Duration,
-    /// Whether rows are read at other hosts, too, of which this one tells nothing.
+    /// True if rows are also read on other hosts, whose commits this one can't see.
     always: bool,
-    /// How long it waits before it asks again.
+    /// The time until the next poll.
     pause: Duration,
     seen: Option<Seen>,
-    /// Until all transactions before this one have ended, it asks more often.
+    /// We poll more often until all transactions before this one have ended.
     unsettled: u64,
     source: Arc<Shared>,
     /// True if waits are reported.
@@ -66,13 +66,13 @@ pub struct Changes {
     wait: Option<Wait>,
 }
 
-/// What the database said when it was asked.
+/// The result of a poll.
 #[derive(PartialEq, Eq)]
 struct Seen {
     oldest: u64,
     next: u64,
     text: String,
-    /// How far a replica has come; empty elsewhere.
+    /// A replica's position in the log; empty on a primary.
     replayed: String,
 }
 
@@ -101,13 +101,13 @@ impl ChangeSource for Changes {
 }
 
 impl Changes {
-    /// Those of a database to which `connection` leads; it is asked `every` so often.
+    /// The changes of the database at the other end of `connection`, polled after each `every`.
     ///
-    /// Where nobody can listen, asking has to do: behind a pooler, which has the backend do other
-    /// things meanwhile, and on a replica, which is not notified.
+    /// If we can't listen, polling must do. Behind a pooler, the backend serves other clients
+    /// meanwhile, and a replica gets no notifications.
     ///
     /// # Errors
-    /// The channel cannot be listened to.
+    /// The server refuses to listen to the channel.
     pub(super) async fn new(
         (source, mut connection): (&Arc<Shared>, Connection),
         channel: Option<&str>,
@@ -133,7 +133,7 @@ impl Changes {
         })
     }
 
-    /// Reports the transaction that holds back rows, if any; returns true if there was a notification
+    /// Reports the transaction that holds back rows, if any. Returns true if a notification arrived
     /// meanwhile.
     async fn report(&mut self, seen: &Seen) -> Result<bool, Error> {
         if !self.reports {
@@ -156,8 +156,8 @@ impl Changes {
         Ok(notified)
     }
 
-    /// Asks for the session or the prepared transaction that a transaction is of, if the role may see
-    /// it; also true if there was a notification meanwhile.
+    /// Asks for the session or the prepared transaction that a transaction belongs to, if the role
+    /// may see it. The second value is true if a notification arrived meanwhile.
     async fn ask_holder(&mut self, transaction: u64) -> Result<(Option<String>, bool), Error> {
         // The catalogs have 32 bits of it.
         let sql = HOLDER.replace("{}", &(transaction & u64::from(u32::MAX)).to_string());
@@ -191,7 +191,7 @@ impl Changes {
         };
     }
 
-    /// Waits for a notification, but no longer than the pause; whether there was one.
+    /// Waits for a notification, but no longer than the pause. Returns true if there was one.
     async fn wait(&mut self) -> Result<bool, Error> {
         let until = Instant::now() + self.pause;
         loop {
@@ -206,7 +206,7 @@ impl Changes {
         }
     }
 
-    /// Asks for the snapshot; tells also whether there was a notification meanwhile.
+    /// Asks for the snapshot. The second value is true if a notification arrived meanwhile.
     async fn ask(&mut self) -> Result<(Seen, bool), Error> {
         let wire = &mut self.connection.wire;
         frontend::query(SNAPSHOT, &mut wire.write).map_err(unsendable)?;

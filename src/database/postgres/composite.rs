@@ -1,13 +1,13 @@
-//! Composite literals (`(1,"a ""b""",)`) to JSON objects, as `to_jsonb` has them.
+//! Composite literals (`(1,"a ""b""",)`) to JSON objects, as `to_jsonb` writes them.
 //!
 //! The grammar is that of the PostgreSQL manual, "Composite Type Input and Output Syntax", as far
-//! as the server writes it: a field is in quotes if it is empty or holds quotes, backslashes,
-//! parentheses, commas or blanks, and quotes and backslashes in it are doubled; nothing at all is
-//! NULL.
+//! as the server writes it. A field is quoted if it's empty or contains quotes, backslashes,
+//! parentheses, commas or blanks. Quotes and backslashes in it are doubled. A field with no
+//! characters is NULL.
 //!
-//! The value itself bounds the recursion: a composite within another, be it in an array, stands in
-//! quotes, and quotes double from level to level. So a row of 16 MiB is some 24 levels deep at
-//! most, whatever the catalog says of its types.
+//! The value itself bounds the recursion: a composite within another, even in an array, is quoted,
+//! and quotes double at each level. So a row of 16 MiB is at most some 24 levels deep, even if the
+//! catalog describes its types wrongly.
 
 use rowstream_encode::{Nulls, Value, write_value};
 
@@ -47,7 +47,7 @@ pub(super) fn write_json(
     if rest == ")" { Ok(()) } else { Err(BadField::Malformed) }
 }
 
-/// The field at the front (`None`: NULL), which may be in `unescaped`, and what stands behind it.
+/// The first field (`None` for NULL), which may be in `unescaped`, and the text after it.
 fn split_field<'a: 'b, 'b>(
     text: &'a str,
     unescaped: &'b mut String,

@@ -1,4 +1,4 @@
-//! What is PostgreSQL's own in SQL, as data.
+//! PostgreSQL's SQL, as data.
 
 use crate::sql::dialect::{
     Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Functions,
@@ -6,7 +6,7 @@ use crate::sql::dialect::{
     Strings, Syntax, TableName, Transactions, UniqueKeys, Unordered, Urls,
 };
 
-/// PostgreSQL's SQL.
+/// The dialect of PostgreSQL and of servers that speak its protocol.
 pub static DIALECT: Dialect = Dialect {
     name: "PostgreSQL",
     urls: Urls {
@@ -16,7 +16,7 @@ pub static DIALECT: Dialect = Dialect {
         variables: super::libpq::VARIABLES,
         password: PasswordFrom::UrlOrCommand,
     },
-    // Brackets are subscripts here, in which a colon is a slice's.
+    // Brackets are subscripts here, and a colon in them belongs to a slice.
     syntax: Syntax {
         quote: '"',
         identifiers: &[],
@@ -106,16 +106,16 @@ pub static DIALECT: Dialect = Dialect {
     catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None }),
 };
 
-/// What a statement finds by its bare name, in the schemas of `search_path`. A partition's rows are
-/// those of its table.
+/// The tables and views that a statement finds by bare name in the schemas of `search_path`. The
+/// rows of a partition belong to its table.
 const TABLES: &str = "select c.relname::text as name, case when c.relkind in ('v', 'm') then 'view' else 'table' end as kind
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
       and n.nspname = any (current_schemas(false)) and pg_table_is_visible(c.oid) and has_table_privilege(c.oid, 'select')
     order by c.relname collate \"C\"";
 
-/// Types that no parameter has are texts, cast to the type without its length, which would cut
-/// them. A composite cannot be read back from a cursor.
+/// A column whose type no parameter has becomes a text. We cast to the type without its length,
+/// which would cut the text. A composite can't be read back from a cursor.
 const COLUMNS: &str = "select a.attname::text as name, format_type(a.atttypid, a.atttypmod) as type, case
       when t.typtype in ('c', 'p') then null
       when t.oid in (20, 21, 23) then 'integer'
@@ -152,9 +152,9 @@ const COLUMNS: &str = "select a.attname::text as name, format_type(a.atttypid, a
     where a.attrelid = to_regclass(quote_ident(:table)) and a.attnum > 0 and not a.attisdropped
     order by a.attnum";
 
-/// What is not to be read in parts. A part is a range of `ctid`, which PostgreSQL reads by a Tid
-/// Range Scan from version 14 on. An aggregate would be that of each part; a plan does not always
-/// show one (`max(id)` is an index scan), so its name is refused wherever it is called.
+/// Statements that can't be read in parts. A part is a range of `ctid`, which PostgreSQL reads by a
+/// Tid Range Scan since version 14. An aggregate would have a result for each part. A plan doesn't
+/// always show one (`max(id)` is an index scan), so we refuse its name in every call.
 const NO_PARTS: &[(&str, Refusal)] = &[
     (
         "select 1 where current_setting('server_version_num')::int < 140000 and $1::text is not null and $2::text[] is not null",
@@ -192,8 +192,8 @@ const NO_PARTS: &[(&str, Refusal)] = &[
     ),
 ];
 
-/// A sequence that this role may not read says nothing, nor does one of a replica, which may be behind
-/// the primary. One that was restarted has no last value.
+/// Finds nothing for a sequence that this role may not read, and nothing on a replica, which may
+/// lag behind the primary. A sequence that was restarted has no last value.
 const AHEAD: &str = "select 1 as found from pg_sequence s
     where s.seqrelid = pg_get_serial_sequence({table_text}, {column_text})::regclass
       and s.seqincrement > 0 and not s.seqcycle and case
@@ -204,7 +204,8 @@ const AHEAD: &str = "select 1 as found from pg_sequence s
 const IN_BLOCKS: &str = "select 1 from pg_sequence s
     where s.seqrelid = pg_get_serial_sequence($1, $2)::regclass and s.seqcache > 1";
 
-/// A table that others inherit from has their rows, too, which its indexes do not know.
+/// Reading a table also returns the rows of the tables that inherit from it, but its indexes don't
+/// include them.
 const UNIQUE_KEYS: &str = "select 1 from pg_index i join pg_class c on c.oid = i.indrelid
     where i.indrelid = to_regclass($1) and i.indisunique and i.indisvalid and i.indpred is null
       and (c.relkind = 'p' or not c.relhassubclass)

@@ -1,4 +1,4 @@
-//! `ErrorResponse` to [`Error`]: which SQLSTATE is whose fault.
+//! `ErrorResponse` to [`Error`]: says for each SQLSTATE who is at fault.
 
 use fallible_iterator::FallibleIterator;
 use http::StatusCode;
@@ -11,7 +11,7 @@ use crate::Error;
 use crate::diagnostic::list;
 use crate::error::{INVALID_DATA, STATEMENT_TIMEOUT};
 
-/// The fields of an `ErrorResponse` that are used (PostgreSQL manual, "Error and Notice Message
+/// The fields of an `ErrorResponse` that we use (PostgreSQL manual, "Error and Notice Message
 /// Fields").
 #[derive(Debug, Default, Clone)]
 pub(super) struct DatabaseError {
@@ -20,11 +20,11 @@ pub(super) struct DatabaseError {
     hint: Option<String>,
     /// Characters from the start of the statement, from 1.
     position: Option<usize>,
-    /// If it is in a statement that a function runs.
+    /// True if the error is in a statement that a function runs.
     is_internal: bool,
     /// The function of the server that reported it; unlike the message, never translated.
     routine: String,
-    /// Whether it ends the connection.
+    /// True if it ends the connection.
     pub(super) fatal: bool,
 }
 
@@ -32,8 +32,7 @@ impl DatabaseError {
     pub(super) fn new(body: &ErrorResponseBody) -> Self {
         let mut this = Self::default();
         let mut fields = body.fields();
-        // A field that cannot be read ends the list; what was read so far is still the best that is
-        // known.
+        // A field that we can't read ends the list. The fields until then are all that we know.
         while let Ok(Some(field)) = fields.next() {
             let value = || String::from_utf8_lossy(field.value_bytes()).into_owned();
             match field.type_() {
@@ -50,15 +49,15 @@ impl DatabaseError {
         this
     }
 
-    /// If a prepared statement is of no more use: its result changed (a migration), a pooler dropped
-    /// it, or a type of its parameters was dropped and perhaps created again.
+    /// True if a prepared statement can't be used any more: its result changed (a migration), a
+    /// pooler dropped it, or a type of its parameters was dropped and perhaps created again.
     pub(super) fn is_stale_statement(&self) -> bool {
         // Errors of this class are never translated.
         let lost_type = self.sqlstate == "XX000" && self.message.starts_with("cache lookup failed for type");
         self.is_missing_statement() || self.routine == "RevalidateCachedQuery" || lost_type
     }
 
-    /// Whether the server has no prepared statement of that name.
+    /// True if the server has no prepared statement with that name.
     pub(super) fn is_missing_statement(&self) -> bool {
         self.sqlstate == "26000"
     }
@@ -69,7 +68,7 @@ impl DatabaseError {
         matches!(&*self.sqlstate, "42P18" | "42P08" | "42725")
     }
 
-    /// The number of the parameter that the message names, `$1`, which is in it in every language.
+    /// The number of the parameter that the message names, `$1`. Messages in all languages have it.
     pub(super) fn parameter(&self) -> Option<usize> {
         let (_, number) = self.message.split_once('$')?;
         let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
@@ -81,26 +80,26 @@ impl DatabaseError {
         self.position.map(|position| byte_offset(sql, position))
     }
 
-    /// True if a value, of a statement that runs, can't be read by its type or its function:
-    /// `to_tsquery`, `jsonpath`. The syntax error of a statement has a place.
+    /// True if a value can't be read by its type or its function while the statement runs, as in
+    /// `to_tsquery` and `jsonpath`. A syntax error of the statement itself has a position.
     fn is_syntax_of_value(&self) -> bool {
         self.sqlstate == "42601" && self.position.is_none() && !self.is_internal
     }
 
-    /// True if a text isn't valid in the encoding of the database. It is one of its own: those of
-    /// requests are UTF-8.
+    /// True if a text isn't valid in the encoding of the database. It's a stored text, because
+    /// texts in requests are UTF-8.
     fn is_undecodable(&self) -> bool {
         self.sqlstate == "22021"
     }
 
-    /// True if the server ends the transaction for what the client does, and not for what befalls the
-    /// server.
+    /// True if the server ends the transaction because of the client, and not because of its own
+    /// state.
     pub(super) fn is_of_client(&self) -> bool {
         matches!(&*self.sqlstate, IDLE_TOO_LONG | TRANSACTION_TOO_LONG)
     }
 
-    /// Whether its text was written for whoever asks: an exception that a function raises (class
-    /// P0), whatever SQLSTATE that gives it.
+    /// True if the message was written for the client: an exception that a function raises (class
+    /// P0), with any SQLSTATE that the function gives it.
     fn is_for_clients(&self) -> bool {
         self.sqlstate.starts_with("P0") || self.routine == "exec_stmt_raise"
     }
@@ -130,8 +129,8 @@ impl DatabaseError {
         Error::bad_value(message).cause(self.message).sqlstate(self.sqlstate).hint(hint)
     }
 
-    /// The error of a statement that isn't prepared, with its place in bytes, if that is known. An
-    /// internal error (class XX) is the server's or a pooler's, and may pass.
+    /// The error of a statement that can't be prepared, with its place in bytes, if that is known.
+    /// An internal error (class XX) is the server's or a pooler's, and may pass.
     pub(super) fn into_refusal(self, offset: Option<usize>) -> Error {
         if self.sqlstate.starts_with("XX") {
             let message = "the database can't prepare the statement now";
@@ -174,8 +173,8 @@ const IDLE_TOO_LONG: &str = "25P03";
 /// `transaction_timeout` has passed.
 const TRANSACTION_TOO_LONG: &str = "25P04";
 
-/// Code and status of an SQLSTATE (PostgreSQL manual, appendix A): the client's fault is a 4xx, a
-/// passing state of the database a 503, and what the endpoint's author must mend a 500.
+/// Code and status of an SQLSTATE (PostgreSQL manual, appendix A). An error of the client is a 4xx,
+/// a temporary state of the database a 503, and an error that the endpoint's author must fix a 500.
 fn classify(sqlstate: &str) -> (&'static str, StatusCode) {
     let class = sqlstate.get(..2).unwrap_or_default();
     match (class, sqlstate) {
@@ -189,10 +188,11 @@ fn classify(sqlstate: &str) -> (&'static str, StatusCode) {
     }
 }
 
-/// What helps where the server does not say; PgBouncer has one SQLSTATE for all that it refuses.
+/// A hint for errors without one from the server. PgBouncer has one SQLSTATE for everything that it
+/// refuses.
 fn remedy(sqlstate: &str, message: &str) -> Option<&'static str> {
     Some(match sqlstate {
-        // A prepared statement that there is not, and one that there is already.
+        // The prepared statement doesn't exist, or exists already.
         "26000" | "42P05" => {
             "where a pooler such as PgBouncer gives each transaction another connection, set `pooler = \"transaction\"` of the source"
         }

@@ -14,7 +14,7 @@ use super::wire::{Frame, Wire};
 use crate::Error;
 use crate::database::DatabaseRow as _;
 
-/// What reads the rows of one statement.
+/// Reads the rows of one statement.
 pub struct Rows {
     columns: Vec<Column>,
     decoders: Vec<Decoder>,
@@ -22,8 +22,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Of columns by their types and modifiers. `catalog` holds DataRows as the catalog answers
-    /// about types that are not built in; `None` if one of them cannot be read.
+    /// Reads columns with these types and modifiers. `catalog` has DataRows in the form of the
+    /// catalog's answers about types that aren't built in; `None` if one of them can't be read.
     pub fn new(catalog: &[Vec<u8>], columns: &[(u32, i32)]) -> Option<Self> {
         let types = Types::default();
         catalog.iter().try_for_each(|row| types.learn(row))?;
@@ -43,7 +43,7 @@ impl Rows {
         &self.columns
     }
 
-    /// Whether the values of a column come in the binary format.
+    /// Returns true if the values of a column have the binary format.
     pub fn is_binary(&self, column: usize) -> bool {
         self.decoders[column].wire_format() == 1
     }
@@ -63,17 +63,17 @@ impl Rows {
     }
 }
 
-/// A message that came whole.
+/// A complete message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// Its tag.
     pub tag: u8,
-    /// What stands behind its length.
+    /// The bytes after its length.
     pub body: Vec<u8>,
 }
 
-/// The messages that come from a server until the connection ends, each read as far as its kind is
-/// read by us; and why it ended.
+/// The messages of a server until the connection ends, and the reason for its end. Each message is
+/// read as far as we read its kind.
 pub async fn messages(server: UnixStream, limit: usize) -> (Vec<Message>, Error) {
     let mut wire = Wire::new(Socket::Unix(server), limit);
     let mut messages = Vec::new();

@@ -1,13 +1,13 @@
 //! The text of an `hstore` (`"a"=>"1", "b"=>NULL`) to JSON (`{"a": "1", "b": null}`).
 //!
-//! `to_jsonb` takes the cast to `json` of a type that has one. This is hstore's, to the blank.
+//! If a type has a cast to `json`, `to_jsonb` uses it. This is hstore's cast, including the blanks.
 
 use rowstream_encode::{Value, write_value};
 
 use super::text::{BadField, unquote};
 
-/// Appends the hstore `text` as a JSON object of strings. What is NULL in it stays in it: its keys
-/// are data.
+/// Appends the hstore `text` as a JSON object of strings. NULLs stay in it, because its keys are
+/// data.
 pub(super) fn write_json(text: &str, out: &mut Vec<u8>) -> Result<(), BadField> {
     let mut rest = text;
     let mut unescaped = String::new();

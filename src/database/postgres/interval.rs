@@ -1,9 +1,9 @@
-//! Intervals as PostgreSQL's text has them (`1 year -2 days +03:04:05.6`) to ISO 8601
+//! Intervals in PostgreSQL's text form (`1 year -2 days +03:04:05.6`) to ISO 8601
 //! (`P1Y-2DT3H4M5.6S`).
 //!
-//! What comes out is what the server itself writes with `intervalstyle = iso_8601`: each part may
-//! have a sign of its own, which ISO 8601-2 allows. The session's style stays as it is, because
-//! values nested in others have it too.
+//! The result equals the server's own with `intervalstyle = iso_8601`: each part may have its own
+//! sign, which ISO 8601-2 allows. We leave the session's style as it is, because values within
+//! others have it too.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use super::text::BadField;
 
 /// The interval `text` in ISO 8601.
 pub(super) fn iso(text: &str) -> Result<String, BadField> {
-    // PostgreSQL 17 knows these.
+    // PostgreSQL 17 has these.
     if matches!(text, "infinity" | "-infinity") {
         return Ok(text.to_owned());
     }
@@ -34,12 +34,12 @@ pub(super) fn iso(text: &str) -> Result<String, BadField> {
 
 fn push(number: &str, unit: char, out: &mut String) -> Result<(), BadField> {
     let number: i64 = number.parse().map_err(|_| BadField::Malformed)?;
-    // Writing to a text cannot fail.
+    // Writing to a text can't fail.
     let _ = write!(out, "{number}{unit}");
     Ok(())
 }
 
-/// `[±]hh:mm:ss[.ffffff]`; what is 0 of it is left out.
+/// Appends `[±]hh:mm:ss[.ffffff]`, without the parts that are 0.
 fn push_time(text: &str, out: &mut String) -> Result<(), BadField> {
     let (sign, time) = match text.as_bytes().first() {
         Some(b'-') => ("-", &text[1..]),
@@ -61,7 +61,7 @@ fn push_time(text: &str, out: &mut String) -> Result<(), BadField> {
     Ok(())
 }
 
-/// A number of at least two digits, of which the first may be 0, without those zeros.
+/// A number of at least two digits, without its leading zeros.
 fn without_zeros(number: &str) -> Result<&str, BadField> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,9 +1,9 @@
-//! Values that hold others, and become JSON from their text: arrays, composites, and what is in
-//! them.
+//! Values that contain others, converted from their text to JSON: arrays, composites, and the
+//! values in them.
 //!
-//! In text form a value within another is its own text, in quotes where it has to be. So what is
-//! read here is one kind of text after the other, each with the form that its type has; a value
-//! stands in the JSON as it would in a column.
+//! In text form, a value within another is its own text, quoted if necessary. So we read one kind
+//! of text after the other, each with the form of its type. A value has the same JSON as it would
+//! in a column.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use rowstream_encode::{BytesForm, Intervals, Value, ValueOptions, write_value};
 use super::text::{BadField, boolean, bytes, number};
 use super::{array, composite, hstore, interval};
 
-/// How the text of a value becomes JSON. Forms refer to others by their number in [`Nested`].
+/// The conversion of a value's text to JSON. Forms refer to others by their index in [`Nested`].
 #[derive(Debug)]
 pub(super) enum Form {
     Bool,
@@ -41,7 +41,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// The form of a type that holds no others.
+    /// The form of a type that contains no others.
     pub(super) fn of(oid: u32) -> Self {
         match Type::from_oid(oid) {
             Some(Type::BOOL) => Self::Bool,
@@ -74,11 +74,11 @@ impl Attribute {
     }
 }
 
-/// The forms of a column's type and of all that its values hold.
+/// The forms of a column's type and of all types in its values.
 #[derive(Debug)]
 pub(super) struct Nested {
-    /// The column's own is the first. They are no tree: several may hold the same, and PostgreSQL's
-    /// word that none holds itself is not needed.
+    /// The column's own form is the first. The forms aren't a tree, because several may refer to
+    /// the same one. We don't rely on PostgreSQL's guarantee that no type contains itself.
     forms: Box<[Form]>,
     /// See [`super::types::Types`].
     version: Arc<AtomicU64>,
@@ -98,7 +98,7 @@ impl Nested {
     pub(super) fn write(&self, text: &str, options: ValueOptions, out: &mut Vec<u8>) -> Result<(), BadField> {
         let written = Writer { forms: &self.forms, options }.write(0, text, out);
         if written.is_err() {
-            // The type may have been altered since it was described.
+            // The type may have been altered after we described it.
             self.version.fetch_add(1, Ordering::Relaxed);
         }
         written
@@ -113,7 +113,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Appends a value of the form number `form` as JSON.
+    /// Appends a value as JSON, with the form at the index `form`.
     pub(super) fn write(self, form: usize, text: &str, out: &mut Vec<u8>) -> Result<(), BadField> {
         let (converted, unhexed);
         let value = match &self.forms[form] {
@@ -125,7 +125,7 @@ impl Writer<'_> {
             Form::Hstore => return hstore::write_json(text, out),
             Form::Bool => Value::Bool(boolean(text.as_bytes())?),
             Form::Exact => number(text)?,
-            // As JSON, which no option changes.
+            // Written as JSON, so that no option changes it.
             Form::Number => match number(text)? {
                 Value::Number(text) => Value::Json(text),
                 not_finite => not_finite,
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     impl Nested {
-        /// For tests: of types that nothing alters.
+        /// For tests: forms of types that nothing alters.
         pub(in super::super) fn of(forms: Vec<Form>) -> Self {
             Self::new(forms, Arc::default())
         }

@@ -22,9 +22,9 @@ use crate::sql::Outline;
 pub(super) struct Sent {
     /// Its text, in which a parameter may have several numbers.
     pub(super) text: Arc<str>,
-    /// The types of its parameters, as far as the server is told.
+    /// The types of its parameters, for those whose type we send.
     pub(super) types: Vec<u32>,
-    /// For each number, the argument that it gets; `None`: each the one of its own place.
+    /// The argument for each number; `None` if each number is its argument's own.
     pub(super) arguments: Option<Box<[usize]>>,
 }
 
@@ -47,9 +47,9 @@ pub(super) struct Prepared {
     pub(super) decoders: Box<[Decoder]>,
     /// The columns that are refcursors.
     pub(super) refcursors: Box<[usize]>,
-    /// The types of columns that hold composites, which the catalog is asked about each time.
+    /// The types of the columns that contain composites. We query the catalog for them each time.
     pub(super) composites: Box<[u32]>,
-    /// That of the types by which it was described.
+    /// The version of the types when it was described.
     pub(super) version: u64,
     pub(super) leaves: Leaves,
 }
@@ -65,7 +65,7 @@ pub(super) enum Leaves {
 }
 
 impl Leaves {
-    /// As far as the text of a statement tells: not what other functions call.
+    /// Judges by the text of the statement, so calls within other functions aren't seen.
     pub(super) fn of(sql: &str) -> Self {
         let Some(outline) = Outline::new(sql, &DIALECT) else { return Self::Nothing };
         if outline.calls_any(&SESSION_LOCKS) {
@@ -75,7 +75,7 @@ impl Leaves {
     }
 }
 
-/// Functions whose locks are the session's, and not the transaction's.
+/// Functions that take locks for the session, and not for the transaction.
 const SESSION_LOCKS: [&str; 4] =
     ["pg_advisory_lock", "pg_advisory_lock_shared", "pg_try_advisory_lock", "pg_try_advisory_lock_shared"];
 
@@ -85,7 +85,7 @@ pub(super) struct Field {
     pub(super) name: String,
     /// The OID of its type.
     pub(super) type_oid: u32,
-    /// What its values are held to (`numeric(10, 2)`), by the type's own rules; -1 for nothing.
+    /// The limits of its values (`numeric(10, 2)`), in the type's own encoding; -1 for no limits.
     pub(super) modifier: i32,
 }
 
@@ -95,31 +95,33 @@ impl Field {
         Self { name: column.name().to_owned(), type_oid, modifier }
     }
 
-    /// Whether its values are times of day, instants, or lists of these.
+    /// True if its values are times of day, timestamps, intervals, or arrays of times or
+    /// timestamps.
     pub(super) fn is_time(&self) -> bool {
         let times = [Type::TIME, Type::TIMETZ, Type::TIMESTAMP, Type::TIMESTAMPTZ, Type::INTERVAL];
         let lists = [Type::TIME_ARRAY, Type::TIMETZ_ARRAY, Type::TIMESTAMP_ARRAY, Type::TIMESTAMPTZ_ARRAY];
         times.iter().chain(&lists).any(|time| time.oid() == self.type_oid)
     }
 
-    /// Whether its values name cursors.
+    /// True if its values name cursors.
     pub(super) fn is_refcursor(&self) -> bool {
         self.type_oid == Type::REFCURSOR.oid()
     }
 
-    /// Whether the server still describes the column so.
+    /// True if the server still describes the column in the same way.
     pub(super) fn is(&self, column: &backend::Field<'_>) -> bool {
         let Self { name, type_oid, modifier } = self;
         (name.as_str(), *type_oid, *modifier) == (column.name(), column.type_oid(), column.type_modifier())
     }
 }
 
-/// What the server says of a statement: the same on all connections, until a migration.
+/// The server's description of a statement. It's the same on all connections, until a migration.
 #[derive(Debug)]
 pub(super) struct Described {
-    /// Told apart by this, also from what was described of the same text before a migration.
+    /// Identifies the description. A description of the same text before a migration has another
+    /// number.
     pub(super) number: u64,
-    /// Its name on connections that lookups share; others count names of their own.
+    /// Its name on connections that lookups share. Other connections count names of their own.
     pub(super) shared_name: String,
     pub(super) sql: Arc<str>,
     pub(super) sent: Arc<Sent>,
@@ -127,12 +129,12 @@ pub(super) struct Described {
     pub(super) fields: Vec<Field>,
     pub(super) columns: Arc<[Column]>,
     pub(super) decoders: Box<[Decoder]>,
-    /// False if its rows name cursors, which live in one response's transaction, or hold composites,
-    /// which the catalog is asked about.
+    /// False if its rows name cursors, which live in one response's transaction, or contain
+    /// composites, for which we query the catalog.
     pub(super) is_shareable: bool,
-    /// That of the types by which it was described.
+    /// The version of the types when it was described.
     pub(super) version: u64,
-    /// Whether it holds up other lookups.
+    /// Records when it delays other lookups.
     pub(super) slow: Slow,
 }
 
@@ -140,16 +142,16 @@ pub(super) struct Described {
 #[derive(Debug, Default)]
 pub(super) struct Descriptions {
     known: RwLock<BTreeMap<Arc<str>, Arc<Described>>>,
-    /// How the server accepts them.
+    /// Their forms that the server accepts.
     sent: RwLock<BTreeMap<Arc<str>, Arc<Sent>>>,
-    /// Descriptions so far.
+    /// The number of descriptions so far.
     count: AtomicU64,
     names: Names,
 }
 
-/// What names of prepared statements begin with. Each has a number of its own: several of our
-/// connections may lead to one session of the server, by a pooler that we don't know of, and a
-/// statement must never run in the place of another.
+/// The prefix of names of prepared statements. Each value has a random number: several of our
+/// connections may share one session of the server, through a pooler that we don't know of, and a
+/// statement must never run instead of another.
 #[derive(Debug)]
 struct Names(u64);
 
@@ -170,7 +172,8 @@ impl Descriptions {
         self.known.read().get(sql).cloned()
     }
 
-    /// Keeps a description, unless it is known; another description of the same text is forgotten.
+    /// Keeps a description, unless it's known already. It replaces another description of the same
+    /// text.
     pub(super) fn learn(&self, prepared: &Prepared, fields: Vec<Field>) {
         let Prepared { version, sent, .. } = prepared;
         let same = |known: Arc<Described>| {
@@ -195,17 +198,17 @@ impl Descriptions {
         self.known.write().insert(Arc::clone(&prepared.sql), Arc::new(described));
     }
 
-    /// How the server has accepted a statement.
+    /// The form of a statement that the server has accepted.
     pub(super) fn sent(&self, sql: &str) -> Option<Arc<Sent>> {
         self.sent.read().get(sql).cloned()
     }
 
-    /// Keeps how the server accepts a statement.
+    /// Keeps the form of a statement that the server accepts.
     pub(super) fn learn_sent(&self, sql: &Arc<str>, sent: &Arc<Sent>) {
         self.sent.write().insert(Arc::clone(sql), Arc::clone(sent));
     }
 
-    /// Forgets `described`, unless the statement has been described anew meanwhile.
+    /// Forgets `described`, unless the statement has been described again meanwhile.
     pub(super) fn forget(&self, described: &Arc<Described>) {
         let mut known = self.known.write();
         if known.get(&described.sql).is_some_and(|other| Arc::ptr_eq(other, described)) {
@@ -221,8 +224,8 @@ pub(super) struct StatementCache {
     /// Counts statements, for names that never repeat on a connection.
     named: u64,
     names: Names,
-    /// The name that was given out last, until its statement is kept: the server may hold a
-    /// statement of that name which failed after it was parsed, or whose request went away.
+    /// The last name that we gave out, until its statement is kept. The server may have a statement
+    /// with that name, which failed after it was parsed, or whose request was dropped.
     unclaimed: Option<String>,
 }
 
@@ -235,8 +238,8 @@ impl StatementCache {
         self.kept.get(sql)
     }
 
-    /// A name for the next statement. The one before is closed if nobody kept it, which is no error
-    /// for one that never was.
+    /// A name for the next statement. If the previous name wasn't kept, we close it. That's no
+    /// error, even if the server doesn't know it.
     pub(super) fn next_name(&mut self, write: &mut BytesMut) -> String {
         self.named += 1;
         let name = self.names.name(self.named);
@@ -246,7 +249,7 @@ impl StatementCache {
         name
     }
 
-    /// Keeps a statement; those that have to go are closed on the server by messages appended to
+    /// Keeps a statement. Messages that close the evicted ones on the server are appended to
     /// `write`.
     pub(super) fn insert(&mut self, prepared: Arc<Prepared>, write: &mut BytesMut) {
         self.unclaimed.take_if(|name| *name == prepared.name);
@@ -266,8 +269,8 @@ pub(super) fn close(name: &str, write: &mut BytesMut) {
     frontend::close(b'S', name, write).expect("our names hold no NUL");
 }
 
-/// The type that stands for a parameter's declared one where the server cannot infer it from the
-/// statement; 0, where nobody says.
+/// The type that we send for a parameter if the server can't infer it from the statement: the
+/// declared one, or 0 if none is declared.
 pub(super) fn parameter_type(declared: BindType) -> u32 {
     match declared {
         BindType::One(kind) => element_type(kind).oid(),
@@ -276,8 +279,9 @@ pub(super) fn parameter_type(declared: BindType) -> u32 {
     }
 }
 
-/// Whether a parameter of which the server says this type may be of another. It says text of one of
-/// which the statement tells nothing (`:a > :b`), as of one that is compared with a text.
+/// True if a parameter may have another type than the server says. The server says text for a
+/// parameter if the statement doesn't determine its type (`:a > :b`), just as for one that is
+/// compared with a text.
 pub(super) fn may_differ(declared: BindType, inferred: u32) -> bool {
     inferred == Type::TEXT.oid() && !matches!(declared, BindType::One(ParamType::Text) | BindType::Inferred)
 }

@@ -1,14 +1,13 @@
-//! Values in PostgreSQL's text form, as columns, elements of arrays and attributes of composites
-//! have them.
+//! Values in PostgreSQL's text form, as in columns, array elements and attributes of composites.
 
 use rowstream_encode::{Value, is_json_number};
 
-/// A field that is not what its type says.
+/// A field that doesn't fit its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BadField {
-    /// Its length, or its text, cannot be of that type.
+    /// Its length or its text is impossible for the type.
     Malformed,
-    /// Text that is not UTF-8.
+    /// Text that isn't UTF-8.
     NotUtf8,
 }
 
@@ -20,8 +19,8 @@ pub(super) fn boolean(field: &[u8]) -> Result<bool, BadField> {
     }
 }
 
-/// A numeric or float in text form. NaN and the infinities have no JSON number and become text, as
-/// in `to_jsonb`.
+/// A numeric or float in text form. JSON has no numbers for NaN and the infinities, so they become
+/// text, as in `to_jsonb`.
 pub(super) fn number(text: &str) -> Result<Value<'_>, BadField> {
     match text {
         "NaN" | "Infinity" | "-Infinity" => Ok(Value::Text(text)),
@@ -42,8 +41,8 @@ fn hex_digit(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).map(|digit| digit as u8)
 }
 
-/// Takes a text in quotes, in which a backslash stands before each quote and each backslash, off
-/// the front of `text` into `unescaped`; gives what stands behind it.
+/// Takes a quoted text off the front of `text` and writes it to `unescaped`. A backslash precedes
+/// each quote and each backslash in it. Returns the rest after it.
 pub(super) fn unquote<'a>(text: &'a str, unescaped: &mut String) -> Result<&'a str, BadField> {
     let mut rest = text.strip_prefix('"').ok_or(BadField::Malformed)?;
     unescaped.clear();

@@ -1,13 +1,14 @@
-//! What is known of types: of built-in ones by their OID, of all others by the catalog, which is
-//! asked once per source.
+//! The types of a source. We know built-in ones by their OID, and query the catalog for others once
+//! per source.
 //!
-//! What the catalog said can grow old: a migration alters a composite, and no message tells of it.
-//! So what is known has a version; where it rises, all types are forgotten, and all statements are
-//! described anew. It rises when
+//! The catalog's answer can become outdated: a migration alters a composite, and the server sends
+//! no message about it. So our knowledge has a version. If the version rises, we forget all types,
+//! and describe all statements again. It rises when
 //!
-//! 1. a value is not as its type was described (attributes are more or fewer): that response fails;
-//! 2. the catalog says otherwise than before. A value doesn't show the names of its attributes, so we
-//!    ask before each response that has composites.
+//! 1. a value doesn't match its type's description (it has more or fewer attributes): that response
+//!    fails;
+//! 2. the catalog's answer has changed. A value doesn't show the names of its attributes, so we
+//!    query the catalog before each response that has composites.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,25 +27,25 @@ pub(super) struct Types {
     version: Arc<AtomicU64>,
 }
 
-/// A column's type: its name, and how its values are read.
+/// A column's type: its name, and the decoder of its values.
 pub(super) struct ColumnType {
     pub(super) name: String,
     pub(super) decoder: Decoder,
 }
 
 impl Types {
-    /// What was described at another version may be out of date.
+    /// The current version. A description from another version may be outdated.
     pub(super) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// Those that the catalog has to be asked for.
+    /// The types that need a query of the catalog.
     pub(super) fn missing(&self, oids: impl Iterator<Item = u32>) -> Vec<u32> {
         let known = self.known();
         oids.filter(|&oid| TypeInfo::built_in(oid).is_none() && !known.types.contains_key(&oid)).collect()
     }
 
-    /// Takes a row of the [`catalog_query`]; `None` if it cannot be read.
+    /// Learns a row of the [`catalog_query`]; `None` if it can't be read.
     pub(super) fn learn(&self, row: &[u8]) -> Option<()> {
         let number = |index| text_field(row, index).and_then(|text| text.parse().ok());
         let (oid, name) = (number(0)?, text_field(row, 1)?.to_owned());
@@ -64,13 +65,13 @@ impl Types {
         Some(())
     }
 
-    /// Those of columns that are known to hold composites.
+    /// The types that are known to contain composites.
     pub(super) fn composites(&self, oids: impl Iterator<Item = u32>) -> Vec<u32> {
         let known = self.known();
         oids.filter(|&oid| known.decoder(oid, &self.version).has_composites()).collect()
     }
 
-    /// The types of columns, which are known unless they were dropped meanwhile.
+    /// The types of columns. All are known, unless one was dropped meanwhile.
     pub(super) fn of_columns(&self, oids: impl Iterator<Item = u32>) -> Vec<ColumnType> {
         let known = self.known();
         oids.map(|oid| ColumnType { name: known.name(oid), decoder: known.decoder(oid, &self.version) })
@@ -87,7 +88,7 @@ impl Types {
     }
 }
 
-/// The types that are not built in, as the catalog described them.
+/// The types that aren't built in, as the catalog described them.
 #[derive(Debug, Default)]
 struct Known {
     version: u64,
@@ -117,9 +118,10 @@ impl Known {
         }
     }
 
-    /// What a domain is based on; any other type itself.
+    /// The base of a domain; any other type is its own base.
     fn base(&self, mut oid: u32) -> u32 {
-        // A chain that is longer than all types are would be a circle, which no catalog holds.
+        // A chain that is longer than the number of types would be a circle, and no catalog has
+        // one.
         for _ in 0..self.types.len() {
             match self.types.get(&oid) {
                 Some(TypeInfo { parts: Parts::Domain { base }, .. }) => oid = *base,
@@ -129,7 +131,7 @@ impl Known {
         oid
     }
 
-    /// The forms of a type and of all types that its values hold, each once.
+    /// The forms of a type and of all types in its values, each once.
     fn forms(&self, oid: u32) -> Vec<Form> {
         let mut oids = vec![oid];
         let mut forms = Vec::new();
@@ -155,17 +157,17 @@ impl Known {
     }
 }
 
-/// A type's name, and what its values are made of.
+/// A type's name and its parts.
 #[derive(Debug, Clone)]
 struct TypeInfo {
     name: String,
     parts: Parts,
 }
 
-/// What the values of a type are made of; types by their OIDs.
+/// The parts of a type's values, as OIDs of types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Parts {
-    /// Nothing that JSON could tell apart.
+    /// No parts that JSON distinguishes.
     None,
     Domain {
         base: u32,
@@ -199,7 +201,8 @@ impl TypeInfo {
     }
 }
 
-/// `box` alone separates array elements by a semicolon, as its own text holds commas.
+/// `box` is the only type whose array elements are separated by semicolons, because its text
+/// contains commas.
 fn delimiter(element: &Type) -> u8 {
     match *element {
         Type::BOX => b';',
@@ -207,10 +210,10 @@ fn delimiter(element: &Type) -> u8 {
     }
 }
 
-/// The catalog query for types that are not built in, and for all that their values hold: OID,
-/// name, the base of a domain, the element of an array, the delimiter of its elements, the
-/// attributes of a composite as JSON, and whether it is an `hstore` (or like it: `to_jsonb` asks
-/// whether a type has a cast to `json`).
+/// The catalog query for types that aren't built in, and for all types in their values: OID, name,
+/// the base of a domain, the element of an array, the delimiter of its elements, the attributes of
+/// a composite as JSON, and true for an `hstore` with a cast to `json`. (`to_jsonb` checks for such
+/// a cast too.)
 pub(super) fn catalog_query(oids: &[u32]) -> String {
     let oids = oids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     format!(
@@ -277,7 +280,8 @@ mod tests {
     #[test]
     fn types_that_hold_themselves_have_an_end() {
         let types = Types::default();
-        // PostgreSQL lets none be: a composite of an integer and an array of a domain over itself.
+        // PostgreSQL allows no such type: a composite of an integer and an array of a domain over
+        // itself.
         learn(&types, "70001", [None, None, Some("[[\"n\", 23], [\"a\", 70003]]")]).unwrap();
         learn(&types, "70002", [Some("70001"), None, None]).unwrap();
         learn(&types, "70003", [None, Some("70002"), None]).unwrap();
@@ -288,7 +292,7 @@ mod tests {
             panic!("{forms:?}");
         };
         assert_eq!(attributes.iter().map(|attribute| attribute.form).collect::<Vec<_>>(), [1, 2]);
-        // Two domains that are based on one another.
+        // Two domains, each based on the other.
         learn(&types, "70004", [Some("70005"), None, None]).unwrap();
         learn(&types, "70005", [Some("70004"), None, None]).unwrap();
         assert!(matches!(types.of_columns([70_004].into_iter())[0].decoder, Decoder::Text));

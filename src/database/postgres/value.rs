@@ -1,8 +1,8 @@
-//! Field bytes to [`Value`]s, in place.
+//! Decodes field bytes to [`Value`]s, in place.
 //!
-//! The wire format is chosen per column: binary where it is cheaper for the server (integers,
-//! floats, dates and times, uuid, bytea), text for the rest. PostgreSQL counts days and
-//! microseconds from 2000-01-01, we from 1970-01-01.
+//! We choose the wire format per column: binary if it's cheaper for the server (integers, floats,
+//! dates and times, uuid, bytea), otherwise text. PostgreSQL counts days and microseconds from
+//! 2000-01-01, we from 1970-01-01.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const EPOCH_DAYS: i32 = 10_957;
 /// The same in microseconds.
 const EPOCH_MICROS: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
 
-/// How the values of a column are read: chosen once per statement.
+/// The decoder of a column, chosen once per statement.
 #[derive(Debug, Clone)]
 pub(super) enum Decoder {
     Bool,
@@ -42,12 +42,12 @@ pub(super) enum Decoder {
     TimestampTz,
     Interval,
     Uuid,
-    /// Arrays, composites, and what else holds values.
+    /// Arrays, composites, and other values that contain values.
     Nested(Arc<Nested>),
 }
 
 impl Decoder {
-    /// The decoder of a type whose values hold no others.
+    /// The decoder of a type whose values contain no others.
     pub(super) fn of(oid: u32) -> Self {
         match Type::from_oid(oid) {
             Some(Type::BOOL) => Self::Bool,
@@ -74,7 +74,7 @@ impl Decoder {
         matches!(self, Self::Nested(nested) if nested.has_composites())
     }
 
-    /// The wire format to ask for: 0 text, 1 binary.
+    /// The wire format to ask for: 0 is text, 1 is binary.
     pub(super) fn wire_format(&self) -> i16 {
         match self {
             Self::Bool | Self::Number | Self::Text | Self::Json | Self::Interval | Self::Nested(_) => 0,
@@ -82,7 +82,7 @@ impl Decoder {
         }
     }
 
-    /// What the values of a column are; `modifier` is the column's.
+    /// The kind of a column's values; `modifier` is the column's.
     pub(super) fn kind(&self, modifier: i32) -> ColumnKind {
         match self {
             Self::Bool => ColumnKind::Bool,
@@ -103,7 +103,8 @@ impl Decoder {
         }
     }
 
-    /// Reads one field that is not NULL; what holds values becomes JSON in `scratch`.
+    /// Reads one field that isn't NULL. A value that contains others is written to `scratch` as
+    /// JSON.
     #[inline]
     fn read<'a>(
         &self,
@@ -142,11 +143,11 @@ impl Decoder {
     }
 }
 
-/// `numeric(precision, scale)` by its modifier (PostgreSQL, `numeric.c`, `make_numeric_typmod`): 16
-/// bits each, of which the lower 11 of the second one are the scale with its sign. A plain
-/// `numeric` holds values of any scale.
+/// `numeric(precision, scale)` from its modifier (PostgreSQL, `numeric.c`, `make_numeric_typmod`).
+/// Both have 16 bits; the lower 11 of the second are the scale with its sign. A plain `numeric` has
+/// values of any scale.
 fn numeric_kind(modifier: i32) -> ColumnKind {
-    /// What a modifier counts from.
+    /// The offset of modifiers.
     const HEADER: i32 = 4;
     match modifier.checked_sub(HEADER) {
         Some(packed @ 0..) => {
@@ -171,8 +172,8 @@ fn text(field: &[u8]) -> Result<&str, BadField> {
     std::str::from_utf8(field).map_err(|_| BadField::NotUtf8)
 }
 
-/// `[u8]::is_ascii`, for the short fields that most are: eight bytes at a time, the last eight once
-/// more.
+/// `[u8]::is_ascii` for short fields, as most are. It reads eight bytes at a time, and then the
+/// last eight, which may overlap.
 #[inline]
 fn is_ascii(field: &[u8]) -> bool {
     let high = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes) & 0x8080_8080_8080_8080;
@@ -182,7 +183,7 @@ fn is_ascii(field: &[u8]) -> bool {
     }
 }
 
-/// A timestamp by its microseconds from 2000-01-01.
+/// A timestamp from its microseconds since 2000-01-01.
 #[inline]
 fn timestamp<'a>(
     micros: i64,
@@ -198,9 +199,9 @@ fn timestamp<'a>(
     }
 }
 
-/// The last 30 of PostgreSQL's years (294247 to 294276) lie beyond the 64 bits that count from
-/// 1970. The calendar repeats itself every 400 years, so they are written as the text of 400 years
-/// before, with the year put right.
+/// The last 30 of PostgreSQL's years (294247 to 294276) exceed the 64 bits that count from 1970.
+/// The calendar repeats every 400 years, so we write the text for 400 years earlier and correct the
+/// year.
 #[cold]
 fn far_timestamp<'a>(
     micros: i64,
@@ -232,8 +233,8 @@ fn time_of_day(micros: i64) -> Result<i64, BadField> {
     }
 }
 
-/// A DataRow in the connection's read buffer (PostgreSQL manual, "Message Formats"): a count of
-/// fields, then for each its length, -1 for NULL, and its bytes.
+/// A DataRow in the connection's read buffer (PostgreSQL manual, "Message Formats"): the number of
+/// fields, then for each field its length, -1 for NULL, and its bytes.
 pub struct Row<'a> {
     pub(super) data: &'a [u8],
     pub(super) decoders: &'a [Decoder],
@@ -278,7 +279,7 @@ impl DatabaseRow for Row<'_> {
     }
 }
 
-/// What rows are read by that have left their connection's buffer.
+/// The decoders and columns of rows that have left their connection's buffer.
 pub struct Layout {
     decoders: Box<[Decoder]>,
     columns: Box<[Column]>,
@@ -294,8 +295,8 @@ impl RowLayout for Layout {
 }
 
 impl Row<'static> {
-    /// What encodes DataRows of `columns`, of built-in types, apart from a session: the way in for
-    /// `benches/micro`, which counts this path without a database and its sockets.
+    /// Encodes DataRows of `columns`, of built-in types, without a session. `benches/micro` uses it
+    /// to measure this path without a database and its sockets.
     #[doc(hidden)]
     pub fn encode_apart(
         columns: Vec<Column>,
@@ -310,7 +311,7 @@ impl Row<'static> {
     }
 }
 
-/// The next field (`None`: NULL) and what stands behind it; `None` when its length cannot be.
+/// The next field (`None` for NULL) and the rest after it; `None` if the length is impossible.
 #[inline]
 fn split_field(rest: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     let (length, rest) = rest.split_first_chunk::<4>()?;
@@ -322,8 +323,7 @@ fn split_field(rest: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     }
 }
 
-/// The fields of a DataRow as text, for the few queries of our own (`None`: NULL, or no such
-/// field).
+/// A field of a DataRow as text, for the few queries of our own. `None` if it's NULL or missing.
 pub(super) fn text_field(data: &[u8], index: usize) -> Option<&str> {
     let mut rest = data.get(2..)?;
     for _ in 0..index {
@@ -371,7 +371,7 @@ mod tests {
         let mut scratch = Vec::new();
         assert_eq!(timestamp(i64::MAX, Value::Timestamp, &mut scratch), Ok(Value::Timestamp(i64::MAX)));
         assert_eq!(timestamp(i64::MIN, Value::TimestampTz, &mut scratch), Ok(Value::TimestampTz(i64::MIN)));
-        // Beyond what PostgreSQL holds itself, but no reason to stumble.
+        // PostgreSQL itself never sends it, but we mustn't fail.
         let far = timestamp(i64::MAX - 1, Value::TimestampTz, &mut scratch);
         assert_eq!(far, Ok(Value::Text("294277-01-09T04:00:54.775806Z")));
         assert_eq!(days_from_2000(i32::MIN), Ok(i32::MIN));
