@@ -1,55 +1,56 @@
 //! The answer to a command that has rows, packet by packet.
 //!
 //! ```text
-//!   Head ── how many columns ──► Columns ── the last one ──► ColumnsEnd ── EOF ──► Rows ── EOF ──► done
-//!     │                                                          │
-//!     └── OK: no rows, or no more ──► done                       └── EOF, of a cursor ──► done
+//!   Head ── number of columns ──► Columns ── the last one ──► ColumnsEnd ── EOF ──► Rows ── EOF ──► done
+//!     │                                                           │
+//!     └── OK: no rows, or no more ──► done                        └── EOF, of a cursor ──► done
 //! ```
 //!
-//! An ERR in any place ends it. COM_STMT_FETCH is answered from `Rows` on. Behind the rows of a
-//! procedure stands what else it answers, from `Head` on, and at last an OK.
+//! An ERR at any stage ends it. The answer to COM_STMT_FETCH begins with `Rows`. After the rows of
+//! a procedure, its next answers follow from `Head` on, and finally an OK.
 
 use super::error::DatabaseError;
 use super::packet::{self, EOF, EOF_BELOW, ERR, LOCAL_INFILE, OK, Reader, status};
 use super::wire::{Frame, Wire};
 
-/// What is to come.
+/// The packets that we expect next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     Head,
-    /// So many columns.
+    /// This many columns.
     Columns(u64),
     ColumnsEnd,
     Rows,
 }
 
-/// What has come.
+/// The meaning of a packet.
 #[derive(Debug)]
 pub(super) enum Step {
     /// A row, in the frame.
     Row,
     /// A column, in the frame.
     Column,
-    /// All columns; the rows follow.
+    /// The end of the columns; the rows follow.
     Described,
-    /// All columns; the rows are to be fetched.
+    /// The end of the columns; we have to fetch the rows.
     Opened,
-    /// How many columns there are.
+    /// The number of columns.
     Counted(u64),
-    /// The last row. Of a cursor: the last of a portion, and whether it was the last.
+    /// The end of the rows. With a cursor, it's the end of a portion, and `last` is true for the
+    /// last one.
     End { last: bool },
-    /// The last row of a result, behind which another answer stands.
+    /// The end of a result's rows, which another answer follows.
     Another,
-    /// No rows, and none to come.
+    /// No rows, and none will follow.
     Done,
     /// The statement has failed, which ends the answer.
     Failed(DatabaseError),
-    /// What cannot be.
+    /// An impossible packet.
     Broken,
 }
 
 impl Stage {
-    /// Takes the next packet.
+    /// Handles the next packet.
     pub(super) fn step(&mut self, wire: &Wire, frame: &Frame) -> Step {
         if frame.tag == ERR {
             return packet::error(wire.body(frame)).map_or(Step::Broken, Step::Failed);

@@ -1,24 +1,23 @@
 //! MySQL and MariaDB, by their own protocol (version 10 of the greeting, 4.1 of the packets).
 //!
-//! The row path is our own: packets are framed in one reused read buffer ([`wire`]), a row of the
-//! binary protocol is decoded in place ([`value`]), and nothing is allocated per row. Everything
-//! that comes from the server is checked: a length or a count that cannot be ends the stream with
-//! an error, and the connection with it.
+//! The row path is our own. We frame packets in one reused read buffer ([`wire`]) and decode a row of
+//! the binary protocol in place ([`value`]), so no row allocates. We check everything that the server
+//! sends: an impossible length or count ends the stream with an error, and the connection with it.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | [`dialect`] | what is their own in SQL, as data |
+//! | [`dialect`] | their SQL, as data |
 //! | [`url`] | `mysql://…` to connection settings |
-//! | [`wire`] | the framing of packets, and long ones joined |
-//! | [`packet`] | what packets hold: greetings, errors, columns |
+//! | [`wire`] | the framing of packets; long ones are joined |
+//! | [`packet`] | the contents of packets: greetings, errors, columns |
 //! | [`connect`] | TLS, authentication, session settings, KILL QUERY |
 //! | [`statement`], [`bind`] | prepared statements and their cache; arguments |
 //! | [`answer`], [`preparing`] | the answer to a command, packet by packet |
 //! | [`session`] | the state machine of one response: execute, rows, recycling; interleaved statements; rows of procedures |
-//! | [`mod@pipeline`] | lookups of many requests on one connection: what is sent, and what comes |
+//! | [`mod@pipeline`] | lookups of many requests on one connection: packets and answers |
 //! | [`value`] | rows to [`Value`](rowstream_encode::Value)s |
-//! | [`changes`], [`probe`] | that time has gone by; whether the database can be reached |
-//! | [`look`] | what a server says of itself: version, role, lag |
+//! | [`changes`], [`probe`] | a timer for possible new rows; a check that the database can be reached |
+//! | [`look`] | the description of a server: version, role, lag |
 //! | [`error`] | ERR packets to [`Error`] |
 
 mod answer;
@@ -71,20 +70,21 @@ use value::{Reading, SentAs};
 #[derive(Clone)]
 pub struct Source(Arc<Shared>);
 
-/// What all connections of a source share.
+/// The state that all connections of a source share.
 struct Shared {
     name: String,
     connector: connect::Connector,
     pool: Pool<Connection>,
     statement_timeout: Option<Duration>,
-    /// Rows per fetch of interleaved statements; 0: as their sizes say.
+    /// Rows per fetch of interleaved statements; for 0, the number depends on the rows' sizes.
     fetch_rows: i32,
     descriptions: Descriptions,
     pipelines: Pipelines<pipeline::Peer>,
 }
 
 impl Shared {
-    /// How to read values of a statement whose computed BITs are sent so.
+    /// The way to read the values of a statement. `computed_bits` says how the server sends its
+    /// computed BITs.
     fn reading(&self, computed_bits: SentAs) -> Reading {
         Reading { zero_dates: self.connector.zero_dates(), computed_bits }
     }
@@ -104,9 +104,9 @@ impl Database for Source {
 
     const DIALECT: &'static Dialect = &DIALECT;
     const SIZES: Sizes = Sizes {
-        // Its buffers, and what is known of its prepared statements.
+        // Its buffers, and the descriptions of its prepared statements.
         idle: 2 * wire::BUFFER,
-        // What it sends, and the read buffer, which grows by copying itself.
+        // The commands to send, and the read buffer, which copies itself when it grows.
         session: |SourceSettings { max_row_bytes: row, .. }| 2 * wire::BUFFER + row.saturating_add(row / 2),
         portion: |row| portions::HELD_AT_MOST.max(row),
     };
@@ -180,7 +180,7 @@ impl Database for Source {
     }
 }
 
-/// The rows of a lookup, which have all come.
+/// The rows of a lookup. All have arrived.
 pub struct Answer {
     described: Arc<Described>,
     rows: std::vec::IntoIter<Box<[u8]>>,
@@ -202,7 +202,7 @@ impl LookupAnswer for Answer {
     }
 }
 
-// The inherent methods of a session stand by subject in several files.
+// The inherent methods of a session are in several files, by subject.
 impl DatabaseSession for Session {
     type Row<'a> = Row<'a>;
 

@@ -1,8 +1,9 @@
-//! The answer to COM_STMT_PREPARE, packet by packet, and what is known of a statement after it.
+//! The answer to COM_STMT_PREPARE, packet by packet, and the description of a statement that it
+//! contains.
 //!
 //! ```text
-//!   Head ─► so many parameters, EOF ─► so many columns, EOF ─► done
-//!     │            (neither where there are none)
+//!   Head ─► the parameters, EOF ─► the columns, EOF ─► done
+//!     │            (both are skipped for 0)
 //!     └── ERR ──► failed
 //! ```
 
@@ -36,42 +37,42 @@ pub(super) struct Preparing {
     columns: u16,
     definitions: Vec<Definition>,
     packets: Vec<Box<[u8]>>,
-    /// How many bytes the columns may still take: no more than a row.
+    /// The bytes that the columns may still take: in all, no more than a row.
     left: usize,
 }
 
-/// What is to come.
+/// The packets that we expect next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Head,
-    /// So many parameters, of which nothing is known before they are bound, and an EOF.
+    /// This many parameters and an EOF. Their definitions say nothing before they are bound.
     Parameters(u16),
-    /// So many columns, and an EOF.
+    /// This many columns and an EOF.
     Columns(u16),
     Done,
 }
 
-/// What has come.
+/// The state after a packet.
 pub(super) enum Step {
-    /// Something, and more is to come.
+    /// More packets will follow.
     More,
-    /// All; [`Preparing::finish`] makes the statement of it.
+    /// The answer is complete; [`Preparing::finish`] makes the statement.
     Done,
-    /// The server has not prepared it.
+    /// The server couldn't prepare the statement.
     Failed(DatabaseError),
 }
 
 impl Preparing {
-    /// Of a connection that takes so many bytes at once.
+    /// For a connection whose longest packet has `limit` bytes.
     pub(super) fn new(sql: Arc<str>, limit: usize) -> Self {
         let (definitions, packets) = (Vec::new(), Vec::new());
         Self { sql, stage: Stage::Head, id: 0, parameters: 0, columns: 0, definitions, packets, left: limit }
     }
 
-    /// Takes the next packet.
+    /// Handles the next packet.
     ///
     /// # Errors
-    /// It cannot be one of this answer.
+    /// It can't be part of this answer.
     pub(super) fn take(&mut self, connection: &Connection, frame: &Frame) -> Result<Step, Error> {
         let body = connection.wire.body(frame);
         match self.stage {
@@ -113,10 +114,10 @@ impl Preparing {
         Ok(())
     }
 
-    /// Keeps the statement on its connection, and tells the source of it.
+    /// Keeps the statement on its connection, and its description in the source.
     ///
     /// # Errors
-    /// It cannot be run here; it is then closed on the server.
+    /// It can't be run here. It's closed on the server then.
     pub(super) fn finish(self, shared: &Shared, connection: &mut Connection) -> Result<Arc<Prepared>, Error> {
         let id = self.id;
         match self.described(shared, &connection.product) {

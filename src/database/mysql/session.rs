@@ -1,7 +1,8 @@
 //! The state machine of one response on one connection.
 //!
-//! One command is sent at a time, and answered before the next: by rows, which end in an EOF, or by
-//! an ERR, which ends them too ([`Stage`]). [`State`] says what is to come:
+//! We send one command at a time, and the server answers it before the next: with rows, which end
+//! in an EOF, or with an ERR, which ends them too ([`Stage`]). [`State`] says which answers we
+//! still expect:
 //!
 //! ```text
 //!            prepare                                  prepare
@@ -13,18 +14,19 @@
 //!          ──────────► 5 unsent ────────────────────────────► idle
 //! ```
 //!
-//! 6, broken, is entered from each of the others by `broken`; the connection is then closed.
+//! `broken` leads from each state to state 6, broken, in which the connection is closed.
 //!
-//! `drop` gives the connection back when nothing is to come and no transaction is open, closes it
-//! in 2 and 6, and else leaves it to `recycle`, which ends the statement by KILL QUERY, reads on
-//! until its answer has ended, rolls back, and gives the connection back, or closes it after
-//! [`RECYCLE_DEADLINE`].
+//! If no answer is pending and no transaction is open, `drop` returns the connection to the pool.
+//! In states 2 and 6 it closes the connection. Otherwise it leaves the connection to `recycle`,
+//! which ends the statement by KILL QUERY, reads its answer to the end, rolls back, and returns the
+//! connection. If that takes longer than [`RECYCLE_DEADLINE`], `recycle` closes it.
 //!
 //! Invariants:
-//! 1. a connection goes back to the pool only when nothing is to come, outside of a transaction, and
-//!    with no KILL QUERY under way that could meet the next statement;
-//! 2. a place is free again when its connection is back or closed, whatever is dropped when;
-//! 3. rows end with `None` only after the EOF behind the last of them.
+//! 1. a connection returns to the pool only if no answer is pending, outside of a transaction, and
+//!    without a pending KILL QUERY that could hit the next statement;
+//! 2. a slot is free again once its connection was returned or closed, no matter which future is
+//!    dropped, or when;
+//! 3. rows end with `None` only after the EOF that follows the last one.
 
 pub(super) mod call;
 mod interleaved;
@@ -56,14 +58,14 @@ use crate::error::STATEMENT_TIMEOUT;
 use crate::params::ParamValue;
 use crate::pool::Lease;
 
-/// All statements of a response read one snapshot, and write nothing.
+/// Starts a transaction in which all statements of a response read one snapshot, and write nothing.
 const BEGIN: &str = "start transaction with consistent snapshot, read only";
 
-/// How long a connection may take to become ready again after its response was dropped; then it is
-/// closed.
+/// A connection must be ready again within this time after its response was dropped. Otherwise we
+/// close it.
 const RECYCLE_DEADLINE: Duration = Duration::from_secs(2);
-/// A KILL QUERY that reaches the server before the statement has begun has no effect: after so long
-/// it is sent again.
+/// A KILL QUERY that reaches the server before the statement has begun has no effect. We send it
+/// again after this time.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// One connection, held by one response.
@@ -74,27 +76,27 @@ pub struct Session {
     snapshot: Snapshot,
     prepared: Vec<Arc<Prepared>>,
     state: State,
-    /// Numbers beyond 64 bits with a sign become text here, one at a time.
+    /// Unsigned numbers that exceed a signed 64-bit integer become text here, one at a time.
     scratch: Vec<u8>,
 }
 
-/// Where a session stands; the module's text draws it.
+/// The answers that a session expects. The module's docs have a drawing.
 enum State {
-    /// Nothing is to come.
+    /// No answer is pending.
     Idle,
-    /// A statement is being prepared.
+    /// The server prepares a statement.
     Preparing,
-    /// The rows of one statement come.
+    /// The server sends the rows of one statement.
     Running(Running),
-    /// The rows of several statements are read side by side.
+    /// The rows of several statements, interleaved.
     Interleaved(Interleaved),
-    /// What was executed could not be sent; `poll_row` and `poll_row_of` say why.
+    /// The command couldn't be sent; `poll_row` and `poll_row_of` return the reason.
     Unsent(Error),
     /// The connection can no longer be trusted.
     Broken,
 }
 
-/// A statement whose rows come.
+/// A statement whose rows arrive.
 struct Running {
     execution: Execution,
     /// When it was executed.
@@ -102,23 +104,23 @@ struct Running {
     progress: Progress,
 }
 
-/// How far a statement has come.
+/// How far a statement has got.
 enum Progress {
-    /// The start of the transaction was sent; once that is answered, this command is.
+    /// We sent the start of the transaction. Once it's answered, we send this command.
     Begin(Vec<u8>),
-    /// The command was sent.
+    /// We sent the command.
     Answer(Stage),
-    /// The same of a procedure, of whose results nobody reads what is to come.
+    /// The same for a procedure whose further results we don't read.
     Unread(Stage),
 }
 
-/// One run of a statement, and what its columns turned out to be: the type of `select ?` is known
-/// only once something is bound, and a migration changes others.
+/// One run of a statement, with the columns of this run. Only a bound value determines the type of
+/// `select ?`, and a migration changes other types.
 struct Execution {
     prepared: Arc<Prepared>,
-    /// Those of this run, where they differ.
+    /// The decoders of this run, if they differ.
     decoders: Vec<Decoder>,
-    /// Where it stands, if it calls a procedure.
+    /// The state of its results, if it calls a procedure.
     call: Option<Call>,
 }
 
@@ -128,7 +130,7 @@ impl Execution {
         Self { prepared, decoders: Vec::new(), call }
     }
 
-    /// The result has so many columns.
+    /// Checks the number of the result's columns.
     fn count(&mut self, columns: u64) -> Result<(), Error> {
         if let Some(call) = &mut self.call {
             return call.begin_result();
@@ -136,7 +138,7 @@ impl Execution {
         if columns == self.prepared.columns.len() as u64 { Ok(()) } else { Err(changed()) }
     }
 
-    /// The next column.
+    /// Records the next column.
     fn column(&mut self, shared: &Shared, definition: Definition) -> Result<(), Error> {
         if let Some(call) = &mut self.call {
             return call.column(definition);
@@ -151,10 +153,10 @@ impl Execution {
         Ok(())
     }
 
-    /// All columns have come. Whether they are those that were prepared.
+    /// Ends the columns. Returns true if they are the prepared ones.
     ///
     /// # Errors
-    /// A procedure's result has a column of a type that is not known here.
+    /// A procedure's result has a column of an unknown type.
     fn settle(&mut self, shared: &Shared) -> Result<bool, Error> {
         if let Some(call) = &mut self.call {
             if let Some(prepared) = call.described(shared, &self.prepared)? {
@@ -184,7 +186,7 @@ fn decoder(reading: Reading, definition: &Definition) -> Result<Decoder, Error> 
     })
 }
 
-/// The columns of the result are not those that were prepared.
+/// The result's columns differ from the prepared ones.
 #[cold]
 fn changed() -> Error {
     let code = "statement_changed";
@@ -214,7 +216,7 @@ impl Session {
     /// See [`crate::database::Session::prepare`].
     ///
     /// # Errors
-    /// What the database says of the statement; a statement without a result; a lost connection.
+    /// The database refuses the statement, the statement has no result, or the connection was lost.
     pub async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
         if !matches!(self.state, State::Idle) {
             return Err(Error::source_unavailable("the connection to the database was lost"));
@@ -222,7 +224,7 @@ impl Session {
         let sql = self.own_text(&statement.sql);
         let prepared = match self.connection().statements.get(&sql) {
             Some(prepared) => prepared,
-            // Boxed: each request would carry what few need.
+            // Boxed, because otherwise every request would reserve memory that few need.
             None => Box::pin(self.prepare_anew(sql)).await?,
         };
         if prepared.parameters != statement.types.len() {
@@ -238,9 +240,9 @@ impl Session {
         Ok(columns)
     }
 
-    /// The text under which a statement is prepared. A response may have the same one twice, and
-    /// interleave them; a statement has one cursor, so the second is another, with a blank after
-    /// it. Calls have no cursors.
+    /// The text that we prepare a statement with. A response may contain the same statement twice
+    /// and interleave both. A prepared statement has only one cursor, so we append a blank to the
+    /// second text, which makes it another statement. Calls have no cursors.
     fn own_text(&self, sql: &Arc<str>) -> Arc<str> {
         let mut own = Arc::clone(sql);
         while self.prepared.iter().any(|prepared| !prepared.is_call && prepared.sql == own) {
@@ -278,7 +280,7 @@ impl Session {
 
     /// See [`crate::database::Session::execute`].
     pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
-        // A procedure runs since it was called: its rows are what comes.
+        // A procedure has been running since it was called, so its rows arrive already.
         if self.is_called() {
             return;
         }
@@ -286,7 +288,7 @@ impl Session {
         self.enter(sent.map(State::Running));
     }
 
-    /// What was executed says where the session stands, unless it is broken, which it stays.
+    /// Enters the state after an execution. A broken session stays broken.
     fn enter(&mut self, sent: Result<State, Error>) {
         debug_assert!(
             matches!(self.state, State::Idle | State::Interleaved(_) | State::Broken),
@@ -310,7 +312,7 @@ impl Session {
         Ok(Running { execution: Execution::new(prepared), started: Instant::now(), progress })
     }
 
-    /// Whether the transaction that the response's snapshot needs is still to be opened.
+    /// Returns true if the response needs a transaction for its snapshot that isn't open yet.
     fn needs_begin(&mut self) -> bool {
         self.snapshot == Snapshot::Transaction && !self.connection().in_transaction
     }
@@ -338,7 +340,7 @@ impl Session {
         }
     }
 
-    /// The error of what could not be sent.
+    /// Returns the error of a command that couldn't be sent.
     #[cold]
     fn fail_unsent(&mut self) -> Error {
         match std::mem::replace(&mut self.state, State::Idle) {
@@ -360,7 +362,7 @@ impl Session {
         }
     }
 
-    /// Takes a packet that is no row; true when the rows have ended.
+    /// Handles a packet that isn't a row. Returns true at the end of the rows.
     fn control(&mut self, frame: &Frame) -> Result<bool, Error> {
         let (State::Running(running), Some((_, connection))) = (&mut self.state, &mut self.held) else {
             return Err(self.broken(out_of_order()));
@@ -387,7 +389,7 @@ impl Session {
                     self.forget();
                 }
             }
-            // Behind the results of a procedure, an OK ends it.
+            // After the results of a procedure, an OK ends it.
             Step::Another if running.execution.call.is_some() => return Ok(running.end_result()),
             Step::Row if running.execution.call.is_some() => {}
             Step::Done if running.execution.call.is_some() => {
@@ -395,7 +397,7 @@ impl Session {
                 return Ok(true);
             }
             Step::End { .. } => {
-                // If it had held up other lookups, it may be quick again.
+                // If it had delayed other lookups, it may be fast again.
                 let time = running.started.elapsed().saturating_sub(connection.wire.round_trip);
                 running.execution.prepared.slow.note_time(time);
                 self.state = State::Idle;
@@ -409,7 +411,7 @@ impl Session {
         Ok(false)
     }
 
-    /// What runs has failed, and nothing more is to come.
+    /// Handles the error of the statement that runs. No answer is pending after it.
     fn failed(&mut self, error: DatabaseError) -> Error {
         if error.is_stale_statement() {
             self.forget();
@@ -418,7 +420,7 @@ impl Session {
         error.into_error(None)
     }
 
-    /// The columns are others: the next request prepares the statement anew.
+    /// Forgets the statement, because its columns have changed: the next request prepares it again.
     #[cold]
     fn stale(&mut self, error: Error) -> Error {
         self.forget();
@@ -444,8 +446,8 @@ impl Session {
         }
     }
 
-    /// Marks the connection as one that must be closed. If it's only silent, a statement may still run
-    /// on it, which `drop` cancels.
+    /// Records that the connection can't be used any more. If the server is only silent, a
+    /// statement may still run; `drop` cancels it.
     #[cold]
     fn broken(&mut self, error: Error) -> Error {
         if error.code() != STATEMENT_TIMEOUT {
@@ -455,7 +457,7 @@ impl Session {
     }
 }
 
-/// What came of the start of a transaction.
+/// The result of starting a transaction.
 enum Begun {
     Yes,
     No(Step),
@@ -482,7 +484,7 @@ fn note_column(
     execution.column(shared, definition.ok_or_else(out_of_order)?)
 }
 
-/// What columns are, and how their values are read.
+/// Columns and their decoders.
 type Columns = (Arc<[Column]>, Box<[Decoder]>);
 
 pub(super) fn described(reading: Reading, definitions: &[Definition]) -> Result<Columns, Error> {
@@ -492,14 +494,14 @@ pub(super) fn described(reading: Reading, definitions: &[Definition]) -> Result<
     Ok((columns.collect(), decoders))
 }
 
-/// What is still to come on a connection that is to be used again.
+/// The pending answers on a connection that is to be reused.
 pub(super) enum Rest {
     Nothing,
     /// The answer to the start of a transaction.
     Begin,
-    /// So many answers, of which the first has come so far.
+    /// This many answers; the first one has reached this stage.
     Answers(Stage, usize),
-    /// What cannot be told from one another: the connection is closed.
+    /// Answers that we can't tell apart. The connection is closed.
     Unknown,
 }
 
@@ -514,7 +516,7 @@ impl Drop for Session {
                 progress: Progress::Answer(stage) | Progress::Unread(stage), ..
             }) => Rest::Answers(*stage, 1),
             State::Interleaved(all) => {
-                // A cursor holds a table of its rows, for as long as its statement is there.
+                // The server keeps a table with a cursor's rows until its statement is closed.
                 for sql in all.unfinished() {
                     connection.statements.remove(sql, &mut connection.wire);
                 }
@@ -528,22 +530,22 @@ impl Drop for Session {
             }
             return;
         }
-        // Outside of a runtime (it is shutting down) the connection is closed.
+        // Outside of a runtime (the runtime is shutting down) we close the connection.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(recycle(Arc::clone(&self.shared), place, connection, rest));
         }
     }
 }
 
-/// Brings a connection back to where its next user can begin, or closes it.
+/// Prepares a connection for its next user, or closes it.
 async fn recycle(shared: Arc<Shared>, place: Lease<Connection>, mut connection: Connection, rest: Rest) {
     if settle_in_time(&shared, &mut connection, rest).await && !connection.must_close {
         place.give_back(connection);
     }
 }
 
-/// Whether the connection could be brought there within [`RECYCLE_DEADLINE`]; else it cannot be
-/// used.
+/// Returns true if the connection is ready for its next user within [`RECYCLE_DEADLINE`]. Otherwise
+/// it can't be used.
 pub(super) async fn settle_in_time(shared: &Shared, connection: &mut Connection, rest: Rest) -> bool {
     connection.wire.discard();
     let settled = timeout(RECYCLE_DEADLINE, settle(shared, connection, rest)).await;
@@ -554,10 +556,10 @@ pub(super) async fn settle_in_time(shared: &Shared, connection: &mut Connection,
     is_ready
 }
 
-/// Ends what runs, and reads on until nothing is to come.
+/// Ends the statement that runs, and reads until no answer is pending.
 ///
-/// KILL QUERY travels on a connection of its own. Once that is answered, the server has noted it:
-/// either the statement ends by it, or what is sent next, which is a rollback of ours.
+/// KILL QUERY uses its own connection. Once it's answered, the server has recorded it: it ends
+/// either the statement or our next command, which is a rollback.
 async fn settle(shared: &Shared, connection: &mut Connection, rest: Rest) -> Result<(), Error> {
     match rest {
         Rest::Nothing => {}
@@ -593,7 +595,7 @@ async fn settle(shared: &Shared, connection: &mut Connection, rest: Rest) -> Res
     Err(failed.unwrap_or_else(out_of_order))
 }
 
-/// Reads so many answers to their ends; what stands behind the one that was cancelled runs on.
+/// Reads this many answers to their ends. A statement after the cancelled one runs on.
 async fn until_all_ended(
     connection: &mut Connection,
     stage: &mut Stage,
@@ -608,7 +610,7 @@ async fn until_all_ended(
     Ok(())
 }
 
-/// Reads an answer to its end, whatever that is.
+/// Reads an answer to its end.
 async fn until_ended(connection: &mut Connection, stage: &mut Stage) -> Result<(), Error> {
     loop {
         let frame = connection.wire.frame().await?;

@@ -1,20 +1,20 @@
 //! Results of procedures: `call p(…)`.
 //!
-//! Which columns a result has is known only once the procedure has come to it, and then its rows
-//! come, whether or not anybody wants them; and after them the next result. So the procedure is
-//! called before the first chunk, as the openers of refcursors are
-//! ([`crate::database::Session::call`]), and its results are read in their order; nothing else runs
+//! We learn the columns of a result only once the procedure has reached it. Then the server sends
+//! its rows, even if the response doesn't read them, and after them the next result. So we call the
+//! procedure before the first chunk, like the openers of refcursors
+//! ([`crate::database::Session::call`]), and read its results in their order. No other command runs
 //! before it has ended:
 //!
 //! ```text
 //!           call              poll_result              poll_row
 //!   prepared ───► between ──────────────────► in rows ─────────► between ─► … ─► OK
-//!                    └── a result that nobody reads ──┘
+//!                    └── a result that isn't read ────┘
 //! ```
 //!
-//! Results that a response does not read are skipped, and what comes after the last one that it
-//! reads too, so that an error anywhere in the procedure is one of the response. How many results
-//! there are is what the endpoint's file says, and is held to.
+//! We skip results that a response doesn't read, and we also read everything after its last result.
+//! So an error anywhere in the procedure is an error of the response. The endpoint's file says how
+//! many results there are, and another number is an error.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -32,19 +32,19 @@ use crate::database::{ResultSet, RowsOf, Snapshot};
 use crate::params::ParamValue;
 use crate::sql::Outline;
 
-/// Columns of a result at most, which is also what a table may have.
+/// The most columns of a result, and of a table.
 const COLUMNS_AT_MOST: usize = 4096;
 
-/// How far a procedure has come.
+/// How far a procedure has got.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// The result that is read, or was read last.
+    /// The result that we read now, or read last.
     result: ResultSet,
-    /// How many results have begun.
+    /// The number of results that have begun.
     begun: usize,
-    /// The columns of the one that begins, as far as they have come.
+    /// The columns of the result that begins, as far as they have arrived.
     definitions: Vec<Definition>,
-    /// Whether its rows come.
+    /// True while its rows arrive.
     in_rows: bool,
 }
 
@@ -56,7 +56,7 @@ impl Default for Call {
 }
 
 impl Call {
-    /// A result begins.
+    /// Records the start of a result.
     pub(super) fn begin_result(&mut self) -> Result<(), Error> {
         if self.begun == self.result.of {
             return Err(too_many(self.result.of));
@@ -74,8 +74,8 @@ impl Call {
         Ok(())
     }
 
-    /// All columns have come: what reads the rows of `prepared`, now that it has been called;
-    /// `None` where nobody does.
+    /// Ends the columns. Returns `prepared` with the columns and decoders of this result, or `None`
+    /// if the response doesn't read it.
     pub(super) fn described(
         &mut self,
         shared: &Shared,
@@ -104,15 +104,15 @@ impl Call {
         Ok(Some(Prepared { id: prepared.id, described: Arc::new(described) }))
     }
 
-    /// Whether the result that has begun last is the one that is read.
+    /// Returns true if the response reads the result that has begun last.
     fn is_read(&self) -> bool {
         self.begun == self.result.place + 1
     }
 }
 
 impl Running {
-    /// The last row of a result has come, after which the procedure goes on. Whether that ends the
-    /// rows that are read.
+    /// Handles the last row of a result, after which the procedure continues. Returns true if that
+    /// ends the rows that the response reads.
     pub(super) fn end_result(&mut self) -> bool {
         let Some(call) = &mut self.execution.call else { return false };
         call.in_rows = false;
@@ -123,12 +123,12 @@ impl Running {
     }
 }
 
-/// Whether a statement calls a procedure.
+/// Returns true if a statement calls a procedure.
 pub(in super::super) fn is_call(sql: &str) -> bool {
     Outline::new(sql, &DIALECT).is_some_and(|outline| outline.begins_with("call"))
 }
 
-/// What stands for the columns of a procedure's result until they are known.
+/// A placeholder for the columns of a procedure's result until we know them.
 pub(in super::super) fn result_set() -> Column {
     Column { name: "result".to_owned(), type_name: "result".to_owned(), kind: ColumnKind::Text }
 }
@@ -156,7 +156,7 @@ fn too_few(begun: usize, result: ResultSet) -> Error {
 }
 
 impl Session {
-    /// Whether a procedure was called that has not ended.
+    /// Returns true if a procedure was called and hasn't ended.
     pub(super) fn is_called(&self) -> bool {
         matches!(&self.state, State::Running(running) if running.execution.call.is_some())
     }

@@ -1,7 +1,8 @@
-//! Statements whose rows are read side by side, on one connection.
+//! Interleaves the rows of several statements on one connection.
 //!
-//! Each has a cursor of its own in the transaction: its rows are put into a table by the server,
-//! and fetched in portions. One command is under way at a time, for one of them:
+//! Each statement has a cursor of its own in the transaction: the server puts its rows into a
+//! table, and we fetch them in portions. Only one command is pending at a time, for one of the
+//! statements:
 //!
 //! ```text
 //!            execute              Opened                  fetch
@@ -12,11 +13,11 @@
 //! ```
 //!
 //! Invariants:
-//! 1. the rows of the portion that comes are lent in place while they are those that are wanted,
-//!    else copied and held;
-//! 2. a statement whose rows are held is not asked for more, so what it holds is one portion at
-//!    most ([`portions`]);
-//! 3. a statement ends with `None` only after the EOF behind its last row.
+//! 1. if the caller wants rows of the portion that arrives, we lend them in place. Otherwise we
+//!    copy and hold them;
+//! 2. we ask for no more rows of a statement while some of its rows are held, so it holds at most
+//!    one portion ([`portions`]);
+//! 3. a statement ends with `None` only after the EOF that follows its last row.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -36,11 +37,11 @@ use crate::params::ParamValue;
 /// The interleaved statements of one session.
 pub(super) struct Interleaved {
     open: Vec<Open>,
-    /// What is to be answered.
+    /// The command that the server hasn't answered yet.
     asked: Option<Asked>,
 }
 
-/// What was sent.
+/// A command that we sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     /// The start of the transaction.
@@ -55,7 +56,7 @@ enum Command {
     Fetch,
 }
 
-/// One of them.
+/// One of the statements.
 struct Open {
     execution: Execution,
     state: OpenState,
@@ -63,20 +64,20 @@ struct Open {
     held: Held,
 }
 
-/// Where a statement stands.
+/// How far the rows of a statement have got.
 enum OpenState {
-    /// This command is to be sent.
+    /// We haven't sent this command yet.
     Bound(Vec<u8>),
-    /// What was sent last is of this statement.
+    /// The pending command belongs to this statement.
     Asked,
     /// There may be more rows.
     Suspended,
-    /// The last row has come.
+    /// The last row has arrived.
     Complete,
 }
 
 impl Interleaved {
-    /// The statement whose answer comes.
+    /// The statement whose answer arrives.
     pub(super) fn coming(&self) -> Option<&Arc<Prepared>> {
         match self.asked {
             Some(Asked::Of(which, ..)) => Some(&self.open[which].execution.prepared),
@@ -84,13 +85,13 @@ impl Interleaved {
         }
     }
 
-    /// The texts of those whose cursors are open.
+    /// The texts of the statements whose cursors are open.
     pub(super) fn unfinished(&self) -> impl Iterator<Item = &str> {
         let is_open = |one: &&Open| matches!(one.state, OpenState::Asked | OpenState::Suspended);
         self.open.iter().filter(is_open).map(|one| &*one.execution.prepared.sql)
     }
 
-    /// What is still to come.
+    /// The pending answers.
     pub(super) fn rest(&self) -> Rest {
         match self.asked {
             None => Rest::Nothing,
@@ -152,7 +153,7 @@ impl Session {
         }
     }
 
-    /// Sends what brings the next rows of a statement.
+    /// Sends the command for the next rows of a statement.
     fn ask(&mut self, which: usize) -> Result<(), Error> {
         let begin = self.needs_begin();
         let limit = portions::longest(self.shared.fetch_rows);
@@ -181,7 +182,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes a packet. The statement whose row it is, if it is one.
+    /// Handles a packet. If it's a row, returns the index of its statement.
     #[inline]
     fn take(&mut self, frame: &Frame) -> Result<Option<usize>, Error> {
         match &self.state {
@@ -225,7 +226,7 @@ impl Session {
                 open.state = OpenState::Suspended;
                 *asked = None;
             }
-            // A portion without rows is the last, or they could go on for ever.
+            // A portion without rows must be the last one. Otherwise they could continue for ever.
             Step::End { last: false } if command == Command::Fetch && open.portion.is_empty() => {
                 return Err(self.broken(out_of_order()));
             }
