@@ -1,6 +1,6 @@
-//! Parameter values as COM_STMT_EXECUTE takes them: a bit for each NULL, the types, and the values.
+//! Encodes parameter values for COM_STMT_EXECUTE: a bit for each NULL, the types, and the values.
 //!
-//! MySQL and MariaDB have no types for lists, durations and UUIDs: a list is bound as a JSON array,
+//! MySQL and MariaDB have no types for lists, durations and UUIDs. We bind a list as a JSON array,
 //! which `json_table` and `json_contains` read, and the others as texts.
 
 use rowstream_encode::is_json_number;
@@ -9,7 +9,8 @@ use super::packet::push_text;
 use crate::params::ParamValue;
 use crate::sql::LimitPart;
 
-/// Types by the protocol's numbers (`enum_field_types`), the flag for unsigned ones behind it.
+/// Types by the protocol's numbers (`enum_field_types`), each followed by the flag for unsigned
+/// ones.
 const TINY: [u8; 2] = [1, 0];
 const DOUBLE: [u8; 2] = [5, 0];
 const NULL: [u8; 2] = [6, 0];
@@ -20,11 +21,11 @@ const DATETIME: [u8; 2] = [12, 0];
 const DECIMAL: [u8; 2] = [246, 0];
 const TEXT: [u8; 2] = [253, 0];
 
-/// A decimal has 65 digits, of which 30 may stand behind the point; exponents beyond are a float's.
+/// A decimal has 65 digits, at most 30 of them after the point. Larger exponents need a float.
 const DECIMAL_EXPONENT: i32 = 30;
 
-/// Appends the arguments of a statement; `limits` are those that are all of a limit, for which NULL
-/// is none.
+/// Appends the arguments of a statement. `limits` are the placeholders that are a whole limit; for
+/// these, NULL means "no limit".
 pub(super) fn write(args: &[&ParamValue], limits: &[(usize, LimitPart)], out: &mut Vec<u8>) {
     if args.is_empty() {
         return;
@@ -45,13 +46,13 @@ pub(super) fn write(args: &[&ParamValue], limits: &[(usize, LimitPart)], out: &m
         types.extend_from_slice(&kind);
     }
     out.extend_from_slice(&nulls);
-    // The types stand here, and not those of the time before.
+    // This execution includes its types, instead of reusing the previous ones.
     out.push(1);
     out.extend_from_slice(&types);
     out.extend_from_slice(&values);
 }
 
-/// What is all rows, or from the first one on.
+/// Appends the limit that means all rows, or the offset that skips none.
 fn no_limit(part: LimitPart, out: &mut Vec<u8>) -> [u8; 2] {
     let number = match part {
         LimitPart::Rows => u64::MAX,
@@ -61,7 +62,7 @@ fn no_limit(part: LimitPart, out: &mut Vec<u8>) -> [u8; 2] {
     UNSIGNED_BIGINT
 }
 
-/// Appends a value that is not NULL; its type.
+/// Appends a value that isn't NULL, and returns its type.
 fn value(arg: &ParamValue, out: &mut Vec<u8>) -> [u8; 2] {
     match arg {
         ParamValue::Null => NULL,
@@ -97,7 +98,7 @@ fn value(arg: &ParamValue, out: &mut Vec<u8>) -> [u8; 2] {
     }
 }
 
-/// An integer where it is one, for indexes are searched by these alone.
+/// Appends an integer if it is one, because the database searches indexes only by integers.
 fn number(text: &str, out: &mut Vec<u8>) -> [u8; 2] {
     if let Ok(integer) = text.parse::<i64>() {
         out.extend_from_slice(&integer.to_le_bytes());
@@ -125,7 +126,7 @@ fn push_date(date: jiff::civil::Date, out: &mut Vec<u8>) {
     out.extend_from_slice(&[date.month().unsigned_abs(), date.day().unsigned_abs()]);
 }
 
-/// In UTC, which is the time zone of our sessions.
+/// In UTC, the time zone of our sessions.
 fn push_timestamp(timestamp: jiff::Timestamp, out: &mut Vec<u8>) {
     let civil = timestamp.to_zoned(jiff::tz::TimeZone::UTC).datetime();
     out.push(11);
@@ -149,7 +150,7 @@ fn json(item: &ParamValue) -> String {
         ParamValue::Number(text) if is_json_number(text.as_bytes()) => text.clone(),
         ParamValue::Json(document) => document.clone(),
         ParamValue::List(items) => json_list(items),
-        // As the database writes one: without a zone.
+        // In the database's own form, without a zone.
         ParamValue::Timestamp(timestamp) => {
             serde_json::Value::from(timestamp.strftime("%Y-%m-%d %H:%M:%S%.f").to_string()).to_string()
         }

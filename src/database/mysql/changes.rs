@@ -1,17 +1,17 @@
-//! What tells that there may be new rows: nobody does, so it is time that goes by.
+//! Reports possible new rows at regular intervals.
 //!
-//! Neither MySQL nor MariaDB tells a session what others have committed, but to those that have the
-//! privileges of a replica.
+//! Neither MySQL nor MariaDB tells a session about the commits of others, unless the session has
+//! the privileges of a replica.
 
 use std::time::Duration;
 
 use crate::Error;
 use crate::database::ChangeSource;
 
-/// Says every so often that there may be new rows.
+/// Reports at each interval that there may be new rows.
 pub struct Changes {
     every: Duration,
-    /// What the next wait is: none before the first call.
+    /// The next wait; zero before the first call.
     pause: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Opening a connection: TLS, authentication, session settings; and what ends a statement.
+//! Opens connections: TLS, authentication, and session settings. Ends statements, too.
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,18 +30,18 @@ use crate::tls::servers;
 const COM_QUERY: u8 = 3;
 const COM_PING: u8 = 14;
 
-/// `utf8mb4_general_ci`, which all servers have that have the charset; what is compared is compared
-/// by the collations of columns.
+/// `utf8mb4_general_ci`, which every server with this charset has. Comparisons use the collations
+/// of the columns.
 const UTF8MB4: u8 = 45;
 
-/// The length of a text's sort key in bytes. A character has at most eight weights of two bytes; the few
-/// collations of several levels have more, if all characters are such.
+/// The length of a text's sort key in bytes. A character has at most eight weights of two bytes.
+/// The few collations with several levels have more, if all characters have that many.
 const SORT_KEY: u32 = 4096;
 
-/// The longest greeting that is read: they have a hundred bytes.
+/// The longest greeting that we read; usual ones have a hundred bytes.
 const GREETING_AT_MOST: usize = 4096;
 
-/// What the client can do, of what the server may offer.
+/// The capabilities that we use if the server offers them.
 const CAPABILITIES: u64 = capability::LONG_FLAG
     | capability::PROTOCOL_41
     | capability::TRANSACTIONS
@@ -66,25 +66,26 @@ pub(super) struct Connector {
 pub struct Connection {
     pub(super) wire: Wire,
     pub(super) statements: StatementCache,
-    /// Whether the server tells MariaDB's own metadata of columns.
+    /// True if the server sends MariaDB's own metadata of columns.
     pub(super) has_extended_metadata: bool,
-    /// Whether a transaction is open.
+    /// True if a transaction is open.
     pub(super) in_transaction: bool,
-    /// If a statement may have left something in it that only its end removes.
+    /// True if a statement may have left something that only the end of the session removes.
     pub(super) must_close: bool,
-    /// What the server calls itself, and its version.
+    /// The server's name and version.
     pub(super) product: String,
     id: u32,
-    /// The server's address; a name may have several, and each server numbers its connections.
+    /// The server's address. A name may have several addresses, and each server numbers its own
+    /// connections.
     server: Option<SocketAddr>,
 }
 
-/// Who can read what is sent.
+/// The parties that can read our messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Secrecy {
-    /// The server that the URL names: a Unix socket, or TLS with a certificate that was checked.
+    /// Only the server that the URL names: a Unix socket, or TLS with a verified certificate.
     Verified,
-    /// Whoever is at the other end of TLS.
+    /// Any server at the other end of TLS.
     Encrypted,
     Open,
 }
@@ -111,7 +112,7 @@ impl Connector {
         })
     }
 
-    /// What becomes of dates that no calendar has.
+    /// The treatment of dates that no calendar has.
     pub(super) fn zero_dates(&self) -> ZeroDates {
         self.target.zero_dates
     }
@@ -127,7 +128,7 @@ impl Connector {
         self.credentials.log_in(open).await
     }
 
-    /// What the server says of itself, within the same time.
+    /// The server's description of itself, within the same time.
     pub(super) async fn inspect(&self) -> Result<String, ConnectError> {
         let look = |login: UserPassword| async move {
             let looking = async { look::look(&mut self.open(&login).await?).await };
@@ -161,7 +162,7 @@ impl Connector {
         })
     }
 
-    /// Logs in to `server`, or to the first address of the host that answers.
+    /// Logs in to `server`, or to the first of the host's addresses that answers.
     async fn log_in(
         &self,
         login: &UserPassword,
@@ -195,9 +196,8 @@ impl Connector {
         Ok((wire, greeting, reached))
     }
 
-    /// Goes over to TLS, where the server has it and the URL wants it. The greeting was read to its
-    /// last byte and no further, so nothing that an attacker sends behind it is taken for the
-    /// server's.
+    /// Switches to TLS, if the server has it and the URL wants it. We have read exactly the
+    /// greeting, so we can't mistake an attacker's bytes after it for the server's.
     async fn secure(
         &self,
         mut stream: TcpStream,
@@ -229,13 +229,13 @@ impl Connector {
         }
     }
 
-    /// What both sides can do.
+    /// The capabilities that both sides have.
     fn capabilities(&self, greeting: &Greeting) -> u64 {
         let database = if self.target.database.is_empty() { 0 } else { capability::CONNECT_WITH_DB };
         (CAPABILITIES | database) & greeting.capabilities
     }
 
-    /// What a request for TLS and the login have in common.
+    /// Appends the part that a request for TLS and the login share.
     fn push_head(&self, capabilities: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(&(capabilities as u32).to_le_bytes());
         // The longest packet.
@@ -262,7 +262,7 @@ impl Connector {
         self.push_head(capabilities | tls, &mut login);
         login.extend_from_slice(credentials.user.as_bytes());
         login.push(0);
-        // A plugin that is not known here may not be this user's, which the server then says.
+        // If we don't know the plugin, the user may have another one; the server says so then.
         let password = credentials.password.as_deref().unwrap_or_default().as_bytes();
         let first = scramble(password, (&plugin, &nonce), secrecy).unwrap_or_default();
         push_text(&first, &mut login);
@@ -273,7 +273,8 @@ impl Connector {
         login.extend_from_slice(plugin.as_bytes());
         login.push(0);
         wire.reply(&login);
-        // Asked again and again, it would prove the password for nonces that the server chooses.
+        // We accept only one switch. With more, a server could collect proofs of the password for
+        // nonces of its choice.
         let mut has_switched = false;
         loop {
             let frame = wire.answer().await?;
@@ -288,7 +289,8 @@ impl Connector {
                     let proof = scramble(password, (&plugin, &nonce), secrecy)?;
                     wire.reply(&proof);
                 }
-                // caching_sha2_password: the server knows the password, or wants it itself.
+                // caching_sha2_password: the server knows the password (3), or wants the password
+                // itself (4).
                 1 if body.get(1) == Some(&3) => {}
                 1 if body.get(1) == Some(&4) => match secrecy {
                     Secrecy::Verified | Secrecy::Encrypted => wire.reply(&clear(password)),
@@ -299,7 +301,7 @@ impl Connector {
         }
     }
 
-    /// Ends the statement that `connection` runs; once this returns, the server has noted it.
+    /// Ends the statement that runs on `connection`. Once this returns, the server has recorded it.
     pub(super) async fn cancel(&self, connection: &Connection) -> Result<(), Error> {
         let (id, server) = (connection.id, connection.server);
         let kill = |login: UserPassword| async move {
@@ -313,7 +315,7 @@ impl Connector {
     }
 }
 
-/// The proof, by the rules of `plugin`, that we know the password.
+/// The proof that we know the password, by the rules of `plugin`.
 fn scramble(password: &[u8], (plugin, nonce): (&str, &[u8]), secrecy: Secrecy) -> Result<Vec<u8>, Error> {
     match plugin {
         "mysql_native_password" | "caching_sha2_password" if password.is_empty() => Ok(Vec::new()),
@@ -327,7 +329,7 @@ fn scramble(password: &[u8], (plugin, nonce): (&str, &[u8]), secrecy: Secrecy) -
             let twice = Sha256::digest(once);
             Ok(xor(&once, &Sha256::new().chain_update(twice).chain_update(nonce).finalize()))
         }
-        // Any server can ask for it, whatever the user's own plugin is.
+        // Any server can ask for it, even if the user has another plugin.
         "mysql_clear_password" => match secrecy {
             Secrecy::Verified => Ok(clear(password)),
             Secrecy::Encrypted => Err(not_to_anybody()),
@@ -344,7 +346,7 @@ fn scramble(password: &[u8], (plugin, nonce): (&str, &[u8]), secrecy: Secrecy) -
     }
 }
 
-/// A password that the server reads itself.
+/// The password itself, for the server to read.
 fn clear(password: &[u8]) -> Vec<u8> {
     [password, &[0]].concat()
 }
@@ -355,7 +357,7 @@ impl Connection {
         query(&mut self.wire, sql).await
     }
 
-    /// A round trip that does nothing else.
+    /// An empty round trip.
     pub(super) async fn ping(&mut self) -> Result<(), Error> {
         self.wire.command(&[COM_PING]);
         expect_ok(&mut self.wire).await
@@ -393,7 +395,7 @@ async fn expect_ok(wire: &mut Wire) -> Result<(), Error> {
     }
 }
 
-/// What the server says first, read to its end and no further.
+/// Reads the server's greeting, and nothing after it.
 async fn greeting(stream: &mut (impl AsyncReadExt + Unpin)) -> Result<Greeting, Error> {
     let mut header = [0; 4];
     stream.read_exact(&mut header).await.map_err(unreachable)?;
@@ -411,18 +413,18 @@ async fn greeting(stream: &mut (impl AsyncReadExt + Unpin)) -> Result<Greeting, 
         .ok_or_else(|| Error::protocol("this is no MySQL or MariaDB: its greeting cannot be read"))
 }
 
-/// Statements that prepare each session. They need no privileges, and set what would change rows
-/// without an error, whatever the server's defaults are:
+/// The statements that prepare each session. They need no privileges. For all defaults of servers,
+/// they set the variables that could change rows without an error:
 ///
 /// - a string is a string: if the server's `sql_mode` reads quotes in another way, we set our own;
 /// - no limit cuts a result: `sql_select_limit`, and `max_recursive_iterations` of MariaDB;
-/// - a statement sees the rows that were committed before it: with `autocommit = 0` or `completion_type = 1` a
-///   transaction would stay open, and its snapshot with it;
-/// - `group_concat` and its like give all of a value, or a row that is too long for us ([`SORT_KEY`]
-///   does the same for orders).
+/// - a statement sees the rows that were committed before it. With `autocommit = 0` or
+///   `completion_type = 1`, a transaction would stay open, and its snapshot with it;
+/// - `group_concat` and similar functions return the whole value, or a row that is too long for us
+///   ([`SORT_KEY`] does the same for sort orders).
 ///
-/// A session only reads. How slowly clients take their rows isn't the database's to judge, so it waits
-/// for them as long as it can.
+/// A session only reads. The database shouldn't judge how slowly clients take their rows, so it
+/// waits for them as long as it can.
 fn session_settings(
     statement_timeout: Option<Duration>,
     is_mariadb: bool,
@@ -477,8 +479,8 @@ mod tests {
         Connector::new(&SourceSettings::new("db", url)).unwrap()
     }
 
-    /// A name may have several addresses, and the servers there number their connections alike: a
-    /// KILL QUERY that reached another one ended the statement of somebody else.
+    /// A name may have several addresses, and their servers use the same numbers for connections. A
+    /// KILL QUERY that reached the wrong server ended another client's statement.
     #[tokio::test]
     async fn a_statement_is_ended_at_the_server_that_runs_it() {
         let (named, reached) = (TcpListener::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0"));
@@ -501,7 +503,7 @@ mod tests {
         assert_eq!(cancelled.unwrap_err().code(), "source_unavailable");
     }
 
-    /// The values are those that MySQL's own client library sends.
+    /// The lengths are those that MySQL's own client library sends.
     #[test]
     fn passwords_are_proven_and_not_told() {
         let nonce = &b"abcdefghijklmnopqrst"[..];

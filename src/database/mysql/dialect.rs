@@ -1,4 +1,4 @@
-//! What is MySQL's and MariaDB's own in SQL, as data.
+//! The SQL of MySQL and MariaDB, as data.
 
 use crate::sql::dialect::{
     Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Functions, Keys,
@@ -6,7 +6,7 @@ use crate::sql::dialect::{
     Strings, Syntax, TableName, UniqueKeys, Unordered, Urls,
 };
 
-/// MySQL's SQL, as MariaDB has it too.
+/// The dialect of MySQL and MariaDB.
 pub static DIALECT: Dialect = Dialect {
     name: "MySQL",
     urls: Urls {
@@ -23,18 +23,18 @@ pub static DIALECT: Dialect = Dialect {
         line_comments: &[LineComment::DashesAndBlank, LineComment::Hash],
         block_comments: BlockComments::FlatOrExecuted,
         line_ends: b"\n",
-        // `@x` is a variable of the session, and no parameter.
+        // `@x` is a variable of the session, not a parameter.
         variables: b"?",
         names: Names::Caseless,
     },
     placeholders: Placeholders::ByOccurrence,
     parameter_types: ParameterTypes::Declared,
     decimals: Decimals::Exact,
-    // A limit takes no expression: what is bound to one that is not given is all rows.
+    // A limit can't be an expression. If its parameter is NULL, we bind the number for all rows.
     null_limit: None,
     keys: Keys {
         cast: Around::NOTHING,
-        // Indexes are not searched for rows that are compared as such.
+        // The database doesn't use indexes to compare whole rows.
         of_union: Around::NOTHING,
         comparison: Comparison::ByColumn,
         infinity: None,
@@ -88,8 +88,8 @@ pub static DIALECT: Dialect = Dialect {
     catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None }),
 };
 
-/// What a user may read of the database that the URL names. Names of the catalog are compared without
-/// regard to capital letters, and are in no order of bytes.
+/// The tables and views that a user may read in the URL's database. The catalog compares names
+/// without regard to capital letters, so they aren't in the order of their bytes.
 const TABLES: &str = "select t.table_name as name, if(t.table_type = 'VIEW', 'view', 'table') as kind
     from information_schema.tables t
     where t.table_schema = database() and t.table_type in ('BASE TABLE', 'SYSTEM VERSIONED', 'VIEW')
@@ -98,10 +98,11 @@ const TABLES: &str = "select t.table_name as name, if(t.table_type = 'VIEW', 'vi
         where c.table_schema = t.table_schema and c.table_name = t.table_name and find_in_set('select', c.privileges))
     order by cast(t.table_name as binary)";
 
-/// MariaDB sorts the three collations of latin7 with another blank than it compares them, and a char
-/// in a collation without padding with blanks at its end.
-/// A text is compared with a time by what it says, if it is cast to one. A float is not what its
-/// digits say, bytes are no parameter, and neither is a document.
+/// MariaDB sorts the three collations of latin7 with another blank than it compares them. It also
+/// sorts a char in a collation without padding with blanks at its end, and compares it without them.
+///
+/// If a text is cast to a time, the database compares it as a time. A float isn't exactly equal to
+/// its digits, and bytes and documents can't be parameters.
 const COLUMNS: &str = "select c.column_name as name, c.column_type as type, case
       when c.data_type in ('tinyint', 'smallint', 'mediumint', 'int', 'year') then 'integer'
       when c.data_type = 'bigint' then if(c.column_type like '%unsigned%', 'number', 'integer')
@@ -126,7 +127,7 @@ const COLUMNS: &str = "select c.column_name as name, c.column_type as type, case
       and cast(c.table_name as binary) = cast(:table as binary) and find_in_set('select', c.privileges)
     order by c.ordinal_position";
 
-/// A part of a key that is an expression has no column.
+/// If a part of a key is an expression, it has no column.
 const UNIQUE_KEYS: &str = "select 1 as found from information_schema.statistics
     where table_schema = database() and table_name = ? and non_unique = 0
     group by index_name
@@ -177,7 +178,7 @@ mod tests {
         }
     }
 
-    /// Their content is SQL to the server, whose strings and placeholders would be none here.
+    /// The server executes their content as SQL, whose strings and placeholders we wouldn't see.
     #[test]
     fn comments_that_are_executed_are_refused() {
         for text in [

@@ -1,4 +1,4 @@
-//! ERR packets to [`Error`]: which number and SQLSTATE is whose fault.
+//! ERR packets to [`Error`]: says for each number and SQLSTATE who is at fault.
 
 use http::StatusCode;
 use std::time::Duration;
@@ -7,42 +7,42 @@ use super::super::refused::general;
 use crate::Error;
 use crate::error::{INVALID_DATA, STATEMENT_TIMEOUT};
 
-/// What an ERR packet says.
+/// The contents of an ERR packet.
 #[derive(Debug, Clone)]
 pub(super) struct DatabaseError {
-    /// The server's own number, which tells more than the SQLSTATE.
+    /// The server's own number, which is more precise than the SQLSTATE.
     pub(super) number: u16,
     pub(super) sqlstate: String,
     pub(super) message: String,
 }
 
-/// `SIGNAL` without an SQLSTATE that means something else: its text was written for whoever asks.
+/// The SQLSTATE of a `SIGNAL` without a more specific one. Its message was written for the client.
 const SIGNALLED: &str = "45000";
 
 impl DatabaseError {
-    /// Whether a prepared statement no longer holds: `ER_UNKNOWN_STMT_HANDLER`,
+    /// True if a prepared statement isn't valid any more: `ER_UNKNOWN_STMT_HANDLER`,
     /// `ER_NEED_REPREPARE`.
     pub(super) fn is_stale_statement(&self) -> bool {
         matches!(self.number, 1243 | 1615)
     }
 
-    /// If the server has as many prepared statements as it may, of all its connections:
+    /// True if the server has reached its maximum of prepared statements, over all its connections:
     /// `ER_MAX_PREPARED_STMT_COUNT_REACHED`.
     pub(super) fn is_too_many_statements(&self) -> bool {
         self.number == 1461
     }
 
-    /// Whether the server closes the connection with it: `ER_SERVER_SHUTDOWN`,
-    /// `ER_FORCING_CLOSE`, errors of its network, `ER_CONNECTION_KILLED` of MariaDB,
-    /// `ER_SESSION_WAS_KILLED` and `ER_CLIENT_INTERACTION_TIMEOUT` of MySQL.
+    /// True if the server closes the connection with it: `ER_SERVER_SHUTDOWN`, `ER_FORCING_CLOSE`,
+    /// errors of its network, `ER_CONNECTION_KILLED` of MariaDB, `ER_SESSION_WAS_KILLED` and
+    /// `ER_CLIENT_INTERACTION_TIMEOUT` of MySQL.
     pub(super) fn ends_connection(&self) -> bool {
         matches!(self.number, 1053 | 1080 | 1152..=1161 | 1927 | 3169 | 4031)
     }
 
-    /// True if a value isn't what its function or its clause reads: a search of full texts, a regular
-    /// expression (`ER_REGEXP_ERROR`, and those of MySQL 8), a path of JSON
-    /// (`ER_INVALID_JSON_PATH`), a negative `limit` (`ER_WRONG_ARGUMENTS`). The syntax error of a
-    /// statement says near which text it is.
+    /// True if a function or a clause can't read its value: a full-text search, a regular
+    /// expression (`ER_REGEXP_ERROR`, and those of MySQL 8), a JSON path (`ER_INVALID_JSON_PATH`),
+    /// a negative `limit` (`ER_WRONG_ARGUMENTS`). The syntax error of a statement quotes the text
+    /// near it.
     fn is_syntax_of_value(&self) -> bool {
         match self.number {
             1064 => self.message.starts_with("syntax error, "),
@@ -51,7 +51,7 @@ impl DatabaseError {
         }
     }
 
-    /// The error as a user sees it; `sql` is the statement's text, where it is known.
+    /// The error as a user sees it. `sql` is the statement's text, if it's known.
     pub(super) fn into_error(self, sql: Option<&str>) -> Error {
         let (code, status) = match self.is_syntax_of_value() {
             true => (INVALID_DATA, StatusCode::BAD_REQUEST),
@@ -78,8 +78,8 @@ impl DatabaseError {
         }
     }
 
-    /// Where in the statement a syntax error stands: `… near 'TEXT' at line N`, the text being what
-    /// is left of the statement, up to 80 characters of it.
+    /// The offset of a syntax error in the statement. The message has `… near 'TEXT' at line N`;
+    /// the text is the rest of the statement, up to 80 characters of it.
     fn offset(&self, sql: &str) -> Option<usize> {
         let (_, near) = self.message.rsplit_once(" near '")?;
         let (near, line) = near.rsplit_once("' at line ")?;
@@ -91,15 +91,15 @@ impl DatabaseError {
     }
 }
 
-/// Code and status of an error: the client's fault is a 4xx, a passing state of the database a 503,
-/// and what the endpoint's author must mend a 500.
+/// Code and status of an error. An error of the client is a 4xx, a temporary state of the database
+/// a 503, and an error that the endpoint's author must fix a 500.
 fn classify(number: u16, sqlstate: &str) -> (&'static str, StatusCode) {
     const UNAVAILABLE: (&str, StatusCode) = ("source_unavailable", StatusCode::SERVICE_UNAVAILABLE);
     match (number, sqlstate.get(..2).unwrap_or_default()) {
         (1243 | 1615, _) => ("statement_changed", StatusCode::SERVICE_UNAVAILABLE),
         // ER_QUERY_INTERRUPTED, and the timeouts of MariaDB and MySQL.
         (1317 | 1969 | 3024, _) => (STATEMENT_TIMEOUT, StatusCode::GATEWAY_TIMEOUT),
-        // Too many connections, of all or of a user; out of memory; shutting down; lock wait
+        // Too many connections, in all or for a user; out of memory; shutting down; lock wait
         // timeouts; killed connections. A full disk, and with it a full temporary table; no thread;
         // too many prepared statements.
         (1037 | 1038 | 1040 | 1041 | 1053 | 1203 | 1205 | 1226 | 1927, _)
@@ -114,10 +114,10 @@ fn classify(number: u16, sqlstate: &str) -> (&'static str, StatusCode) {
     }
 }
 
-/// What helps where the server does not say: of a login that it refuses.
+/// A hint for errors without one from the server: refused logins, limits and old versions.
 fn remedy(number: u16, message: &str) -> Option<&'static str> {
     Some(match number {
-        // ER_ACCESS_DENIED_ERROR, which is also all that a user hears who has to come over TLS.
+        // ER_ACCESS_DENIED_ERROR. A user who must use TLS gets no other error.
         1045 | 1698 => {
             "correct the user and the password in the source's `url`, and leave `ssl-mode=disabled` out if the user needs TLS"
         }

@@ -10,7 +10,7 @@ use super::wire::Wire;
 use crate::Error;
 use crate::database::DatabaseRow as _;
 
-/// What reads the rows of one statement.
+/// Reads the rows of one statement.
 pub struct Rows {
     columns: Vec<Column>,
     decoders: Vec<Decoder>,
@@ -18,8 +18,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Of columns as the server describes them; `None` where one cannot be read, or is of a type
-    /// that is not known.
+    /// Reads columns with these definitions of the server; `None` if one can't be read, or has an
+    /// unknown type.
     pub fn new(definitions: &[Vec<u8>]) -> Option<Self> {
         let (mut columns, mut decoders) = (Vec::new(), Vec::new());
         let reading = Reading { zero_dates: ZeroDates::Null, computed_bits: SentAs::Either };
@@ -40,7 +40,7 @@ impl Rows {
     /// Encodes a row of the binary protocol.
     ///
     /// # Errors
-    /// It is no such row, or a value has no meaning.
+    /// It isn't such a row, or a value has no meaning.
     pub fn encode(
         &mut self,
         data: &[u8],
@@ -52,8 +52,8 @@ impl Rows {
     }
 }
 
-/// The payloads that come from a server until the connection ends, each read as what it may be; and
-/// why it ended.
+/// The payloads of a server until the connection ends, and the reason for its end. Each is read as
+/// every kind of packet that it may be.
 pub async fn payloads(server: UnixStream, limit: usize) -> (Vec<Vec<u8>>, Error) {
     let mut wire = Wire::new(Socket::Unix(server), limit, 0);
     let mut payloads = Vec::new();

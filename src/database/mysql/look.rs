@@ -1,5 +1,5 @@
-//! What a server says of itself to `rowstream check`: its version, whether it is a replica and how
-//! late, and what is not supported there.
+//! Describes a server for `rowstream check`: its version, its role as a replica and its lag, and
+//! the features that it doesn't support.
 
 use super::answer::{Stage, Step};
 use super::connect::{Connection, query_command};
@@ -8,34 +8,34 @@ use super::packet::{Definition, EOF, EOF_BELOW, ERR, Reader};
 use super::wire::{Frame, out_of_order};
 use crate::Error;
 
-/// As many columns as a table can have.
+/// The most columns that a table can have.
 const COLUMNS_AT_MOST: usize = 4096;
 
-/// NULL in a row of texts, in the place of a length.
+/// NULL in a row of texts, instead of a length.
 const NULL: u8 = 0xfb;
 
-/// ER_PARSE_ERROR: an older server has another word for it.
+/// ER_PARSE_ERROR: an older server has another keyword.
 const SYNTAX: u16 = 1064;
 
 /// ER_SPECIFIC_ACCESS_DENIED_ERROR: a privilege is missing.
 const DENIED: u16 = 1227;
 
-/// What a server is to those that it replicates.
+/// The role of a server in replication.
 #[derive(Debug, PartialEq, Eq)]
 enum Role {
     Primary,
-    /// So many seconds late; `None`: it does not replicate now.
+    /// The lag in seconds; `None` if it isn't replicating now.
     Replica(Option<u64>),
     /// The user may not see it.
     Hidden,
-    /// It cannot be asked, for the reason that the server gives.
+    /// The query failed, for the reason that the server gives.
     Unknown(String),
 }
 
 /// The columns and the values of a row.
 type Texts = Vec<(String, Option<String>)>;
 
-/// Version, role, lag, and what is not supported.
+/// Describes the version, the role, the lag, and the missing features.
 pub(super) async fn look(connection: &mut Connection) -> Result<String, Error> {
     let role = role(connection).await?;
     let product = &connection.product;
@@ -77,7 +77,7 @@ pub(super) fn is_mariadb(product: &str) -> bool {
     product.starts_with("MariaDB ")
 }
 
-/// What servers of this version have not got yet.
+/// The features that a server of this version doesn't have yet.
 fn lacks(product: &str) -> Vec<&'static str> {
     const LISTS: &str = "lists as parameters (`json_table`)";
     const TIMEOUT: &str = "`statement_timeout`";
@@ -101,8 +101,8 @@ fn version(product: &str) -> (u64, u64, u64) {
 /// The first row of a statement without parameters.
 ///
 /// # Errors
-/// The connection failed, or the answer cannot be read; what the server says of the statement is no
-/// such error.
+/// The connection failed, or the answer can't be read. An error that the server reports for the
+/// statement is in the inner result.
 async fn first_row(
     connection: &mut Connection,
     sql: &str,
@@ -131,7 +131,7 @@ async fn first_row(
     }
 }
 
-/// Whether a packet after the columns is a row of texts, which begins with a length.
+/// Returns true if a packet after the columns is a row of texts, which begins with a length.
 fn is_row(frame: &Frame) -> bool {
     frame.tag != ERR && (frame.tag != EOF || frame.len() >= EOF_BELOW)
 }

@@ -1,13 +1,13 @@
-//! What packets hold (MySQL's and MariaDB's client/server protocol, protocol 4.1): integers are
-//! little-endian, lengths of texts have one to nine bytes.
+//! The contents of packets (MySQL's and MariaDB's client/server protocol, protocol 4.1): integers
+//! are little-endian, and lengths of texts have one to nine bytes.
 //!
-//! Everything is checked: what is shorter than it says is `None`.
+//! We check everything: a packet that is shorter than its lengths say is `None`.
 
 use super::error::DatabaseError;
 
-/// What a client and a server can do, as far as it is used.
+/// The capabilities of clients and servers that we use.
 pub(super) mod capability {
-    /// A MySQL server; MariaDB's own capabilities are elsewhere in the greeting of one without it.
+    /// A MySQL server. Without it, MariaDB's own capabilities are in another part of the greeting.
     pub(in super::super) const MYSQL: u64 = 1;
     pub(in super::super) const LONG_FLAG: u64 = 1 << 2;
     pub(in super::super) const CONNECT_WITH_DB: u64 = 1 << 3;
@@ -15,12 +15,12 @@ pub(super) mod capability {
     pub(in super::super) const SSL: u64 = 1 << 11;
     pub(in super::super) const TRANSACTIONS: u64 = 1 << 13;
     pub(in super::super) const SECURE_CONNECTION: u64 = 1 << 15;
-    /// Procedures may answer with results, also where they are prepared.
+    /// Procedures may answer with results, even if they are prepared.
     pub(in super::super) const MULTI_RESULTS: u64 = 1 << 17;
     pub(in super::super) const PS_MULTI_RESULTS: u64 = 1 << 18;
     pub(in super::super) const PLUGIN_AUTH: u64 = 1 << 19;
     pub(in super::super) const PLUGIN_AUTH_LENENC: u64 = 1 << 21;
-    /// MariaDB: columns tell what their text is, such as JSON.
+    /// MariaDB: columns say what their text means, such as JSON.
     pub(in super::super) const EXTENDED_METADATA: u64 = 1 << 35;
 }
 
@@ -31,13 +31,13 @@ pub(super) mod status {
     pub(in super::super) const LAST_ROW_SENT: u16 = 0x0080;
 }
 
-/// First bytes of packets that answer.
+/// First bytes of packets in answers.
 pub(super) const OK: u8 = 0x00;
 pub(super) const LOCAL_INFILE: u8 = 0xfb;
 pub(super) const EOF: u8 = 0xfe;
 pub(super) const ERR: u8 = 0xff;
 
-/// A packet with the first byte of an EOF that is as long as this is none.
+/// A packet with the first byte of an EOF is an EOF only if it's shorter than this.
 pub(super) const EOF_BELOW: usize = 9;
 
 /// Reads a packet from its front.
@@ -69,7 +69,7 @@ impl<'a> Reader<'a> {
         Some(bytes)
     }
 
-    /// An integer whose first byte says how long it is.
+    /// An integer whose first byte determines its length.
     #[inline]
     pub(super) fn length(&mut self) -> Option<u64> {
         match self.u8()? {
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Bytes behind their length.
+    /// Bytes with their length before them.
     #[inline]
     pub(super) fn text(&mut self) -> Option<&'a [u8]> {
         let length = self.length()?;
@@ -117,7 +117,7 @@ pub(super) fn push_length(length: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends bytes behind their length.
+/// Appends bytes with their length before them.
 pub(super) fn push_text(text: &[u8], out: &mut Vec<u8>) {
     push_length(text.len(), out);
     out.extend_from_slice(text);
@@ -130,10 +130,10 @@ pub(super) fn eof_status(body: &[u8]) -> Option<u16> {
     reader.u16()
 }
 
-/// The longest message of an error that is kept, in bytes; servers' own have 512.
+/// The longest error message that we keep, in bytes; the servers' own have 512.
 const MESSAGE_AT_MOST: usize = 4096;
 
-/// An ERR packet. What comes in the place of a greeting has no SQLSTATE.
+/// An ERR packet. If it replaces a greeting, it has no SQLSTATE.
 pub(super) fn error(body: &[u8]) -> Option<DatabaseError> {
     let mut reader = Reader(body);
     reader.u8()?;
@@ -147,7 +147,7 @@ pub(super) fn error(body: &[u8]) -> Option<DatabaseError> {
     Some(DatabaseError { number, sqlstate: text(sqlstate), message: text(message) })
 }
 
-/// What a server says first.
+/// The first packet of a server.
 #[derive(Debug)]
 pub(super) struct Greeting {
     pub(super) version: String,
@@ -177,20 +177,20 @@ impl Greeting {
         if capabilities & capability::MYSQL == 0 {
             capabilities |= u64::from(extended) << 32;
         }
-        // The last byte is a NUL and no part of it.
+        // The last byte is a NUL, which isn't part of the nonce.
         let rest = reader.bytes(nonce_length.saturating_sub(8).max(13))?;
         nonce.extend_from_slice(rest.strip_suffix(&[0]).unwrap_or(rest));
         let plugin = String::from_utf8_lossy(reader.until_nul()).into_owned();
         Some(Self { version, connection_id, capabilities, nonce, plugin })
     }
 
-    /// Whether the server is MariaDB; it may call itself `5.5.5-10.…-MariaDB`.
+    /// Returns true if the server is MariaDB. It may call itself `5.5.5-10.…-MariaDB`.
     pub(super) fn is_mariadb(&self) -> bool {
         self.version.to_ascii_lowercase().contains("mariadb")
     }
 
-    /// What the server is, and its version. MariaDB's stands after one of MySQL that replicas once
-    /// had to find there.
+    /// The server's product and its version. MariaDB's version follows one of MySQL, which replicas
+    /// once required.
     pub(super) fn product(&self) -> String {
         let version = self.version.strip_prefix("5.5.5-").unwrap_or(&self.version);
         match version.split_once("-MariaDB") {
@@ -200,25 +200,25 @@ impl Greeting {
     }
 }
 
-/// What a server tells of a column.
+/// The server's definition of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Definition {
     pub(super) name: String,
-    /// Names a table, a view or a query after `from`.
+    /// True if the column names a table, a view or a query after `from`.
     pub(super) has_table: bool,
     pub(super) charset: u16,
     pub(super) length: u32,
     pub(super) kind: u8,
     pub(super) flags: u16,
     pub(super) decimals: u8,
-    /// MariaDB's type of a text that is of a type of its own, such as `uuid`.
+    /// MariaDB's own type of a text column, such as `uuid`.
     pub(super) data_type: String,
     /// MariaDB: the text is JSON.
     pub(super) is_json: bool,
 }
 
 impl Definition {
-    /// `extended`: MariaDB's metadata stand in it.
+    /// Parses a definition. With `extended`, it contains MariaDB's metadata.
     pub(super) fn parse(body: &[u8], extended: bool) -> Option<Self> {
         let mut reader = Reader(body);
         // Catalog and schema.

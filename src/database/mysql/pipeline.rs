@@ -1,5 +1,6 @@
-//! Lookups pipelined on one connection: the server reads one command after the other, and answers
-//! each. How they are shared out, and what becomes of them, is [`crate::database::pipeline`]'s.
+//! Pipelines lookups on one connection: the server reads the commands one after the other, and
+//! answers each. [`crate::database::pipeline`] assigns lookups to connections and handles their
+//! results.
 //!
 //! ```text
 //!   asked ── the statement is prepared here ──────────────────► executed ─► answered
@@ -7,11 +8,11 @@
 //!     └── it is not ──► parked ── COM_STMT_PREPARE is answered ────┘
 //! ```
 //!
-//! 1. What is expected stands in the order of what is sent, and an answer is read to its end: an
-//!    ERR ends one answer and says nothing of the others;
-//! 2. whatever is parked waits for a COM_STMT_PREPARE that is expected;
-//! 3. the server tells the columns with each answer, and they are compared with what the lookup's
-//!    readers know. A statement whose columns differ runs on a connection of its own.
+//! 1. The expected answers have the order of the commands, and we read each answer to its end. An
+//!    ERR ends one answer, and doesn't affect the others;
+//! 2. each parked lookup waits for an expected answer to a COM_STMT_PREPARE;
+//! 3. the server sends the columns with each answer, and we compare them with the columns that the
+//!    lookup's readers know. If they differ, the statement runs on a connection of its own.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -36,38 +37,38 @@ use crate::pool::{Lease, Pool};
 
 type Lookup = pipeline::Lookup<Peer>;
 
-/// So many rows more than are held are read and dropped; behind them the connection is closed,
-/// which costs less than what may follow.
+/// If a lookup has more rows than we hold, we read and drop this many. If there are still more, we
+/// close the connection, which costs less than reading them all.
 const DROPPED_AT_MOST: usize = 100;
-/// Where the number of its statement stands in the packet of a COM_STMT_EXECUTE.
+/// The place of the statement's number in the packet of a COM_STMT_EXECUTE.
 const STATEMENT: std::ops::Range<usize> = HEADER + 1..HEADER + 5;
 
-/// What is known of a lookup.
+/// The state of one lookup.
 #[derive(Default)]
 pub(super) struct Note {
-    /// The bytes of its packet.
+    /// The length of its packet in bytes.
     length: usize,
-    /// How many of its columns have come.
+    /// The number of its columns that have arrived.
     columns: usize,
-    /// Whether they are no longer the described ones.
+    /// True if they differ from the described ones.
     changed: bool,
-    /// How many rows were dropped.
+    /// The number of rows that we have dropped.
     dropped: usize,
 }
 
-/// One connection with the answers that are to come.
+/// One connection, with the answers that it expects.
 pub(super) struct Peer {
     shared: Weak<Shared>,
     connection: Connection,
     expected: VecDeque<Expected>,
-    /// How far the answer of the first expected one has come, if that is a lookup.
+    /// The stage of the first expected answer, if that belongs to a lookup.
     stage: Stage,
     parked: Vec<Parked>,
-    /// What is to come of what was refused.
+    /// The pending answers of lookups that we have refused.
     rest: Rest,
 }
 
-/// An answer that is to come.
+/// An answer that we expect.
 enum Expected {
     Rows(Lookup),
     Prepared(Preparing),
@@ -89,8 +90,8 @@ impl pipeline::Peer for Peer {
     type Shared = Shared;
     type Connection = Connection;
     type Statement = Described;
-    /// Packets of COM_STMT_EXECUTE, which lack the number of the statement: each connection has
-    /// another.
+    /// Packets of COM_STMT_EXECUTE without the number of the statement, which differs between
+    /// connections.
     type Messages = Vec<u8>;
     type Note = Note;
 
@@ -196,7 +197,7 @@ fn one_packet(length: usize) -> Result<(), Error> {
     }
 }
 
-/// Refuses one whose answer does not come; it may be the one that holds up the others.
+/// Refuses a lookup whose answer is late. `holds_up` is true if it delays the others.
 fn refuse(look_up: Lookup, holds_up: bool) {
     if holds_up {
         look_up.statement.slow.note();
@@ -214,7 +215,7 @@ impl Peer {
         self.expected.push_back(Expected::Rows(look_up));
     }
 
-    /// Keeps a lookup until its statement is prepared, which the first one has done.
+    /// Keeps a lookup until its statement is prepared. The first lookup of a statement prepares it.
     fn park(&mut self, look_up: Lookup, packet: &[u8]) {
         let sql = &look_up.statement.sql;
         if !self.parked.iter().any(|parked| parked.look_up.statement.sql == *sql) {
@@ -225,7 +226,7 @@ impl Peer {
         self.parked.push(Parked { look_up, packet: packet.into() });
     }
 
-    /// Takes the lookups that wait for a statement.
+    /// Removes and returns the lookups that wait for a statement.
     fn unpark(&mut self, sql: &Arc<str>) -> impl Iterator<Item = Parked> + use<> {
         let is_waiting = |parked: &Parked| parked.look_up.statement.sql == *sql;
         let (waiting, others): (Vec<_>, Vec<_>) =
@@ -234,7 +235,7 @@ impl Peer {
         waiting.into_iter()
     }
 
-    /// Takes one packet; `None` when the connection can no longer be used.
+    /// Handles one packet. Returns `None` if the connection can't be used any more.
     fn take(&mut self, frame: &Frame) -> Option<()> {
         match self.expected.front_mut()? {
             Expected::Rows(look_up) => match self.stage.step(&self.connection.wire, frame) {
@@ -257,7 +258,7 @@ impl Peer {
         }
     }
 
-    /// The answer that came first has ended.
+    /// Ends the first expected answer.
     fn end_answer(&mut self) -> Option<Expected> {
         self.stage = Stage::Head;
         self.connection.wire.expect_answer();
@@ -323,7 +324,7 @@ impl Peer {
         Some(())
     }
 
-    /// A statement is prepared: what waits for it is sent.
+    /// Handles the end of a COM_STMT_PREPARE: sends the lookups that wait for it.
     fn prepared(&mut self) -> Option<()> {
         let Expected::Prepared(preparing) = self.end_answer()? else { return None };
         let sql = Arc::clone(&preparing.sql);
@@ -338,7 +339,8 @@ impl Peer {
         Some(())
     }
 
-    /// A statement cannot be prepared, which a connection of its own says better.
+    /// Refuses the lookups of a statement that can't be prepared. They run again on a connection of
+    /// their own, which reports the error better.
     fn unprepared(&mut self) -> Option<()> {
         let Expected::Prepared(preparing) = self.end_answer()? else { return None };
         self.unpark(&preparing.sql).for_each(|parked| parked.look_up.refuse(Refused::Elsewhere));
@@ -346,10 +348,10 @@ impl Peer {
     }
 }
 
-/// The rows of a lookup have come.
+/// Ends the rows of a lookup.
 fn end(look_up: Lookup) {
     if look_up.note.changed {
-        // What it is run as elsewhere, its next description says.
+        // Its next description, on another connection, will have the new columns.
         look_up.statement.slow.note();
         return look_up.refuse(Refused::Elsewhere);
     }

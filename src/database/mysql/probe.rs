@@ -1,7 +1,7 @@
-//! Whether the database can be reached: a COM_PING on a connection that is kept for it.
+//! Checks that the database can be reached: a COM_PING on a connection that is kept for it.
 //!
-//! The connection is none of the pool's, all of which may be taken. Keeping it spares the database
-//! a login for each question.
+//! The connection isn't one of the pool's, which may all be in use. Because we keep it, the
+//! database has no login for each check.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use super::connect::Connection;
 use crate::Error;
 use crate::database::Ping;
 
-/// Asks the database whether it is there.
+/// Checks that the database can be reached.
 pub struct Probe {
     shared: Arc<Shared>,
-    /// Away while it is asked: what is dropped before its answer came is closed, or the next
-    /// question would get that answer.
+    /// `None` during a check: if the check is dropped before its answer arrives, the connection is
+    /// closed. Otherwise the next check would get that answer.
     connection: Option<Connection>,
 }
 
@@ -34,7 +34,7 @@ impl Ping for Probe {
             self.connection = Some(connection);
             return Ok(());
         }
-        // What was kept may be of a database that has been started again since.
+        // The database may have restarted since we opened the kept connection.
         let connected = self.shared.connector.connect().await;
         self.connection = Some(connected.map_err(|cause| cause.of_source(&self.shared.name))?);
         Ok(())

@@ -23,39 +23,40 @@ const COM_STMT_EXECUTE: u8 = 23;
 const COM_STMT_CLOSE: u8 = 25;
 const COM_STMT_FETCH: u8 = 28;
 
-/// How the rows of a statement come.
+/// The delivery of a statement's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cursor {
-    /// All in one, as they are found.
+    /// All at once, as the server finds them.
     None,
-    /// By [`Prepared::fetch`], from a table that the server has put them into.
+    /// In portions, by [`Prepared::fetch`], from a table that the server has filled.
     ReadOnly,
 }
 
-/// What the server says of a statement: the same on all connections, until a migration.
+/// The server's description of a statement. It's the same on all connections, until a migration.
 #[derive(Debug)]
 pub(super) struct Described {
     pub(super) sql: Arc<str>,
     pub(super) columns: Arc<[Column]>,
     /// One for each column.
     pub(super) decoders: Box<[Decoder]>,
-    /// What the server sent of each column, so that the same is known without a look into it.
+    /// The server's packet for each column, so that we recognize the same column without parsing
+    /// it.
     pub(super) packets: Box<[Box<[u8]>]>,
-    /// Whether it calls a procedure, whose columns are known when it has been called.
+    /// True if it calls a procedure. Its columns are known only after the call.
     pub(super) is_call: bool,
-    /// How many placeholders it has.
+    /// The number of its placeholders.
     pub(super) parameters: usize,
-    /// The placeholders that are all of a limit or of an offset, from 0.
+    /// The placeholders, counted from 0, that are a whole limit or a whole offset.
     pub(super) limits: Box<[(usize, LimitPart)]>,
-    /// How the server sends a BIT that this statement computes.
+    /// The encoding of a BIT that this statement computes.
     pub(super) computed_bits: SentAs,
     /// True if it may leave something in its session that the next request would see.
     pub(super) leaves_state: bool,
-    /// Whether it holds up other lookups.
+    /// Records when it delays other lookups.
     pub(super) slow: Slow,
 }
 
-/// Reads from the text of a statement if it sets variables of the session or takes locks of it.
+/// Returns true if the statement's text sets variables of the session or takes its locks.
 pub(super) fn leaves_state(sql: &str) -> bool {
     let outline = Outline::new(sql, &DIALECT);
     outline.is_some_and(|outline| {
@@ -72,8 +73,8 @@ impl Descriptions {
         self.0.read().get(sql).cloned()
     }
 
-    /// Keeps a description in place of another one of the same text; the one that is known, if it
-    /// says the same.
+    /// Keeps a description instead of another one of the same text. If a known description equals
+    /// it, returns that one.
     pub(super) fn learn(&self, described: Described) -> Arc<Described> {
         let same = |known: &Arc<Described>| {
             known.columns == described.columns && known.decoders == described.decoders
@@ -104,10 +105,10 @@ impl Deref for Prepared {
     }
 }
 
-/// Appends the command that runs a statement, which has the number `id` on its connection.
+/// Appends the command that runs a statement. `id` is the statement's number on its connection.
 ///
 /// # Errors
-/// There are not as many arguments as placeholders, or one of a limit is negative.
+/// There are more or fewer arguments than placeholders, or one for a limit is negative.
 pub(super) fn push_execute(
     statement: &Described,
     id: u32,
@@ -127,7 +128,7 @@ pub(super) fn push_execute(
         Cursor::None => 0,
         Cursor::ReadOnly => 1,
     });
-    // How often.
+    // The number of executions.
     command.extend_from_slice(&1_u32.to_le_bytes());
     bind::write(args, &statement.limits, command);
     Ok(())
@@ -141,7 +142,7 @@ fn is_negative(arg: &ParamValue) -> bool {
     }
 }
 
-/// MariaDB takes such a limit for none at all.
+/// MariaDB treats such a limit as no limit at all.
 #[cold]
 fn negative_limit() -> Error {
     Error::new(INVALID_DATA, StatusCode::BAD_REQUEST, "a limit or an offset can't be negative")
@@ -151,14 +152,14 @@ impl Prepared {
     /// The command that runs it.
     ///
     /// # Errors
-    /// There are not as many arguments as placeholders.
+    /// There are more or fewer arguments than placeholders, or one for a limit is negative.
     pub(super) fn execute(&self, args: &[&ParamValue], cursor: Cursor) -> Result<Vec<u8>, Error> {
         let mut command = Vec::new();
         push_execute(self, self.id, args, cursor, &mut command)?;
         Ok(command)
     }
 
-    /// The command for the next so many rows of its cursor.
+    /// The command for the next `rows` rows of its cursor.
     pub(super) fn fetch(&self, rows: i32) -> [u8; 9] {
         let mut command = [COM_STMT_FETCH; 9];
         command[1..5].copy_from_slice(&self.id.to_le_bytes());
@@ -180,14 +181,14 @@ impl StatementCache {
         self.0.get(sql)
     }
 
-    /// Keeps a statement; those that have to go are closed on the server with the next command.
+    /// Keeps a statement. Evicted ones are closed on the server, with the next command.
     pub(super) fn insert(&mut self, prepared: Arc<Prepared>, wire: &mut Wire) {
         let sql = Arc::clone(&prepared.sql);
         self.0.insert(&sql, prepared, |gone| close(gone.id, wire));
     }
 
-    /// Closes the least recently used statement with the next command. False: sessions hold all that
-    /// there are.
+    /// Closes the least recently used statement, with the next command. Returns false if sessions
+    /// use all statements.
     pub(super) fn close_oldest(&mut self, wire: &mut Wire) -> bool {
         let oldest = self.0.remove_oldest();
         oldest.iter().for_each(|gone| close(gone.id, wire));

@@ -9,10 +9,10 @@ use super::super::url::{Host, Parts, UrlError, Word, ignore, parse_port, parse_s
 use super::value::ZeroDates;
 use crate::diagnostic::shown;
 
-/// The port of servers that nobody gave another.
+/// The default port.
 const PORT: u16 = 3306;
 
-/// The parameters of MySQL's drivers that change nothing, or that have another name here.
+/// Parameters of MySQL's drivers that change nothing, or that have another name here.
 const WORDS: &[Word] = &[
     word("charset", &["utf8mb4", "utf8", "utf8mb3"], "leave it out, because sessions are in utf8mb4"),
     word("useUnicode", &["true"], "leave it out, because sessions are in utf8mb4"),
@@ -34,7 +34,7 @@ const fn word(name: &'static str, harmless: &'static [&'static str], instead: &'
     Word { name, harmless, instead }
 }
 
-/// Where and how to connect.
+/// The address, the login and the settings of a connection.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) host: Host,
@@ -77,8 +77,7 @@ impl Target {
         Ok(target)
     }
 
-    /// Whether the server has to show that it is the one that the URL names, or one of its own
-    /// authority.
+    /// Returns true if the server must prove that it's the one in the URL, or one of our authority.
     pub(super) fn verifies(&self) -> bool {
         match self.ssl_mode {
             SslMode::VerifyCa | SslMode::VerifyFull => true,
@@ -87,7 +86,8 @@ impl Target {
         }
     }
 
-    /// The parameters have the names of the options of MySQL's own clients; `_` stands for `-`.
+    /// Sets a parameter. Parameters have the names of the options of MySQL's own clients, with `_`
+    /// or `-`.
     fn set(&mut self, name: &str, value: String) -> Result<(), UrlError> {
         match name.replace('_', "-").as_str() {
             "host" => self.host = to_host(&value),

@@ -1,7 +1,7 @@
-//! Rows of the binary protocol to [`Value`]s, in place.
+//! Decodes rows of the binary protocol to [`Value`]s, in place.
 //!
-//! A row is a byte 0, a bit for each column that says whether it is NULL, and the values that are
-//! not, one behind the other. How long a value is says its type.
+//! A row has a byte 0, a bit for each column that is set if it's NULL, and the other values in
+//! sequence. The type determines a value's length.
 
 mod bits;
 
@@ -22,30 +22,30 @@ const DAY: i64 = 86_400 * SECOND;
 /// The whole days of 838:59:59.
 const LONGEST_TIME: i64 = 34;
 
-/// The collation that says of a text that it is bytes.
+/// The collation of a text column that contains bytes.
 const BINARY: u16 = 63;
 const UNSIGNED: u16 = 1 << 5;
 
-/// Bits before the first column's in a row's map of NULLs.
+/// The bits before the first column's in a row's map of NULLs.
 const NULL_BITS_BEFORE: usize = 2;
 
-/// What becomes of a date that no calendar has (`0000-00-00`, `2024-02-00`).
+/// The treatment of a date that no calendar has (`0000-00-00`, `2024-02-00`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ZeroDates {
-    /// An error, because it is no NULL to the database.
+    /// An error, because the database doesn't consider it NULL.
     Refuse,
     /// NULL, because the URL says so.
     Null,
 }
 
-/// How the values of a result are read, as far as its columns don't say.
+/// The settings for values that a result's columns don't determine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reading {
     pub(super) zero_dates: ZeroDates,
     pub(super) computed_bits: SentAs,
 }
 
-/// How the values of a column are read: chosen once per statement.
+/// The decoder of a column, chosen once per statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoder {
     Int1,
@@ -62,13 +62,13 @@ pub(super) enum Decoder {
         precision: u16,
         scale: u8,
     },
-    /// Up to 64 bits, as the number that they are.
+    /// Up to 64 bits, as a number.
     Bits,
     ComputedBits(ComputedBits),
     Text,
-    /// MySQL's, which the server has checked.
+    /// MySQL's JSON, which the server has checked.
     Json,
-    /// MariaDB's, a text that anyone may have written.
+    /// MariaDB's JSON, a text that may be invalid.
     JsonText,
     Bytes,
     Date(ZeroDates),
@@ -80,14 +80,14 @@ pub(super) enum Decoder {
     Null,
 }
 
-/// Why a value cannot be read.
+/// The reason why a value can't be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BadField {
-    /// It cannot be of its type.
+    /// It's impossible for its type.
     Malformed,
     NotUtf8,
     ZeroDate,
-    /// It can be bits or digits.
+    /// It could be bits or digits.
     BitsOrDigits,
     NotJson,
 }
@@ -100,7 +100,7 @@ impl Decoder {
         // The protocol's numbers of types (`enum_field_types`).
         Some(match column.kind {
             1 => signed(Self::Int1, Self::UInt1),
-            // YEAR is one of two bytes, and never signed.
+            // YEAR has two bytes, and is never signed.
             2 => signed(Self::Int2, Self::UInt2),
             13 => Self::UInt2,
             3 | 9 => signed(Self::Int4, Self::UInt4),
@@ -126,8 +126,8 @@ impl Decoder {
         })
     }
 
-    /// The same of a column that was described before: rows of a `union all` are bits, though each
-    /// run of it calls them computed.
+    /// The decoder for a run of a statement that was described before. The rows of a `union all`
+    /// are bits, but each run declares them as computed.
     pub(super) fn in_run(self, described: Option<&Self>, column: &Definition) -> Self {
         match (self, described) {
             (Self::ComputedBits(_), Some(Self::Bits)) if !column.has_table => Self::Bits,
@@ -135,7 +135,7 @@ impl Decoder {
         }
     }
 
-    /// What the values of a column are; `bits` is how many a column of bits has.
+    /// The kind of a column's values. `bits` is the length of a column of bits.
     fn kind(self, bits: u32) -> ColumnKind {
         match self {
             Self::Int1 | Self::UInt1 | Self::Int2 => ColumnKind::Int16,
@@ -146,7 +146,7 @@ impl Decoder {
             Self::Float4 => ColumnKind::Float32,
             Self::Float8 => ColumnKind::Float64,
             Self::Decimal { precision, scale } => ColumnKind::decimal(precision, scale.into()),
-            // A time beyond a day is none of Arrow's.
+            // Arrow has no times beyond a day.
             Self::Text | Self::Time | Self::Null => ColumnKind::Text,
             Self::Json | Self::JsonText => ColumnKind::Json,
             Self::Bytes => ColumnKind::Bytes,
@@ -165,7 +165,7 @@ impl Decoder {
         }
     }
 
-    /// As the database names it.
+    /// The database's name for the type.
     fn type_name(self, definition: &Definition) -> String {
         const ENUM: u16 = 1 << 8;
         const SET: u16 = 1 << 11;
@@ -203,8 +203,8 @@ impl Decoder {
         format!("{name}{unsigned}")
     }
 
-    /// Reads the next value of a row; a number that is none of 64 bits with a sign is written to
-    /// `scratch`.
+    /// Reads the next value of a row. A number that doesn't fit a signed 64-bit integer is written
+    /// to `scratch`.
     #[inline]
     fn read<'v, 'row: 'v>(
         self,
@@ -238,12 +238,12 @@ impl Decoder {
     }
 }
 
-/// Of a text, by its bytes in the `utf8mb4` of our sessions.
+/// The number of characters of a text, from its bytes in the `utf8mb4` of our sessions.
 fn characters(column: &Definition) -> u32 {
     column.length / 4
 }
 
-/// `decimal(precision, scale)` by the length of its longest text: digits, point and sign.
+/// `decimal(precision, scale)` from the length of its longest text: digits, point and sign.
 fn decimal(column: &Definition, unsigned: bool) -> Decoder {
     let around = u32::from(!unsigned) + u32::from(column.decimals > 0);
     let precision = u16::try_from(column.length.saturating_sub(around)).unwrap_or(u16::MAX);
@@ -254,13 +254,13 @@ fn fixed<const N: usize>(row: &mut Reader<'_>) -> Result<[u8; N], BadField> {
     row.fixed().ok_or(BadField::Malformed)
 }
 
-/// The bytes of a value behind their length.
+/// The bytes of a value, after their length.
 #[inline]
 fn field<'a>(row: &mut Reader<'a>) -> Result<&'a [u8], BadField> {
     row.text().ok_or(BadField::Malformed)
 }
 
-/// The bytes of a date or a time behind their length, which is one byte.
+/// The bytes of a date or a time, after their length of one byte.
 #[inline]
 fn field_of_time<'a>(row: &mut Reader<'a>) -> Result<&'a [u8], BadField> {
     let length = row.u8().ok_or(BadField::Malformed)?;
@@ -301,7 +301,7 @@ fn computed_bits<'a>(
     unsigned(column.read(field)?, scratch)
 }
 
-/// A decimal. With `ZEROFILL` it has zeros before it, which no number of JSON has.
+/// A decimal. With `ZEROFILL` it has leading zeros, which JSON's numbers can't have.
 fn number<'a>(text: &'a str, scratch: &'a mut Vec<u8>) -> Result<Value<'a>, BadField> {
     if is_json_number(text.as_bytes()) {
         return Ok(Value::Number(text));
@@ -311,7 +311,7 @@ fn number<'a>(text: &'a str, scratch: &'a mut Vec<u8>) -> Result<Value<'a>, BadF
     written(scratch, |out| write!(out, "{zero}{digits}"))
 }
 
-/// A number that is written to `scratch`.
+/// Writes a number to `scratch`.
 fn written(
     scratch: &mut Vec<u8>,
     write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>,
@@ -324,7 +324,7 @@ fn written(
     }
 }
 
-/// Year, month and day, of which an empty field has none.
+/// Year, month and day as days, and the rest. An empty field has none.
 fn split_date(field: &[u8]) -> Result<(Option<i32>, &[u8]), BadField> {
     let Some(([y1, y2, month, day], rest)) = field.split_first_chunk() else {
         return if field.is_empty() { Ok((None, field)) } else { Err(BadField::Malformed) };
@@ -336,7 +336,7 @@ fn split_date(field: &[u8]) -> Result<(Option<i32>, &[u8]), BadField> {
     }
 }
 
-/// Hours below `hours`, minutes, seconds, and where there are any the microseconds.
+/// Hours below `hours`, minutes, seconds, and microseconds if present.
 fn micros(field: &[u8], hours: u8) -> Result<i64, BadField> {
     let (hour, minute, second, micros) = match *field {
         [] => (0, 0, 0, 0),
@@ -433,7 +433,7 @@ impl DatabaseRow for Row<'_> {
     }
 }
 
-/// What rows are read by that have left their connection's buffer.
+/// The decoders and columns of rows that have left their connection's buffer.
 pub struct Layout {
     decoders: Box<[Decoder]>,
     columns: Box<[Column]>,
@@ -449,8 +449,8 @@ impl RowLayout for Layout {
 }
 
 impl Row<'static> {
-    /// What encodes rows of `columns`, which the server defines so, apart from a session: the way
-    /// in for `benches/micro`, which counts this path without a database and its sockets.
+    /// Encodes rows of `columns` with these definitions of the server, without a session.
+    /// `benches/micro` uses it to measure this path without a database and its sockets.
     #[doc(hidden)]
     pub fn encode_apart(
         columns: Vec<Column>,

@@ -1,13 +1,13 @@
-//! The framing of packets in the connection's buffers.
+//! Frames packets in the connection's buffers.
 //!
 //! A packet has a header of four bytes: the length of its payload, and a number that counts the
-//! packets of a command and its answer. A payload of 16 MB or more comes in several packets, of
-//! which all but the last have the greatest length; they are joined in place, so that a row is one
-//! run of bytes however long it is.
+//! packets of a command and its answer. A payload of 16 MB or more is split into several packets;
+//! all but the last have the greatest length. We join them in place, so that a row of any length is
+//! one run of bytes.
 //!
 //! 1. A [`Frame`] stays readable by [`Wire::body`] until the next poll;
-//! 2. the numbers of the packets that answer a command follow each other. Where the answers of
-//!    several commands are to come, [`Wire::expect_answer`] says where the next one begins.
+//! 2. the packets that answer a command are numbered consecutively. If the answers to several
+//!    commands are pending, [`Wire::expect_answer`] marks the start of the next one.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,21 +21,22 @@ use crate::Error;
 
 pub(super) use super::super::buffers::BUFFER;
 
-/// What stands before each payload.
+/// The bytes of the header before each payload.
 pub(super) const HEADER: usize = 4;
 /// The longest payload of one packet.
 pub(super) const LONGEST: usize = 0xff_ffff;
-/// What is taken even where rows may be no longer: metadata and errors.
+/// The least limit, even if rows must be shorter: metadata and errors need it.
 const SHORTEST_LIMIT: usize = 64 * 1024;
 
 /// The connection's bytes, as packets.
 pub(super) struct Wire {
     buffers: Buffers,
-    /// The longest payload taken, in bytes.
+    /// The longest payload that we accept, in bytes.
     limit: usize,
-    /// Bytes at the front of what came that are one packet already, its header included.
+    /// The bytes at the front of the buffer that are joined into one packet already, with its
+    /// header.
     joined: usize,
-    /// The number of the next packet, whoever sends it.
+    /// The number of the next packet, ours or the server's.
     sequence: u8,
 }
 
@@ -58,43 +59,43 @@ impl DerefMut for Wire {
 /// A whole payload in the read buffer.
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
-    /// Its first byte, which says what it is.
+    /// Its first byte, which determines its meaning.
     pub(super) tag: u8,
     payload: Range<usize>,
 }
 
 impl Frame {
-    /// How many bytes it has.
+    /// The length of the payload in bytes.
     pub(super) fn len(&self) -> usize {
         self.payload.len()
     }
 }
 
 impl Wire {
-    /// Over `socket`, whose longest payload has `limit` bytes; `sequence` is the number of the next
-    /// packet.
+    /// The packets on `socket`, with payloads of at most `limit` bytes. `sequence` is the number of
+    /// the next packet.
     pub(super) fn new(socket: Socket, limit: usize, sequence: u8) -> Self {
         let limit = limit.max(SHORTEST_LIMIT);
         Self { buffers: Buffers::new(socket, limit + 2 * HEADER), limit, joined: 0, sequence }
     }
 
-    /// Makes the connection the current runtime's own.
+    /// Registers the connection with the current runtime.
     pub(super) fn move_here(self) -> io::Result<Self> {
         Ok(Self { buffers: self.buffers.move_here()?, ..self })
     }
 
-    /// The longest payload taken, in bytes.
+    /// The longest payload that we accept, in bytes.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Has a command sent with the next poll.
+    /// Queues a command, which the next poll sends.
     pub(super) fn command(&mut self, payload: &[u8]) {
         self.sequence = 0;
         self.reply(payload);
     }
 
-    /// The same for what goes on with a command, or with the login.
+    /// Queues a packet that continues a command or the login.
     pub(super) fn reply(&mut self, payload: &[u8]) {
         let mut rest = payload;
         loop {
@@ -105,26 +106,26 @@ impl Wire {
             self.buffers.write.extend_from_slice(packet);
             self.sequence = self.sequence.wrapping_add(1);
             rest = behind;
-            // One that is full is followed by another, if by an empty one.
+            // Another packet follows a full one, even if it's empty.
             if packet.len() < LONGEST {
                 return;
             }
         }
     }
 
-    /// Has a command sent behind others that are yet to be answered, or one that is not answered.
+    /// Queues a command after others that haven't been answered yet, or one without an answer.
     pub(super) fn append_command(&mut self, payload: &[u8]) {
         let sequence = self.sequence;
         self.command(payload);
         self.sequence = sequence;
     }
 
-    /// The next packet begins the answer to a command.
+    /// Expects the start of an answer in the next packet.
     pub(super) fn expect_answer(&mut self) {
         self.sequence = 1;
     }
 
-    /// The next payload, consumed; it can be read until the next poll.
+    /// Consumes the next payload, which can be read until the next poll.
     ///
     /// # Errors
     /// The connection failed or ended, the payload is longer than the limit, or packets are out of
@@ -139,7 +140,7 @@ impl Wire {
         }
     }
 
-    /// The next payload, if all of it has come.
+    /// The next payload, if it has arrived completely.
     #[inline]
     fn next_frame(&mut self) -> Result<Option<Frame>, Error> {
         loop {
@@ -149,7 +150,7 @@ impl Wire {
                 return Ok(None);
             };
             let length = u32::from_le_bytes([a, b, c, 0]) as usize;
-            // Of what is joined to another, the header goes.
+            // A packet that is joined to another loses its header.
             let whole = self.joined.max(HEADER) + length;
             if whole - HEADER > self.limit {
                 return Err(Error::row_too_large((whole - HEADER) as u64, self.limit));
@@ -177,7 +178,7 @@ impl Wire {
         }
     }
 
-    /// Takes the header behind what is joined out of the buffer.
+    /// Removes the header after the joined bytes from the buffer.
     #[cold]
     fn drop_header(&mut self) {
         let at = self.buffers.start + self.joined;
@@ -191,27 +192,28 @@ impl Wire {
         poll_fn(|cx| self.poll_frame(cx)).await
     }
 
-    /// The same where an error of the server is one of ours.
+    /// Like [`frame`](Self::frame), but an ERR packet becomes an error.
     ///
     /// # Errors
-    /// What the server says, or that the connection failed.
+    /// The error that the server reports, or a lost connection.
     pub(super) async fn answer(&mut self) -> Result<Frame, Error> {
         let frame = self.frame().await?;
         match frame.tag {
             ERR => Err(error(self.body(&frame)).ok_or_else(out_of_order)?.into_error(None)),
-            // It would want a file of ours.
+            // The server would ask for one of our files.
             LOCAL_INFILE => Err(out_of_order()),
             _ => Ok(frame),
         }
     }
 
-    /// The frame that was polled last.
+    /// The payload of the frame that was polled last.
     #[inline]
     pub(super) fn body(&self, frame: &Frame) -> &[u8] {
         &self.buffers.read[frame.payload.clone()]
     }
 
-    /// Whether an idle connection is still open: a server says nothing unasked, unless it leaves.
+    /// Returns true if an idle connection is still open. A server sends nothing to it, unless it
+    /// closes it.
     pub(super) fn is_quiet(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         self.buffers.start == self.buffers.end && self.buffers.poll_fill(&mut cx).is_pending()

@@ -1,9 +1,9 @@
 //! Values of BIT that the server has computed.
 //!
-//! A column's value is sent as its bits, and so is each value that the server reads from a temporary
-//! table. Others, such as `max(x)`, MariaDB declares as BIT as well and sends as the digits of
-//! their number. MySQL does so with some functions. The columns of a result don't tell these
-//! apart, but both servers mark a value that isn't a column's as binary.
+//! The server sends a column's value as bits, and also each value that it reads from a temporary
+//! table. MariaDB declares other values, such as `max(x)`, as BIT too, but sends the digits of
+//! their number. MySQL does so with some functions. The columns of a result don't distinguish these
+//! cases, but both servers mark a value that isn't a column's as binary.
 
 use super::BadField;
 use crate::database::mysql::DIALECT;
@@ -11,14 +11,14 @@ use crate::database::mysql::look::is_mariadb;
 use crate::database::mysql::packet::Definition;
 use crate::sql::Outline;
 
-/// The flag of a column for bytes, which a column of a table doesn't have if it is a BIT.
+/// The flag for bytes. A BIT column of a table doesn't have it.
 const BINARY: u16 = 1 << 7;
 
 /// MariaDB's functions that send a computed BIT as bits: window functions, and `last_value` of
 /// several values.
 const AS_BITS: [&str; 2] = ["over", "last_value"];
 
-/// How a server sends a computed BIT.
+/// The encoding of a computed BIT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum SentAs {
     /// As digits.
@@ -28,8 +28,8 @@ pub(in super::super) enum SentAs {
 }
 
 impl SentAs {
-    /// How a statement's are sent by `product`. A procedure's results depend on statements that we
-    /// don't see.
+    /// The encoding of a statement's computed BITs by `product`. A procedure's results depend on
+    /// statements that we don't see.
     pub(in super::super) fn by(sql: &str, product: &str) -> Self {
         let is_plain = |outline: Outline<'_>| !outline.has_any(&AS_BITS) && !outline.begins_with("call");
         match is_mariadb(product) && Outline::new(sql, &DIALECT).is_some_and(is_plain) {
@@ -42,13 +42,13 @@ impl SentAs {
 /// A column of computed BITs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct ComputedBits {
-    /// How many bits a value has at most.
+    /// The most bits of a value.
     bits: u8,
     sent: SentAs,
 }
 
 impl ComputedBits {
-    /// `None` if the values are those of a column. If a view computes them, we don't see its
+    /// `None` if the values belong to a column. If a view computes them, we don't see its
     /// functions.
     pub(super) fn of(column: &Definition, sent: SentAs) -> Option<Self> {
         let bits = u8::try_from(column.length.clamp(1, 64)).unwrap_or(64);
