@@ -57,7 +57,8 @@ pub struct Connection {
     /// What each call says.
     fields: HeaderMap,
     limit: usize,
-    is_over: bool,
+    /// Why it has ended, if it has.
+    over: Option<String>,
     /// Whether something has shown that it is of no more use.
     pub(super) is_broken: bool,
     home: ThreadId,
@@ -145,7 +146,7 @@ impl Connection {
             origin: format!("{scheme}://{}", address.name()),
             fields: HeaderMap::new(),
             limit,
-            is_over: false,
+            over: None,
             is_broken: false,
             home: thread::current().id(),
         };
@@ -226,11 +227,28 @@ impl Connection {
         Ok(Call::new(response, self.limit))
     }
 
-    /// Sends and reads what its calls wait for.
+    /// Sends and reads the bytes that its calls wait for.
     pub(super) fn poll_drive(&mut self, cx: &mut Context<'_>) {
-        if !self.is_over && Pin::new(&mut self.http2).poll(cx).is_ready() {
-            // Its calls learn why.
-            self.is_over = true;
+        if self.over.is_none()
+            && let Poll::Ready(ended) = Pin::new(&mut self.http2).poll(cx)
+        {
+            self.over = Some(
+                ended.err().map_or_else(|| "the server closed it".to_owned(), |error| error.to_string()),
+            );
+        }
+    }
+
+    /// The next message of one of its calls; `None` when the answer is whole.
+    pub(super) fn poll_message(
+        &mut self,
+        call: &mut Call,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, Failure>> {
+        self.poll_drive(cx);
+        match (call.poll_message(cx), &self.over) {
+            // h2 doesn't tell each call that its connection was reset.
+            (Poll::Pending, Some(why)) => Poll::Ready(Err(Failure::Lost(why.clone()))),
+            (polled, _) => polled,
         }
     }
 
@@ -241,9 +259,8 @@ impl Connection {
         last: &mut Option<Bytes>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, Failure>> {
-        self.poll_drive(cx);
         loop {
-            match std::task::ready!(call.poll_message(cx))? {
+            match std::task::ready!(self.poll_message(call, cx))? {
                 Some(message) => *last = Some(message),
                 None => return Poll::Ready(Ok(last.take())),
             }
@@ -306,7 +323,7 @@ impl Reusable for Connection {
 
     fn is_alive(&mut self) -> bool {
         self.poll_drive(&mut Context::from_waker(Waker::noop()));
-        !self.is_over
+        self.over.is_none()
     }
 }
 

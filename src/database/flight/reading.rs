@@ -178,12 +178,12 @@ impl Part {
             self.call = Some(get(connector, &mut other, &self.ticket)?);
             self.place = Place::Other(Box::new(other));
         }
-        match &mut self.place {
-            Place::Other(other) => other.poll_drive(cx),
-            Place::Own | Place::Connecting(_) => own.poll_drive(cx),
-        }
+        let connection = match &mut self.place {
+            Place::Other(other) => other,
+            Place::Own | Place::Connecting(_) => own,
+        };
         match &mut self.call {
-            Some(call) => call.poll_message(cx),
+            Some(call) => connection.poll_message(call, cx),
             None => Poll::Ready(Err(Failure::broken("an endpoint was read before it was opened"))),
         }
     }

@@ -604,10 +604,7 @@ async fn discard(connection: &mut Connection, info: FlightInfo) {
     }
     for ticket in info.endpoints.iter().filter_map(|endpoint| endpoint.ticket.as_ref()) {
         let Ok(mut call) = connection.call("DoGet", &[framed(ticket)], None) else { return };
-        let first = poll_fn(|cx| {
-            connection.poll_drive(cx);
-            call.poll_message(cx)
-        });
+        let first = poll_fn(|cx| connection.poll_message(&mut call, cx));
         // How it ends is no matter: the statement fails by the same when it is run.
         let _ = timeout(RECYCLE_DEADLINE, first).await;
     }
