@@ -31,14 +31,12 @@ pub(crate) const TLS_CONNECTION: usize = TLS_BUFFER + 32 * 1024;
 pub(crate) const QUIC_WINDOW: u64 = 256 * 1024;
 /// The bytes that a client may send on all streams of a QUIC connection before we read them.
 pub(crate) const QUIC_RECEIVED: u32 = 64 * 1024;
-/// Heads of requests that are received at the same time on a QUIC connection. Others wait within
-/// [`QUIC_RECEIVED`].
-pub(crate) const QUIC_HEADS: usize = 4;
-/// The longest head that HTTP/3 reads, in its frame. A head beyond [`HTTP1_BUFFER`] is refused.
-const QUIC_HEAD: usize = 32 * 1024;
+/// The bytes of half heads that all requests of a QUIC connection may have together: a hundred of
+/// 2.5 KiB, or eight of the longest.
+pub(crate) const QUIC_HEADS: usize = 256 * 1024;
 /// The memory of a QUIC connection: all of these, and the state of paths, packets and streams.
 pub(crate) const QUIC_CONNECTION: usize =
-    QUIC_WINDOW as usize + QUIC_RECEIVED as usize + QUIC_HEADS * QUIC_HEAD + 64 * 1024;
+    QUIC_WINDOW as usize + QUIC_RECEIVED as usize + QUIC_HEADS + 64 * 1024;
 /// Connections reserved for health checks, in addition to all others.
 pub(crate) const RESERVED_CONNECTIONS: usize = 64;
 

@@ -34,7 +34,7 @@ use quinn::{Endpoint, EndpointConfig, Incoming, ServerConfig, TokioRuntime, Tran
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
-use self::quic::{BidiStream, LastStopped, Stopped};
+use self::quic::{Accepted, BidiStream, LastAccepted};
 use super::connection::{Answers, DRAIN_GRACE, in_time, is_remote};
 use super::connections::{ClientTimeouts, Connections, Seat};
 use super::reload::Current;
@@ -42,7 +42,7 @@ use super::reporting::ReportingBody;
 use super::socket::Ends;
 use super::unread::Unread;
 use super::{Listener, Port, State, take_in};
-use crate::budget::{HTTP2_WINDOW, QUIC_HEADS, QUIC_RECEIVED, QUIC_WINDOW};
+use crate::budget::{HTTP2_WINDOW, QUIC_RECEIVED, QUIC_WINDOW};
 use crate::config::{Config, Tls};
 use crate::log;
 use crate::metrics::Observed as _;
@@ -224,7 +224,6 @@ impl Arrived {
             timeouts,
             write_timeout,
             stops: AtomicUsize::new(0),
-            heads: Semaphore::new(QUIC_HEADS),
             narrowed: tokio::sync::Mutex::default(),
         };
         served.serve_until_end(state).await;
@@ -240,18 +239,16 @@ struct Served<'a> {
     write_timeout: Duration,
     /// Requests that their client stopped before they had an answer.
     stops: AtomicUsize,
-    /// Held by each stream whose head is being received.
-    heads: Semaphore,
     /// Held by the stream that has made the window [narrow](Self::until_taken).
     narrowed: tokio::sync::Mutex<()>,
 }
 
 impl Served<'_> {
     async fn serve_until_end(&self, mut state: watch::Receiver<State>) {
-        let (watchdog, stopped) = (Arc::<Watchdog>::default(), LastStopped::default());
+        let (watchdog, last) = (Arc::<Watchdog>::default(), LastAccepted::default());
         let mut settings = h3::server::builder();
         settings.max_field_section_size(HEADERS as u64).send_grease(false);
-        let connection = quic::Connection::new(&self.quic, Arc::clone(&stopped));
+        let connection = quic::Connection::new(&self.quic, Arc::clone(&last));
         let built = timeout(self.timeouts.header, settings.build(connection)).await;
         let Ok(Ok(mut http)) = built else { return };
         let mut streams = FuturesUnordered::new();
@@ -264,8 +261,8 @@ impl Served<'_> {
                 Some(()) = streams.next() => {}
                 accepted = http.accept() => {
                     let Ok(Some(request)) = accepted else { break };
-                    let Some(stopped) = stopped.lock().take() else { break };
-                    let stream = self.answer(request, stopped);
+                    let Some(accepted) = last.lock().take() else { break };
+                    let stream = self.answer(request, accepted);
                     streams.push(watchdog.of_stream(self.write_timeout).watch(stream));
                 }
                 () = gives_way.as_mut(), if !leaves => {
@@ -304,8 +301,11 @@ impl Served<'_> {
     }
 
     /// Answers one request, unless its client stops the stream before.
-    async fn answer(&self, request: RequestResolver<quic::Connection, Bytes>, mut stopped: Stopped) {
-        let Some((request, stream)) = self.receive(request).await else { return };
+    async fn answer(&self, request: RequestResolver<quic::Connection, Bytes>, accepted: Accepted) {
+        let Accepted { mut stopped, head } = accepted;
+        let received = self.receive(request).await;
+        head.complete();
+        let Some((request, stream)) = received else { return };
         let mut stream = Unfinished(stream);
         let is_answered = AtomicBool::new(false);
         let answered = async {
@@ -337,11 +337,7 @@ impl Served<'_> {
         mut request: RequestResolver<quic::Connection, Bytes>,
     ) -> Option<(Request<()>, RequestStream<BidiStream, Bytes>)> {
         let frames = &mut request.frame_stream;
-        let received = async {
-            let _receives = self.heads.acquire().await;
-            poll_fn(|cx| frames.poll_next(cx)).await
-        };
-        let frame = timeout(self.timeouts.header, received).await;
+        let frame = timeout(self.timeouts.header, poll_fn(|cx| frames.poll_next(cx))).await;
         if !matches!(frame, Ok(Ok(_))) {
             frames.reset(Code::H3_REQUEST_INCOMPLETE.value());
             frames.stream.stop_sending(Code::H3_REQUEST_INCOMPLETE.value());
@@ -361,6 +357,7 @@ impl Served<'_> {
         }
         stream.stop_stream(Code::H3_MESSAGE_ERROR);
         stream.stop_sending(Code::H3_MESSAGE_ERROR);
+        self.note_stop(false);
         None
     }
 

@@ -2,18 +2,20 @@
 
 http3.py CA URL [stop=BYTES] [leave=SECONDS] [pause=BYTES] [take=BYTES] [header=BYTES]
     [connections=N] [stops=N] [then=PATH] [raw=HEX,HEX,...] [open=HEX,HEX,...]
-    [silent=BYTES [returns=1]] [flood=HEX]
+    [halves=HEX] [silent=BYTES [returns=1]] [flood=HEX]
 
 stop and leave: STOP_SENDING after so many bytes, or so much time; pause: does nothing for a second
 after so many bytes; take: lets the server send so many bytes and no more; header: sends header fields of that length; connections: opens so many at once
 first that ask nothing, and says how many of them had to show that their address is theirs; stops:
 asks so many times more, and stops each at once; then: asks for this path on the same connection once
 there is a line on standard input; raw: sends these bytes as requests first, each on a stream of
-its own; open: the same, but the streams stay open; silent: sends the first datagram of a connection, of so many bytes, and nothing else, and
+its own; halves: sixty times these bytes, each on a stream of its
+own, and the first half of each before the rest of any; open: the same, but the
+streams stay open; silent: sends the first datagram of a connection, of so many bytes, and nothing else, and
 says which datagrams the server sends, until it sends nothing for two seconds; returns: then does as
 the first of these says, once there is a line on standard input, and says the same again; flood:
-sends these bytes on each of a hundred streams, which stay open, and says after a second how many
-bytes the server lets it send on the connection.
+sends these bytes on each of a hundred streams, which stay open, and says after two seconds how many
+of them the server has reset.
 """
 
 import asyncio
@@ -170,13 +172,20 @@ async def main():
     async with new() as client:
         client.stop, client.pause = number("stop"), number("pause")
         heads = [client.send(bytes.fromhex(raw), "open" not in options) for raw in texts("raw") + texts("open")]
-        for head in heads:
+        halves = [bytes.fromhex(raw) for raw in texts("halves")] * 60
+        firsts = [client.send(raw[: len(raw) // 2], False) for raw in halves]
+        if halves:
+            await asyncio.sleep(0.5)
+        for number_of, raw in zip([n for n, one in client.answers.items() if one in firsts], halves):
+            client._quic.send_stream_data(number_of, raw[len(raw) // 2 :], end_stream=True)
+            client.transmit()
+        for head in heads + firsts:
             print(json.dumps(await head.ended), flush=True)
         if "flood" in options:
             for _ in range(100):
                 client.send(bytes.fromhex(options["flood"]), False)
-            await asyncio.sleep(1)
-            return print(json.dumps({"credit": client._quic._remote_max_data}), flush=True)
+            await asyncio.sleep(2)
+            return print(json.dumps({"reset": sum(one.ended.done() for one in client.answers.values())}), flush=True)
         fields = [(f"x-{n}", "x" * 1000) for n in range((number("header") or 0) // 1000)]
         answer = client.ask(url, fields)
         answer.seen["retried"] = retried

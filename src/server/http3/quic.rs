@@ -6,6 +6,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
@@ -14,6 +15,7 @@ use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, Wri
 use quinn::{ConnectionError, ReadError, StoppedError, VarInt, WriteError};
 
 use super::HEADERS;
+use crate::budget::QUIC_HEADS;
 use crate::lock::Mutex;
 
 /// What is read of a request: its headers, as they are encoded, and the frames around them.
@@ -29,15 +31,59 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send + Sync>>;
 /// Ready when the client stops a stream, has taken all of it, or is gone.
 pub(super) type Stopped = Boxed<Result<Option<VarInt>, StoppedError>>;
 
-/// Of the stream that was accepted last.
-pub(super) type LastStopped = Arc<Mutex<Option<Stopped>>>;
+/// The request that was accepted last.
+pub(super) type LastAccepted = Arc<Mutex<Option<Accepted>>>;
+
+/// A request that was accepted, beside what h3 knows of it.
+pub(super) struct Accepted {
+    pub(super) stopped: Stopped,
+    pub(super) head: Arc<Head>,
+}
+
+/// The bytes of a head that isn't complete yet: h3 holds them, and all heads of a connection have
+/// [`QUIC_HEADS`] together.
+pub(super) struct Head {
+    of_connection: Arc<AtomicUsize>,
+    bytes: AtomicUsize,
+    is_complete: AtomicBool,
+}
+
+impl Head {
+    fn new(of_connection: &Arc<AtomicUsize>) -> Self {
+        let of_connection = Arc::clone(of_connection);
+        Self { of_connection, bytes: AtomicUsize::new(0), is_complete: AtomicBool::new(false) }
+    }
+
+    /// Adds bytes that were read; false if there's no room for them.
+    fn add(&self, bytes: usize) -> bool {
+        if self.is_complete.load(Ordering::Relaxed) {
+            return true;
+        }
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.of_connection.fetch_add(bytes, Ordering::Relaxed) + bytes <= QUIC_HEADS
+    }
+
+    /// It's complete, or refused.
+    pub(super) fn complete(&self) {
+        self.is_complete.store(true, Ordering::Relaxed);
+        self.of_connection.fetch_sub(self.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Head {
+    fn drop(&mut self) {
+        self.complete();
+    }
+}
 
 /// A connection whose streams h3 accepts.
 pub(super) struct Connection {
     opener: Opener,
     requests: Boxed<Result<(quinn::SendStream, quinn::RecvStream), ConnectionError>>,
     others: Boxed<Result<quinn::RecvStream, ConnectionError>>,
-    stopped: LastStopped,
+    accepted: LastAccepted,
+    /// Bytes of heads that aren't complete.
+    heads: Arc<AtomicUsize>,
 }
 
 /// Opens streams of a connection.
@@ -63,12 +109,15 @@ pub(super) struct RecvStream {
     stream: quinn::RecvStream,
     /// What may still be read of it.
     left: usize,
+    /// That of a request.
+    head: Option<Arc<Head>>,
 }
 
 impl Connection {
-    pub(super) fn new(quic: &quinn::Connection, stopped: LastStopped) -> Self {
+    pub(super) fn new(quic: &quinn::Connection, accepted: LastAccepted) -> Self {
         let opener = Opener { quic: quic.clone(), opening: None };
-        Self { opener, requests: next_request(quic), others: next_other(quic), stopped }
+        let (requests, others) = (next_request(quic), next_other(quic));
+        Self { opener, requests, others, accepted, heads: Arc::default() }
     }
 }
 
@@ -95,7 +144,7 @@ impl quic::Connection<Bytes> for Connection {
         let accepted = ready!(self.others.as_mut().poll(cx));
         self.others = next_other(&self.opener.quic);
         Poll::Ready(match accepted {
-            Ok(stream) => Ok(RecvStream { stream, left: CONTROL }),
+            Ok(stream) => Ok(RecvStream { stream, left: CONTROL, head: None }),
             Err(error) => Err(of_connection(error)),
         })
     }
@@ -110,8 +159,9 @@ impl quic::Connection<Bytes> for Connection {
             Ok(streams) => streams,
             Err(error) => return Poll::Ready(Err(of_connection(error))),
         };
-        *self.stopped.lock() = Some(Box::pin(sent.stopped()));
-        let received = RecvStream { stream: received, left: REQUEST };
+        let head = Arc::new(Head::new(&self.heads));
+        *self.accepted.lock() = Some(Accepted { stopped: Box::pin(sent.stopped()), head: Arc::clone(&head) });
+        let received = RecvStream { stream: received, left: REQUEST, head: Some(head) };
         Poll::Ready(Ok(BidiStream { sent: SendStream::new(sent), received }))
     }
 
@@ -206,7 +256,8 @@ impl quic::RecvStream for RecvStream {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
         let mut piece = [0; PIECE];
         let length = ready!(self.stream.poll_read(cx, &mut piece)).map_err(of_read)?;
-        if length > self.left {
+        let has_room = self.head.as_ref().is_none_or(|head| head.add(length));
+        if length > self.left || !has_room {
             let error_code = Code::H3_EXCESSIVE_LOAD.value();
             return Poll::Ready(Err(StreamErrorIncoming::StreamTerminated { error_code }));
         }
