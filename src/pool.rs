@@ -323,7 +323,7 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
     ) -> Option<Duration> {
         let slow = slow.get_or_insert_with(|| Streams::slow(&self.0.streams, client));
         let state = self.0.state();
-        slow.gives_way(reader, state.queue.len(), state.queue.clients())
+        slow.gives_way(reader, state.queue.clients())
     }
 
     /// True if no slot is free.

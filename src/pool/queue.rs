@@ -103,8 +103,9 @@ impl<W> Queue<W> {
         self.lines.iter().map(Turns::len).sum()
     }
 
-    /// The clients that wait. A client may be listed once for each priority.
-    pub(super) fn clients(&self) -> impl Iterator<Item = Client> {
+    /// The clients that wait, each with the number of its requests. A client may be listed once for each
+    /// priority.
+    pub(super) fn clients(&self) -> impl Iterator<Item = (Client, usize)> + Clone {
         self.lines.iter().flat_map(Turns::clients)
     }
 

@@ -2,9 +2,9 @@
 //! when requests wait. Only a stream with a slow reader can be chosen, because it keeps its slot
 //! longer than the database needs.
 //!
-//! As many streams give way as requests wait. Streams whose client has stopped reading go first.
-//! Then the slowest streams of the client with the most slots go, if that client has more than a
-//! waiting one would have with one more.
+//! At most as many streams give way as requests wait. Streams whose client has stopped reading go
+//! first. Then the slowest streams of the client with the most slots go, until it has as many as a
+//! client that waits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -29,8 +29,7 @@ pub(super) struct Streams {
 #[derive(Debug)]
 struct Slow {
     client: Client,
-    /// Bytes per second.
-    rate: u64,
+    reader: SlowReader,
     gives_way: Option<Instant>,
 }
 
@@ -68,55 +67,73 @@ impl Streams {
         let mut all = streams.lock();
         let number = all.next;
         all.next += 1;
-        all.slow.insert(number, Slow { client, rate: u64::MAX, gives_way: None });
+        let reader = SlowReader { rate: u64::MAX, stands_still: false };
+        all.slow.insert(number, Slow { client, reader, gives_way: None });
         SlowStream { streams: Arc::clone(streams), number }
     }
 
-    fn places(&self, client: Client) -> usize {
-        self.places.get(&client).copied().unwrap_or_default()
+    /// The slots that clients keep: without those of their streams that give way.
+    fn kept(&self) -> HashMap<Client, usize> {
+        let mut kept = self.places.clone();
+        for slow in self.slow.values().filter(|slow| slow.gives_way.is_some()) {
+            kept.entry(slow.client).and_modify(|places| *places = places.saturating_sub(1));
+        }
+        kept
     }
 
-    /// True if the slow stream of this number has to give way, when `left` more streams should: its
-    /// client has stopped reading, or it's one of the slowest of the client with the most slots.
+    /// True if the slow stream of this number has to give way. `left` more streams have to, and
+    /// `waiting` has the clients that wait, each with the number of its requests.
     fn is_chosen(
         &self,
         (number, reader): (u64, SlowReader),
         left: usize,
-        waiting: impl Iterator<Item = Client>,
+        waiting: impl Iterator<Item = (Client, usize)>,
     ) -> bool {
         let Some(Slow { client, .. }) = self.slow.get(&number) else { return false };
-        if reader.stands_still {
-            return true;
+        if left == 0 || reader.stands_still {
+            return left > 0;
         }
-        let places = self.places(*client);
-        let most = self.slow.values().map(|slow| self.places(slow.client)).max();
-        let fewest = waiting.map(|client| self.places(client)).min();
-        if most > Some(places) || fewest.is_none_or(|fewest| places <= fewest + 1) {
-            return false;
-        }
-        let stays = self.slow.iter().filter(|(_, slow)| slow.client == *client && slow.gives_way.is_none());
-        stays.filter(|(other, slow)| (slow.rate, **other) < (reader.rate, number)).count() < left
+        let staying = || self.slow.iter().filter(|(_, slow)| slow.gives_way.is_none());
+        let still = staying().filter(|(_, slow)| slow.reader.stands_still).count();
+        let of_clients = self.kept();
+        let kept_by = |client: Client| of_clients.get(&client).copied().unwrap_or_default();
+        let kept = kept_by(*client);
+        let most = self.slow.values().map(|slow| kept_by(slow.client)).max();
+        // A waiting client may get any of the slots that are being given up.
+        let given = self.slow.len() - staying().count();
+        let entitled = waiting.map(|(waiting, requests)| (kept_by(waiting) + given, requests));
+        let entitled: Vec<_> = entitled.filter(|(has, _)| has + 1 < kept).collect();
+        let requests = entitled.iter().map(|(_, requests)| requests).sum::<usize>();
+        // So many that both clients then have as many slots.
+        let share = entitled.iter().map(|(has, _)| (kept - has - 1).div_ceil(2)).max().unwrap_or_default();
+        let left = left.saturating_sub(still).min(requests.saturating_sub(given)).min(share);
+        let slower = staying().filter(|(other, slow)| {
+            slow.client == *client && (slow.reader.rate, **other) < (reader.rate, number)
+        });
+        most == Some(kept) && slower.count() < left
     }
 }
 
 impl SlowStream {
-    /// For how long the stream has had to give way; `None` if it may keep its slot. `wait` requests
-    /// wait, from the clients `waiting`.
+    /// For how long the stream has had to give way; `None` if it may keep its slot. `waiting` has the
+    /// clients that wait, each with the number of its requests.
     pub(super) fn gives_way(
         &self,
         reader: SlowReader,
-        wait: usize,
-        waiting: impl Iterator<Item = Client>,
+        waiting: impl Iterator<Item = (Client, usize)> + Clone,
     ) -> Option<Duration> {
         let mut streams = self.streams.lock();
         let others = streams.slow.iter().filter(|(number, _)| **number != self.number);
-        let left = wait.saturating_sub(others.filter(|(_, slow)| slow.gives_way.is_some()).count());
+        let given = others.filter(|(_, slow)| slow.gives_way.is_some()).count();
+        let left = waiting.clone().map(|(_, requests)| requests).sum::<usize>().saturating_sub(given);
         let before = streams.slow.get(&self.number)?.gives_way;
-        let chosen =
-            left > 0 && (before.is_some() || streams.is_chosen((self.number, reader), left, waiting));
+        let is_chosen = match before {
+            Some(_) => left > 0,
+            None => streams.is_chosen((self.number, reader), left, waiting),
+        };
         let slow = streams.slow.get_mut(&self.number)?;
-        slow.rate = reader.rate;
-        slow.gives_way = chosen.then(|| before.unwrap_or_else(Instant::now));
+        slow.reader = reader;
+        slow.gives_way = is_chosen.then(|| before.unwrap_or_else(Instant::now));
         slow.gives_way.map(|since| since.elapsed())
     }
 }
@@ -146,42 +163,44 @@ mod tests {
     }
 
     /// Each reader is the number of a client and a rate in bytes per second; rate 0 has stopped
-    /// reading. Returns the streams that give way, one after the other, when requests of these
-    /// clients wait.
-    fn given_way(readers: &[(u8, u64)], waiting: &[u8]) -> Vec<usize> {
+    /// reading. Returns the streams that give way when clients wait with so many requests.
+    fn given_way(readers: &[(u8, u64)], waiting: &[(u8, usize)]) -> Vec<usize> {
         let streams = Arc::default();
         let _places: Vec<_> =
             readers.iter().map(|(number, _)| Streams::take(&streams, client(*number))).collect();
         let slow: Vec<_> =
             readers.iter().map(|(number, _)| Streams::slow(&streams, client(*number))).collect();
-        let ask = |index: usize| {
+        let ask = |index: usize, waiting: &[(u8, usize)]| {
             let rate = readers[index].1;
             let reader = SlowReader { rate, stands_still: rate == 0 };
-            let clients = waiting.iter().map(|number| client(*number));
-            slow[index].gives_way(reader, waiting.len(), clients).is_some()
+            let waiting = waiting.iter().map(|(number, requests)| (client(*number), *requests));
+            slow[index].gives_way(reader, waiting).is_some()
         };
         // All rates are known after one round. Before that, any stream could be chosen.
-        let nobody = |index: usize| {
-            let reader = SlowReader { rate: readers[index].1, stands_still: false };
-            slow[index].gives_way(reader, 0, std::iter::empty()).is_some()
-        };
-        assert!(!(0..readers.len()).any(nobody));
-        (0..readers.len()).filter(|index| ask(*index)).collect()
+        assert!(!(0..readers.len()).any(|index| ask(index, &[])));
+        let round = || (0..readers.len()).filter(|index| ask(*index, waiting)).collect::<Vec<_>>();
+        round();
+        round()
     }
 
     #[test]
     fn the_slowest_of_the_client_with_the_most_places_gives_way() {
+        let four = &[(1, 65), (1, 20), (1, 30), (1, 70)][..];
         for (readers, waiting, expected) in [
-            (&[(1, 65), (1, 20), (1, 65), (2, 10)][..], &[3][..], &[1][..]),
-            // As many give way as wait.
-            (&[(1, 65), (1, 20), (1, 30), (1, 70)], &[2, 3], &[1, 2]),
+            (&[(1, 65), (1, 20), (1, 65), (2, 10)][..], &[(3, 1)][..], &[1][..]),
+            // As many give way as wait, until both clients have as many slots.
+            (four, &[(2, 1), (3, 1)], &[1, 2]),
+            (four, &[(2, 5)], &[1, 2]),
+            // No stream gives way to requests of its own client.
+            (four, &[(1, 2), (2, 1)], &[1]),
             // No request waits, or only those of clients that have as many slots already.
             (&[(1, 65), (1, 20)], &[], &[]),
-            (&[(1, 65), (1, 20)], &[1], &[]),
-            (&[(1, 65), (1, 20), (2, 10)], &[2], &[]),
-            (&[(1, 65), (2, 20)], &[3], &[]),
-            // A client that has stopped reading loses its slot, even if it has few.
-            (&[(1, 65), (1, 20), (2, 0)], &[1], &[2]),
+            (&[(1, 65), (1, 20)], &[(1, 1)], &[]),
+            (&[(1, 65), (1, 20), (2, 10)], &[(2, 1)], &[]),
+            (&[(1, 65), (2, 20)], &[(3, 1)], &[]),
+            // A client that has stopped reading loses its slot, even if it has few, and it's the first.
+            (&[(1, 65), (1, 20), (2, 0)], &[(1, 1)], &[2]),
+            (&[(1, 65), (1, 20), (2, 0)], &[(3, 1)], &[2]),
         ] {
             assert_eq!(given_way(readers, waiting), expected, "{readers:?} {waiting:?}");
         }
@@ -195,7 +214,7 @@ mod tests {
         drop((place, slow));
         let (places, slow) = {
             let all = streams.lock();
-            (all.places(client(1)), all.slow.len())
+            (all.kept()[&client(1)], all.slow.len())
         };
         assert_eq!((places, slow), (1, 0));
         drop(other);

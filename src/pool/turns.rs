@@ -53,9 +53,9 @@ impl<W> Turns<W> {
         self.lines.get(&client).map_or(0, |line| line.requests.len())
     }
 
-    /// The clients with waiting requests.
-    pub(super) fn clients(&self) -> impl Iterator<Item = Client> {
-        self.lines.keys().copied()
+    /// The clients with waiting requests, and how many each has.
+    pub(super) fn clients(&self) -> impl Iterator<Item = (Client, usize)> + Clone {
+        self.lines.iter().map(|(client, line)| (*client, line.requests.len()))
     }
 
     /// The client with the most waiting requests, and their number.
