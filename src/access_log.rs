@@ -33,6 +33,15 @@ const UNREAD: &str = "-";
 /// Those of all requests.
 static REFUSALS: Refusals = Refusals::new();
 
+/// Warns of the refusals without a line, if their second is over at `now`.
+pub(crate) fn tell_refusals(now: Instant) {
+    if let Some(further) = REFUSALS.further(now) {
+        log::warning!(
+            "{further} more requests were refused within a second than have lines in the access log"
+        );
+    }
+}
+
 /// What is known of one request; [`Entry::end`] writes its line.
 #[derive(Debug)]
 pub struct Entry {
@@ -160,11 +169,7 @@ impl Entry {
             return;
         }
         let now = Instant::now();
-        if let Some(further) = REFUSALS.further(now) {
-            log::warning!(
-                "{further} more requests were refused within a second than have lines in the access log"
-            );
-        }
+        tell_refusals(now);
         let has_line = match Ended::of(outcome, self.status) {
             Ended::Complete => is_sampled(log.sample),
             Ended::Refused => REFUSALS.count(now),

@@ -42,7 +42,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, SockRef};
 use tokio::net::TcpStream;
@@ -63,6 +63,7 @@ use self::signals::Signals;
 pub use self::signals::ignore_user_signals;
 pub use self::systemd::{Roles, inherited};
 use self::workers::Workers;
+use crate::access_log;
 use crate::client::{UNIX, network_of};
 use crate::config::Config;
 use crate::log;
@@ -160,6 +161,8 @@ pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) 
     app.end();
     state.send_replace(State::Ended);
     all_done(&mut connections).await;
+    // Also of a second that isn't over.
+    access_log::tell_refusals(Instant::now() + Duration::from_secs(1));
     if let Some(http3) = http3 {
         http3.ended().await;
     }
@@ -194,8 +197,6 @@ struct Serving {
     room: Arc<Connections>,
     admin_room: Arc<Connections>,
     descriptors: Option<Descriptors>,
-    /// Beyond so many connections, no further one is accepted where clients come.
-    most_sockets: usize,
     state: watch::Sender<State>,
     workers: Workers,
 }
@@ -217,7 +218,7 @@ impl Serving {
             let kept = acme::Kept::open(&acme).map_err(io::Error::other)?;
             tasks.spawn(acme::keep_certificate(acme, kept));
         }
-        let (descriptors, most_sockets) = (Descriptors::count(), usize::MAX);
+        let descriptors = Descriptors::count();
         let mut serving = Self {
             listeners,
             http3,
@@ -228,7 +229,6 @@ impl Serving {
             room,
             admin_room,
             descriptors,
-            most_sockets,
             state,
             workers,
         };
@@ -240,10 +240,9 @@ impl Serving {
     fn share_descriptors(&mut self) {
         let Some(descriptors) = &self.descriptors else { return };
         let app = self.current.get();
-        let share = descriptors.share(app.config());
-        self.most_sockets = share.sockets;
-        self.room.limit(share.seats);
-        app.metrics().connections.limit(share.seats);
+        let seats = descriptors.seats(app.config());
+        self.room.limit(seats);
+        app.metrics().connections.limit(seats);
         if let Some(warning) = descriptors.warning(app.config()) {
             log::warning!("{warning}");
         }
@@ -255,15 +254,12 @@ impl Serving {
         let https = self.listeners.public.address().map_or(0, |address| address.port());
         loop {
             let Listeners { public, admin, redirect } = &self.listeners;
-            let has_room = self.connections.len() < self.most_sockets;
             tokio::select! {
-                (stream, peer) = accept(public, &self.room), if has_room => {
-                    self.begin(stream, peer, Port::Public);
-                }
+                (stream, peer) = accept(public, &self.room) => self.begin(stream, peer, Port::Public),
                 (stream, peer) = accept_if(admin.as_ref(), &self.admin_room) => {
                     self.begin(stream, peer, Port::Admin);
                 }
-                (stream, peer) = accept_if(redirect.as_ref(), &self.room), if has_room => {
+                (stream, peer) = accept_if(redirect.as_ref(), &self.room) => {
                     self.begin(stream, peer, Port::Redirect(https));
                 }
                 arrived = Door::accept(self.http3.as_ref()) => self.begin_http3(arrived),
@@ -366,6 +362,7 @@ async fn send_spans(current: Arc<Current>) {
 async fn keep_history(current: Arc<Current>) {
     loop {
         Metrics::remember(current.get()).await;
+        access_log::tell_refusals(Instant::now());
         tokio::time::sleep(history::EVERY).await;
     }
 }

@@ -27,15 +27,6 @@ pub(super) struct Descriptors {
     open: usize,
 }
 
-/// The part of clients.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Share {
-    /// Connections that are open, however they end.
-    pub(super) sockets: usize,
-    /// Connections that have a seat.
-    pub(super) seats: usize,
-}
-
 impl Descriptors {
     /// Counts them. `None` if there's no limit, or the system doesn't say.
     pub(super) fn count() -> Option<Self> {
@@ -44,23 +35,23 @@ impl Descriptors {
         Some(Self { limit: usize::try_from(limit).ok()?, open: usize::try_from(open).ok()? })
     }
 
-    /// The part of clients beside the sources of `config`.
-    pub(super) fn share(&self, config: &Config) -> Share {
-        let kept = self.open + of_sources(config) + self.limit / FILES_PART;
-        let sockets = self.limit.saturating_sub(kept).max(2 * LEAST);
-        let seats = sockets.saturating_sub(beside_seats(config)).max(LEAST);
-        Share { sockets, seats: seats.min(config.limits.max_connections) }
+    /// How many connections clients may have beside the sources of `config`.
+    pub(super) fn seats(&self, config: &Config) -> usize {
+        let kept = [self.open, of_sources(config), self.limit / FILES_PART, beside_seats(config)];
+        let left = kept.into_iter().fold(self.limit, usize::saturating_sub);
+        left.max(LEAST).min(config.limits.max_connections)
     }
 
     /// The reason and the remedy, if that's fewer than the configuration says, or hardly any.
     pub(super) fn warning(&self, config: &Config) -> Option<String> {
-        let (seats, wanted) = (self.share(config).seats, config.limits.max_connections);
+        let (seats, wanted) = (self.seats(config), config.limits.max_connections);
         let is_chosen = config.limits.max_connections_by == ChosenBy::User;
         if seats == wanted || !is_chosen && seats > LEAST {
             return None;
         }
-        let needed = self.open + of_sources(config) + beside_seats(config) + wanted;
-        let needed = (needed * FILES_PART).div_ceil(FILES_PART - 1) + 1;
+        let parts = [self.open, of_sources(config), beside_seats(config), wanted];
+        let needed = parts.into_iter().fold(1, usize::saturating_add);
+        let needed = needed.saturating_add(needed.div_ceil(FILES_PART - 1));
         Some(format!(
             "the limit of {} descriptors leaves {seats} connections of clients instead of {wanted}, because databases and files need the rest\n    hint: raise it to {needed} (`ulimit -n`, `LimitNOFILE` of systemd), or lower `max_connections` or `pool.max`",
             self.limit
