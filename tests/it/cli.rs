@@ -642,9 +642,15 @@ select n, s from t where n = :n and s like :like and :ids is null";
         },
     ]);
     assert_eq!(found["errors"], errors);
+    let caution = &found["sources"][0]["hosts"][0];
+    assert!(
+        caution["says"].as_str().is_some_and(|says| says.starts_with("it isn't in WAL mode")),
+        "{caution}"
+    );
+    let database = serde_json::json!({ "name": file("test.db"), "says": caution["says"], "error": null });
     assert_eq!(
         found["sources"],
-        serde_json::json!([{ "name": "db", "reached": true, "hosts": [] }, { "name": "far", "reached": false, "hosts": [] }])
+        serde_json::json!([{ "name": "db", "reached": true, "hosts": [database] }, { "name": "far", "reached": false, "hosts": [] }])
     );
     let parameter = |name: &str, kind: &str, place: &str| {
         serde_json::json!({

@@ -66,7 +66,8 @@ pub struct Sqlite {
 }
 
 /// True if writers of a file lock its readers out, and readers its writers: its header has the read
-/// version of rollback journals (SQLite's "Database File Format", section 1.3.3).
+/// version of rollback journals (SQLite's "Database File Format", section 1.3.3). Nothing may read the
+/// file meanwhile: to close it drops all locks that this process has on it (POSIX).
 fn is_in_rollback_mode(path: &Path) -> bool {
     const READ_VERSION: usize = 19;
     let mut header = [0; READ_VERSION + 1];
@@ -119,8 +120,8 @@ impl Driver for Sqlite {
     }
 
     fn caution(&self) -> Option<HostSaid> {
-        let said = "it isn't in WAL mode, so no program can write it while a slow client reads a list: \
-                    `pragma journal_mode = wal`, or `slow_clients = \"spill\"`";
+        let said = "it isn't in WAL mode, so without `slow_clients = \"spill\"` no program can write it while a \
+                    slow client reads a list; with `pragma journal_mode = wal` all can";
         let name = self.path.display().to_string();
         is_in_rollback_mode(&self.path).then(|| HostSaid { name, said: Ok(said.to_owned()) })
     }

@@ -154,7 +154,7 @@ impl super::Connection for Connection {
     fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended> {
         let reading = Reading::begin();
         let ended = self.run(sql, arguments, run, &reading);
-        if ended.is_err() {
+        if ended.is_err() && reading.has_files() {
             self.release();
         }
         match ended {
