@@ -112,7 +112,7 @@ impl Endpoint {
     /// The endpoint's entry in the router.
     pub fn route(&self) -> Route<'_> {
         let suffixes = match &self.handler {
-            // An upstream's response has its own type.
+            // The upstream chooses the media type of its response, so a suffix can't.
             Handler::Proxy(_) => Suffixes::Data,
             _ => Suffixes::of(&self.path, &self.params),
         };

@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// All results.
+/// The results of a check.
 struct Report<'a> {
     /// The parts of the configuration that could be read.
     config: Option<&'a Config>,

@@ -80,7 +80,7 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// `options`, replaced by the chosen ones.
+    /// The chosen options, and those of `options` for the others.
     pub fn over(self, options: ValueOptions) -> ValueOptions {
         ValueOptions {
             numbers: self.numbers.unwrap_or(options.numbers),

@@ -220,7 +220,7 @@ impl App {
         Sending { spans: Arc::clone(&self.state.spans), to: self.config.traces.clone() }
     }
 
-    /// Tells if the server should get requests.
+    /// What `ready` reports of the sources.
     pub(crate) fn readiness(&self) -> &Readiness {
         &self.readiness
     }

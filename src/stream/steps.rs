@@ -41,7 +41,7 @@ pub(super) struct Probe {
     pub(super) finds: Finds,
 }
 
-/// The meaning of a probe's row.
+/// The meaning of the row of a [`Probe`].
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Finds {
     /// No cursor leads to a row. Its key has a NULL; or, if the list is `committed_only`, its

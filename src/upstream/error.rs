@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use crate::Error;
 
-/// The upstream has no allowed address.
+/// The upstream's address, `seen`, isn't an allowed one.
 pub(super) fn refused(source: &str, seen: &str) -> Error {
     let message = format!("the address of source `{source}` is not one that it may have");
     Error::new("upstream_refused", StatusCode::BAD_GATEWAY, message)

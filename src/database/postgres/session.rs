@@ -606,7 +606,7 @@ impl Session {
     fn note_end(&mut self, frame: &Frame) -> Result<(), Error> {
         let State::Running(running) = &mut self.state else { return Err(self.broken(out_of_order())) };
         running.progress = match running.progress {
-            // The server sends one for each setting of the transaction.
+            // The server sends a CommandComplete for each setting of the transaction.
             Progress::BeginSent | Progress::BeginDone => Progress::BeginDone,
             Progress::Rows => Progress::Complete,
             _ => return Err(self.broken(out_of_order())),
