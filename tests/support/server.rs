@@ -319,9 +319,9 @@ pub fn peak_memory_bytes(pid: u32) -> u64 {
     memory_bytes(pid, "VmHWM:")
 }
 
-/// The memory that a process has in use (`VmRSS`).
-pub fn resident_bytes(pid: u32) -> u64 {
-    memory_bytes(pid, "VmRSS:")
+/// The memory that a process has in use now and that no file backs (`RssAnon`).
+pub fn anonymous_bytes(pid: u32) -> u64 {
+    memory_bytes(pid, "RssAnon:")
 }
 
 fn memory_bytes(pid: u32, name: &str) -> u64 {
