@@ -89,25 +89,17 @@ pub struct Names<'a> {
 impl Entry {
     /// The entry of a request that has just come.
     pub fn new<B>(request: &Request<B>) -> Self {
-        Self {
-            method: request.method().clone(),
-            version: request.version(),
-            started: Instant::now(),
-            asked: Asked::default(),
-            status: None,
-            rows: 0,
-            bytes: 0,
-            spilled: 0,
-            times: Times::default(),
-            stream: None,
-        }
+        Self::begun(request.method().clone(), request.version(), Asked::default())
     }
 
     /// The entry of a request from `address` whose head can't be read: it has `-` as its method and
     /// its target.
     pub(crate) fn unread(version: Version, address: Option<IpAddr>) -> Self {
         let asked = Asked { text: UNREAD.to_owned(), target: UNREAD.len(), address, trace_id: None };
-        let method = Method::from_bytes(UNREAD.as_bytes()).unwrap_or_default();
+        Self::begun(Method::from_bytes(UNREAD.as_bytes()).unwrap_or_default(), version, asked)
+    }
+
+    fn begun(method: Method, version: Version, asked: Asked) -> Self {
         Self {
             method,
             version,

@@ -92,6 +92,17 @@ const CASES: &[(&str, &[u8], &str)] = &[
     ("empty host", b"GET /one HTTP/1.1\r\nhost: \r\n\r\n", "200 404"),
 ];
 
+/// A server of `/one`, with these tables in its configuration.
+async fn server(tables: &str) -> Server {
+    let config = format!("[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n{tables}");
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("t.sql", "create table t (n)"),
+        ("endpoints/one.sql", "select 1 as n"),
+    ];
+    Launch::files(&files).start().await
+}
+
 /// The answers to bytes, until the connection is closed.
 async fn answers(server: &Server, bytes: &[u8]) -> String {
     let mut client = TcpStream::connect(server.address()).await.expect("it listens");
@@ -102,7 +113,7 @@ async fn answers(server: &Server, bytes: &[u8]) -> String {
     String::from_utf8_lossy(&answers).into_owned()
 }
 
-/// The statuses of what is answered to bytes.
+/// The statuses of the answers to bytes.
 async fn statuses(server: &Server, bytes: &[u8]) -> String {
     let answers = answers(server, bytes).await;
     let heads = answers.split("HTTP/1.").skip(1).filter_map(|answer| answer.split(' ').nth(1));
@@ -111,13 +122,7 @@ async fn statuses(server: &Server, bytes: &[u8]) -> String {
 
 #[tokio::test]
 async fn what_is_in_doubt_is_refused_and_ends_the_connection() {
-    let server = Launch::files(&[
-        ("rowstream.toml", "[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n"),
-        ("t.sql", "create table t (n)"),
-        ("endpoints/one.sql", "select 1 as n"),
-    ])
-    .start()
-    .await;
+    let server = server("").await;
     let request = "GET /one HTTP/1.1\r\nhost: a\r\n";
     let long = [
         ("more fields than are read", format!("{request}{}\r\n", "x: y\r\n".repeat(101)), "431"),
@@ -144,16 +149,7 @@ async fn what_is_in_doubt_is_refused_and_ends_the_connection() {
 /// log, no count, and nothing that said what to change.
 #[tokio::test]
 async fn requests_that_cannot_be_read_are_explained_logged_and_counted() {
-    let server = Launch::files(&[
-        (
-            "rowstream.toml",
-            "[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n[cors]\norigins = [\"*\"]\n[log]\nformat = \"json\"\n",
-        ),
-        ("t.sql", "create table t (n)"),
-        ("endpoints/one.sql", "select 1 as n"),
-    ])
-    .start()
-    .await;
+    let server = server("[cors]\norigins = [\"*\"]\n[log]\nformat = \"json\"\n").await;
     let one = "GET /one HTTP/1.1\r\nhost: a\r\n";
     // As long as the buffer: all of it is read, so no reset loses the answer.
     let long = &format!("{one}x: {}", "a".repeat(16 * 1024))[..16 * 1024];
@@ -204,13 +200,7 @@ async fn requests_that_cannot_be_read_are_explained_logged_and_counted() {
 /// Over HTTP/2 the library answers by itself. It has to answer, and the connection is still good.
 #[tokio::test]
 async fn fields_of_http2_that_are_too_long_are_431() {
-    let server = Launch::files(&[
-        ("rowstream.toml", "[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n"),
-        ("t.sql", "create table t (n)"),
-        ("endpoints/one.sql", "select 1 as n"),
-    ])
-    .start()
-    .await;
+    let server = server("").await;
     let request = http::Request::get(server.url("/one")).header("x", "a".repeat(17_000));
     let reply = Client::H2C.send(request.body(String::new()).expect("a request")).await;
     assert_eq!(reply.status, 431);
