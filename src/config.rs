@@ -65,7 +65,7 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// The sources, in the order of the file.
     pub sources: Vec<SourceConfig>,
-    /// The folder of the endpoint files. Empty if there is none.
+    /// The folder of the endpoint files. Empty if the configuration has no such folder.
     pub folder: PathBuf,
     /// The endpoints, by path.
     pub endpoints: Vec<Endpoint>,

@@ -1,5 +1,5 @@
-//! Which refusals have a line in the access log. A server that refuses 20,000 requests per second
-//! would write five megabytes, and spend its time on that.
+//! Chooses the refusals that have a line in the access log. A server that refuses 20,000 requests per
+//! second would write as many lines, and spend its time on them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

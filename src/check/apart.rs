@@ -1,5 +1,4 @@
-//! Checks that the rows of a statement are unique in the columns by which other statements are
-//! nested in them.
+//! Checks that the rows of a statement are unique in the columns that nest other statements in them.
 //!
 //! The merge of nested statements knows only the current row, and no earlier one (see
 //! [`crate::stream`]). If two rows have the same key and follow each other, it refuses the second

@@ -19,7 +19,7 @@ pub struct JwtSettings {
     pub issuer: String,
     /// A token must name one of these as its audience (`aud`).
     pub audience: Vec<String>,
-    /// Where we find the issuer's keys.
+    /// The source of the issuer's keys.
     pub keys: KeySource,
     /// The file from which we read the keys.
     pub file: Option<PathBuf>,
@@ -29,7 +29,7 @@ pub struct JwtSettings {
     pub scopes: Vec<String>,
 }
 
-/// Where we find the keys that verify tokens.
+/// A source of the keys that verify tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySource {
     /// These keys, from a file.

@@ -32,7 +32,7 @@ const LEFT_OUT: [(&str, &str, &str); 5] = [
     ("flightsql+tls", "Arrow Flight SQL", "flight"),
 ];
 
-/// The kind of source that a URL's scheme stands for.
+/// The kind of source that a URL's scheme names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scheme {
     Sql(DatabaseKind),

@@ -47,7 +47,7 @@ impl fmt::Display for Unserved {
     }
 }
 
-/// The extension of a file in lower case. Empty if there is none.
+/// The extension of a file in lower case, or an empty text.
 pub(super) fn lower_extension(path: &Path) -> String {
     path.extension().unwrap_or_default().to_string_lossy().to_lowercase()
 }

@@ -210,7 +210,7 @@ fn json(text: &str) -> Result<ParamValue, String> {
     }
 }
 
-/// Returns true if `text` has the form of `shape`, in which `0` stands for any digit.
+/// Returns true if `text` has the form of `shape`, where each `0` is any digit.
 fn has_shape(text: &str, shape: &str) -> bool {
     let alike =
         |(byte, wanted): (u8, u8)| if wanted == b'0' { byte.is_ascii_digit() } else { byte == wanted };

@@ -54,9 +54,10 @@ const PREFACE_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from
 const GRACE: Duration = Duration::from_secs(1);
 /// In which what a client has sent before a drain is known to be there.
 pub(super) const DRAIN_GRACE: Duration = Duration::from_millis(50);
-/// What a client may send of all bodies of an HTTP/2 connection until we read it; HTTP/2 has no less.
+/// The bytes of all bodies that a client may send on an HTTP/2 connection before we read them; HTTP/2 has
+/// no smaller window.
 const HTTP2_CONNECTION_WINDOW: u32 = 65_535;
-/// What we read of a body over HTTP/2.
+/// The most bytes that we read of a body over HTTP/2.
 const HTTP2_BODY: usize = 64 * 1024;
 /// Streams of one HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 200;

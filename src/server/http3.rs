@@ -75,7 +75,7 @@ const LAST_WORD: Duration = Duration::from_secs(1);
 /// Where connections of QUIC are accepted.
 pub(super) struct Door {
     endpoint: Endpoint,
-    /// As at the start, with the key by which a client that returns from a Retry is known.
+    /// As at the start, with the same key for the tokens of Retry packets.
     settings: ServerConfig,
     handshakes: Arc<Semaphore>,
 }
@@ -105,14 +105,14 @@ impl Door {
 
     /// The next connection; for ever none where nothing is open.
     ///
-    /// Each client first has to show that it gets what is sent to its address (RFC 9000, 8.1.2).
+    /// Each client first has to show that packets to its address arrive there (RFC 9000, 8.1.2).
     /// Until then, three bytes may be sent for each one received. quinn looks only at the first byte
     /// of a datagram, so a handshake that is sent again exceeds this.
     pub(super) async fn accept(door: Option<&Self>) -> Arrived {
         let Some(Self { endpoint, handshakes, .. }) = door else { return std::future::pending().await };
         while let Some(incoming) = endpoint.accept().await {
             if !incoming.remote_address_validated() {
-                // A client whose address isn't validated may always be asked.
+                // A Retry is always possible for an address that isn't validated.
                 let _ = incoming.retry();
                 continue;
             }

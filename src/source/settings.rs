@@ -17,7 +17,7 @@ use crate::upstream as http;
 pub struct SourceConfig {
     /// What all sources have; this derefs to them.
     pub settings: SourceSettings,
-    /// What the URL's scheme stands for.
+    /// The kind that the URL's scheme names.
     pub kind: Kind,
 }
 

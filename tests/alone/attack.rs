@@ -106,7 +106,7 @@ async fn h2spec_over_tls() {
     still_answers_over_tls(&server, &certificate.ca()).await;
 }
 
-/// Runs h2spec, which may find what is `explained`. Of an answer that flows, and of one that is
+/// Runs h2spec, which may find the `explained` cases, against an answer that flows and one that is
 /// whole before the rest of its request arrives.
 async fn judge_h2spec(server: &Server, options: &[&str], explained: &[(&str, &str)]) {
     let (host, port) = server.address().rsplit_once(':').expect("it has a port");

@@ -677,7 +677,7 @@ async fn a_small_answer_takes_little_room() {
     assert_eq!(console.0.run(follows).await, 4);
 }
 
-/// "347,277 rows of some 4,166 expected": the planner was wrong, which helps nobody.
+/// "347,277 rows of some 4,166 expected": the planner was wrong, and readers don't need its guess.
 #[tokio::test]
 async fn an_estimate_that_was_passed_is_not_shown() {
     let db = TestDb::new().await;
@@ -791,7 +791,7 @@ async fn types_and_headers_are_named_as_in_the_book() {
     console.open(server.address(), "/plain").await;
     let form = console.text("return document.querySelector('form').innerText;").await;
     assert!(form.starts_with("This endpoint has no parameters."), "{form}");
-    // What is sent, and copied, has the spelling as well.
+    // The request and its copies have the spelling as well.
     console.open(server.address(), "/types?X-Tenant=shop").await;
     let curl = console.text("return document.querySelector('.code pre').innerText;").await;
     assert!(curl.contains("-H 'X-Tenant: shop'"), "{curl}");

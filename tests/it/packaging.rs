@@ -284,7 +284,7 @@ fn actions_are_pinned_by_commit() {
     }
 }
 
-/// So can a tag of an image, and the ones here build what is released.
+/// So can a tag of an image, and the images here build the release.
 #[test]
 fn images_that_build_are_pinned_by_digest() {
     for path in WORKFLOWS.into_iter().chain(["Containerfile"]) {

@@ -421,7 +421,7 @@ async fn read_slowly(url: String, rate: f64, mut go_on: watch::Receiver<bool>) -
 }
 
 /// One client's lists have all four connections, and another client asks for a list. How the four
-/// end, of which the first is read the most slowly.
+/// end. The first is read the most slowly.
 async fn slow_readers(limits: &str) -> (Server, Vec<(String, Ended)>) {
     let db = TestDb::new().await;
     let config = format!(
@@ -469,7 +469,7 @@ async fn a_slow_reader_of_the_client_with_the_most_is_ended_if_it_cannot_be_spil
     let (whole, ended): (Vec<_>, Vec<_>) = lists.iter().partition(|(_, ended)| *ended == Ended::Complete);
     whole.iter().for_each(|(rows, _)| assert_whole(rows));
     assert_eq!((whole.len(), ended.len()), (3, 1));
-    // On a machine that stops for seconds, it may be one that stands still.
+    // On a machine that stops for seconds, the reader may seem to have stopped.
     let is_told = |line: &&str| line.contains(" client_shed ") || line.contains(" client_stalled ");
     wait_until("one is in the log", async || server.stdout().lines().filter(is_told).count() == 1).await;
 }

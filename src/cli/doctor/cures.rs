@@ -125,7 +125,7 @@ impl Hops {
         Self { said, known }
     }
 
-    /// The settings of the proxies that we recognized. If there are none, those of all proxies.
+    /// The settings of the proxies that we recognized, or those of all proxies if we recognized no proxy.
     pub(super) fn cures(&self, ill: Ill) -> impl Iterator<Item = String> {
         let of_this = move |(of, ..): &&(Ill, Proxy, &str)| *of == ill;
         let may_be_there = |proxy| self.known.is_empty() || self.known.contains(&proxy);

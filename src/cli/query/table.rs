@@ -171,8 +171,8 @@ impl Column {
 }
 
 impl Cell {
-    /// The value with these bytes, of which there are more if it `is_cut`. Characters that move a
-    /// terminal's cursor or change its colours are escaped.
+    /// A cell with these bytes of a value. If it `is_cut`, the value has more bytes. Characters that move
+    /// a terminal's cursor or change its colours are escaped.
     fn new(bytes: &[u8], is_cut: bool) -> Self {
         let mut cell = Self { text: String::new(), width: 0, is_cut };
         // A character that's cut in the middle is left out.

@@ -62,7 +62,7 @@ fn without(index: usize) -> Vec<Vec<u8>> {
     lines
 }
 
-/// What a client sees of each of these requests on one connection.
+/// The answers that a client sees to these requests on one connection.
 async fn answers(requests: &[Vec<Vec<u8>>]) -> Vec<Value> {
     let requests: Vec<_> = requests.iter().map(|lines| headers(lines)).collect();
     answers_to("raw", &requests, "").await

@@ -101,7 +101,7 @@ impl Reading {
         FILES.state.lock().open.as_ref().is_some_and(|open| !open.is_empty())
     }
 
-    /// Asks for what was seen until now.
+    /// Checks the changes that were seen until now.
     ///
     /// # Errors
     /// A file has changed.
