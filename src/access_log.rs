@@ -1,10 +1,11 @@
 //! The access log: one line per request, on standard output, made when the last byte was handed
-//! over or the request ended otherwise. The lines are written by [`log::lines`](crate::log).
+//! over or the request ended otherwise. The lines are written by [`log::lines`](rowstream_core::log).
 //!
 //! What is not in the log costs nothing but what a request that fails later would be missed by: its
 //! target and who asked. Whether a request that went well has a line is decided before it is made.
 
 mod refusals;
+mod settings;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -15,13 +16,14 @@ use http::header::USER_AGENT;
 use http::{Method, Request, StatusCode, Version};
 
 use self::refusals::Refusals;
+pub use self::settings::{LogFlag, LogSettings};
 use crate::completeness::Id;
-use crate::log;
-use crate::log::lines::ACCESS;
-use crate::log::text::{Line, Milliseconds, Object, bounded, one_line};
-use crate::log::{LogFormat, LogSettings};
 use crate::outcome::{Ended, Outcome, Times};
 use crate::traces::Context;
+use rowstream_core::log;
+use rowstream_core::log::LogFormat;
+use rowstream_core::log::lines::ACCESS;
+use rowstream_core::log::text::{Line, Milliseconds, Object, bounded, one_line};
 
 /// The longest target, in bytes; more would only say again what somebody made up.
 const MAX_TARGET: usize = 2048;
@@ -228,7 +230,7 @@ impl Entry {
     }
 
     fn json(&self, outcome: &Outcome, names: Names<'_>) -> String {
-        let mut line = Object::new();
+        let mut line = Object::empty();
         line.raw("time", format_args!("\"{:.3}\"", jiff::Timestamp::now()));
         line.text("method", self.method.as_str());
         line.text("target", self.asked.target());
@@ -330,7 +332,7 @@ fn version_name(version: Version) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
+    use rowstream_core::Error;
 
     fn failed() -> Outcome {
         Outcome::Failed(Error::new("not_found", StatusCode::NOT_FOUND, "no\nsuch"))

@@ -26,12 +26,12 @@ pub(crate) use self::jwt::Claims;
 use self::jwt::Refusal;
 use self::keys::Unusable;
 pub(crate) use self::keys::Verifier;
-use crate::Error;
-use crate::client::Client;
 use crate::config::Token;
 use crate::endpoint::Authorization;
-use crate::error::denial::Denial;
-use crate::params::{self, Param, ParamPlace};
+use rowstream_core::Error;
+use rowstream_core::client::Client;
+use rowstream_core::error::denial::Denial;
+use rowstream_core::params::{self, Param, ParamPlace};
 
 /// The tokens by name.
 pub(crate) type Tokens = BTreeMap<String, Arc<Token>>;

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use crate::config::{Config, memory};
 use crate::endpoint::{Calls, Endpoint, Handler, Repeat, SlowClients};
-use crate::params::ParamValue;
 use crate::source::{Kind, SourceConfig};
 use crate::upstream::Protocol;
+use rowstream_core::params::ParamValue;
 
 /// Two limits that contradict each other.
 #[derive(Debug, PartialEq, Eq)]

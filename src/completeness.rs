@@ -22,59 +22,11 @@ pub(crate) mod trailers;
 use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version};
-use rowstream_encode::{Choice, Format};
+use rowstream_core::params::completeness::{Controls, End};
+use rowstream_encode::Format;
 
-use self::digest::Algorithm;
 use self::framing::Framing;
-use crate::Error;
-
-/// The control parameters that ask for a proof of completeness.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Controls {
-    /// `_end`.
-    pub end: Option<End>,
-    /// `_digest`.
-    pub digest: Option<Algorithm>,
-    /// `_wait`.
-    pub wait: Option<Wait>,
-}
-
-/// The choice of the framed profile, which adds records among the rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// No records.
-    Plain,
-    /// Records, in formats that don't have an end of their own.
-    Framed,
-}
-
-impl Choice for End {
-    const ALL: &'static [Self] = &[Self::Plain, Self::Framed];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "0",
-            Self::Framed => "1",
-        }
-    }
-}
-
-/// The event, after the first chunk, for which the headers of a response wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    /// The end of the result.
-    End,
-}
-
-impl Choice for Wait {
-    const ALL: &'static [Self] = &[Self::End];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::End => "end",
-        }
-    }
-}
+use rowstream_core::Error;
 
 /// The proofs of completeness that a request asks for.
 #[derive(Debug, Clone, Copy)]

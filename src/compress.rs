@@ -22,8 +22,8 @@ use http::StatusCode;
 use zlib_rs::{Deflate, DeflateConfig, DeflateError, DeflateFlush, Status};
 use zstd::stream::raw::{CParameter, InBuffer, Operation as _, OutBuffer};
 
-use crate::Error;
-use crate::timer::Timer;
+use rowstream_core::Error;
+use rowstream_core::timer::Timer;
 
 /// How long bytes may be withheld once the rows have nothing ready. Long enough that a source which
 /// is waited for now and then is not flushed each time; and far from what a reader of slow rows

@@ -36,15 +36,15 @@ pub use self::single::{Argument, Purpose};
 pub use self::tls::Tls;
 pub use self::tokens::Token;
 pub use self::unserved::{Reason, Unserved};
-use crate::client::Proxies;
-use crate::diagnostic::{Collector, Diagnostics};
+use crate::access_log::LogSettings;
 use crate::endpoint::{Authorization, Endpoint, SourceRef};
-use crate::error::ErrorDetail;
-use crate::log::LogSettings;
-use crate::settings::ChosenBy;
 use crate::source::{Kind, SourceConfig};
 use crate::spool::Spooling;
 use crate::traces::TraceSettings;
+use rowstream_core::client::Proxies;
+use rowstream_core::diagnostic::{Collector, Diagnostics};
+use rowstream_core::error::ErrorDetail;
+use rowstream_core::settings::ChosenBy;
 
 /// All settings of a server, read and checked.
 #[derive(Debug, Clone)]

@@ -49,12 +49,12 @@ pub use self::slow_clients::SlowClients;
 pub use self::source_ref::SourceRef;
 pub use self::timeout::Timeout;
 pub use self::upstream::Proxy;
-use crate::Error;
 use crate::database;
-pub use crate::params::{CouchFeed, Followed};
-use crate::params::{Param, ParamValue};
 use crate::route::{Route, Suffixes};
-pub use crate::sql::Cardinality;
+use rowstream_core::Error;
+pub use rowstream_core::params::{CouchFeed, Followed};
+use rowstream_core::params::{Param, ParamValue};
+pub use rowstream_core::sql::Cardinality;
 
 /// An endpoint, read and checked: a path template, its parameters, and its handler.
 #[derive(Debug, Clone)]
@@ -242,7 +242,7 @@ impl Origin {
 
     /// The line and column in the file, from 1, of a position in the statement's text.
     pub fn place(&self, position: usize) -> (usize, usize) {
-        crate::diagnostic::place(&self.text, self.file_offset(position))
+        rowstream_core::diagnostic::place(&self.text, self.file_offset(position))
     }
 }
 

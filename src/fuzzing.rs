@@ -14,16 +14,16 @@ pub use crate::database::mysql::fuzzing::{Rows as MysqlRows, payloads};
 pub use crate::database::postgres::fuzzing::{Message, Rows, messages};
 #[cfg(feature = "worker")]
 pub use crate::database::worker::fuzzing::Batches as WorkerBatches;
-use crate::diagnostic::{Collector, Diagnostic, File, Variables};
 use crate::endpoint::Endpoint;
 use crate::endpoint::read::{self, Defaults, Known};
-use crate::params::{Param, ParamType};
 use crate::server::proxy_protocol;
 use crate::source::SourceConfig;
 #[cfg(feature = "discovery")]
 pub use crate::upstream::discovery::fuzzing::{consul_answer, srv_answer};
 use crate::upstream::url::Base;
 use crate::upstream::{Balance, Protocol, Settings, Timeouts, TlsFiles};
+use rowstream_core::diagnostic::{Collector, Diagnostic, File, Variables};
+use rowstream_core::params::{Param, ParamType};
 
 /// Reads an endpoint file of this path and text, beside a configuration of one database, one HTTP
 /// service and one token; gives its errors, too.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use rowstream_encode::{Column, ColumnKind, RowWriter, Value, is_json_number};
 
-use crate::datetime;
 use crate::pointer::Pointer;
 use crate::pointer::tree::{Finder, Tree};
+use rowstream_core::datetime;
 
 /// What the values of a column are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +161,7 @@ impl Plan {
         }
         finder.find(places, row);
         match finder.twice(places) {
-            Some(name) => Err(format!("it has {} twice", crate::diagnostic::shown(name))),
+            Some(name) => Err(format!("it has {} twice", rowstream_core::diagnostic::shown(name))),
             None => Ok(()),
         }
     }

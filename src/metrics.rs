@@ -40,11 +40,11 @@ pub(crate) use self::requests::Series;
 pub(crate) use self::runtime::{Connected, Connections, Worker, Workers};
 use self::snapshot::Snapshot;
 pub(crate) use self::timing::{SERVER_TIMING, server_timing};
-use crate::Error;
 use crate::admission::Usage;
 use crate::endpoint::Endpoint;
-use crate::lock::Mutex;
 use crate::source::Source;
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
 
 /// A server as its metrics see it.
 pub(crate) trait Observed: Send + Sync + 'static {

@@ -7,10 +7,10 @@ use http::{HeaderValue, StatusCode};
 use rowstream_encode::Format;
 
 pub use self::encoding::Encoding;
-use crate::Error;
 use crate::completeness::framing::{Framing, PROFILE};
-use crate::diagnostic::{did_you_mean, list, shown};
 use crate::route::Suffix;
+use rowstream_core::Error;
+use rowstream_core::diagnostic::{did_you_mean, list, shown};
 
 /// The format of a response, and whether caches must know that `Accept` chose it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

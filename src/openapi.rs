@@ -19,12 +19,12 @@ use rowstream_encode::{Choice, ValueOptions};
 use serde_json::{Map, Value, json};
 
 use self::operation::{Operation, Shared};
-use crate::Error;
 use crate::check::Columns;
 use crate::config::Config;
 use crate::endpoint::{Authorization, Endpoint};
-use crate::params::{self, Chosen, Param, ParamType, ParamValue};
 use crate::route;
+use rowstream_core::Error;
+use rowstream_core::params::{self, Chosen, Param, ParamType, ParamValue};
 
 /// The media type of a document (the draft of the OpenAPI media types).
 pub(crate) const MEDIA_TYPE: &str = "application/json";

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use crate::Error;
-use crate::error::{POOL_FULL, POOL_TIMEOUT};
+use rowstream_core::Error;
+use rowstream_core::error::{POOL_FULL, POOL_TIMEOUT};
 
 /// How long a stream waited and worked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

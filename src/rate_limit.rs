@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use crate::Error;
-use crate::client::Client;
 use crate::config::RateLimits;
-use crate::lock::Mutex;
+use rowstream_core::Error;
+use rowstream_core::client::Client;
+use rowstream_core::lock::Mutex;
 
 /// The code of a request that arrived too soon.
 const CODE: &str = "rate_limited";

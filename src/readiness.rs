@@ -14,11 +14,11 @@ use std::time::Duration;
 use http::StatusCode;
 use tokio::time::{Instant, timeout};
 
-use crate::Error;
 use crate::database::Probe;
 use crate::endpoint::Endpoint;
-use crate::lock;
 use crate::source::Source;
+use rowstream_core::Error;
+use rowstream_core::lock;
 
 /// How long an answer of a source holds.
 const FRESH: Duration = Duration::from_secs(1);

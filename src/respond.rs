@@ -44,21 +44,21 @@ use self::head::{head, no_endpoint, no_host, to_https};
 pub use self::request::Arrival;
 use self::request::{Arrived, STREAMED, StreamRequest, read_stream_request};
 use self::tracker::RequestTracker;
-use crate::Error;
 use crate::access_log::{Entry, Names};
 use crate::admission::{Claim, Permit};
 use crate::auth::Credentials;
-use crate::client::{Client, UNIX};
 use crate::database::Actor;
-use crate::diagnostic::shown;
 use crate::endpoint::{Authorization, Endpoint, Handler};
 use crate::metrics::{Ids, Meter, Subject};
 use crate::outcome::Outcome;
-use crate::pool::Waiter;
 use crate::rate_limit::By;
 use crate::route::near::near;
 use crate::route::{Match, Suffixes, ends_in_format};
 use crate::stream::LookedUp;
+use rowstream_core::Error;
+use rowstream_core::client::{Client, UNIX};
+use rowstream_core::diagnostic::shown;
+use rowstream_core::pool::Waiter;
 
 impl App {
     /// Answers a request. Its memory is reserved now, before the future is polled, because many

@@ -13,8 +13,8 @@ use http::StatusCode;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rowstream_encode::Format;
 
-use crate::Error;
-use crate::params::{Param, ParamPlace, ParamType, ParamValue, percent_decode};
+use rowstream_core::Error;
+use rowstream_core::params::{Param, ParamPlace, ParamType, ParamValue, percent_decode};
 
 /// What is encoded in the fixed way: all but RFC 3986's unreserved characters.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');

@@ -64,12 +64,12 @@ pub use self::signals::ignore_user_signals;
 pub use self::systemd::{Roles, inherited};
 use self::workers::Workers;
 use crate::access_log;
-use crate::client::{UNIX, network_of};
 use crate::config::Config;
-use crate::log;
 use crate::metrics::{Metrics, Observed as _, history};
 use crate::respond::App;
 use crate::traces;
+use rowstream_core::client::{UNIX, network_of};
+use rowstream_core::log;
 
 /// What the kernel takes of a response before the bytes can leave. Left to itself it takes
 /// megabytes of each slow reader's; more than 64 KiB make no stream faster. What has left and is

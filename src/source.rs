@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::Error;
 use crate::database::{AnyDatabase, HostSaid, Probe, Session, SharedLookups, Snapshot};
-use crate::pool::{self, HostStats, Priority, Waiter};
 use crate::upstream;
 use crate::upstream::discovery::Seen as Discovered;
+use rowstream_core::Error;
+use rowstream_core::pool::{self, HostStats, Priority, Waiter};
 
 /// A database or an HTTP service, with its pool.
 #[derive(Clone)]
@@ -121,7 +121,7 @@ impl Source {
         }
     }
 
-    /// Waits for the turn of one that has time; see [`Pool::turn`](crate::pool::Pool::turn).
+    /// Waits for the turn of one that has time; see [`Pool::turn`](rowstream_core::pool::Pool::turn).
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         match self {
             Self::Database(database) => database.turn().await,

@@ -90,7 +90,7 @@ impl fmt::Display for SplitError {
             Self::NoArray => f.write_str("without an array where its rows should be"),
             Self::Missing => f.write_str("without its rows: nothing stands in their place"),
             Self::Twice(name) => {
-                write!(f, "ambiguous: it has {} twice in one object", crate::diagnostic::shown(name))
+                write!(f, "ambiguous: it has {} twice in one object", rowstream_core::diagnostic::shown(name))
             }
         }
     }

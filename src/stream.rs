@@ -52,20 +52,20 @@ use self::nest::Nest;
 pub(crate) use self::open::{Opened, Part};
 use self::producer::Producer;
 use self::steps::{Awaited, Finds, Probe, Rows, Step, pieces, prepared};
-use crate::Error;
 use crate::budget::CHUNK;
-use crate::client::Client;
 use crate::completeness::digest::ChunkDigest;
 use crate::completeness::framing::{Frames, Record};
 pub use crate::completeness::page::PageEnd;
 use crate::endpoint::{Cardinality, Endpoint, Piece};
-use crate::error::ErrorDetail;
 pub use crate::outcome::Times;
-use crate::params::{AskedShard, ParamValue};
-use crate::pool::{SlowReader, SlowStream, Waiter};
 use crate::source::Source;
-use crate::timer::Timer;
 use crate::upstream;
+use rowstream_core::Error;
+use rowstream_core::client::Client;
+use rowstream_core::error::ErrorDetail;
+use rowstream_core::params::{AskedShard, ParamValue};
+use rowstream_core::pool::{SlowReader, SlowStream, Waiter};
+use rowstream_core::timer::Timer;
 
 /// The first chunk is full earlier, because the client's first byte matters more than one write.
 const FIRST_CHUNK: usize = 4 * 1024;

@@ -13,10 +13,10 @@ use rowstream_encode::Format;
 
 pub(crate) use self::catalog::{Found, Table, read};
 use self::write::{list, lookup};
-use crate::Error;
 use crate::config::{Config, Token};
-use crate::diagnostic::shown;
 use crate::source::SourceConfig;
+use rowstream_core::Error;
+use rowstream_core::diagnostic::shown;
 
 /// An endpoint file: its path below the folder of endpoints, and its text.
 #[derive(Debug, Clone, PartialEq, Eq)]

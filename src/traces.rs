@@ -25,9 +25,9 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri, Version, header};
 use serde_json::{Value, json};
 
 pub(crate) use self::context::{Context, TRACEPARENT};
-use crate::fetch::{self, Failure};
-use crate::lock::Mutex;
-use crate::log;
+use rowstream_core::fetch::{self, Failure};
+use rowstream_core::lock::Mutex;
+use rowstream_core::log;
 
 /// How often spans are sent.
 pub(crate) const EVERY: Duration = Duration::from_secs(1);

@@ -16,7 +16,7 @@
 //! 4. when an authorized user has stopped the stream ([`Watchdog::stop`]).
 //!
 //! For the same reason the watchdog spills the rows of slow clients ([`Watchdog::spill`]). If it
-//! can't, and [requests wait for the connection](crate::pool::SlowReader), the response is over. It
+//! can't, and [requests wait for the connection](rowstream_core::pool::SlowReader), the response is over. It
 //! also keeps the rest of a response's permit until the last byte has left this process.
 //!
 //! An HTTP/1 connection has one watchdog for all its responses, which follow one another. Each HTTP/2
@@ -34,12 +34,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use self::credit::Credit;
-use crate::Error;
 use crate::admission::Permit;
 use crate::completeness::Id;
-use crate::lock::Mutex;
 use crate::outcome::Outcome;
-use crate::timer::Timer;
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
+use rowstream_core::timer::Timer;
 
 /// How long the server tries to reset an HTTP/2 stream as failed ([`Watchdog::is_late`]) after it has
 /// lasted too long. A stream that is dropped instead is reset as no longer needed.

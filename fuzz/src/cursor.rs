@@ -1,7 +1,7 @@
 //! Cursors: what was sealed is opened as it was, and nothing else is.
 
-use rowstream::cursor::Signer;
-use rowstream::params::ParamValue;
+use rowstream_core::cursor::Signer;
+use rowstream_core::params::ParamValue;
 use serde_json::Value;
 use serde_json::value::RawValue;
 

@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use rowstream::database::DatabaseKind;
-use rowstream::diagnostic::Diagnostic;
 use rowstream::endpoint::{Endpoint, Handler, Piece};
 use rowstream::fuzzing::{read_endpoint, read_statement};
-use rowstream::params::ParamValue;
 use rowstream::route::Router;
+use rowstream_core::diagnostic::Diagnostic;
+use rowstream_core::params::ParamValue;
 
 /// A text as an endpoint file of either kind and for either database, and as a statement alone.
 pub fn endpoint(data: &[u8]) {

@@ -183,7 +183,7 @@ thread_local! {
 }
 
 /// What is read of `bytes` that are sent in pieces, before the connection is closed.
-async fn received(bytes: Vec<u8>, step: usize, limit: usize) -> (Vec<Vec<u8>>, rowstream::Error) {
+async fn received(bytes: Vec<u8>, step: usize, limit: usize) -> (Vec<Vec<u8>>, rowstream_core::Error) {
     let (server, client) = UnixStream::pair().expect("a pair of sockets can be made");
     let sending = tokio::spawn(async move {
         let mut server = server;

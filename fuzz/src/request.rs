@@ -2,13 +2,13 @@
 //! each.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use rowstream::cursor::Signer;
 use rowstream::database::DatabaseKind;
 use rowstream::endpoint::Endpoint;
 use rowstream::fuzzing::read_endpoint;
 use rowstream::negotiate::{self, Encoding};
-use rowstream::params::{Param, ParamPlace, ParamType, ParamValue, bind};
 use rowstream::route::{Router, Suffix};
+use rowstream_core::cursor::Signer;
+use rowstream_core::params::{Param, ParamPlace, ParamType, ParamValue, bind};
 use rowstream_encode::Format;
 
 /// A request of an endpoint that has a parameter of each type, alone and as a list.

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use rowstream::database::{postgres, sqlite};
-use rowstream::sql::dialect::{Placeholders, Quotes};
-use rowstream::sql::{Cardinality, Dialect, Limit, Sql, sections};
+use rowstream_core::sql::dialect::{Placeholders, Quotes};
+use rowstream_core::sql::{Cardinality, Dialect, Limit, Sql, sections};
 
 static DIALECTS: [&Dialect; 2] = [&postgres::DIALECT, &sqlite::DIALECT];
 

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::lock::Mutex;
+use rowstream_core::lock::Mutex;
 
 /// So many of a second have a line.
 const MOST: u64 = 100;

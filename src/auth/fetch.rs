@@ -3,8 +3,8 @@
 use http::{Request, StatusCode, Uri, header};
 
 use crate::config::OIDC_CONFIGURATION;
-use crate::fetch::{self, Failure};
 use crate::jwk::{self, Key};
+use rowstream_core::fetch::{self, Failure};
 
 /// The keys of a JWK set.
 ///

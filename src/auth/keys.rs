@@ -15,8 +15,8 @@ use super::fetch;
 use super::jwt::{Claims, Refusal, Unverified};
 use crate::config::{JwtSettings, KeySource};
 use crate::jwk::Key;
-use crate::lock::Mutex;
-use crate::log::{Level, say};
+use rowstream_core::lock::Mutex;
+use rowstream_core::log::{Level, say};
 
 /// The age at which keys are fetched again, so that keys that the issuer revokes aren't trusted
 /// longer.

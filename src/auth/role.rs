@@ -3,11 +3,11 @@
 use serde_json::{Value as Json, json};
 
 use super::Credentials;
-use crate::Error;
 use crate::database::Actor;
-use crate::error::denial::Denial;
-use crate::params;
-use crate::settings::Roles;
+use rowstream_core::Error;
+use rowstream_core::error::denial::Denial;
+use rowstream_core::params;
+use rowstream_core::settings::Roles;
 
 /// The SQLSTATE of an operation that a role may not perform (PostgreSQL manual, appendix A).
 const INSUFFICIENT_PRIVILEGE: &str = "42501";

@@ -5,11 +5,11 @@ use tokio::time::timeout;
 
 use super::apart::{has_row, texts};
 use super::{Columns, PATIENCE, Refusal, ask, of_endpoint, refusal_at, session, unanswered};
-use crate::Error;
 use crate::database::Snapshot;
 use crate::endpoint::{Divided, Endpoint};
-use crate::params::ParamValue;
 use crate::source::Source;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 
 /// The reason why an endpoint's statement can't be read in parts. `None` if it can or needn't be,
 /// or if the statement itself was refused.

@@ -13,7 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use super::Cli;
 use crate::config::Config;
-use crate::log;
+use rowstream_core::log;
 
 /// The command that the variables of its flags don't name, because it's the main purpose of the
 /// program.

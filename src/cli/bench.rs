@@ -10,7 +10,7 @@ use rowstream_bench::{Error, Extent, Plan, Protocol, Report, Run, Subject, Targe
 
 use super::output::Results;
 use super::{Failure, block_on};
-use crate::diagnostic::reader::{parse_duration, parse_size};
+use rowstream_core::diagnostic::reader::{parse_duration, parse_size};
 
 /// Drives a URL, counts its rows, checks that each answer is whole, and reports times, rates and
 /// memory.

@@ -14,17 +14,17 @@ use rowstream_encode::{Column, Format};
 
 use super::Failure;
 use super::locate::{ConfigArgs, configuration, folder};
-use crate::Error;
 use crate::capacity;
 use crate::check::{self, Checked, CheckedEndpoint, Columns, Refusal};
 use crate::config::memory;
 use crate::config::{Config, Tls};
 use crate::database::HostSaid;
-use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::endpoint::{Authorization, CallsPerRow, Cardinality, Endpoint, Handler, RowCall, Statement};
 use crate::openapi;
-use crate::params::{Param, ParamPlace};
 use crate::source::{Kind, SourceConfig};
+use rowstream_core::Error;
+use rowstream_core::diagnostic::{Diagnostic, Diagnostics};
+use rowstream_core::params::{Param, ParamPlace};
 
 /// Checks a configuration: files, connections, statements.
 #[derive(Debug, clap::Args)]

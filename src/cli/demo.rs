@@ -10,10 +10,10 @@ use http::StatusCode;
 
 use super::Failure;
 use super::serve::{ListenArgs, serve};
-use crate::Error;
 use crate::config::Config;
-use crate::log;
 use crate::server::{Origin, Preparing, Reload, Roles};
+use rowstream_core::Error;
+use rowstream_core::log;
 
 /// Writes a demo (a SQLite database, a configuration, endpoints) and serves it.
 #[derive(Debug, clap::Args)]

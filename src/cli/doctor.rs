@@ -20,8 +20,8 @@ use self::asking::{Arrived, Server};
 use self::cures::Hops;
 use self::findings::{Finding, Seen, Verdict};
 use super::{Failure, block_on};
-use crate::log::text::{bounded, one_line};
 use crate::respond::probe::TRICKLE;
+use rowstream_core::log::text::{bounded, one_line};
 
 /// The longest text from a hop that we show, in bytes.
 const MOST_SHOWN: usize = 200;

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Failure;
 use crate::config::Token;
-use crate::diagnostic::shown;
+use rowstream_core::diagnostic::shown;
 
 /// The token's name in the access log.
 const NAME: &str = "reader";

@@ -10,8 +10,8 @@ use super::{Failure, csv, schema, tables};
 use crate::config::Config;
 use crate::database::is_csv;
 use crate::source::{Kind, SourceConfig};
-use crate::sql::dialect::Location;
 use crate::tables::{self as catalog, EndpointFile, Table};
+use rowstream_core::sql::dialect::Location;
 
 /// Writes a configuration and an endpoint or two that run.
 #[derive(Debug, clap::Args)]

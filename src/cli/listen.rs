@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use super::serve::ListenArgs;
 use crate::config::Config;
-use crate::{log, server};
+use crate::server;
+use rowstream_core::log;
 
 impl ListenArgs {
     /// The listen address if a flag sets it. `--port` only changes the port of the address in

@@ -2,10 +2,10 @@
 //! parameters and the summary.
 
 use crate::config::Config;
-use crate::diagnostic::is_invisible;
 use crate::endpoint::Endpoint;
-use crate::params::{Param, ParamValue};
 use crate::route;
+use rowstream_core::diagnostic::is_invisible;
+use rowstream_core::params::{Param, ParamValue};
 
 /// A longer list would push the important lines off the screen. `/` has all endpoints.
 const LONGEST: usize = 40;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::Failure;
 use crate::config::Config;
 use crate::database::{DatabaseFile, is_table_file};
-use crate::diagnostic::shown;
+use rowstream_core::diagnostic::shown;
 
 /// The file name of a configuration.
 const NAME: &str = "rowstream.toml";

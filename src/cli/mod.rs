@@ -45,8 +45,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::diagnostic::Diagnostics;
-use crate::{Error, log};
+use rowstream_core::Error;
+use rowstream_core::diagnostic::Diagnostics;
+use rowstream_core::log;
 
 /// Turns SQL into streaming HTTP endpoints.
 #[derive(Debug, Parser)]

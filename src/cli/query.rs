@@ -25,14 +25,14 @@ use self::form::Form;
 use self::table::Table;
 use super::output::Results;
 use super::{Failure, param, tables};
+use crate::check;
 use crate::config::{Argument, Config, Purpose};
-use crate::diagnostic::encoding::{NotUtf8, read_utf8};
-use crate::diagnostic::shown;
 use crate::endpoint::{Endpoint, Parallel};
-use crate::settings::Pooler;
 use crate::source::{Kind, Source};
 use crate::stream::RowStream;
-use crate::{Error, check};
+use rowstream_core::Error;
+use rowstream_core::diagnostic::encoding::{NotUtf8, read_utf8};
+use rowstream_core::diagnostic::shown;
 
 /// Runs one statement and writes its rows.
 #[derive(Debug, clap::Args)]
@@ -70,7 +70,7 @@ pub(super) struct Args {
     /// A pooler on the way hands out its connections for a transaction or a session each, as `pooler`
     /// in a configuration says. PostgreSQL only.
     #[arg(long, value_enum, value_name = "MODE")]
-    pooler: Option<Pooler>,
+    pooler: Option<tables::PoolerMode>,
     /// Say at the end how many rows there were, in what time, on stderr; which
     /// a terminal shows anyway.
     #[arg(long)]

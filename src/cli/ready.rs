@@ -17,8 +17,8 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use super::Failure;
-use crate::log::text::{bounded, one_line};
-use crate::tls::servers::{self, Roots, Trust};
+use rowstream_core::log::text::{bounded, one_line};
+use rowstream_core::tls::servers::{self, Roots, Trust};
 
 /// The path if the URL has none.
 const READY: &str = "/_rowstream/ready";

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use super::guard::GuardArgs;
 use super::locate::{ConfigArgs, Target, folder, target};
 use super::{Failure, block_on, listen, listing, param, tables};
+use crate::access_log::{LogFlag, LogSettings};
 use crate::capacity;
 use crate::config::memory;
 use crate::config::{Argument, Config, Purpose, Tls};
-use crate::log::{self, LogFlag, LogFormat, LogSettings};
 use crate::respond::App;
+use crate::server;
 use crate::server::{Listener, Listeners, OnRefusal, Origin, Preparing, Reload, Roles};
-use crate::settings::Pooler;
-use crate::{server, source};
+use crate::source;
+use rowstream_core::log::{self, LogFormat};
 
 /// Serves the endpoints of a configuration, the tables of a database, or one statement at /rows.
 #[derive(Debug, clap::Args)]
@@ -46,7 +47,7 @@ pub(super) struct Args {
     /// A pooler on the way to the database of URL hands out its connections for a transaction or a
     /// session each, as `pooler` in a configuration says. PostgreSQL only.
     #[arg(long, value_enum, value_name = "MODE")]
-    pooler: Option<Pooler>,
+    pooler: Option<tables::PoolerMode>,
     #[command(flatten)]
     guard: GuardArgs,
     #[command(flatten)]

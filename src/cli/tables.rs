@@ -5,18 +5,27 @@ use std::path::Path;
 use super::{Failure, block_on};
 use crate::config::{Config, Token};
 use crate::database::{DatabaseKind, is_csv};
-use crate::diagnostic::shown;
-use crate::log;
 use crate::server::Origin;
-use crate::settings::Pooler;
 use crate::source::{Kind, Source, SourceConfig};
-use crate::sql::dialect::Location;
 use crate::tables::{self, Found, Table};
+use rowstream_core::diagnostic::shown;
+use rowstream_core::log;
+use rowstream_core::settings::Pooler;
+use rowstream_core::sql::dialect::Location;
+
+/// `--pooler`: how a pooler hands out its server's connections.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(super) enum PoolerMode {
+    /// For a transaction each.
+    Transaction,
+    /// For as long as a client stays, as if there were no pooler.
+    Session,
+}
 
 /// The configuration for the database at `url`, and the origin from which it's reloaded.
 pub(super) fn configuration(
     url: &str,
-    pooler: Option<Pooler>,
+    pooler: Option<PoolerMode>,
     token: Option<Token>,
 ) -> Result<(Config, Origin), Failure> {
     let mut source = Config::database(url)?;
@@ -49,12 +58,15 @@ pub(super) fn read(source: &SourceConfig) -> Result<Vec<Table>, Failure> {
 }
 
 /// Sets the pooler's mode if the user gave one.
-pub(super) fn set_pooler(source: &mut SourceConfig, pooler: Option<Pooler>) -> Result<(), Failure> {
+pub(super) fn set_pooler(source: &mut SourceConfig, pooler: Option<PoolerMode>) -> Result<(), Failure> {
     let Some(pooler) = pooler else { return Ok(()) };
     if source.kind != Kind::Sql(DatabaseKind::Postgres) {
         return Err(Failure::Message("`--pooler` is for PostgreSQL".to_owned()));
     }
-    source.pooler = pooler;
+    source.pooler = match pooler {
+        PoolerMode::Transaction => Pooler::Transaction,
+        PoolerMode::Session => Pooler::Session,
+    };
     Ok(())
 }
 

@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::lock::Mutex;
 use bytes::Bytes;
+use rowstream_core::lock::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
 

@@ -4,6 +4,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::{HeaderMap, HeaderName};
+use rowstream_core::params::completeness::DigestAlgorithm;
 use rowstream_encode::Choice;
 use sha2::{Digest as _, Sha256};
 
@@ -12,23 +13,6 @@ pub(crate) const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-d
 /// Asks for it.
 const WANT_CONTENT_DIGEST: HeaderName = HeaderName::from_static("want-content-digest");
 
-/// The algorithm of a digest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
-    /// FIPS 180-4.
-    Sha256,
-}
-
-impl Choice for Algorithm {
-    const ALL: &'static [Self] = &[Self::Sha256];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Sha256 => "sha-256",
-        }
-    }
-}
-
 /// True if a request's headers ask for a digest that we have. A stronger preference for another one
 /// (`sha-512=10`) doesn't matter, because preferences needn't be met exactly.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
@@ -36,7 +20,8 @@ pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     lines.flat_map(|line| line.split(',')).any(|item| {
         let (name, weight) = item.trim().split_once('=').unwrap_or_default();
         // The weight 0 forbids an algorithm.
-        name == Algorithm::Sha256.name() && weight.parse().is_ok_and(|weight: u8| (1..=10).contains(&weight))
+        name == DigestAlgorithm::Sha256.name()
+            && weight.parse().is_ok_and(|weight: u8| (1..=10).contains(&weight))
     })
 }
 
@@ -52,7 +37,7 @@ impl Digest {
     /// The digest of all bytes so far, in the form of the header: `sha-256=:…:`.
     pub(crate) fn text(&self) -> String {
         let hash = BASE64_STANDARD.encode(self.0.clone().finalize());
-        format!("{}=:{hash}:", Algorithm::Sha256.name())
+        format!("{}=:{hash}:", DigestAlgorithm::Sha256.name())
     }
 
     /// The digest of a complete body.

@@ -20,7 +20,7 @@ use serde_json::{Value as Json, json};
 
 use super::Id;
 use super::page::PageEnd;
-use crate::Error;
+use rowstream_core::Error;
 
 /// The tag of a framed response.
 pub(crate) const TAG: HeaderName = HeaderName::from_static("rowstream-tag");

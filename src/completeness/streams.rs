@@ -18,10 +18,10 @@ use jiff::Timestamp;
 use serde_json::{Value as Json, json};
 
 use super::Id;
-use crate::Error;
-use crate::lock::Mutex;
 use crate::outcome::Times;
 use crate::outcome::{Ended, Outcome};
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
 
 /// The id of a streamed response.
 pub(crate) const STREAM: HeaderName = HeaderName::from_static("rowstream-stream");

@@ -1,9 +1,9 @@
 //! `[admin]`: the clients that may call the admin endpoints.
 
-use crate::diagnostic::reader::Value;
-use crate::diagnostic::suggest;
 use crate::endpoint::Authorization;
 use crate::endpoint::read::{self as endpoint, Known};
+use rowstream_core::diagnostic::reader::Value;
+use rowstream_core::diagnostic::suggest;
 
 /// The clients that may call each of the admin endpoints. The pages that explain errors are open to
 /// every client.

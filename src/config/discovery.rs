@@ -5,7 +5,7 @@ use std::fmt;
 use http::Uri;
 use http::uri::Authority;
 
-use crate::diagnostic::reader::Value;
+use rowstream_core::diagnostic::reader::Value;
 
 /// `[discovery]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

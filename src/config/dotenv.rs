@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::files;
-use crate::diagnostic::{Collector, Diagnostic};
+use rowstream_core::diagnostic::{Collector, Diagnostic};
 
 const NAME: &str = ".env";
 

@@ -1,6 +1,6 @@
 //! Messages for settings that need a feature which this build lacks.
 
-use crate::diagnostic::reader::Value;
+use rowstream_core::diagnostic::reader::Value;
 
 /// Says that the build lacks `name`.
 pub(super) fn message(name: &str) -> String {

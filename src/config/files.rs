@@ -2,9 +2,9 @@
 
 use super::unserved::lower_extension;
 use super::{Config, Reason, Unserved, dotenv};
-use crate::diagnostic::encoding::{NotUtf8, read_utf8};
-use crate::diagnostic::{Collector, Diagnostic, did_you_mean};
 use crate::upstream::FileStamp;
+use rowstream_core::diagnostic::encoding::{NotUtf8, read_utf8};
+use rowstream_core::diagnostic::{Collector, Diagnostic, did_you_mean};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

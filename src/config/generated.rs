@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use super::{AdminAccess, Config, Discovery, Limits, read};
-use crate::diagnostic::{Collector, Diagnostics, File, Variables};
+use crate::access_log::LogSettings;
 use crate::endpoint::read::{self as endpoint, Defaults, Known};
-use crate::log::LogSettings;
 use crate::source::SourceConfig;
+use rowstream_core::diagnostic::{Collector, Diagnostics, File, Variables};
 
 /// See [`Config::of_endpoints`].
 pub(super) fn read(source: SourceConfig, files: &[(PathBuf, String)]) -> Result<Config, Diagnostics> {

@@ -18,10 +18,10 @@ use super::{Config, Tls};
 use crate::budget::{self, ADMIN_REQUESTS, CHUNK, CONNECTION, HTTP_STREAM, QUIC_CONNECTION, TLS_CONNECTION};
 use crate::compress::{self, Coding};
 use crate::endpoint::{Compression, Endpoint, Handler, SlowClients};
-use crate::settings::ChosenBy;
 use crate::source::{Kind, SourceConfig};
 use crate::spool::spill;
 use crate::spool::whole::IN_MEMORY;
+use rowstream_core::settings::ChosenBy;
 
 /// The program itself with its runtimes, threads and endpoints, the buffers of the log, the free
 /// memory that the allocator keeps, and the [reserve](ADMIN_REQUESTS) of admin endpoints.

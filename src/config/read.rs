@@ -11,17 +11,18 @@ use super::{
     Config, Cors, Discovery, Limits, RateLimits, Unserved, admin, discovery, dotenv, files, jwt, source, tls,
     tokens, traces,
 };
-use crate::client::{ClientHeader, UNIX};
-use crate::diagnostic::reader::{Table, Value, set};
-use crate::diagnostic::{Collector, Diagnostics, Environment, File, Variables, shown};
+use crate::access_log::LogSettings;
 use crate::endpoint::read::{self as endpoint, Defaults, HEARTBEAT, Known};
 use crate::endpoint::{Authorization, Endpoint, Timeout, compression, csv, slow_clients, timeout, values};
-use crate::error::detail;
-use crate::log::{LogFormat, LogSettings};
 use crate::route::conflicts;
-use crate::settings::ChosenBy;
 use crate::source::SourceConfig;
 use crate::spool::Spooling;
+use rowstream_core::client::{ClientHeader, UNIX};
+use rowstream_core::diagnostic::reader::{Table, Value, set};
+use rowstream_core::diagnostic::{Collector, Diagnostics, Environment, File, Variables, shown};
+use rowstream_core::error::detail;
+use rowstream_core::log::LogFormat;
+use rowstream_core::settings::ChosenBy;
 
 /// How long a browser may cache a preflight by default: long enough to save most of them, and short
 /// enough that a change soon takes effect.

@@ -11,11 +11,11 @@ use std::path::Path;
 use super::source::{self, Scheme, UrlError};
 use super::{Config, dotenv, files, generated};
 use crate::database::{DatabaseFile, DatabaseKind, is_csv, is_table_file};
-use crate::diagnostic::{Collector, Diagnostics, File, Variables, shown, suggest};
 use crate::endpoint::read as endpoint;
-use crate::params::{BindType, Param, ParamType, ParamValue};
 use crate::source::SourceConfig;
-use crate::sql::dialect::{Decimals, Dialect, ParameterTypes};
+use rowstream_core::diagnostic::{Collector, Diagnostics, File, Variables, shown, suggest};
+use rowstream_core::params::{BindType, Param, ParamType, ParamValue};
+use rowstream_core::sql::dialect::{Decimals, Dialect, ParameterTypes};
 
 const SOURCE: &str = "main";
 
@@ -253,7 +253,7 @@ impl Declaring<'_> {
         let hint = format!(
             "add {}, or another type ({}; a list is `integer[]`), and after it `=DEFAULT` if it is optional",
             self.purpose.example(name, "integer", None),
-            crate::diagnostic::list(others.map(ParamType::name)),
+            rowstream_core::diagnostic::list(others.map(ParamType::name)),
         );
         self.file.error(offset, format!("the type of the parameter `{name}` is not declared"), Some(hint));
     }

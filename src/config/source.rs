@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use super::features;
 use crate::database::DatabaseKind;
-use crate::diagnostic::reader::{Table, Value, set};
-use crate::diagnostic::{did_you_mean, list, shown};
-use crate::pool::PoolConfig;
-use crate::settings::{ChosenBy, Pooler, Roles};
 use crate::source::SourceConfig;
-use crate::sql::dialect::{Dialect, Location, PasswordFrom};
+use rowstream_core::diagnostic::reader::{Table, Value, set};
+use rowstream_core::diagnostic::{did_you_mean, list, shown};
+use rowstream_core::pool::PoolConfig;
+use rowstream_core::settings::{ChosenBy, Pooler, Roles};
+use rowstream_core::sql::dialect::{Dialect, Location, PasswordFrom};
 
 /// The schemes of HTTP services.
 const HTTP: [&str; 2] = ["http", "https"];

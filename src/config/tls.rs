@@ -10,8 +10,8 @@ use http::HeaderValue;
 use super::acme::{self, Acme};
 use super::features;
 use super::read::read_listen;
-use crate::diagnostic::reader::{Table, Value};
-use crate::tls::Identity;
+use crate::certificate::Identity;
+use rowstream_core::diagnostic::reader::{Table, Value};
 
 /// `[tls]`.
 #[derive(Debug, Clone)]

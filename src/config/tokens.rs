@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use crate::diagnostic::reader::{Table, Value};
 use crate::endpoint::read::Known;
+use rowstream_core::diagnostic::reader::{Table, Value};
 
 /// A token of the configuration. It may have several valid texts.
 #[derive(Debug, Clone, PartialEq, Eq)]

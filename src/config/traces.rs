@@ -6,8 +6,8 @@ use percent_encoding::percent_decode_str;
 
 use super::discovery::read_url;
 use super::read::read_sample;
-use crate::diagnostic::reader::Value;
 use crate::traces::TraceSettings;
+use rowstream_core::diagnostic::reader::Value;
 
 /// Variable with further headers for the collector, such as a token.
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";

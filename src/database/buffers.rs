@@ -36,9 +36,9 @@ use http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::socket::Socket;
-use crate::Error;
-use crate::error::STATEMENT_TIMEOUT;
-use crate::timer::Timer;
+use rowstream_core::Error;
+use rowstream_core::error::STATEMENT_TIMEOUT;
+use rowstream_core::timer::Timer;
 
 /// Enough for several of the pieces in which servers send; larger ones do not change the wall time.
 pub(super) const BUFFER: usize = 32 * 1024;

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use super::login::ConnectError;
 use super::password_command::PasswordCommand;
-use crate::Error;
-use crate::lock::Mutex;
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
 
 /// The user and the password of a login.
 #[derive(Clone, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-use crate::Error;
-use crate::pool::Lease;
-use crate::tcp::{self, Refused};
+use rowstream_core::Error;
+use rowstream_core::pool::Lease;
+use rowstream_core::tcp::{self, Refused};
 
 /// Why a connection could not be opened. Clients learn only that the source cannot be reached; the
 /// log and the commands say why, in the database's own words, and to whom which user came.

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
 
 use super::SharedLookups;
-use crate::histogram::{Histogram, SIZES};
-use crate::lock::Mutex;
-use crate::pool::PoolConfig;
+use rowstream_core::histogram::{Histogram, SIZES};
+use rowstream_core::lock::Mutex;
+use rowstream_core::pool::PoolConfig;
 
 /// Connections of a pool for each one that lookups share: most of them are for streams.
 const SHARE: usize = 4;

@@ -72,14 +72,14 @@ pub(crate) use self::table_snapshot::TableSnapshot;
 use self::worker::adbc;
 #[cfg(feature = "odbc")]
 use self::worker::odbc;
-use crate::Error;
-use crate::client::Client;
-use crate::histogram::Histogram;
-use crate::params::{BindType, ParamValue, Shard};
-use crate::pool::{self, HostStats, Kept, Patience, Pool, Priority, SlowReader, SlowStream};
-use crate::settings::SourceSettings;
-use crate::sql::Dialect;
-use crate::sql::dialect::Location;
+use rowstream_core::Error;
+use rowstream_core::client::Client;
+use rowstream_core::histogram::Histogram;
+use rowstream_core::params::{BindType, ParamValue, Shard};
+use rowstream_core::pool::{self, HostStats, Kept, Patience, Pool, Priority, SlowReader, SlowStream};
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::sql::Dialect;
+use rowstream_core::sql::dialect::Location;
 
 /// How many statements of a response must agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,9 +14,9 @@ use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use crate::Error;
-use crate::diagnostic::is_invisible;
-use crate::settings::SourceSettings;
+use rowstream_core::Error;
+use rowstream_core::diagnostic::is_invisible;
+use rowstream_core::settings::SourceSettings;
 
 /// How long a run may take.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -36,12 +36,12 @@ use tokio::time::Instant;
 
 use super::SharedLookups;
 use super::lookups::{self, Links, connections};
-use crate::Error;
-use crate::histogram::Histogram;
-use crate::lock::{Mutex, MutexGuard};
-use crate::params::ParamValue;
-use crate::pool::{Lease, Patience, Pool, PoolConfig, Priority, Waiter};
-use crate::timer::Timer;
+use rowstream_core::Error;
+use rowstream_core::histogram::Histogram;
+use rowstream_core::lock::{Mutex, MutexGuard};
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::{Lease, Patience, Pool, PoolConfig, Priority, Waiter};
+use rowstream_core::timer::Timer;
 
 /// A connection that cannot be opened within this time is not tried a second time for the same
 /// lookups. One that fails sooner is: its backend was terminated, say.

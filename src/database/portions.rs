@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::Error;
+use rowstream_core::Error;
 
 /// Rows of a statement's first portion: short answers come whole in one round trip.
 const FIRST: i32 = 32;

@@ -1,6 +1,6 @@
 //! What clients learn of a statement that a database has refused.
 
-use crate::error::{INVALID_DATA, STATEMENT_TIMEOUT};
+use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
 
 /// What clients get in place of the database's own text, by the code of the error.
 pub(super) fn general(code: &str) -> &'static str {

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 
-use crate::tcp;
+use rowstream_core::tcp;
 
 /// A connection's stream.
 pub(super) enum Socket {

@@ -2,8 +2,8 @@
 
 use http::StatusCode;
 
-use crate::Error;
-use crate::params::ParamValue;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 
 /// The most bytes of a snapshot's name. PostgreSQL's have some twenty.
 const NAME: usize = 64;

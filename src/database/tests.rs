@@ -13,10 +13,10 @@ use std::future::poll_fn;
 use rowstream_encode::{ColumnKind, RowEncoder, Shape, Value};
 
 use super::*;
-use crate::params::ParamType;
-use crate::pool::Waiter;
-use crate::sql::Sql;
-use crate::sql::dialect::samples;
+use rowstream_core::params::ParamType;
+use rowstream_core::pool::Waiter;
+use rowstream_core::sql::Sql;
+use rowstream_core::sql::dialect::samples;
 
 mod memory {
     use super::*;

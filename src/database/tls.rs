@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio_rustls::TlsConnector;
 
-use crate::Error;
-use crate::tls::servers::{self, Roots, Shown, Trust};
+use rowstream_core::Error;
+use rowstream_core::tls::servers::{self, Roots, Shown, Trust};
 
 /// Whether TLS is spoken, and with whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! `compression`: an endpoint's setting, or the default from the configuration.
 
-use crate::diagnostic::reader::Value;
+use rowstream_core::diagnostic::reader::Value;
 
 /// Decides if responses are compressed for clients that ask for it (`Accept-Encoding`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,7 +2,7 @@
 
 use rowstream_encode::{CsvDialect, Quote, Separator};
 
-use crate::diagnostic::reader::{Value, set};
+use rowstream_core::diagnostic::reader::{Value, set};
 
 /// Changes `dialect` as the table says.
 pub(crate) fn read(value: &Value<'_>, mut dialect: CsvDialect) -> CsvDialect {

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Authorization, Cardinality, Endpoint, Handler, Piece, Sql, Statement};
 use crate::database;
-use crate::sql::Dialect;
+use rowstream_core::sql::Dialect;
 
 impl Endpoint {
     /// The endpoint that returns this one's statements and their plans to clients with this

@@ -10,8 +10,8 @@
 use std::time::Duration;
 
 use super::KeyColumn;
-use crate::diagnostic::reader::{Table, Value};
-use crate::sql::dialect::{Dialect, Refusal};
+use rowstream_core::diagnostic::reader::{Table, Value};
+use rowstream_core::sql::dialect::{Dialect, Refusal};
 
 /// The default interval at which we look for new rows.
 const POLL: Duration = Duration::from_secs(1);

@@ -23,17 +23,17 @@ use std::sync::Arc;
 use rowstream_encode::{Column, ColumnKind};
 
 use super::{Cardinality, Endpoint, Statement};
-use crate::Error;
-use crate::cursor::Signer;
 use crate::database;
-use crate::diagnostic::reader::Value;
-use crate::error::COMPOSITE;
-use crate::params::{BindType, ParamType, ParamValue};
 use crate::source::Source;
-use crate::sql::dialect::{
+use rowstream_core::Error;
+use rowstream_core::cursor::Signer;
+use rowstream_core::diagnostic::reader::Value;
+use rowstream_core::error::COMPOSITE;
+use rowstream_core::params::{BindType, ParamType, ParamValue};
+use rowstream_core::sql::dialect::{
     Around, Comparison, Counters, Dialect, ParameterTypes, Placeholders, Transactions, Unordered,
 };
-use crate::sql::{Limit, Outline, UNIONS};
+use rowstream_core::sql::{Limit, Outline, UNIONS};
 
 /// The SQLSTATE of a type that PostgreSQL doesn't sort or compare.
 const NO_OPERATOR: &str = "42883";
@@ -505,12 +505,12 @@ fn direction(column: &KeyColumn) -> &'static str {
 mod tests {
     use super::*;
     use crate::database::{postgres, sqlite};
-    use crate::sql::dialect::samples::ANONYMOUS;
+    use rowstream_core::sql::dialect::samples::ANONYMOUS;
 
     /// The statement in the order of a key, the statement after a row, and the arguments of the
     /// latter.
     fn bound(sql: &str, key: &[&str], dialect: &'static Dialect) -> ([String; 2], Vec<usize>) {
-        let sql = crate::sql::Sql::parse(sql, dialect).unwrap();
+        let sql = rowstream_core::sql::Sql::parse(sql, dialect).unwrap();
         let types = sql.names.iter().map(|_| ParamType::Text.into()).collect();
         let query = database::Statement { sql: Arc::from(sql.text), types };
         let columns: Vec<_> = key.iter().map(|text| KeyColumn::read(text)).collect();

@@ -3,8 +3,8 @@
 use rowstream_encode::Column;
 
 use super::Endpoint;
-use crate::Error;
-use crate::diagnostic::{shown, suggest};
+use rowstream_core::Error;
+use rowstream_core::diagnostic::{shown, suggest};
 
 /// The tree of nested statements. A statement follows the one that it's nested in, so there are no
 /// cycles.

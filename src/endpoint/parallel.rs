@@ -8,12 +8,12 @@
 use std::iter;
 
 use super::{Cardinality, Endpoint};
-use crate::Error;
-use crate::cursor::Signer;
 use crate::database::{self, TableSnapshot};
-use crate::params::{AskedShard, BindType, ParamValue};
-use crate::sql::dialect::{Dialect, Parts, Placeholders};
-use crate::sql::{ByRow, Outline};
+use rowstream_core::Error;
+use rowstream_core::cursor::Signer;
+use rowstream_core::params::{AskedShard, BindType, ParamValue};
+use rowstream_core::sql::dialect::{Dialect, Parts, Placeholders};
+use rowstream_core::sql::{ByRow, Outline};
 
 /// The most parts of one response.
 pub(crate) const MOST: usize = 64;

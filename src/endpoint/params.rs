@@ -5,10 +5,10 @@ use std::cmp::Ordering;
 use http::HeaderName;
 
 use super::path::Template;
-use crate::diagnostic::reader::{Table, Value};
-use crate::diagnostic::{File, shown};
-use crate::params::{CLAIMS, Param, ParamPlace, ParamType, ParamValue};
-use crate::sql::is_name;
+use rowstream_core::diagnostic::reader::{Table, Value};
+use rowstream_core::diagnostic::{File, shown};
+use rowstream_core::params::{CLAIMS, Param, ParamPlace, ParamType, ParamValue};
+use rowstream_core::sql::is_name;
 
 /// A declared parameter, and the offset of its declaration, in bytes.
 pub(super) struct Declared {
@@ -113,7 +113,7 @@ fn read_table(mut table: Table<'_>, param: &mut Param) {
 }
 
 fn types() -> String {
-    let names = crate::diagnostic::list(ParamType::ALL.map(ParamType::name));
+    let names = rowstream_core::diagnostic::list(ParamType::ALL.map(ParamType::name));
     format!("{names}, each also as a list: `integer[]`")
 }
 

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use rowstream_encode::Format;
 
-use crate::diagnostic::reader::Table;
-use crate::diagnostic::{File, shown};
 use crate::route::parameter_name;
-use crate::sql::is_name;
+use rowstream_core::diagnostic::reader::Table;
+use rowstream_core::diagnostic::{File, shown};
+use rowstream_core::sql::is_name;
 
 pub(super) struct Template {
     /// The text: `/authors/{id}`.

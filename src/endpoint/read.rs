@@ -22,12 +22,12 @@ use super::{
     parallel, path, slow_clients, timeout, upstream, values,
 };
 use crate::database;
-use crate::diagnostic::reader::{Table, Value};
-use crate::diagnostic::{File, place, shown, suggest};
-use crate::params::{BindType, Param, ParamPlace};
 use crate::source::{Kind, SourceConfig};
-use crate::sql::dialect::Refusal;
-use crate::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
+use rowstream_core::diagnostic::reader::{Table, Value};
+use rowstream_core::diagnostic::{File, place, shown, suggest};
+use rowstream_core::params::{BindType, Param, ParamPlace};
+use rowstream_core::sql::dialect::Refusal;
+use rowstream_core::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
 
 /// Names after a `$` that have a meaning of their own, or will have one.
 const RESERVED: [&str; 3] = ["count", "next", "digest"];
@@ -451,8 +451,10 @@ fn choose_source(
                 None
             }
             _ => {
-                let hint =
-                    format!("say which: `source = \"NAME\"`, one of {}", crate::diagnostic::list(names()));
+                let hint = format!(
+                    "say which: `source = \"NAME\"`, one of {}",
+                    rowstream_core::diagnostic::list(names())
+                );
                 file.error(0, "there are several sources, and this endpoint names none", Some(hint));
                 None
             }
@@ -466,7 +468,7 @@ fn choose_source(
     };
     if !may_be(source) {
         let message = format!("the source {} is an HTTP service, and takes no SQL", shown(&name));
-        value.error_with(message, format!("the databases are {}", crate::diagnostic::list(names())));
+        value.error_with(message, format!("the databases are {}", rowstream_core::diagnostic::list(names())));
     }
     defaults.database(&name)
 }
@@ -718,7 +720,7 @@ impl Statements<'_> {
         let index = self.declared.iter().position(|declared| declared.param.name == name);
         if index.is_none() {
             let names = self.declared.iter().map(|declared| declared.param.name.as_str());
-            let hint = match crate::diagnostic::did_you_mean(name, names) {
+            let hint = match rowstream_core::diagnostic::did_you_mean(name, names) {
                 Some(near) => format!("did you mean `:{near}`?"),
                 None => params::how_to_declare(name),
             };
@@ -1103,9 +1105,9 @@ mod tests {
 
     use super::*;
     use crate::database::DatabaseKind;
-    use crate::diagnostic::{Collector, Variables};
-    use crate::params::ParamType;
-    use crate::sql::dialect::samples::ANONYMOUS;
+    use rowstream_core::diagnostic::{Collector, Variables};
+    use rowstream_core::params::ParamType;
+    use rowstream_core::sql::dialect::samples::ANONYMOUS;
 
     #[test]
     fn front_matter_is_the_first_comment() {

@@ -4,9 +4,9 @@
 use rowstream_encode::Column;
 
 use super::Statement;
-use crate::Error;
 use crate::database::{ResultSet, RowsOf};
-use crate::diagnostic::suggest;
+use rowstream_core::Error;
+use rowstream_core::diagnostic::suggest;
 
 /// The statement that opens results for others, as one of its readers sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! `slow_clients`: the treatment of clients that read more slowly than rows arrive, for an endpoint
 //! or as the default in the configuration.
 
-use crate::diagnostic::reader::{Value, parse_size};
+use rowstream_core::diagnostic::reader::{Value, parse_size};
 
 /// The treatment of a client that is slower than its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::Error;
-use crate::diagnostic::reader::{Value, set};
+use rowstream_core::Error;
+use rowstream_core::diagnostic::reader::{Value, set};
 
 /// The time limits of a response. Both begin with the request, so they include waiting for the pool
 /// and for the client.

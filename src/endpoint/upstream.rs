@@ -12,15 +12,15 @@ use http::HeaderName;
 use super::params::Declared;
 use super::read::Defaults;
 use super::{Calls, Handler, OnError, Order, Pages, Repeat, SourceRef};
-use crate::Error;
-use crate::diagnostic::reader::{Table, Value};
-use crate::diagnostic::{File, list, shown, suggest};
-use crate::params::{ParamType, ParamValue};
 use crate::pointer::Pointer;
 use crate::source::{Kind, SourceConfig};
 use crate::upstream::Call;
 use crate::upstream::fields::is_of_connection;
 use crate::upstream::template::{NUMBER, Name, Template, Values};
+use rowstream_core::Error;
+use rowstream_core::diagnostic::reader::{Table, Value};
+use rowstream_core::diagnostic::{File, list, shown, suggest};
+use rowstream_core::params::{ParamType, ParamValue};
 
 /// A request whose response is proxied.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use rowstream_encode::{Choice, ValueOptions};
 
-use crate::diagnostic::reader::{Value, set};
+use rowstream_core::diagnostic::reader::{Value, set};
 
 /// Changes `options` as the table says.
 pub(crate) fn read(value: &Value<'_>, mut options: ValueOptions) -> ValueOptions {

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::error::denial::Denial;
 use crate::outcome::Outcome;
 use crate::rate_limit::By;
+use rowstream_core::error::denial::Denial;
 
 /// A count for each reason, in their order.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::families::{self as family, Family};
 use crate::completeness::Id;
-use crate::histogram::{BUCKETS, Histogram};
+use rowstream_core::histogram::{BUCKETS, Histogram};
 
 /// Under what a request is found elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl Exemplar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::histogram::{ANSWERS, WAITS};
+    use rowstream_core::histogram::{ANSWERS, WAITS};
 
     fn ids(trace: u128) -> Ids {
         Ids { trace: NonZero::new(trace), stream: None }

@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::json;
 
 use super::families::Family;
-use crate::lock::Mutex;
+use rowstream_core::lock::Mutex;
 
 /// How often a moment is kept.
 pub(crate) const EVERY: Duration = Duration::from_secs(3);

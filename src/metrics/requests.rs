@@ -13,10 +13,10 @@ use rowstream_encode::Format;
 
 use super::exemplars::{Exemplars, Ids};
 use super::families::{self as family, Family};
-use crate::histogram::{ANSWERS, Histogram, WAITS};
-use crate::lock::Mutex;
 use crate::outcome::Ended;
 use crate::outcome::Times;
+use rowstream_core::histogram::{ANSWERS, Histogram, WAITS};
+use rowstream_core::lock::Mutex;
 
 /// The label of what meets no endpoint, or has no format, or no protocol yet. No path is called so:
 /// they begin with a slash.
@@ -124,7 +124,11 @@ impl Counts {
 
     /// How many buckets the times of a family of [`Exemplars::OF`] have.
     pub(super) fn buckets(&self, family: &Family) -> usize {
-        if family.name == family::DURATION.name { self.durations.len() } else { self.first_rows.len() }
+        if family.name == family::DURATION.name {
+            self.durations.bucket_count()
+        } else {
+            self.first_rows.bucket_count()
+        }
     }
 
     /// A request stands for those that took as long.

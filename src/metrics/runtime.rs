@@ -9,8 +9,8 @@ use tokio::runtime::{Handle, RuntimeMetrics};
 use tokio::time::{Instant, sleep_until};
 
 use super::requests::Protocol;
-use crate::histogram::{DELAYS, Histogram};
-use crate::lock::Mutex;
+use rowstream_core::histogram::{DELAYS, Histogram};
+use rowstream_core::lock::Mutex;
 
 /// How often each worker's timer is looked at: rarely enough to cost nothing, and often enough for
 /// a scrape to have many.

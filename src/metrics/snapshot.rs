@@ -17,13 +17,13 @@ use super::requests::{ADMIN, Counts, NONE, Protocol, Totals};
 use super::runtime::Worker;
 use crate::admission::{self, Refusal};
 use crate::database::SharedLookups;
-use crate::error::denial::Denial;
-use crate::histogram::{Histogram, Measure};
-use crate::log::lines::ACCESS;
 use crate::outcome::Ended;
-use crate::pool;
 use crate::rate_limit::By;
 use crate::upstream::discovery::Seen as Discovered;
+use rowstream_core::error::denial::Denial;
+use rowstream_core::histogram::{Histogram, Measure};
+use rowstream_core::log::lines::ACCESS;
+use rowstream_core::pool;
 use rowstream_procfs::{ProcessFiles, kibibytes, number};
 
 /// All that is reported.

@@ -3,9 +3,9 @@
 use http::{HeaderValue, StatusCode};
 
 use super::{split, weighted};
-use crate::Error;
 use crate::compress::Coding;
-use crate::diagnostic::list;
+use rowstream_core::Error;
+use rowstream_core::diagnostic::list;
 
 /// Fewer bytes fit into one packet as they are.
 const WORTH_IT: usize = 1024;

@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 use super::schema::{Answers, reference};
 use super::{Asked, Version, security};
 use crate::check::Columns;
-use crate::completeness::digest::Algorithm;
-use crate::completeness::{End, Wait};
 use crate::config::Config;
 use crate::endpoint::{Authorization, Endpoint, Followed, Handler};
-use crate::error::{self, pages};
-use crate::params::{Chosen, Param, ParamPlace, ParamType, ParamValue};
+use crate::error_pages;
+use rowstream_core::error;
+use rowstream_core::params::completeness::{DigestAlgorithm, End, Wait};
+use rowstream_core::params::{Chosen, Param, ParamPlace, ParamType, ParamValue};
 
 /// An endpoint that is described.
 pub(super) struct Operation<'a> {
@@ -214,7 +214,7 @@ impl Operation<'_> {
     fn errors(&self) -> BTreeMap<u16, Vec<&'static str>> {
         let mut errors = BTreeMap::<u16, Vec<_>>::new();
         for code in error::codes().filter(|code| self.may_fail_with(code)) {
-            if let Some(status) = pages::status(code) {
+            if let Some(status) = error_pages::status(code) {
                 errors.entry(status).or_default().push(code);
             }
         }
@@ -251,13 +251,14 @@ fn text(description: &str) -> Value {
 
 /// Problem documents of one status.
 fn failure(codes: &[&str]) -> Value {
-    let links: Vec<_> = codes.iter().map(|code| format!("[{code}]({}{code})", pages::ADDRESS)).collect();
+    let links: Vec<_> = codes.iter().map(|code| format!("[{code}]({}{code})", error::PAGES)).collect();
     let narrowed = json!({"type": "object", "properties": {"code": {"enum": codes}}});
     let mut response = json!({
         "description": links.join(", "),
         "content": {"application/problem+json": {"schema": {"allOf": [reference("Problem"), narrowed]}}},
     });
-    let retries = |code: &&str| pages::of(code).is_some_and(|page| page.contains("**, with `Retry-After`"));
+    let retries =
+        |code: &&str| error_pages::of(code).is_some_and(|page| page.contains("**, with `Retry-After`"));
     if codes.iter().any(retries) {
         response["headers"] = json!({RETRY_AFTER: {"$ref": format!("#/components/headers/{RETRY_AFTER}")}});
     }
@@ -339,7 +340,7 @@ const CONTROLS: &[Control] = &[
     ("shard", "which of n parts of the table is read: `i/n`, from `1/n` to `n/n`", Vec::new),
     ("snapshot", "the token of the snapshot that a shard is of", Vec::new),
     ("end", "a record of the server's own at the end of the rows", names::<End>),
-    ("digest", "a digest of what is sent", names::<Algorithm>),
+    ("digest", "a digest of what is sent", names::<DigestAlgorithm>),
     ("explain", "answers with how the database would run the statements", || vec!["0", "1"]),
     ("wait", "answers once all of the result is there", names::<Wait>),
     ("download", "the name of the file that a browser saves", Vec::new),

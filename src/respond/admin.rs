@@ -17,15 +17,15 @@ use super::head::no_endpoint;
 use super::probe::Probe;
 use super::request::{Arrived, is_remote};
 use super::tracker::RequestTracker;
-use crate::Error;
 use crate::admission::Holder;
-use crate::client::UNIX;
 use crate::completeness::streams::Stream;
 use crate::endpoint::Authorization;
-use crate::error::pages;
+use crate::error_pages;
 use crate::metrics::{Exposition, Metrics, Subject};
 use crate::openapi;
-use crate::params::{self, Param, ParamType, ParamValue};
+use rowstream_core::Error;
+use rowstream_core::client::UNIX;
+use rowstream_core::params::{self, Param, ParamType, ParamValue};
 
 /// The prefix of each admin endpoint.
 pub(super) const ADMIN: &str = "/_rowstream/";
@@ -147,7 +147,7 @@ impl App {
             return Some(AdminEndpoint::Console(asked));
         }
         if let Some(code) = name.strip_prefix(ERRORS) {
-            return pages::of(code).map(AdminEndpoint::Page);
+            return error_pages::of(code).map(AdminEndpoint::Page);
         }
         let stream = self.state.streams.find(name.strip_prefix(STREAMS)?)?;
         if request.method() != Method::DELETE {

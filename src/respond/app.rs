@@ -8,7 +8,6 @@ use std::time::SystemTime;
 use tokio::sync::watch;
 
 use super::documents::Documents;
-use crate::Error;
 use crate::admission::{Admission, Usage};
 use crate::auth::{Credentials, Verifier};
 use crate::check::Columns;
@@ -17,8 +16,6 @@ use crate::config::Config;
 use crate::config::memory;
 use crate::database::Actor;
 use crate::endpoint::{Authorization, Endpoint, SourceRef};
-use crate::error::ErrorDetail;
-use crate::lock::Mutex;
 use crate::metrics::{self, Metrics, Series, Subject};
 use crate::rate_limit::Rates;
 use crate::readiness::Readiness;
@@ -27,6 +24,9 @@ use crate::source::{Source, SourceConfig};
 use crate::spool::file::Used;
 use crate::stream::notifier::ChangeNotifiers;
 use crate::traces::{Sending, Spans};
+use rowstream_core::Error;
+use rowstream_core::error::ErrorDetail;
+use rowstream_core::lock::Mutex;
 
 /// Everything that answers requests: the endpoints, their sources, and the limits.
 pub struct App {

@@ -16,12 +16,12 @@ use super::proxy::Proxied;
 use super::streaming::Streaming;
 use super::tracker::RequestTracker;
 use super::unread::Unread;
-use crate::Error;
 use crate::admission::{Admission, Permit};
 use crate::completeness::delivery::{Delivery, Wait};
-use crate::lock::Mutex;
 use crate::outcome::Outcome;
 use crate::spool::whole::Spooled;
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
 
 /// The sockets accept a whole stream of this length, so its chunks needn't wait for one another.
 const SHORT: u64 = 192 * 1024;

@@ -21,13 +21,13 @@ use sha2::{Digest as _, Sha256};
 use super::app::App;
 use super::body::Answer;
 use super::{index, tracker::RequestTracker};
-use crate::Error;
 use crate::admission::Holder;
 use crate::auth::Credentials;
 use crate::budget::{CHUNK, DOCUMENTS, UNPACKING};
 use crate::endpoint::Endpoint;
-use crate::lock::Mutex;
 use crate::openapi;
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
 
 /// A text about the server.
 pub(super) struct Document {

@@ -10,13 +10,13 @@ use rowstream_encode::Format;
 use super::app::App;
 use super::request::StreamRequest;
 use super::tracker::RequestTracker;
-use crate::Error;
 use crate::completeness::Asked;
 use crate::endpoint::{CouchFeed, Endpoint, Followed};
-use crate::params::{Bound, ParamValue};
-use crate::pool::Waiter;
 use crate::stream::notifier::{Subscription, Wake};
 use crate::stream::{Follower, Opened, Reading, Reopen, RowStream};
+use rowstream_core::Error;
+use rowstream_core::params::{Bound, ParamValue};
+use rowstream_core::pool::Waiter;
 
 /// How long a long poll waits for its first row. Most proxies wait a minute for response headers,
 /// and this is less.

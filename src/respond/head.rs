@@ -14,16 +14,16 @@ use super::body::Answer;
 use super::cors::cors_headers;
 use super::request::StreamRequest;
 use super::spare;
-use crate::Error;
 use crate::completeness::digest::CONTENT_DIGEST;
 use crate::completeness::framing::TAG;
 use crate::completeness::trailers::PAGE;
 use crate::compress::Coding;
-use crate::diagnostic::shown;
 use crate::endpoint::Authorization;
-use crate::error::denial::Denial;
-use crate::params;
 use crate::stream::{Part, RowStream};
+use rowstream_core::Error;
+use rowstream_core::diagnostic::shown;
+use rowstream_core::error::denial::Denial;
+use rowstream_core::params;
 
 /// Lists the changes that were made to the database's values.
 const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");

@@ -14,13 +14,13 @@ use super::head::{head, tell_digest, tell_if_empty, tell_page};
 use super::request::StreamRequest;
 use super::streaming::Streaming;
 use super::tracker::RequestTracker;
-use crate::Error;
 use crate::completeness::trailers::{PAGE, STREAMED};
 use crate::compress::Coding;
 use crate::endpoint::Followed;
-use crate::log;
 use crate::spool::whole::{self, Spool};
 use crate::stream::SHORT_PAGE;
+use rowstream_core::Error;
+use rowstream_core::log;
 
 /// The longest page that is held, in bytes as they are sent: a thousand rows of 4 KiB. A client
 /// that requests a longer page would rather have its rows at once.

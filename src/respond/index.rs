@@ -21,8 +21,10 @@ use super::tracker::RequestTracker;
 use crate::auth::Credentials;
 use crate::config::Config;
 use crate::endpoint::Endpoint;
-use crate::params::{Param, ParamPlace};
-use crate::{Error, negotiate, route};
+use crate::negotiate;
+use crate::route;
+use rowstream_core::Error;
+use rowstream_core::params::{Param, ParamPlace};
 
 /// The path of the list.
 pub(super) const PATH: &str = "/";

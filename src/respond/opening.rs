@@ -6,8 +6,8 @@ use std::future::poll_fn;
 use bytes::Bytes;
 
 use super::tracker::RequestTracker;
-use crate::Error;
 use crate::stream::RowStream;
+use rowstream_core::Error;
 
 /// Waits for the first chunk of a stream. It's empty if there's none.
 ///

@@ -15,12 +15,12 @@ use serde_json::json;
 
 use super::body::Answer;
 use super::head::ask_not_to_buffer;
-use crate::Error;
 use crate::completeness::digest::{CONTENT_DIGEST, Digest};
 use crate::completeness::trailers::{self, Fields};
 use crate::compress::{self, Coding};
-use crate::params::{self, Param, ParamType, ParamValue};
-use crate::timer::Timer;
+use rowstream_core::Error;
+use rowstream_core::params::{self, Param, ParamType, ParamValue};
+use rowstream_core::timer::Timer;
 
 /// The most probes that run at a time.
 const MOST: usize = 32;

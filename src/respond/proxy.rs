@@ -17,14 +17,14 @@ use super::body::Answer;
 use super::head::AUTHORIZED;
 use super::request::Arrived;
 use super::tracker::RequestTracker;
-use crate::Error;
 use crate::admission::Claim;
 use crate::config::memory;
 use crate::endpoint::{Authorization, Endpoint, Proxy, SlowClients};
-use crate::params::{self, ParamValue};
-use crate::pool::Patience;
 use crate::route::Match;
 use crate::upstream::{Call, Reply, Source, Waited, fields};
+use rowstream_core::Error;
+use rowstream_core::params::{self, ParamValue};
+use rowstream_core::pool::Patience;
 
 /// How long an answer that exceeds its source's time may take to be polled and report that.
 pub(crate) const LATE: Duration = Duration::from_millis(500);

@@ -10,18 +10,18 @@ use rowstream_encode::Format;
 
 use super::app::App;
 use super::follow;
-use crate::Error;
 use crate::auth::Credentials;
-use crate::client::{Client, UNIX, network_of};
 use crate::completeness::Asked;
 use crate::compress::Coding;
 use crate::database::Actor;
 use crate::endpoint::{Compression, Endpoint, Followed, Timeout};
 use crate::negotiate::{self, Encoding};
-use crate::params::{self, AskedShard, Bound, Claims, ParamValue, Shard};
 use crate::route::{Match, Suffix};
 use crate::stream::Reading;
 use crate::upstream::fields;
+use rowstream_core::Error;
+use rowstream_core::client::{Client, UNIX, network_of};
+use rowstream_core::params::{self, AskedShard, Bound, Claims, ParamValue, Shard};
 
 /// The event after which an `EventSource` continues when it reconnects (HTML standard, "Server-sent
 /// events").

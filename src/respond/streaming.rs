@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::HeaderMap;
 
-use crate::Error;
 use crate::completeness::digest::Digest;
 use crate::completeness::trailers;
 use crate::compress::Compressor;
-use crate::lock::Mutex;
 use crate::spool::spill::{NoRoom, Spill};
 use crate::spool::whole::Spooled;
 use crate::stream::RowStream;
 use crate::watchdog::{Over, Spilling};
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
 
 /// How long a stream that gives way waits for room for its rows before it ends.
 const ROOM_WITHIN: Duration = Duration::from_secs(1);

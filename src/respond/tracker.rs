@@ -10,19 +10,19 @@ use super::app::App;
 use super::body::Answer;
 use super::request::Arrived;
 use super::streaming::Streaming;
-use crate::Error;
 use crate::access_log::{Entry, Names};
 use crate::admission::Permit;
 use crate::auth::Credentials;
 use crate::completeness::streams::Stream;
 use crate::metrics::{self, Ids, Meter, SERVER_TIMING, Subject};
 use crate::outcome::{Ended, Outcome, Times};
-use crate::pool::Waiter;
 use crate::rate_limit::{self, Quotas};
 use crate::source::Kind;
 use crate::stream::RowStream;
 use crate::traces::{self, Span, TRACEPARENT};
 use crate::watchdog::Watchdog;
+use rowstream_core::Error;
+use rowstream_core::pool::Waiter;
 
 /// The facts about a request. They're logged when this is dropped, however the request ends.
 pub(super) struct RequestTracker {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::admission::{Admission, Shortage};
-use crate::lock::Mutex;
 use crate::watchdog::{Over, Spilling, Watchdog};
+use rowstream_core::lock::Mutex;
 
 /// How long an answer may be left unread during a shortage. It's also the length of a shortage
 /// after a refusal.

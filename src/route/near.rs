@@ -4,8 +4,8 @@
 use rowstream_encode::Format;
 
 use super::{parameter_name, split_suffix};
-use crate::diagnostic::did_you_mean;
-use crate::params::percent_decode;
+use rowstream_core::diagnostic::did_you_mean;
+use rowstream_core::params::percent_decode;
 
 /// Longer paths are compared with none.
 const LONGEST: usize = 64;

@@ -23,10 +23,10 @@ use instant_acme::{
     HttpClient, Identifier, NewAccount, NewOrder, Order, OrderStatus, Problem, RetryPolicy,
 };
 
+use crate::certificate::issued::{Certificate, proof};
 use crate::config::Acme;
-use crate::fetch::{self, Failure};
-use crate::log;
-use crate::tls::issued::{Certificate, proof};
+use rowstream_core::fetch::{self, Failure};
+use rowstream_core::log;
 
 /// After the first failure; each further one doubles it. So five tries are made in the first hour,
 /// which is as many as Let's Encrypt takes of failures ("Rate Limits").

@@ -31,16 +31,16 @@ use super::socket::{ClientSocket, Ends};
 use super::transport::{HANDSHAKE, Transport};
 use super::unread::{Refusing, Unread};
 use super::{Port, State, date, proxy_protocol};
-use crate::Error;
 use crate::budget::{HTTP1_BUFFER, HTTP2_BUFFER, HTTP2_WINDOW};
-use crate::client::UNIX;
 use crate::completeness::delivery::Delivery;
 use crate::config::Tls;
-use crate::log;
 use crate::metrics::{Connected, Observed as _};
 use crate::respond::{App, Arrival, is_check};
-use crate::timer::Timer;
 use crate::watchdog::Watchdog;
+use rowstream_core::Error;
+use rowstream_core::client::UNIX;
+use rowstream_core::log;
+use rowstream_core::timer::Timer;
 
 /// With which a client of HTTP/2 begins (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -30,8 +30,8 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::budget::RESERVED_CONNECTIONS;
-use crate::lock::Mutex;
-use crate::timer::Timer;
+use rowstream_core::lock::Mutex;
+use rowstream_core::timer::Timer;
 
 /// How long a connection of the reserve lasts: a check asks its sources for a second.
 const RESERVED_FOR: Duration = Duration::from_secs(5);

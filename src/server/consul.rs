@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::config::{Config, Consul};
-use crate::fetch::{self, Failure};
-use crate::log;
+use rowstream_core::fetch::{self, Failure};
+use rowstream_core::log;
 
 /// How often the agent is told again: one that has lost its data learns anew.
 const AGAIN: Duration = Duration::from_secs(60);

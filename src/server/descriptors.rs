@@ -9,7 +9,7 @@ use rowstream_procfs::ProcessFiles;
 use super::ADMIN_CONNECTIONS;
 use crate::budget::RESERVED_CONNECTIONS;
 use crate::config::Config;
-use crate::settings::ChosenBy;
+use rowstream_core::settings::ChosenBy;
 
 /// Those of a connection to a source: a socket, and one that cancels; or a file and its log.
 const OF_SOURCE: usize = 2;

@@ -44,10 +44,10 @@ use super::unread::Unread;
 use super::{Listener, Port, State, take_in};
 use crate::budget::{HTTP2_WINDOW, QUIC_RECEIVED, QUIC_WINDOW};
 use crate::config::{Config, Tls};
-use crate::log;
 use crate::metrics::Observed as _;
 use crate::respond::Aborted;
 use crate::watchdog::Watchdog;
+use rowstream_core::log;
 
 /// All header fields of one request.
 const HEADERS: usize = 16 * 1024;

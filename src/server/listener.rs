@@ -16,7 +16,7 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
 use super::{BACKLOG, set_up, url_of};
-use crate::client::UNIX;
+use rowstream_core::client::UNIX;
 
 /// A socket that listens.
 pub enum Listener {

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use super::preparing::OnRefusal;
-use crate::Error;
 use crate::config::{Config, Files, Token};
-use crate::log;
 use crate::source::{Source, SourceConfig};
 use crate::tables::{self, EndpointFile, Found, Table};
+use rowstream_core::Error;
+use rowstream_core::log;
 
 /// Where what is served comes from.
 #[derive(Debug, Clone)]

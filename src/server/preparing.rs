@@ -20,13 +20,13 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::task::JoinSet;
 
-use crate::Error;
 use crate::check::{self, Checked, Columns, Refusal};
 use crate::endpoint::Endpoint;
-use crate::log;
 use crate::readiness::Unprepared;
 use crate::respond::App;
 use crate::source::{Kind, SourceConfig};
+use rowstream_core::Error;
+use rowstream_core::log;
 
 /// How long a start or a reload waits for a source to let it in; one that drops packets says
 /// nothing for minutes.

@@ -20,11 +20,12 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use super::origin::{Origin, Seen};
 use super::preparing::{self, Preparing};
 use super::systemd::{self, Roles};
+use crate::access_log::LogFlag;
 use crate::capacity;
 use crate::config::{Config, Tls};
-use crate::lock::RwLock;
-use crate::log::{self, LogFlag};
 use crate::respond::App;
+use rowstream_core::lock::RwLock;
+use rowstream_core::log;
 
 /// How often it is looked for changes.
 const LOOK: Duration = Duration::from_secs(1);

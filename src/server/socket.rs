@@ -16,9 +16,9 @@ use tokio::time::{Instant, timeout};
 
 use super::connections::{Activity, Busy};
 use crate::completeness::delivery::Flush;
-use crate::lock::Mutex;
-use crate::timer::Timer;
 use crate::watchdog::Watchdog;
+use rowstream_core::lock::Mutex;
+use rowstream_core::timer::Timer;
 
 /// How long a connection is still read that we have ended, once the client has taken all: closed
 /// with bytes that nobody read, or hit by more of them, it would be reset, and what lies unread at

@@ -12,7 +12,7 @@ use socket2::Socket;
 
 use super::Listener;
 use crate::config::Config;
-use crate::log;
+use rowstream_core::log;
 
 /// Requests are answered; also after a reload, whatever came of it.
 pub(super) fn ready() {

@@ -18,8 +18,8 @@ use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 use super::connections::Activity;
 use super::socket::ClientSocket;
 use crate::budget::TLS_BUFFER;
-use crate::tls::HTTP2;
-use crate::tls::issued::{Asked, Issued};
+use crate::certificate::issued::{Asked, Issued};
+use rowstream_core::tls::HTTP2;
 
 /// The first byte of a client that speaks TLS: the type of a record of the handshake (RFC 8446,
 /// section 5.1). No method of HTTP begins with it.

@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::date;
 use super::reload::Current;
 use super::transport::Transport;
-use crate::Error;
+use rowstream_core::Error;
 
 /// Where hyper's head has its status: after `HTTP/1.`, the minor version and a blank.
 const STATUS: Range<usize> = 2..5;

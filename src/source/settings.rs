@@ -5,12 +5,12 @@ use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::Error;
 use crate::database::DatabaseKind;
-use crate::pool::{Kept, PoolConfig};
-use crate::settings::SourceSettings;
-use crate::sql::dialect::Location;
 use crate::upstream as http;
+use rowstream_core::Error;
+use rowstream_core::pool::{Kept, PoolConfig};
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::sql::dialect::Location;
 
 /// One `[source.NAME]`: what it is, and the settings that all sources have.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -44,10 +44,10 @@ use tokio::time::Instant;
 
 use super::Spooling;
 use super::file::{PIECE, SpoolFile, Used};
-use crate::Error;
 use crate::budget::CHUNK;
-use crate::log;
-use crate::pool::SlowReader;
+use rowstream_core::Error;
+use rowstream_core::log;
+use rowstream_core::pool::SlowReader;
 
 /// How much longer a client may keep the rows waiting than they keep it waiting. A client that
 /// waits as often as the database isn't slow.

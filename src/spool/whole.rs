@@ -16,7 +16,7 @@ use http::StatusCode;
 
 use super::Spooling;
 use super::file::{NoRoom, SpoolFile, Used};
-use crate::Error;
+use rowstream_core::Error;
 
 /// The code of an error of the file.
 pub(crate) const FAILED: &str = "spool_failed";

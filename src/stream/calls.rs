@@ -24,12 +24,12 @@ use http::StatusCode;
 use rowstream_encode::{RowWriter, Value};
 use serde::de::IgnoredAny;
 
-use crate::Error;
 use crate::endpoint::{Calls, OnError, Order, Repeat};
-use crate::error::POOL_TIMEOUT;
-use crate::params::ParamValue;
 use crate::upstream::template::Values;
 use crate::upstream::{Call, Group, Reply, Source, fields};
+use rowstream_core::Error;
+use rowstream_core::error::POOL_TIMEOUT;
+use rowstream_core::params::ParamValue;
 
 /// The calls of one response.
 pub(crate) struct CallRows {

@@ -5,11 +5,11 @@ use rowstream_encode::{Column, RowWriter, Value, ValueOptions, write_value};
 
 use super::open::Tail;
 use super::producer::Row;
-use crate::Error;
 use crate::by_column::{ByColumn, Counted};
 use crate::completeness::page::PageEnd;
-use crate::cursor::Signer;
 use crate::stream::encoder::Encoder;
+use rowstream_core::Error;
+use rowstream_core::cursor::Signer;
 
 /// The hint for rows that have a NULL in their key.
 const LEAVE_OUT: &str = "leave such rows out (`where … is not null`), or take another key";

@@ -6,7 +6,7 @@ use rowstream_encode::{
 };
 
 use super::producer::Row;
-use crate::Error;
+use rowstream_core::Error;
 
 /// The encoder for the rows of one statement. It's chosen once, so that the loop over a row's
 /// values is compiled for its format.

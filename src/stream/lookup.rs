@@ -13,13 +13,13 @@ use super::clock::{Clock, Phase};
 use super::encoder::Encoder;
 use super::open::{Wanted, encoder};
 use super::producer::Row;
-use crate::Error;
 use crate::database::Answer;
 use crate::endpoint::{Endpoint, Handler, Piece, Statement};
 use crate::outcome::Times;
-use crate::params::ParamValue;
-use crate::pool::Patience;
 use crate::source::Source;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::Patience;
 
 /// The size of most lookups' bodies.
 pub(super) const ROOM: usize = 512;

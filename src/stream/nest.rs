@@ -31,10 +31,10 @@ use rowstream_encode::{Column, Format, ListEncoder, OptionsEncoder, ValueOptions
 use super::key::{Key, Keyed};
 use super::open::shape;
 use super::producer::{Producer, Row};
-use crate::Error;
 use crate::by_column::Counted;
 use crate::endpoint::{Cardinality, Endpoint};
-use crate::params::ParamValue;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 
 /// The memory that a row's buffer keeps, in bytes. If a row needed more, the rest is freed.
 const KEPT: usize = 16 * 1024;

@@ -17,14 +17,14 @@ use super::pages::PageRows;
 use super::producer::Producer;
 use super::steps::{Count, Finds, Probe, Rows, Step, pieces, prepared};
 use super::{Reading, SHORT_PAGE, refcursor};
-use crate::Error;
-use crate::cursor::Signer;
 use crate::database::{self, Parts, RowsOf, Session, Snapshot};
 use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, Key, Parallel, Piece, Statement};
-use crate::error::STATEMENT_FAILED;
-use crate::params::{AskedShard, ParamValue};
-use crate::pool::{Priority, Waiter};
 use crate::source::Source;
+use rowstream_core::Error;
+use rowstream_core::cursor::Signer;
+use rowstream_core::error::STATEMENT_FAILED;
+use rowstream_core::params::{AskedShard, ParamValue};
+use rowstream_core::pool::{Priority, Waiter};
 
 /// Statements that are ready to run.
 pub(crate) struct Opened {

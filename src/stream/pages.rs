@@ -28,14 +28,14 @@ use http::{HeaderMap, Method, StatusCode, header};
 use rowstream_encode::RowWriter;
 
 use self::next::Refused;
-use crate::Error;
 use crate::endpoint::{Absent, CURSOR, Next, Pages};
-use crate::params::ParamValue;
 use crate::pointer::tree::Finder;
 use crate::split::{Captured, Layout, SplitError, Splitter};
 use crate::upstream::payload::Payload;
 use crate::upstream::template::Values;
 use crate::upstream::{Call, Group, Reply, Source, fields};
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 
 /// The pages of one response.
 pub(crate) struct PageRows {
@@ -371,7 +371,7 @@ impl PageRows {
         let error = error.hint(
             "links are followed on the source's own scheme, host and port, below the path of its `url`",
         );
-        error.cause(format!("to {}", crate::diagnostic::shown(link)))
+        error.cause(format!("to {}", rowstream_core::diagnostic::shown(link)))
     }
 }
 

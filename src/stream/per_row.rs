@@ -35,11 +35,11 @@ use rowstream_encode::Column;
 
 pub(crate) use self::row::EnrichedRow;
 use self::window::Window;
-use crate::Error;
 use crate::database::{self, RowsOf, Statement};
 use crate::endpoint::{Bound, PerRow, of_refcursor};
-use crate::params::ParamValue;
 use crate::upstream::Source;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 
 /// Boxed, because it's part of the future that prepares statements of any producer.
 type Preparing<'a> = Pin<Box<dyn Future<Output = Result<Arc<[Column]>, Error>> + Send + 'a>>;

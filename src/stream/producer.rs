@@ -14,11 +14,11 @@ use rowstream_encode::{Column, RowWriter};
 use super::calls::{CallRow, CallRows};
 use super::pages::{PageRow, PageRows};
 use super::per_row::{EnrichedRow, EnrichedRows, Produced};
-use crate::Error;
 use crate::database::{self, Batch, Parts, ResultSet, RowsOf, Session, Statement};
 use crate::endpoint::PerRow;
-use crate::params::ParamValue;
 use crate::upstream;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 
 /// The producer of one response's rows.
 pub(crate) enum Producer {

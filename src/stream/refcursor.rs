@@ -16,10 +16,10 @@ use rowstream_encode::{Format, ValueOptions};
 use super::open::{encoder, shape};
 use super::producer::Producer;
 use super::steps::{Awaited, Rows, Step};
-use crate::Error;
 use crate::database::ResultSet;
 use crate::endpoint::{Endpoint, Reads, Statement, check_results};
-use crate::params::ParamValue;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 
 /// The names of cursors in a row, by column.
 type Names = Vec<Option<String>>;

@@ -8,9 +8,9 @@ use super::encoder::Encoder;
 use super::nest::Nest;
 use super::open::json;
 use super::producer::Row;
-use crate::Error;
 use crate::database::{Batch, ResultSet};
 use crate::endpoint::{Cardinality, Endpoint, Piece, Reads, check_columns};
+use rowstream_core::Error;
 
 /// The next piece that a response sends.
 pub(super) enum Step {

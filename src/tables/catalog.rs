@@ -6,13 +6,13 @@ use std::path::Path;
 use rowstream_encode::{Format, ValueOptions};
 use serde_json::Value;
 
-use crate::Error;
 use crate::config::{Argument, Config, Purpose};
-use crate::diagnostic::shown;
-use crate::params::{ParamType, ParamValue};
 use crate::source::{Source, SourceConfig};
-use crate::sql::dialect::{Catalog, Dialect};
 use crate::stream::RowStream;
+use rowstream_core::Error;
+use rowstream_core::diagnostic::shown;
+use rowstream_core::params::{ParamType, ParamValue};
+use rowstream_core::sql::dialect::{Catalog, Dialect};
 
 /// The parameter of [`Catalog::columns`].
 const TABLE: &str = "table";

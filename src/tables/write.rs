@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use super::EndpointFile;
 use super::catalog::{Column, Table};
-use crate::params::ParamType;
-use crate::sql::is_name;
+use rowstream_core::params::ParamType;
+use rowstream_core::sql::is_name;
 
 /// Columns that a summary names; `check` and the first row have all.
 const SUMMARISED: usize = 12;

@@ -18,10 +18,10 @@ use super::looked::Looked;
 pub(super) use super::looked::Looks;
 use super::settings::{Protocol, Settings, TlsFiles};
 use super::url::{Base, Host};
-use crate::Error;
-use crate::fetch::Failure;
-use crate::tcp;
-use crate::tls::servers::{self, Roots, Shown, Trust};
+use rowstream_core::Error;
+use rowstream_core::fetch::Failure;
+use rowstream_core::tcp;
+use rowstream_core::tls::servers::{self, Roots, Shown, Trust};
 
 /// TCP or TLS as a stream of bytes.
 pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}

@@ -21,8 +21,8 @@ use serde::Deserialize;
 use tokio::sync::Mutex;
 
 use super::hosts::MOST;
-use crate::fetch::{self, Failure};
-use crate::log;
+use rowstream_core::fetch::{self, Failure};
+use rowstream_core::log;
 
 /// The time limit for the registry if we know no instances, and if its last answer is still valid.
 const PATIENCE: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(1)];

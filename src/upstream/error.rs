@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use crate::Error;
+use rowstream_core::Error;
 
 /// The upstream's address, `seen`, isn't an allowed one.
 pub(super) fn refused(source: &str, seen: &str) -> Error {

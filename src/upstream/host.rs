@@ -19,8 +19,8 @@ use super::reply::{Body, Carrier};
 use super::settings::{Protocol, Settings};
 use super::url::Base;
 use super::{Call, error};
-use crate::Error;
-use crate::pool::Lease;
+use rowstream_core::Error;
+use rowstream_core::pool::Lease;
 
 /// A request may meet this many new connections that close before the host begins with it.
 const GOING: usize = 3;

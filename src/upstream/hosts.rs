@@ -21,10 +21,10 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use super::error;
-use crate::Error;
-use crate::client::Client;
-use crate::log;
-use crate::pool::{
+use rowstream_core::Error;
+use rowstream_core::client::Client;
+use rowstream_core::log;
+use rowstream_core::pool::{
     self, Breaker, Choice, Epoch, Health, HostCounts as Counts, HostStats as Stats, Patience, Pool,
     PoolConfig, Priority, Sites,
 };
@@ -327,7 +327,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::pool::Waiter;
+    use rowstream_core::pool::Waiter;
 
     const BACKOFF: Duration = Duration::from_secs(3600);
 

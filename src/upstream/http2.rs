@@ -21,7 +21,7 @@ use http::{Request, Response};
 
 use super::connect::Io;
 use super::host::Failure;
-use crate::lock::Mutex;
+use rowstream_core::lock::Mutex;
 
 /// The flow-control window of a stream: the most bytes of a response that the upstream may send
 /// before we read them.

@@ -50,7 +50,7 @@ pub use self::hosts::{Balance, MOST as MOST_HOSTS};
 pub use self::reply::Reply;
 pub use self::retry::Retries;
 pub use self::settings::{FileStamp, Protocol, Settings, Timeouts, TlsFiles};
-pub use crate::pool::Health;
+pub use rowstream_core::pool::Health;
 
 use self::connect::Connector;
 use self::discovery::{Discovery, Seen};
@@ -58,10 +58,10 @@ use self::host::{Answer, Failed, Failure, Host};
 use self::hosts::{Failover, HostSet, Hosts, Tried};
 use self::http1::Http1;
 use self::retry::Budget;
-use crate::Error;
-use crate::client::Client;
-use crate::pool::{self, Patience, Pool};
-use crate::settings::SourceSettings;
+use rowstream_core::Error;
+use rowstream_core::client::Client;
+use rowstream_core::pool::{self, Patience, Pool};
+use rowstream_core::settings::SourceSettings;
 
 /// The right to use a slot of the pool at one host.
 type Lease = hosts::Lease<Box<Http1>>;

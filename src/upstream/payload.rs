@@ -12,8 +12,8 @@ use http::HeaderValue;
 use serde::de::IgnoredAny;
 
 use super::template::{Name, Values};
-use crate::Error;
-use crate::params::ParamValue;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 
 /// The body of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use super::host::Incoming;
 use super::http1::{Http1, Rest};
 use super::http2::{self, Slot};
 use super::{Call, Lease, Source, error, fields};
-use crate::Error;
+use rowstream_core::Error;
 
 /// The connection or stream of a request.
 pub(super) enum Carrier {

@@ -11,7 +11,7 @@ use super::discovery::Discover;
 use super::hosts::Balance;
 use super::retry::Retries;
 use super::url::Base;
-use crate::pool::Health;
+use rowstream_core::pool::Health;
 
 /// How an upstream is reached and called.
 #[derive(Clone, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::Call;
-use crate::Error;
-use crate::params::ParamValue;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 
 /// The characters that are encoded in paths and queries: all except RFC 3986's unreserved ones.
 pub(crate) const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -306,7 +306,10 @@ fn check_literals(target: &str) -> Result<(), TemplateError> {
     let well = |c: char| c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@/?%{}".contains(c);
     let Some(bad) = target.chars().find(|c| !well(*c)) else { return Ok(()) };
     let hint = format!("write `{}`", utf8_percent_encode(bad.encode_utf8(&mut [0; 4]), ENCODED));
-    Err((format!("a request cannot have {} in it", crate::diagnostic::shown(&bad.to_string())), hint))
+    Err((
+        format!("a request cannot have {} in it", rowstream_core::diagnostic::shown(&bad.to_string())),
+        hint,
+    ))
 }
 
 /// Returns true if clients and servers read a segment as a path to another folder.
@@ -320,7 +323,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::params::percent_decode;
+    use rowstream_core::params::percent_decode;
 
     const NAMES: [&str; 2] = ["a", "b"];
 

@@ -211,7 +211,7 @@ fn the_keys_of_the_configuration_are_those_that_are_read() {
 
 #[test]
 fn the_control_parameters_are_those_that_are_read() {
-    let known = literals(&["params/bind.rs"], &["    \"_"]);
+    let known = literals(&["../crates/rowstream-core/src/params/bind.rs"], &["    \"_"]);
     let known: BTreeSet<_> = known.iter().map(|name| format!("_{name}")).collect();
     assert_eq!(first_cells("control-parameters.md"), known);
 }

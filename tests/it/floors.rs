@@ -1,7 +1,7 @@
-//! The floors of the server's modules, as ARCHITECTURE.md shows them: imports go down only.
+//! The floors of a crate's modules, as a document of the crate shows them: imports go down only.
 //!
 //! A module imports those of lower floors, and on its own floor those to its left. Inside of a
-//! module's folder anything goes.
+//! module's folder anything goes. Between crates the compiler keeps the order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,13 +12,33 @@ use crate::support::repository;
 /// Not modules of the server: the library's list of them, the program, and the ways in of `fuzz/`.
 const BESIDE: [&str; 3] = ["lib", "main", "fuzzing"];
 
-/// The modules from the lowest to the highest, from the block of ARCHITECTURE.md that begins with
-/// the highest one.
-fn floors() -> Vec<String> {
-    let text = fs::read_to_string(repository().join("ARCHITECTURE.md")).expect("it is there");
-    let (_, block) = text.split_once("```text\ncli\n").expect("the floors");
+/// A crate with more than one floor.
+struct Crate {
+    /// Its folder of source files.
+    sources: &'static str,
+    /// The document with the block of its floors.
+    document: &'static str,
+    /// The first line of that block.
+    highest: &'static str,
+}
+
+const CRATES: [Crate; 2] = [
+    Crate { sources: "src", document: "ARCHITECTURE.md", highest: "cli" },
+    Crate {
+        sources: "crates/rowstream-core/src",
+        document: "crates/rowstream-core/src/lib.rs",
+        highest: "cursor fetch settings",
+    },
+];
+
+/// The modules of a crate from the lowest to the highest.
+fn floors(of: &Crate) -> Vec<String> {
+    let text = fs::read_to_string(repository().join(of.document)).expect("it is there");
+    let text: String =
+        text.lines().map(|line| line.trim_start_matches("//!").trim_start().to_owned() + "\n").collect();
+    let (_, block) = text.split_once(&format!("```text\n{}\n", of.highest)).expect("the floors");
     let (block, _) = block.split_once("```").expect("an end of the floors");
-    let floors = block.lines().rev().chain(["cli"]);
+    let floors = block.lines().rev().chain([of.highest]);
     floors.flat_map(str::split_whitespace).map(str::to_owned).collect()
 }
 
@@ -34,9 +54,9 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The module of the crate that a file belongs to.
-fn module(file: &Path) -> String {
-    let below = file.strip_prefix(repository().join("src")).expect("a file of src");
+/// The module of a crate that a file belongs to.
+fn module(file: &Path, sources: &str) -> String {
+    let below = file.strip_prefix(repository().join(sources)).expect("a file of src");
     let first = below.components().next().expect("a name").as_os_str().to_string_lossy().into_owned();
     first.strip_suffix(".rs").unwrap_or(&first).to_owned()
 }
@@ -99,15 +119,19 @@ fn names_are_found_wherever_they_stand() {
 /// Where they went up and round, 67 files were one circle: nobody could change one alone.
 #[test]
 fn imports_go_down() {
-    let floors = floors();
+    CRATES.iter().for_each(imports_of_a_crate_go_down);
+}
+
+fn imports_of_a_crate_go_down(of: &Crate) {
+    let floors = floors(of);
     let height: BTreeMap<&str, usize> =
         floors.iter().enumerate().map(|(height, module)| (module.as_str(), height)).collect();
     assert_eq!(height.len(), floors.len(), "a module stands on one floor");
     let mut files = Vec::new();
-    sources(&repository().join("src"), &mut files);
+    sources(&repository().join(of.sources), &mut files);
     let (mut wrong, mut seen) = (Vec::new(), BTreeSet::new());
     for file in &files {
-        let module = module(file);
+        let module = module(file, of.sources);
         if BESIDE.contains(&module.as_str()) {
             continue;
         }
@@ -122,7 +146,7 @@ fn imports_go_down() {
         let found = imports(&text);
         wrong.extend(found.iter().filter(above).map(|import| format!("{} imports {import}", file.display())));
     }
-    assert!(wrong.is_empty(), "imports go down, see the floors in ARCHITECTURE.md:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "imports go down, see the floors in {}:\n{}", of.document, wrong.join("\n"));
     let missing: Vec<_> = floors.iter().filter(|module| !seen.contains(*module)).collect();
     assert_eq!(missing, [""; 0], "a floor has a module that is not there");
 }
@@ -133,7 +157,7 @@ fn only_the_command_line_uses_the_load_tester() {
     let mut files = Vec::new();
     sources(&repository().join("src"), &mut files);
     let uses = |file: &&PathBuf| fs::read_to_string(file).expect("a text").contains("rowstream_bench");
-    let users: BTreeSet<_> = files.iter().filter(uses).map(|file| module(file)).collect();
+    let users: BTreeSet<_> = files.iter().filter(uses).map(|file| module(file, "src")).collect();
     assert_eq!(users.into_iter().collect::<Vec<_>>(), ["cli"]);
 }
 

@@ -10,10 +10,10 @@ use crate::support::{Client, Ended, Launch, Server, TestDb, curl, get, peak_memo
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, RecordBatch};
-use rowstream::Error;
 use rowstream::config::Config;
 use rowstream::source::Source;
 use rowstream::stream::RowStream;
+use rowstream_core::Error;
 use rowstream_encode::Format;
 
 /// The end-of-stream marker.

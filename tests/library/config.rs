@@ -7,15 +7,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use http::HeaderMap;
-use rowstream::client::ClientHeader;
 use rowstream::config::{Argument, Config, Cors, Purpose};
 use rowstream::database::DatabaseKind;
 use rowstream::endpoint::{
     Authorization, Cardinality, Compression, Endpoint, Follow, Piece, SlowClients, Timeout,
 };
-use rowstream::params::{BindType, ParamPlace, ParamType, ParamValue, bind};
 use rowstream::route::{Router, Suffix};
 use rowstream::source::Kind;
+use rowstream_core::client::ClientHeader;
+use rowstream_core::params::{BindType, ParamPlace, ParamType, ParamValue, bind};
 use rowstream_encode::{BytesForm, Format, Intervals, Nulls, Numbers, ValueOptions};
 
 /// A folder with these files; the first is given without a name: `rowstream.toml`.

@@ -21,7 +21,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.unwrap().path();
         if path.is_dir() {
             sources(&path, found);
-        } else if !path.ends_with("error/pages.rs") {
+        } else if !path.ends_with("error/codes.rs") {
             found.push(path);
         }
     }
@@ -29,7 +29,9 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 
 fn source() -> String {
     let mut files = Vec::new();
-    sources(&repository().join("src"), &mut files);
+    for folder in ["src", "crates/rowstream-core/src"] {
+        sources(&repository().join(folder), &mut files);
+    }
     files.iter().map(|file| read(file)).collect()
 }
 
@@ -41,7 +43,7 @@ fn literal_codes(source: &str) -> BTreeSet<&str> {
 
 #[test]
 fn each_code_of_the_source_has_a_page_and_each_page_a_code() {
-    let codes: BTreeSet<&str> = rowstream::error::codes().collect();
+    let codes: BTreeSet<&str> = rowstream_core::error::codes().collect();
     let source = source();
     let literal = literal_codes(&source);
     assert!(literal.len() > 25, "{literal:?}");
@@ -63,7 +65,7 @@ fn each_code_of_the_source_has_a_page_and_each_page_a_code() {
 /// The example of a page is a problem document of its code, and the head of the page its status.
 #[test]
 fn examples_are_problem_documents() {
-    for code in rowstream::error::codes().filter(|code| *code != "configuration") {
+    for code in rowstream_core::error::codes().filter(|code| *code != "configuration") {
         let page = page(code);
         let (_, example) = page.split_once("```json\n").unwrap_or_else(|| panic!("{code} has no example"));
         let (example, _) = example.split_once("```").unwrap();
@@ -95,7 +97,7 @@ async fn the_type_of_a_problem_is_the_address_of_its_page() {
     assert_eq!(reply.status, StatusCode::OK);
     assert_eq!(reply.header("content-type"), Some("text/plain; charset=utf-8"));
     assert!(reply.text().starts_with("# invalid_parameter\n\n**400 Bad Request**\n"), "{}", reply.text());
-    for code in rowstream::error::codes() {
+    for code in rowstream_core::error::codes() {
         let served = get(&server.url(&format!("/_rowstream/errors/{code}"))).await;
         assert!(served.text().starts_with(&format!("# {code}\n")), "{code}: {}", served.text());
         assert!(!served.text().contains(".md)"), "{code}: links of the book lead nowhere here");

@@ -18,14 +18,14 @@ use crate::support::{
     mariadb_socket, peak_memory_bytes, wait, wait_until,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use rowstream::Error;
 use rowstream::config::Config;
 use rowstream::database::{Session, Snapshot, Statement};
 use rowstream::endpoint::Endpoint;
-use rowstream::params::{BindType, ParamType, ParamValue};
-use rowstream::pool::Priority;
 use rowstream::source::{Source, SourceConfig};
 use rowstream::stream::RowStream;
+use rowstream_core::Error;
+use rowstream_core::params::{BindType, ParamType, ParamValue};
+use rowstream_core::pool::Priority;
 use rowstream_encode::{Column, Format, RowEncoder, Shape};
 use serde_json::json;
 use tokio::task::JoinSet;

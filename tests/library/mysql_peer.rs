@@ -7,12 +7,12 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rowstream::Error;
 use rowstream::config::Config;
 use rowstream::database::{Session, Snapshot, Statement};
-use rowstream::pool::{Priority, Waiter};
 use rowstream::source::Source;
 use rowstream::stream::RowStream;
+use rowstream_core::Error;
+use rowstream_core::pool::{Priority, Waiter};
 use rowstream_encode::{Column, Format, RowEncoder, Shape};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -15,10 +15,10 @@ use crate::support::{
     Faults, Login, TcpProxy, TestDb, logins, pg_bin, pg_ca, pg_port, pg_socket, wait, wait_until,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use rowstream::Error;
 use rowstream::config::Config;
 use rowstream::source::Source;
 use rowstream::stream::RowStream;
+use rowstream_core::Error;
 use rowstream_encode::Format;
 use tokio::time::timeout;
 

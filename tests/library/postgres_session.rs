@@ -12,14 +12,14 @@ use std::time::Duration;
 use crate::support::{
     Cut, Faults, Pieces, TcpProxy, TestDb, altered_conversations, logins, pg_port, polled, wait, wait_until,
 };
-use rowstream::Error;
 use rowstream::config::Config;
 use rowstream::database::{Session, Snapshot, Statement};
 use rowstream::endpoint::Endpoint;
-use rowstream::params::{ParamType, ParamValue};
-use rowstream::pool::Priority;
 use rowstream::source::{Source, SourceConfig};
 use rowstream::stream::RowStream;
+use rowstream_core::Error;
+use rowstream_core::params::{ParamType, ParamValue};
+use rowstream_core::pool::Priority;
 use rowstream_encode::{Format, RowEncoder, Shape};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -20,11 +20,16 @@ use rowstream::stream::RowStream;
 use rowstream_encode::{Format, Intervals, ValueOptions};
 
 /// The rows of `sql` as NDJSON.
-async fn lines(source: &Source, url: &str, sql: &str) -> Result<String, rowstream::Error> {
+async fn lines(source: &Source, url: &str, sql: &str) -> Result<String, rowstream_core::Error> {
     body(source, url, sql, Format::Ndjson).await
 }
 
-async fn body(source: &Source, url: &str, sql: &str, format: Format) -> Result<String, rowstream::Error> {
+async fn body(
+    source: &Source,
+    url: &str,
+    sql: &str,
+    format: Format,
+) -> Result<String, rowstream_core::Error> {
     body_with(source, url, sql, (format, ValueOptions::DEFAULT)).await
 }
 
@@ -33,7 +38,7 @@ async fn body_with(
     url: &str,
     sql: &str,
     written: (Format, ValueOptions),
-) -> Result<String, rowstream::Error> {
+) -> Result<String, rowstream_core::Error> {
     let config = Config::single(url, sql).unwrap_or_else(|errors| panic!("{sql}: {errors:?}"));
     let mut stream = RowStream::open_with(&config.endpoints[0], source, written, Vec::new()).await?;
     let mut out = Vec::new();
@@ -99,7 +104,7 @@ impl Oracle {
         Self { db, client, source }
     }
 
-    async fn ours(&self, sql: &str) -> Result<String, rowstream::Error> {
+    async fn ours(&self, sql: &str) -> Result<String, rowstream_core::Error> {
         lines(&self.source, &self.db.url(), sql).await
     }
 
@@ -138,7 +143,7 @@ impl Oracle {
     }
 
     /// What our source makes of a line's value.
-    async fn written(&self, line: &Line, options: ValueOptions) -> Result<Written, rowstream::Error> {
+    async fn written(&self, line: &Line, options: ValueOptions) -> Result<Written, rowstream_core::Error> {
         let (sql, url) = (format!("select {} as v, 'x' as e", line.expression()), self.db.url());
         let ndjson = body_with(&self.source, &url, &sql, (Format::Ndjson, options)).await?;
         let csv = body_with(&self.source, &url, &sql, (Format::Csv, options)).await?;

@@ -16,10 +16,10 @@ use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::SchemaRef;
 use http::StatusCode;
-use rowstream::Error;
 use rowstream::config::Config;
 use rowstream::source::Source;
 use rowstream::stream::RowStream;
+use rowstream_core::Error;
 use rowstream_encode::Format;
 use serde_json::json;
 

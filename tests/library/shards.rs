@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rowstream::cursor::Signer;
-use rowstream::params::ParamValue;
+use rowstream_core::cursor::Signer;
+use rowstream_core::params::ParamValue;
 
 use crate::parallel::{LocksAlone, SMALL, assert_is_one_state, server, sorted, until, write_on};
 use crate::support::{Client, Ended, Reply, Server, TestDb, get, rowstream};

@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use corpus::{Arrow, Written};
-use rowstream::Error;
 use rowstream::config::Config;
 use rowstream::database::sqlite::{Session, Source};
 use rowstream::database::{Database as _, DatabaseRow as _, DatabaseSession as _, Snapshot, Statement};
-use rowstream::params::{ParamType, ParamValue};
-use rowstream::pool::{PoolConfig, Priority, Waiter};
-use rowstream::settings::SourceSettings;
 use rowstream::stream::RowStream;
+use rowstream_core::Error;
+use rowstream_core::params::{ParamType, ParamValue};
+use rowstream_core::pool::{PoolConfig, Priority, Waiter};
+use rowstream_core::settings::SourceSettings;
 use rowstream_encode::{Format, RowEncoder, Shape, ValueOptions};
 use rusqlite::Connection;
 use tempfile::TempDir;

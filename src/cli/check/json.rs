@@ -7,12 +7,12 @@ use rowstream_encode::{Column, Format};
 use serde_json::{Value, json};
 
 use super::{CheckedSource, Report, rows};
-use crate::Error;
 use crate::check::{CheckedEndpoint, Columns, Refusal};
 use crate::database::HostSaid;
-use crate::diagnostic::{CODE, Diagnostic};
 use crate::endpoint::{Cardinality, Endpoint, Handler, Statement};
-use crate::params::Param;
+use rowstream_core::Error;
+use rowstream_core::diagnostic::{CODE, Diagnostic};
+use rowstream_core::params::Param;
 
 pub(super) fn document(report: &Report<'_>) -> Value {
     let of_files = report.errors.iter().map(|error| of_file(error));

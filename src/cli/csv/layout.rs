@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use super::Wrong;
-use crate::diagnostic::encoding::is_utf16;
+use rowstream_core::diagnostic::encoding::is_utf16;
 
 /// The first line must end within this many bytes.
 const HEAD: u64 = 64 << 10;

@@ -23,8 +23,8 @@ use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 
 use super::super::ready::trust;
-use crate::tcp;
-use crate::tls::{HTTP2, servers};
+use rowstream_core::tcp;
+use rowstream_core::tls::{HTTP2, servers};
 
 /// The time limit for a connection. A response has this much time beyond its regular duration.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -6,7 +6,7 @@ use std::path::Path;
 use rowstream_encode::Format;
 
 use crate::cli::Failure;
-use crate::diagnostic::shown;
+use rowstream_core::diagnostic::shown;
 
 /// The form of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use std::mem;
 use csv_core::{ReadFieldResult, Reader};
 use unicode_width::UnicodeWidthChar;
 
-use crate::diagnostic::is_invisible;
+use rowstream_core::diagnostic::is_invisible;
 
 /// The text for NULL in the CSV and in the table. A text with the same letters looks the same.
 pub(super) const NULL: &str = "NULL";

@@ -6,12 +6,12 @@ use http::{HeaderName, HeaderValue, StatusCode};
 
 use super::super::files::stamped;
 use super::{Scheme, UrlError, discover, pool_table, read_pool};
-use crate::diagnostic::reader::{Table, Value, set};
 use crate::endpoint::upstream::header_name;
 use crate::source::{Kind, SourceConfig};
 use crate::upstream::address::Allowed;
 use crate::upstream::url::{Base, Host};
 use crate::upstream::{Balance, Health, MOST_HOSTS, Protocol, Retries, Settings, Timeouts, TlsFiles};
+use rowstream_core::diagnostic::reader::{Table, Value, set};
 
 /// Reads the rest of a source, whose URL or URLs are in `given`. Returns `None` and records the
 /// reason if they can't be used.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::params::{BindType, ParamType, ParamValue};
+use rowstream_core::params::{BindType, ParamType, ParamValue};
 
 /// The value that is bound for a parameter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

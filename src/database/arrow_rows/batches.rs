@@ -22,8 +22,8 @@ use arrow_schema::{ArrowError, Schema, SchemaRef};
 use rowstream_encode::{ArrowEncoder, Column};
 
 use super::{Columns, Row, checked, sent};
-use crate::Error;
 use crate::database::Batch;
+use rowstream_core::Error;
 
 /// A full piece at first, for the first byte; each after it has twice the size.
 const FIRST: usize = 4 * 1024;

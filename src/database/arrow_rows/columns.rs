@@ -13,7 +13,7 @@ use arrow_schema::{DataType, TimeUnit};
 use rowstream_encode::{Column, Value};
 
 use super::{cells, values};
-use crate::Error;
+use rowstream_core::Error;
 
 /// The columns of a batch.
 #[derive(Default)]

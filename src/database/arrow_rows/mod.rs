@@ -36,7 +36,7 @@ pub(super) use self::values::column;
 #[cfg(feature = "worker")]
 pub(super) use self::values::{KIND, NUMBER};
 use super::{DatabaseRow, RowLayout};
-use crate::Error;
+use rowstream_core::Error;
 
 /// One row, packed.
 pub struct Row<'a> {

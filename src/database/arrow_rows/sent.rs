@@ -24,7 +24,7 @@ use arrow_select::take::take;
 use rowstream_encode::{Value, decimal_units};
 
 use super::values::{self, JSON, KIND};
-use crate::Error;
+use rowstream_core::Error;
 
 /// A float of 16 bits.
 type Half = <Float16Type as ArrowPrimitiveType>::Native;

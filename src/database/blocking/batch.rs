@@ -7,7 +7,7 @@
 //! What the values are is the driver's affair. Both ends are in this file, so the reader trusts the
 //! bytes and panics on broken ones.
 
-use crate::Error;
+use rowstream_core::Error;
 
 /// The bytes of a row's length.
 const HEAD: usize = 4;

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::batch;
-use crate::Error;
+use rowstream_core::Error;
 
 /// The first batch of a statement.
 const FIRST: usize = 4 * 1024;

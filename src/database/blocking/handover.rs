@@ -40,10 +40,10 @@ use http::StatusCode;
 use super::filling::{self, Peer};
 use super::lookups::{Outcome, Question};
 use super::{Described, Driver, DriverConnection, FileId, Interrupt};
-use crate::Error;
 use crate::database::Statement;
-use crate::lock::{Condvar, Mutex};
-use crate::pool::Lease;
+use rowstream_core::Error;
+use rowstream_core::lock::{Condvar, Mutex};
+use rowstream_core::pool::Lease;
 
 /// What a session asks of the worker.
 pub(super) enum Command<D: Driver> {

@@ -8,9 +8,9 @@ use std::task::{Context, Poll, ready};
 use super::handover::{Batch, Command, Fetch, Reply, Run};
 use super::session::{Phase, Session, out_of_order};
 use super::{Described, Driver, batch};
-use crate::Error;
 use crate::database::Snapshot;
-use crate::params::ParamValue;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 
 /// The interleaved statements of one session.
 pub(super) struct Interleaved<D: Driver> {

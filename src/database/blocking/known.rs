@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rowstream_encode::Column;
 
 use super::lookups::Slow;
-use crate::lock::Mutex;
+use rowstream_core::lock::Mutex;
 
 /// A statement as the database has described it.
 #[derive(Debug)]

@@ -33,13 +33,13 @@ use tokio::sync::oneshot;
 use tokio::time::{timeout, timeout_at};
 
 use super::{Connections, Described, Driver, FileId, Session, Source, batch};
-use crate::Error;
 use crate::database::lookups::{Link, Links};
 use crate::database::{LookupAnswer, Snapshot};
-use crate::histogram::Histogram;
-use crate::lock::Mutex;
-use crate::params::ParamValue;
-use crate::pool::{Patience, Priority, Waiter};
+use rowstream_core::Error;
+use rowstream_core::histogram::Histogram;
+use rowstream_core::lock::Mutex;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::{Patience, Priority, Waiter};
 
 /// How long a statement may run while others wait. A lookup by a key takes a thousandth of it.
 pub(super) const PATIENCE: Duration = Duration::from_millis(50);

@@ -62,11 +62,11 @@ use super::{
     Batch, ChangeSource, Database, DatabaseRow, HostSaid, SharedLookups, Sizes, Snapshot, Statement,
     lookups as shared,
 };
-use crate::Error;
-use crate::params::ParamValue;
-use crate::pool::{self, Lease, Patience, Pool, Priority};
-use crate::settings::SourceSettings;
-use crate::sql::Dialect;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::{self, Lease, Patience, Pool, Priority};
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::sql::Dialect;
 
 /// What the library's calls back to us may ask, on the thread of a connection: whether what runs is
 /// to stop. Hands over the rows that have waited for long.

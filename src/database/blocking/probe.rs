@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::handover::{Connection, Reply};
 use super::{Driver, Shared};
-use crate::Error;
 use crate::database::Ping;
+use rowstream_core::Error;
 
 /// Asks whether a connection can be opened.
 pub struct Probe<D: Driver> {

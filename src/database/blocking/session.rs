@@ -12,10 +12,10 @@ use super::handover::{Batch, Command, Connection, Leaving, Link, Reply};
 use super::interleaved::Interleaved;
 use super::lookups::{Outcome, Question};
 use super::{Described, Driver, Shared, batch};
-use crate::Error;
 use crate::database::{self, DatabaseSession, Snapshot, Statement};
-use crate::params::ParamValue;
-use crate::pool::Lease;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::Lease;
 
 /// One connection on its own thread, held by one response.
 pub struct Session<D: Driver> {

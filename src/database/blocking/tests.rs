@@ -9,10 +9,10 @@ use rowstream_encode::{ColumnKind, RowWriter, Value};
 use super::session::Phase;
 use super::*;
 use crate::database::{DatabaseSession as _, LookupAnswer as _, RowLayout};
-use crate::lock::Mutex;
-use crate::params::ParamType;
-use crate::pool::{PoolConfig, Usage, Waiter};
-use crate::sql::dialect::samples;
+use rowstream_core::lock::Mutex;
+use rowstream_core::params::ParamType;
+use rowstream_core::pool::{PoolConfig, Usage, Waiter};
+use rowstream_core::sql::dialect::samples;
 
 /// How many rows a statement has that is no number.
 const MANY: usize = 300_000;

@@ -14,9 +14,9 @@ use super::filling::{self, Peer as _, Stop};
 use super::handover::{Command, Link, Reply, Work};
 use super::lookups::Slow;
 use super::{Described, Driver, DriverConnection as _, DriverRows as _, Failure, Shared};
-use crate::Error;
 use crate::database::Statement;
-use crate::error::STATEMENT_TIMEOUT;
+use rowstream_core::Error;
+use rowstream_core::error::STATEMENT_TIMEOUT;
 
 /// Starts the thread of a new connection, which answers `Opened` or `Failed` first.
 ///

@@ -29,9 +29,9 @@ use super::grpc::{Call, framed, timeout_field};
 use super::message::{Action, HandshakeRequest, HandshakeResponse, Outcome};
 use super::url::{Address, Login, Target};
 use super::{MESSAGE, PARALLEL, WINDOW};
-use crate::Error;
-use crate::settings::SourceSettings;
-use crate::tls::{HTTP2, servers};
+use rowstream_core::Error;
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::tls::{HTTP2, servers};
 
 /// All header fields of one answer.
 const HEADERS: u32 = 32 * 1024;

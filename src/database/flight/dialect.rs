@@ -1,7 +1,7 @@
 //! What servers of Arrow Flight SQL have in common in SQL, as data. Whose SQL it is, they do not
 //! say; names in quotes are those of the standard, and MySQL's and Spark's.
 
-use crate::sql::dialect::{
+use rowstream_core::sql::dialect::{
     Around, BlockComments, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment, Location,
     Names, ParameterTypes, PasswordFrom, Placeholders, Quotes, Refusal, Strings, Syntax, Urls,
 };

@@ -3,8 +3,8 @@
 use http::StatusCode;
 
 use super::super::refused::general;
-use crate::Error;
-use crate::error::STATEMENT_TIMEOUT;
+use rowstream_core::Error;
+use rowstream_core::error::STATEMENT_TIMEOUT;
 
 /// The codes of gRPC that make a difference here.
 pub(super) mod code {

@@ -39,12 +39,12 @@ use rowstream_encode::Column;
 use self::connection::{Connection, Connector};
 use super::statements::Statements;
 use super::{Batch, Database, DatabaseSession, NoAnswer, Ping, Sizes, Snapshot, Statement, login};
-use crate::Error;
-use crate::lock::Mutex;
-use crate::params::ParamValue;
-use crate::pool::{Patience, Pool, Priority};
-use crate::settings::SourceSettings;
-use crate::sql::Dialect;
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::{Patience, Pool, Priority};
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::sql::Dialect;
 
 pub use self::session::Session;
 pub use super::arrow_rows::{Layout, Row};

@@ -39,10 +39,10 @@ use super::message::{
     SchemaResult, any, command, from_any,
 };
 use super::reading::Reading;
-use crate::Error;
 use crate::database::{Batch, Statement};
-use crate::params::ParamValue;
-use crate::pool::Lease;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::Lease;
 
 /// How long a connection may take to become ready again after its response was dropped; then it is
 /// closed.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 
 use super::super::url::{Host, Parts, UrlError, parse_port, parse_seconds, refuse, to_host};
-use crate::diagnostic::shown;
+use rowstream_core::diagnostic::shown;
 
 /// The port of servers that nobody gave another: that of Dremio and of Sail.
 const PORT: u16 = 32010;

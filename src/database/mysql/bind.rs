@@ -6,8 +6,8 @@
 use rowstream_encode::is_json_number;
 
 use super::packet::push_text;
-use crate::params::ParamValue;
-use crate::sql::LimitPart;
+use rowstream_core::params::ParamValue;
+use rowstream_core::sql::LimitPart;
 
 /// Types by the protocol's numbers (`enum_field_types`), each followed by the flag for unsigned
 /// ones.

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use crate::Error;
 use crate::database::ChangeSource;
+use rowstream_core::Error;
 
 /// Reports at each interval that there may be new rows.
 pub struct Changes {

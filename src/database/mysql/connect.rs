@@ -23,9 +23,9 @@ use super::statement::StatementCache;
 use super::url::Target;
 use super::value::ZeroDates;
 use super::wire::{Frame, Wire, out_of_order};
-use crate::Error;
-use crate::settings::SourceSettings;
-use crate::tls::servers;
+use rowstream_core::Error;
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::tls::servers;
 
 const COM_QUERY: u8 = 3;
 const COM_PING: u8 = 14;

@@ -1,6 +1,6 @@
 //! The SQL of MySQL and MariaDB, as data.
 
-use crate::sql::dialect::{
+use rowstream_core::sql::dialect::{
     Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Functions, Keys,
     LineComment, Location, Names, Opens, ParameterTypes, PasswordFrom, Placeholders, Quotes, Refusal,
     Strings, Syntax, TableName, UniqueKeys, Unordered, Urls,
@@ -137,10 +137,11 @@ const UNIQUE_KEYS: &str = "select 1 as found from information_schema.statistics
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sql::Sql;
+    use rowstream_core::sql::Sql;
 
     fn parsed(text: &str) -> (String, String) {
-        crate::sql::tests::parsed(text, &DIALECT)
+        let sql = Sql::parse(text, &DIALECT).unwrap_or_else(|error| panic!("{text}: {error}"));
+        (sql.text, sql.names.join(" "))
     }
 
     #[test]

@@ -4,8 +4,8 @@ use http::StatusCode;
 use std::time::Duration;
 
 use super::super::refused::general;
-use crate::Error;
-use crate::error::{INVALID_DATA, STATEMENT_TIMEOUT};
+use rowstream_core::Error;
+use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
 
 /// The contents of an ERR packet.
 #[derive(Debug, Clone)]

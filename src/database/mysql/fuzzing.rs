@@ -7,8 +7,8 @@ use super::super::socket::Socket;
 use super::packet::{self, Definition, Greeting};
 use super::value::{Decoder, Reading, Row, SentAs, ZeroDates};
 use super::wire::Wire;
-use crate::Error;
 use crate::database::DatabaseRow as _;
+use rowstream_core::Error;
 
 /// Reads the rows of one statement.
 pub struct Rows {

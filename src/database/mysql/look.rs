@@ -6,7 +6,7 @@ use super::connect::{Connection, query_command};
 use super::error::DatabaseError;
 use super::packet::{Definition, EOF, EOF_BELOW, ERR, Reader};
 use super::wire::{Frame, out_of_order};
-use crate::Error;
+use rowstream_core::Error;
 
 /// The most columns that a table can have.
 const COLUMNS_AT_MOST: usize = 4096;

@@ -49,13 +49,13 @@ use super::{
     Database, DatabaseSession, HostSaid, LookupAnswer, ResultSet, RowsOf, SharedLookups, Sizes, Snapshot,
     Statement, login, lookups, portions,
 };
-use crate::Error;
 use crate::database::pipeline::{PATIENCE, Pipelines};
-use crate::params::ParamValue;
-use crate::pool::{Lease, Patience, Pool, Priority};
-use crate::settings::SourceSettings;
-use crate::sql::Dialect;
 use connect::Connection;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::{Lease, Patience, Pool, Priority};
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::sql::Dialect;
 use statement::{Described, Descriptions};
 
 pub use changes::Changes;

@@ -30,10 +30,10 @@ use super::session::{Rest, settle_in_time};
 use super::statement::{Cursor, Described, Prepared, push_execute};
 use super::value::Decoder;
 use super::wire::{Frame, HEADER, LONGEST};
-use crate::Error;
 use crate::database::pipeline::{self, MAX_ROWS, Pipeline, Refused, Shareable, Slow};
-use crate::params::ParamValue;
-use crate::pool::{Lease, Pool};
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::{Lease, Pool};
 
 type Lookup = pipeline::Lookup<Peer>;
 

@@ -17,9 +17,9 @@ use super::statement::{Described, Prepared, close, leaves_state};
 use super::value::SentAs;
 use super::wire::{Frame, out_of_order};
 use super::{DIALECT, Shared};
-use crate::Error;
 use crate::database::pipeline::Slow;
-use crate::sql::limit_placeholders;
+use rowstream_core::Error;
+use rowstream_core::sql::limit_placeholders;
 
 const COM_STMT_PREPARE: u8 = 22;
 

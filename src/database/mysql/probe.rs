@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::super::login::Reusable as _;
 use super::Shared;
 use super::connect::Connection;
-use crate::Error;
 use crate::database::Ping;
+use rowstream_core::Error;
 
 /// Checks that the database can be reached.
 pub struct Probe {

@@ -52,11 +52,11 @@ use super::preparing::{self, Preparing};
 use super::statement::{Cursor, Prepared};
 use super::value::{Decoder, Reading, Row};
 use super::wire::{Frame, Wire, out_of_order};
-use crate::Error;
 use crate::database::{Snapshot, Statement};
-use crate::error::STATEMENT_TIMEOUT;
-use crate::params::ParamValue;
-use crate::pool::Lease;
+use rowstream_core::Error;
+use rowstream_core::error::STATEMENT_TIMEOUT;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::Lease;
 
 /// Starts a transaction in which all statements of a response read one snapshot, and write nothing.
 const BEGIN: &str = "start transaction with consistent snapshot, read only";

@@ -13,11 +13,11 @@ use super::bind;
 use super::dialect::DIALECT;
 use super::value::{Decoder, SentAs};
 use super::wire::Wire;
-use crate::Error;
-use crate::error::INVALID_DATA;
-use crate::lock::RwLock;
-use crate::params::ParamValue;
-use crate::sql::{LimitPart, Outline};
+use rowstream_core::Error;
+use rowstream_core::error::INVALID_DATA;
+use rowstream_core::lock::RwLock;
+use rowstream_core::params::ParamValue;
+use rowstream_core::sql::{LimitPart, Outline};
 
 const COM_STMT_EXECUTE: u8 = 23;
 const COM_STMT_CLOSE: u8 = 25;

@@ -14,8 +14,8 @@ pub(super) use self::bits::SentAs;
 use super::super::json::is_document;
 use super::super::{DatabaseRow, RowLayout};
 use super::packet::{Definition, Reader};
-use crate::Error;
-use crate::datetime::days;
+use rowstream_core::Error;
+use rowstream_core::datetime::days;
 
 const SECOND: i64 = 1_000_000;
 const DAY: i64 = 86_400 * SECOND;

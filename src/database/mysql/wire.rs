@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker, ready};
 use super::super::buffers::Buffers;
 use super::super::socket::Socket;
 use super::packet::{ERR, LOCAL_INFILE, error};
-use crate::Error;
+use rowstream_core::Error;
 
 pub(super) use super::super::buffers::BUFFER;
 

@@ -23,8 +23,8 @@ use super::Shared;
 use super::connect::{Connection, Role};
 use super::error::DatabaseError;
 use super::waits::Wait;
-use crate::Error;
 use crate::database::ChangeSource;
+use rowstream_core::Error;
 
 /// The running transactions: none before the first number, and none from the second one on. A
 /// replica's snapshot doesn't name all ended transactions, but its position in the log shows them.

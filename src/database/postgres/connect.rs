@@ -30,10 +30,10 @@ use super::statement::StatementCache;
 use super::url::{ChannelBinding as Binding, SessionAttrs, Target};
 use super::value::text_field;
 use super::wire::Wire;
-use crate::Error;
-use crate::log;
-use crate::settings::{Pooler, SourceSettings};
-use crate::tls::servers;
+use rowstream_core::Error;
+use rowstream_core::log;
+use rowstream_core::settings::{Pooler, SourceSettings};
+use rowstream_core::tls::servers;
 
 /// The most rounds of SCRAM's key derivation that a server may ask for; its default is 4,096. More
 /// would be an attack on our CPU.

@@ -1,6 +1,6 @@
 //! PostgreSQL's SQL, as data.
 
-use crate::sql::dialect::{
+use rowstream_core::sql::dialect::{
     Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Functions,
     Keys, LineComment, Location, Names, Opens, ParameterTypes, Parts, PasswordFrom, Placeholders, Refusal,
     Strings, Syntax, TableName, Transactions, UniqueKeys, Unordered, Urls,
@@ -219,9 +219,11 @@ const UNIQUE_KEYS: &str = "select 1 from pg_index i join pg_class c on c.oid = i
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rowstream_core::sql::Sql;
 
     fn parsed(text: &str) -> (String, String) {
-        crate::sql::tests::parsed(text, &DIALECT)
+        let sql = Sql::parse(text, &DIALECT).unwrap_or_else(|error| panic!("{text}: {error}"));
+        (sql.text, sql.names.join(" "))
     }
 
     #[test]

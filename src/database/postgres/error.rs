@@ -7,9 +7,9 @@ use rowstream_encode::{Column, ColumnKind};
 use std::time::Duration;
 
 use super::super::refused::general;
-use crate::Error;
-use crate::diagnostic::list;
-use crate::error::{INVALID_DATA, STATEMENT_TIMEOUT};
+use rowstream_core::Error;
+use rowstream_core::diagnostic::list;
+use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
 
 /// The fields of an `ErrorResponse` that we use (PostgreSQL manual, "Error and Notice Message
 /// Fields").

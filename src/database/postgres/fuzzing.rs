@@ -11,8 +11,8 @@ use super::statement::Field;
 use super::types::Types;
 use super::value::{Decoder, Row};
 use super::wire::{Frame, Wire};
-use crate::Error;
 use crate::database::DatabaseRow as _;
+use rowstream_core::Error;
 
 /// Reads the rows of one statement.
 pub struct Rows {

@@ -9,8 +9,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::super::url::{UrlError, refuse};
-use crate::diagnostic::shown;
-use crate::log;
+use rowstream_core::diagnostic::shown;
+use rowstream_core::log;
 
 /// The variables that we read.
 pub(super) const VARIABLES: &[&str] = &[

@@ -58,15 +58,15 @@ use super::{
     Database, HostSaid, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement, TableSnapshot, lookups,
     portions,
 };
-use crate::Error;
-use crate::client::Client;
 use crate::database::pipeline::{PATIENCE, Pipelines};
-use crate::params::{ParamValue, Shard};
-use crate::pool::{HostStats, Lease, Patience, Pool, Priority};
-use crate::settings::SourceSettings;
-use crate::sql::Dialect;
 use connect::Connection;
 use hosts::Hosts;
+use rowstream_core::Error;
+use rowstream_core::client::Client;
+use rowstream_core::params::{ParamValue, Shard};
+use rowstream_core::pool::{HostStats, Lease, Patience, Pool, Priority};
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::sql::Dialect;
 use session::Snapshots;
 use statement::{Described, Descriptions};
 use types::Types;

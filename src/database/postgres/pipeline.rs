@@ -24,10 +24,10 @@ use super::hosts::Lent;
 use super::session::{bind, settle_in_time, unsendable, write_describe};
 use super::statement::{Described, close};
 use super::wire::Frame;
-use crate::Error;
 use crate::database::pipeline::{self, MAX_ROWS, Pipeline, Refused, Shareable, Slow};
-use crate::params::ParamValue;
-use crate::pool::{Lease, Pool};
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::{Lease, Pool};
 
 type Lookup = pipeline::Lookup<Peer>;
 

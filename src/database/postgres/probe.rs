@@ -13,10 +13,10 @@ use postgres_protocol::message::frontend;
 use super::super::login::Reusable as _;
 use super::Shared;
 use super::connect::Connection;
-use crate::Error;
-use crate::client::Client;
 use crate::database::Ping;
-use crate::pool::Priority;
+use rowstream_core::Error;
+use rowstream_core::client::Client;
+use rowstream_core::pool::Priority;
 
 /// Checks that the database can be reached.
 pub struct Probe {

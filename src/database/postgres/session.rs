@@ -84,12 +84,12 @@ use super::types::{ColumnType, catalog_query};
 use super::value::{Decoder, Row};
 use super::wire::Frame;
 use super::{Actor, Shared};
-use crate::Error;
 use crate::database::pipeline::PATIENCE;
 use crate::database::{DatabaseSession, RowsOf, Snapshot, Statement};
-use crate::error::STATEMENT_TIMEOUT;
-use crate::params::ParamValue;
-use crate::pool::Lease;
+use rowstream_core::Error;
+use rowstream_core::error::STATEMENT_TIMEOUT;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::Lease;
 
 /// A connection must be ready again within this time after its response was dropped. Otherwise we
 /// close it.
@@ -779,7 +779,7 @@ const COMPOSITES: [u32; 2] = [2249, 2287];
 /// PostgreSQL would prepare such a statement, and then refuse every execution.
 fn of_composite() -> Error {
     Error::new(
-        crate::error::COMPOSITE,
+        rowstream_core::error::COMPOSITE,
         StatusCode::INTERNAL_SERVER_ERROR,
         "the statement compares a composite with a value that it is given, and PostgreSQL reads no such value",
     )

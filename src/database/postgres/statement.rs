@@ -13,9 +13,9 @@ use super::super::pipeline::Slow;
 use super::super::statements::Statements;
 use super::dialect::DIALECT;
 use super::value::Decoder;
-use crate::lock::RwLock;
-use crate::params::{BindType, ParamType};
-use crate::sql::Outline;
+use rowstream_core::lock::RwLock;
+use rowstream_core::params::{BindType, ParamType};
+use rowstream_core::sql::Outline;
 
 /// A statement as it's sent to the server.
 #[derive(Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use postgres_types::{Kind, Type};
 
 use super::nested::{Attribute, Form, Nested};
 use super::value::{Decoder, text_field};
-use crate::lock::Mutex;
+use rowstream_core::lock::Mutex;
 
 /// The types of a source.
 #[derive(Debug, Default)]

@@ -11,8 +11,8 @@ use super::super::login::AddressOrder;
 use super::super::tls::{ClientFiles, SslMode};
 use super::super::url::{Host, Parts, UrlError, Word, ignore, parse_port, parse_seconds, refuse, to_host};
 use super::libpq::{self, Login, Said};
-use crate::diagnostic::shown;
-use crate::settings::SourceSettings;
+use rowstream_core::diagnostic::shown;
+use rowstream_core::settings::SourceSettings;
 
 /// The most hosts of a URL.
 const MOST: usize = 64;

@@ -16,7 +16,7 @@ use super::interval;
 use super::nested::Nested;
 use super::text::{BadField, boolean, number};
 use super::types::Types;
-use crate::Error;
+use rowstream_core::Error;
 
 /// Days from 1970-01-01 to 2000-01-01.
 const EPOCH_DAYS: i32 = 10_957;

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::lock::Mutex;
-use crate::log;
+use rowstream_core::lock::Mutex;
+use rowstream_core::log;
 
 /// How long a wait lasts before the log has it: most transactions end sooner.
 const LASTS: Duration = Duration::from_secs(5);

@@ -14,7 +14,7 @@ use postgres_protocol::message::backend::Message;
 
 use super::super::buffers::Buffers;
 use super::super::socket::Socket;
-use crate::Error;
+use rowstream_core::Error;
 
 pub(super) use super::super::buffers::BUFFER;
 

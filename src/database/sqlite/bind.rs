@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use rowstream_encode::is_json_number;
 use rusqlite::types::Value;
 
-use crate::params::ParamValue;
+use rowstream_core::params::ParamValue;
 
 /// The value that is bound for a parameter.
 pub(super) fn value(param: &ParamValue) -> Value {

@@ -12,7 +12,7 @@
 use rusqlite::types::ValueRef;
 
 use super::rows::Rows;
-use crate::Error;
+use rowstream_core::Error;
 
 const NULL: u8 = 0;
 const INTEGER: u8 = 1;

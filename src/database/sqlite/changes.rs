@@ -7,9 +7,9 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::Sqlite;
-use crate::Error;
 use crate::database::ChangeSource;
 use crate::database::blocking::{Driver as _, FileId};
+use rowstream_core::Error;
 
 /// The changes of a file, as they come.
 pub struct Changes {

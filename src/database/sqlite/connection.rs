@@ -14,9 +14,9 @@ use rusqlite::{CachedStatement, OpenFlags};
 use super::plan::{self, Plan};
 use super::rows::{Handle, Rows};
 use super::{Sqlite, cells, fault, library};
-use crate::Error;
 use crate::database::Statement;
 use crate::database::blocking::{self, DriverConnection, DriverRows, Failure};
+use rowstream_core::Error;
 
 /// A statement as the source knows it.
 type Described = blocking::Described<Box<[Plan]>>;

@@ -13,10 +13,10 @@ use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rusqlite::Connection;
 
 use super::{connection, fault, library};
-use crate::Error;
-use crate::diagnostic::encoding::{NotUtf8, read_utf8};
-use crate::log;
-use crate::settings::SourceSettings;
+use rowstream_core::Error;
+use rowstream_core::diagnostic::encoding::{NotUtf8, read_utf8};
+use rowstream_core::log;
+use rowstream_core::settings::SourceSettings;
 
 /// Nothing of the file is worth saving when a run fails, so it has no journal and waits for no
 /// disk.

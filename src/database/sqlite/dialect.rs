@@ -1,6 +1,6 @@
 //! What is SQLite's own in SQL, as data.
 
-use crate::sql::dialect::{
+use rowstream_core::sql::dialect::{
     Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Functions,
     Keys, LineComment, Location, Names, ParameterTypes, PasswordFrom, Placeholders, Quotes, Refusal, Syntax,
     TableName, UniqueKeys, Urls,
@@ -136,10 +136,11 @@ const UNIQUE_KEYS: &str = "select 1 where 0 < (
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sql::Sql;
+    use rowstream_core::sql::Sql;
 
     fn parsed(text: &str) -> (String, String) {
-        crate::sql::tests::parsed(text, &DIALECT)
+        let sql = Sql::parse(text, &DIALECT).unwrap_or_else(|error| panic!("{text}: {error}"));
+        (sql.text, sql.names.join(" "))
     }
 
     #[test]

@@ -8,8 +8,8 @@ use rusqlite::{ErrorCode, ffi};
 
 use super::super::refused::general;
 use super::create::beside;
-use crate::Error;
-use crate::error::{INVALID_DATA, SOURCE_DAMAGED};
+use rowstream_core::Error;
+use rowstream_core::error::{INVALID_DATA, SOURCE_DAMAGED};
 
 /// The error that a user sees; `source` names the source of `file`. If another try may succeed, it's a
 /// 503.

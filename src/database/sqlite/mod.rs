@@ -42,10 +42,10 @@ use self::connection::Connection;
 use self::plan::Plan;
 use super::blocking::{self, Described, Driver, FileId};
 use super::{DatabaseRow, HostSaid, RowLayout};
-use crate::Error;
-use crate::params::ParamValue;
-use crate::settings::SourceSettings;
-use crate::sql::Dialect;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::sql::Dialect;
 
 /// A SQLite file with its pool.
 pub type Source = blocking::Source<Sqlite>;

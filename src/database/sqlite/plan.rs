@@ -5,7 +5,7 @@ use rowstream_encode::{ColumnKind, Value, is_json_number};
 
 use super::super::json::is_document;
 use super::cells::Cell;
-use crate::datetime::{Timestamp, date, timestamp};
+use rowstream_core::datetime::{Timestamp, date, timestamp};
 
 /// What the values of a column become; chosen once per statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

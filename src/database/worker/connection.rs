@@ -16,12 +16,12 @@ use super::super::arrow_rows::{self, Argument, Columns, Pieces, column, is_descr
 use super::super::refused::general;
 use super::frame::{self, Failed, Fault, HEADER, Request};
 use super::{Foreign, Kind};
-use crate::Error;
 use crate::database::Statement;
 use crate::database::blocking::{self, DriverConnection, DriverRows, Failure};
-use crate::error::{INVALID_DATA, STATEMENT_TIMEOUT};
-use crate::sql::dialect::Placeholders;
-use crate::sql::{LimitPart, limit_placeholders};
+use rowstream_core::Error;
+use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
+use rowstream_core::sql::dialect::Placeholders;
+use rowstream_core::sql::{LimitPart, limit_placeholders};
 
 /// How often a thread that waits for the worker looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(20);

@@ -2,8 +2,8 @@
 //! PostgreSQL's where the two agree. ODBC: what the standard says, and quotes of MySQL's.
 
 #[cfg(feature = "odbc")]
-use crate::sql::dialect::Quotes;
-use crate::sql::dialect::{
+use rowstream_core::sql::dialect::Quotes;
+use rowstream_core::sql::dialect::{
     Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment,
     Location, Names, ParameterTypes, PasswordFrom, Placeholders, Refusal, Strings, Syntax, Urls,
 };

@@ -44,10 +44,10 @@ use self::frame::Opening;
 use self::process::Process;
 use super::blocking::{Described, Driver, FileId};
 use super::{Batch, ChangeSource};
-use crate::Error;
-use crate::params::ParamValue;
-use crate::settings::SourceSettings;
-use crate::sql::Dialect;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::sql::Dialect;
 
 /// What the kinds of drivers differ in, for the server.
 pub trait Kind: Send + Sync + 'static {

@@ -2,10 +2,10 @@
 
 use super::frame::{OdbcOpening, Opening};
 use super::{Foreign, Kind, dialect};
-use crate::Error;
 use crate::database::blocking;
-use crate::settings::SourceSettings;
-use crate::sql::Dialect;
+use rowstream_core::Error;
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::sql::Dialect;
 
 pub use super::Changes;
 pub use crate::database::arrow_rows::{Layout, Row};

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::Error;
-use crate::lock::Mutex;
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
 
 /// A process that has lived so long ends by chance, and not because it cannot work.
 const HEALTHY: Duration = Duration::from_secs(30);

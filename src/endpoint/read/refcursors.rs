@@ -6,8 +6,8 @@
 
 use super::{File, RowSet, Section, Sql, Statements, shown, sql, suggest};
 use crate::endpoint;
-use crate::sql::dialect::{Opens, Refusal};
-use crate::sql::{Outline, Refcursors};
+use rowstream_core::sql::dialect::{Opens, Refusal};
+use rowstream_core::sql::{Outline, Refcursors};
 
 /// A statement that opens refcursors.
 pub(super) struct Opener {

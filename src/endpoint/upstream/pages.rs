@@ -4,13 +4,13 @@
 use percent_encoding::utf8_percent_encode;
 
 use super::{Names, read_pointer};
-use crate::diagnostic::reader::{Table, Value};
-use crate::diagnostic::shown;
 use crate::endpoint::{Absent, CURSOR, Next};
 use crate::json_columns::{Declared, Kind, Plan};
 use crate::pointer::Pointer;
 use crate::upstream::payload::Payload;
 use crate::upstream::template::{ENCODED, Name};
+use rowstream_core::diagnostic::reader::{Table, Value};
+use rowstream_core::diagnostic::shown;
 
 /// The default limit on the pages of a response.
 const MOST: usize = 1000;
@@ -135,7 +135,7 @@ fn read_kind(value: &Value<'_>) -> Option<Kind> {
     let text = value.string()?;
     let kind = Kind::from_name(&text);
     if kind.is_none() {
-        let hint = crate::diagnostic::suggest("the types are", &text, Kind::NAMES);
+        let hint = rowstream_core::diagnostic::suggest("the types are", &text, Kind::NAMES);
         value.error_with(format!("{} is no type of a column", shown(&text)), hint);
     }
     kind

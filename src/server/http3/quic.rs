@@ -16,7 +16,7 @@ use quinn::{ConnectionError, ReadError, StoppedError, VarInt, WriteError};
 
 use super::HEADERS;
 use crate::budget::QUIC_HEADS;
-use crate::lock::Mutex;
+use rowstream_core::lock::Mutex;
 
 /// What is read of a request: its headers, as they are encoded, and the frames around them.
 const REQUEST: usize = 2 * HEADERS;

@@ -3,11 +3,11 @@
 use rowstream_encode::{RowWriter, Value, ValueOptions, write_value};
 
 use super::window::{Held, Replies};
-use crate::Error;
 use crate::by_column::{ByColumn, Counted};
 use crate::database::Layout;
 use crate::endpoint::{Form, PerRow, reply_columns};
-use crate::params::ParamValue;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 
 /// The copy of a row, with the replies to its calls.
 pub(crate) struct EnrichedRow<'a> {

@@ -10,16 +10,16 @@ use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, Method, StatusCode};
 
 use super::row::{EnrichedRow, Keeping};
-use crate::Error;
 use crate::by_column::Counted;
 use crate::database::{self, Layout};
 use crate::endpoint::{Bound, Form, LONGEST, OnError, Order, PerRow, RowCall};
-use crate::error::POOL_TIMEOUT;
-use crate::params::ParamValue;
 use crate::pointer::Pointer;
 use crate::stream::calls::{Outcome, Text, run};
 use crate::upstream::template::Values;
 use crate::upstream::{Call, Group, Source, fields};
+use rowstream_core::Error;
+use rowstream_core::error::POOL_TIMEOUT;
+use rowstream_core::params::ParamValue;
 
 /// The rows that wait for their calls, and these calls.
 pub(super) struct Window {

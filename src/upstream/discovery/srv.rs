@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UdpSocket};
 
 use super::Instance;
-use crate::fetch::Failure;
+use rowstream_core::fetch::Failure;
 
 /// The number of queries over UDP, which may lose some, and the time limit of each.
 const TRIES: u32 = 3;

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use std::fs;
 
 use rowstream::database::DatabaseKind;
-use rowstream::sql::dialect::{CommitOrder, Comparison, Decimals, Dialect, Location, Opens, ParameterTypes};
+use rowstream_core::sql::dialect::{
+    CommitOrder, Comparison, Decimals, Dialect, Location, Opens, ParameterTypes,
+};
 
 use super::ways::{Ask, Way};
 use crate::support::repository;

@@ -2,7 +2,7 @@
 //! and what cannot be asked of one.
 
 use rowstream::database::DatabaseKind;
-use rowstream::sql::dialect::Dialect;
+use rowstream_core::sql::dialect::Dialect;
 
 /// What holds the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

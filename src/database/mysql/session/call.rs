@@ -26,11 +26,11 @@ use super::super::answer::Stage;
 use super::super::packet::Definition;
 use super::super::statement::{Described, Prepared};
 use super::{Execution, Progress, Running, Session, Shared, State, described};
-use crate::Error;
 use crate::database::pipeline::Slow;
 use crate::database::{ResultSet, RowsOf, Snapshot};
-use crate::params::ParamValue;
-use crate::sql::Outline;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::sql::Outline;
 
 /// The most columns of a result, and of a table.
 const COLUMNS_AT_MOST: usize = 4096;

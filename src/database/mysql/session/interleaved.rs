@@ -30,9 +30,9 @@ use super::super::statement::{Cursor, Prepared};
 use super::super::value::Row;
 use super::super::wire::{Frame, out_of_order};
 use super::{BEGIN, Begun, Execution, Rest, Session, State, begun, note_column};
-use crate::Error;
 use crate::database::Snapshot;
-use crate::params::ParamValue;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 
 /// The interleaved statements of one session.
 pub(super) struct Interleaved {

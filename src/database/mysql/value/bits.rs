@@ -9,7 +9,7 @@ use super::BadField;
 use crate::database::mysql::DIALECT;
 use crate::database::mysql::look::is_mariadb;
 use crate::database::mysql::packet::Definition;
-use crate::sql::Outline;
+use rowstream_core::sql::Outline;
 
 /// The flag for bytes. A BIT column of a table doesn't have it.
 const BINARY: u16 = 1 << 7;

@@ -31,8 +31,8 @@ use super::super::statement::Prepared;
 use super::super::value::Row;
 use super::super::wire::Frame;
 use super::{Isolation, Session, State, bind_prepared, out_of_order, unsendable};
-use crate::Error;
-use crate::params::ParamValue;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 
 /// The portals of one session.
 #[derive(Default)]

@@ -27,8 +27,8 @@ use super::super::dialect::DIALECT;
 use super::super::error::DatabaseError;
 use super::super::statement::{Sent, may_differ, parameter_type};
 use crate::database::Statement;
-use crate::params::BindType;
-use crate::sql::numbered_placeholders;
+use rowstream_core::params::BindType;
+use rowstream_core::sql::numbered_placeholders;
 
 /// The place of a parameter in a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -232,7 +232,7 @@ impl Numbering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::params::ParamType;
+    use rowstream_core::params::ParamType;
 
     fn statement(sql: &str, parameters: usize) -> Statement {
         Statement { sql: sql.into(), types: vec![ParamType::Integer.into(); parameters] }

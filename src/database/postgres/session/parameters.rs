@@ -20,8 +20,8 @@ use super::super::error::DatabaseError;
 use super::super::statement::{Sent, parameter_type};
 use super::numbering::Numbering;
 use super::{COMPOSITES, Field, Session, of_composite};
-use crate::Error;
 use crate::database::Statement;
+use rowstream_core::Error;
 
 /// A statement that the server has parsed.
 pub(super) struct Described {

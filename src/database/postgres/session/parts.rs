@@ -36,13 +36,13 @@ use rowstream_encode::Column;
 
 use super::snapshots::{self, Reader};
 use super::{Session, unsendable};
-use crate::Error;
-use crate::client::Client;
 use crate::database::postgres::Source;
 use crate::database::postgres::value::Row;
 use crate::database::{Database, DatabaseSession, Snapshot, Statement, TableSnapshot};
-use crate::params::{ParamValue, Shard};
-use crate::pool::{Patience, Priority};
+use rowstream_core::Error;
+use rowstream_core::client::Client;
+use rowstream_core::params::{ParamValue, Shard};
+use rowstream_core::pool::{Patience, Priority};
 
 /// The fewest pages that are worth a connection: 256 KiB if pages have PostgreSQL's usual size.
 const LEAST_PAGES: u64 = 32;

@@ -36,8 +36,8 @@ use super::super::statement::{Prepared, Sent};
 use super::super::value::text_field;
 use super::super::wire::Frame;
 use super::{Progress, Running, Session, State, bind, out_of_order, prepared, unsendable};
-use crate::Error;
-use crate::params::ParamValue;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 
 /// Rows of the first step, unless the source sets a number. Few, so that the first row doesn't wait
 /// for many others.
@@ -208,7 +208,8 @@ impl Refcursor {
 
 #[cold]
 fn no_cursor(name: &str) -> Error {
-    let message = format!("no cursor {} is open, and a refcursor names it", crate::diagnostic::shown(name));
+    let message =
+        format!("no cursor {} is open, and a refcursor names it", rowstream_core::diagnostic::shown(name));
     Error::endpoint(message).hint("the function has to open it, and to leave it open: it must not close it, nor catch an error behind it")
 }
 

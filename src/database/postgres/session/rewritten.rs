@@ -22,8 +22,8 @@ use postgres_protocol::message::frontend;
 
 use super::super::error::DatabaseError;
 use super::{Isolation, Session, column, unsendable};
-use crate::Error;
-use crate::params::ParamValue;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 
 /// How often a response begins again. Each time, a table was rewritten within milliseconds.
 const TRIES: usize = 10;

@@ -13,9 +13,9 @@ use http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Session;
-use crate::Error;
 use crate::database::TableSnapshot;
-use crate::lock::Mutex;
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
 
 /// We keep a snapshot without readers for this long.
 const UNREAD: Duration = Duration::from_secs(60);

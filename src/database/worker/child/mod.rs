@@ -28,7 +28,7 @@ use arrow_schema::{ArrowError, Schema};
 
 use super::frame::{self, ARROW, END, FAILED, Failed, Fault, Opening, Request};
 use crate::database::arrow_rows::Argument;
-use crate::lock::{Condvar, Mutex};
+use rowstream_core::lock::{Condvar, Mutex};
 
 /// Serves until the server has gone. Standard input is a pipe that ends then, and standard output
 /// the socket to listen on.

@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 
 use super::super::super::frame::{Failed, Fault};
 use crate::database::blocking::FileId;
-use crate::lock::{Condvar, Mutex};
+use rowstream_core::lock::{Condvar, Mutex};
 
 /// How often the files are looked at while a statement runs. A look takes some 0.1 ms.
 const INTERVAL: Duration = Duration::from_millis(50);

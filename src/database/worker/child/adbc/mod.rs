@@ -20,7 +20,7 @@ use super::super::frame::{AdbcOpening, Failed, Fault};
 use super::{Cancel, Ended, Run};
 use crate::database::arrow_rows::{self, Argument};
 use crate::database::blocking::FileId;
-use crate::lock::Mutex;
+use rowstream_core::lock::Mutex;
 
 /// The database, which the first connection opens and the last one closes: DuckDB locks its file for
 /// as long as it has it open.

@@ -1,0 +1,487 @@
+//! What goes wrong on the way from a request to its last byte, as a user sees it.
+//!
+//! An [`Error`] is made where the situation is known, by a constructor that names it. It becomes a
+//! problem document (RFC 9457) before the head is sent, and an aborted stream after it; it never
+//! becomes data. What users see (code, status, message, hint, SQLSTATE) is apart from the
+//! cause, which goes to the log alone. No text of an error is longer than [`bounds`] lets it be, so
+//! that a problem document has at most 4 KB.
+
+pub mod bounds;
+mod codes;
+pub mod denial;
+pub mod detail;
+
+pub use self::codes::{PAGES, codes};
+pub use self::detail::ErrorDetail;
+
+use std::fmt;
+use std::time::Duration;
+
+use http::StatusCode;
+
+use self::denial::Denial;
+
+/// The code of a statement that would be given a composite.
+pub const COMPOSITE: &str = "statement_composite";
+/// The code of [`Error::source_unavailable`].
+pub const SOURCE_UNAVAILABLE: &str = "source_unavailable";
+
+/// The code of a statement that its database refuses.
+pub const STATEMENT_FAILED: &str = "statement_failed";
+/// The code of [`Error::pool_full`].
+pub const POOL_FULL: &str = "pool_full";
+/// The code of a database file that is none, or is broken.
+pub const SOURCE_DAMAGED: &str = "source_damaged";
+/// The code of [`Error::pool_timeout`].
+pub const POOL_TIMEOUT: &str = "pool_timeout";
+
+/// The code of a value that the database can't use.
+pub const INVALID_DATA: &str = "invalid_data";
+/// The code of [`Error::bad_value`].
+pub(crate) const BAD_VALUE: &str = "bad_value";
+/// The code of a statement that took longer than it may.
+pub const STATEMENT_TIMEOUT: &str = "statement_timeout";
+
+/// A failure with a stable code, an HTTP status, and a message for the user.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    code: &'static str,
+    status: StatusCode,
+    message: String,
+    /// The database's own text, where that is not for clients.
+    database: Option<String>,
+    hint: Option<String>,
+    sqlstate: Option<String>,
+    position: Option<usize>,
+    retry_after: Option<Duration>,
+    denial: Option<Denial>,
+    parameters: Vec<(String, String)>,
+    cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// A failure by its `code` (stable, snake_case), `status` and `message`; see the constructors
+    /// by situation first. A long message is cut. A code is one of [`codes`]: each has a page.
+    pub fn new(code: &'static str, status: StatusCode, message: impl Into<String>) -> Self {
+        debug_assert!(codes::is_known(code), "{code} is missing in error/codes.rs");
+        Self(Box::new(Inner {
+            code,
+            status,
+            message: bounds::cut(message.into(), bounds::MESSAGE),
+            database: None,
+            hint: None,
+            sqlstate: None,
+            position: None,
+            retry_after: None,
+            denial: None,
+            parameters: Vec::new(),
+            cause: None,
+        }))
+    }
+
+    /// The database cannot be reached, or went away: 503, worth another try.
+    pub fn source_unavailable(message: impl Into<String>) -> Self {
+        Self::new(SOURCE_UNAVAILABLE, StatusCode::SERVICE_UNAVAILABLE, message)
+            .retry_after(Duration::from_secs(1))
+    }
+
+    /// There is no room for another connection, and none that could give way: 503.
+    pub fn too_many_connections() -> Self {
+        Self::new(
+            "too_many_connections",
+            StatusCode::SERVICE_UNAVAILABLE,
+            "there is no room for another connection, and each one that is open is being answered",
+        )
+        .retry_after(Duration::from_secs(1))
+    }
+
+    /// Bytes that aren't the head of a request: 400.
+    pub fn malformed_request() -> Self {
+        let message = "the request line or a header field isn't HTTP";
+        Self::new("malformed_request", StatusCode::BAD_REQUEST, message).hint(
+            "percent-encode the URL (`%22` for `\"`, `%20` for a blank); a header field is `name: value`",
+        )
+    }
+
+    /// A request line and header fields that are longer than is read: 431.
+    pub fn headers_too_long() -> Self {
+        let message = "the request line and the header fields have more than 16 KiB, or more than 100 fields";
+        Self::new("headers_too_long", StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, message)
+            .hint("send a shorter URL, and fewer or shorter cookies and other fields")
+    }
+
+    /// HTTP/1.0 on a Unix socket: 505.
+    pub fn no_http_1_0() -> Self {
+        let message = "HTTP/1.0 is not spoken on a Unix socket: what is cut there would look whole";
+        Self::new("http_version", StatusCode::HTTP_VERSION_NOT_SUPPORTED, message)
+            .hint("ask by HTTP/1.1; in nginx: `proxy_http_version 1.1;`")
+    }
+
+    /// The pool's queue is full: 503 at once.
+    pub fn pool_full(source: &str, waiting: usize) -> Self {
+        Self::new(
+            POOL_FULL,
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("source `{source}` is busy, and {waiting} requests wait already"),
+        )
+        .retry_after(Duration::from_secs(1))
+    }
+
+    /// No connection came free within `acquire_timeout`: 504.
+    pub fn pool_timeout(source: &str, timeout: Duration) -> Self {
+        Self::new(
+            POOL_TIMEOUT,
+            StatusCode::GATEWAY_TIMEOUT,
+            format!("no connection of source `{source}` came free within {timeout:?}"),
+        )
+        .retry_after(Duration::from_secs(1))
+    }
+
+    /// No row within `timeout.first_row`: 504.
+    pub fn first_row_timeout(timeout: Duration) -> Self {
+        Self::new(
+            "first_row_timeout",
+            StatusCode::GATEWAY_TIMEOUT,
+            format!("there was no row within {timeout:?}"),
+        )
+    }
+
+    /// An answer that took longer than `timeout.total`: 504, or aborted.
+    pub fn total_timeout(timeout: Duration) -> Self {
+        Self::new(
+            "total_timeout",
+            StatusCode::GATEWAY_TIMEOUT,
+            format!("the answer was not complete within {timeout:?}"),
+        )
+    }
+
+    /// A stream that somebody stopped who may: aborted.
+    pub fn stream_stopped() -> Self {
+        Self::new("stream_stopped", StatusCode::SERVICE_UNAVAILABLE, "the stream was stopped by an operator")
+    }
+
+    /// The peer broke its protocol: a length, count or order that cannot be. Ends the stream and
+    /// the connection.
+    pub fn protocol(message: impl Into<String>) -> Self {
+        Self::new("source_protocol", StatusCode::BAD_GATEWAY, message)
+    }
+
+    /// A value that its source holds but no format can carry (text that is not UTF-8).
+    pub fn bad_value(message: impl Into<String>) -> Self {
+        Self::new(BAD_VALUE, StatusCode::INTERNAL_SERVER_ERROR, message)
+    }
+
+    /// A row beyond `max_row_bytes`.
+    pub fn row_too_large(bytes: u64, limit: usize) -> Self {
+        Self::new(
+            "row_too_large",
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("a row of {bytes} bytes is over the limit of {limit} bytes"),
+        )
+        .hint("raise `max_row_bytes` of the source, or select less")
+    }
+
+    /// An error of the endpoint's own definition that shows only when it runs.
+    pub fn endpoint(message: impl Into<String>) -> Self {
+        Self::new("endpoint", StatusCode::INTERNAL_SERVER_ERROR, message)
+    }
+
+    /// A statement that must yield one row yields a second one.
+    pub fn several_rows(statement: &str) -> Self {
+        Self::endpoint(format!("statement `{statement}` must yield one row, and yields more"))
+    }
+
+    /// A statement that must yield a row yields none: 404.
+    pub fn no_such_row() -> Self {
+        Self::new("not_found", StatusCode::NOT_FOUND, "there is no such row")
+    }
+
+    /// Parameters that the request has wrong, each by its name and what is wrong with it: 400. The
+    /// first ten are listed.
+    pub fn invalid_parameters(parameters: Vec<(String, String)>) -> Self {
+        let more = parameters.len().saturating_sub(bounds::PARAMETERS);
+        Self::wrong_parameters(parameters, (more > 0).then(|| format!("and {more} more")))
+    }
+
+    /// The same, where so many pairs and parameters after them were not looked at.
+    pub(crate) fn invalid_parameters_before(parameters: Vec<(String, String)>, unread: usize) -> Self {
+        Self::wrong_parameters(
+            parameters,
+            (unread > 0).then(|| format!("and {unread} more were not looked at")),
+        )
+    }
+
+    fn wrong_parameters(mut parameters: Vec<(String, String)>, more: Option<String>) -> Self {
+        parameters.truncate(bounds::PARAMETERS);
+        let message = bounds::sentence(&parameters, more);
+        let mut error = Self::new("invalid_parameter", StatusCode::BAD_REQUEST, message);
+        error.0.parameters = parameters;
+        error
+    }
+
+    /// A query of so many pairs that nobody means it: 400.
+    pub(crate) fn too_many_pairs(pairs: usize, most: usize) -> Self {
+        let message = format!("the query has {pairs} parameters, and at most {most} are read");
+        Self::new("too_many_parameters", StatusCode::BAD_REQUEST, message)
+            .hint("ask for less at a time; a list of numbers, dates or UUIDs may stand in one parameter: `id=1,2,3`")
+    }
+
+    /// Adds the database's own text, for the log and the command line. It may name tables, columns
+    /// and values, so clients are given the `message` alone, unless the configuration says
+    /// [otherwise](ErrorDetail).
+    #[must_use]
+    pub fn database(mut self, text: impl Into<String>) -> Self {
+        self.0.database = Some(bounds::cut(text.into(), bounds::MESSAGE));
+        self
+    }
+
+    /// The error of a request that has given a value, or hasn't: then the value that the database can't
+    /// use is one of its own. An exception that a function raises was written for the client, and
+    /// stays.
+    #[must_use]
+    pub fn of_request(mut self, given: bool) -> Self {
+        let inner = &mut self.0;
+        if !given && inner.code == INVALID_DATA && inner.database.is_some() {
+            inner.code = BAD_VALUE;
+            inner.status = StatusCode::INTERNAL_SERVER_ERROR;
+            inner.message = "the statement reads or computes a value that the database can't use".to_owned();
+        }
+        self
+    }
+
+    /// The error as clients see it.
+    #[must_use]
+    pub fn in_detail(mut self, detail: ErrorDetail) -> Self {
+        if detail == ErrorDetail::Database
+            && let Some(text) = self.0.database.take()
+        {
+            self.0.message = text;
+        }
+        self
+    }
+
+    /// Adds what the user can do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(bounds::cut(hint.into(), bounds::HINT));
+        self
+    }
+
+    /// Adds the SQLSTATE that the database gave.
+    #[must_use]
+    pub fn sqlstate(mut self, sqlstate: impl Into<String>) -> Self {
+        self.0.sqlstate = Some(bounds::cut(sqlstate.into(), bounds::SQLSTATE));
+        self
+    }
+
+    /// Adds the place in the statement's text, in bytes from its start, at which the database found
+    /// the error.
+    #[must_use]
+    pub fn position(mut self, offset: usize) -> Self {
+        self.0.position = Some(offset);
+        self
+    }
+
+    /// Adds when another try is worth it (`Retry-After`).
+    #[must_use]
+    pub fn retry_after(mut self, delay: Duration) -> Self {
+        self.0.retry_after = Some(delay);
+        self
+    }
+
+    /// Adds the cause, for the log.
+    #[must_use]
+    pub fn cause(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.0.cause = Some(cause.into());
+        self
+    }
+
+    /// The same failure for another request that it has met.
+    pub fn retold(&self) -> Self {
+        let Inner {
+            code,
+            status,
+            message,
+            database,
+            hint,
+            sqlstate,
+            position,
+            retry_after,
+            denial,
+            parameters,
+            cause,
+        } = &*self.0;
+        let cause = cause.as_ref().map(|cause| cause.to_string().into());
+        Self(Box::new(Inner {
+            code,
+            status: *status,
+            message: message.clone(),
+            database: database.clone(),
+            hint: hint.clone(),
+            sqlstate: sqlstate.clone(),
+            position: *position,
+            retry_after: *retry_after,
+            denial: *denial,
+            parameters: parameters.clone(),
+            cause,
+        }))
+    }
+
+    /// The problem document (RFC 9457): `type`, which is the address of a page at this server,
+    /// `title`, `status`, `detail` and `code`, and where there is one `hint`, `sqlstate`, and the
+    /// list of `parameters` that are wrong. It has at most 4 KB.
+    pub fn problem(&self) -> String {
+        self.members().to_string() + "\n"
+    }
+
+    /// The members of the problem document.
+    pub fn members(&self) -> serde_json::Value {
+        let Inner { code, status, message, .. } = &*self.0;
+        let mut problem = serde_json::json!({
+            "type": format!("{}{code}", PAGES),
+            "title": status.canonical_reason(),
+            "status": status.as_u16(),
+            "detail": message,
+            "code": code,
+        });
+        if let Some(hint) = &self.0.hint {
+            problem["hint"] = hint.as_str().into();
+        }
+        if let Some(sqlstate) = &self.0.sqlstate {
+            problem["sqlstate"] = sqlstate.as_str().into();
+        }
+        if !self.parameters().is_empty() {
+            let wrong = bounds::listed(self.parameters());
+            problem["parameters"] =
+                wrong.map(|(name, message)| serde_json::json!({"name": name, "message": message})).collect();
+        }
+        problem
+    }
+
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        self.0.code
+    }
+
+    /// The status that the response has when nothing of it has been sent.
+    pub fn status(&self) -> StatusCode {
+        self.0.status
+    }
+
+    /// What happened, for the user. What the database itself says is shown by `Display`, where it
+    /// is not for clients.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The parameters that the request has wrong, each by its name and what is wrong with it.
+    pub fn parameters(&self) -> &[(String, String)] {
+        &self.0.parameters
+    }
+
+    /// What the user can do about it.
+    pub fn hint_text(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    /// The database's SQLSTATE.
+    pub fn sqlstate_text(&self) -> Option<&str> {
+        self.0.sqlstate.as_deref()
+    }
+
+    /// The place in the statement's text, in bytes from its start.
+    pub fn position_offset(&self) -> Option<usize> {
+        self.0.position
+    }
+
+    /// What happened and why, in one line for operators.
+    pub fn for_operators(&self) -> String {
+        match &self.0.cause {
+            Some(cause) => format!("{}: {cause}", self.0.database.as_ref().unwrap_or(&self.0.message)),
+            None => self.to_string(),
+        }
+    }
+
+    /// Whether it is the state of its source, which may be another one at the next try, and not
+    /// what was asked.
+    pub fn is_of_source(&self) -> bool {
+        let passing = [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
+        passing.contains(&self.0.status) || self.0.code == SOURCE_DAMAGED
+    }
+
+    /// When another try is worth it.
+    pub fn retry_delay(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.database.as_ref().unwrap_or(&self.0.message))?;
+        match &self.0.sqlstate {
+            Some(sqlstate) => write!(f, " (SQLSTATE {sqlstate})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {self}", self.0.code)?;
+        match &self.0.cause {
+            Some(cause) => write!(f, ": {cause}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.cause.as_deref().map(|cause| cause as &(dyn std::error::Error + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The longest that there can be, of a character that JSON writes in six bytes.
+    fn longest(parameters: usize) -> Error {
+        let long = "\u{1}".repeat(100_000);
+        let wrong = (0..parameters).map(|_| (long.clone(), long.clone())).collect();
+        let error = Error::invalid_parameters(wrong).hint(long.as_str()).sqlstate(long);
+        Error(Box::new(Inner { code: "too_many_streams_of_endpoint", ..*error.0 }))
+    }
+
+    /// 15 KB of unknown parameters were answered with 390 KB: each stood in the document twice, at
+    /// any length.
+    #[test]
+    fn a_problem_document_has_an_end() {
+        for parameters in [0, 1, 2, 5, 10, 11, 10_000] {
+            let document = longest(parameters).problem();
+            assert!(document.len() <= bounds::DOCUMENT, "{parameters}: {} bytes", document.len());
+            let json: serde_json::Value = serde_json::from_str(&document).expect("it is JSON");
+            let listed = json["parameters"].as_array().map_or(0, Vec::len);
+            assert_eq!(listed, parameters.min(bounds::PARAMETERS));
+            assert!(json["hint"].as_str().is_some_and(|hint| hint.ends_with('…')), "{document}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_texts_make_a_short_document(
+            message in any::<String>(),
+            hint in any::<String>(),
+            wrong in proptest::collection::vec(any::<(String, String)>(), 0..20),
+        ) {
+            for error in [Error::endpoint(message.repeat(100)), Error::invalid_parameters(wrong)] {
+                let document = error.hint(hint.repeat(100)).problem();
+                prop_assert!(document.len() <= bounds::DOCUMENT);
+                prop_assert!(serde_json::from_str::<serde_json::Value>(&document).is_ok());
+            }
+        }
+    }
+}

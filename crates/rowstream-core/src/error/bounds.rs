@@ -1,0 +1,109 @@
+//! How much an error tells at most.
+//!
+//! Its texts come from anybody: a request, a database, an upstream. Each is cut where the error is
+//! made, so that the error, its line in the log and its problem document are all bounded. Lengths
+//! are those in JSON, where a control character takes six bytes.
+
+/// What happened.
+pub(super) const MESSAGE: usize = 1500;
+/// What the user can do about it.
+pub(super) const HINT: usize = 600;
+/// A code of five characters, as databases write it.
+pub(super) const SQLSTATE: usize = 16;
+/// The parameters that are listed.
+pub const PARAMETERS: usize = 10;
+/// The list of them, and of each what JSON puts around its texts.
+const LIST: usize = 1600;
+const AROUND: usize = r#"{"name":"","message":""},"#.len();
+/// A whole document, which has some 250 bytes beside these texts.
+#[cfg(test)]
+pub(super) const DOCUMENT: usize = 4096;
+
+/// Says that something was cut.
+const CUT: char = '…';
+
+/// Cuts a text to so many bytes of JSON.
+pub(super) fn cut(mut text: String, most: usize) -> String {
+    // No character takes more than six times its bytes: most texts need not be looked at.
+    if text.len() > most / 6
+        && let Some(end) = end(&text, most)
+    {
+        text.truncate(end);
+        text.push(CUT);
+        text.shrink_to_fit();
+    }
+    text
+}
+
+/// Bytes of a character in JSON.
+fn length(c: char) -> usize {
+    match c {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        c if c < ' ' => 6,
+        c => c.len_utf8(),
+    }
+}
+
+/// Where a text has to end that is longer than `most`.
+fn end(text: &str, most: usize) -> Option<usize> {
+    let (mut written, mut end) = (0, 0);
+    for (at, c) in text.char_indices() {
+        if written + CUT.len_utf8() <= most {
+            end = at;
+        }
+        written += length(c);
+        if written > most {
+            return Some(end);
+        }
+    }
+    None
+}
+
+/// The parameters as the document lists them, each with its share of the room.
+pub(super) fn listed(parameters: &[(String, String)]) -> impl Iterator<Item = (String, String)> {
+    let share = (LIST / parameters.len().max(1)).saturating_sub(AROUND);
+    parameters.iter().map(move |(name, message)| {
+        let name = cut(name.clone(), share / 2);
+        let message = cut(message.clone(), share - name.chars().map(length).sum::<usize>());
+        (name, message)
+    })
+}
+
+/// What is said of all of them in the message, and that there are `more` of which nothing is known.
+pub(super) fn sentence(parameters: &[(String, String)], more: Option<String>) -> String {
+    let share = (MESSAGE - 64) / parameters.len().max(1);
+    let named =
+        parameters.iter().map(|(name, message)| cut(format!("parameter `{name}`: {message}"), share - 2));
+    named.chain(more).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_longer_is_cut_between_characters() {
+        for (text, most, expected) in [
+            ("abcdef", 6, "abcdef"),
+            ("abcdefg", 6, "abc…"),
+            ("äöüß", 8, "äöüß"),
+            ("äöüßx", 8, "äö…"),
+            ("\u{1}\u{1}", 12, "\u{1}\u{1}"),
+            ("\u{1}\u{1}\u{1}", 12, "\u{1}…"),
+            ("\"\"\"\"\"", 8, "\"\"…"),
+        ] {
+            assert_eq!(cut(text.to_owned(), most), expected, "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_longer_in_json(text in any::<String>(), most in 3_usize..100) {
+            let cut = cut(text.clone(), most);
+            prop_assert!(serde_json::to_string(&cut).unwrap().len() <= most + 2);
+            prop_assert!(cut == text || text.starts_with(cut.strip_suffix(CUT).unwrap()));
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! Reads and binds all parameters of a request.
+
+use std::borrow::Cow;
+
+use http::HeaderMap;
+use rowstream_encode::{BytesForm, Choice, Intervals, Nulls, Numbers, ValueOptions};
+use serde_json::Value as Json;
+
+use super::{CLAIMS, Param, ParamPlace, ParamType, ParamValue, percent_decode};
+use super::{CouchFeed, Followed, Shard};
+use crate::Error;
+use crate::diagnostic::{did_you_mean, is_invisible, list, shown};
+use crate::error::bounds;
+use crate::params::completeness::Controls;
+
+/// The server's own parameters. They begin with `_`, so that an endpoint's parameters can't have
+/// the same names.
+const CONTROLS: [&str; 14] = [
+    "_format",
+    "_after",
+    "_follow",
+    "_shard",
+    "_snapshot",
+    "_download",
+    "_numbers",
+    "_bytes",
+    "_intervals",
+    "_nulls",
+    "_end",
+    "_digest",
+    "_wait",
+    "_explain",
+];
+
+/// CouchDB's name for `_follow`. It's a control parameter only if the endpoint has no parameter of
+/// this name.
+const FEED: &str = "feed";
+
+/// The most pairs in a query. Each is compared with all known names, and a request could contain
+/// eight thousand.
+const MOST_PAIRS: usize = 1000;
+
+/// The typed values of one request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bound {
+    /// The values, in the order of the endpoint's parameters.
+    pub values: Vec<ParamValue>,
+    /// `_format`, unchanged.
+    pub format: Option<String>,
+    /// `_after`: the cursor after which the rows begin.
+    pub after: Option<String>,
+    /// `_follow`: how the request waits for new rows.
+    pub follow: Option<Followed>,
+    /// `feed`: like `_follow`, and it also selects a format.
+    pub feed: Option<CouchFeed>,
+    /// `_shard`: the part of a table to read.
+    pub shard: Option<Shard>,
+    /// `_snapshot`: the token of the snapshot from which the part is read.
+    pub snapshot: Option<String>,
+    /// `_download`: the name under which the response is saved as a file.
+    pub download: Option<String>,
+    /// `_numbers` and the other parameters for how values are written.
+    pub options: Chosen,
+    /// `_end` and the other parameters that ask for proofs of completeness.
+    pub completeness: Controls,
+    /// `_explain`: true if the request asks for the plans of the statements.
+    pub explain: bool,
+    /// True if the request set a value, or left out an optional one. Otherwise all values are the
+    /// endpoint's own.
+    pub given: bool,
+}
+
+/// The value options that a request chooses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Chosen {
+    numbers: Option<Numbers>,
+    bytes: Option<BytesForm>,
+    intervals: Option<Intervals>,
+    nulls: Option<Nulls>,
+}
+
+impl Chosen {
+    /// The chosen options, and those of `options` for the others.
+    pub fn over(self, options: ValueOptions) -> ValueOptions {
+        ValueOptions {
+            numbers: self.numbers.unwrap_or(options.numbers),
+            bytes: self.bytes.unwrap_or(options.bytes),
+            intervals: self.intervals.unwrap_or(options.intervals),
+            nulls: self.nulls.unwrap_or(options.nulls),
+        }
+    }
+
+    /// The value that a request chooses for an option. `name` is the control parameter's name
+    /// without the underscore.
+    pub fn of(self, name: &str) -> Option<&'static str> {
+        match name {
+            "numbers" => self.numbers.map(Choice::name),
+            "bytes" => self.bytes.map(Choice::name),
+            "intervals" => self.intervals.map(Choice::name),
+            "nulls" => self.nulls.map(Choice::name),
+            _ => None,
+        }
+    }
+}
+
+/// Reads each parameter from its declared part of the request. `path` has the decoded `{name}`
+/// segments. `query` is the text after the `?`, not decoded.
+///
+/// # Errors
+/// 400 with the names of unknown, repeated, missing or wrong parameters. Reading stops at the tenth
+/// one, because each may have to be compared with all known names. Also 400 for a query with too
+/// many pairs.
+pub fn bind<N: AsRef<str>, V: AsRef<str>>(
+    params: &[Param],
+    path: &[(N, V)],
+    query: Option<&str>,
+    headers: &HeaderMap,
+) -> Result<Bound, Error> {
+    bind_with(None, params, path, query, headers)
+}
+
+/// The claims of a token.
+pub type Claims = serde_json::Map<String, Json>;
+
+/// The claim of a parameter: `jwt.sub`, or a member of an object: `jwt.realm_access.roles`.
+pub fn claim<'a>(claims: &'a Claims, param: &str) -> Option<&'a Json> {
+    claim_at(claims, param.strip_prefix(CLAIMS)?)
+}
+
+/// The claim `sub`, or `realm_access.roles`, a member of the claim `realm_access`. Issuers put URLs
+/// before the names of their own claims (`https://login.example/roles`), so a claim with a longer
+/// name has precedence over a member of another one.
+pub fn claim_at<'a>(claims: &'a Claims, path: &str) -> Option<&'a Json> {
+    if let Some(claim) = claims.get(path) {
+        return Some(claim).filter(|claim| !claim.is_null());
+    }
+    let member = |(at, _)| claim_at(claims.get(&path[..at])?.as_object()?, &path[at + 1..]);
+    path.rmatch_indices('.').find_map(member)
+}
+
+/// [`bind`] with the claims of the request's token.
+///
+/// # Errors
+/// Those of [`bind`].
+pub fn bind_with<N: AsRef<str>, V: AsRef<str>>(
+    claims: Option<&Claims>,
+    params: &[Param],
+    path: &[(N, V)],
+    query: Option<&str>,
+    headers: &HeaderMap,
+) -> Result<Bound, Error> {
+    let pairs = || query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    let count = pairs().count();
+    if count > MOST_PAIRS {
+        return Err(Error::too_many_pairs(count, MOST_PAIRS));
+    }
+    let mut given = Given::new(params);
+    for (name, value) in path {
+        given.path(name.as_ref(), value.as_ref());
+    }
+    for pair in pairs() {
+        given.query(pair);
+    }
+    given.headers(headers);
+    given.claims(claims);
+    given.finish()
+}
+
+/// The reason why a text couldn't be decoded.
+type Unreadable = &'static str;
+
+const BAD_ENCODING: Unreadable = "its percent-encoding is not valid";
+
+/// The text of a parameter.
+type Text<'a> = Result<Cow<'a, str>, Unreadable>;
+
+/// The texts of a request, before they're converted to types.
+struct Given<'a> {
+    params: &'a [Param],
+    /// The texts of parameters with the parameters' indices, in the order of the request.
+    texts: Vec<(usize, Text<'a>)>,
+    format: Option<String>,
+    after: Option<String>,
+    follow: Option<Followed>,
+    feed: Option<CouchFeed>,
+    shard: Option<Shard>,
+    snapshot: Option<String>,
+    download: Option<String>,
+    options: Chosen,
+    completeness: Controls,
+    explain: Option<bool>,
+    wrong: Vec<(String, String)>,
+    /// The number of pairs that weren't read because there were too many errors.
+    unread: usize,
+}
+
+impl<'a> Given<'a> {
+    fn new(params: &'a [Param]) -> Self {
+        Self {
+            params,
+            texts: Vec::new(),
+            format: None,
+            after: None,
+            follow: None,
+            feed: None,
+            shard: None,
+            snapshot: None,
+            download: None,
+            options: Chosen::default(),
+            completeness: Controls::default(),
+            explain: None,
+            wrong: Vec::new(),
+            unread: 0,
+        }
+    }
+
+    fn path(&mut self, name: &str, value: &'a str) {
+        if let Some(index) = self.index(name, |place| *place == ParamPlace::Path) {
+            self.texts.push((index, Ok(value.into())));
+        }
+    }
+
+    fn query(&mut self, pair: &str) {
+        if self.is_enough() {
+            self.unread += 1;
+            return;
+        }
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let value = query_decode(value).ok_or(BAD_ENCODING);
+        let Some(name) = query_decode(name) else { return self.wrong(name, BAD_ENCODING) };
+        if name.starts_with('_') {
+            return self.control(&name, value);
+        }
+        match self.index(&name, |place| *place == ParamPlace::Query) {
+            Some(index) => self.texts.push((index, value.map(Cow::Owned))),
+            None if name == FEED => self.control(FEED, value),
+            None => self.unknown(&name),
+        }
+    }
+
+    fn control(&mut self, name: &str, value: Result<String, Unreadable>) {
+        let taken = match name {
+            "_format" => take(&mut self.format, value, |text| Ok(text.to_owned())),
+            "_after" => take(&mut self.after, value, |text| Ok(text.to_owned())),
+            "_follow" => take(&mut self.follow, value, choice),
+            FEED => take(&mut self.feed, value, choice),
+            "_shard" => take(&mut self.shard, value, Shard::parse),
+            "_snapshot" => take(&mut self.snapshot, value, |text| Ok(text.to_owned())),
+            "_download" => take(&mut self.download, value, file_name),
+            "_numbers" => take(&mut self.options.numbers, value, choice),
+            "_bytes" => take(&mut self.options.bytes, value, choice),
+            "_intervals" => take(&mut self.options.intervals, value, choice),
+            "_nulls" => take(&mut self.options.nulls, value, choice),
+            "_end" => take(&mut self.completeness.end, value, choice),
+            "_digest" => take(&mut self.completeness.digest, value, choice),
+            "_wait" => take(&mut self.completeness.wait, value, choice),
+            "_explain" => take(&mut self.explain, value, switch),
+            _ => return self.unknown(name),
+        };
+        if let Err(message) = taken {
+            self.wrong(name, message);
+        }
+    }
+
+    fn headers(&mut self, headers: &'a HeaderMap) {
+        for (index, param) in self.params.iter().enumerate() {
+            if let ParamPlace::Header { name, .. } = &param.place {
+                let read = |value: &'a http::HeaderValue| {
+                    std::str::from_utf8(value.as_bytes())
+                        .map(Cow::Borrowed)
+                        .map_err(|_| "the header is not UTF-8")
+                };
+                self.texts.extend(headers.get_all(name).iter().map(|value| (index, read(value))));
+            }
+        }
+    }
+
+    fn claims(&mut self, claims: Option<&'a Claims>) {
+        for (index, param) in self.params.iter().enumerate() {
+            let own = claims.filter(|_| param.place == ParamPlace::Claim);
+            match own.and_then(|claims| claim(claims, &param.name)) {
+                Some(Json::Array(items)) if param.list => {
+                    self.texts.extend(items.iter().map(|item| (index, Ok(text_of(item)))));
+                }
+                Some(value) => self.texts.push((index, Ok(text_of(value)))),
+                None => {}
+            }
+        }
+    }
+
+    fn index(&self, name: &str, place: impl Fn(&ParamPlace) -> bool) -> Option<usize> {
+        self.params.iter().position(|param| param.name == name && place(&param.place))
+    }
+
+    /// Returns true if there are so many errors that we don't read the rest.
+    fn is_enough(&self) -> bool {
+        self.wrong.len() >= bounds::PARAMETERS
+    }
+
+    fn wrong(&mut self, name: &str, message: impl Into<String>) {
+        // The message puts names in backticks itself.
+        let name = shown(name).trim_matches('`').to_owned();
+        self.wrong.push((name, message.into()));
+    }
+
+    fn unknown(&mut self, name: &str) {
+        let elsewhere = self.params.iter().find(|param| param.name == name).map(|param| &param.place);
+        let message = match elsewhere {
+            Some(ParamPlace::Path) => "it is a part of the path".to_owned(),
+            Some(ParamPlace::Header { spelling, .. }) => format!("it is taken from the header `{spelling}`"),
+            Some(ParamPlace::Claim) => "it is taken from the token".to_owned(),
+            _ => match did_you_mean(name, self.query_names()) {
+                Some(near) => format!("there is no such parameter; did you mean `{near}`?"),
+                None => "there is no such parameter".to_owned(),
+            },
+        };
+        self.wrong(name, message);
+    }
+
+    fn query_names(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let declared = self.params.iter().filter(|param| param.place == ParamPlace::Query);
+        declared.map(|param| param.name.as_str()).chain(CONTROLS)
+    }
+
+    fn finish(mut self) -> Result<Bound, Error> {
+        let mut values = Vec::with_capacity(self.params.len());
+        let texts = std::mem::take(&mut self.texts);
+        let is_optional = |param: &Param| param.default == Some(ParamValue::Null);
+        let given = !texts.is_empty() || self.params.iter().any(is_optional);
+        for (index, param) in self.params.iter().enumerate() {
+            if self.is_enough() {
+                self.unread += 1;
+                continue;
+            }
+            let given = texts.iter().filter(|(of, _)| *of == index).map(|(_, text)| text);
+            match value(param, given) {
+                Ok(value) => values.push(value),
+                Err(message) => self.wrong(&param.name, message),
+            }
+        }
+        if !self.wrong.is_empty() {
+            return Err(Error::invalid_parameters_before(self.wrong, self.unread));
+        }
+        let Self { format, after, follow, feed, shard, snapshot, .. } = self;
+        let Self { download, options, completeness, .. } = self;
+        let explain = self.explain.unwrap_or_default();
+        Ok(Bound {
+            values,
+            format,
+            after,
+            follow,
+            feed,
+            shard,
+            snapshot,
+            download,
+            options,
+            completeness,
+            explain,
+            given,
+        })
+    }
+}
+
+/// A claim as text: the contents of a string, and JSON for other values.
+fn text_of(claim: &Json) -> Cow<'_, str> {
+    claim.as_str().map_or_else(|| claim.to_string().into(), Cow::Borrowed)
+}
+
+/// The value of a parameter, from all its texts in the request.
+fn value<'a>(param: &Param, texts: impl Iterator<Item = &'a Text<'a>> + Clone) -> Result<ParamValue, String> {
+    if !param.list && texts.clone().nth(1).is_some() {
+        return Err("it is given more than once".to_owned());
+    }
+    // A form sends each of its fields, even those that the user left empty. Only a text can really
+    // be empty.
+    let fills_in = param.default.is_some() && param.kind != ParamType::Text;
+    let mut texts = texts.filter(|text| !(fills_in && text.as_ref().is_ok_and(|text| text.is_empty())));
+    let Some(first) = texts.next() else {
+        return param.default.clone().ok_or_else(|| "it is missing".to_owned());
+    };
+    let read = |text: &Text<'_>| param.parse(text.as_ref().map_err(|why| (*why).to_owned())?);
+    let mut values = match read(first)? {
+        ParamValue::List(items) => items,
+        value => return Ok(value),
+    };
+    for text in texts {
+        match read(text)? {
+            ParamValue::List(items) => values.extend(items),
+            value => return Ok(value),
+        }
+    }
+    Ok(ParamValue::List(values))
+}
+
+/// Reads a parameter that may occur only once.
+fn take<T>(
+    taken: &mut Option<T>,
+    text: Result<String, Unreadable>,
+    read: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<(), String> {
+    let text = text?;
+    if taken.is_some() {
+        return Err("it is given more than once".to_owned());
+    }
+    *taken = Some(read(&text)?);
+    Ok(())
+}
+
+/// A file name that browsers save without changing it.
+fn file_name(text: &str) -> Result<String, String> {
+    // The limit of most file systems, with room for an extension.
+    const LONGEST: usize = 255 - 16;
+    let well = |c: char| !is_invisible(c) && c != '/' && c != '\\';
+    let is_well = !matches!(text, "" | "." | "..") && text.len() <= LONGEST && text.chars().all(well);
+    match is_well {
+        true => Ok(text.to_owned()),
+        false => Err("it must be the name of a file, without folders and invisible characters".to_owned()),
+    }
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "1" => Ok(true),
+        "0" => Ok(false),
+        _ => Err(format!("{} is not one of `0` and `1`", shown(text))),
+    }
+}
+
+fn choice<T: Choice>(text: &str) -> Result<T, String> {
+    T::from_name(text).ok_or_else(|| {
+        let names = list(T::ALL.iter().map(|choice| choice.name()));
+        format!("{} is not one of {names}", shown(text))
+    })
+}
+
+/// Decodes a name or value of a query, in which `+` is a blank.
+fn query_decode(text: &str) -> Option<String> {
+    percent_decode(&text.replace('+', " ")).map(Cow::into_owned)
+}

@@ -1,0 +1,231 @@
+//! Converts a request's text to a typed value.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use jiff::civil::Date;
+use percent_encoding::percent_decode_str;
+
+use super::{Param, ParamType, ParamValue, decimal};
+use crate::diagnostic::shown;
+
+impl Param {
+    /// Converts a text, and checks its type, limits and allowed values. If the parameter is a list,
+    /// the result is a list of the values between commas. A list of `text` or `json` has exactly
+    /// one value, because a comma is part of it.
+    ///
+    /// # Errors
+    /// A message for the user. It shows the text cut and escaped.
+    pub fn parse(&self, text: &str) -> Result<ParamValue, String> {
+        if !self.list {
+            return self.parse_one(text);
+        }
+        let items = match self.kind {
+            ParamType::Text | ParamType::Json => vec![self.parse_one(text)?],
+            _ => text.split(',').map(|item| self.parse_one(item)).collect::<Result<_, _>>()?,
+        };
+        Ok(ParamValue::List(items))
+    }
+
+    /// Converts the text of a list's element, or of a parameter that isn't a list.
+    pub fn parse_one(&self, text: &str) -> Result<ParamValue, String> {
+        let value = self.kind.parse(text)?;
+        if self.min.as_ref().is_some_and(|min| value.order(min) == Ordering::Less) {
+            return Err(format!("{} is less than {}", shown(text), shown_bound(&self.min)));
+        }
+        if self.max.as_ref().is_some_and(|max| value.order(max) == Ordering::Greater) {
+            return Err(format!("{} is more than {}", shown(text), shown_bound(&self.max)));
+        }
+        if !self.allowed.is_empty() && !self.allowed.iter().any(|allowed| value.equals(allowed)) {
+            return Err(format!("{} is not one of {}", shown(text), self.shown_allowed()));
+        }
+        Ok(value)
+    }
+
+    fn shown_allowed(&self) -> String {
+        let texts: Vec<_> = self.allowed.iter().filter_map(ParamValue::postgres_text).collect();
+        crate::diagnostic::list(texts.iter().map(String::as_str))
+    }
+}
+
+fn shown_bound(bound: &Option<ParamValue>) -> String {
+    bound.as_ref().and_then(ParamValue::postgres_text).unwrap_or_default()
+}
+
+impl ParamValue {
+    /// Compares numbers of one type. Other values are equal.
+    pub fn order(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Integer(a), Self::Integer(b)) => a.cmp(b),
+            (Self::Number(a), Self::Number(b)) => decimal::compare(a, b),
+            _ => Ordering::Equal,
+        }
+    }
+
+    /// Returns true if two values of one type are equal. Numbers are compared by value, not by
+    /// text.
+    fn equals(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Number(a), Self::Number(b)) => decimal::compare(a, b) == Ordering::Equal,
+            _ => self == other,
+        }
+    }
+}
+
+impl ParamType {
+    /// Converts a text to this type.
+    fn parse(self, text: &str) -> Result<ParamValue, String> {
+        match self {
+            Self::Integer => integer(text),
+            Self::Number if decimal::is_decimal(text) => Ok(ParamValue::Number(text.to_owned())),
+            Self::Number => Err(format!("{} is not a decimal number", shown(text))),
+            Self::Text if text.contains('\0') => Err(format!("{} has a NUL character in it", shown(text))),
+            Self::Text => Ok(ParamValue::Text(text.to_owned())),
+            Self::Boolean => boolean(text),
+            Self::Date => date(text),
+            Self::Timestamp => timestamp(text),
+            Self::Duration => duration(text),
+            Self::Uuid => uuid(text),
+            Self::Json => json(text),
+        }
+    }
+}
+
+fn integer(text: &str) -> Result<ParamValue, String> {
+    use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+    match text.parse() {
+        Ok(integer) => Ok(ParamValue::Integer(integer)),
+        Err(error) if matches!(error.kind(), NegOverflow | PosOverflow) => {
+            Err(format!("{} is beyond the integers of 64 bits", shown(text)))
+        }
+        Err(_) => Err(format!("{} is not an integer", shown(text))),
+    }
+}
+
+fn boolean(text: &str) -> Result<ParamValue, String> {
+    match text {
+        "true" | "1" => Ok(ParamValue::Boolean(true)),
+        "false" | "0" => Ok(ParamValue::Boolean(false)),
+        _ => Err(format!("{} is neither `true` nor `false`", shown(text))),
+    }
+}
+
+/// RFC 3339 `full-date`. The shape is checked first, because the parser accepts other forms of ISO
+/// 8601 too.
+fn date(text: &str) -> Result<ParamValue, String> {
+    let date = has_shape(text, "0000-00-00").then(|| text.parse::<Date>().ok()).flatten();
+    date.map(ParamValue::Date).ok_or_else(|| format!("{} is not a date (YYYY-MM-DD)", shown(text)))
+}
+
+/// RFC 3339 `date-time`, or the value of an HTML form's `datetime-local` or `date`. A date means
+/// its midnight. Without an offset, the time is UTC.
+fn timestamp(text: &str) -> Result<ParamValue, String> {
+    let parsed = match has_shape(text, "0000-00-00") {
+        true => format!("{text}T00:00Z").parse(),
+        false => match timestamp_offset(text).ok_or_else(|| not_a_timestamp(text))? {
+            "" => format!("{text}Z").parse(),
+            _ => text.parse(),
+        },
+    };
+    parsed.map(ParamValue::Timestamp).map_err(|_| not_a_timestamp(text))
+}
+
+/// The offset (`Z`, `+02:00` or none) after a date and a time, which may lack its seconds. `None`
+/// if the text has another shape.
+fn timestamp_offset(text: &str) -> Option<&str> {
+    const MINUTES: &str = "0000-00-00T00:00";
+    let (head, tail) = text.split_at_checked(MINUTES.len())?;
+    let head_is_well = has_shape(head, MINUTES) || has_shape(head, "0000-00-00t00:00");
+    let (seconds, tail) = match tail.strip_prefix(':') {
+        Some(_) => tail.split_at_checked(":00".len())?,
+        None => ("", tail),
+    };
+    let head_is_well = head_is_well && (seconds.is_empty() || has_shape(seconds, ":00"));
+    if seconds.is_empty() && tail.starts_with('.') {
+        return None;
+    }
+    let offset = match tail.strip_prefix('.') {
+        Some(fraction) => fraction.trim_start_matches(|c: char| c.is_ascii_digit()),
+        None => tail,
+    };
+    let has_digits = !tail.starts_with('.') || offset.len() < tail.len() - 1;
+    let offset_is_well =
+        matches!(offset, "" | "Z" | "z") || has_shape(offset, "+00:00") || has_shape(offset, "-00:00");
+    (head_is_well && has_digits && offset_is_well).then_some(offset)
+}
+
+fn not_a_timestamp(text: &str) -> String {
+    let message = format!("{} is not a timestamp (YYYY-MM-DDThh:mm:ss, with `Z` or an offset)", shown(text));
+    // The most common mistake: an offset of `+02:00` in a query, in which a plus is a blank.
+    match text.rsplit_once(' ') {
+        Some((before, offset)) if has_shape(offset, "00:00") && timestamp_offset(before) == Some("") => {
+            format!("{message}; a `+` in a query is a blank: write `%2B`")
+        }
+        _ => message,
+    }
+}
+
+/// ISO 8601 without a sign and in capitals, the form that every database reads in the same way.
+/// Numbers with units are converted to it.
+fn duration(text: &str) -> Result<ParamValue, String> {
+    let iso = match is_iso_duration(text) {
+        true => Some(text.to_owned()),
+        false => friendly_duration(text),
+    };
+    iso.map(ParamValue::Duration)
+        .ok_or_else(|| format!("{} is not a duration (such as `1h30m`, `500ms` or `PT1H30M`)", shown(text)))
+}
+
+fn is_iso_duration(text: &str) -> bool {
+    text.starts_with('P')
+        && text.bytes().all(|byte| {
+            matches!(byte, b'P' | b'T' | b'Y' | b'M' | b'W' | b'D' | b'H' | b'S' | b'.' | b'0'..=b'9')
+        })
+        && jiff::fmt::temporal::SpanParser::new().parse_span(text).is_ok()
+}
+
+/// Converts `1h30m` to `PT1H30M`.
+fn friendly_duration(text: &str) -> Option<String> {
+    let span = jiff::fmt::friendly::SpanParser::new().parse_span(text).ok()?;
+    let iso = span.to_string();
+    is_iso_duration(&iso).then_some(iso)
+}
+
+fn uuid(text: &str) -> Result<ParamValue, String> {
+    let hyphenated = text.len() == 36 && [8, 13, 18, 23].iter().all(|&at| text.as_bytes()[at] == b'-');
+    let digits = if hyphenated { text.replace('-', "") } else { text.to_owned() };
+    if digits.len() != 32 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(format!("{} is not a UUID", shown(text)));
+    }
+    let digits = digits.to_ascii_lowercase();
+    let groups = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+    Ok(ParamValue::Uuid(groups.join("-")))
+}
+
+/// Checks a document, and keeps its text, because a float can't represent all of its numbers.
+fn json(text: &str) -> Result<ParamValue, String> {
+    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        Ok(_) => Ok(ParamValue::Json(text.to_owned())),
+        Err(error) => Err(format!("{} is not JSON: {error}", shown(text))),
+    }
+}
+
+/// Returns true if `text` has the form of `shape`, where each `0` is any digit.
+fn has_shape(text: &str, shape: &str) -> bool {
+    let alike =
+        |(byte, wanted): (u8, u8)| if wanted == b'0' { byte.is_ascii_digit() } else { byte == wanted };
+    text.len() == shape.len() && text.bytes().zip(shape.bytes()).all(alike)
+}
+
+/// Decodes `%XX` strictly. `None` if an escape is invalid, or the text isn't UTF-8.
+pub fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
+    if !text.as_bytes().contains(&b'%') {
+        return Some(text.into());
+    }
+    let well =
+        |escape: &str| escape.len() >= 2 && escape.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    if !text.split('%').skip(1).all(well) {
+        return None;
+    }
+    percent_decode_str(text).decode_utf8().ok()
+}

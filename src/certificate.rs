@@ -1,0 +1,115 @@
+//! The certificate by which clients know this server: files, or one that an authority issues while
+//! the server runs ([`issued`]).
+//!
+//! The handshakes are in `server::transport`.
+
+pub(crate) mod issued;
+
+use std::error::Error;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rowstream_core::tls::{HTTP2, certificates_of, private_key, roots_of, validity};
+use rustls::crypto::ring;
+use rustls::server::{WantsServerCert, WebPkiClientVerifier};
+use rustls::{ConfigBuilder, ServerConfig};
+
+use self::issued::Issued;
+
+/// The versions of HTTP that are spoken over TLS, the better one first (RFC 7301).
+const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
+
+/// By what this server is known, and whom it lets in.
+#[derive(Clone)]
+pub struct Identity {
+    /// What a handshake needs.
+    pub config: Arc<ServerConfig>,
+    /// The files that it was read from.
+    pub files: Vec<PathBuf>,
+    until: Until,
+}
+
+/// When a certificate expires.
+#[derive(Clone)]
+enum Until {
+    At(SystemTime),
+    /// Whenever what was issued last does.
+    Issued(Arc<Issued>),
+}
+
+impl fmt::Debug for Identity {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    /// Reads the certificates of this server, its own first, and its key; and where clients need
+    /// certificates, the authorities that these must be of. All are PEM files.
+    ///
+    /// # Errors
+    /// A file cannot be read, or holds nothing of its kind; the key is another certificate's.
+    pub fn read(certificate: &Path, key: &Path, clients: Option<&Path>) -> Result<Self, Box<dyn Error>> {
+        let certificates = certificates_of(certificate)?;
+        let private = private_key(key)?;
+        let (_, until) =
+            validity(&certificates[0]).map_err(|error| format!("{}: {error}", certificate.display()))?;
+        let config = letting_in(clients)?
+            .with_single_cert(certificates, private)
+            .map_err(|error| unusable(&error, certificate, key))?;
+        Ok(Self::of(config, Until::At(until), &[Some(certificate), Some(key), clients]))
+    }
+
+    /// The same where the certificate is the one that `issued` has at each moment.
+    ///
+    /// # Errors
+    /// The file of authorities cannot be read, or holds none.
+    pub fn issued(issued: Arc<Issued>, clients: Option<&Path>) -> Result<Self, Box<dyn Error>> {
+        let config = letting_in(clients)?.with_cert_resolver(Arc::clone(&issued) as _);
+        Ok(Self::of(config, Until::Issued(issued), &[clients]))
+    }
+
+    /// When the certificate expires; `None`: there is none yet.
+    pub fn until(&self) -> Option<SystemTime> {
+        match &self.until {
+            Until::At(time) => Some(*time),
+            Until::Issued(issued) => issued.until(),
+        }
+    }
+
+    fn of(mut config: ServerConfig, until: Until, files: &[Option<&Path>]) -> Self {
+        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+        let files = files.iter().flatten().map(|file| (*file).to_owned()).collect();
+        Self { config: Arc::new(config), files, until }
+    }
+}
+
+/// The begin of a configuration that asks clients for certificates of these authorities, if any.
+fn letting_in(
+    clients: Option<&Path>,
+) -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, Box<dyn Error>> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder.with_safe_default_protocol_versions()?;
+    Ok(match clients {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let roots = Arc::new(roots_of(path)?);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build()?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    })
+}
+
+/// Why a certificate and its key cannot be used.
+fn unusable(error: &rustls::Error, certificate: &Path, key: &Path) -> String {
+    match error {
+        rustls::Error::InconsistentKeys(_) => {
+            format!("the key of {} is not the key of {}", key.display(), certificate.display())
+        }
+        _ => format!("{} and {} cannot be used: {error}", certificate.display(), key.display()),
+    }
+}
