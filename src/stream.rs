@@ -15,7 +15,11 @@
 //!    the first chunk, it's dropped, and the error has a status. A result that ends early can't
 //!    look complete, because the encoder writes the closing bytes only when the rows themselves
 //!    have ended;
-//! 4. a row that fails leaves no byte in a chunk.
+//! 4. a row that fails leaves no byte in a chunk;
+//! 5. rows that an encoder has collected (Arrow's open batch) count as waiting bytes: they're
+//!    written when the source has had nothing ready for [`FLUSH_AFTER`], and before the end;
+//! 6. the session is dropped at the last row, and not at the last byte. So a slow client doesn't
+//!    keep the connection while it reads the last chunks.
 //!
 //! Nested statements are interleaved and merged by a [`Nest`], which has invariants of its own.
 

@@ -4,6 +4,9 @@
 //! A statement can be read in parts if each of its rows is computed from a single row of the table.
 //! Then the rows of all parts together are those of the whole, in any order. This module checks
 //! what the text of the statement can prove. The catalog is checked when statements are prepared.
+//!
+//! Shards are requested with a token that contains all about their snapshot, and is signed like a
+//! cursor. So any replica can read them, and only PostgreSQL knows if the snapshot still exists.
 
 use std::iter;
 

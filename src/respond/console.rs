@@ -1,8 +1,9 @@
 //! The console, at [`ADMIN`](super::admin::ADMIN) itself: a page for browsers. It reads the same
 //! endpoints as other clients, with the token of its user.
 //!
-//! Its sources are in `console/`. The files built from them are in `src/respond/console/`, and are
-//! part of the program. Everyone may load the page, because it contains neither secrets nor data.
+//! Its sources are in `console/`. `npm run build` there writes the files in `src/respond/console/`,
+//! which are part of the program. They're committed, so a build of Rowstream doesn't need Node.
+//! Everyone may load the page, because it contains neither secrets nor data.
 
 use std::sync::LazyLock;
 

@@ -8,7 +8,9 @@
 //!
 //! Chunks are put into a queue: first into a block in memory, from there into the file. The client
 //! gets the chunks of the file, then those in memory, and then new ones from the rows again. So
-//! each chunk is sent once and in order, even if the file fails.
+//! each chunk is sent once and in order, even if the file fails. Chunks are spilled as they're sent,
+//! after compression and the digest, so neither the encoder nor the compressor waits for the
+//! client.
 //!
 //! ```text
 //!            slow, or wanted                 rows ended, or a write failed
