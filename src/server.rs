@@ -1,19 +1,19 @@
-//! Our own accept loop: sockets and buffers of our sizes, HTTP/1.1 and HTTP/2 by the client's
-//! preface, and the drain.
+//! Accepts connections, serves HTTP/1.1 or HTTP/2 on them, depending on the client's preface, and
+//! drains them at the end.
 //!
-//! Each core has a worker: a thread with a single-threaded runtime. A connection belongs to one
-//! worker for its life, and all that its streams wait for is waited for there, so that a stream
-//! does not move between cores, and many streams use all of them. The accept loop runs on a thread
-//! of its own and gives each connection to the worker that has fewest.
+//! Each core has a worker: a thread with a single-threaded runtime. A connection stays on one
+//! worker for its whole life, and everything that its streams wait for is polled there. So no
+//! stream moves between cores, and many streams use all of them. The accept loop runs on a separate
+//! thread and gives each connection to the worker with the fewest.
 //!
 //! ```text
-//! serving ──signal──► leaving ──drain_delay──► draining: nobody is accepted, responses go on ──all done──► ended
+//! serving ──signal──► leaving ──drain_delay──► draining: no new connections, responses continue ──all done──► ended
 //!                        └── a second signal ──►─┴── drain_timeout, or a second signal ──► the rest is aborted ──► ended
 //! ```
 //!
-//! Leaving is serving, but for `ready`, which says that it is over, and for HTTP/1 connections,
-//! which end with their next response: so a proxy can turn to another replica before anything is
-//! refused.
+//! While the server is leaving it still serves, with two differences: `ready` fails, and HTTP/1
+//! connections close after their next response. So a proxy can switch to another replica before we
+//! refuse anything.
 
 #[cfg(feature = "acme")]
 mod acme;
@@ -71,34 +71,34 @@ use crate::traces;
 use rowstream_core::client::{UNIX, network_of};
 use rowstream_core::log;
 
-/// What the kernel takes of a response before the bytes can leave. Left to itself it takes
-/// megabytes of each slow reader's; more than 64 KiB make no stream faster. What has left and is
-/// not acknowledged does not count, so a far client is sent all that its line takes.
+/// The bytes of a response that the kernel may hold unsent (`TCP_NOTSENT_LOWAT`). By default it
+/// buffers megabytes for each slow client, and more than 64 KiB makes no stream faster. Bytes in
+/// flight don't count, so a distant client still fills its line.
 const UNSENT: u32 = 64 * 1024;
-/// What it takes in all where that cannot be said: of a Unix socket, where nothing is far, and on a
-/// system that knows no such option (the kernel doubles the number).
+/// The kernel's send buffer if the unsent bytes can't be bounded: for Unix sockets, and on systems
+/// without that option. The kernel doubles this number.
 const SEND_BUFFER: usize = 104 * 1024;
 /// Requests are small.
 const RECEIVE_BUFFER: usize = 32 * 1024;
-/// Connections that the kernel completes before they are accepted: a thousand clients may come at
+/// Connections that the kernel completes before we accept them. A thousand clients may connect at
 /// once.
 const BACKLOG: i32 = 1024;
-/// Connections to the port of the admin endpoints. They count apart: whoever looks after a server
-/// gets in also when its clients have taken all of theirs.
+/// Connections to the admin port. They have a separate limit, so an operator can still connect when
+/// clients have used up theirs.
 const ADMIN_CONNECTIONS: usize = 64;
 
-/// Where a connection was accepted.
+/// The port that accepted a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Port {
-    /// Where clients come.
+    /// For clients.
     Public,
-    /// Where only the admin endpoints are.
+    /// For admin endpoints only.
     Admin,
-    /// Where those who speak plain HTTP are led to this port, on which TLS is spoken.
+    /// Redirects plain HTTP to this port, which speaks TLS.
     Redirect(u16),
 }
 
-/// What connections learn of the server.
+/// The server's state, as connections see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Serving,
@@ -106,29 +106,29 @@ enum State {
     Ended,
 }
 
-/// Has a listening socket, and those that are accepted from it, behave as we rely on.
+/// Sets the options of a listening socket that we rely on.
 fn set_up(socket: &SockRef<'_>) -> io::Result<()> {
     socket.set_nonblocking(true)?;
-    // Accepted sockets inherit all of it.
+    // Accepted sockets inherit these options.
     socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
     let bounds_unsent = socket.domain()? != Domain::UNIX && socket.set_tcp_notsent_lowat(UNSENT).is_ok();
     if bounds_unsent { Ok(()) } else { socket.set_send_buffer_size(SEND_BUFFER) }
 }
 
-/// Where connections come from.
+/// The server's listening sockets.
 pub struct Listeners {
-    /// From clients.
+    /// For clients.
     pub public: Listener,
-    /// From who asks for admin endpoints, where these have a port of their own.
+    /// For admin endpoints, if they have a separate port.
     pub admin: Option<Listener>,
-    /// From clients that speak plain HTTP where TLS is spoken.
+    /// For clients that speak plain HTTP although the server speaks TLS.
     pub redirect: Option<Listener>,
 }
 
-/// Serves until SIGTERM or SIGINT, then drains. What `reload` names is read again on SIGHUP.
+/// Serves until SIGTERM or SIGINT, then drains. SIGHUP reads the configuration of `reload` again.
 ///
 /// # Errors
-/// The signal handlers cannot be installed.
+/// The signal handlers or threads can't be set up, a port is taken, or `reload` can't be opened.
 pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) -> io::Result<()> {
     let mut stop = Signals::new()?;
     heap::keep_small()?;
@@ -137,14 +137,14 @@ pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) 
     systemd::ready();
     serving.accept_until(stop.next()).await;
     systemd::stopping();
-    // Beside the drain: nobody waits for it until the end.
+    // Runs during the drain. We wait for it only at the end.
     let deregistered = registration.map(|registration| tokio::spawn(registration.end()));
-    // Nothing of it is kept: what holds the app at the end holds its connections, and the end would
-    // wait for them.
+    // Don't keep this app in a variable: at the end we wait for its connections, which live as long
+    // as the app does.
     serving.current.get().leave();
     let delay = serving.current.get().config().limits.drain_delay;
     let asked_twice = serving.accept_while_leaving(delay, &mut stop).await;
-    // What was reloaded meanwhile counts.
+    // A reload may have replaced the app meanwhile.
     let app = serving.current.get();
     let Serving { listeners, http3, mut connections, state, workers, mut tasks, current, .. } = serving;
     drop(listeners);
@@ -161,7 +161,7 @@ pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) 
     app.end();
     state.send_replace(State::Ended);
     all_done(&mut connections).await;
-    // Also of a second that isn't over.
+    // Also reports the refusals of a second that isn't over yet.
     access_log::tell_refusals(Instant::now() + Duration::from_secs(1));
     if let Some(http3) = http3 {
         http3.ended().await;
@@ -177,7 +177,7 @@ pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) 
     Ok(())
 }
 
-/// Has others find this replica, where the configuration says so.
+/// Registers this replica for discovery, if configured.
 fn register(listeners: &Listeners, config: &Config) -> io::Result<Option<Registration>> {
     if config.discovery.consul.is_none() {
         return Ok(None);
@@ -186,7 +186,7 @@ fn register(listeners: &Listeners, config: &Config) -> io::Result<Option<Registr
     Registration::begin(config, listeners.public.address()?, admin).map_err(io::Error::other)
 }
 
-/// A server that takes connections.
+/// A server that accepts connections.
 struct Serving {
     listeners: Listeners,
     http3: Option<Door>,
@@ -236,7 +236,7 @@ impl Serving {
         Ok(serving)
     }
 
-    /// Leaves descriptors to the sources of the current configuration.
+    /// Reserves descriptors for the sources of the current configuration.
     fn share_descriptors(&mut self) {
         let Some(descriptors) = &self.descriptors else { return };
         let app = self.current.get();
@@ -248,7 +248,7 @@ impl Serving {
         }
     }
 
-    /// Accepts connections, and reloads, until `end` is there.
+    /// Accepts connections and reloads until `end` is ready.
     async fn accept_until(&mut self, end: impl Future<Output = ()>) {
         let mut end = pin!(end);
         let https = self.listeners.public.address().map_or(0, |address| address.port());
@@ -274,8 +274,8 @@ impl Serving {
         }
     }
 
-    /// Goes on accepting for `delay`, so that those who ask `ready` turn elsewhere first. Whether a
-    /// second signal cut it short.
+    /// Keeps accepting for `delay`, so that clients that poll `ready` can switch to another
+    /// replica. Returns true if a second signal ended the delay early.
     async fn accept_while_leaving(&mut self, delay: Duration, stop: &mut Signals) -> bool {
         if delay.is_zero() {
             return false;
@@ -292,7 +292,7 @@ impl Serving {
         asked_twice
     }
 
-    /// Has a worker serve a connection.
+    /// Spawns a connection on a worker.
     fn begin(&mut self, stream: std::net::TcpStream, peer: IpAddr, port: Port) {
         let (worker, load) = self.workers.least_loaded();
         let (current, state) = (Arc::clone(&self.current), self.state.subscribe());
@@ -304,7 +304,7 @@ impl Serving {
         };
         let seat = take_in(room, &app, peer, port);
         let connection = async move {
-            // It fails only without descriptors; the client then sees its connection closed.
+            // Fails only if descriptors run out. The client then sees a closed connection.
             if let Ok(stream) = TcpStream::from_std(stream) {
                 connection::serve_connection((stream, peer), port, seat, current, state, connected).await;
             }
@@ -313,7 +313,7 @@ impl Serving {
         self.connections.spawn_on(connection, worker);
     }
 
-    /// The same of one of QUIC, whose handshake is still to come.
+    /// Like [`Self::begin`], for a QUIC connection before its handshake.
     fn begin_http3(&mut self, arrived: Arrived) {
         let (worker, load) = self.workers.least_loaded();
         let (current, state) = (Arc::clone(&self.current), self.state.subscribe());
@@ -326,10 +326,10 @@ impl Serving {
     }
 }
 
-/// The room of a connection; another one may have to give way to it.
+/// Takes a seat for a connection. Another connection may have to give way.
 fn take_in(room: &Arc<Connections>, app: &App, peer: IpAddr, port: Port) -> Seat {
     let limits = &app.config().limits;
-    // A proxy that is believed has its connections for others.
+    // A trusted proxy's connections belong to many clients.
     let is_proxy = limits.proxies.trusts(peer) || limits.proxies.announces(peer) || peer == UNIX;
     let most = limits.max_connections_per_client.filter(|_| port != Port::Admin && !is_proxy);
     let (seat, taken) = room.take(network_of(peer), most);
@@ -339,8 +339,8 @@ fn take_in(room: &Arc<Connections>, app: &App, peer: IpAddr, port: Port) -> Seat
     seat
 }
 
-/// Has the idle connections closed of sources that the app before did not have, and statements
-/// prepared that are not. A task ends with its source or its app.
+/// Spawns tasks that close the idle connections of sources new in this app, and that prepare its
+/// unprepared statements. A task ends with its source or its app.
 fn spawn_tasks(tasks: &mut JoinSet<()>, app: &Arc<App>, before: Option<&App>) {
     while tasks.try_join_next().is_some() {}
     for source in app.new_sources(before) {
@@ -349,7 +349,7 @@ fn spawn_tasks(tasks: &mut JoinSet<()>, app: &Arc<App>, before: Option<&App>) {
     preparing::spawn(tasks, app);
 }
 
-/// Sends spans every so often, to where the configuration says then.
+/// Sends spans at intervals, each time with the current configuration.
 async fn send_spans(current: Arc<Current>) {
     loop {
         tokio::time::sleep(traces::EVERY).await;
@@ -358,7 +358,7 @@ async fn send_spans(current: Arc<Current>) {
     }
 }
 
-/// Keeps what the server is like every so often, for who looks later.
+/// Records the server's metrics at intervals, for their history.
 async fn keep_history(current: Arc<Current>) {
     loop {
         Metrics::remember(current.get()).await;
@@ -367,8 +367,7 @@ async fn keep_history(current: Arc<Current>) {
     }
 }
 
-/// Waits until there is another app, and gives that of before; for ever where nothing can be read
-/// again.
+/// Waits for a reload and returns the previous app. Never ready without a reloader.
 async fn reloaded(reloader: &mut Option<Reloader>, current: &Current) -> Arc<App> {
     match reloader {
         Some(reloader) => reloader.reloaded(current).await,
@@ -380,14 +379,13 @@ async fn all_done(connections: &mut JoinSet<()>) {
     while connections.join_next().await.is_some() {}
 }
 
-/// The next connection, and who it comes from; it belongs to no runtime yet. Others wait in the
-/// kernel for no longer than this takes.
+/// Accepts the next connection and returns it with the client's address. It belongs to no runtime
+/// yet.
 async fn accept(listener: &Listener, room: &Connections) -> (std::net::TcpStream, IpAddr) {
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
-            // Out of descriptors, or the client has gone again: neither is a reason to end, nor to
-            // spin.
+            // Descriptors ran out, or the client has left. We neither end nor spin.
             Err(error) => {
                 log::warning!("a connection could not be accepted: {error}");
                 if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
@@ -399,7 +397,7 @@ async fn accept(listener: &Listener, room: &Connections) -> (std::net::TcpStream
     }
 }
 
-/// The same for a port that there need not be; for ever where there is none.
+/// Like [`accept`], for an optional port. Never ready without one.
 async fn accept_if(listener: Option<&Listener>, room: &Connections) -> (std::net::TcpStream, IpAddr) {
     match listener {
         Some(listener) => accept(listener, room).await,
@@ -407,7 +405,7 @@ async fn accept_if(listener: Option<&Listener>, room: &Connections) -> (std::net
     }
 }
 
-/// The URL at which a listener is reached, by `http` or `https`.
+/// The URL of a listener, with scheme `http` or `https`.
 pub fn url_of(scheme: &str, address: SocketAddr) -> String {
     format!("{scheme}://{address}")
 }

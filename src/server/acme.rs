@@ -1,14 +1,14 @@
-//! Has an authority issue this server's certificate, and another one before that expires (ACME, RFC
-//! 8555), for names that it proves by its own port of TLS (TLS-ALPN-01, RFC 8737).
+//! Gets this server's certificate from a certificate authority and renews it before it expires
+//! (ACME, RFC 8555). We prove each domain on our own TLS port (TLS-ALPN-01, RFC 8737).
 //!
 //! ```text
-//! kept one, or none ──► two thirds of its time are over ──► order, prove each name, finalize ──► keep it ──► new handshakes see it
+//! a stored one, or none ──► two thirds of its lifetime pass ──► order, prove each name, finalize ──► store it ──► new handshakes use it
 //!                                    ▲                               └── an error ──► logged, a longer pause ──┐
 //!                                    └─────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Handshakes are not made here, nor do they wait: without a certificate they fail. `ready` does not
-//! hang on it, because an authority has to get through to a server that has none yet.
+//! Handshakes don't wait for this task: without a certificate they fail. `ready` doesn't depend on
+//! the certificate, because the authority has to reach a server that doesn't have one yet.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -28,21 +28,21 @@ use crate::config::Acme;
 use rowstream_core::fetch::{self, Failure};
 use rowstream_core::log;
 
-/// After the first failure; each further one doubles it. So five tries are made in the first hour,
-/// which is as many as Let's Encrypt takes of failures ("Rate Limits").
+/// The pause after the first failure. Each further failure doubles it, so there are five attempts
+/// in the first hour: the number of failures that Let's Encrypt allows ("Rate Limits").
 const FIRST_PAUSE: Duration = Duration::from_secs(120);
 const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 60 * 60);
-/// How long the authority may take to look at the proofs, and to issue what it was asked for.
+/// The time limit for the authority to check the proofs, and to issue the certificate.
 const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(180));
-/// The longest sleep until a time of day: a clock may be set meanwhile.
+/// The longest sleep before we look at the clock again, because it can be set meanwhile.
 const NAP: Duration = Duration::from_secs(60 * 60);
 const ACCOUNT: &str = "account.json";
 const CERTIFICATE: &str = "certificate.pem";
-/// Of an authority that has forgotten the account (RFC 8555, section 6.7).
+/// The error of an authority that no longer knows the account (RFC 8555, section 6.7).
 const NO_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
 const HINT: &str = "the authority has to reach this server at port 443 of each name";
 
-/// Has handshakes see a certificate that has not expired, for as long as the server runs.
+/// Keeps a valid certificate available to handshakes for as long as the server runs.
 pub(super) async fn keep_certificate(acme: Acme, kept: Kept) {
     let mut due = match kept.certificate(&acme) {
         Some(certificate) => serve(&acme, certificate),
@@ -79,7 +79,7 @@ fn report(acme: &Acme, cause: &Failure, pause: Duration) {
     );
 }
 
-/// Has handshakes see a certificate, and tells when it is to be renewed.
+/// Makes a certificate available to handshakes. Returns the time of its renewal.
 fn serve(acme: &Acme, certificate: Certificate) -> SystemTime {
     let (until, renewal) = (certificate.until, certificate.renewal());
     acme.issued.set(certificate);
@@ -97,7 +97,7 @@ async fn sleep_until(due: SystemTime) {
     }
 }
 
-/// Has the authority issue a certificate, and keeps it.
+/// Gets a certificate from the authority and stores it.
 async fn issue(acme: &Acme, kept: &Kept) -> Result<Certificate, Failure> {
     let mut order = order(acme, kept).await?;
     prove(acme, &mut order).await?;
@@ -115,7 +115,7 @@ async fn issue(acme: &Acme, kept: &Kept) -> Result<Certificate, Failure> {
     Ok(certificate)
 }
 
-/// An order of a certificate, by the account that is kept, or a new one.
+/// Orders a certificate with the stored account, or with a new one.
 async fn order(acme: &Acme, kept: &Kept) -> Result<Order, Failure> {
     let names: Vec<_> = acme.domains.iter().cloned().map(Identifier::Dns).collect();
     let wanted = NewOrder::new(&names);
@@ -140,7 +140,7 @@ async fn new_account(acme: &Acme, kept: &Kept) -> Result<Account, Failure> {
     Ok(account)
 }
 
-/// Lays out the proof of each name that is not proven already, and has the authority look.
+/// Prepares the proof of each name that isn't proven yet, and asks the authority to check it.
 async fn prove(acme: &Acme, order: &mut Order) -> Result<(), Failure> {
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
@@ -159,7 +159,8 @@ async fn prove(acme: &Acme, order: &mut Order) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Why the authority takes an order for invalid: what it says of each name, or else of the whole.
+/// The authority's reasons for refusing an order: one for each name, or else one for the whole
+/// order.
 async fn refusal(order: &mut Order, whole: Option<String>) -> String {
     let mut reasons = Vec::new();
     let mut authorizations = order.authorizations();
@@ -176,14 +177,14 @@ async fn refusal(order: &mut Order, whole: Option<String>) -> String {
     reasons.join("; ")
 }
 
-/// What outlives the process: a folder for each authority, so that a certificate of one that is only
-/// for trying is never taken for another.
+/// The files that outlive the process, in one folder per authority. So a test authority's
+/// certificate is never used in place of another's.
 pub(super) struct Kept(PathBuf);
 
 impl Kept {
     /// # Errors
-    /// Nothing can be written there. Then a certificate would be asked for at each start, until the
-    /// authority refuses that.
+    /// The folder isn't writable. Without this check we would order a certificate at each start,
+    /// until the authority refuses.
     pub(super) fn open(acme: &Acme) -> Result<Self, String> {
         let host = acme.directory.authority().map_or("", |authority| authority.as_str());
         let kept = Self(acme.folder.join(host.replace(':', "-")));
@@ -195,7 +196,7 @@ impl Kept {
         Ok(kept)
     }
 
-    /// The account, if it is kept and can be used.
+    /// The stored account, if it's usable.
     async fn account(&self, acme: &Acme) -> Result<Option<Account>, Failure> {
         let Some(text) = self.read(ACCOUNT)? else { return Ok(None) };
         let Ok(credentials) = serde_json::from_slice(&text) else { return Ok(None) };
@@ -203,7 +204,7 @@ impl Kept {
         Ok(Some(builder.from_credentials(credentials).await?))
     }
 
-    /// The certificate, if it is kept, can be used, and is for all names.
+    /// The stored certificate, if it's usable and covers all names.
     fn certificate(&self, acme: &Acme) -> Option<Certificate> {
         let read = self
             .read(CERTIFICATE)
@@ -225,7 +226,7 @@ impl Kept {
         }
     }
 
-    /// Writes all of a file or nothing, for nobody else to read.
+    /// Writes a whole file or nothing. Only our user can read it.
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(&self.0)?;
         file.write_all(bytes)?;
@@ -235,7 +236,7 @@ impl Kept {
     }
 }
 
-/// By what the authority is asked.
+/// Sends requests to the authority.
 struct Client {
     roots: Option<PathBuf>,
 }

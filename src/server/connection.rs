@@ -1,4 +1,4 @@
-//! One connection: its version of HTTP, its requests, and how it ends.
+//! One connection: its HTTP version, its requests, and its end.
 
 use std::convert::Infallible;
 use std::io;
@@ -42,34 +42,34 @@ use rowstream_core::client::UNIX;
 use rowstream_core::log;
 use rowstream_core::timer::Timer;
 
-/// With which a client of HTTP/2 begins (RFC 9113, section 3.4).
+/// The first bytes from an HTTP/2 client (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// What a client hears that speaks HTTP where TLS is spoken.
+/// The response to a client that speaks HTTP on a TLS port.
 const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 45\r\n\
     Connection: close\r\n\r\nHTTPS is spoken here: write https:// instead\n";
-/// Between two looks at a part of it, at first and at most: the rest comes at once, or from nobody
-/// who means well.
+/// The first and the longest pause before we look at a partial preface again. An honest client
+/// sends the rest at once.
 const PREFACE_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
-/// In which a connection that gives way may answer what was on its way to it.
+/// The time for a connection that gives way to answer requests in flight.
 const GRACE: Duration = Duration::from_secs(1);
-/// In which what a client has sent before a drain is known to be there.
+/// The time for bytes that a client sent before a drain to reach us.
 pub(super) const DRAIN_GRACE: Duration = Duration::from_millis(50);
-/// The bytes of all bodies that a client may send on an HTTP/2 connection before we read them; HTTP/2 has
-/// no smaller window.
+/// The most bytes of all bodies that a client can send on an HTTP/2 connection before we read them.
+/// HTTP/2 doesn't allow a smaller window.
 const HTTP2_CONNECTION_WINDOW: u32 = 65_535;
 /// The most bytes that we read of a body over HTTP/2.
 const HTTP2_BODY: usize = 64 * 1024;
-/// Streams of one HTTP/2 connection.
+/// The streams of one HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 200;
-/// Streams of one HTTP/2 connection that the client has reset and nobody has looked at yet, and
-/// those that were reset for what the client did wrong; beyond either the connection ends
+/// The streams of one HTTP/2 connection that the client has reset before we accepted them, and
+/// those that we reset for the client's mistakes. Beyond either number the connection ends
 /// (CVE-2023-44487).
 const HTTP2_RESETS: usize = 20;
 const HTTP2_MISTAKES: usize = 1024;
-/// All header fields of one HTTP/2 request.
+/// The most bytes of header fields in one HTTP/2 request.
 const HTTP2_HEADERS: u32 = 16 * 1024;
 
-/// Serves the requests of one connection until it ends, or the server does.
+/// Serves the requests of one connection until it or the server ends.
 pub(super) async fn serve_connection(
     accepted: (TcpStream, IpAddr),
     port: Port,
@@ -78,7 +78,7 @@ pub(super) async fn serve_connection(
     state: watch::Receiver<State>,
     connected: Connected,
 ) {
-    // Small answers leave at once; without this they wait for the client's acknowledgement.
+    // Sends small responses at once. Otherwise they wait for the client's acknowledgement.
     let _ = accepted.0.set_nodelay(true);
     let watchdog = Arc::<Watchdog>::default();
     Arc::clone(&watchdog).scope(serve_http(accepted, port, seat, current, state, watchdog, connected)).await;
@@ -105,7 +105,7 @@ async fn serve_http(
     let announced = port != Port::Admin && limits.proxies.announces(peer);
     drop(app);
     let begun = async {
-        // Boxed: each connection would carry what few need.
+        // Boxed: few connections need it, and all would carry it.
         let peer = if announced { Box::pin(client_of(&mut stream, peer)).await? } else { peer };
         let begun = match &tls {
             Some(tls) => {
@@ -120,7 +120,8 @@ async fn serve_http(
         begun.map(|(transport, version)| (transport, version, peer))
     };
     let begun = tokio::select! {
-        // Boxed: what a connection begins with would be most of what it holds to its end.
+        // Boxed, because otherwise this future would take most of a connection's memory for its
+        // whole life.
         begun = Box::pin(in_time(begun, timeouts.header, state.clone())) => begun,
         () = seat.gives_way() => Ok(None),
     };
@@ -148,7 +149,7 @@ async fn serve_http(
                 answers.answer(request.map(|body| discard(body, timeouts.header, &serving)))
             });
             let builder = http2_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
-            // Boxed: one of HTTP/2 is larger, and is for many requests.
+            // Boxed, because an HTTP/2 connection is larger. It serves many requests.
             let mut connection = Box::pin(builder.serve_connection(TokioIo::new(transport), service));
             is_late =
                 serve_until_end(connection.as_mut(), (&seat, timeouts), &ends, &watchdog, &mut state).await;
@@ -172,14 +173,14 @@ async fn serve_http(
     }
 }
 
-/// What the requests of one connection are answered by.
+/// Answers the requests of one connection.
 pub(super) struct Answers<'a> {
     pub(super) port: Port,
     pub(super) peer: IpAddr,
     pub(super) remote: bool,
     pub(super) is_unix: bool,
     pub(super) tls: Option<Tls>,
-    /// Where the same is spoken over HTTP/3 (RFC 7838).
+    /// Announces HTTP/3 on the same port (RFC 7838).
     pub(super) alt_svc: Option<HeaderValue>,
     pub(super) seat: &'a Seat,
     pub(super) current: Arc<Current>,
@@ -188,7 +189,7 @@ pub(super) struct Answers<'a> {
 }
 
 impl Answers<'_> {
-    /// Answers a request with a body that is watched.
+    /// Answers a request, and lets the watchdog observe the body.
     pub(super) fn answer<B>(
         &self,
         request: Request<B>,
@@ -235,7 +236,7 @@ impl Answers<'_> {
         }
     }
 
-    /// Why a request is not answered.
+    /// The reason for refusing a request.
     fn refuse<B>(&self, request: &Request<B>, app: &App) -> Option<Error> {
         if is_check(request) {
             return None;
@@ -244,12 +245,12 @@ impl Answers<'_> {
             app.metrics().connections.refuse();
             return Some(Error::too_many_connections());
         }
-        // The end of a body may be the close of its connection there, and what is cut would look
-        // whole: only a connection of TCP can be reset.
+        // An HTTP/1.0 body can end with its connection, so a truncated one would look complete.
+        // Only a TCP connection can be reset.
         (self.is_unix && request.version() == Version::HTTP_10).then(Error::no_http_1_0)
     }
 
-    /// What its connection knows of a request.
+    /// The properties of a request that its connection knows.
     fn arrival<B>(&self, request: &Request<B>, busy: &Busy) -> Arrival {
         Arrival {
             peer: Some(self.peer),
@@ -265,12 +266,12 @@ impl Answers<'_> {
     }
 }
 
-/// The client that a proxy has connected for, or the proxy. `None`: it does not say, and is not
-/// served.
+/// The client that a proxy connects for, or the proxy itself. `None` if it doesn't say; we don't
+/// serve it then.
 async fn client_of(stream: &mut TcpStream, proxy: IpAddr) -> Option<IpAddr> {
     match proxy_protocol::read(stream).await {
         Ok(client) => Some(client.unwrap_or(proxy)),
-        // A check whether the port is open.
+        // A check that the port is open.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
         Err(error) => {
             let proxy = if proxy == UNIX { "the Unix socket".to_owned() } else { proxy.to_string() };
@@ -280,11 +281,11 @@ async fn client_of(stream: &mut TcpStream, proxy: IpAddr) -> Option<IpAddr> {
     }
 }
 
-/// Shakes hands with a client that speaks TLS, and tells who does not what is spoken here. `None`:
-/// it was an authority, which has its proof.
+/// Performs the TLS handshake, or explains to a client without TLS that this port needs it. `None`
+/// if it was an ACME authority, which now has its proof.
 ///
 /// # Errors
-/// There is no TLS.
+/// The client doesn't speak TLS, or the handshake failed.
 async fn begin_tls(
     stream: TcpStream,
     tls: &Tls,
@@ -297,7 +298,7 @@ async fn begin_tls(
     }
     let mut socket = socket(stream);
     if first == [HANDSHAKE] {
-        // Who fails has left, or was sent an alert; what it has not read yet is not lost.
+        // A client whose handshake fails has left or was sent an alert, which it can still read.
         ends.lingers.store(true, Ordering::Relaxed);
         let config = Arc::clone(&tls.identity.config);
         let accepted = match &tls.acme {
@@ -307,17 +308,16 @@ async fn begin_tls(
         ends.lingers.store(false, Ordering::Relaxed);
         return accepted;
     }
-    // It is read on, so that the answer is not lost by a reset.
+    // Keep reading, so that a reset doesn't destroy the response.
     ends.lingers.store(true, Ordering::Relaxed);
     let _ = socket.write_all(NOT_TLS).await;
     Err(io::ErrorKind::InvalidData.into())
 }
 
-/// What comes of the first bytes of a client; `None` where it leaves, or the server is asked to end
-/// before.
+/// Waits for a client's first bytes. `None` if it leaves, or the server drains first.
 ///
 /// # Errors
-/// They do not come in time.
+/// They don't arrive in time.
 pub(super) async fn in_time<T>(
     begun: impl Future<Output = Option<T>>,
     time: Duration,
@@ -335,10 +335,10 @@ pub(super) async fn in_time<T>(
     }
 }
 
-/// Which version of HTTP a connection begins with. `None`: the client has left.
+/// The HTTP version of a connection, by its first bytes. `None` if the client has left.
 ///
-/// What has to be known is looked at and not taken: hyper would get it as a first piece, and the
-/// rest would then make its buffer twice as long, for the life of the connection.
+/// We peek at the bytes and don't take them. hyper would get them as a first piece, and the rest
+/// would double its buffer for the life of the connection.
 async fn version(stream: &TcpStream) -> Option<Version> {
     let mut bytes = [0; PREFACE.len()];
     let [mut pause, longest] = PREFACE_PAUSES;
@@ -348,14 +348,14 @@ async fn version(stream: &TcpStream) -> Option<Version> {
             None => return Some(Version::HTTP_11),
             Some([]) => return Some(Version::HTTP_2),
             Some(_) if stream.ready(Interest::READABLE).await.ok()?.is_read_closed() => return None,
-            // It can be read, so that nothing tells of what comes after it.
+            // The socket stays readable, so it doesn't signal further bytes.
             Some(_) => tokio::time::sleep(pause).await,
         }
         pause = longest.min(pause * 2);
     }
 }
 
-/// Serves a connection until it ends, or has to. True if the client let a timeout pass.
+/// Serves a connection until it ends or has to end. True if the client let a timeout pass.
 async fn serve_until_end(
     mut connection: Pin<&mut impl GracefulConnection<Error = hyper::Error>>,
     (seat, timeouts): (&Seat, ClientTimeouts),
@@ -367,13 +367,13 @@ async fn serve_until_end(
     let mut gives_way = pin!(seat.gives_way());
     let mut times_out = pin!(seat.times_out(timeouts));
     let mut is_late = false;
-    // Since when it does, and may still answer what is on its way to it.
+    // Runs once the connection has to end, while it may still answer requests in flight.
     let mut grace = Timer::default();
     loop {
         tokio::select! {
-            // In this order: what is waited for is known once the connection has been polled.
+            // In this order, because the connection's progress shows only after it was polled.
             biased;
-            // What breaks a connection is in the access log, request by request.
+            // The access log records the cause, request by request.
             ended = connection.as_mut() => {
                 if ended.is_ok() {
                     ends.reset.store(false, Ordering::Relaxed);
@@ -410,16 +410,16 @@ async fn serve_until_end(
     }
 }
 
-/// Reads and drops the body of an HTTP/2 request, beside its answer and after it: h2 compares a body
-/// with `content-length` as it arrives, and forgets a stream whose body is dropped before. A
-/// malformed one resets the stream (RFC 9113, section 8.1.1).
+/// Reads and drops the body of an HTTP/2 request, during its response and after it. h2 compares a
+/// body with `content-length` as it arrives, but forgets a stream whose body is dropped early. A
+/// malformed body resets the stream (RFC 9113, section 8.1.1).
 fn discard(body: Incoming, time: Duration, state: &watch::Receiver<State>) {
     if !body.is_end_stream() {
         tokio::spawn(in_time(read(body), time, state.clone()));
     }
 }
 
-/// Reads a body to its end. `None`: it's longer than [its limit](HTTP2_BODY), or malformed.
+/// Reads a body to its end. `None` if it's longer than [its limit](HTTP2_BODY), or malformed.
 async fn read(mut body: Incoming) -> Option<()> {
     let mut left = HTTP2_BODY;
     while let Some(frame) = body.frame().await {
@@ -428,8 +428,8 @@ async fn read(mut body: Incoming) -> Option<()> {
     Some(())
 }
 
-/// Whether a request says which host it is for as its version of HTTP has it (RFC 9112, section
-/// 3.2; RFC 9113, section 8.3.1).
+/// True if a request names its host as its HTTP version requires (RFC 9112, section 3.2; RFC 9113,
+/// section 8.3.1).
 fn names_host<B>(request: &Request<B>) -> bool {
     match (request.version(), request.headers().get_all(header::HOST).iter().count()) {
         (Version::HTTP_11, hosts) => hosts == 1,
@@ -437,17 +437,18 @@ fn names_host<B>(request: &Request<B>) -> bool {
     }
 }
 
-/// Whether the client of a connection is on another machine, as far as its addresses tell.
+/// True if a connection's addresses show that the client is on another machine.
 pub(super) fn is_remote(peer: IpAddr, own: IpAddr) -> bool {
     !peer.to_canonical().is_loopback() && peer != own
 }
 
-/// Says at one's own address that HTTP/3 is spoken at the same port.
+/// Announces HTTP/3 on our own port.
 fn alt_svc(own: SocketAddr) -> HeaderValue {
     HeaderValue::try_from(format!("h3=\":{}\"; ma=86400", own.port())).expect("a number is a header")
 }
 
-/// hyper's own timeout for heads would close idle connections, too: it runs from the last answer on.
+/// Disables hyper's own timeout for heads, which would also close idle connections: it starts with
+/// the previous response.
 fn http1_builder() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder.auto_date_header(false).header_read_timeout(None).max_buf_size(HTTP1_BUFFER);
@@ -482,21 +483,21 @@ mod tests {
 
     const TIME: Duration = Duration::from_secs(30);
 
-    /// The bytes of the future that `_call` makes.
+    /// The size in bytes of the future that `_call` returns.
     fn size_of<A, B, C, D, E, F, T: Future>(_call: impl FnOnce(A, B, C, D, E, F) -> T) -> usize {
         std::mem::size_of::<T>()
     }
 
-    /// Each connection holds them to its end: they were five and a half kilobytes once, for the
-    /// handshake of TLS, also where there was none.
+    /// Each connection holds this future to its end. It was once 5.5 KB, for a TLS handshake, even
+    /// without TLS.
     #[test]
     fn what_a_connection_holds_is_small() {
         let size = size_of(serve_connection);
         assert!(size <= 3584, "{size}");
     }
 
-    /// Of a connection whose client says `first`, and `then` what follows. Time flies where nothing
-    /// happens.
+    /// The version of a connection whose client sends `first`, and later `then`. The paused clock
+    /// skips idle time.
     async fn version_of(first: &str, then: &str) -> Option<Version> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -512,7 +513,7 @@ mod tests {
         tokio::join!(in_time(version(&stream), TIME, state.subscribe()), rest).0.ok().flatten()
     }
 
-    /// Waits for what was sent, in which no time flies.
+    /// Waits for sent bytes without advancing the clock.
     fn until_there(stream: &TcpStream, length: usize) {
         let mut bytes = [MaybeUninit::uninit(); 64];
         let mut is_there =
@@ -532,7 +533,7 @@ mod tests {
             ("PRI * HTTP/1.1\r\n", "", Some(Version::HTTP_11)),
             ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "", Some(Version::HTTP_2)),
             ("PRI * HTTP/2.0\r\n", "\r\nSM\r\n\r\nmore", Some(Version::HTTP_2)),
-            // For ever, if nobody looked at the clock.
+            // Only the timeout ends these.
             ("", "", None),
             ("PRI * HTTP/2.0\r\n", "", None),
         ] {

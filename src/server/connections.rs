@@ -1,22 +1,25 @@
-//! Which connections of clients are open, and which one gives way when room is short.
+//! The open connections of clients, and the choice of the one that gives way when seats run out.
 //!
-//! Whoever has connections open and asks nothing must not lock others out. So a new connection is
-//! always accepted, and
+//! Idle connections must not lock out other clients. So a new connection is always accepted:
 //!
-//! 1. while there is room, it has a [`Seat`] like any other;
-//! 2. without room, the longest idle connection of the address that has the most gives way to it;
-//! 3. where none is idle, or the address has all that it may have, it has a seat of the
-//!    [reserve](RESERVED_CONNECTIONS), on which the server's checks are answered and nothing else,
-//!    unless there is room when it first asks for more. Of these the oldest gives way.
+//! 1. while seats are free and its address is below its own limit, it gets a [`Seat`] like any
+//!    other;
+//! 2. otherwise an idle connection gives way. At the address's own limit, this is its connection
+//!    that has been idle longest. Without a free seat, it's the longest idle one of the address
+//!    with the most connections;
+//! 3. if none is idle, the new connection gets a seat in the [reserve](RESERVED_CONNECTIONS). There
+//!    it can only run the server's checks, unless a seat is free when it first asks for more. The
+//!    oldest connection in the reserve gives way to the next one.
 //!
-//! A connection is idle while no request of it is being answered: between two requests, before the
-//! first, or with half of a head. HTTP/2 without a stream is idle whatever frames it sends.
+//! A connection is idle while none of its requests is being answered: between two requests, before
+//! the first, or after half of a head. HTTP/2 without a stream is idle, even while it sends other
+//! frames.
 //!
-//! Requests come more often than connections, so they touch counts of their own connection and no
-//! lock. An address has its idle connections in a queue, by the time since when they were last
-//! known to be idle. Who is found to have been busy since is put back to where it belongs, and who
-//! is busy leaves the queue until it is idle again: each step of a search is paid for by a request,
-//! and takes the logarithm of the number of connections.
+//! Requests are more frequent than connections, so they only update counters of their own
+//! connection and take no lock. Each address keeps a queue of its idle connections, ordered by the
+//! time of their last known activity. A search moves connections that were active since then to
+//! their new position. It removes busy ones, which return once they are idle. So each step of a
+//! search is paid for by a request, and costs the logarithm of the number of connections.
 
 use std::collections::{BTreeSet, HashMap};
 use std::future::poll_fn;
@@ -33,12 +36,12 @@ use crate::budget::RESERVED_CONNECTIONS;
 use rowstream_core::lock::Mutex;
 use rowstream_core::timer::Timer;
 
-/// How long a connection of the reserve lasts: a check asks its sources for a second.
+/// The life of a connection in the reserve. A check queries its sources for at most a second.
 const RESERVED_FOR: Duration = Duration::from_secs(5);
 
 /// The connections of one port.
 pub(super) struct Connections {
-    /// Beside those of the reserve.
+    /// Without those in the reserve.
     max: AtomicUsize,
     started: Instant,
     state: Mutex<State>,
@@ -47,56 +50,57 @@ pub(super) struct Connections {
 #[derive(Default)]
 struct State {
     next: u64,
-    /// Those that count: what gives way counts no longer, though it may still be closing.
+    /// The connections that count. One that gives way no longer counts, although it may still be
+    /// closing.
     open: HashMap<u64, Open>,
     addresses: HashMap<IpAddr, Address>,
-    /// Addresses that have idle connections, by how many they have in all.
+    /// The addresses with idle connections, by the number of all their connections.
     ranks: BTreeSet<(usize, IpAddr)>,
-    /// Connections of the reserve, the oldest first.
+    /// The connections in the reserve, the oldest first.
     reserved: BTreeSet<u64>,
 }
 
 struct Open {
     address: IpAddr,
     shared: Arc<Shared>,
-    /// Since when it was known to be idle, where it is in its address's queue.
+    /// Its key in its address's queue, if it's there: the start of its known idle time.
     queued: Option<u64>,
 }
 
 #[derive(Default)]
 struct Address {
     open: usize,
-    /// By the time since when they were idle.
+    /// Ordered by the start of their idle time.
     idle: BTreeSet<(u64, u64)>,
 }
 
-/// What a connection and those who look for room know of it.
+/// The state that a connection shares with searches for a seat.
 #[derive(Default)]
 struct Shared {
-    /// Requests that are being answered.
+    /// The requests being answered.
     busy: AtomicUsize,
-    /// Since when there is none, in nanoseconds since the start.
+    /// The start of its idle time, in nanoseconds since the server's start.
     idle_since: AtomicU64,
-    /// Since when a connection of HTTP/1 waits for the rest of a head; 0 if none has begun.
+    /// When the current head of an HTTP/1 request began; 0 if none has.
     head_since: AtomicU64,
-    /// Whether it was found busy, and has left the queue.
+    /// True if it was found busy and removed from its queue.
     is_parked: AtomicBool,
-    /// Whether it is one of the reserve.
+    /// True if it's in the reserve.
     is_reserved: AtomicBool,
     gives_way: Notify,
 }
 
-/// The room of one connection; free again when dropped.
+/// A connection's seat, freed when dropped.
 pub(super) struct Seat {
     id: u64,
     connections: Arc<Connections>,
     shared: Arc<Shared>,
     address: IpAddr,
-    /// How many of them the address may have.
+    /// The most connections that its address may have.
     most: Option<usize>,
 }
 
-/// Whether a request of a connection is being answered.
+/// Reports if a request of a connection is being answered.
 pub(super) struct Activity {
     shared: Arc<Shared>,
     connections: Arc<Connections>,
@@ -107,7 +111,7 @@ impl Activity {
         self.shared.is_idle()
     }
 
-    /// Bytes of a head have arrived, or have to.
+    /// Records that a head has begun, or has to begin.
     pub(super) fn begin_head(&self) {
         if self.is_idle() && self.shared.head_since.load(Ordering::Relaxed) == 0 {
             self.shared.head_since.store(self.connections.now().max(1), Ordering::Relaxed);
@@ -115,7 +119,7 @@ impl Activity {
     }
 }
 
-/// How long a connection on which nothing is answered waits for its client.
+/// The time limits for a connection that answers no request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClientTimeouts {
     /// For a head that has begun.
@@ -124,7 +128,7 @@ pub(super) struct ClientTimeouts {
     pub(super) idle: Duration,
 }
 
-/// The timeout that is over.
+/// The timeout that has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimedOut {
     Header,
@@ -136,8 +140,8 @@ impl Shared {
         self.busy.load(Ordering::SeqCst) == 0
     }
 
-    /// The timeout that runs at the time `now`, and the rest of it. While a request is being
-    /// answered none does, and all of one is left.
+    /// The timeout that runs at `now`, and the time left. While a request is being answered none
+    /// runs, so a whole idle timeout is left.
     fn time_left(&self, now: u64, timeouts: ClientTimeouts) -> (TimedOut, Duration) {
         let since = |begun| Duration::from_nanos(now.saturating_sub(begun));
         if !self.is_idle() {
@@ -153,18 +157,18 @@ impl Shared {
     }
 }
 
-/// What it came to that a connection was taken in.
+/// The kind of seat that a new connection got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// There was room.
+    /// There was a free one.
     Free,
-    /// Another connection gives way to it.
+    /// Another connection gives way.
     InPlace,
-    /// It is one of the reserve.
+    /// A seat in the reserve.
     Reserved,
 }
 
-/// A request that is being answered: its connection is not idle until this is dropped.
+/// A request being answered. Its connection isn't idle until this is dropped.
 pub(crate) struct Busy {
     id: u64,
     connections: Arc<Connections>,
@@ -176,7 +180,7 @@ impl Connections {
         Arc::new(Self { max: max.into(), started: Instant::now(), state: Mutex::default() })
     }
 
-    /// Takes in a connection of `address`, which may have so many of them.
+    /// Takes in a connection of `address`, which may have `most` of them.
     pub(super) fn take(self: &Arc<Self>, address: IpAddr, most: Option<usize>) -> (Seat, Taken) {
         let now = self.now();
         let mut state = self.state.lock();
@@ -196,7 +200,7 @@ impl Connections {
         (Seat { id, connections: Arc::clone(self), shared, address, most }, taken)
     }
 
-    /// Bounds their number from now on. Idle ones beyond it give way.
+    /// Changes the limit. Idle connections beyond it give way.
     pub(super) fn limit(&self, max: usize) {
         self.max.store(max, Ordering::Relaxed);
         let mut state = self.state.lock();
@@ -207,7 +211,7 @@ impl Connections {
         self.max.load(Ordering::Relaxed)
     }
 
-    /// Has a connection give way, so that its descriptor is free. Whether there was one.
+    /// Makes an idle connection give way, to free its descriptor. False if there's none.
     pub(super) fn make_room(&self) -> bool {
         self.state.lock().give_way().is_some()
     }
@@ -218,7 +222,7 @@ impl Connections {
 }
 
 impl State {
-    /// Makes room for a connection.
+    /// Finds a seat for a connection.
     fn room_for(&mut self, address: IpAddr, most: Option<usize>, max: usize) -> Taken {
         let open = self.addresses.get(&address).map_or(0, |address| address.open);
         let gives_way = if most.is_some_and(|most| open >= most) {
@@ -231,15 +235,15 @@ impl State {
         gives_way.unwrap_or(Taken::Reserved)
     }
 
-    /// A connection is one of those that count.
+    /// Gives a connection a regular seat.
     fn seat(&mut self, id: u64, address: IpAddr, now: u64) {
         self.change(address, |address| address.open += 1);
         self.queue(id, now);
     }
 
-    /// The longest idle connection of the address that has the most gives way.
+    /// Makes the longest idle connection of the address with the most give way.
     fn give_way(&mut self) -> Option<Taken> {
-        // An address of which all are busy leaves the ranks.
+        // An address without idle connections leaves `ranks`.
         while let Some(&(_, address)) = self.ranks.last() {
             if let Some(taken) = self.give_way_of(address) {
                 return Some(taken);
@@ -248,7 +252,7 @@ impl State {
         None
     }
 
-    /// The longest idle connection of an address gives way.
+    /// Makes an address's longest idle connection give way.
     fn give_way_of(&mut self, address: IpAddr) -> Option<Taken> {
         while let Some(&(queued, id)) = self.addresses.get(&address)?.idle.first() {
             let shared = Arc::clone(&self.open.get(&id)?.shared);
@@ -268,7 +272,7 @@ impl State {
         None
     }
 
-    /// Takes a busy connection out of its queue, unless it is idle by now.
+    /// Removes a busy connection from its queue, unless it's idle by now.
     fn park(&mut self, id: u64, shared: &Shared) {
         self.unqueue(id);
         shared.is_parked.store(true, Ordering::SeqCst);
@@ -277,7 +281,7 @@ impl State {
         }
     }
 
-    /// Puts a connection where one belongs that is idle for so long.
+    /// Queues a connection by the start of its idle time.
     fn queue(&mut self, id: u64, since: u64) {
         self.unqueue(id);
         let Some(open) = self.open.get_mut(&id) else { return };
@@ -298,7 +302,7 @@ impl State {
         }
     }
 
-    /// Adds one to the reserve, in which the oldest gives way.
+    /// Adds a connection to the reserve. If that is full, its oldest gives way.
     fn reserve(&mut self, id: u64) {
         self.reserved.insert(id);
         if self.reserved.len() > RESERVED_CONNECTIONS
@@ -309,7 +313,7 @@ impl State {
         }
     }
 
-    /// A connection counts no longer.
+    /// Stops counting a connection.
     fn forget(&mut self, id: u64) {
         self.unqueue(id);
         let Some(open) = self.open.remove(&id) else { return };
@@ -318,7 +322,7 @@ impl State {
         }
     }
 
-    /// Changes what is known of an address, and its rank with it.
+    /// Changes an address's state, and updates its rank.
     fn change(&mut self, name: IpAddr, change: impl FnOnce(&mut Address)) {
         let address = self.addresses.entry(name).or_default();
         self.ranks.remove(&(address.open, name));
@@ -333,13 +337,14 @@ impl State {
 }
 
 impl Seat {
-    /// Whether nothing but the server's checks is answered.
+    /// True if only the server's checks are answered.
     pub(super) fn is_reserved(&self) -> bool {
         self.shared.is_reserved.load(Ordering::Relaxed)
     }
 
-    /// Whether everything is answered, which it is from now on if there is room by now: a
-    /// connection that has just been answered may look busy to the next one of the same client.
+    /// True if every request is answered. A connection in the reserve gets a regular seat here if
+    /// one is free by now: a client's earlier connection may have looked busy just after its
+    /// response.
     pub(super) fn is_common(&self) -> bool {
         if !self.is_reserved() {
             return true;
@@ -356,7 +361,7 @@ impl Seat {
         true
     }
 
-    /// A request has come.
+    /// Records that a request arrived.
     pub(super) fn busy(&self) -> Busy {
         self.shared.busy.fetch_add(1, Ordering::SeqCst);
         self.shared.head_since.store(0, Ordering::Relaxed);
@@ -367,13 +372,13 @@ impl Seat {
         self.shared.is_idle()
     }
 
-    /// What the connection's socket knows of its requests.
+    /// The socket's view of the connection's requests.
     pub(super) fn activity(&self) -> Activity {
         Activity { shared: Arc::clone(&self.shared), connections: Arc::clone(&self.connections) }
     }
 
-    /// Ready once the client has let a timeout pass. Requests set no timer: the one that runs looks
-    /// at what they have done when it ends.
+    /// Ready once the client has let a timeout pass. Requests set no timer. Instead, the running
+    /// timer checks their effect when it fires.
     pub(super) fn times_out(&self, timeouts: ClientTimeouts) -> impl Future<Output = TimedOut> {
         let mut timer = Timer::default();
         poll_fn(move |cx| {
@@ -382,17 +387,18 @@ impl Seat {
                 if left.is_zero() {
                     return Poll::Ready(timeout);
                 }
-                // A head may begin meanwhile.
+                // A head can begin meanwhile.
                 timer.restart(left.min(timeouts.header));
             }
             Poll::Pending
         })
     }
 
-    /// Ready once, when the connection has to give way. One of the reserve has to in any case.
+    /// Ready once, when the connection has to give way. In the reserve it always has to.
     pub(super) async fn gives_way(&self) {
         if self.is_reserved() {
-            // Boxed: a timer is larger than all else that a connection waits for here.
+            // Boxed, because a timer is larger than everything else that a connection waits for
+            // here.
             let woken = Box::pin(timeout(RESERVED_FOR, self.shared.gives_way.notified())).await;
             if woken.is_ok() || self.is_reserved() {
                 return;
@@ -437,7 +443,7 @@ mod tests {
     use super::*;
 
     impl Seat {
-        /// Whether it has just been asked to.
+        /// True if it has just been notified to give way.
         fn is_asked(&self) -> bool {
             self.shared.gives_way.notified().now_or_never().is_some()
         }
@@ -447,7 +453,7 @@ mod tests {
         Ipv4Addr::new(192, 0, 2, last).into()
     }
 
-    /// Who of `seats` gives way, by index.
+    /// The indices of the `seats` that give way.
     fn who_gives_way(seats: &[Seat]) -> Vec<usize> {
         (0..seats.len()).filter(|&index| seats[index].is_asked()).collect()
     }
@@ -457,11 +463,11 @@ mod tests {
         let connections = Connections::new(5);
         let seats: Vec<_> = [1, 2, 2, 2, 3].map(|last| connections.take(address(last), None).0).into();
         assert!(who_gives_way(&seats).is_empty());
-        // The first of 192.0.2.2 has asked something since.
+        // The first connection of 192.0.2.2 has sent a request since.
         drop(seats[1].busy());
         let (other, taken) = connections.take(address(4), None);
         assert_eq!((taken, who_gives_way(&seats)), (Taken::InPlace, vec![2]));
-        // It has asked before the other one, and is now idle for longer.
+        // Its request was earlier than the other's, so it's now idle for longer.
         drop(seats[3].busy());
         connections.take(address(4), None);
         assert_eq!((who_gives_way(&seats), other.is_asked()), (vec![1], false));
@@ -479,13 +485,13 @@ mod tests {
         let _other_is_busy = other.busy();
         let (reserved, taken) = connections.take(address(4), None);
         assert_eq!((taken, reserved.is_common()), (Taken::Reserved, false));
-        // Two requests of one, of which one ends; then the only one of the other.
+        // One of two requests on a connection ends, then the only request of another one.
         drop(busy.remove(0));
         assert_eq!(connections.take(address(4), None).1, Taken::Reserved);
         drop(busy.remove(0));
         assert_eq!(connections.take(address(4), None).1, Taken::InPlace);
         assert_eq!(who_gives_way(&seats), [1]);
-        // By now there is room for the one of the reserve, too.
+        // A seat is free by now for the connection in the reserve, too.
         assert!(reserved.is_common() && !other.is_asked());
     }
 
@@ -558,7 +564,7 @@ mod tests {
         activity.begin_head();
         assert_eq!(begun(), first, "its time runs from its first byte");
         let busy = seat.busy();
-        // Of the next request, before this one has its answer.
+        // The next request's head begins before this one's response.
         activity.begin_head();
         assert_eq!(begun(), 0);
         drop(busy);
@@ -567,7 +573,7 @@ mod tests {
     }
 
     proptest! {
-        /// Connections come, go, and are busy; what is known of them agrees with what there is.
+        /// Connections open, close and are busy. The state agrees with them.
         #[test]
         fn what_is_known_agrees(steps in proptest::collection::vec((0..4_u8, 0..4_u8, any::<usize>()), 0..200)) {
             let connections = Connections::new(5);
@@ -588,7 +594,7 @@ mod tests {
                 let of = |name: &IpAddr| common().filter(|(_, open)| open.address == *name).count();
                 prop_assert!(state.addresses.iter().all(|(name, known)| known.open == of(name)));
                 prop_assert_eq!(state.addresses.values().map(|known| known.open).sum::<usize>(), common().count());
-                // Who is in no queue is busy, and will be put back.
+                // A connection in no queue is busy, and will return.
                 let parked = common().filter(|(_, open)| open.queued.is_none());
                 for (_, open) in parked {
                     prop_assert!(open.shared.is_parked.load(Ordering::SeqCst));

@@ -1,8 +1,8 @@
-//! Registers this replica with an agent of Consul, by the agent's HTTP API ("Service - Agent HTTP
-//! API"), and takes it out again as soon as the server is on its way out.
+//! Registers this replica with a Consul agent, over the agent's HTTP API ("Service - Agent HTTP
+//! API"), and deregisters it as soon as the server begins to shut down.
 //!
-//! The agent asks `ready` by itself, so that a replica that cannot reach its databases is not
-//! given to anybody, and forgets one that has not answered for [`FORGOTTEN`].
+//! The agent polls `ready`, so clients aren't sent to a replica that can't reach its databases. It
+//! forgets a replica that doesn't respond for [`FORGOTTEN`].
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,17 +15,17 @@ use crate::config::{Config, Consul};
 use rowstream_core::fetch::{self, Failure};
 use rowstream_core::log;
 
-/// How often the agent is told again: one that has lost its data learns anew.
+/// The interval between registrations. An agent that has lost its data then knows us again.
 const AGAIN: Duration = Duration::from_secs(60);
-/// How soon after it could not be told.
+/// The pause after a failed registration.
 const RETRY: Duration = Duration::from_secs(5);
-/// How often the agent asks whether the replica is ready, and how long it waits for the answer.
+/// The agent's interval between checks, and its timeout for each.
 const CHECKED: [&str; 2] = ["5s", "2s"];
-/// How long a replica that does not answer stays registered: one that was killed.
+/// An unresponsive replica, for example a killed one, stays registered for this long.
 const FORGOTTEN: &str = "10m";
 const TOKEN: HeaderName = HeaderName::from_static("x-consul-token");
 
-/// A replica that is registered, or is about to be.
+/// A replica that is registered, or about to be.
 pub(super) struct Registration {
     consul: Consul,
     id: String,
@@ -33,11 +33,11 @@ pub(super) struct Registration {
 }
 
 impl Registration {
-    /// Registers the replica that listens there, where the configuration says with whom. `admin` is
-    /// where its admin endpoints are, if they have a port of their own.
+    /// Registers the replica at `public`, if the configuration asks for it. `admin` is the address
+    /// of the admin endpoints, if they have a separate port.
     ///
     /// # Errors
-    /// It is not known by which address others reach it.
+    /// The address that other hosts use isn't known.
     pub(super) fn begin(
         config: &Config,
         public: SocketAddr,
@@ -66,7 +66,7 @@ impl Registration {
                 "HTTP": ready,
                 "Interval": CHECKED[0],
                 "Timeout": CHECKED[1],
-                // Whether it answers is asked here, not who it is.
+                // The check asks only if the replica responds, so its certificate doesn't matter.
                 "TLSSkipVerify": config.tls.is_some(),
                 "DeregisterCriticalServiceAfter": FORGOTTEN,
             },
@@ -75,7 +75,7 @@ impl Registration {
         Ok(Some(Self { consul, id, telling }))
     }
 
-    /// Takes the replica out.
+    /// Deregisters the replica.
     pub(super) async fn end(self) {
         self.telling.abort();
         let path = format!("/v1/agent/service/deregister/{}", self.id);
@@ -96,7 +96,7 @@ fn authority(host: &str, port: u16) -> String {
     }
 }
 
-/// Tells the agent of the service, again and again. What is the same as before is not logged again.
+/// Registers the service again and again. Logs only a changed result.
 async fn keep_telling(consul: Consul, service: Value) {
     let mut said = None;
     loop {
@@ -125,7 +125,7 @@ async fn put(consul: &Consul, path: &str, body: String) -> Result<(), Failure> {
     }
     match fetch::send(request.body(body)?).await? {
         (status, _) if status.is_success() => Ok(()),
-        // Consul says in a line what is wrong.
+        // Consul explains an error in one line.
         (status, said) => {
             let said: String = String::from_utf8_lossy(&said).chars().take(200).collect();
             Err(format!("{} answers {status}: {}", consul.url, said.trim().escape_debug()).into())

@@ -1,7 +1,7 @@
 //! The `Date` of responses (RFC 9110, section 6.6.1), written once a second by each worker.
 //!
-//! hyper keeps its text until the clock has passed it, so a clock that was set back left every
-//! answer in the future. Ours is the text of the current second, also after that.
+//! hyper keeps its text until the clock has passed it, so after a clock was set back, every
+//! response was dated in the future. Our text is always that of the current second.
 
 use std::cell::RefCell;
 use std::time::SystemTime;

@@ -1,9 +1,8 @@
-//! Gives memory back to the system that is free in this process.
+//! Gives free memory back to the system.
 //!
-//! The allocator of glibc gives back what is free at the end of an arena, and little else. After
-//! 4,000 connections that came and went, 97 MB were resident, of which 12 MB were in use.
-//! `malloc_trim` gives back each page that is free, wherever it is. Other allocators do so by
-//! themselves, or have no such call.
+//! glibc's allocator gives back the free end of an arena, and little else. After 4,000 connections
+//! had opened and closed, 97 MB were resident although only 12 MB were in use. `malloc_trim` gives
+//! back every free page. Other allocators do so by themselves, or have no such function.
 
 use std::io;
 use std::thread;
@@ -11,18 +10,18 @@ use std::time::{Duration, Instant};
 
 use rowstream_procfs::{ProcessFiles, kibibytes};
 
-/// How often it is looked.
+/// The shortest pause between two trims.
 const LOOK: Duration = Duration::from_secs(3);
-/// How much longer than a trim the pause after it is: it holds the lock of one arena after the
-/// other, and what was given back has to be asked for again.
+/// The factor between a trim's duration and the pause after it. A trim locks one arena after
+/// another, and memory that it gives back has to be requested again.
 const PAUSES: u32 = 500;
-/// Below it nothing is worth the trouble; it is what the server takes by itself.
+/// Below this size, a trim isn't worth it. An idle server uses about as much.
 const SMALL: u64 = 16 << 20;
 
-/// Begins a thread that trims for as long as the process lives.
+/// Starts a thread that trims for as long as the process lives.
 ///
 /// # Errors
-/// There is no thread.
+/// The thread can't be started.
 pub(super) fn keep_small() -> io::Result<()> {
     if cfg!(not(all(target_os = "linux", target_env = "gnu"))) {
         return Ok(());
@@ -46,7 +45,7 @@ pub(super) fn keep_small() -> io::Result<()> {
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn trim() {
     #[expect(unsafe_code, reason = "no library asks glibc for this")]
-    // SAFETY: it takes a number, and may be called by any thread at any time (malloc_trim(3):
+    // SAFETY: `malloc_trim` takes a number, and any thread can call it at any time (malloc_trim(3):
     // MT-Safe).
     unsafe {
         libc::malloc_trim(0);

@@ -1,13 +1,13 @@
-//! HTTP/3: connections of QUIC, whose streams are answered as those of HTTP/2 are.
+//! HTTP/3: QUIC connections whose streams are answered like those of HTTP/2.
 //!
-//! QUIC's flow control takes the place of the socket's buffers: [a window](QUIC_WINDOW) of a
-//! connection bounds what was sent and is not acknowledged, and beyond it, or beyond what the
-//! client lets come, a body is not polled. A stream is ended by its FIN when its body has ended,
-//! and in every other case by RESET_STREAM: quinn would end one by FIN that is just dropped, and
-//! half an answer would look whole.
+//! QUIC's flow control replaces the socket's buffers. A connection's [window](QUIC_WINDOW) bounds
+//! the bytes that are sent but unacknowledged. Beyond it, or beyond the client's own limit, we
+//! don't poll a body. A stream ends with FIN once its body has ended, and otherwise with
+//! RESET_STREAM. quinn would send FIN for a stream that is just dropped, and half a response would
+//! look complete.
 //!
-//! All streams of a connection are polled where the connection is, each only when it was woken, and
-//! end with it.
+//! All streams of a connection are polled by the connection's task, each only after a wakeup, and
+//! they end with it.
 
 mod head;
 mod quic;
@@ -49,48 +49,48 @@ use crate::respond::Aborted;
 use crate::watchdog::Watchdog;
 use rowstream_core::log;
 
-/// All header fields of one request.
+/// The most bytes of header fields in one request.
 const HEADERS: usize = 16 * 1024;
-/// Streams of one connection; RFC 9114, section 6.1, asks for at least 100.
+/// The streams of one connection. RFC 9114, section 6.1, asks for at least 100.
 const STREAMS: u32 = 100;
-/// Streams of a connection that carry no request: settings, and QPACK's two.
+/// The streams of a connection that carry no request: settings, and two of QPACK's.
 const OTHER_STREAMS: u32 = 8;
-/// Requests of one connection that their client stops before they have an answer, over its life;
-/// beyond, it is ended (CVE-2023-44487 of HTTP/2).
+/// The requests that a client can stop before their responses, over a connection's life. One more
+/// closes the connection (like CVE-2023-44487 of HTTP/2).
 const STOPS: usize = 1000;
-/// Handshakes that go on at a time.
+/// The handshakes in progress at a time.
 const HANDSHAKES: usize = 256;
-/// Connections that have not been looked at yet, and what each and all of them may have sent.
+/// The connections that wait to be accepted, and the bytes that each, and all, may have sent.
 const INCOMING: usize = 256;
 const INCOMING_BYTES: u64 = 8 * 1024;
 const ALL_INCOMING_BYTES: u64 = 1024 * 1024;
-/// After which a client that sends nothing is gone, and how often it is asked for a sign.
+/// The idle timeout, and the interval of our keep-alive packets.
 const IDLE: VarInt = VarInt::from_u32(30_000);
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// In which a client has to take what was sent before a reset.
+/// The time for a client to acknowledge everything sent before a reset.
 const BEFORE_RESET: Duration = Duration::from_secs(2);
-/// In which GOAWAY is written, and the end of all connections is known to their clients.
+/// The time limit for writing GOAWAY, and at the end for telling clients that we close.
 const LAST_WORD: Duration = Duration::from_secs(1);
 
-/// Where connections of QUIC are accepted.
+/// The UDP socket that accepts QUIC connections.
 pub(super) struct Door {
     endpoint: Endpoint,
-    /// As at the start, with the same key for the tokens of Retry packets.
+    /// The settings from the start, so the key for the tokens of Retry packets stays the same.
     settings: ServerConfig,
     handshakes: Arc<Semaphore>,
 }
 
-/// A connection whose handshake is still to come.
+/// A connection before its handshake.
 pub(super) struct Arrived {
     incoming: Incoming,
     handshake: OwnedSemaphorePermit,
 }
 
 impl Door {
-    /// Opens the port of a listener for UDP, if the configuration says so.
+    /// Binds the listener's port for UDP, if HTTP/3 is configured.
     ///
     /// # Errors
-    /// The listener has none, or the port is taken for UDP.
+    /// The listener has no port, or it's in use for UDP.
     pub(super) fn open(listener: &Listener, config: &Config) -> io::Result<Option<Self>> {
         let Some(tls) = config.tls.as_ref().filter(|tls| tls.http3) else { return Ok(None) };
         let failed = |error| io::Error::other(format!("HTTP/3: {error}"));
@@ -103,7 +103,7 @@ impl Door {
         Ok(Some(Self { endpoint, settings, handshakes: Arc::new(Semaphore::new(HANDSHAKES)) }))
     }
 
-    /// The next connection; for ever none where nothing is open.
+    /// Accepts the next connection. Never ready without an open port.
     ///
     /// Each client first has to show that packets to its address arrive there (RFC 9000, 8.1.2).
     /// Until then, three bytes may be sent for each one received. quinn looks only at the first byte
@@ -124,7 +124,7 @@ impl Door {
         std::future::pending().await
     }
 
-    /// Has connections to come see the certificate that the configuration has now.
+    /// Makes new connections use the certificate of `config`.
     pub(super) fn renew(&self, config: &Config) {
         if let Some(tls) = &config.tls {
             let mut settings = self.settings.clone();
@@ -133,12 +133,12 @@ impl Door {
         }
     }
 
-    /// Refuses whoever comes now; those who are here stay.
+    /// Refuses new connections. Open ones stay.
     pub(super) fn close(&self) {
         self.endpoint.set_server_config(None);
     }
 
-    /// Waits until clients know that their connections have ended.
+    /// Waits until clients know that their connections are closed.
     pub(super) async fn ended(self) {
         let _ = timeout(LAST_WORD, self.endpoint.wait_idle()).await;
     }
@@ -147,7 +147,7 @@ impl Door {
 fn crypto(tls: &Tls) -> Arc<QuicServerConfig> {
     let mut config = (*tls.identity.config).clone();
     config.alpn_protocols = vec![b"h3".to_vec()];
-    // A session of TCP is none of QUIC.
+    // A TLS session from TCP can't be resumed over QUIC.
     config.session_storage = rustls::server::ServerSessionMemoryCache::new(256);
     Arc::new(QuicServerConfig::try_from(config).expect("ring has the first packets' cipher"))
 }
@@ -156,7 +156,7 @@ fn server_config(tls: &Tls) -> ServerConfig {
     let mut server = ServerConfig::with_crypto(crypto(tls));
     server
         .transport_config(Arc::new(transport()))
-        // A client has the address by which it was counted.
+        // A client is counted by its address, so it keeps that one.
         .migration(false)
         .max_incoming(INCOMING)
         .incoming_buffer_size(INCOMING_BYTES)
@@ -179,7 +179,7 @@ fn transport() -> TransportConfig {
 }
 
 impl Arrived {
-    /// Serves a connection until it ends, or has to.
+    /// Serves a connection until it ends or has to end.
     pub(super) async fn serve(
         self,
         room: &Arc<Connections>,
@@ -230,16 +230,16 @@ impl Arrived {
     }
 }
 
-/// A connection that is served.
+/// A connection in service.
 struct Served<'a> {
     quic: quinn::Connection,
     answers: &'a Answers<'a>,
     seat: &'a Seat,
     timeouts: ClientTimeouts,
     write_timeout: Duration,
-    /// Requests that their client stopped before they had an answer.
+    /// The requests that the client stopped before their responses.
     stops: AtomicUsize,
-    /// Held by the stream that has made the window [narrow](Self::until_taken).
+    /// Held by the stream that has [narrowed](Self::until_taken) the window.
     narrowed: tokio::sync::Mutex<()>,
 }
 
@@ -293,14 +293,14 @@ impl Served<'_> {
         }
     }
 
-    /// A client has stopped a stream; one that does nothing else is sent away.
+    /// Records that a client stopped a stream. After too many stops we close the connection.
     fn note_stop(&self, is_answered: bool) {
         if !is_answered && self.stops.fetch_add(1, Ordering::Relaxed) >= STOPS {
             self.quic.close(number(Code::H3_EXCESSIVE_LOAD), b"");
         }
     }
 
-    /// Answers one request, unless its client stops the stream before.
+    /// Answers one request, unless its client stops the stream first.
     async fn answer(&self, request: RequestResolver<quic::Connection, Bytes>, accepted: Accepted) {
         let Accepted { mut stopped, head } = accepted;
         let received = self.receive(request).await;
@@ -321,7 +321,7 @@ impl Served<'_> {
         };
         match sent {
             Ok(()) => {
-                // Nobody reads what it sends of a body.
+                // We don't read request bodies.
                 stream.0.stop_sending(Code::H3_NO_ERROR);
                 let _ = timeout(self.write_timeout, stopped).await;
             }
@@ -330,8 +330,8 @@ impl Served<'_> {
         }
     }
 
-    /// Receives the head of a request. `None`: it's malformed or doesn't arrive, and its stream is
-    /// reset, or h3 has refused it.
+    /// Receives the head of a request. If it's malformed or doesn't arrive, resets its stream and
+    /// returns `None`. Also returns `None` if h3 has refused it.
     async fn receive(
         &self,
         mut request: RequestResolver<quic::Connection, Bytes>,
@@ -346,7 +346,7 @@ impl Served<'_> {
         let is_sound = !matches!(&frame, Ok(Some(Frame::Headers(section))) if !head::is_sound(section));
         let resolved = request.accept_with_frame(frame).ok()?.resolve();
         let resolved = timeout(self.write_timeout, resolved).await.ok()?;
-        // h3 has answered it, without a body.
+        // h3 has already answered, without a body.
         if let Err(StreamError::HeaderTooBig { .. }) = &resolved {
             let unread = Unread { current: Arc::clone(&self.answers.current), peer: self.answers.peer };
             unread.refuse(Version::HTTP_3, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
@@ -361,26 +361,25 @@ impl Served<'_> {
         None
     }
 
-    /// Waits until the client has acknowledged all that was sent: QUIC drops with a reset what it
-    /// still holds, and the error record is the last of it.
+    /// Waits until the client has acknowledged everything that was sent. A reset makes QUIC drop
+    /// the bytes that it still holds, and the last of them are the error record.
     ///
-    /// quinn does not say what is acknowledged, but a write waits for it where the window has room
-    /// for one byte alone. What is written is a frame of no data, which says nothing (RFC 9114,
-    /// 7.2.1).
+    /// quinn doesn't report acknowledgements. But with a window of one byte, a write has to wait
+    /// for them. We write an empty DATA frame, which has no meaning (RFC 9114, section 7.2.1).
     async fn until_taken(&self, stream: &mut RequestStream<BidiStream, Bytes>) {
         let taken = async {
             let _narrowed = self.narrowed.lock().await;
             self.quic.set_send_window(1);
             let _widened = Widened(&self.quic);
-            // Who has gone takes nothing.
+            // Fails if the client has left.
             let _ = stream.send_data(Bytes::new()).await;
         };
-        // What is not taken in time is lost, and the reset says so.
+        // Bytes that aren't acknowledged in time are lost, and the reset shows that.
         let _ = timeout(BEFORE_RESET, taken).await;
     }
 }
 
-/// Gives a connection its window back when it is dropped, whatever ended the wait.
+/// Restores a connection's window when dropped, however the wait ends.
 struct Widened<'a>(&'a quinn::Connection);
 
 impl Drop for Widened<'_> {
@@ -389,11 +388,11 @@ impl Drop for Widened<'_> {
     }
 }
 
-/// Why a response was not sent to its end.
+/// The reason why a response wasn't sent completely.
 enum Unsent {
     /// Its body failed.
     Aborted,
-    /// Nobody takes it any more.
+    /// The client has stopped the stream or left.
     Gone,
 }
 
@@ -409,7 +408,7 @@ impl From<StreamError> for Unsent {
     }
 }
 
-/// A stream that is reset when it is dropped, unless its end was sent before.
+/// A stream that is reset when dropped, unless its end was sent.
 struct Unfinished(RequestStream<BidiStream, Bytes>);
 
 impl Drop for Unfinished {
@@ -418,7 +417,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// Sends a response to its end.
+/// Sends a complete response.
 async fn send(
     stream: &mut RequestStream<BidiStream, Bytes>,
     response: Response<ReportingBody>,
@@ -432,13 +431,13 @@ async fn send(
     while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
         match frame?.into_data() {
             Ok(data) if !data.is_empty() => stream.send_data(data).await?,
-            // Its drop tells that QUIC has what came before.
+            // Dropping it reports that QUIC has the bytes before it.
             Ok(_) => {}
             Err(frame) => {
                 if let Ok(trailers) = frame.into_trailers() {
                     stream.send_trailers(trailers).await?;
                 }
-                // They are the last.
+                // Trailers are the last frame.
                 break;
             }
         }
@@ -446,7 +445,7 @@ async fn send(
     Ok(stream.finish().await?)
 }
 
-/// Adds the length, which hyper adds for the other versions of HTTP.
+/// Adds the length, as hyper does for the other versions of HTTP.
 fn complete(headers: &mut HeaderMap, length: Option<u64>) {
     if let Some(length) = length {
         headers.entry(CONTENT_LENGTH).or_insert_with(|| length.into());

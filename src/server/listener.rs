@@ -1,9 +1,9 @@
-//! Where connections are accepted: a port, or a Unix socket, which is a file.
+//! Accepts connections at a TCP port or at a Unix socket, which is a file.
 //!
-//! A connection of a Unix socket is served as one of TCP: what is asked of it (read, write, peek,
-//! what the other side has not taken) are calls of sockets of either kind. What only TCP has fails
-//! there, and is not relied on; but a reset in the middle of a body is, by HTTP/1.0, which is
-//! refused on a Unix socket.
+//! A Unix connection is served like a TCP one: the calls that we use (read, write, peek, the
+//! unacknowledged bytes) work on both. Options that only TCP has fail on a Unix socket, and we
+//! don't rely on them. One exception is the reset in the middle of an HTTP/1.0 body, so HTTP/1.0 is
+//! refused on Unix sockets.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -18,20 +18,20 @@ use tokio::net::{TcpListener, UnixListener};
 use super::{BACKLOG, set_up, url_of};
 use rowstream_core::client::UNIX;
 
-/// A socket that listens.
+/// A listening socket.
 pub enum Listener {
-    /// At a port.
+    /// A TCP port.
     Tcp(TcpListener),
-    /// At a file, which goes with it where we made it.
+    /// A Unix socket, with its file if we created it.
     Unix(UnixListener, Option<SocketFile>),
 }
 
-/// The file of a Unix socket; removed when dropped.
+/// The file of a Unix socket. Dropping it removes the file.
 pub struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Somebody else has taken it away.
+        // Fails if the file is gone already.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -40,7 +40,7 @@ impl Listener {
     /// Opens a listening socket at `host:port`, or at `unix:/path` with the mode of its file.
     ///
     /// # Errors
-    /// The address cannot be resolved or is taken.
+    /// The address can't be resolved or is in use.
     pub async fn open(address: &str, mode: u32) -> io::Result<Self> {
         match address.strip_prefix("unix:") {
             Some(path) => Self::at_file(Path::new(path), mode),
@@ -65,16 +65,16 @@ impl Listener {
         remove_left(path)?;
         socket.bind(&SockAddr::unix(path)?)?;
         let file = SocketFile(path.to_owned());
-        // Nobody can connect before it listens.
+        // No client can connect before `listen`.
         fs::set_permissions(path, Permissions::from_mode(mode))?;
         socket.listen(BACKLOG)?;
         Ok(Self::Unix(UnixListener::from_std(OwnedFd::from(socket).into())?, Some(file)))
     }
 
-    /// A socket that listens already. Its file, if it has one, is whose it was.
+    /// Takes over a socket that already listens. If it has a file, we don't remove it.
     ///
     /// # Errors
-    /// It does not listen, or is of neither kind.
+    /// The socket doesn't listen, or isn't a TCP or Unix stream socket.
     pub(super) fn handed_over(socket: Socket) -> io::Result<Self> {
         let address = socket.local_addr()?;
         let is_known = address.as_socket().is_some() || address.is_unix();
@@ -88,7 +88,7 @@ impl Listener {
         }
     }
 
-    /// The next connection, and who it comes from. It belongs to no runtime yet.
+    /// Accepts the next connection, with the client's address. It belongs to no runtime yet.
     pub(super) async fn accept(&self) -> io::Result<(std::net::TcpStream, IpAddr)> {
         match self {
             Self::Tcp(listener) => {
@@ -102,10 +102,10 @@ impl Listener {
         }
     }
 
-    /// The address of its port.
+    /// The address and port.
     ///
     /// # Errors
-    /// It has none: it is a file.
+    /// It's a Unix socket, which has neither.
     pub fn address(&self) -> io::Result<SocketAddr> {
         match self {
             Self::Tcp(listener) => listener.local_addr(),
@@ -113,7 +113,7 @@ impl Listener {
         }
     }
 
-    /// The URL at which it is reached by `http` or `https`; of a Unix socket, its address.
+    /// Its URL with scheme `http` or `https`, or the address of a Unix socket.
     ///
     /// # Errors
     /// The socket is gone.
@@ -124,7 +124,7 @@ impl Listener {
         }
     }
 
-    /// Where it listens, as `listen` has it: `host:port`, `unix:/path`, or `unix:@name` of a socket
+    /// Its address as written in `listen`: `host:port`, `unix:/path`, or `unix:@name` for a socket
     /// without a file (unix(7), "abstract").
     ///
     /// # Errors
@@ -144,8 +144,7 @@ impl Listener {
     }
 }
 
-/// Removes the file of a socket at which nobody listens any more: that of a process that was
-/// killed.
+/// Removes a socket file that no process listens on any more. A killed process leaves one behind.
 fn remove_left(path: &Path) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     let is_left = is_socket

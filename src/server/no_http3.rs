@@ -1,4 +1,4 @@
-//! What stands for HTTP/3 in a program that was built without it: nothing comes in by it.
+//! The replacement for HTTP/3 in a build without that feature. It accepts nothing.
 
 use std::io;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use super::reload::Current;
 use super::{Listener, State};
 use crate::config::Config;
 
-/// There is none.
+/// This build has no HTTP/3 port.
 pub(super) enum Door {}
 
-/// Nobody arrives.
+/// This build accepts no QUIC connection.
 pub(super) enum Arrived {}
 
 impl Door {

@@ -1,4 +1,4 @@
-//! Where what is served comes from: how it is read again, and what is looked at for changes.
+//! The origin of the served endpoints: reads it again, and checks it for changes.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::tables::{self, EndpointFile, Found, Table};
 use rowstream_core::Error;
 use rowstream_core::log;
 
-/// Where what is served comes from.
+/// The origin of the served endpoints.
 #[derive(Debug, Clone)]
 pub enum Origin {
     /// A configuration file and its endpoints.
@@ -18,47 +18,47 @@ pub enum Origin {
     Tables(Tables),
 }
 
-/// A configuration file that is served.
+/// A configuration file.
 #[derive(Debug, Clone)]
 pub struct ConfigFile {
     path: PathBuf,
-    /// The files as they were when it was read at the start.
+    /// The files as they were at the start.
     files: Files,
 }
 
-/// The tables of a database that are served.
+/// The tables of a database.
 #[derive(Debug, Clone)]
 pub struct Tables {
     source: Box<SourceConfig>,
     /// The token that each request needs.
     token: Option<Token>,
-    /// What was served of them at the start.
+    /// The endpoints at the start.
     endpoints: Vec<EndpointFile>,
 }
 
-/// What was looked at last.
+/// The state at the last check.
 pub(super) enum Seen {
     Files(Files),
     Tables {
-        /// Beside the pool that requests use. It keeps one connection.
+        /// Separate from the pool that requests use. It keeps one connection.
         source: Source,
         endpoints: Vec<EndpointFile>,
     },
 }
 
 impl Origin {
-    /// Of the file that `config` has just been read from: files that change from now on are seen.
+    /// The file that `config` was just read from. Later changes to its files are noticed.
     pub(crate) fn file(path: PathBuf, config: &Config) -> Self {
         let files = Files::of(&path, config);
         Self::File(ConfigFile { path, files })
     }
 
-    /// Of the tables of a source. Each request needs the token, if there is one.
+    /// The tables of a source. Each request needs the token, if there is one.
     pub(crate) fn tables(source: SourceConfig, token: Option<Token>, tables: &[Table]) -> Self {
         Self::Tables(Tables { source: Box::new(source), token, endpoints: tables::endpoints(tables) })
     }
 
-    /// The treatment of an endpoint that its database refuses.
+    /// Returns the treatment of an endpoint that its database refuses.
     pub(crate) fn on_refusal(&self) -> OnRefusal {
         match self {
             Self::File(_) => OnRefusal::Stop,
@@ -66,10 +66,10 @@ impl Origin {
         }
     }
 
-    /// Reads it again.
+    /// Reads the origin again.
     ///
     /// # Errors
-    /// Why it cannot be served, as it is shown.
+    /// The reason why it can't be served, as it is shown.
     pub(super) async fn read(&self) -> Result<Config, String> {
         match self {
             Self::File(file) => Config::load(&file.path).map_err(|errors| errors.to_string()),
@@ -80,7 +80,7 @@ impl Origin {
     /// The state at the start.
     ///
     /// # Errors
-    /// The source cannot be opened.
+    /// The source can't be opened.
     pub(super) fn seen(&self) -> Result<Seen, Error> {
         Ok(match self {
             Self::File(file) => Seen::Files(file.files.clone()),
@@ -92,8 +92,8 @@ impl Origin {
 }
 
 impl Seen {
-    /// Looks again. Whether there is something else than at the last look; a database that cannot be
-    /// asked says nothing.
+    /// Checks again. True if something has changed since the last check; false if the database
+    /// can't be reached.
     pub(super) async fn has_changed(&mut self, origin: &Origin, config: &Config) -> bool {
         match (self, origin) {
             (Self::Files(files), Origin::File(file)) => {
@@ -109,7 +109,7 @@ impl Seen {
         }
     }
 
-    /// Looks at the files of `config` from now on, whose endpoints are in another folder.
+    /// Watches the files of `config` from now on, because its folder of endpoints is another one.
     pub(super) fn other_folder(&mut self, origin: &Origin, config: &Config) {
         if let (Self::Files(files), Origin::File(file)) = (self, origin) {
             *files = Files::of(&file.path, config);

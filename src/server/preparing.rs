@@ -1,17 +1,17 @@
-//! Preparing: every statement is shown to its database before requests come for it.
+//! Prepares every statement in its database before requests need it.
 //!
 //! ```text
 //! start, reload ──► prepare ──► all is well ──────────────────────────────────► serve
 //!                     ├── a statement is refused ──► no start, no reload; a table is left out
-//!                     └── a source cannot be asked ──► a warning, serve, `ready` is 503 ──► again, after a pause
+//!                     └── a source can't be reached ──► a warning, serve, `ready` is 503 ──► again, after a pause
 //! again ──► all is well: `ready` is 200
 //!   ├── a statement is refused: reported, `ready` is 503 ──► again
-//!   └── a source cannot be asked ──► again
+//!   └── a source can't be reached ──► again
 //! ```
 //!
-//! A source that cannot be asked is no reason to stop: it may be started later, or its password be
-//! on its way. What is refused later does not end a server whose other endpoints work. It is asked
-//! again, because a migration may be what was missing.
+//! An unreachable source doesn't stop the server: the database may start later, or its password may
+//! still be on the way. A later refusal doesn't end a server whose other endpoints work. We try
+//! again, because a missing migration may be the cause.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
@@ -28,36 +28,35 @@ use crate::source::{Kind, SourceConfig};
 use rowstream_core::Error;
 use rowstream_core::log;
 
-/// How long a start or a reload waits for a source to let it in; one that drops packets says
-/// nothing for minutes.
+/// The time that a start or a reload waits to connect to a source. One that drops packets would
+/// take minutes to fail.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Between two attempts to ask a source, at first and at most.
+/// The first and the longest pause between two attempts.
 const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30)];
 
-/// Whether statements are prepared before they are asked for.
+/// When statements are prepared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preparing {
     /// At the start and at each reload.
     Ahead,
-    /// By the first request for them (`--no-check`).
+    /// At the first request that needs them (`--no-check`).
     Never,
 }
 
 /// The treatment of an endpoint whose statement its database refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnRefusal {
-    /// Its author has to know: there is no start, and no reload.
+    /// The author has to know, so there's no start and no reload.
     Stop,
-    /// Rowstream wrote the endpoint for a table: it's left out, with a warning.
+    /// Rowstream wrote the endpoint for a table, so it's left out with a warning.
     LeaveOut,
 }
 
-/// Prepares the statements of an app that has no requests yet, and returns it, perhaps without some
-/// endpoints. A source that can't be asked now is reported and noted, for [`spawn`].
+/// Prepares the statements of an app without requests yet. Returns the app, perhaps without some
+/// endpoints. A source that can't be reached now is reported and noted for [`spawn`].
 ///
 /// # Errors
-/// The statements that a database refuses, each with its place, as they are to be printed; or all
-/// endpoints would be left out.
+/// The refused statements, each with its position, ready to be printed; or no endpoint is left.
 pub(crate) async fn prepare(mut app: App, on_refusal: OnRefusal) -> Result<App, String> {
     loop {
         let refusals = refusals(&app).await;
@@ -76,7 +75,7 @@ pub(crate) async fn prepare(mut app: App, on_refusal: OnRefusal) -> Result<App, 
     }
 }
 
-/// Asks the databases for all statements. Those that they refuse, in the order of their files.
+/// Prepares all statements. Returns the refused ones in the order of their files.
 async fn refusals(app: &App) -> Vec<Refusal> {
     let config = app.config();
     let databases = config.sources.iter().filter(|source| matches!(source.kind, Kind::Sql(_)));
@@ -102,14 +101,14 @@ async fn refusals(app: &App) -> Vec<Refusal> {
     refusals
 }
 
-/// Goes on asking the sources of an app that have not prepared all of their statements.
+/// Spawns tasks that try again for the sources with unprepared statements.
 pub(super) fn spawn(tasks: &mut JoinSet<()>, app: &Arc<App>) {
     for (source, _) in app.readiness().unprepared() {
         tasks.spawn(again(Arc::downgrade(app), source));
     }
 }
 
-/// Asks a source until it has prepared all statements, for as long as the app is used.
+/// Tries again until a source has prepared all statements, as long as the app is in use.
 async fn again(app: Weak<App>, source: String) {
     let [mut pause, longest] = PAUSES;
     let mut reported = HashSet::new();
@@ -123,8 +122,8 @@ async fn again(app: Weak<App>, source: String) {
     }
 }
 
-/// Asks a source for what it has not prepared. What was `reported` is not said again. Whether all
-/// is prepared.
+/// Tries once to prepare the rest of a source's statements, without reporting the `reported` errors
+/// again. True if all are prepared now.
 async fn once_more(app: &App, source: &str, reported: &mut HashSet<String>) -> bool {
     let all = app.readiness().unprepared();
     let settings = app.config().sources.iter().find(|settings| settings.name == source);
@@ -155,7 +154,7 @@ fn note_columns(app: &App, columns: Vec<(usize, Vec<Option<Columns>>)>) {
     }
 }
 
-/// The endpoints that a source answers, by their indices.
+/// The indices of the endpoints that belong to a source.
 fn of_source(endpoints: &[Endpoint], source: &SourceConfig) -> Vec<usize> {
     let endpoints = endpoints.iter().enumerate();
     endpoints.filter(|(_, endpoint)| endpoint.source.name() == source.name).map(|(index, _)| index).collect()
@@ -166,9 +165,9 @@ async fn ask<'a>(app: &'a App, source: &SourceConfig, endpoints: &[usize]) -> Ch
     check::check(source, endpoints.iter().map(|&index| &all[index]), CONNECT).await
 }
 
-/// What came of asking a source.
+/// The result of preparing a source's statements.
 struct Found {
-    /// Of the statements of each endpoint, by its index.
+    /// The columns of each endpoint's statements, with its index.
     columns: Vec<(usize, Vec<Option<Columns>>)>,
     unprepared: Unprepared,
     refusals: Vec<Refusal>,
@@ -177,7 +176,7 @@ struct Found {
 }
 
 impl Found {
-    /// Of `endpoints`, some at the end may not have been asked for.
+    /// The last of the `endpoints` may not have been checked.
     fn new(mut endpoints: Vec<usize>, checked: Checked<'_>) -> Self {
         let waiting = endpoints.split_off(checked.endpoints.len());
         let (mut refused, mut columns) = (Vec::new(), Vec::new());

@@ -1,31 +1,31 @@
-//! The PROXY protocol (HAProxy's "The PROXY protocol, versions 1 & 2"): before all else that a
-//! connection carries, a proxy says which client it is for.
+//! The PROXY protocol (HAProxy's "The PROXY protocol, versions 1 & 2"): at the start of a
+//! connection, a proxy sends the address of its client.
 //!
-//! It is read of connections alone whose address the configuration trusts, and has to be there: who
-//! could leave it out could be taken for the proxy. Nothing beyond it is read. What else version 2
-//! can tell (its TLVs) is passed over.
+//! We read this header only from the addresses that the configuration trusts, and they have to send
+//! it. Otherwise their clients could pass for the proxy. We read nothing beyond the header, and
+//! ignore the TLVs of version 2.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// How version 2 begins (section 2.2).
+/// The first bytes of version 2 (section 2.2).
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
-/// How version 1 begins (section 2.1).
+/// The first bytes of version 1 (section 2.1).
 const NAME: &[u8] = b"PROXY ";
-/// The longest line of version 1, with its end (section 2.1).
+/// The longest line of version 1, including its end (section 2.1).
 const LONGEST_LINE: usize = 107;
-/// What is read of addresses and TLVs of version 2.
+/// The most bytes of addresses and TLVs in version 2.
 const LONGEST_V2: usize = 4096;
 
-/// Reads what the proxy says: the address of its client; `None` where it asks on its own behalf,
-/// such as by a health check, or cannot tell.
+/// Reads the header and returns the client's address. `None` if the proxy connects for itself, for
+/// example for a health check, or doesn't know its client.
 ///
 /// # Errors
-/// It says nothing of the kind, or left.
+/// The header is missing or malformed, or the proxy left.
 pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<IpAddr>> {
-    // Both are longer.
+    // Both headers are longer than this.
     let mut first = [0; SIGNATURE.len()];
     stream.read_exact(&mut first).await?;
     if first == SIGNATURE { read_v2(stream).await } else { read_v1(&first, stream).await }
@@ -46,7 +46,7 @@ async fn read_v1(first: &[u8], stream: &mut (impl AsyncRead + Unpin)) -> io::Res
     client_of_line(text).ok_or_else(|| wrong("its line is none of version 1"))
 }
 
-/// The client of a line of version 1 without its end; `None`: it is none.
+/// Parses a line of version 1 without its end. `None` if it's malformed.
 fn client_of_line(line: &str) -> Option<Option<IpAddr>> {
     let words: Vec<_> = line.split(' ').collect();
     match words[..] {
@@ -75,10 +75,10 @@ async fn read_v2(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<IpA
     client_of_block(command, family, &rest).ok_or_else(|| wrong("it is none of version 2"))
 }
 
-/// The client of what version 2 says; `None`: it is none.
+/// Parses a block of version 2. `None` if it's malformed.
 fn client_of_block(command: u8, family: u8, rest: &[u8]) -> Option<Option<IpAddr>> {
     match (command, family >> 4) {
-        // LOCAL, and families without an address of the internet.
+        // LOCAL, and families without an internet address.
         (0x20, _) | (0x21, 0 | 3) => Some(None),
         (0x21, 1) => rest.get(..12)?.first_chunk::<4>().map(|client| Some(Ipv4Addr::from(*client).into())),
         (0x21, 2) => rest.get(..36)?.first_chunk::<16>().map(|client| Some(Ipv6Addr::from(*client).into())),
@@ -96,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// What comes of bytes, and what is left of them.
+    /// The result for some bytes, and the bytes that are left.
     fn read_of(mut bytes: &[u8]) -> (Result<Option<IpAddr>, ErrorKind>, &[u8]) {
         let read = futures_util::FutureExt::now_or_never(read(&mut bytes)).expect("bytes are there at once");
         (read.map_err(|error| error.kind()), bytes)
@@ -160,7 +160,7 @@ mod tests {
             let _ = read_of(&[begun, &bytes].concat());
         }
 
-        /// What comes after it is the client's, to the first byte.
+        /// Leaves every byte after the header to the connection.
         #[test]
         fn nothing_else_is_read(client in any::<Ipv6Addr>(), tail in any::<Vec<u8>>(), more in proptest::collection::vec(any::<u8>(), 0..300)) {
             let line = format!("PROXY TCP6 {client} ::1 1 2\r\n");

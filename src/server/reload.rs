@@ -1,12 +1,11 @@
-//! Reloading: another configuration for the requests to come, while the streams that run keep
-//! theirs.
+//! Reloads the configuration for new requests. Running streams keep the old one.
 //!
-//! It is read and checked as a whole first, its statements by their databases. With an error in it
-//! nothing changes, and the errors are reported as `rowstream check` reports them.
+//! The whole configuration is read and checked first, and the databases check its statements. An
+//! error changes nothing, and is reported as `rowstream check` would report it.
 //!
 //! ```text
-//! SIGHUP, or it has changed ──────► read, check, prepare ──► swap the app ──► what is no longer used is closed with its last stream
-//!                                            └── an error ──► reported; all stays as it is
+//! SIGHUP, or a change ──────► read, check, prepare ──► swap the app ──► the last stream of the old app closes what's unused
+//!                                            └── an error ──► reported; nothing changes
 //! ```
 
 use std::io;
@@ -27,11 +26,11 @@ use crate::respond::App;
 use rowstream_core::lock::RwLock;
 use rowstream_core::log;
 
-/// How often it is looked for changes.
+/// The interval between checks for changes.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The app of the requests to come. Each request takes it once, for which a lock that is hardly
-/// ever written costs no more than the count of its users.
+/// The app for new requests. Each request clones it once. The lock is hardly ever written, so it
+/// costs no more than the reference count.
 pub(super) struct Current(RwLock<Arc<App>>);
 
 impl Current {
@@ -48,46 +47,46 @@ impl Current {
     }
 }
 
-/// What is read again.
+/// The origin to read again, and the settings that override it.
 #[derive(Debug, Clone)]
 pub struct Reload {
-    /// Where it comes from.
+    /// The source of the configuration.
     pub origin: Origin,
-    /// Where the server listens, instead of where the file says.
+    /// The server's address, in place of the file's.
     pub listen: Option<String>,
-    /// Where the sockets listen that were handed over, wherever the file says.
+    /// The addresses of inherited sockets, in place of the file's.
     pub inherited: Roles<String>,
-    /// How log lines look, instead of as the file says.
+    /// The format of log lines, in place of the file's.
     pub log: Option<LogFlag>,
-    /// Whether it is watched.
+    /// Watches the origin for changes.
     pub watch: bool,
-    /// Whether statements are prepared before anything changes.
+    /// Prepares statements before anything changes.
     pub preparing: Preparing,
 }
 
-/// Waits for reasons to reload, and reloads.
+/// Waits for a reason to reload, and reloads.
 pub(super) struct Reloader {
     reload: Reload,
     hangup: Signal,
     ticks: Interval,
-    /// What was there at the last look.
+    /// The state at the last check.
     seen: Seen,
-    /// What is being loaded.
+    /// The reload in progress.
     loading: Option<Loading>,
 }
 
-/// A reload on its way: what it is to replace, and what it comes to.
+/// A reload in progress: the app that it replaces, and its future.
 struct Loading {
     before: Arc<App>,
     loaded: Pin<Box<dyn Future<Output = Result<Loaded, String>> + Send>>,
 }
 
-/// The app of the files as they are now, and what of them has to wait for the next start.
+/// The new app, and the changes that need a restart.
 type Loaded = (App, Vec<&'static str>);
 
 impl Reloader {
     /// # Errors
-    /// The handler of the signal cannot be installed, or the database not be opened.
+    /// The signal handler can't be installed, or the database can't be opened.
     pub(super) fn new(reload: Reload) -> io::Result<Self> {
         let mut ticks = interval(LOOK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -95,8 +94,8 @@ impl Reloader {
         Ok(Self { hangup: signal(SignalKind::hangup())?, ticks, seen, reload, loading: None })
     }
 
-    /// Waits until there is another app, and gives that of before. May be dropped at any point and
-    /// called again: what is being loaded goes on then.
+    /// Waits for a reload, and returns the previous app. Can be dropped at any point and called
+    /// again; it then continues the same reload.
     pub(super) async fn reloaded(&mut self, current: &Current) -> Arc<App> {
         loop {
             let loading = match &mut self.loading {
@@ -142,7 +141,7 @@ impl Reloader {
         Loading { before, loaded }
     }
 
-    /// Has the requests to come answered by another app, and reports it.
+    /// Serves new requests with the new app, and reports it.
     fn swap(&mut self, current: &Current, before: &App, (app, pending): Loaded) {
         for change in pending {
             log::warning!("{change} changes at the next start");
@@ -177,7 +176,7 @@ async fn load(reload: Reload, before: Arc<App>) -> Result<Loaded, String> {
         source.create_missing().map_err(|error| format!("source {}: {error}", source.name))?;
     }
     let pending = unchangeable(before.config(), &config);
-    // It stays what it is, also in what is reckoned with it.
+    // These settings keep their values, also in everything derived from them.
     config.listen.clone_from(&before.config().listen);
     config.admin_listen.clone_from(&before.config().admin_listen);
     config.limits.max_connections = before.config().limits.max_connections;
@@ -196,7 +195,7 @@ async fn load(reload: Reload, before: Arc<App>) -> Result<Loaded, String> {
     Ok((app, pending))
 }
 
-/// What is set at the start of the process, where it is another now.
+/// The changed settings that only apply at the start of the process.
 fn unchangeable(before: &Config, after: &Config) -> Vec<&'static str> {
     let redirect = |config: &Config| config.tls.as_ref().and_then(|tls| tls.redirect.clone());
     let http3 = |config: &Config| config.tls.as_ref().is_some_and(|tls| tls.http3);

@@ -1,5 +1,5 @@
-//! HTTP's side of the watchdog: bodies that report what their client takes, and tasks that end
-//! when it says so.
+//! HTTP's side of the watchdog: bodies that report their client's progress, and tasks that end when
+//! the watchdog says so.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,16 +15,17 @@ use super::socket::Ends;
 use crate::respond::{Aborted, ResponseBody};
 use crate::watchdog::Watchdog;
 
-/// What an HTTP/2 stream is given at a time: a frame. A client is seen to take something once it
-/// lets a whole piece go, and a chunk may hold a row of megabytes.
+/// The bytes that an HTTP/2 stream gets at a time: one frame. We see progress only once a client
+/// takes a whole piece, and a chunk can contain a row of megabytes.
 pub(super) const PIECE: usize = 16 * 1024;
 
-/// A body that reports to its watchdog when the client is given something, and when it wants more.
+/// A body that reports to its watchdog when it gives the client data, and when the client asks for
+/// more.
 pub(super) struct ReportingBody {
     body: ResponseBody,
     watchdog: Arc<Watchdog>,
     busy: Option<Busy>,
-    /// Of HTTP/1, where what was handed over is seen to leave.
+    /// For HTTP/1, which shows when the data has left.
     ends: Option<Arc<Ends>>,
 }
 
@@ -35,7 +36,7 @@ impl ReportingBody {
         busy: Busy,
         ends: Option<Arc<Ends>>,
     ) -> Self {
-        // The head is something to take.
+        // The head counts as data.
         watchdog.given(0);
         Self { body, watchdog, busy: Some(busy), ends }
     }
@@ -57,13 +58,13 @@ impl Body for ReportingBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
-        // Who has still to take the last of it does not want more.
+        // A client that still has to take the last piece doesn't ask for more.
         if !self.body.is_delivering() {
             self.watchdog.taken();
         }
-        // A stream that is dropped is reset with CANCEL, which some clients take for an end (Node's
-        // http2); one whose body fails is reset with INTERNAL_ERROR. Where nobody polls, because
-        // the client takes nothing, it has to be dropped.
+        // A failing body resets its stream with INTERNAL_ERROR. Dropping the stream resets it with
+        // CANCEL, which some clients take for a normal end (Node's http2). If the stream isn't
+        // polled because the client takes nothing, we can only drop it.
         if self.watchdog.is_late() {
             return Poll::Ready(Some(Err(Aborted)));
         }
@@ -84,9 +85,9 @@ impl Body for ReportingBody {
     }
 }
 
-/// Runs the streams of one HTTP/2 connection, each as a task with a watchdog of its own. A stream
-/// that is over is dropped: its statement is cancelled at once, and RST_STREAM follows what the
-/// client has still to take.
+/// Runs the streams of one HTTP/2 connection, each as a task with its own watchdog. A late stream
+/// is dropped. That cancels its statement at once, and RST_STREAM follows the data that the client
+/// still has to take.
 #[derive(Clone)]
 pub(super) struct Streams {
     pub(super) connection: Arc<Watchdog>,

@@ -1,4 +1,4 @@
-//! The signals that the server knows. SIGHUP is the reloader's.
+//! The signals that the server handles, except SIGHUP, which belongs to the reloader.
 
 use std::io;
 
@@ -23,11 +23,11 @@ impl Signals {
     }
 }
 
-/// Has SIGUSR1 and SIGUSR2, on which other servers reopen their logs, do nothing: left alone they
-/// end the process at once, with all its streams. A handler stays for as long as the process does.
+/// Ignores SIGUSR1 and SIGUSR2, which make other servers reopen their logs. By default they would
+/// end the process at once, with all its streams. The handlers stay for the life of the process.
 ///
 /// # Errors
-/// The handlers cannot be installed.
+/// The handlers can't be installed.
 pub fn ignore_user_signals() -> io::Result<()> {
     drop((signal(SignalKind::user_defined1())?, signal(SignalKind::user_defined2())?));
     Ok(())

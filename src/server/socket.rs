@@ -1,5 +1,5 @@
-//! The socket of a client: it sees a client that takes nothing, and it is reset where a close would
-//! look like an end.
+//! A client's socket. It detects stalled clients, and resets the connection if a close would look
+//! like a complete response.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -20,44 +20,45 @@ use crate::watchdog::Watchdog;
 use rowstream_core::lock::Mutex;
 use rowstream_core::timer::Timer;
 
-/// How long a connection is still read that we have ended, once the client has taken all: closed
-/// with bytes that nobody read, or hit by more of them, it would be reset, and what lies unread at
-/// the client would be lost (RFC 9112, section 9.6). A client of HTTP/2 says what it has taken to
-/// the last, and one of HTTP/1 may have sent its next request.
+/// We keep reading a connection for this long after we have ended it and the client has
+/// acknowledged everything. If we closed it with unread bytes, or if more arrived afterwards, the
+/// kernel would reset it. The client would then lose the bytes that it hasn't read yet (RFC 9112,
+/// section 9.6). An HTTP/2 client sends window updates to the last, and an HTTP/1 client may have
+/// sent its next request.
 const LINGER: Duration = Duration::from_secs(1);
-/// How long a client of HTTP/1 that has ended its side is taken to be there still, while it is
-/// being answered and nothing of that can be sent. `nc -N` ends its side and reads on; a client
-/// that has gone ends it, too, and answers what it is sent by a reset. Before the first byte
-/// nothing tells the two apart, and a statement is to be cancelled within a second of its client's
-/// leaving.
+/// An HTTP/1 client that has closed its side still counts as present for this long, while its
+/// request runs and we send nothing. `nc -N` closes its side and keeps reading. A client that has
+/// left closes it too, and answers further bytes by a reset. Before the first byte we can't
+/// distinguish the two, and a statement has to be cancelled within a second after its client
+/// leaves.
 const HALF_CLOSED: Duration = Duration::from_millis(500);
-/// What is read of it at a time, to no end.
+/// The bytes that we read and discard at a time.
 const DISCARDED: usize = 1024;
 
-/// How a connection ends: what its socket and those who serve it tell each other.
+/// How a connection ends. Its socket and the tasks that serve it share this.
 #[derive(Default)]
 pub(super) struct Ends {
-    /// It is reset when it is dropped.
+    /// Dropping the socket resets the connection.
     pub(super) reset: AtomicBool,
-    /// It was served to its end, and is still read when it is dropped, unless the client has ended
-    /// its side.
+    /// The connection was served to its end. We keep reading it after the socket is dropped, unless
+    /// the client has closed its side.
     pub(super) lingers: AtomicBool,
-    /// Tells when all that was handed over has been written.
+    /// Reports when everything that was handed over is written.
     pub(super) flush: Arc<Flush>,
-    /// What is still read.
+    /// The socket that we keep reading.
     socket: Mutex<Option<Socket>>,
-    /// Of a response of HTTP/1 whose last bytes are on their way: the connection is not idle before
-    /// they have gone.
+    /// For an HTTP/1 response whose last bytes are being sent. The connection isn't idle until they
+    /// have left.
     leaving: Mutex<Option<Busy>>,
 }
 
 impl Ends {
-    /// A response was handed over as a whole, or given up.
+    /// Records that a response was handed over completely, or given up.
     pub(super) fn leave(&self, busy: Busy) {
         *self.leaving.lock() = Some(busy);
     }
 
-    /// It has left, or never will.
+    /// Records that the response has left, or never will.
     pub(super) fn left(&self) {
         drop(self.leaving.lock().take());
     }
@@ -67,9 +68,9 @@ impl Ends {
         *self.socket.lock() = socket;
     }
 
-    /// Ends our side of a connection, and reads what still comes until the client has ended its
-    /// own: while it takes what it was sent, as long as somebody who takes nothing may, and then
-    /// for [`LINGER`]. Nothing is lost that could still be saved if that fails.
+    /// Closes our side of a connection, and reads until the client has closed its own. We wait
+    /// while the client acknowledges bytes, with the usual limit for stalled clients, and then for
+    /// [`LINGER`]. A failure here loses nothing that could still be saved.
     pub(super) async fn linger(&self, write_timeout: Duration) {
         let socket = self.socket.lock().take();
         let Some(Ok(mut stream)) = socket.map(|socket| TcpStream::from_std(socket.into())) else { return };
@@ -96,17 +97,16 @@ async fn discard(stream: &mut TcpStream) {
 
 /// A client's socket.
 ///
-/// - While bytes wait that the kernel does not take, a timer runs. When the client has acknowledged
-///   nothing for `write_timeout`, which is seen at the latest after twice that, writing fails, and
-///   with it the connection. A client that takes a little now and then goes on: room for more shows
-///   only once a third of the kernel's buffer is free, so it is the client's acknowledgements that
-///   count.
-/// - So they do where an endpoint has a minimum rate (`slow_clients = { min_rate = … }`): the
-///   watchdog learns how long bytes waited, and how many were acknowledged.
-/// - It is reset when it is dropped before a body has ended whose end is the close of its
-///   connection (HTTP/1.0, which has no chunks), and when the process dies before that: closed in
-///   order, what was cut would look whole. nginx asks its upstreams so unless it is configured
-///   otherwise.
+/// - While the kernel accepts no more bytes, a timer runs. If the client acknowledges nothing for
+///   `write_timeout`, the write fails, and so does the connection. We notice within twice that
+///   time. A client that acknowledges a little now and then may continue. Acknowledgements count
+///   because the kernel reports free space only once a third of its buffer is free.
+/// - They also count for an endpoint's minimum rate (`slow_clients = { min_rate = … }`). The socket
+///   reports to the watchdog how long bytes waited, and how many were acknowledged.
+/// - An HTTP/1.0 body has no chunks, so it ends when the connection closes. If the socket is
+///   dropped or the process dies before the body's end, the kernel resets the connection. After an
+///   orderly close, a truncated body would look complete. nginx uses HTTP/1.0 for its upstreams by
+///   default.
 pub(super) struct ClientSocket {
     stream: TcpStream,
     ends: Arc<Ends>,
@@ -114,44 +114,46 @@ pub(super) struct ClientSocket {
     write_timeout: Duration,
     timer: Timer,
     waits: Option<Waits>,
-    /// Bytes that the kernel took, and of these what the watchdog knows to be acknowledged.
+    /// The bytes that the kernel accepted, and those of them that the watchdog knows to be
+    /// acknowledged.
     written: u64,
     reported: u64,
-    /// Whether the client has ended its side.
+    /// True if the client has closed its side.
     is_read: bool,
-    /// Of HTTP/1, where a client that has ended its side may read on.
+    /// For HTTP/1, whose clients can close their side and keep reading.
     activity: Option<Activity>,
-    /// Whether nobody else reads while a request is answered, so that this sees who leaves.
+    /// True if no one else reads while a request is being answered, so this socket has to notice a
+    /// client that leaves.
     watches: bool,
-    /// Whether it did and found the next request.
+    /// True if it noticed the next request instead.
     has_more: bool,
     half_closed: Option<HalfClosed>,
-    /// Whether the kernel resets it when it is closed, also for a process that was killed.
+    /// True if the kernel resets the connection when it closes, even if the process is killed.
     is_armed: bool,
 }
 
-/// A client that has ended its side, and is being answered.
+/// A client that has closed its side while its request is being answered.
 struct HalfClosed {
-    /// What had been written when the timer was set.
+    /// The bytes written before the timer was set.
     written: u64,
     timer: Timer,
 }
 
-/// Bytes wait that the kernel does not take.
+/// Bytes are waiting because the kernel doesn't accept them.
 struct Waits {
-    /// What the client had not acknowledged `write_timeout` before it is stalled.
+    /// The unacknowledged bytes at `write_timeout` before `stalled_at`.
     unacknowledged: usize,
     stalled_at: Instant,
-    /// Where there is a minimum rate.
+    /// For a minimum rate.
     pace: Option<Pace>,
 }
 
-/// How a client stands that has to keep a minimum rate.
+/// The state of a client with a minimum rate.
 #[derive(Clone, Copy)]
 struct Pace {
-    /// Until when the watchdog knows of it.
+    /// The last report to the watchdog.
     since: Instant,
-    /// When it is below its rate for too long, if it takes nothing more.
+    /// When the client will have been below its rate for too long, unless it acknowledges more.
     too_slow_at: Instant,
 }
 
@@ -181,9 +183,9 @@ impl ClientSocket {
         }
     }
 
-    /// It is one of HTTP/1, whose requests `activity` knows. While one of them is answered, this
-    /// `watches` for clients that leave: hyper would read, into another buffer of eight kilobytes
-    /// for each request that waits.
+    /// Marks the socket as HTTP/1, with the requests that `activity` knows. If it `watches`, it
+    /// notices clients that leave during a request. Otherwise hyper would have to read, into
+    /// another buffer of 8 KB for each waiting request.
     pub(super) fn answers(&mut self, activity: Activity, watches: bool) {
         activity.begin_head();
         (self.activity, self.watches) = (Some(activity), watches);
@@ -194,15 +196,15 @@ impl ClientSocket {
         self.activity.as_ref().is_some_and(Activity::is_idle)
     }
 
-    /// Has the kernel reset the connection unless a body ends before that whose end is the close.
+    /// Arms the reset for a body that ends with the connection.
     fn arm(&mut self) {
         if self.ends.reset.load(Ordering::Relaxed) && !self.is_armed {
-            // It can only fail where the socket is gone already.
+            // Fails only if the socket is gone already.
             self.is_armed = self.stream.set_zero_linger().is_ok();
         }
     }
 
-    /// What becomes of a write: pending ones are waited for no longer than the client may take.
+    /// Completes a write, and limits how long a pending one waits for the client.
     fn bounded(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(result) = written {
             self.written += result.as_ref().map_or(0, |&bytes| bytes as u64);
@@ -213,13 +215,13 @@ impl ClientSocket {
         }
         self.watch(cx)?;
         ready!(self.poll_given_up(cx));
-        // What the kernel still holds for this client is of no use to anybody.
+        // The kernel's unsent bytes for this client are worthless now.
         self.ends.reset.store(true, Ordering::Relaxed);
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
     /// Ready when the client has acknowledged nothing for `write_timeout`, or too little for the
-    /// minimum rate. The watchdog knows then.
+    /// minimum rate. The watchdog then knows why.
     fn poll_given_up(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut waits = self.waits.take().unwrap_or_else(|| self.begin_wait());
         loop {
@@ -242,7 +244,7 @@ impl ClientSocket {
         Waits { unacknowledged, stalled_at: now + self.write_timeout, pace }
     }
 
-    /// Whether the client is waited for no longer; tells the watchdog why.
+    /// True if the wait for the client is over. Tells the watchdog why.
     fn is_over(&mut self, waits: &mut Waits) -> bool {
         let (now, unacknowledged) = (Instant::now(), unacknowledged(&self.stream));
         if let Some(pace) = waits.pace {
@@ -263,8 +265,9 @@ impl ClientSocket {
         false
     }
 
-    /// Ready when a client that has ended its side is taken to have gone: nothing of it is being
-    /// answered, or nothing could be sent for [`HALF_CLOSED`], and it has all that was sent.
+    /// Ready when a client that has closed its side counts as gone. Either none of its requests is
+    /// being answered, or it has acknowledged everything and nothing could be sent for
+    /// [`HALF_CLOSED`].
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.activity.as_ref().is_some_and(|activity| !activity.is_idle()) {
             let written = self.written;
@@ -282,10 +285,10 @@ impl ClientSocket {
         Poll::Ready(())
     }
 
-    /// Looks whether the client has ended its side, where nobody reads.
+    /// Checks for a client that closes its side while no one else reads.
     ///
     /// # Errors
-    /// It has gone.
+    /// The client has left.
     fn watch(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if !self.watches || self.activity.as_ref().is_none_or(Activity::is_idle) {
             return Ok(());
@@ -303,8 +306,8 @@ impl ClientSocket {
         }
     }
 
-    /// Tells the watchdog that bytes waited for so long, and what was acknowledged since it
-    /// was last reported. What the client took of an answer before counts in its favour.
+    /// Reports to the watchdog how long bytes waited, and how many were acknowledged since the last
+    /// report. Bytes acknowledged earlier in the response count in the client's favor.
     fn tell(&mut self, waited: Duration, unacknowledged: usize) -> Option<Duration> {
         let acknowledged = self.written.saturating_sub(unacknowledged as u64);
         let taken = acknowledged.saturating_sub(self.reported);
@@ -313,9 +316,9 @@ impl ClientSocket {
     }
 }
 
-/// Bytes that the kernel holds because the client has not acknowledged them (tcp(7), `SIOCOUTQ`); 0
-/// where it does not tell, so that a client which lets no room come for `write_timeout` is one that
-/// takes nothing.
+/// The bytes that the kernel holds because the client hasn't acknowledged them (tcp(7),
+/// `SIOCOUTQ`). Returns 0 if the system doesn't say. A client then counts as stalled if its buffer
+/// stays full for `write_timeout`.
 fn unacknowledged(stream: &TcpStream) -> usize {
     let mut bytes: libc::c_int = 0;
     #[expect(unsafe_code, reason = "neither the standard library nor socket2 asks for this")]
@@ -328,7 +331,7 @@ fn unacknowledged(stream: &TcpStream) -> usize {
 impl Drop for ClientSocket {
     fn drop(&mut self) {
         if self.ends.reset.load(Ordering::Relaxed) {
-            // It can only fail where the socket is gone already.
+            // Fails only if the socket is gone already.
             let _ = self.stream.set_zero_linger();
             return;
         }
@@ -384,7 +387,7 @@ impl AsyncWrite for ClientSocket {
         self.stream.is_write_vectored()
     }
 
-    /// Who flushes has written all that was handed over.
+    /// hyper flushes after it has written everything that was handed over.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.watchdog.flushed();
         self.ends.flush.flushed();

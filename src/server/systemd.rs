@@ -1,7 +1,7 @@
-//! What systemd is notified of (`Type=notify`), and the sockets that it listens on for us (socket
-//! activation). Without its variables in the environment, nothing of either happens.
+//! Notifies systemd (`Type=notify`), and takes over the sockets that it opened for us (socket
+//! activation). Does nothing without systemd's environment variables.
 //!
-//! A socket of systemd's outlives the process: while it restarts, connections wait in the socket's
+//! systemd's sockets outlive the process. While it restarts, new connections wait in the socket's
 //! queue instead of being refused.
 
 use std::io;
@@ -14,12 +14,12 @@ use super::Listener;
 use crate::config::Config;
 use rowstream_core::log;
 
-/// Requests are answered; also after a reload, whatever came of it.
+/// Reports that the server is ready. Also ends a reload, successful or not.
 pub(super) fn ready() {
     tell(&[NotifyState::Ready]);
 }
 
-/// A reload has begun. The time tells it from others (sd_notify(3), `RELOADING=1`).
+/// Reports that a reload has begun. The time identifies it (sd_notify(3), `RELOADING=1`).
 pub(super) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
@@ -27,7 +27,7 @@ pub(super) fn reloading() {
     }
 }
 
-/// The end has begun.
+/// Reports that the shutdown has begun.
 pub(super) fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
@@ -38,14 +38,14 @@ fn tell(states: &[NotifyState<'_>]) {
     }
 }
 
-/// What there is of each kind of socket.
+/// A value for each kind of socket.
 #[derive(Debug, Clone)]
 pub struct Roles<T> {
-    /// Where clients come.
+    /// The port for clients.
     pub public: Option<T>,
-    /// Where the admin endpoints are (`admin_listen`).
+    /// The port for admin endpoints (`admin_listen`).
     pub admin: Option<T>,
-    /// Where plain HTTP is led to TLS (`redirect` of `[tls]`).
+    /// The port that redirects plain HTTP to TLS (`redirect` in `[tls]`).
     pub redirect: Option<T>,
 }
 
@@ -56,9 +56,9 @@ impl<T> Default for Roles<T> {
 }
 
 impl Roles<Listener> {
-    /// Where they listen.
+    /// Their addresses.
     pub fn addresses(&self) -> Roles<String> {
-        // One without an address was not taken.
+        // A listener without an address would have been refused.
         let address = |listener: &Option<Listener>| listener.as_ref()?.shown().ok();
         Roles {
             public: address(&self.public),
@@ -69,7 +69,7 @@ impl Roles<Listener> {
 }
 
 impl Roles<String> {
-    /// Has a configuration say what is so.
+    /// Puts the addresses into a configuration.
     pub fn apply(&self, config: &mut Config) {
         if let Some(address) = &self.public {
             config.listen.clone_from(address);
@@ -83,14 +83,14 @@ impl Roles<String> {
     }
 }
 
-/// The sockets that were handed over, by the names that they have (`FileDescriptorName=`): `admin`,
-/// `redirect`, and any other for clients. To be asked for once.
+/// Takes over the sockets that systemd opened, by their names (`FileDescriptorName=`): `admin`,
+/// `redirect`, and any other name for clients. Call it only once.
 ///
 /// # Errors
-/// One of them is no socket of TCP or Unix that listens, or there are two for the same.
+/// A socket isn't a listening TCP or Unix socket, or two have the same role.
 ///
 /// # Panics
-/// Outside of a runtime.
+/// Called outside a runtime.
 pub fn inherited() -> io::Result<Roles<Listener>> {
     let mut roles = Roles::default();
     for (descriptor, name) in sd_notify::listen_fds_with_names()? {
@@ -111,8 +111,8 @@ pub fn inherited() -> io::Result<Roles<Listener>> {
 
 fn take(descriptor: RawFd) -> io::Result<Listener> {
     #[expect(unsafe_code, reason = "the standard library knows of no sockets that are handed over")]
-    // SAFETY: it is open, as its flags were just set, and by the protocol it is ours: nobody else
-    // in the process knows its number, and it is asked for once.
+    // SAFETY: the descriptor is open, because its flags were just set. By the protocol it's ours:
+    // no other code in the process knows its number, and we ask only once.
     let socket = unsafe { Socket::from_raw_fd(descriptor) };
     Listener::handed_over(socket)
 }

@@ -1,7 +1,6 @@
-//! What HTTP is spoken over: a client's socket, or TLS on it.
+//! The transport below HTTP: a client's socket, plain or with TLS.
 //!
-//! The socket stays below TLS, so that what it sees of a client that takes nothing, and how it is
-//! reset, holds for both.
+//! The socket is the lower layer of both, so stalled clients and resets work the same way.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -21,23 +20,23 @@ use crate::budget::TLS_BUFFER;
 use crate::certificate::issued::{Asked, Issued};
 use rowstream_core::tls::HTTP2;
 
-/// The first byte of a client that speaks TLS: the type of a record of the handshake (RFC 8446,
-/// section 5.1). No method of HTTP begins with it.
+/// The first byte from a client that speaks TLS: the record type of a handshake (RFC 8446, section
+/// 5.1). No HTTP method begins with it.
 pub(super) const HANDSHAKE: u8 = 22;
 
 /// A client's socket, with or without TLS.
 pub(super) enum Transport {
     Plain(ClientSocket),
-    // Boxed: it is many times as large.
+    // Boxed because it's many times as large.
     Tls(Box<TlsStream<ClientSocket>>),
 }
 
 impl Transport {
-    /// Shakes hands with a client, and tells which version of HTTP it wants (RFC 7301); HTTP/1.1
-    /// where it does not say.
+    /// Performs the TLS handshake, and returns the HTTP version that the client chose by ALPN (RFC
+    /// 7301). Without ALPN it's HTTP/1.1.
     ///
     /// # Errors
-    /// The client left, speaks no TLS, or has no certificate where it needs one.
+    /// The client left, doesn't speak TLS, or lacks a required certificate.
     pub(super) async fn accept(
         socket: ClientSocket,
         config: Arc<ServerConfig>,
@@ -45,11 +44,11 @@ impl Transport {
         Ok(Self::shaken(TlsAcceptor::from(config).accept_with(socket, bound).await?))
     }
 
-    /// The same where an authority may come, which wants a proof that a name is this server's. It
-    /// gets that, and is not a client: `None`.
+    /// Like [`Transport::accept`], but also serves an ACME authority that wants a proof for a name.
+    /// It gets its proof and isn't a client: `None`.
     ///
     /// # Errors
-    /// As [`Transport::accept`].
+    /// The same as for [`Transport::accept`], or there's no proof for the name.
     pub(super) async fn accept_or_prove(
         socket: ClientSocket,
         config: Arc<ServerConfig>,
@@ -60,7 +59,7 @@ impl Transport {
         match asked {
             Asked::Connection => Ok(Some(Self::shaken(hello.into_stream_with(config, bound).await?))),
             Asked::Proof(proof) => {
-                // The handshake is all of it (RFC 8737, section 3).
+                // The handshake is the whole proof (RFC 8737, section 3).
                 hello.into_stream_with(proof, bound).await?.shutdown().await?;
                 Ok(None)
             }
@@ -76,8 +75,8 @@ impl Transport {
         (Self::Tls(Box::new(stream)), version)
     }
 
-    /// Tells the socket of HTTP/1 whether a request is being answered. True if it then sees by
-    /// itself who leaves: in TLS, that is a message that has to be read.
+    /// Connects an HTTP/1 socket with its activity. True if the socket then notices by itself when
+    /// a client leaves. In TLS that takes reading a message.
     pub(super) fn answers(&mut self, activity: Activity) -> bool {
         match self {
             Self::Plain(socket) => {
@@ -91,7 +90,7 @@ impl Transport {
         }
     }
 
-    /// True if no request of HTTP/1 is being answered.
+    /// True if no HTTP/1 request is being answered.
     pub(super) fn is_idle(&self) -> bool {
         match self {
             Self::Plain(socket) => socket.is_idle(),
@@ -100,7 +99,7 @@ impl Transport {
     }
 }
 
-/// What TLS holds of an answer is bounded.
+/// Bounds the part of a response that TLS buffers.
 fn bound(session: &mut ServerConnection) {
     session.set_buffer_limit(Some(TLS_BUFFER));
 }

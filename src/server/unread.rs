@@ -1,10 +1,9 @@
-//! Requests whose head can't be read: they're logged and counted, and in HTTP/1 they get a problem
-//! document.
+//! Logs and counts requests with an unreadable head, and sends a problem document over HTTP/1.
 //!
-//! hyper answers such a head itself, without a body, and the service never hears of it. It does so
-//! while no request of the connection is being answered, so its answer is the only one that is
-//! written then. [`Refusing`] sees that write and sends a problem document in its place. h2 answers
-//! a head that is too long by 431, and doesn't report it.
+//! hyper answers such a head by itself, without a body, and doesn't call the service. It does so
+//! only while no request of the connection is being answered, so nothing else is written then.
+//! [`Refusing`] recognizes that write and sends a problem document in its place. h2 answers 431 to
+//! a head that is too long, and doesn't report it.
 
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
@@ -23,15 +22,15 @@ use super::reload::Current;
 use super::transport::Transport;
 use rowstream_core::Error;
 
-/// Where hyper's head has its status: after `HTTP/1.`, the minor version and a blank.
+/// The position of the status in hyper's head: after `HTTP/1.`, the minor version and a space.
 const STATUS: Range<usize> = 2..5;
 
-/// The transport of a connection of HTTP/1.
+/// The transport of an HTTP/1 connection.
 pub(super) struct Refusing {
     transport: Transport,
-    /// Boxed, as the answer is: few connections need either.
+    /// Boxed like the answer, because few connections need either.
     unread: Box<Unread>,
-    /// Our answer in place of hyper's, which is the last of its connection.
+    /// Our answer in place of hyper's. It's the last one of its connection.
     answer: Option<Box<Bytes>>,
 }
 
@@ -42,7 +41,7 @@ pub(super) struct Unread {
 }
 
 impl Unread {
-    /// The answer to a request that HTTP refuses by `status`.
+    /// The response to a request that HTTP refuses with `status`.
     pub(super) fn refuse(&self, version: Version, status: StatusCode) -> Response<Bytes> {
         let error = match status {
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Error::headers_too_long(),
@@ -59,7 +58,7 @@ impl Refusing {
         Self { transport, unread: Box::new(unread), answer: None }
     }
 
-    /// Replaces what hyper writes if it's an answer of its own.
+    /// Replaces hyper's write if it's an answer of hyper's own. True if it was.
     fn replaces(&mut self, head: &[u8]) -> bool {
         if !self.transport.is_idle() {
             return false;
@@ -84,7 +83,7 @@ impl Refusing {
     }
 }
 
-/// The bytes of a response after which the connection is closed.
+/// The bytes of a response that closes its connection.
 fn written(response: &Response<Bytes>) -> Bytes {
     let (status, body) = (response.status(), response.body());
     let length = body.len();

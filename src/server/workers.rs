@@ -12,28 +12,28 @@ use tokio::time::Instant;
 
 use crate::metrics::{self, Metrics};
 
-/// How long the end waits for statements to be cancelled; a database that does not answer does not
-/// hold it longer.
+/// The time that the shutdown waits for statements to be cancelled. A database that doesn't answer
+/// can't delay it longer.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
-/// Threads of a worker for what blocks: the files of slow clients and of `_wait=end`, and names to
-/// be resolved. A disk is not faster with more of them, and each takes memory.
+/// A worker's threads for blocking calls: the files of slow clients and of `_wait=end`, and name
+/// resolution. More threads wouldn't make a disk faster, and each one uses memory.
 const BLOCKING_THREADS: usize = 16;
 
-/// The workers, one for each core that this process may use.
+/// The workers, one for each core that this process can use.
 pub(super) struct Workers {
     workers: Vec<Worker>,
     /// Ends the threads when it is dropped.
     _running: watch::Sender<()>,
 }
 
-/// One worker; its thread drives the runtime until the end of all of them, because a database
-/// connection that was opened on one worker may serve a stream of another.
+/// One worker. Its thread drives the runtime until all workers end, because a database connection
+/// opened on one worker can serve a stream of another.
 struct Worker {
     runtime: Handle,
     connections: Arc<AtomicUsize>,
 }
 
-/// One connection of a worker; counted until it is dropped.
+/// One connection of a worker. Dropping it ends the count.
 pub(super) struct Load(Arc<AtomicUsize>);
 
 impl Load {
@@ -75,16 +75,16 @@ impl Workers {
         Ok(Self { workers, _running: running })
     }
 
-    /// The runtime for the next connection, and what counts it there.
+    /// The runtime for the next connection, with the [`Load`] that counts it.
     pub(super) fn least_loaded(&self) -> (&Handle, Load) {
         let load = |worker: &&Worker| worker.connections.load(Ordering::Relaxed);
         let worker = self.workers.iter().min_by_key(load).expect("there is a worker for each core");
         (&worker.runtime, Load::add(&worker.connections))
     }
 
-    /// Waits until the statements that were aborted are cancelled in their databases, which
-    /// tasks of their own do: a database goes on with a statement whose client has just gone. Then
-    /// ends the workers.
+    /// Waits until the databases have cancelled the aborted statements, then ends the workers.
+    /// Separate tasks cancel them, because a database continues a statement after its client
+    /// disconnects.
     pub(super) async fn finish(self) {
         let deadline = Instant::now() + CANCEL_TIMEOUT;
         let busy = |worker: &Worker| worker.runtime.metrics().num_alive_tasks() > 0;

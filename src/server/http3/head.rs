@@ -1,13 +1,13 @@
-//! Requests of HTTP/3 that are malformed (RFC 9114, sections 4.2 and 4.3).
+//! Rejects malformed HTTP/3 requests (RFC 9114, sections 4.2 and 4.3).
 //!
-//! h3 keeps the last of several equal pseudo-headers, ignores their order, and passes on the headers
-//! of a connection. We read the names of an encoded field section before h3 decodes it, and look at
-//! the headers afterwards. Values are h3's affair.
+//! h3 keeps the last of several equal pseudo-headers, ignores their order, and passes on headers of
+//! the connection. So we read the names in an encoded field section before h3 decodes it, and check
+//! the headers afterwards. We leave the values to h3.
 
 use http::header::{CONNECTION, HeaderName, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{Method, Request};
 
-/// Headers that concern a connection, which HTTP/3 doesn't have.
+/// The headers of a connection. HTTP/3 forbids them.
 const OF_A_CONNECTION: [HeaderName; 5] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -49,7 +49,7 @@ pub(super) fn is_sound(section: &[u8]) -> bool {
 enum Name {
     /// A pseudo-header of requests.
     Pseudo(Pseudo),
-    /// Another pseudo-header: that of answers, or one that we don't support.
+    /// Another pseudo-header: one of responses, or one that we don't support.
     OtherPseudo,
     Header,
 }
@@ -91,7 +91,7 @@ impl Name {
         }
     }
 
-    /// Reads a name in Huffman's code (RFC 7541, appendix B), in which each name has one form.
+    /// Reads a Huffman-coded name (RFC 7541, appendix B). Each name has exactly one encoding.
     fn of_huffman(name: &[u8]) -> Self {
         /// The code of `:`, in the upper seven bits.
         const COLON: u8 = 0xb8;
@@ -121,12 +121,12 @@ impl<'a> FieldLines<'a> {
     fn line(&mut self) -> Option<(Name, Value)> {
         let first = *self.0.first()?;
         match first {
-            // Indexed, of the static table. Only `:authority` is without a value there.
+            // Indexed, from the static table. Only `:authority` has no value there.
             0b1100_0000.. => match self.integer(6)? {
                 0 => Some((Name::of_index(0), Value::Empty)),
                 index => Some((Name::of_index(index), Value::Present)),
             },
-            // Literal with a name of the static table.
+            // Literal with a name from the static table.
             0b0100_0000..0b1000_0000 if first & 0b0001_0000 != 0 => {
                 let name = Name::of_index(self.integer(4)?);
                 Some((name, self.value()?))
@@ -155,7 +155,7 @@ impl<'a> FieldLines<'a> {
         Some(bytes)
     }
 
-    /// An integer in the last bits of a byte, and in further ones (RFC 7541, section 5.1).
+    /// An integer in the last bits of a byte, continued in further bytes (RFC 7541, section 5.1).
     fn integer(&mut self, bits: u32) -> Option<u64> {
         let largest = u8::MAX >> (8 - bits);
         let mut value = u64::from(self.byte()? & largest);

@@ -1,8 +1,8 @@
-//! QUIC as h3 wants it: connections and streams of quinn.
+//! Adapts the connections and streams of quinn to h3.
 //!
-//! What a client may send on a stream is bounded here, because h3 gathers a frame as a whole,
-//! however long it says it is. And it is seen here when a client stops a stream of which nothing is
-//! being sent: its statement has to be cancelled then, too.
+//! The bytes that a client can send on a stream are bounded here, because h3 buffers a whole frame
+//! of any announced length. We also notice here that a client stops a stream while we send nothing
+//! on it, because its statement has to be cancelled then, too.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,30 +18,30 @@ use super::HEADERS;
 use crate::budget::QUIC_HEADS;
 use rowstream_core::lock::Mutex;
 
-/// What is read of a request: its headers, as they are encoded, and the frames around them.
+/// The most bytes that we read of a request: its encoded headers, and the frames around them.
 const REQUEST: usize = 2 * HEADERS;
-/// What is read of each other stream of a connection, for its whole life: settings, and a few bytes
-/// for each request whose urgency the client changes. Then the connection is ended.
+/// The most bytes that we read of any other stream in its life: settings, and a few bytes for each
+/// request with a changed priority. Beyond them the connection ends.
 const CONTROL: usize = 64 * 1024;
-/// What is read at a time.
+/// The bytes read at a time.
 const PIECE: usize = 2 * 1024;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send + Sync>>;
 
-/// Ready when the client stops a stream, has taken all of it, or is gone.
+/// Ready when the client stops a stream, has acknowledged all of it, or is gone.
 pub(super) type Stopped = Boxed<Result<Option<VarInt>, StoppedError>>;
 
-/// The request that was accepted last.
+/// The request accepted last.
 pub(super) type LastAccepted = Arc<Mutex<Option<Accepted>>>;
 
-/// A request that was accepted, beside what h3 knows of it.
+/// The parts of an accepted request that h3 doesn't know.
 pub(super) struct Accepted {
     pub(super) stopped: Stopped,
     pub(super) head: Arc<Head>,
 }
 
-/// The bytes of a head that isn't complete yet: h3 holds them, and all heads of a connection have
-/// [`QUIC_HEADS`] together.
+/// The bytes of an incomplete head, which h3 buffers. All heads of a connection share
+/// [`QUIC_HEADS`].
 pub(super) struct Head {
     of_connection: Arc<AtomicUsize>,
     bytes: AtomicUsize,
@@ -54,7 +54,7 @@ impl Head {
         Self { of_connection, bytes: AtomicUsize::new(0), is_complete: AtomicBool::new(false) }
     }
 
-    /// Adds bytes that were read; false if there's no room for them.
+    /// Adds bytes that were read. False if they exceed the limit.
     fn add(&self, bytes: usize) -> bool {
         if self.is_complete.load(Ordering::Relaxed) {
             return true;
@@ -63,7 +63,7 @@ impl Head {
         self.of_connection.fetch_add(bytes, Ordering::Relaxed) + bytes <= QUIC_HEADS
     }
 
-    /// It's complete, or refused.
+    /// Marks the head as complete or refused.
     pub(super) fn complete(&self) {
         self.is_complete.store(true, Ordering::Relaxed);
         self.of_connection.fetch_sub(self.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
@@ -76,40 +76,40 @@ impl Drop for Head {
     }
 }
 
-/// A connection whose streams h3 accepts.
+/// A connection that accepts streams for h3.
 pub(super) struct Connection {
     opener: Opener,
     requests: Boxed<Result<(quinn::SendStream, quinn::RecvStream), ConnectionError>>,
     others: Boxed<Result<quinn::RecvStream, ConnectionError>>,
     accepted: LastAccepted,
-    /// Bytes of heads that aren't complete.
+    /// The bytes of incomplete heads.
     heads: Arc<AtomicUsize>,
 }
 
-/// Opens streams of a connection.
+/// Opens a connection's streams.
 pub(super) struct Opener {
     quic: quinn::Connection,
     opening: Option<Boxed<Result<quinn::SendStream, ConnectionError>>>,
 }
 
-/// A request and its answer.
+/// A request and its response.
 pub(super) struct BidiStream {
     sent: SendStream,
     received: RecvStream,
 }
 
-/// What is sent on a stream.
+/// The sending side of a stream.
 pub(super) struct SendStream {
     stream: quinn::SendStream,
     writing: Option<WriteBuf<Bytes>>,
 }
 
-/// What a client sends on a stream.
+/// The receiving side of a stream.
 pub(super) struct RecvStream {
     stream: quinn::RecvStream,
-    /// What may still be read of it.
+    /// The bytes that may still be read.
     left: usize,
-    /// That of a request.
+    /// For a request.
     head: Option<Arc<Head>>,
 }
 
@@ -174,7 +174,7 @@ impl quic::OpenStreams<Bytes> for Opener {
     type BidiStream = BidiStream;
     type SendStream = SendStream;
 
-    /// A server sends no requests.
+    /// Fails, because a server sends no requests.
     fn poll_open_bidi(&mut self, _: &mut Context<'_>) -> Poll<Result<BidiStream, StreamErrorIncoming>> {
         Poll::Ready(Err(StreamErrorIncoming::Unknown("a server asks nothing".into())))
     }
@@ -219,8 +219,7 @@ impl SendStream {
 }
 
 impl quic::SendStream<Bytes> for SendStream {
-    /// Ready when QUIC has all of what is sent, which takes no more of it than the client lets it
-    /// and its window holds.
+    /// Ready when QUIC has accepted all data, which the client and its window limit.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
         let Some(writing) = &mut self.writing else { return Poll::Ready(Ok(())) };
         while writing.has_remaining() {
@@ -241,7 +240,7 @@ impl quic::SendStream<Bytes> for SendStream {
     }
 
     fn reset(&mut self, code: u64) {
-        // One that has ended needs none.
+        // Fails if the stream has ended already.
         let _ = self.stream.reset(number(code));
     }
 
@@ -266,7 +265,7 @@ impl quic::RecvStream for RecvStream {
     }
 
     fn stop_sending(&mut self, code: u64) {
-        // One that has ended needs none.
+        // Fails if the stream has ended already.
         let _ = self.stream.stop(number(code));
     }
 
