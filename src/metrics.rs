@@ -1,17 +1,18 @@
-//! The numbers of a server: what `/_rowstream/metrics` tells, and `Server-Timing`.
+//! Metrics: the text of `/_rowstream/metrics`, and `Server-Timing`.
 //!
-//! Nothing is looked up by name where it is counted. What a request adds is put together on its own
-//! ([`Meter`]), and added once, at its end, to the counts of its endpoint ([`Series`]); a stream
-//! that lasts adds what has come about once a second. What others count anyway (admission, the
-//! pools, the runtimes, the kernel) is read when it is asked for, and never counted twice. So a
-//! scrape takes a [`Snapshot`], which is then written in the words of the [`families`].
+//! Counting looks up nothing by name. A request collects its own numbers ([`Meter`]), and adds them
+//! once, at its end, to the counts of its endpoint ([`Series`]). A long stream adds its progress
+//! about once a second. Numbers that other modules keep anyway (admission, the pools, the runtimes,
+//! the kernel) are read on demand and never counted twice. So a scrape takes a [`Snapshot`], and
+//! writes it as [`families`].
 //!
 //! Invariants:
 //!
-//! 1. the labels are bounded: an endpoint is its template, and what meets none is one label;
-//! 2. what is counted of a request hangs neither on its rows nor on its chunks;
-//! 3. counts outlive a configuration: an endpoint that is gone keeps its series until the process
-//!    ends, and a pool whose settings stay the same goes on counting.
+//! 1. the labels are bounded: an endpoint's label is its template, and all requests without an
+//!    endpoint share one label;
+//! 2. the cost of counting a request depends neither on its rows nor on its chunks;
+//! 3. counts outlive a configuration: a removed endpoint keeps its series until the process ends,
+//!    and a pool with unchanged settings keeps its counts.
 
 mod denied;
 mod exemplars;
@@ -48,7 +49,7 @@ use rowstream_core::lock::Mutex;
 
 /// A server as its metrics see it.
 pub(crate) trait Observed: Send + Sync + 'static {
-    /// What is counted.
+    /// The server's counts.
     fn metrics(&self) -> &Metrics;
     /// The permits in use.
     fn usage(&self) -> Usage;
@@ -56,29 +57,28 @@ pub(crate) trait Observed: Send + Sync + 'static {
     fn sources(&self) -> impl Iterator<Item = (&str, &Source)>;
     /// The most connections of clients.
     fn max_connections(&self) -> usize;
-    /// When the server's certificate expires; `None`: it has none.
+    /// When the server's certificate expires. `None` without a certificate.
     fn certificate_expiry(&self) -> Option<SystemTime>;
 }
 
-/// What is counted, whatever the configuration is at the moment.
+/// Counts that outlive the configuration.
 #[derive(Default)]
 pub(crate) struct Metrics {
-    /// By template; also of endpoints that are gone.
+    /// By template, including removed endpoints.
     endpoints: Mutex<BTreeMap<String, Arc<Series>>>,
-    /// Of requests that met no endpoint.
+    /// For requests without an endpoint.
     pub(crate) none: Series,
-    /// Of requests for the admin endpoints.
+    /// For requests to the admin endpoints.
     pub(crate) admin: Series,
     pub(crate) connections: Arc<Connections>,
     pub(crate) workers: Workers,
     /// Requests that were denied.
     pub(crate) denied: Denied,
-    /// Requests of clients that asked too often.
+    /// Requests beyond a client's rate limit.
     pub(crate) rate_limited: RateLimited,
-    /// What the last minutes were like.
+    /// The last few minutes.
     pub(crate) history: History,
-    /// Held while it is reported: whoever asks again and again takes no more than one thread and
-    /// its memory.
+    /// Held during a report, so that frequent scrapes use at most one thread and its memory.
     telling: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -90,12 +90,12 @@ impl Metrics {
         endpoints.iter().map(series).collect()
     }
 
-    /// What there is to tell of the `server`, as `exposition` has it. It is put together on a
-    /// thread for what blocks: reading `/proc` and writing it all takes longer than the requests of
-    /// a worker should wait.
+    /// Writes the metrics of the `server` as `exposition`. Runs on a thread for blocking work,
+    /// because reading `/proc` and writing everything takes longer than a worker's requests should
+    /// wait.
     ///
     /// # Errors
-    /// It panicked, which is a bug of ours.
+    /// The writer panicked, which is a bug.
     pub(crate) async fn tell(server: Arc<impl Observed>, exposition: Exposition) -> Result<String, Error> {
         let one = Arc::clone(&server.metrics().telling).lock_owned().await;
         let tell = move || {
@@ -107,8 +107,7 @@ impl Metrics {
         text.map_err(|cause| Error::endpoint("the metrics could not be written").cause(cause))
     }
 
-    /// Keeps what the `server` is like now in its history. A moment at which that panics is left
-    /// out.
+    /// Adds the `server`'s present state to its history. If that panics, the moment is left out.
     pub(crate) async fn remember(server: Arc<impl Observed>) {
         let one = Arc::clone(&server.metrics().telling).lock_owned().await;
         let look = move || {
@@ -118,7 +117,7 @@ impl Metrics {
         let _ = tokio::task::spawn_blocking(look).await;
     }
 
-    /// What was counted of every endpoint, by its template.
+    /// The counts of every endpoint, by template.
     fn totals(&self) -> Vec<(String, Counts)> {
         let known = self.endpoints.lock();
         known.iter().map(|(path, series)| (path.clone(), series.total())).collect()

@@ -1,12 +1,13 @@
-//! The answer of `/_rowstream/ready`: is this replica one to send requests to?
+//! Implements `/_rowstream/ready`, which says if clients should send requests to this replica.
 //!
-//! Yes, while the server is not on its way out, and each database can be reached and takes the
-//! statements of its endpoints; HTTP upstreams are not asked, because no other replica would reach
-//! them either. The question needs neither a permit nor a place in a pool: a server that is busy is
-//! ready, and a proxy that took it for dead would have the others carry its load, too.
+//! The replica is ready if it isn't shutting down and each database is reachable and accepts the
+//! statements of its endpoints. HTTP upstreams aren't checked, because other replicas couldn't
+//! reach them either. A check needs neither a permit nor a slot in a pool. A busy server is still
+//! ready: if a proxy took it for dead, the other replicas would have to carry its load, too.
 //!
-//! A source gets one question at a time, from all who ask, and its answer holds for [`FRESH`]. The
-//! question is a task: a proxy that does not wait for its end leaves an answer to the next one.
+//! A source is checked by one request at a time, and its answer is valid for [`FRESH`]. The check
+//! runs as a task, so a proxy that doesn't wait for its end still leaves an answer for the next
+//! one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,27 +21,28 @@ use crate::source::Source;
 use rowstream_core::Error;
 use rowstream_core::lock;
 
-/// How long an answer of a source holds.
+/// The validity of a source's answer.
 const FRESH: Duration = Duration::from_secs(1);
-/// How long a source may take to answer. The common checks wait for one or two seconds themselves.
+/// The time limit for a source to answer. Usual health checks wait for only one or two seconds
+/// themselves.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The databases that tell the readiness of an app.
+/// The databases that determine the readiness of an app.
 pub(crate) struct Readiness(Vec<Arc<Asked>>);
 
 /// A source, and its last answer.
 struct Asked {
     name: String,
-    /// Locked during a question.
+    /// Locked during a check.
     probe: tokio::sync::Mutex<Probe>,
     answered: lock::Mutex<Answered>,
     unprepared: lock::Mutex<Unprepared>,
 }
 
-/// The endpoints of a source, by their indices, whose statements it has not prepared.
+/// A source's endpoints with unprepared statements, by their indices.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Unprepared {
-    /// It was not asked for them.
+    /// Their statements were not sent to it.
     pub(crate) waiting: Vec<usize>,
     /// It refused one of them.
     pub(crate) refused: Vec<usize>,
@@ -51,7 +53,7 @@ impl Unprepared {
         self.waiting.is_empty() && self.refused.is_empty()
     }
 
-    /// The text for clients.
+    /// The text for clients, if some statement is unprepared.
     fn why_not(&self, source: &str, endpoints: &[Endpoint]) -> Option<String> {
         let refused: Vec<_> = self.refused.iter().map(|&index| endpoints[index].path.as_str()).collect();
         match (self.waiting.is_empty(), refused.is_empty()) {
@@ -62,7 +64,7 @@ impl Unprepared {
     }
 }
 
-/// When a source answered last, and why it cannot be reached, if so.
+/// The time of a source's last answer, and its error if it couldn't be reached.
 type Answered = Option<(Instant, Option<String>)>;
 
 impl Readiness {
@@ -79,24 +81,24 @@ impl Readiness {
         Self(sources.filter_map(asked).collect())
     }
 
-    /// Notes which statements of a source are not prepared.
+    /// Records the unprepared statements of a source.
     pub(crate) fn note(&self, source: &str, unprepared: Unprepared) {
         if let Some(asked) = self.0.iter().find(|asked| asked.name == source) {
             *asked.unprepared.lock() = unprepared;
         }
     }
 
-    /// The sources that have not prepared all of their statements.
+    /// The sources with unprepared statements.
     pub(crate) fn unprepared(&self) -> Vec<(String, Unprepared)> {
         let all = self.0.iter().map(|asked| (asked.name.clone(), asked.unprepared.lock().clone()));
         all.filter(|(_, unprepared)| !unprepared.is_empty()).collect()
     }
 
-    /// Asks all sources at once; it takes no longer than one of them may.
+    /// Checks all sources at once, so it needs no longer than one of them.
     ///
     /// # Errors
-    /// 503: the server is `leaving`, or which sources cannot be reached, or do not take the
-    /// statements of which of `endpoints`.
+    /// 503: the server is `leaving`, or a source can't be reached or refuses a statement. Names the
+    /// sources and the `endpoints`.
     pub(crate) async fn check(&self, leaving: bool, endpoints: &[Endpoint]) -> Result<(), Error> {
         let asking = |asked: &Arc<Asked>| {
             let asked = Arc::clone(asked);
@@ -110,16 +112,16 @@ impl Readiness {
         self.judge(leaving, answers, endpoints)
     }
 
-    /// The same by the last answers of the sources, without waiting. If one is old or missing, a
-    /// task in the background gets a new one.
+    /// Like [`check`](Self::check), with the last answers of the sources and without waiting. An
+    /// old or missing answer is renewed in the background.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check); 503 also if a source has not answered yet.
+    /// Those of [`check`](Self::check). Also 503 if a source hasn't answered yet.
     pub(crate) fn last_known(&self, leaving: bool, endpoints: &[Endpoint]) -> Result<(), Error> {
         self.judge(leaving, self.0.iter().map(Asked::last_known), endpoints)
     }
 
-    /// The answer for clients, from those of the sources in their order.
+    /// Combines the answers of the sources, in their order.
     fn judge(
         &self,
         leaving: bool,
@@ -138,7 +140,7 @@ impl Readiness {
 }
 
 impl Asked {
-    /// Why the source cannot be reached; `None`: it can.
+    /// The reason why the source can't be reached, if any.
     async fn why_not(&self) -> Option<String> {
         let mut probe = self.probe.lock().await;
         if let Some(answer) = self.fresh() {
@@ -153,12 +155,12 @@ impl Asked {
         answer
     }
 
-    /// The last answer, if it still holds.
+    /// The last answer, if it's still valid.
     fn fresh(&self) -> Option<Option<String>> {
         self.answered.lock().clone().filter(|(at, _)| at.elapsed() < FRESH).map(|(_, answer)| answer)
     }
 
-    /// The last answer. One that no longer holds is renewed in the background, by one task.
+    /// The last answer. An outdated one is renewed in the background, by one task.
     fn last_known(self: &Arc<Self>) -> Option<String> {
         if self.fresh().is_none() && self.probe.try_lock().is_ok() {
             let asked = Arc::clone(self);

@@ -1,17 +1,17 @@
-//! Spans of requests, for a collector of OpenTelemetry: OTLP over HTTP, as JSON (OpenTelemetry
-//! Protocol 1, "JSON Protobuf Encoding"), with the names of the semantic conventions for HTTP and
+//! Sends spans of requests to an OpenTelemetry collector: OTLP over HTTP, as JSON (OpenTelemetry
+//! Protocol 1, "JSON Protobuf Encoding"), with the names from the semantic conventions for HTTP and
 //! databases.
 //!
 //! ```text
 //! GET /authors/{id}   ├──────────────────────────────┤    the request
 //!   head              ├──────────┤                        until its head
-//!   PostgreSQL shop       ├──────────────────────────┤    its statement, from when it has a connection
+//!   PostgreSQL shop       ├──────────────────────────┤    its statement, once it has a connection
 //!   body                         ├───────────────────┤    from its head to its end
 //! ```
 //!
-//! Whether a request is recorded is decided when it comes: as its caller says in `traceparent`, and
-//! else by chance. A span is made at the end of its request, and waits to be sent with others. At
-//! most [`MOST`] bytes wait: a collector that is slow or away costs spans, and no request anything.
+//! A request is sampled when it arrives: as its caller's `traceparent` says, or else at random. Its
+//! span is built at its end, and waits to be sent with others. At most [`MOST`] bytes wait, so a
+//! slow or absent collector loses spans and never delays a request.
 
 mod context;
 
@@ -29,47 +29,47 @@ use rowstream_core::fetch::{self, Failure};
 use rowstream_core::lock::Mutex;
 use rowstream_core::log;
 
-/// How often spans are sent.
+/// Spans are sent this often.
 pub(crate) const EVERY: Duration = Duration::from_secs(1);
-/// How many bytes of spans wait at most, some 2 KB for each request, and
+/// The most bytes of waiting spans. A request needs some 2 KB.
 const MOST: usize = 4 << 20;
-/// how many are sent at a time.
+/// The size of a batch in bytes.
 const BATCH: usize = 256 << 10;
 /// The longest text of an attribute, in bytes.
 const LONGEST: usize = 1024;
-/// A phase that takes longer is an event of its request.
+/// A longer phase becomes an event of its request.
 const SLOW: Duration = Duration::from_secs(1);
-/// Where collectors take spans.
+/// The collector's path for spans.
 const PATH: &str = "/v1/traces";
 
-/// `[traces]`.
+/// The `[traces]` section.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceSettings {
     /// The URL of the collector, without a path.
     pub url: Uri,
-    /// The part of the requests in no trace yet that begin one, from 0 to 1.
+    /// The fraction of requests without a trace that begin one, from 0 to 1.
     pub sample: f64,
     /// The name of this service.
     pub service: String,
-    /// Sent to the collector besides; they may hold secrets.
+    /// Further headers for the collector. They may contain secrets.
     pub headers: HeaderMap,
 }
 
-/// A request that is recorded.
+/// A recorded request.
 #[derive(Debug)]
 pub(crate) struct Span {
-    /// The trace that it is in.
+    /// Its trace.
     pub(crate) trace: NonZero<u128>,
     id: u64,
-    /// The span that it was made in.
+    /// The caller's span.
     parent: Option<u64>,
     began: SystemTime,
-    /// How long it took to its head.
+    /// The time until its head.
     pub(crate) head: Option<Duration>,
 }
 
 impl Span {
-    /// The span of a request that has just come; `None`: it is not recorded.
+    /// The span of a new request. `None` if it isn't recorded.
     pub(crate) fn begin(settings: &TraceSettings, headers: &HeaderMap) -> Option<Self> {
         let context = Context::read(headers);
         let is_recorded = match &context {
@@ -82,7 +82,7 @@ impl Span {
         is_recorded.then_some(span)
     }
 
-    /// What requests say that are made in it (W3C Trace Context).
+    /// The `traceparent` of requests made in this span (W3C Trace Context).
     pub(crate) fn traceparent(&self) -> HeaderValue {
         let text = format!("00-{:032x}-{:016x}-01", self.trace, self.id);
         HeaderValue::try_from(text).expect("digits and hyphens are a header")
@@ -93,7 +93,7 @@ fn new_id() -> u64 {
     fastrand::u64(1..)
 }
 
-/// What there is to say of a request at its end.
+/// The properties of a request at its end.
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
     pub(crate) version: Version,
@@ -106,44 +106,44 @@ pub(crate) struct Request<'a> {
     pub(crate) status: Option<StatusCode>,
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
-    /// The id of its stream, where it is streamed.
+    /// The id of its stream, if it's streamed.
     pub(crate) stream: Option<String>,
     pub(crate) took: Duration,
     pub(crate) phases: [(&'static str, Duration); 4],
-    /// How it ended, as the access log has it.
+    /// The outcome, as in the access log.
     pub(crate) ended: &'static str,
-    /// Whether all of it was handed over.
+    /// True if all of it was handed over.
     pub(crate) is_whole: bool,
-    /// The error's.
+    /// The error's code.
     pub(crate) code: Option<&'a str>,
     pub(crate) sqlstate: Option<&'a str>,
     pub(crate) query: Option<Query<'a>>,
 }
 
-/// What a database was asked.
+/// A database query.
 pub(crate) struct Query<'a> {
     /// The name of the database's kind.
     pub(crate) system: &'a str,
-    /// The first statement, which holds no values.
+    /// The first statement. It contains no values.
     pub(crate) text: &'a str,
     pub(crate) source: &'a str,
 }
 
-/// Spans as JSON: of each request those that it has, with commas between them. As values they would
-/// take ten times as much.
+/// The spans of each request as JSON, separated by commas. As `Value`s they would need ten times
+/// the memory.
 #[derive(Debug, Default)]
 struct Waiting {
     requests: Vec<String>,
     bytes: usize,
 }
 
-/// Spans that wait to be sent.
+/// The spans that wait to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
     waiting: Mutex<Waiting>,
-    /// How many requests found no place.
+    /// The number of requests whose spans were dropped for lack of room.
     dropped: AtomicU64,
-    /// Whether the last were taken.
+    /// The error of the last attempt, if it failed.
     failing: Mutex<Option<String>>,
 }
 
@@ -162,16 +162,16 @@ impl Spans {
     }
 }
 
-/// The spans that wait, and where they are sent.
+/// The waiting spans, and their destination.
 pub(crate) struct Sending {
     pub(crate) spans: Arc<Spans>,
-    /// `None`: nowhere any more.
+    /// `None` if tracing is off.
     pub(crate) to: Option<TraceSettings>,
 }
 
 impl Sending {
-    /// Sends what waits. What is not taken is lost: a collector that is overloaded does not get it
-    /// twice. What is the same as before is not logged again.
+    /// Sends the waiting spans. Refused ones are lost, because an overloaded collector shouldn't
+    /// get them twice. Logs only a changed result.
     pub(crate) async fn send(&self) {
         let waiting = std::mem::take(&mut *self.spans.waiting.lock());
         let Some(to) = &self.to else { return };
@@ -225,7 +225,7 @@ async fn post(to: &TraceSettings, spans: &str) -> Result<(), Failure> {
     }
 }
 
-/// The kinds of spans, and the status of one that failed (`trace.proto`).
+/// The kinds of spans, and the status of a failed one (`trace.proto`).
 const INTERNAL: u8 = 1;
 const SERVER: u8 = 2;
 const CLIENT: u8 = 3;
@@ -251,7 +251,7 @@ fn describe(span: &Span, request: &Request<'_>) -> Vec<Value> {
         json!({"timeUnixNano": end, "name": "slow phase", "attributes": attributes})
     };
     whole["events"] = slow.map(event).collect();
-    // By the conventions, what a client asks wrong is no error of the server.
+    // By the conventions, a client's mistake isn't an error of the server.
     let is_error = match request.status {
         Some(status) if status.is_success() => !request.is_whole,
         Some(status) => status.is_server_error(),
@@ -296,7 +296,7 @@ fn described(span: &Span, id: u64, name: &str, kind: u8, (from, to): (Duration, 
     })
 }
 
-/// The attributes of an HTTP server's span, and what only this server knows.
+/// The attributes of an HTTP server's span, and our own.
 fn of_http(request: &Request<'_>) -> Value {
     let version = match request.version {
         Version::HTTP_3 => "3",
@@ -332,7 +332,7 @@ fn text(name: &str, value: &str) -> Value {
     json!({"key": name, "value": {"stringValue": &value[..end]}})
 }
 
-/// Integers of 64 bits are texts in JSON.
+/// JSON encodes 64-bit integers as strings.
 fn int(name: &str, value: u64) -> Value {
     json!({"key": name, "value": {"intValue": value.to_string()}})
 }

@@ -1,4 +1,5 @@
-//! Requests that were denied, by the reason, and those of clients that asked too often.
+//! Counts denied requests by their reason, and rate-limited ones by how their client is
+//! identified.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,12 +7,12 @@ use crate::outcome::Outcome;
 use crate::rate_limit::By;
 use rowstream_core::error::denial::Denial;
 
-/// A count for each reason, in their order.
+/// A count for each reason, in the order of [`Denial::ALL`].
 #[derive(Debug, Default)]
 pub(crate) struct Denied([AtomicU64; Denial::ALL.len()]);
 
 impl Denied {
-    /// Counts a request that ended so, if it was denied.
+    /// Counts a request if its outcome is a denial.
     pub(crate) fn count(&self, outcome: &Outcome) {
         if let Outcome::Failed(error) = outcome
             && let Some(denial) = error.denial()
@@ -20,13 +21,13 @@ impl Denied {
         }
     }
 
-    /// The counts, with what they are of.
+    /// The counts of all reasons.
     pub(super) fn counts(&self) -> [(Denial, u64); Denial::ALL.len()] {
         Denial::ALL.map(|denial| (denial, self.0[denial as usize].load(Ordering::Relaxed)))
     }
 }
 
-/// A count by what the client is known.
+/// A count for each way to identify a client.
 #[derive(Debug, Default)]
 pub(crate) struct RateLimited([AtomicU64; By::ALL.len()]);
 
@@ -36,7 +37,7 @@ impl RateLimited {
         self.0[by as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The counts, with what they are of.
+    /// The counts of all ways.
     pub(super) fn counts(&self) -> [(By, u64); By::ALL.len()] {
         By::ALL.map(|by| (by, self.0[by as usize].load(Ordering::Relaxed)))
     }

@@ -1,5 +1,5 @@
-//! Exemplars (OpenMetrics 1.0, "Exemplars"): of each bucket of an endpoint's times the last request
-//! that can be found elsewhere, by its trace and by its stream.
+//! Exemplars (OpenMetrics 1.0, "Exemplars"): for each bucket of an endpoint's histograms, the last
+//! request that can be found by its trace or its stream.
 
 use std::fmt::Write as _;
 use std::num::NonZero;
@@ -9,23 +9,23 @@ use super::families::{self as family, Family};
 use crate::completeness::Id;
 use rowstream_core::histogram::{BUCKETS, Histogram};
 
-/// Under what a request is found elsewhere.
+/// A request's ids in other tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ids {
-    /// The trace in which it is recorded.
+    /// The trace that recorded it.
     pub(crate) trace: Option<NonZero<u128>>,
-    /// Of one that was streamed.
+    /// For a streamed response.
     pub(crate) stream: Option<Id>,
 }
 
 impl Ids {
-    /// `None` where it is found nowhere.
+    /// `None` if it has neither id.
     pub(super) fn any(self) -> Option<Self> {
         (self.trace.is_some() || self.stream.is_some()).then_some(self)
     }
 }
 
-/// A request that stands for those of its bucket.
+/// A request that represents its bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exemplar {
     ids: Ids,
@@ -33,7 +33,7 @@ pub(super) struct Exemplar {
     at: SystemTime,
 }
 
-/// Those of a histogram, by bucket.
+/// The exemplars of a histogram, by bucket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct OfBuckets([Option<Exemplar>; BUCKETS]);
 
@@ -47,7 +47,7 @@ impl OfBuckets {
     }
 }
 
-/// Those of an endpoint.
+/// The exemplars of an endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Exemplars {
     durations: OfBuckets,
@@ -55,10 +55,11 @@ pub(super) struct Exemplars {
 }
 
 impl Exemplars {
-    /// The families that have them.
+    /// The families with exemplars.
     pub(super) const OF: [&Family; 2] = [&family::FIRST_ROW, &family::DURATION];
 
-    /// A request that took so long, and so long until its first row, in the buckets of these.
+    /// Records a request with its duration, and its time until the first row, in the buckets of
+    /// these histograms.
     pub(super) fn note(
         &mut self,
         ids: Ids,
@@ -74,13 +75,13 @@ impl Exemplars {
         }
     }
 
-    /// Of each bucket the later one.
+    /// Keeps the later exemplar of each bucket.
     pub(super) fn add(&mut self, other: &Self) {
         self.durations.add(&other.durations);
         self.first_rows.add(&other.first_rows);
     }
 
-    /// Those of a family of [`Exemplars::OF`].
+    /// The exemplars of a family in [`Exemplars::OF`].
     pub(super) fn of(&self, family: &Family) -> &[Option<Exemplar>] {
         match family.name == family::DURATION.name {
             true => &self.durations.0,
@@ -89,8 +90,8 @@ impl Exemplars {
     }
 }
 
-/// The same text, with exemplars behind its buckets. The library that writes it has them for its
-/// own histograms alone.
+/// Adds exemplars to the buckets in a text. The library that wrote it supports them only for its
+/// own histograms.
 pub(super) fn insert(
     open_metrics: &str,
     mut exemplars: [(String, impl Iterator<Item = Option<Exemplar>>); Exemplars::OF.len()],

@@ -1,5 +1,5 @@
-//! The formats that metrics are reported in: OpenMetrics where it is asked for, and Prometheus' own
-//! text for all others, people included.
+//! Writes metrics as OpenMetrics to clients that accept it, and in Prometheus' own text format to
+//! all others, people included.
 
 use std::fmt::Write as _;
 
@@ -12,17 +12,18 @@ use super::snapshot::Snapshot;
 
 const OPEN_METRICS: &str = "application/openmetrics-text";
 
-/// How metrics are written.
+/// The text format of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exposition {
-    /// OpenMetrics 1.0, which ends in a mark.
+    /// OpenMetrics 1.0, which ends with `# EOF`.
     OpenMetrics,
     /// The text format 0.0.4 of Prometheus, which every scraper reads.
     Text,
 }
 
 impl Exposition {
-    /// The one that a scraper asks for: Prometheus names all that it reads, the best first.
+    /// The format that a scraper asks for. Prometheus lists every format it reads, the best one
+    /// first.
     pub(crate) fn choose(headers: &HeaderMap) -> Self {
         let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
         match lines.flat_map(|line| line.split(',')).any(|range| range.trim_start().starts_with(OPEN_METRICS))
@@ -39,13 +40,13 @@ impl Exposition {
         }
     }
 
-    /// Writes what was seen.
+    /// Writes a snapshot.
     pub(super) fn write(self, snapshot: Snapshot) -> String {
         let mut registry = Registry::default();
         let exemplars = snapshot.exemplars();
         registry.register_collector(Box::new(snapshot));
         let mut out = String::new();
-        // A text takes whatever is written to it.
+        // Writing to a `String` can't fail.
         let _ = text::encode(&mut out, &registry);
         match self {
             Self::OpenMetrics => exemplars::insert(&out, exemplars),
@@ -54,8 +55,8 @@ impl Exposition {
     }
 }
 
-/// The same in the text format. There a family is called as its samples are, and there are neither
-/// units, infos nor a mark at the end.
+/// Converts OpenMetrics to the text format. There a family has the name of its samples, and units,
+/// infos and the end mark don't exist.
 fn without_open_metrics(open_metrics: &str) -> String {
     let mut out = String::with_capacity(open_metrics.len());
     let mut help = ("", "");

@@ -1,40 +1,40 @@
-//! The families of metrics: their names, types, labels and meanings. What is reported, and the
-//! table of the documentation, are made of these alone.
+//! The families of metrics: their names, types, labels and meanings. The metrics' text and the
+//! table in the documentation are both generated from this list.
 //!
-//! Names follow Prometheus (base units, which are named; `_total` for what only grows) and its
-//! clients' names for processes.
+//! Names follow Prometheus (base units as suffixes, `_total` for counters) and its client
+//! libraries' names for processes.
 
 use std::fmt::Write as _;
 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-/// What a family is.
+/// The type of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Type {
-    /// It only grows, and begins anew with the process.
+    /// It only grows, and starts at 0 with the process.
     Counter,
-    /// What is at the moment.
+    /// The present value.
     Gauge,
     /// Counts by upper bounds, with their sum.
     Histogram,
-    /// 1, with labels that say something.
+    /// 1, with descriptive labels.
     Info,
 }
 
 /// A metric with all its labels.
 #[derive(Debug)]
 pub(super) struct Family {
-    /// As queries have it, but for the `_bucket`, `_sum` and `_count` of a histogram.
+    /// The name in queries, except for the `_bucket`, `_sum` and `_count` of a histogram.
     pub(super) name: &'static str,
     pub(super) kind: Type,
     pub(super) labels: &'static [&'static str],
-    /// One line, without the full stop that ends it.
+    /// One line, without the full stop at its end.
     pub(super) help: &'static str,
 }
 
 impl Family {
-    /// The name without what OpenMetrics adds by the unit and the type.
+    /// The name without the suffixes that OpenMetrics adds for the unit and the type.
     pub(super) fn stem(&self) -> &'static str {
         let name = self.name.strip_suffix(self.suffix()).unwrap_or(self.name);
         ["_seconds", "_bytes"].into_iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name)
@@ -67,7 +67,7 @@ impl Family {
     }
 }
 
-/// Each family as a constant, and all of them in order.
+/// Defines each family as a constant, and `ALL` as the list of them.
 macro_rules! families {
     ($($constant:ident: $kind:ident $name:literal $labels:tt $help:literal;)*) => {
         $(pub(super) const $constant: Family =
@@ -195,7 +195,7 @@ families! {
         "When the process began, in seconds since 1970";
 }
 
-/// All families as a table of the documentation.
+/// The table of all families for the documentation.
 pub fn table() -> String {
     let mut table = "| metric | type | labels | meaning |\n|---|---|---|---|\n".to_owned();
     for family in ALL {

@@ -1,15 +1,15 @@
-//! What the last minutes were like, for whoever has only just begun to look.
+//! Keeps the last few minutes for an operator who has only just begun to look.
 //!
-//! Prometheus keeps what it scrapes, but few have one at hand when something is wrong. So a few
-//! numbers of the whole server, and of each pool and host, are kept here, by the names that the
-//! metrics have.
+//! Prometheus keeps the numbers that it scrapes, but often none is at hand when something is wrong.
+//! So we keep a few numbers of the whole server, and of each pool and host, under the names of
+//! their metrics.
 //!
 //! Invariants:
 //!
-//! 1. memory is bounded: [`MOMENTS`] of [`SERIES`] numbers, some 400 kB at most. A series that
-//!    comes later is left out;
-//! 2. nothing is counted for it: a moment is a few sums of what is counted anyway, taken every
-//!    [`EVERY`].
+//! 1. memory is bounded: [`MOMENTS`] of [`SERIES`] numbers, at most some 400 kB. Series beyond that
+//!    are left out;
+//! 2. nothing is counted for the history: a moment consists of a few sums of existing counts, taken
+//!    every [`EVERY`].
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -20,11 +20,11 @@ use serde_json::json;
 use super::families::Family;
 use rowstream_core::lock::Mutex;
 
-/// How often a moment is kept.
+/// The interval between two moments.
 pub(crate) const EVERY: Duration = Duration::from_secs(3);
-/// Fifteen minutes of them.
+/// Fifteen minutes of moments.
 const MOMENTS: usize = 300;
-/// Seven of the server, three of each source, and one of each of its hosts.
+/// Seven for the server, three for each source, and one for each of its hosts.
 const SERIES: usize = 160;
 
 /// The last moments of a server.
@@ -37,7 +37,7 @@ struct Kept {
     moments: VecDeque<Moment>,
 }
 
-/// Which number: a metric by its name, with its labels as Prometheus' text format has them.
+/// A series: a metric's name, with its labels in Prometheus' text format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Key {
     name: &'static str,
@@ -48,18 +48,18 @@ pub(super) struct Key {
 struct Moment {
     /// In milliseconds since 1970.
     at: u64,
-    /// In the order of the series. Those that came later are not in it, and what was gone is NaN.
+    /// In the order of the series. Later series are missing, and series that have ended are NaN.
     values: Box<[f64]>,
 }
 
 impl Key {
-    /// The values of its labels in the order in which they are given.
+    /// Lists the labels in the given order.
     pub(super) fn new(family: &Family, labels: &[(&str, &str)]) -> Self {
         let mut text = String::new();
         for (name, value) in labels {
             let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
             let comma = if text.is_empty() { "" } else { "," };
-            // A text takes whatever is written to it.
+            // Writing to a `String` can't fail.
             let _ = write!(text, "{comma}{name}=\"{value}\"");
         }
         Self { name: family.name, labels: text }
@@ -73,7 +73,7 @@ pub(super) fn now() -> u64 {
 }
 
 impl History {
-    /// Keeps what was seen at a moment.
+    /// Adds a moment.
     pub(super) fn add(&self, at: u64, seen: impl IntoIterator<Item = (Key, f64)>) {
         let mut kept = self.0.lock();
         let mut values = vec![f64::NAN; kept.series.len()];
@@ -91,7 +91,7 @@ impl History {
         kept.moments.push_back(Moment { at, values: values.into() });
     }
 
-    /// The moments after one, as JSON.
+    /// The moments after `at`, as JSON.
     pub(crate) fn after(&self, at: u64) -> String {
         let (now, kept) = (now(), self.0.lock());
         let series: Vec<_> =
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(read(&history, 7000)["moments"], json!([]));
     }
 
-    /// A server that runs for years, with more sources than anybody has.
+    /// A server that runs for years, with very many sources.
     #[test]
     fn it_is_bounded() {
         let history = History::default();

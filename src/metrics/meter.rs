@@ -1,4 +1,4 @@
-//! What one request adds to the metrics.
+//! Collects one request's contribution to the metrics.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use crate::access_log::Entry;
 use crate::outcome::Times;
 use crate::outcome::{Ended, Outcome};
 
-/// A stream is counted on about as often: one that lasts for hours would else be seen at its end
-/// alone.
+/// The interval between counts of a stream's progress. Otherwise a stream of hours would only show
+/// at its end.
 const COUNTED_EACH: Duration = Duration::from_secs(1);
 
-/// Whose counts a request adds to.
+/// The counts that a request adds to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// Those of no endpoint.
+    /// The counts of requests without an endpoint.
     None,
-    /// Those of the admin endpoints.
+    /// The counts of the admin endpoints.
     Admin,
-    /// Those of the endpoint with this index.
+    /// The counts of the endpoint with this index.
     Endpoint(usize),
 }
 
@@ -31,16 +31,16 @@ pub(crate) enum Subject {
 pub(crate) struct Meter {
     pub(crate) subject: Subject,
     kind: Kind,
-    /// Whether it had a permit.
+    /// True if it had a permit.
     admitted: bool,
     first_row: Option<Duration>,
-    /// Of a stream, what has been counted already, and how long after its beginning.
+    /// For a stream: the part that is counted already, and the time of that count since its start.
     counted: Option<Box<Part>>,
     counted_at: Duration,
 }
 
 impl Meter {
-    /// The meter of a request that has just come.
+    /// The meter of a new request.
     pub(crate) fn new(version: Version) -> Self {
         Self {
             subject: Subject::None,
@@ -52,39 +52,39 @@ impl Meter {
         }
     }
 
-    /// Its format is known.
+    /// Records its format.
     pub(crate) fn format(&mut self, format: Format) {
         self.kind.format = Some(format);
     }
 
-    /// It has a permit.
+    /// Records that it has a permit.
     pub(crate) fn admit(&mut self) {
         self.admitted = true;
     }
 
-    /// Its first row is there, or the end of a result without any.
+    /// Records the time of its first row, or of the end of an empty result.
     pub(crate) fn first_row(&mut self, times: &Times) {
         self.first_row = Some(times.total());
     }
 
-    /// When that was, from its request on, if it was.
+    /// The time from the request to its first row, if there was one.
     pub(crate) fn until_first_row(&self) -> Option<Duration> {
         self.first_row
     }
 
-    /// It is sent as its rows come.
+    /// Records that its rows are streamed.
     pub(crate) fn begin_stream(&mut self, series: &Series) {
         self.counted = Some(Box::default());
         series.begin_stream();
     }
 
-    /// Whether what has come of it since it was counted last is to be counted.
+    /// True if a stream's progress should be counted now.
     #[inline]
     pub(crate) fn is_due(&self, entry: &Entry) -> bool {
         self.counted.is_some() && entry.elapsed() >= self.counted_at + COUNTED_EACH
     }
 
-    /// Counts what has come of it since it was counted last.
+    /// Counts the progress since the last count.
     #[cold]
     pub(crate) fn count(&mut self, series: &Series, entry: &Entry) {
         self.counted_at = entry.elapsed();
@@ -92,7 +92,7 @@ impl Meter {
         series.add(self.kind, part);
     }
 
-    /// Counts its end, under what it is found elsewhere.
+    /// Counts its end, with its ids for an exemplar.
     pub(crate) fn end(&mut self, series: &Series, entry: &Entry, outcome: &Outcome, ids: Ids) {
         let duration = self.admitted.then(|| entry.elapsed());
         let (streamed, first_row) = (self.counted.is_some(), self.first_row);
@@ -101,7 +101,7 @@ impl Meter {
         series.end(self.kind, part, End { ended, streamed, duration, first_row, ids: ids.any() });
     }
 
-    /// What has not been counted, which from now on it has.
+    /// Takes the part that isn't counted yet.
     fn part(&mut self, entry: &Entry) -> Part {
         let now = Part { rows: entry.rows, bytes: entry.bytes, times: entry.times };
         let Some(counted) = &mut self.counted else { return now };

@@ -1,7 +1,7 @@
-//! What is counted of the requests of one endpoint.
+//! Counts the requests of one endpoint.
 //!
-//! Each worker has counts of its own, behind a lock that nobody else takes but a scrape: counting
-//! costs a few nanoseconds and no cache line goes from core to core.
+//! Each worker has separate counts behind a lock that only a scrape contends for. So counting costs
+//! a few nanoseconds, and no cache line moves between cores.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,13 +18,13 @@ use crate::outcome::Times;
 use rowstream_core::histogram::{ANSWERS, Histogram, WAITS};
 use rowstream_core::lock::Mutex;
 
-/// The label of what meets no endpoint, or has no format, or no protocol yet. No path is called so:
-/// they begin with a slash.
+/// The label for requests without an endpoint, without a format, or without a protocol yet. It's
+/// never a path, because paths begin with a slash.
 pub(super) const NONE: &str = "none";
 /// The label of the admin endpoints.
 pub(super) const ADMIN: &str = "/_rowstream/";
 
-/// The version of HTTP that a request came in.
+/// The HTTP version of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Protocol {
     Http10,
@@ -36,7 +36,7 @@ pub(crate) enum Protocol {
 impl Protocol {
     pub(super) const ALL: [Self; 4] = [Self::Http10, Self::Http11, Self::Http2, Self::Http3];
 
-    /// No others are served; hyper takes whatever is older than HTTP/1.1 for HTTP/1.0.
+    /// Maps the versions that we serve. hyper takes anything older than HTTP/1.1 for HTTP/1.0.
     pub(crate) fn of(version: Version) -> Self {
         match version {
             Version::HTTP_3 => Self::Http3,
@@ -56,10 +56,10 @@ impl Protocol {
     }
 }
 
-/// What requests of an endpoint are told apart by.
+/// The properties that divide an endpoint's requests into separate counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// `None` where it was not asked for: of what failed before it was known, and of `OPTIONS`.
+    /// `None` if no format was chosen: the request failed earlier, or its method is `OPTIONS`.
     pub(super) format: Option<Format>,
     pub(super) protocol: Protocol,
 }
@@ -70,10 +70,10 @@ impl Kind {
     }
 }
 
-/// What was counted of one kind.
+/// The counts of one kind.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Totals {
-    /// By how they ended.
+    /// By outcome.
     pub(super) requests: [u64; Ended::ALL.len()],
     pub(super) streams: [u64; Ended::ALL.len()],
     pub(super) rows: u64,
@@ -90,18 +90,18 @@ impl Totals {
     }
 }
 
-/// What was counted of an endpoint.
+/// The counts of an endpoint.
 #[derive(Debug, Clone)]
 pub(super) struct Counts {
-    /// The few kinds that were asked for.
+    /// The kinds that were requested. There are few.
     pub(super) kinds: Vec<(Kind, Totals)>,
     pub(super) times: Times,
-    /// Streams that have begun.
+    /// The streams that have begun.
     begun: u64,
-    /// Of requests that had a permit.
+    /// For requests with a permit.
     pub(super) durations: Histogram,
     pub(super) first_rows: Histogram,
-    /// Requests that stand for others; none as long as none of them is found elsewhere.
+    /// Exemplars. `None` until a request has an id.
     pub(super) exemplars: Option<Box<Exemplars>>,
 }
 
@@ -122,7 +122,7 @@ impl Counts {
         &mut self.kinds[index].1
     }
 
-    /// How many buckets the times of a family of [`Exemplars::OF`] have.
+    /// The number of buckets in a family of [`Exemplars::OF`].
     pub(super) fn buckets(&self, family: &Family) -> usize {
         if family.name == family::DURATION.name {
             self.durations.bucket_count()
@@ -131,7 +131,7 @@ impl Counts {
         }
     }
 
-    /// A request stands for those that took as long.
+    /// Makes a request the exemplar of its buckets.
     #[cold]
     fn exemplify(&mut self, ids: Ids, end: &End) {
         let exemplars = self.exemplars.get_or_insert_default();
@@ -151,15 +151,15 @@ impl Counts {
         }
     }
 
-    /// Streams that have begun and not ended. Those that end while the workers' counts are read may
-    /// be missed.
+    /// The streams that have begun and not ended. The result may be too low if streams end while
+    /// the workers' counts are read.
     pub(super) fn running(&self) -> u64 {
         let ended = self.kinds.iter().flat_map(|(_, totals)| totals.streams).sum();
         self.begun.saturating_sub(ended)
     }
 }
 
-/// What a request adds to the counts.
+/// A request's contribution to the counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) rows: u64,
@@ -171,12 +171,12 @@ pub(super) struct Part {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct End {
     pub(super) ended: Ended,
-    /// Whether it was sent as its rows came.
+    /// True if its rows were streamed.
     pub(super) streamed: bool,
-    /// From the request to its last byte, where it had a permit.
+    /// From the request to its last byte, if it had a permit.
     pub(super) duration: Option<Duration>,
     pub(super) first_row: Option<Duration>,
-    /// Under what it is found elsewhere, if anywhere.
+    /// Its ids for an exemplar, if it has any.
     pub(super) ids: Option<Ids>,
 }
 
@@ -189,7 +189,7 @@ impl Default for Series {
     }
 }
 
-/// As many as there are workers.
+/// The number of workers.
 static SHARDS: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(1, NonZero::get));
 
@@ -203,17 +203,16 @@ thread_local! {
 impl Series {
     /// The counts of this thread.
     fn mine(&self) -> MutexGuard<'_, Counts> {
-        // Threads that are no workers share with them; a thread that is just ending takes the
-        // first.
+        // Threads that aren't workers share these counts. A thread that is ending uses the first.
         self.0[NUMBER.try_with(|number| *number).unwrap_or_default() % self.0.len()].lock()
     }
 
-    /// A stream has begun.
+    /// Counts a stream that begins.
     pub(crate) fn begin_stream(&self) {
         self.mine().begun += 1;
     }
 
-    /// A request goes on that has come so much further.
+    /// Adds the progress of a running request.
     pub(super) fn add(&self, kind: Kind, part: Part) {
         let mut counts = self.mine();
         counts.times += part.times;
@@ -222,7 +221,7 @@ impl Series {
         totals.bytes += part.bytes;
     }
 
-    /// A request has ended.
+    /// Counts a request that ends.
     pub(super) fn end(&self, kind: Kind, part: Part, end: End) {
         let mut counts = self.mine();
         counts.times += part.times;
@@ -242,7 +241,7 @@ impl Series {
         totals.bytes += part.bytes;
     }
 
-    /// All counts together.
+    /// The sum of all workers' counts.
     pub(super) fn total(&self) -> Counts {
         let mut total = Counts::default();
         for shard in &self.0 {

@@ -1,4 +1,4 @@
-//! The workers and the connections to clients: what they are doing, and whether they keep up.
+//! The workers and the client connections: their activity, and their delays.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -12,17 +12,16 @@ use super::requests::Protocol;
 use rowstream_core::histogram::{DELAYS, Histogram};
 use rowstream_core::lock::Mutex;
 
-/// How often each worker's timer is looked at: rarely enough to cost nothing, and often enough for
-/// a scrape to have many.
+/// The interval of each worker's timer: long enough to cost nothing, and short enough for many
+/// samples per scrape.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How late the timers of a worker fire.
+/// How late a worker's timers fire.
 #[derive(Debug, Clone)]
 pub(crate) struct Delay(Arc<Mutex<Histogram>>);
 
 impl Delay {
-    /// Has a timer fire again and again, which tells how long what is ready has to wait for this
-    /// worker.
+    /// Measures again and again how late a timer fires. A ready task has to wait for as long.
     pub(crate) async fn measure(self) {
         loop {
             let due = Instant::now() + LOOK;
@@ -41,18 +40,18 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// The worker that drives `runtime`, and has so many connections.
+    /// The worker that drives `runtime`. `connections` counts its connections.
     pub(crate) fn new(runtime: &Handle, connections: &Arc<AtomicUsize>) -> Self {
         let delay = Delay(Arc::new(Mutex::new(Histogram::new(DELAYS))));
         Self { runtime: runtime.metrics(), connections: Arc::clone(connections), delay }
     }
 
-    /// What its thread has to measure.
+    /// The delay for the worker's thread to measure.
     pub(crate) fn delay(&self) -> Delay {
         self.delay.clone()
     }
 
-    /// How long it has been doing something.
+    /// The time that it has spent running tasks.
     pub(super) fn busy(&self) -> Duration {
         self.runtime.worker_total_busy_duration(0)
     }
@@ -71,32 +70,32 @@ impl Worker {
 pub(crate) struct Workers(Mutex<Vec<Worker>>);
 
 impl Workers {
-    /// One more.
+    /// Adds a worker.
     pub(crate) fn add(&self, worker: Worker) {
         self.0.lock().push(worker);
     }
 
-    /// What `seen` makes of each, by its number.
+    /// Maps each worker and its number.
     pub(super) fn map<T>(&self, seen: impl FnMut((usize, &Worker)) -> T) -> Vec<T> {
         self.0.lock().iter().enumerate().map(seen).collect()
     }
 }
 
-/// The connections to clients, by the protocol of their requests.
+/// The client connections, by the protocol of their requests.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     accepted: AtomicU64,
-    /// How many the descriptors of the process leave room for; 0 if that isn't known.
+    /// The number that the process's descriptors allow; 0 if it's unknown.
     limit: AtomicUsize,
-    /// Those that gave way to others.
+    /// The connections that gave way to others.
     gave_way: AtomicU64,
-    /// Those on which nothing came in time.
+    /// The connections that received nothing in time.
     timed_out: AtomicU64,
-    /// Those for which there was no room.
+    /// The requests refused because their connection has no seat.
     refused: AtomicU64,
-    /// Those that did not come to speak TLS.
+    /// The connections without a TLS handshake.
     no_tls: AtomicU64,
-    /// Of no protocol yet, then as in [`Protocol::ALL`].
+    /// Without a protocol yet, then in the order of [`Protocol::ALL`].
     open: [AtomicUsize; 1 + Protocol::ALL.len()],
 }
 
@@ -104,44 +103,44 @@ pub(crate) struct Connections {
 #[derive(Debug)]
 pub(crate) struct Connected {
     connections: Arc<Connections>,
-    /// Its place in `open`.
+    /// Its index in `open`.
     place: AtomicU8,
 }
 
 impl Connections {
-    /// A client has connected.
+    /// Counts a connection.
     pub(crate) fn accept(self: &Arc<Self>) -> Connected {
         self.accepted.fetch_add(1, Ordering::Relaxed);
         self.open[0].fetch_add(1, Ordering::Relaxed);
         Connected { connections: Arc::clone(self), place: AtomicU8::new(0) }
     }
 
-    /// Descriptors leave room for so many.
+    /// Sets the number that descriptors allow.
     pub(crate) fn limit(&self, limit: usize) {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// The limit by descriptors, if it's known.
+    /// The number that descriptors allow, if it's known.
     pub(crate) fn limited_to(&self) -> Option<usize> {
         Some(self.limit.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
     }
 
-    /// A connection gives way.
+    /// Counts a connection that gives way.
     pub(crate) fn give_way(&self) {
         self.gave_way.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Nothing came on a connection in time.
+    /// Counts a connection that received nothing in time.
     pub(crate) fn time_out(&self) {
         self.timed_out.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// There is no room for a connection.
+    /// Counts a request refused because its connection has no seat.
     pub(crate) fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A client speaks no TLS where it should, or not as is needed.
+    /// Counts a client that doesn't speak TLS, or fails its handshake.
     pub(crate) fn fail_tls(&self) {
         self.no_tls.fetch_add(1, Ordering::Relaxed);
     }
@@ -166,7 +165,7 @@ impl Connections {
         self.no_tls.load(Ordering::Relaxed)
     }
 
-    /// How many are open of each protocol; of `None` those that have sent no request yet.
+    /// The open connections of each protocol. `None` means that no request has arrived yet.
     pub(super) fn open(&self) -> Vec<(Option<Protocol>, usize)> {
         let protocols = [None].into_iter().chain(Protocol::ALL.map(Some));
         protocols.zip(&self.open).map(|(protocol, open)| (protocol, open.load(Ordering::Relaxed))).collect()
@@ -174,7 +173,7 @@ impl Connections {
 }
 
 impl Connected {
-    /// A request has come on it.
+    /// Records the protocol of its first request.
     pub(crate) fn speaks(&self, version: Version) {
         if self.place.load(Ordering::Relaxed) == 0 {
             let place = 1 + Protocol::of(version) as u8;

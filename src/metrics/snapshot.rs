@@ -1,4 +1,4 @@
-//! What is seen at one moment, and how it is reported family by family.
+//! The state of the server at one moment, written family by family.
 
 use std::array;
 use std::fmt;
@@ -26,12 +26,12 @@ use rowstream_core::log::lines::ACCESS;
 use rowstream_core::pool;
 use rowstream_procfs::{ProcessFiles, kibibytes, number};
 
-/// All that is reported.
+/// All metrics at one moment.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     /// By template.
     endpoints: Vec<(String, Counts)>,
-    /// Of requests that ask for none of them.
+    /// For requests without an endpoint, and for the admin endpoints.
     others: [(&'static str, Counts); 2],
     admission: admission::Usage,
     denied: [(Denial, u64); Denial::ALL.len()],
@@ -68,10 +68,10 @@ struct WorkerSeen {
     connections: usize,
 }
 
-/// What is reported of a pool.
+/// Reads a value from a pool's statistics.
 type OfPool<T> = fn(&pool::Stats) -> T;
 
-/// What is not known is not reported.
+/// The process's numbers. Unknown ones are left out.
 #[derive(Debug)]
 struct ProcessSeen {
     cpu: Option<f64>,
@@ -84,7 +84,7 @@ struct ProcessSeen {
 }
 
 impl Snapshot {
-    /// What there is to see of a server.
+    /// Reads the present state of a server.
     pub(super) fn take(server: &impl Observed) -> Self {
         let metrics = server.metrics();
         Self {
@@ -118,7 +118,7 @@ impl Snapshot {
         }
     }
 
-    /// What the history keeps: sums over all endpoints, and what each pool and host is busy with.
+    /// The numbers for the history: sums over all endpoints, and the load of each pool and host.
     pub(super) fn lately(&self) -> Vec<(Key, f64)> {
         let clients = || self.all().filter(|(path, _)| *path != ADMIN).map(|(_, counts)| counts);
         let totals = || clients().flat_map(|counts| &counts.kinds).map(|(_, totals)| totals);
@@ -156,8 +156,8 @@ impl Snapshot {
         of_server.chain(of_pools).chain(of_hosts).collect()
     }
 
-    /// How the buckets of the families begin that have exemplars, and one for each bucket, in the
-    /// order in which they are written.
+    /// The prefix of the bucket lines in each family with exemplars, and an exemplar for each
+    /// bucket, in the order of the lines.
     pub(super) fn exemplars(&self) -> [(String, std::vec::IntoIter<Option<Exemplar>>); Exemplars::OF.len()] {
         Exemplars::OF.map(|family| {
             let of_endpoint = |(_, counts): (&str, &Counts)| match &counts.exemplars {
@@ -320,8 +320,8 @@ impl Collector for Snapshot {
     }
 }
 
-/// All `outcomes` of each kind that was asked for at all, so that the rate of failures is known
-/// from the first one on.
+/// Returns all `outcomes` of each kind with requests, so that the rate of failures is known from
+/// the first failure on.
 fn by_outcome<'a>(
     (path, counts): (&'a str, &'a Counts),
     outcomes: &'static [Ended],
@@ -335,7 +335,7 @@ fn by_outcome<'a>(
     })
 }
 
-/// Whatever the protocol was.
+/// Sums over all protocols.
 fn by_format<'a>((path, counts): (&'a str, &Counts), of: fn(&Totals) -> u64) -> Vec<([&'a str; 2], u64)> {
     let mut sums: Vec<([&str; 2], u64)> = Vec::new();
     for (kind, totals) in &counts.kinds {
@@ -380,12 +380,12 @@ impl ProcessSeen {
     }
 }
 
-/// Writes families: for each sample, the values of its labels, in the order of the family's, and
-/// its own.
+/// Writes families. A sample consists of its label values, in the order of the family's labels, and
+/// its own value.
 struct Families<'a>(DescriptorEncoder<'a>);
 
 impl Families<'_> {
-    /// A family of which nothing is known is left out.
+    /// Leaves out a family without samples.
     fn each<'a, const N: usize, V>(
         &mut self,
         family: &Family,

@@ -1,4 +1,4 @@
-//! Times of a stream as numbers that are added up.
+//! Adds and subtracts the times of a stream.
 
 use std::ops::{AddAssign, Sub};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::outcome::Times;
 
 impl Times {
-    /// All phases together.
+    /// The sum of all phases.
     #[inline]
     pub(crate) fn total(&self) -> Duration {
         self.pool + self.database + self.encode + self.client
@@ -23,7 +23,7 @@ impl AddAssign for Times {
     }
 }
 
-/// What has come since `other`, of which nothing is ever taken back.
+/// The increase since `other`. Times never decrease.
 impl Sub for Times {
     type Output = Self;
 

@@ -1,5 +1,5 @@
-//! `Server-Timing` (W3C): where the time went until the head, for whoever looks at a response, such
-//! as a browser's developer tools.
+//! `Server-Timing` (W3C): shows, for example in a browser's developer tools, how the time until the
+//! response's head was spent.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ pub(crate) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-tim
 /// More than three times of twenty digits and their names.
 const LONGEST: usize = 128;
 
-/// What is known at the head, in milliseconds: waiting for a connection and for the database, and
-/// all until the first row. Written by hand on the stack, because lookups have it too, and
-/// formatting costs as much as the rest of their head.
+/// The times known at the head, in milliseconds: the waits for a connection and for the database,
+/// and the total until the first row. Written by hand on the stack, because lookups have this
+/// header too, and formatting costs as much as the rest of their head.
 pub(crate) fn server_timing(times: &Times, first_row: Duration) -> Option<HeaderValue> {
     let mut text = Text { bytes: [0; LONGEST], length: 0 };
     text.push(b"pool;dur=");
@@ -37,7 +37,7 @@ impl Text {
         self.length += part.len();
     }
 
-    /// Whole microseconds, with a point before the last three digits.
+    /// Writes whole microseconds, with a point before the last three digits.
     fn push_milliseconds(&mut self, time: Duration) {
         let micros = time.as_secs().saturating_mul(1_000_000).saturating_add(time.subsec_micros().into());
         let digit = |unit: u64| b'0' + (micros / unit % 10) as u8;

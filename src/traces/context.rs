@@ -1,4 +1,4 @@
-//! The trace that a request belongs to, as `traceparent` names it (W3C Trace Context).
+//! The trace of a request, from its `traceparent` (W3C Trace Context).
 
 use std::num::NonZero;
 
@@ -7,20 +7,19 @@ use http::header::HeaderName;
 
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// What a request says of the trace that it is in.
+/// The trace context of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Context {
     /// The trace.
     pub(crate) trace: NonZero<u128>,
-    /// The span that the request was made in.
+    /// The caller's span.
     pub(crate) parent: u64,
-    /// Whether that span is recorded.
+    /// True if that span is recorded.
     pub(crate) is_sampled: bool,
 }
 
 impl Context {
-    /// That of a request. `None` where there is none, more than one, or one that is not well formed:
-    /// who writes anything else is in no trace.
+    /// Reads a request's context. `None` if the header is missing, repeated or malformed.
     pub(crate) fn read(headers: &HeaderMap) -> Option<Self> {
         let mut values = headers.get_all(TRACEPARENT).iter();
         let (value, None) = (values.next()?, values.next()) else { return None };
@@ -28,7 +27,7 @@ impl Context {
         let (version, rest) = (hex(text, 0..2)?, text.get(2..)?);
         let (trace, parent, flags) = (hex(rest, 1..33)?, hex(rest, 34..50)?, hex(rest, 51..53)?);
         let has_dashes = [0, 33, 50].iter().all(|&at| rest.as_bytes().get(at) == Some(&b'-'));
-        // Versions to come may add fields after a dash.
+        // Future versions may add fields after a dash.
         let ends = match rest.as_bytes().get(53) {
             None => true,
             Some(next) => version > 0 && *next == b'-',
@@ -39,7 +38,7 @@ impl Context {
     }
 }
 
-/// Hexadecimal digits, in small letters alone, as the standard has them.
+/// Parses hexadecimal digits, only lower-case ones, as the standard requires.
 fn hex(text: &str, range: std::ops::Range<usize>) -> Option<u128> {
     let digits = text.get(range)?;
     let are_small = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
