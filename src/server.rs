@@ -128,7 +128,8 @@ pub struct Listeners {
 /// Serves until SIGTERM or SIGINT, then drains. SIGHUP reads the configuration of `reload` again.
 ///
 /// # Errors
-/// The signal handlers or threads can't be set up, a port is taken, or `reload` can't be opened.
+/// A signal handler or thread can't be set up, HTTP/3's port is in use, the address for Consul isn't
+/// known, or the database of `reload` or the folder for ACME can't be opened.
 pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) -> io::Result<()> {
     let mut stop = Signals::new()?;
     heap::keep_small()?;

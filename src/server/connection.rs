@@ -50,9 +50,9 @@ const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\
 /// The first and the longest pause before we look at a partial preface again. An honest client
 /// sends the rest at once.
 const PREFACE_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
-/// The time for a connection that gives way to answer requests in flight.
+/// A connection that gives way has this long to answer requests in flight.
 const GRACE: Duration = Duration::from_secs(1);
-/// The time for bytes that a client sent before a drain to reach us.
+/// Bytes that a client sent before a drain arrive within this time.
 pub(super) const DRAIN_GRACE: Duration = Duration::from_millis(50);
 /// The most bytes of all bodies that a client can send on an HTTP/2 connection before we read them.
 /// HTTP/2 doesn't allow a smaller window.

@@ -58,7 +58,7 @@ impl Refusing {
         Self { transport, unread: Box::new(unread), answer: None }
     }
 
-    /// Replaces hyper's write if it's an answer of hyper's own. True if it was.
+    /// Replaces hyper's write if it's hyper's own answer. True if it was.
     fn replaces(&mut self, head: &[u8]) -> bool {
         if !self.transport.is_idle() {
             return false;
