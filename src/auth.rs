@@ -173,7 +173,7 @@ impl Credentials {
         }
     }
 
-    /// The claims to which parameters are bound.
+    /// The claims that parameters are bound to.
     ///
     /// # Errors
     /// 403: the token lacks one of them.

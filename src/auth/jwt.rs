@@ -1,4 +1,4 @@
-//! JSON Web Tokens (RFC 7519): checks who signed one, for whom, and until when it's valid.
+//! JSON Web Tokens (RFC 7519): checks their signature, audience and validity period.
 //!
 //! A token's contents aren't trusted before its signature is verified. Its header only chooses
 //! among the configured keys and algorithms, and can't add any.

@@ -18,8 +18,7 @@ use crate::jwk::Key;
 use rowstream_core::lock::Mutex;
 use rowstream_core::log::{Level, say};
 
-/// The age at which keys are fetched again, so that keys that the issuer revokes aren't trusted
-/// longer.
+/// Keys are fetched again at this age, so that keys that the issuer revokes aren't trusted longer.
 const FRESH: Duration = Duration::from_secs(600);
 /// The least time between two requests for keys.
 const BETWEEN: Duration = Duration::from_secs(30);
@@ -44,7 +43,7 @@ struct Known {
 pub(super) enum Unusable {
     /// It isn't accepted.
     Refused(Refusal),
-    /// There are no keys to check it, because the issuer couldn't be reached yet.
+    /// Keys to check it are missing, because the issuer couldn't be reached yet.
     NoKeys,
 }
 
@@ -84,7 +83,7 @@ impl Verifier {
         if self.is_of_file() || (!known.may_try() && self.fetching.try_lock().is_ok()) {
             return known.fetched.map(|_| known.keys);
         }
-        // A task of its own, so that a client that leaves doesn't end it for other clients.
+        // A separate task, so that a client that leaves doesn't end it for other clients.
         let _ = self.refresh().await;
         let known = self.known();
         known.fetched.map(|_| known.keys)

@@ -1,4 +1,4 @@
-//! The database role in which a request's statements run, chosen by its credentials.
+//! The database role for a request's statements, chosen by its credentials.
 
 use serde_json::{Value as Json, json};
 

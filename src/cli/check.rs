@@ -144,7 +144,7 @@ impl<'a> Report<'a> {
     /// Writes all endpoints as an OpenAPI document.
     fn write_openapi(&self, file: &Path) -> Result<(), Failure> {
         let Some(config) = self.config else { return Ok(()) };
-        // The order of the configuration, in which a server lists them too.
+        // In the order of the configuration, as in the list that a server prints.
         let checked = |endpoint: &&Endpoint| {
             let mut all = self.endpoints();
             all.find(|checked| std::ptr::eq(checked.endpoint, *endpoint)).map(|found| &found.results[..])

@@ -35,7 +35,7 @@ struct Column {
     has_empty: bool,
 }
 
-/// Tells if the column `id` is the key.
+/// The role of the column `id`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
     Id,

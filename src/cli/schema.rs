@@ -1,4 +1,4 @@
-//! `rowstream schema`: the JSON Schemas with which editors complete and check the files.
+//! `rowstream schema`: the JSON Schemas that editors use to complete and check the files.
 //!
 //! The schemas are files beside this one. A test asks the readers of the files for all keys that
 //! they know, and compares.

@@ -22,7 +22,7 @@ pub(super) enum PoolerMode {
     Session,
 }
 
-/// The configuration for the database at `url`, and the origin from which it's reloaded.
+/// The configuration for the database at `url`, and the origin that a reload reads.
 pub(super) fn configuration(
     url: &str,
     pooler: Option<PoolerMode>,

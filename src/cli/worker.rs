@@ -1,4 +1,4 @@
-//! `rowstream worker`: runs drivers in a process of their own. The server starts it.
+//! `rowstream worker`: runs drivers in a separate process. The server starts it.
 
 use super::Failure;
 use crate::database::worker::child;

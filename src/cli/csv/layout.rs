@@ -91,7 +91,7 @@ pub(super) fn convert(path: &Path, encoding: &str) -> String {
 enum Place {
     /// Before a value.
     Begin,
-    /// In a value without quotes, in which a quote is an ordinary character.
+    /// In a value without quotes. A quote is an ordinary character there.
     Value,
     /// After an opening quote on this line.
     Quoted(u64),

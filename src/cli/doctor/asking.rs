@@ -1,5 +1,4 @@
-//! Sends one request of the doctor on a connection of its own, and records the response and its
-//! times.
+//! Sends one request of the doctor on a new connection, and records the response and its times.
 //!
 //! The peer isn't trusted, so the length and the time of a response are limited.
 
@@ -37,8 +36,7 @@ pub(super) type Failure = Box<dyn Error>;
 pub(super) struct Server {
     /// `HOST` or `HOST:PORT` from the URL.
     authority: Authority,
-    /// The prefix of the admin endpoints' paths, because a proxy may have the server at a path of
-    /// its own.
+    /// The prefix of the admin endpoints' paths, because a proxy may add one.
     folder: String,
     tls: Option<Arc<ClientConfig>>,
     headers: Vec<(HeaderName, HeaderValue)>,

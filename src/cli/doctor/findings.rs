@@ -1,4 +1,4 @@
-//! Judges responses. We know what the server sent, so every difference is due to a hop.
+//! Judges responses. We know the bytes that the server sent, so every difference is due to a hop.
 
 use std::fmt;
 use std::io::Read as _;
