@@ -78,7 +78,7 @@ pub struct Endpoint {
     pub csv: CsvDialect,
     /// How values are written, unless a request chooses otherwise.
     pub options: ValueOptions,
-    /// If responses are compressed.
+    /// The compression of responses.
     pub compression: Compression,
     /// The most streams in flight. Further ones get a 503. `None`: only the server's limit applies.
     pub max_streams: Option<usize>,
@@ -96,7 +96,7 @@ pub struct Endpoint {
     /// The endpoint that returns this one's statements and their plans. `None`: plans aren't
     /// available.
     pub explained: Option<Box<Endpoint>>,
-    /// The file from which it was read.
+    /// The file that it was read from.
     pub file: PathBuf,
 }
 
@@ -155,7 +155,7 @@ impl Endpoint {
 pub struct CallsPerRow {
     /// The calls.
     pub plan: Arc<PerRow>,
-    /// The upstreams, in the order in which the calls number them.
+    /// The upstreams, in the order of the calls' indices.
     pub sources: Vec<SourceRef>,
 }
 
@@ -196,7 +196,7 @@ pub struct Statement {
     pub query: database::Statement,
     /// For each placeholder of the text, in order, the index of the parameter bound to it.
     pub args: Vec<usize>,
-    /// The statement in whose rows its own rows are nested, if there is one.
+    /// The parent statement, if its rows are nested in another statement's rows.
     pub nested: Option<Nested>,
     /// The opener, if this statement reads a refcursor or a result that another statement opens.
     /// The text of this statement is then the opener's.
@@ -261,16 +261,16 @@ impl Statement {
     /// Checks that the result's columns fit the statement's use in the body.
     ///
     /// # Errors
-    /// A `:value` that doesn't have exactly one column, or two columns of one name, which would be
-    /// two members of one object.
+    /// A `:value` doesn't have exactly one column, or two columns share a name, so an object would
+    /// have two members with that name.
     pub fn check_columns(&self, columns: &[Column]) -> Result<(), Error> {
         check_columns(&self.name, self.cardinality, columns)
     }
 
-    /// Like [`Statement::check_columns`], but for CSV, which may have two columns of one name.
+    /// The same as [`Statement::check_columns`] for CSV, where columns may share a name.
     ///
     /// # Errors
-    /// A `:value` that doesn't have exactly one column.
+    /// A `:value` doesn't have exactly one column.
     pub fn check_count(&self, columns: &[Column]) -> Result<(), Error> {
         check_count(&self.name, self.cardinality, columns)
     }

@@ -5,9 +5,9 @@
 //! reader that stops reading also stops the database, and dropping the stream cancels its
 //! statements. Invariants:
 //!
-//! 1. memory: one chunk and the session's buffer, whatever the size of the result. A chunk has at
-//!    most [`CHUNK`] bytes and one row, or one Arrow batch, which is built before it's written.
-//!    While the client hasn't read a chunk, no other is begun;
+//! 1. memory: one chunk and the session's buffer, for a result of any size. A chunk has at most
+//!    [`CHUNK`] bytes and one row, or one Arrow batch, which is built before it's written. While
+//!    the client hasn't read a chunk, no other is begun;
 //! 2. a chunk is handed out when it's full, or when the source has had nothing ready for
 //!    [`FLUSH_AFTER`]. The first chunk also waits for the first row;
 //! 3. after the last chunk of a complete result, the stream returns `None`. After a failure, it
@@ -21,7 +21,7 @@
 //! 6. the session is dropped at the last row, and not at the last byte. So a slow client doesn't
 //!    keep the connection while it reads the last chunks.
 //!
-//! Nested statements are interleaved and merged by a [`Nest`], which has invariants of its own.
+//! Nested statements are interleaved and merged by a [`Nest`], which has its own invariants.
 
 mod calls;
 mod clock;
@@ -110,12 +110,12 @@ pub struct RowStream {
     flowing: usize,
     flush: Timer,
     armed: Armed,
-    /// The pause after which an idle stream sends a sign of life, and the bytes of that sign.
+    /// The pause before an idle stream sends a heartbeat, and the heartbeat's bytes.
     heartbeat: Option<(Duration, &'static [u8])>,
     following: Following,
-    /// The cursor after which the stream can be resumed, once the statement with the key has ended.
+    /// The cursor that resumes the stream, once the statement with the key has ended.
     next: Option<String>,
-    /// Tells if rows may follow those of that statement, if it has a known limit.
+    /// The end of the page, if that statement has a known limit.
     page: Option<PageEnd>,
     /// True if that statement had rows, and its limit may have cut others off.
     may_have_more: bool,
@@ -136,14 +136,14 @@ pub struct RowStream {
     clock: Clock,
 }
 
-/// The rows that a response reads, and the format in which they are written.
+/// The rows that a response reads, and their format.
 #[derive(Debug, Clone)]
 pub struct Reading {
     /// The format of the response.
     pub format: Format,
     /// Options for the values.
     pub options: ValueOptions,
-    /// The cursor after which the rows begin.
+    /// Only rows after this cursor are read.
     pub after: Option<String>,
     /// The part of the table to read. `None`: all of it.
     pub shard: Option<AskedShard>,
@@ -164,10 +164,10 @@ impl From<(Format, ValueOptions)> for Reading {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Head {
     /// No chunk is full or flushed. So an error before the first row has a real status, even if the
-    /// body begins with literals, and however long the database takes. The rows of `:one` and
-    /// `:value` don't count, because a second row would be an error.
+    /// body begins with literals, and even if the database is slow. The rows of `:one` and `:value`
+    /// don't count, because a second row would be an error.
     Held,
-    /// The headers may be sent, and a chunk of so many bytes is full.
+    /// The headers may be sent, and a chunk with this many bytes is full.
     Sent(usize),
 }
 
@@ -304,7 +304,7 @@ impl RowStream {
     }
 
     /// Keeps the stream open after the last row, for the rows that `follower` brings. From now on
-    /// it sends a sign of life after each idle `pause`.
+    /// it sends a heartbeat after each idle `pause`.
     pub(crate) fn follow(&mut self, follower: Follower, (format, pause): (Format, Duration)) {
         self.following = Following::by(follower);
         self.heartbeat = heartbeat(format).map(|beat| (pause, beat));
@@ -550,7 +550,7 @@ impl RowStream {
         self.session = None;
     }
 
-    /// Sends a sign of life: a mark if the stream has marks, because that says more.
+    /// Sends a heartbeat: a mark if the stream has marks, because that contains more information.
     fn beat(&mut self) {
         self.mark(|frames, _| frames.has_marks());
         if let (true, Some((_, beat))) = (self.chunk.is_empty(), self.heartbeat) {
@@ -580,15 +580,15 @@ impl RowStream {
         }
     }
 
-    /// Sets the detail with which the error record quotes the database, and tells if the request
-    /// gave a value.
+    /// Sets how much the error record quotes from the database, and records if the request gave a
+    /// value.
     pub(crate) fn tell(&mut self, detail: ErrorDetail, given: bool) {
         (self.detail, self.given) = (detail, given);
     }
 
-    /// For how long the stream has had to give up its connection to a waiting request, because its
-    /// client is slow. `None` if it may keep it. A connection to an HTTP service is never given up,
-    /// because no request keeps it for long.
+    /// The time since the stream should have given up its connection to a waiting request, because
+    /// its client is slow. `None` if it may keep it. A connection to an HTTP service is never given
+    /// up, because no request keeps it for long.
     pub(crate) fn gives_way(&mut self, reader: Option<SlowReader>) -> Option<Duration> {
         let holds = self.session.as_ref().is_some_and(Producer::holds_connection);
         let (Some(reader), Source::Database(database), true) = (reader, &self.source, holds) else {
@@ -598,7 +598,7 @@ impl RowStream {
         database.gives_way(&mut self.slow, self.client, reader)
     }
 
-    /// The time by which further rows have to be read, even if the client is slow.
+    /// The deadline for reading further rows, even if the client is slow.
     pub(crate) fn read_by(&self) -> Option<Instant> {
         self.session.as_ref().and_then(Producer::read_by)
     }
@@ -690,7 +690,7 @@ impl RowStream {
         Ok(())
     }
 
-    /// Writes the cursor of the last row, or null if there was no row.
+    /// Writes the cursor of the last row, or null without rows.
     fn write_next(&mut self) {
         match &self.next {
             // A cursor needs no escapes.
@@ -718,7 +718,7 @@ impl RowStream {
     }
 
     /// Ready if bytes or rows may be sent and the source has had nothing ready for [`FLUSH_AFTER`]
-    /// since the first of them. Without any, ready when it's time for a sign of life.
+    /// since the first of them. Without any, ready when a heartbeat is due.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let holds_rows = self.current.rows().is_some_and(|rows| rows.encoder.holds_rows());
         let (armed, after) = match (!self.chunk.is_empty() || holds_rows, self.heartbeat) {
@@ -786,12 +786,12 @@ impl RowStream {
         self.part.as_ref()
     }
 
-    /// Tells if rows may follow the page, once all of its rows have arrived.
+    /// The end of the page, once all of its rows have arrived.
     pub fn page(&self) -> Option<PageEnd> {
         self.page
     }
 
-    /// The cursor after which the next page begins, once this one has ended and is full.
+    /// The cursor that begins the next page, once this one has ended and is full.
     pub fn next_page(&self) -> Option<&str> {
         self.next.as_deref().filter(|_| self.page == Some(PageEnd::Full))
     }

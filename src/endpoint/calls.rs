@@ -12,7 +12,7 @@ use crate::upstream::template::Template;
 /// The requests that an endpoint makes for each request of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Calls {
-    /// The request, in which the number of the call may occur.
+    /// The request. It may contain the number of the call.
     pub template: Template,
     /// The names of the endpoint's parameters.
     pub names: Vec<String>,
@@ -40,13 +40,13 @@ pub enum Repeat {
     Param(usize),
 }
 
-/// The order of replies.
+/// The order of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// The order in which replies arrive.
+    /// Each reply as soon as it has arrived.
     #[default]
     Completion,
-    /// The order of the requests.
+    /// In the order of the requests.
     Input,
 }
 

@@ -10,8 +10,8 @@ use rowstream_core::sql::Dialect;
 
 impl Endpoint {
     /// The endpoint that returns this one's statements and their plans to clients with this
-    /// `authorization`. `None` if there are no statements, or if the database can't explain one of
-    /// them.
+    /// `authorization`. `None` if the endpoint has no statements, or if the database can't explain
+    /// one of them.
     pub(crate) fn explained(&self, dialect: &Dialect, authorization: &Authorization) -> Option<Self> {
         let explain = dialect.explain?;
         let is_plain = |statement: &Statement| statement.opener.is_none();

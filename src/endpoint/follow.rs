@@ -2,10 +2,10 @@
 //! noticed.
 //!
 //! Streams follow rows by their key. So no row may become visible after a row with a greater key
-//! was already sent. In some databases, transactions commit in another order than they took their
-//! numbers in, so a row with a lower number may become visible later. For these, `transaction`
-//! names the column with the row's transaction, and that column must be the first of the key. A row
-//! is read only after all earlier transactions have ended.
+//! was already sent. Some databases don't commit transactions in the order of their numbers, so a
+//! row with a lower number may become visible later. For these, `transaction` names the column with
+//! the row's transaction, and that column must be the first of the key. A row is read only after
+//! all earlier transactions have ended.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::KeyColumn;
 use rowstream_core::diagnostic::reader::{Table, Value};
 use rowstream_core::sql::dialect::{Dialect, Refusal};
 
-/// The default interval at which we look for new rows.
+/// The default interval between polls for new rows.
 const POLL: Duration = Duration::from_secs(1);
 
 /// The default interval if the database also sends notifications. It's how we find out about a
@@ -26,9 +26,9 @@ pub struct Follow {
     /// The column with the transaction of each row. `None`: rows become visible in the order of
     /// their keys anyway.
     pub transaction: Option<String>,
-    /// The channel on which PostgreSQL's `notify` announces new rows.
+    /// The PostgreSQL channel whose notifications announce new rows.
     pub channel: Option<String>,
-    /// The interval at which we look for new rows.
+    /// The interval between polls for new rows.
     pub poll: Duration,
 }
 

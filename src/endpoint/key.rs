@@ -223,7 +223,7 @@ impl Key {
     /// Checks that no column of the key has bytes, if the source can't read them back.
     ///
     /// # Errors
-    /// A column that has.
+    /// A column of the key has bytes.
     pub fn check_bytes(&self, columns: &[Column], source: &Source) -> Result<(), Error> {
         let Err(hint) = source.database()?.dialect().keys.bytes else { return Ok(()) };
         let has_bytes = |key: &&KeyColumn| {
@@ -245,7 +245,7 @@ impl Key {
     /// [`Key::ordered`].
     ///
     /// # Errors
-    /// A column for which that isn't so.
+    /// A column fails one of these checks.
     pub fn check_order(&self, columns: &[Column]) -> Result<(), Error> {
         let of_key = &columns[columns.len().saturating_sub(self.columns.len())..];
         for (KeyColumn { name, .. }, column) in self.columns.iter().zip(of_key) {
@@ -280,7 +280,7 @@ impl Key {
     /// Checks that each of the key's columns is one of the result's.
     ///
     /// # Errors
-    /// A column that isn't.
+    /// A column isn't in the result.
     pub fn check(&self, columns: &[Column]) -> Result<(), Error> {
         let missing = |key: &&KeyColumn| !columns.iter().any(|column| column.name == key.name);
         match self.columns.iter().find(missing) {
@@ -312,7 +312,8 @@ struct Wrapped<'a> {
     query: &'a database::Statement,
     limit: Option<&'a Limit>,
     columns: &'a [KeyColumn],
-    /// Tells settled rows from unsettled ones. `None` if unsettled rows needn't be left out.
+    /// Distinguishes settled rows from unsettled ones. `None` if unsettled rows needn't be left
+    /// out.
     transactions: Option<&'a Transactions>,
     dialect: &'static Dialect,
 }

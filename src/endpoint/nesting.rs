@@ -1,4 +1,4 @@
-//! Nested statements: which one is nested in which, and if their columns fit together.
+//! Nested statements: the tree that they form, and a check that their columns fit together.
 
 use rowstream_encode::Column;
 
@@ -6,8 +6,7 @@ use super::Endpoint;
 use rowstream_core::Error;
 use rowstream_core::diagnostic::{shown, suggest};
 
-/// The tree of nested statements. A statement follows the one that it's nested in, so there are no
-/// cycles.
+/// The tree of nested statements. A statement follows its parent, so cycles are impossible.
 impl Endpoint {
     /// The statements nested in `statement`, in the order of their lists in its rows.
     pub fn children(&self, statement: usize) -> impl Iterator<Item = usize> {
@@ -15,7 +14,7 @@ impl Endpoint {
         (0..self.statements().len()).filter(is_child)
     }
 
-    /// The statement in whose rows the rows of `statement` are nested.
+    /// The parent of `statement`, if it's nested.
     pub fn parent(&self, statement: usize) -> Option<usize> {
         self.statements().get(statement)?.nested.as_ref().map(|nested| nested.parent)
     }

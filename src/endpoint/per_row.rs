@@ -71,7 +71,7 @@ pub enum Form {
 pub(crate) struct Bound {
     /// The columns of the rows, with the added ones.
     pub(crate) columns: Arc<[Column]>,
-    /// The index at which the added columns begin.
+    /// The index of the first added column.
     pub(crate) at: usize,
     /// The columns that requests use, in their order, each with the index of its name.
     pub(crate) wanted: Vec<(usize, usize)>,

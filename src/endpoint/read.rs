@@ -29,7 +29,7 @@ use rowstream_core::params::{BindType, Param, ParamPlace};
 use rowstream_core::sql::dialect::Refusal;
 use rowstream_core::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
 
-/// Names after a `$` that have a meaning of their own, or will have one.
+/// Names after a `$` with a special meaning, now or later.
 const RESERVED: [&str; 3] = ["count", "next", "digest"];
 
 /// The default silence before a heartbeat in a stream of events. Proxies consider a connection dead
@@ -227,7 +227,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
 }
 
 /// Reads the endpoint `/rows` of one statement, from a file of only SQL. `declare` gets a name and
-/// the offset of its first use. It returns the parameter, and the type as which it's bound.
+/// the offset of its first use. It returns the parameter, and the type to bind it as.
 pub(crate) fn single(
     file: File<'_>,
     source: &str,
@@ -395,7 +395,7 @@ fn front_matter(text: &str) -> Option<(std::ops::Range<usize>, usize)> {
 struct RowSet<'a> {
     name: &'a str,
     cardinality: Cardinality,
-    /// The index of the rows in which they're nested, if there are any.
+    /// The index of the rows that contain them, if they're nested.
     parent: Option<usize>,
     /// The statement that opens the refcursor with these rows.
     opener: Option<&'a str>,
@@ -443,7 +443,7 @@ fn choose_source(
     let Some(value) = value else {
         return match databases[..] {
             [(name, _)] => defaults.database(name),
-            // If there are no sources at all, the reader of the configuration file reports it.
+            // Without any source, the reader of the configuration file reports it.
             [] if defaults.sources.is_empty() => None,
             [] => {
                 let hint = "add a source with a database, or write `[upstream]` in a `.toml` file".to_owned();
@@ -667,7 +667,7 @@ impl Statements<'_> {
         sql_error(self.file, &self.text, start, error);
     }
 
-    /// Checks that each statement has a name of its own, or that there's only one statement.
+    /// Checks that all statements have different names, or that there's only one statement.
     fn check_names(&self, sections: &[Section]) -> bool {
         let mut well = true;
         for (i, section) in sections.iter().enumerate() {
@@ -824,8 +824,8 @@ fn read_key(
     }
 }
 
-/// The number of connections that read the rows of the endpoint. Everything else of it must be
-/// known.
+/// The number of connections that read the rows of the endpoint. The rest of the endpoint must have
+/// been read already.
 fn read_parallel(
     value: &Value<'_>,
     endpoint: &Endpoint,
@@ -854,8 +854,8 @@ fn read_parallel(
     }
 }
 
-/// The number of requests that may read one part of the endpoint's rows each. Everything else of it
-/// must be known.
+/// The number of requests that may read one part of the endpoint's rows each. The rest of the
+/// endpoint must have been read already.
 fn read_shards(
     value: &Value<'_>,
     endpoint: &Endpoint,
@@ -996,7 +996,7 @@ impl Counts<'_> {
         }
     }
 
-    /// The only list in the body. An error if there are none or several.
+    /// The only list in the body. Fails if the body doesn't have exactly one.
     fn only_list(&self) -> Result<usize, (String, String)> {
         let placed = |i: &usize| {
             let set = &self.sets[*i];
@@ -1024,8 +1024,7 @@ impl Counts<'_> {
         })
     }
 
-    /// The outermost statement in whose rows the rows of `statement` are nested, or `statement`
-    /// itself.
+    /// The outermost ancestor of `statement`, or `statement` itself if it isn't nested.
     fn root(&self, mut statement: usize) -> usize {
         while let Some(parent) = self.sets[statement].parent {
             statement = parent;

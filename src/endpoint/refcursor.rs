@@ -44,8 +44,9 @@ impl Statement {
         self.opener.as_ref().map_or(&self.name, |opener| &opener.name)
     }
 
-    /// Finds the rows that it reads. `columns` are those of the opener's row, and `rows` says where
-    /// the database gets the rows. Returns `None` if `columns` belong to the statement's own rows.
+    /// Finds the rows that it reads. `columns` are those of the opener's row, and `rows` is the
+    /// origin of the rows in the database. Returns `None` if `columns` belong to the statement's
+    /// own rows.
     ///
     /// # Errors
     /// A statement that isn't an opener has a refcursor beside other columns. An opener has a
@@ -69,8 +70,8 @@ impl Statement {
         }
     }
 
-    /// Checks that its rows can be merged with those of other statements; `rows` says where the
-    /// database gets them.
+    /// Checks that its rows can be merged with those of other statements. `rows` is their origin in
+    /// the database.
     ///
     /// # Errors
     /// The rows are those of a refcursor, or of a procedure.

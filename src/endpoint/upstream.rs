@@ -1,5 +1,5 @@
-//! `[upstream]` of an endpoint file. It's one request whose response is passed through, or several
-//! whose replies are rows, or one after another for the pages of a list, whose elements are rows.
+//! `[upstream]` of an endpoint file: one request whose response is proxied, several requests whose
+//! replies are rows, or the pages of a list whose elements are rows.
 
 mod pages;
 
@@ -31,7 +31,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// The header fields that the endpoint itself sets, whatever the client sends.
+    /// The header fields that the endpoint itself sets, even if the client sends them too.
     pub fn header_names(&self) -> impl Iterator<Item = &HeaderName> {
         self.template.header_names()
     }
@@ -175,8 +175,7 @@ struct Names<'a> {
     used: Vec<bool>,
     /// True if the number of the call may be used.
     numbered: bool,
-    /// The columns of rows that were used: every name that isn't a parameter. `None` if there are
-    /// no rows.
+    /// The columns of rows that were used: every name that isn't a parameter. `None` without rows.
     columns: Option<Vec<String>>,
 }
 

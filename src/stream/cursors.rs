@@ -32,7 +32,7 @@ pub(super) struct Cursors {
     key: Vec<u8>,
     /// True if each row ends with its cursor, as the id of an event.
     ids: bool,
-    /// The most rows that there can be, if that's known.
+    /// The largest possible number of rows, if it's known.
     page: Option<u64>,
     has_limit: bool,
 }
@@ -122,7 +122,7 @@ impl Cursors {
         )
     }
 
-    /// True if the statement's limit may have cut rows off after so many.
+    /// True if the statement's limit may have cut off the rows after these.
     pub(super) fn may_have_more(&self, rows: u64) -> bool {
         match self.page {
             Some(page) => PageEnd::of(page, rows) == Some(PageEnd::Full),

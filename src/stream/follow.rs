@@ -66,7 +66,7 @@ impl Follower {
                 Err(error) if matches!(error.code(), "pool_full" | "pool_timeout") => {
                     tokio::time::sleep(BUSY).await;
                 }
-                // The source is unavailable. It may come back, as the poller also expects.
+                // The source is unavailable. It may recover, as the poller also expects.
                 Err(error) if error.code() == SOURCE_UNAVAILABLE => self.pause(error).await?,
                 opened => return Ok(Some((Box::new(self), opened?))),
             }
@@ -110,7 +110,7 @@ impl Following {
         Self { state: State::Reading(Box::new(follower)), failed: Some(Box::pin(failed)) }
     }
 
-    /// Lets a reading that failed after so many rows begin again, if it has lost its connection.
+    /// Lets a reading that failed after `rows` rows begin again, if it has lost its connection.
     ///
     /// On a busy database there's always some reading under way. So when all connections are lost,
     /// a reading usually loses one of them.
@@ -148,8 +148,8 @@ impl Following {
         }
     }
 
-    /// Opens the next rows, which may turn out to be none. `None` if the stream should end. `after`
-    /// returns the cursor after which they begin, and true if some may exist already.
+    /// Opens the next rows, if any exist. `None` if the stream should end. `after` returns the
+    /// cursor before them, and true if some may exist already.
     pub(super) fn poll_next(
         &mut self,
         after: impl FnOnce() -> (Option<String>, bool),
@@ -172,8 +172,8 @@ impl Following {
     }
 }
 
-/// The sign of life in a format, which no reader mistakes for a row. `None` if the format has no
-/// such thing.
+/// The heartbeat of a format, which no reader mistakes for a row. `None` if the format doesn't
+/// allow one.
 pub(super) fn heartbeat(format: Format) -> Option<&'static [u8]> {
     match format {
         Format::Sse => Some(b":\n\n"),

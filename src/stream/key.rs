@@ -10,7 +10,7 @@ use crate::by_column::ByColumn;
 pub(super) struct Key {
     /// The values as JSON, one after the other. NULL has no bytes; any JSON value has some.
     text: Vec<u8>,
-    /// The position at which each value ends.
+    /// The offset of each value's end.
     ends: Vec<usize>,
 }
 

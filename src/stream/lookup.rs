@@ -28,7 +28,7 @@ pub(super) const ROOM: usize = 512;
 pub(crate) enum LookedUp {
     /// The database's answer.
     Row(LookedUpRow),
-    /// The lookup needs a connection of its own. It has waited since this moment, and had waited
+    /// The lookup needs an exclusive connection. It has waited since this moment, and had waited
     /// for this long before.
     Elsewhere(tokio::time::Instant, Duration),
 }

@@ -87,7 +87,7 @@ struct Parent {
 enum Next {
     Unknown,
     Row,
-    /// There are no further rows.
+    /// No row is left.
     None,
 }
 

@@ -95,7 +95,7 @@ pub(crate) enum Wake {
 }
 
 impl ChangeNotifiers {
-    /// Notifiers for so many endpoints, without followers.
+    /// Notifiers for this number of endpoints, without followers.
     pub(crate) fn new(endpoints: usize) -> Self {
         Self((0..endpoints).map(|_| Mutex::new(Weak::new())).collect())
     }
@@ -155,7 +155,7 @@ impl ChangeNotifier {
     }
 }
 
-/// The changes of a source. They also report the transactions for which followers wait.
+/// The changes of a source. They also report the transactions that followers wait for.
 async fn changes(source: &AnyDatabase, follow: &Follow) -> Result<Changes, Error> {
     let mut changes = source.changes(follow.channel.as_deref(), follow.poll).await?;
     if follow.transaction.is_some() {
@@ -182,7 +182,8 @@ impl Poller {
                 Err(error) if changes.is_lost_for_good() => return error,
                 Err(error) => error,
             };
-            // The next connection always reports a change first, whatever happened in between.
+            // The next connection always reports a change first, in case something has changed
+            // meanwhile.
             match self.again().await {
                 Some(again) => changes = again,
                 None => return lost,
@@ -225,7 +226,7 @@ impl Subscription {
         }
     }
 
-    /// How long a reading may wait for the source to come back.
+    /// How long a reading may wait for the source to recover.
     pub(crate) fn patience(&self) -> Patience {
         Patience::begin(self.notifier.source.acquire_timeout())
     }

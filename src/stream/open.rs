@@ -39,7 +39,7 @@ pub(crate) struct Opened {
 
 /// The parts of a table that a response reads.
 pub(crate) enum Part {
-    /// All parts, with so many connections.
+    /// All parts, on this many connections.
     All(usize),
     /// A shard of the snapshot with this token.
     Shard(String),
@@ -239,7 +239,7 @@ pub(super) struct Tail<'a> {
     pub(super) key: &'a Key,
     pub(super) query: &'a database::Statement,
     pub(super) signer: Signer,
-    /// The positions of the cursor's values, after which the list continues.
+    /// The positions of the values of the cursor that the list continues after.
     pub(super) after: Range<usize>,
     pub(super) page: Option<u64>,
 }

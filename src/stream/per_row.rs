@@ -107,7 +107,7 @@ impl EnrichedRows {
         self.inner.begin().await
     }
 
-    /// See [`database::Session::prepare`], of whose future it's a part.
+    /// See [`database::Session::prepare`], whose future contains this one.
     pub(crate) fn prepare<'a>(&'a mut self, statement: &'a Statement) -> Preparing<'a> {
         Box::pin(async move {
             let columns = self.inner.prepare(statement).await?;

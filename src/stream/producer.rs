@@ -1,4 +1,4 @@
-//! Producers of rows: a response polls one of them, whatever the origin of its rows.
+//! Producers of rows from any origin. A response polls one of them.
 //!
 //! Most rows are those of a database, lent by its session. Others are made here from the answers of
 //! upstreams: calls, pages of a list, and statement rows that calls have enriched. Each row costs a
@@ -184,7 +184,7 @@ impl Producer {
     /// See [`Session::open_refcursor`].
     ///
     /// # Errors
-    /// There is no such cursor, or the connection failed.
+    /// The cursor doesn't exist, or the connection failed.
     pub(super) async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
         self.session()?.open_refcursor(index, name).await
     }
@@ -192,7 +192,7 @@ impl Producer {
     /// See [`Session::poll_result`].
     ///
     /// # Errors
-    /// There's no such result; or the procedure or the connection failed.
+    /// The result doesn't exist, or the procedure or the connection failed.
     pub(super) fn poll_result(
         &mut self,
         result: ResultSet,

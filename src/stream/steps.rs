@@ -73,7 +73,7 @@ pub(super) struct Rows {
     pub(super) reads: Option<Reads>,
     /// The result that hasn't arrived yet. Its columns will arrive with it.
     pub(super) awaited: Option<Box<Awaited>>,
-    /// The most rows that there can be, if they are those of the endpoint's key and it's known.
+    /// The largest possible number of rows, if they are those of the endpoint's key and it's known.
     pub(super) page: Option<u64>,
     pub(super) encoder: Encoder,
     pub(super) cursors: Option<Box<Cursors>>,

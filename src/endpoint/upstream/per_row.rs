@@ -212,7 +212,7 @@ impl Draft {
     }
 }
 
-/// Finds the statement for whose rows calls are made. The error has a message and a hint.
+/// Finds the statement whose rows have calls. The error has a message and a hint.
 fn place(form: Form, endpoint: &Endpoint) -> Result<usize, (&'static str, &'static str)> {
     if endpoint.statements().iter().any(|statement| statement.opener.is_some()) {
         return Err(("no calls can be made for the rows of refcursors, nor beside them", "write queries"));

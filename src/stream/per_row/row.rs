@@ -15,7 +15,7 @@ pub(crate) struct EnrichedRow<'a> {
     pub(super) held: &'a Held,
     pub(super) replies: &'a Replies,
     pub(super) plan: &'a PerRow,
-    /// The column before which the replies are inserted.
+    /// The replies are inserted before this column.
     pub(super) at: usize,
 }
 

@@ -106,7 +106,7 @@ pub(super) struct Replies {
 /// One call.
 struct Slot {
     lane: usize,
-    /// The row for which it was made.
+    /// The row that it was made for.
     row: u64,
     /// The number of waiting rows that share it.
     rows: usize,
@@ -430,7 +430,7 @@ fn with(own: &HeaderMap, filled: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Keeps only the part of a reply to which the pointer leads.
+/// Keeps only the part of a reply that the pointer selects.
 fn narrow(outcome: &mut Outcome, pointer: &Pointer) {
     if outcome.error.is_some() {
         return;
