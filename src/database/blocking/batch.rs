@@ -1,21 +1,21 @@
-//! Rows as bytes, from the worker that packs them to the session that reads them in place.
+//! Packs rows into bytes in the worker, so that the session can read them in place.
 //!
 //! ```text
 //! row = length of its values (u32, little-endian), values
 //! ```
 //!
-//! What the values are is the driver's affair. Both ends are in this file, so the reader trusts the
-//! bytes and panics on broken ones.
+//! The driver defines the values. Both the writer and the reader of lengths are in this file, so
+//! the reader trusts the bytes and panics on broken ones.
 
 use rowstream_core::Error;
 
-/// The bytes of a row's length.
+/// The number of bytes of a row's length.
 const HEAD: usize = 4;
 
-/// Puts the row that `pack` writes at the end of `batch`.
+/// Appends the row that `pack` writes to `batch`.
 ///
 /// # Errors
-/// That of `pack`; `batch` is then as it was before.
+/// The error of `pack`; `batch` is then unchanged.
 #[inline]
 pub(super) fn push_row(
     batch: &mut Vec<u8>,
@@ -32,7 +32,7 @@ pub(super) fn push_row(
     Ok(())
 }
 
-/// The values of the row at `at`, and where the next row begins.
+/// Returns the values of the row at `at`, and the position of the next row.
 #[inline]
 pub(super) fn row_at(batch: &[u8], at: usize) -> (&[u8], usize) {
     let (length, rest) = batch[at..].split_first_chunk::<HEAD>().expect("a length has 4 bytes");

@@ -1,17 +1,17 @@
-//! The batch that a worker fills, and when it is handed over.
+//! Fills a worker's batches, and decides when to hand them over.
 //!
-//! It is handed over when it is full; when the first rows of a statement are there, for the first
-//! byte; and when it has been open for [`PATIENCE`], because then rows come slowly and each is
-//! worth its way. A library may compute for seconds within one step, so the last of the three
-//! cannot be left to the loop over the rows: where the library calls back while it works, it calls
-//! [`tick`], which looks at the clock.
+//! A batch is handed over when it is full, when it contains the first rows of a statement (for a
+//! fast first byte), and when it has been open for [`PATIENCE`]. In the last case rows arrive
+//! slowly, so each of them is worth a hand-over. A library can compute for seconds within one step,
+//! so the loop over the rows can't check the time. Instead, a library that calls back while it
+//! works calls [`tick`], which does.
 //!
-//! Each hand-over costs two threads a sleep and a waking, so batches grow while a statement runs,
-//! up to what its source's streams share ([`Running`]): few streams have large ones, and many
-//! streams take little memory.
+//! Each hand-over puts two threads to sleep and wakes them, so batches grow while a statement runs,
+//! up to its share of the source's memory ([`Running`]). Few streams get large batches; many
+//! streams use little memory.
 //!
-//! What it calls runs on the worker's own thread, inside of the step. That is why the state is
-//! thread-local: a lock would be paid for each row.
+//! Callbacks run on the worker's own thread, inside the step. That's why the state is thread-local:
+//! we would pay for a lock at each row.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -21,28 +21,28 @@ use std::time::{Duration, Instant};
 use super::batch;
 use rowstream_core::Error;
 
-/// The first batch of a statement.
+/// The size of a statement's first batch, in bytes.
 const FIRST: usize = 4 * 1024;
-/// A full batch when many statements run. A stream has two.
+/// The size of a full batch when many statements run. A stream has two.
 const SMALL: usize = 32 * 1024;
-/// A full batch when few statements run.
+/// The size of a full batch when few statements run.
 const LARGE: usize = 128 * 1024;
-/// What the batches of a source may take together before they become small.
+/// The memory that large batches of a source can use together. Beyond it, batches become small.
 const SHARED: usize = 2 << 20;
-/// What a batch needs beyond its mark so that a usual last row does not make it grow.
+/// The room beyond a full batch, so that a last row of usual size doesn't make it grow.
 const SLACK: usize = 4 * 1024;
-/// What a batch takes, and at most one row more.
+/// The largest capacity of a batch, not counting one row.
 pub(super) const LARGEST: usize = LARGE + SLACK;
-/// What an idle connection keeps of a batch.
+/// The capacity of a batch that an idle connection keeps.
 const KEPT: usize = FIRST + SLACK;
-/// How long rows may wait for others.
+/// How long rows can wait for more rows.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// Why a statement ended before its last row.
+/// The reason why a statement ended before its last row.
 pub(super) enum Stop {
-    /// The session has left: nobody wants to know.
+    /// The session has left, so no error is reported.
     Abandoned,
-    /// It failed.
+    /// The statement failed.
     Failed(Error),
 }
 
@@ -52,33 +52,33 @@ impl From<Error> for Stop {
     }
 }
 
-/// The hand-over, to whoever fills batches.
+/// The hand-over, for the code that fills batches.
 pub(super) trait Peer {
-    /// Hands `rows` over, in exchange for the spare batch, for which it waits. Whether it did: not
-    /// when the session has left.
+    /// Waits for the spare batch and hands `rows` over in exchange. Returns false if the session
+    /// has left or the connection is closed.
     #[must_use]
     fn hand_over(&self, rows: &mut Vec<u8>, end: Option<Result<(), Error>>) -> bool;
 
-    /// Hands `rows` over if the spare batch is there. Whether it did.
+    /// Hands `rows` over if the spare batch is there. Returns false if it isn't.
     fn try_hand_over(&self, rows: &mut Vec<u8>) -> bool;
 
-    /// Whether the session has left, and what runs for it is to stop.
+    /// Returns true if the session has left, so that its statement must stop.
     fn abandoned(&self) -> bool;
 }
 
-/// How many statements of a source run at this moment.
+/// Counts the running statements of a source.
 #[derive(Default)]
 pub(super) struct Running(AtomicUsize);
 
 impl Running {
-    /// A full batch of each.
+    /// The size of a full batch of each statement.
     fn batch(&self) -> usize {
         let batches = 2 * self.0.load(Ordering::Relaxed).max(1);
         (SHARED / batches).clamp(SMALL, LARGE)
     }
 }
 
-/// A statement that runs, until it is dropped.
+/// Counts a statement as running until it is dropped.
 pub(super) struct Run<'a>(&'a Running);
 
 impl Drop for Run<'_> {
@@ -92,23 +92,24 @@ thread_local! {
 }
 
 struct Filling {
-    /// The hand-over of this thread's connection; a call of it is one per batch, not per row.
+    /// The hand-over of this thread's connection. The dynamic call happens once per batch, not per
+    /// row.
     peer: Option<Arc<dyn Peer>>,
-    /// How many share the memory of batches.
+    /// The statements that share the memory of batches.
     running: Arc<Running>,
     rows: Vec<u8>,
-    /// Bytes at which the batch is handed over.
+    /// The batch is handed over once it has this many bytes.
     enough: usize,
-    /// When the first row of the batch, or of the portion, was there.
+    /// When the batch or the portion got its first row.
     since: Instant,
-    /// Whether the portion has been open for long.
+    /// The portion has been open for longer than [`PATIENCE`].
     late: bool,
-    /// When the statement has run too long.
+    /// When the statement exceeds its timeout.
     deadline: Option<Instant>,
     expired: bool,
 }
 
-/// Binds this thread to its hand-over; comes before all else.
+/// Binds this thread to its hand-over. Must be called before all other functions here.
 pub(super) fn bind<P: Peer + 'static>(peer: &Arc<P>, running: &Arc<Running>) {
     FILLING.with_borrow_mut(|filling| {
         filling.peer = Some(Arc::<P>::clone(peer));
@@ -116,22 +117,22 @@ pub(super) fn bind<P: Peer + 'static>(peer: &Arc<P>, running: &Arc<Running>) {
     });
 }
 
-/// Begins a statement, which runs until what is returned is dropped.
+/// Begins a statement. It runs until the returned value is dropped.
 pub(super) fn start(running: &Running, timeout: Option<Duration>) -> Run<'_> {
     running.0.fetch_add(1, Ordering::Relaxed);
     FILLING.with_borrow_mut(|filling| filling.start(timeout));
     Run(running)
 }
 
-/// Adds the row that `pack` writes; hands the batch over when it is due, which may wait for the
+/// Adds the row that `pack` writes. A batch that is due is handed over, which can wait for the
 /// session to read.
 #[inline]
 pub(super) fn push(pack: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>) -> Result<(), Stop> {
     FILLING.with_borrow_mut(|filling| filling.push(pack))
 }
 
-/// A portion of the rows of one of several statements, which the session waits for. It ends when it
-/// is full, or, as rows come slowly, when it has been open for [`PATIENCE`].
+/// A portion of the rows of an interleaved statement, which the session waits for. It ends when
+/// it's full or, if rows arrive slowly, when it has been open for [`PATIENCE`].
 pub(super) struct Portion {
     /// The rows, packed (see `batch.rs`).
     pub(super) rows: Vec<u8>,
@@ -139,22 +140,22 @@ pub(super) struct Portion {
 }
 
 impl Portion {
-    /// An empty portion in `rows`, of a statement whose last one was full at `before` bytes; `None`
-    /// for its first.
+    /// Makes an empty portion in `rows`. `before` is the size of the statement's last full portion,
+    /// or `None` for its first.
     pub(super) fn new(mut rows: Vec<u8>, before: Option<usize>) -> Self {
         let enough = before.map_or(FIRST, |before| (2 * before).min(SMALL));
         rows.clear();
-        // A huge row that was in it must not stay in memory.
+        // A huge row that was in it must not keep its memory.
         rows.shrink_to(enough + SLACK);
         Self { rows, enough }
     }
 
-    /// The bytes at which it is full.
+    /// It is full once it has this many bytes.
     pub(super) fn enough(&self) -> usize {
         self.enough
     }
 
-    /// Adds the row that `pack` writes. Whether there is room and time for another.
+    /// Adds the row that `pack` writes. Returns true if there is room and time for another.
     #[inline]
     pub(super) fn push(
         &mut self,
@@ -168,7 +169,7 @@ impl Portion {
     }
 }
 
-/// Lets the statements that run have so much more time: they waited for the session.
+/// Extends the deadline of the running statements by the time that they waited for the session.
 pub(super) fn postpone(waited: Duration) {
     FILLING.with_borrow_mut(|filling| {
         if let Some(deadline) = &mut filling.deadline {
@@ -177,29 +178,29 @@ pub(super) fn postpone(waited: Duration) {
     });
 }
 
-/// Hands over what is left, with how the statement ended.
+/// Hands over the remaining rows with the statement's result.
 pub(super) fn finish(end: Result<(), Error>) {
     FILLING.with_borrow_mut(|filling| filling.finish(end));
 }
 
-/// Forgets the rows of a session that has left.
+/// Discards rows that no session will read.
 pub(super) fn rest() {
     FILLING.with_borrow_mut(Filling::rest);
 }
 
-/// Empties a batch that no statement fills: an idle connection keeps what a short answer needs, not
-/// what a long one did.
+/// Empties a batch that no statement fills. An idle connection keeps enough memory for a short
+/// answer, not for the longest one so far.
 pub(super) fn empty(rows: &mut Vec<u8>) {
     rows.clear();
     rows.shrink_to(KEPT);
 }
 
-/// Whether the statement's time was up.
+/// Returns true if the statement exceeded its timeout.
 pub(super) fn expired() -> bool {
     FILLING.with_borrow(|filling| filling.expired)
 }
 
-/// Looks at the clock and whether the session is there. Whether what runs is to stop.
+/// Checks the clock and the session. Returns true if the running statement must stop.
 pub(in crate::database) fn tick() -> bool {
     FILLING.with_borrow_mut(Filling::tick)
 }
@@ -257,8 +258,8 @@ impl Filling {
         empty(&mut self.rows);
     }
 
-    /// Hands the batch over, waiting for the session. That wait is the client's, so it does not
-    /// count as the statement's time.
+    /// Hands the batch over, and waits for the session if necessary. The client causes that wait,
+    /// so it doesn't count towards the statement's timeout.
     fn hand_over(&mut self, end: Option<Result<(), Error>>) -> bool {
         let before = self.deadline.map(|_| Instant::now());
         if !self.peer.as_ref().is_some_and(|peer| peer.hand_over(&mut self.rows, end)) {
@@ -285,7 +286,8 @@ impl Filling {
         self.expired
     }
 
-    /// Goes on with the batch that came back. A huge row that was in it must not stay in memory.
+    /// Continues with the batch that the session gave back. A huge row that was in it must not keep
+    /// its memory.
     fn fresh(&mut self) {
         self.enough = (2 * self.enough).max(SMALL).min(self.running.batch());
         self.rows.shrink_to(self.enough + SLACK);

@@ -13,23 +13,22 @@
 //!
 //! Invariants:
 //!
-//! 1. A session has two batches, beside those of interleaved statements, each of which
-//!    goes there and back with `Fetch` and `Rows`. The worker holds one and fills it; the other is
-//!    in `reply`, with the session, or in `spare`. The worker hands over only in exchange for the
-//!    spare one, so a session that does not read stops it.
-//! 2. `abandoned` is set together with `leaving`, and cleared by the worker when it takes
-//!    `leaving`. Only what the worker runs in between sees it, and the connection goes back to the
-//!    pool after that: what interrupts one session's statement can never hit the next one's. So
-//!    it is with [`Interrupt`], which is called under the lock that the worker takes `leaving`
-//!    under.
-//! 3. A place is in exactly one of: the session, `leaving`, the worker's cleaning. Whoever holds it
-//!    when the worker is dead drops it, which frees it.
-//! 4. A session that has taken the answers to all it asked, and has no transaction open, leaves
-//!    nothing behind: the statement was reset before its end was handed over, `command`, `reply`
-//!    and `waker` are empty, and both batches are where they were at first. Such a session gives
-//!    its connection back itself, without the worker.
-//! 5. `waiting` is set exactly while the worker sleeps or is about to, under the lock. Only then is
-//!    it woken: a wake-up costs a system call, also when nobody sleeps.
+//! 1. A session has two batches, not counting those of interleaved statements, which travel with
+//!    `Fetch` and `Rows`. The worker fills one batch; the other is in `reply`, with the session, or
+//!    in `spare`. The worker hands its batch over only in exchange for the spare one, so a session
+//!    that doesn't read stops it.
+//! 2. `abandoned` is set together with `leaving`, and the worker clears it when it takes `leaving`.
+//!    So only a call of that session can see it. The connection returns to the pool after that, so
+//!    an interrupt of one session's statement can't hit the next one's. The same is true for
+//!    [`Interrupt`]: it's called under the lock that the worker needs to take `leaving`.
+//! 3. Exactly one owner has a lease: the session, `leaving`, or the worker's cleaning. If the
+//!    worker is dead, the owner drops the lease, which frees it.
+//! 4. A session without an open transaction that has taken all its replies leaves nothing behind.
+//!    The statement was reset before its end was handed over. `command`, `reply` and `waker` are
+//!    empty, and both batches are in their initial places. This session returns its connection
+//!    itself, without the worker.
+//! 5. `waiting` is set under the lock, exactly while the worker sleeps or is about to. We wake the
+//!    worker only then, because a wake-up is a system call even if no thread sleeps.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
@@ -45,24 +44,25 @@ use rowstream_core::Error;
 use rowstream_core::lock::{Condvar, Mutex};
 use rowstream_core::pool::Lease;
 
-/// What a session asks of the worker.
+/// A session's request to its worker.
 pub(super) enum Command<D: Driver> {
     /// Describe a statement; answered by `Described` or `Failed`.
     Describe(Statement),
-    /// Run a statement that has been described; answered by `Rows` until one of them has an end.
+    /// Run a described statement; answered by `Rows` until one of them has an end.
     Execute {
         /// The statement.
         statement: Arc<Described<D::Plan>>,
         /// The values of its placeholders.
         args: Vec<D::Argument>,
-        /// Whether it belongs to a transaction, which the first one opens.
+        /// It belongs to a transaction, which the first statement opens.
         transaction: bool,
-        /// How many columns come as batches; `None`: all come as rows.
+        /// How many columns are sent as batches; `None`: all are sent as rows.
         batches: Option<usize>,
     },
-    /// Begin statements that are interleaved, in one transaction, and fetch the first rows.
+    /// Begin interleaved statements in one transaction, and fetch the first rows.
     Interleave(Vec<Run<D>>, Fetch),
-    /// Step one of these statements; answered by `Rows`, which has an end if the statement does.
+    /// Step one of these statements; answered by `Rows`, which has an end if the statement has
+    /// ended.
     Fetch(Fetch),
     /// Run lookups, one after the other; answered by `LookedUp`.
     LookUp(Vec<Question<D>>),
@@ -76,25 +76,25 @@ pub(super) struct Run<D: Driver> {
     pub(super) args: Vec<D::Argument>,
 }
 
-/// Whose rows are wanted.
+/// A request for the next rows of one statement.
 pub(super) struct Fetch {
-    /// The statement's place among those that are interleaved.
+    /// The statement's index among the interleaved ones.
     pub(super) which: usize,
-    /// A batch that has been read, to be filled.
+    /// A batch that the session has read, to be filled again.
     pub(super) rows: Vec<u8>,
 }
 
-/// What the worker answers.
+/// The worker's reply.
 pub(super) enum Reply<P> {
     /// The connection is open.
     Opened,
-    /// What the database says of a statement.
+    /// The description of a statement.
     Described(Arc<Described<P>>),
-    /// Rows of the statement that runs.
+    /// Rows of the running statement.
     Rows(Batch),
-    /// What became of the lookups, in their order.
+    /// The outcomes of the lookups, in their order.
     LookedUp(Vec<Outcome>),
-    /// What was asked for failed; of a statement's rows, the batch tells it instead.
+    /// The request failed. For a statement's rows, `Batch::end` has the error instead.
     Failed(Error),
 }
 
@@ -102,15 +102,15 @@ pub(super) enum Reply<P> {
 pub(super) struct Batch {
     /// The rows, packed (see `batch.rs`).
     pub(super) rows: Vec<u8>,
-    /// How the statement ended, in its last batch.
+    /// The statement's result, in its last batch.
     pub(super) end: Option<Result<(), Error>>,
 }
 
-/// What the worker does next.
+/// The worker's next task.
 pub(super) enum Work<D: Driver> {
-    /// It is asked for this.
+    /// A request of the session.
     Command(Command<D>),
-    /// The session is gone: clean up and give the connection back.
+    /// The session is gone: clean up and return the connection.
     Leave(Leaving<D>),
     /// The connection is closed.
     Close,
@@ -118,27 +118,28 @@ pub(super) enum Work<D: Driver> {
 
 /// A connection on its way back to the pool.
 pub(super) struct Leaving<D: Driver> {
-    /// The right to it.
+    /// The lease of the connection.
     pub(super) place: Lease<Connection<D>>,
-    /// The connection itself.
+    /// The connection.
     pub(super) connection: Connection<D>,
 }
 
 impl<D: Driver> Leaving<D> {
-    /// Gives the connection back to the pool.
+    /// Returns the connection to the pool.
     pub(super) fn give_back(self) {
         self.place.give_back(self.connection);
     }
 }
 
-/// An open connection, as the pool keeps it; dropping it ends the worker, which closes it.
+/// An open connection, as the pool keeps it. Dropping it ends the worker, which closes the
+/// connection.
 pub struct Connection<D: Driver> {
     link: Arc<Link<D>>,
     file: Option<FileId>,
 }
 
 impl<D: Driver> Connection<D> {
-    /// The connection to `file` whose worker has the other end of `link`.
+    /// Makes a connection to `file`, whose worker has the other end of `link`.
     pub(super) fn new(link: Arc<Link<D>>, file: Option<FileId>) -> Self {
         Self { link, file }
     }
@@ -162,15 +163,15 @@ impl<D: Driver> Drop for Connection<D> {
     }
 }
 
-/// The hand-over of one connection; see the module's text.
+/// The hand-over of one connection; see the module's docs.
 pub(super) struct Link<D: Driver> {
     state: Mutex<State<D>>,
-    /// What ends what the library does for a session that has left; there once it is open.
+    /// Interrupts the library's call for a session that has left. Set once the connection is open.
     interrupt: OnceLock<<D::Connection as DriverConnection>::Interrupt>,
     /// The worker waits here.
     work: Condvar,
-    /// Whether the session has left and the worker has not seen it yet; read without the lock while
-    /// the library works.
+    /// The session has left, and the worker hasn't noticed yet. The worker reads it without the
+    /// lock while the library works.
     abandoned: AtomicBool,
 }
 
@@ -180,14 +181,14 @@ struct State<D: Driver> {
     spare: Option<Vec<u8>>,
     leaving: Option<Leaving<D>>,
     waker: Option<Waker>,
-    /// Whether the worker sleeps.
+    /// The worker sleeps.
     waiting: bool,
     closed: bool,
     dead: bool,
 }
 
 impl<D: Driver> State<D> {
-    /// What a new connection has.
+    /// The state of a new connection.
     fn new() -> Self {
         Self {
             command: None,
@@ -204,7 +205,7 @@ impl<D: Driver> State<D> {
 
 /// The session's side.
 impl<D: Driver> Link<D> {
-    /// The hand-over of a connection that is about to be opened.
+    /// Makes the hand-over of a connection that is about to be opened.
     pub(super) fn new() -> Self {
         Self {
             state: Mutex::new(State::new()),
@@ -214,7 +215,7 @@ impl<D: Driver> Link<D> {
         }
     }
 
-    /// What the spare batch takes.
+    /// The capacity of the spare batch.
     #[cfg(test)]
     pub(super) fn spare_capacity(&self) -> usize {
         self.lock().spare.as_ref().map_or(0, Vec::capacity)
@@ -224,14 +225,14 @@ impl<D: Driver> Link<D> {
         self.state.lock()
     }
 
-    /// Asks the worker for something; the answer to what was asked before must have been taken.
+    /// Sends a request to the worker. The reply to the previous one must have been taken.
     pub(super) fn send(&self, command: Command<D>) {
         let mut state = self.lock();
         state.command = Some(command);
         self.wake_worker(state);
     }
 
-    /// The worker's next answer.
+    /// Returns the worker's next reply.
     pub(super) fn poll_reply(&self, cx: &mut Context<'_>) -> Poll<Reply<D::Plan>> {
         let mut state = self.lock();
         match state.reply.take() {
@@ -244,7 +245,7 @@ impl<D: Driver> Link<D> {
         }
     }
 
-    /// Gives a batch that has been read back to be filled again.
+    /// Gives a batch back after reading it, to be filled again.
     pub(super) fn give_spare(&self, mut rows: Vec<u8>) {
         rows.clear();
         let mut state = self.lock();
@@ -252,24 +253,25 @@ impl<D: Driver> Link<D> {
         self.wake_worker(state);
     }
 
-    /// Gives the last batch of a statement back: the worker waits for a command, not for this.
+    /// Gives the last batch of a statement back. The worker isn't woken, because it waits for a
+    /// command, not for the batch.
     pub(super) fn give_last(&self, mut rows: Vec<u8>) {
         filling::empty(&mut rows);
         self.lock().spare = Some(rows);
     }
 
-    /// Whether the worker is gone, and the connection with it.
+    /// Returns true if the worker is gone, and the connection with it.
     pub(super) fn is_dead(&self) -> bool {
         self.lock().dead
     }
 
-    /// Ends the session: the worker stops what it runs, cleans up, and gives the connection back.
-    /// When the worker is gone, the connection is dropped and the place freed here.
+    /// Ends the session: the worker stops its statement, cleans up, and returns the connection. If
+    /// the worker is gone, this drops the connection and its lease.
     pub(super) fn leave(leaving: Leaving<D>) {
         let link = Arc::clone(&leaving.connection.link);
         let mut state = link.lock();
         if state.dead {
-            // Connection's own drop takes the lock.
+            // The drop of `Connection` takes the lock.
             drop(state);
             return drop(leaving);
         }
@@ -281,7 +283,7 @@ impl<D: Driver> Link<D> {
         link.wake_worker(state);
     }
 
-    /// Wakes the worker if it sleeps, after the lock, which it will want.
+    /// Wakes the worker if it sleeps. It will need the lock, so we release that first.
     fn wake_worker(&self, mut state: MutexGuard<'_, State<D>>) {
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
@@ -293,14 +295,14 @@ impl<D: Driver> Link<D> {
 
 /// The worker's side.
 impl<D: Driver> Link<D> {
-    /// Tells that the connection is open, and what interrupts it.
+    /// Reports that the connection is open, and provides its interrupt.
     pub(super) fn opened(&self, interrupt: <D::Connection as DriverConnection>::Interrupt) {
-        // It is opened once.
+        // The connection is opened only once.
         let _ = self.interrupt.set(interrupt);
         self.reply(Reply::Opened);
     }
 
-    /// Waits for something to do.
+    /// Waits for the next task.
     pub(super) fn next(&self) -> Work<D> {
         let mut state = self.lock();
         loop {
@@ -321,18 +323,18 @@ impl<D: Driver> Link<D> {
     fn wait<'a>(&self, mut state: MutexGuard<'a, State<D>>) -> MutexGuard<'a, State<D>> {
         state.waiting = true;
         let mut state = self.work.wait(state);
-        // It may have woken by itself.
+        // A spurious wake-up is possible.
         state.waiting = false;
         state
     }
 
-    /// Forgets the session that left: the next one finds what a new connection has.
+    /// Resets the state for the next session to that of a new connection.
     fn reset(&self, state: &mut State<D>) {
         *state = State::new();
         self.abandoned.store(false, Ordering::Relaxed);
     }
 
-    /// Answers what was asked.
+    /// Sends a reply to the session.
     pub(super) fn reply(&self, reply: Reply<D::Plan>) {
         let waker = {
             let mut state = self.lock();
@@ -342,8 +344,8 @@ impl<D: Driver> Link<D> {
         wake(waker);
     }
 
-    /// Tells the session and the pool that the worker is gone: whoever waits gets an error, and a
-    /// place that was left here is freed.
+    /// Records that the worker is gone. A waiting session gets an error, and a lease in `leaving`
+    /// is freed.
     pub(super) fn die(&self) {
         let (waker, leaving) = {
             let mut state = self.lock();
@@ -355,7 +357,7 @@ impl<D: Driver> Link<D> {
     }
 }
 
-/// The worker's side, as what it fills sees it.
+/// The worker's side, for the code that fills its batches.
 impl<D: Driver> Peer for Link<D> {
     fn hand_over(&self, rows: &mut Vec<u8>, end: Option<Result<(), Error>>) -> bool {
         let mut state = self.lock();
@@ -387,8 +389,8 @@ impl<D: Driver> Peer for Link<D> {
     }
 }
 
-/// Puts `rows` into the reply and `spare` into its place. Wakes the session after the lock, which
-/// it will want.
+/// Moves `rows` into the reply and replaces it by `spare`. The session will need the lock, so we
+/// release that before we wake it.
 fn exchange<D: Driver>(
     mut state: MutexGuard<'_, State<D>>,
     rows: &mut Vec<u8>,

@@ -1,6 +1,5 @@
-//! Statements that are interleaved: the session's side. It asks the worker for a portion of one
-//! of them when the rows that it has of that one have been read, so it holds a portion of each, of
-//! some 32 KiB.
+//! The session's side of interleaved statements. It asks the worker for a portion of a statement
+//! once it has read the previous one. So it holds one portion of each, of some 32 KiB.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -14,20 +13,20 @@ use rowstream_core::params::ParamValue;
 
 /// The interleaved statements of one session.
 pub(super) struct Interleaved<D: Driver> {
-    /// What the worker has not been given yet.
+    /// The statements, until we send them to the worker.
     runs: Option<Vec<Run<D>>>,
     open: Vec<Open<D::Plan>>,
-    /// Whose rows have been asked for.
+    /// The statement whose rows we have requested.
     asked: Option<usize>,
 }
 
-/// One of them.
+/// One interleaved statement.
 struct Open<P> {
     statement: Arc<Described<P>>,
-    /// The rows that are read, and where the next one begins.
+    /// The current portion, and the position of its next row in `at`.
     rows: Vec<u8>,
     at: usize,
-    /// How the statement ended, if it has, behind these rows.
+    /// The statement's result, after these rows.
     end: Option<Result<(), Error>>,
 }
 
@@ -39,7 +38,7 @@ impl<P> Open<P> {
 }
 
 impl<D: Driver> Interleaved<D> {
-    /// Of a session that has none.
+    /// For a session without interleaved statements.
     pub(super) fn none() -> Self {
         Self { runs: None, open: Vec::new(), asked: None }
     }
@@ -94,7 +93,8 @@ impl<D: Driver> Session<D> {
         D::row(&open.statement, values)
     }
 
-    /// Waits for what has been asked for, and asks for rows of statement `which` if nothing has.
+    /// Waits for the requested portion. If there's no request yet, asks for rows of statement
+    /// `which`.
     fn poll_portion(&mut self, which: usize, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let asked = match self.interleaved.asked {
             Some(asked) => asked,
@@ -135,7 +135,7 @@ impl<D: Driver> Session<D> {
         which
     }
 
-    /// The error with which statement `which` ended.
+    /// Returns the error of statement `which`.
     #[cold]
     fn fail(&mut self, which: usize) -> Error {
         self.phase = Phase::Failed(None);

@@ -1,8 +1,9 @@
-//! What is known of a source's statements, so that preparing one again does not ask a worker.
+//! Caches the descriptions of a source's statements, so that preparing one again doesn't involve a
+//! worker.
 //!
-//! It is the source's and not the connection's: what one connection has learnt serves all. What is
-//! known may have become wrong, since tables change; a driver compares it with what the database
-//! says at the first row of each run, and it is forgotten when the two differ.
+//! The source owns the cache, so all its connections share it. Tables change, so a description can
+//! become outdated. At the first row of each run, the driver compares the description with the
+//! columns that the database reports. If they differ, we forget it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,40 +13,41 @@ use rowstream_encode::Column;
 use super::lookups::Slow;
 use rowstream_core::lock::Mutex;
 
-/// A statement as the database has described it.
+/// A statement and the database's description of it.
 #[derive(Debug)]
 pub struct Described<P> {
     /// Its text.
     pub sql: Arc<str>,
-    /// How many values are bound to it.
+    /// The number of values to bind.
     pub placeholders: usize,
     /// Its columns.
     pub columns: Arc<[Column]>,
-    /// What its rows are read by.
+    /// The plan that reads its rows.
     pub plan: P,
-    /// Whether it holds up other lookups.
+    /// Records if it delays other lookups.
     pub(super) slow: Slow,
 }
 
 /// The statements of one source, by their text.
 pub(super) struct Known<P> {
     statements: Mutex<HashMap<Arc<str>, Arc<Described<P>>>>,
-    /// Most statements that are known at a time.
+    /// How many statements we keep at most.
     capacity: usize,
 }
 
 impl<P> Known<P> {
-    /// Nothing is known yet.
+    /// Makes an empty cache.
     pub(super) fn new(capacity: usize) -> Self {
         Self { statements: Mutex::new(HashMap::new()), capacity }
     }
 
-    /// What is known of the statement.
+    /// Returns the statement's description.
     pub(super) fn get(&self, sql: &str) -> Option<Arc<Described<P>>> {
         self.statements.lock().get(sql).cloned()
     }
 
-    /// Remembers a statement, if there is room: endpoints have a fixed set of them.
+    /// Adds a statement if there is room. Endpoints have a fixed set of statements, so none is
+    /// evicted.
     pub(super) fn learn(&self, described: &Arc<Described<P>>) {
         let mut statements = self.statements.lock();
         if statements.len() < self.capacity {

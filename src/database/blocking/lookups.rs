@@ -1,26 +1,25 @@
 //! Lookups: short statements of many requests, which share a connection and its thread.
 //!
-//! On a connection of its own, a lookup wakes two threads and has them sleep again, which costs
-//! more than its statement. Here the lookups of a server's thread share one: what has been asked by
-//! the time its driver gets to it goes to the worker together, and the answers come back together.
-//! While they are awaited, the next batch gathers.
+//! On its own connection, a lookup puts two threads to sleep and wakes them, which costs more than
+//! its statement. Here the lookups of a server's thread share one connection, which a task drives
+//! (`drive`). When that task runs, it sends all queued lookups to the worker as one batch, and
+//! their answers return together. Meanwhile, the next batch accumulates.
 //!
 //! ```text
 //! request ──look_up()──► asked ──drive()──► worker, one after the other ──► request
 //!                                              │
-//!       Elsewhere: a connection of its own    ◄── it held up the others, its columns have changed,
-//!                                                 or the connection was lost or could not be had
+//!       Elsewhere: its own connection         ◄── it delayed the others, its columns have changed,
+//!                                                 or the connection was lost or couldn't be opened
 //! ```
 //!
-//! Statements only read, so whatever was not answered may be asked again. Invariants:
+//! Statements only read, so an unanswered one can be run again. Invariants:
 //!
-//! 1. every lookup gets an answer; one whose sender is dropped goes elsewhere;
-//! 2. what one of them meets, an error or a lock, is its own;
-//! 3. a statement holds up the others for [`PATIENCE`], as the library calls back while it works
-//!    ([`Driver::SHARES_LOOKUPS`]). Then it is ended, and runs on connections of its own for
+//! 1. every lookup gets an answer; if its sender is dropped, it runs elsewhere;
+//! 2. an error or a lock that a lookup meets affects only that lookup;
+//! 3. a statement delays the others for at most [`PATIENCE`], because the library calls back while
+//!    it works ([`Driver::SHARES_LOOKUPS`]). Then we end it, and run it on its own connections for
 //!    [`SLOW_FOR`];
-//! 4. of an answer at most two rows are held, of which the second is only the proof that there is
-//!    one too many.
+//! 4. an answer holds at most two rows. The second one only proves that there are too many.
 
 use std::future::poll_fn;
 use std::mem;
@@ -41,35 +40,35 @@ use rowstream_core::lock::Mutex;
 use rowstream_core::params::ParamValue;
 use rowstream_core::pool::{Patience, Priority, Waiter};
 
-/// How long a statement may run while others wait. A lookup by a key takes a thousandth of it.
+/// How long a statement can run while others wait. A lookup by a key needs a thousandth of it.
 pub(super) const PATIENCE: Duration = Duration::from_millis(50);
-/// How long a statement that took longer runs on connections of its own.
+/// How long a slow statement runs on its own connections.
 const SLOW_FOR: Duration = Duration::from_secs(10);
-/// One row, and a second one as proof that there is one too many.
+/// One row, and a second one that proves that there are too many.
 pub(super) const MAX_ROWS: usize = 2;
 
 /// The links of one source.
 pub(super) type Lookups<D> = Links<Queue<D>>;
 
-/// Since when a statement is known to hold up others.
+/// When a statement was last found to delay others.
 #[derive(Debug, Default)]
 pub(super) struct Slow(Mutex<Option<Instant>>);
 
 impl Slow {
-    /// Whether the statement is to run on connections of its own.
+    /// Returns true if the statement must run on its own connection.
     pub(super) fn is_slow(&self) -> bool {
         let mut since = self.0.lock();
         since.take_if(|since| since.elapsed() >= SLOW_FOR);
         since.is_some()
     }
 
-    /// It has held up others.
+    /// Records that it delayed others.
     pub(super) fn note(&self) {
         *self.0.lock() = Some(Instant::now());
     }
 }
 
-/// What the worker is asked.
+/// A lookup's request to the worker.
 pub(super) struct Question<D: Driver> {
     /// The statement.
     pub(super) statement: Arc<Described<D::Plan>>,
@@ -77,21 +76,21 @@ pub(super) struct Question<D: Driver> {
     pub(super) args: Vec<D::Argument>,
 }
 
-/// What became of a lookup.
+/// The outcome of a lookup.
 pub(super) enum Outcome {
     /// Its rows, packed (see `batch.rs`).
     Rows(Vec<u8>),
     /// The statement failed.
     Failed(Error),
-    /// It belongs on a connection of its own.
+    /// It must run on its own connection.
     Elsewhere,
 }
 
-/// Asks `statement` on the connection that this thread's lookups share. `None`: it belongs on a
-/// connection of its own.
+/// Runs `statement` on the connection that this thread's lookups share. Returns `None` if it must
+/// run on its own connection.
 ///
 /// # Errors
-/// The statement failed, or too many lookups are on their way.
+/// The statement failed, or too many lookups are pending.
 pub(super) async fn look_up<D: Driver>(
     source: &Source<D>,
     statement: Arc<Described<D::Plan>>,
@@ -105,7 +104,8 @@ pub(super) async fn look_up<D: Driver>(
     let (reply, is_connected) = queue.ask(Question { statement: Arc::clone(&statement), args });
     let outcome = match is_connected {
         true => reply.await,
-        // Its place in the pool may still be waited for, and nobody waits for one any longer.
+        // The shared connection may still wait in the pool's queue. We wait for it no longer than
+        // for our own connection.
         false => {
             let _wait = patience.wait();
             let until = patience.until(source.connections.pool.acquire_timeout());
@@ -119,7 +119,7 @@ pub(super) async fn look_up<D: Driver>(
     }
 }
 
-/// What has been asked on one connection and is not run yet.
+/// The lookups of one connection that aren't running yet.
 pub(super) struct Queue<D: Driver> {
     asked: Mutex<Asked<D>>,
     driver: Arc<D>,
@@ -134,14 +134,14 @@ struct Asked<D: Driver> {
     closed: bool,
 }
 
-/// One lookup, from its question to its answer.
+/// A queued lookup and the channel for its answer.
 struct Lookup<D: Driver> {
     question: Question<D>,
     reply: oneshot::Sender<Outcome>,
 }
 
 impl<D: Driver> Queue<D> {
-    /// A queue whose connection a task of this runtime opens and drives.
+    /// Opens a queue. A task of this runtime opens its connection and drives it.
     fn open(connections: &Connections<D>, batches: &Arc<Mutex<Histogram<u64>>>) -> Arc<Self> {
         let asked = Asked { lookups: Vec::new(), driver: None, is_connected: false, closed: false };
         let driver = Arc::clone(&connections.shared.driver);
@@ -151,7 +151,7 @@ impl<D: Driver> Queue<D> {
         this
     }
 
-    /// Puts a lookup after those before it. Whether the connection is open.
+    /// Appends a lookup to the queue. The flag is true if the connection is open.
     fn ask(&self, question: Question<D>) -> (oneshot::Receiver<Outcome>, bool) {
         let (reply, receiver) = oneshot::channel();
         let mut asked = self.asked.lock();
@@ -166,7 +166,7 @@ impl<D: Driver> Queue<D> {
         (receiver, is_connected)
     }
 
-    /// What was asked, as one batch; `None`: the queue is closed.
+    /// Returns all queued lookups as one batch; `None`: the queue is closed.
     fn poll_batch(&self, cx: &Context<'_>) -> Poll<Option<Vec<Lookup<D>>>> {
         let mut asked = self.asked.lock();
         if asked.closed {
@@ -181,7 +181,7 @@ impl<D: Driver> Queue<D> {
 }
 
 impl<D: Driver> Link for Queue<D> {
-    /// True also once its file was replaced: lookups that aren't sent yet go elsewhere, to the
+    /// Also true once its file was replaced: lookups that we haven't sent yet run elsewhere, on the
     /// new file.
     fn is_closed(&self) -> bool {
         if self.driver.file() != self.file {
@@ -200,8 +200,8 @@ impl<D: Driver> Link for Queue<D> {
     }
 }
 
-/// Ends the queue with the task that drives it, also where the runtime drops that: nobody may ask
-/// where nobody answers.
+/// Closes the queue when its driving task ends or the runtime drops it, so that no lookup waits
+/// forever.
 struct CloseOnDrop<D: Driver>(Arc<Queue<D>>);
 
 impl<D: Driver> Drop for CloseOnDrop<D> {
@@ -210,8 +210,8 @@ impl<D: Driver> Drop for CloseOnDrop<D> {
     }
 }
 
-/// Opens the connection of a queue, and drives it until nothing was asked for the pool's
-/// `idle_timeout`, the connection is lost, or the source is gone.
+/// Opens the connection of a queue and drives it. Ends once no lookup has arrived for the pool's
+/// `idle_timeout`, when the connection is lost, or when the source is gone.
 async fn drive<D: Driver>(
     connections: Connections<D>,
     queue: Arc<Queue<D>>,
@@ -231,24 +231,24 @@ async fn drive<D: Driver>(
     }
 }
 
-/// Runs a batch. Whether the connection can run another.
+/// Runs a batch. Returns true if the connection can run another.
 async fn run<D: Driver>(session: &mut Session<D>, lookups: Vec<Lookup<D>>) -> bool {
-    // Whoever has left meanwhile wants no answer.
+    // Skips requests that have left meanwhile.
     let asked = lookups.into_iter().filter(|lookup| !lookup.reply.is_closed());
     let (questions, replies): (Vec<_>, Vec<_>) = asked.map(|lookup| (lookup.question, lookup.reply)).unzip();
     let Ok(outcomes) = session.look_up(questions).await else { return false };
     for (reply, outcome) in replies.into_iter().zip(outcomes) {
-        // A request that has gone needs no answer.
+        // The request may have left.
         let _ = reply.send(outcome);
     }
     true
 }
 
-/// The rows of a lookup, which have all come.
+/// The complete rows of a lookup.
 pub struct Answer<D: Driver> {
     described: Arc<Described<D::Plan>>,
     rows: Vec<u8>,
-    /// Where the next one begins.
+    /// The position of the next row.
     at: usize,
 }
 

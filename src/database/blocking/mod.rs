@@ -1,31 +1,31 @@
-//! Databases whose libraries block: one bounded hand-over between a session and the thread of its
-//! connection, for all of them.
+//! Databases whose libraries block. All of them share one bounded hand-over between a session and
+//! its connection's thread.
 //!
 //! A library that blocks must not block the threads that serve requests, so each connection lives
-//! on a thread of its own, the worker ([`worker`]). Between it and the session stands one bounded
-//! hand-over ([`handover`]): two batches of packed rows ([`batch`]), so that a client that does not
-//! read stops the worker, and what a stream holds is two batches: about 72 KB when many streams
-//! run, 270 KB when few do, unless a row is larger ([`filling`]).
+//! on its own thread, the worker ([`worker`]). The session and its worker exchange two batches of
+//! packed rows ([`batch`]) through a bounded hand-over ([`handover`]). So a client that doesn't
+//! read stops the worker, and a stream holds only two batches: about 72 KB when many streams run,
+//! 270 KB when few do, unless a row is larger ([`filling`]).
 //!
-//! The worker only steps and copies; what the values mean is decided where they are read. So the
-//! two threads share the work, and the worker, which is the bound, has the lesser part of it.
+//! The worker only steps and copies; the session's thread interprets the values. The worker is the
+//! bottleneck, so it gets the smaller share of the work.
 //!
-//! A library is a [`Driver`], whose [`Source`] then is a [`Database`]. Its calls come in this
-//! order, on the worker's thread but for those of the session ([`Driver::argument`],
-//! [`Driver::row`]) and for [`Interrupt::interrupt`]:
+//! A library is a [`Driver`], and its [`Source`] is a [`Database`]. The drawing shows the order of
+//! calls. They run on the worker's thread, except [`Driver::argument`] and [`Driver::row`], which
+//! the session calls, and [`Interrupt::interrupt`]:
 //!
 //! ```text
 //! Driver::connect
 //!   for each session
-//!     describe                                  a statement that is not known yet
-//!     begin                                     where the session has a snapshot
-//!     compile, rows, first, (pack, next)…       a statement, to its end or the session's
-//!     clean_up                                  the connection goes back to the pool, or is dropped
+//!     describe                                  a statement that isn't known yet
+//!     begin                                     if the session has a snapshot
+//!     compile, rows, first, (pack, next)…       a statement, until it or the session ends
+//!     clean_up                                  the connection returns to the pool, or is dropped
 //! ```
 //!
-//! Interleaved statements are all compiled before the first of them is stepped, and then each is
-//! stepped for a portion of its rows. A session that read its only statement to the end leaves
-//! nothing to be cleaned up.
+//! We compile all interleaved statements before we step the first one. Then we step each of them
+//! for one portion of its rows at a time. A session that has read its only statement to the end
+//! needs no cleaning up.
 
 mod batch;
 mod filling;
@@ -68,11 +68,11 @@ use rowstream_core::pool::{self, Lease, Patience, Pool, Priority};
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
 
-/// What the library's calls back to us may ask, on the thread of a connection: whether what runs is
-/// to stop. Hands over the rows that have waited for long.
+/// For the library's callbacks, on a connection's thread: returns true if the running statement
+/// must stop. Also hands over rows that have waited too long.
 pub(in crate::database) use self::filling::tick;
 
-/// A file, whatever its name: its device and its inode.
+/// Identifies a file by its device and inode, independent of its name.
 pub type FileId = (u64, u64);
 
 /// The file at `path`; `None` if it doesn't exist.
@@ -80,135 +80,136 @@ pub(in crate::database) fn file_id(path: impl AsRef<Path>) -> Option<FileId> {
     std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// A library that blocks, and what all connections of one source know.
+/// A library that blocks, with the data that all connections of a source share.
 pub trait Driver: Send + Sync + Sized + 'static {
     /// A connection, which never leaves its thread.
     type Connection: DriverConnection<Driver = Self>;
-    /// A value as the library takes it.
+    /// A value that the library can bind.
     type Argument: Send + Sync + 'static;
-    /// What the rows of a statement are read by.
+    /// Describes how to read the rows of a statement.
     type Plan: Send + Sync + 'static;
-    /// A row that was packed.
+    /// A packed row.
     type Row<'a>: DatabaseRow;
-    /// What notices that rows may have been committed.
+    /// Notices that rows may have been committed.
     type Changes: ChangeSource;
-    /// Its SQL, and what it can do.
+    /// The database's SQL and its abilities.
     const DIALECT: &'static Dialect;
-    /// What an idle connection takes of the memory, in bytes.
+    /// The memory of an idle connection, in bytes.
     const IDLE: usize;
-    /// Whether lookups of several requests run on one connection, one after the other. Only where
-    /// the library calls [`tick`] while it works: else one of them would hold up the others for as
-    /// long as it likes.
+    /// Lookups of several requests share one connection and run one after the other. Set it only if
+    /// the library calls [`tick`] while it works. Otherwise one lookup could delay the others
+    /// without limit.
     const SHARES_LOOKUPS: bool = false;
 
-    /// A source without open connections; no I/O.
+    /// Creates a source without open connections; no I/O.
     ///
     /// # Errors
-    /// The URL is not understood.
+    /// The URL can't be understood.
     fn new(settings: &SourceSettings) -> Result<Self, Error>;
 
     /// See [`Database::create_missing`].
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The database can't be created.
     fn create_missing(_settings: &SourceSettings) -> Result<bool, Error> {
         Ok(false)
     }
 
-    /// The file that a new connection would open, so that no request reads another one from an
-    /// older connection. `None`: it's missing, or the database isn't a file. We ask for it before
-    /// each session, by a system call that doesn't wait on a local file system.
+    /// The file that a new connection would open. A request must not read another file from an
+    /// older connection. `None`: the file is missing, or the database isn't a file. We ask for it
+    /// before each session, by a system call that doesn't wait on a local file system.
     fn file(&self) -> Option<FileId> {
         None
     }
 
-    /// A caution about its file for operators, if there is one.
+    /// A caution for operators about the database's file.
     fn caution(&self) -> Option<HostSaid> {
         None
     }
 
-    /// What the library holds while rows are read.
+    /// The memory that the library uses while rows are read, in bytes.
     fn held(settings: &SourceSettings) -> usize;
 
     /// Opens a connection.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The connection can't be opened.
     fn connect(self: &Arc<Self>) -> Result<Self::Connection, Error>;
 
     /// See [`super::AnyDatabase::changes`].
     ///
     /// # Errors
-    /// 503: the database cannot be reached.
+    /// 503: the database can't be reached.
     fn changes(
         self: &Arc<Self>,
         channel: Option<&str>,
         every: Duration,
     ) -> impl Future<Output = Result<Self::Changes, Error>>;
 
-    /// The value that is bound for a parameter.
+    /// Converts a parameter to the value to bind.
     fn argument(param: &ParamValue) -> Self::Argument;
 
-    /// The row that [`DriverRows::pack`] has packed.
+    /// Returns the row that [`DriverRows::pack`] has packed.
     fn row<'a>(described: &'a Described<Self::Plan>, packed: &'a [u8]) -> Self::Row<'a>;
 
-    /// See [`Database`](super::Session::as_batches); then [`DriverRows::as_batches`] is called.
+    /// See [`Database`](super::Session::as_batches). If it returns a schema,
+    /// [`DriverRows::as_batches`] is called.
     fn as_batches(_described: &Described<Self::Plan>, _columns: usize) -> Option<Schema> {
         None
     }
 
-    /// The batch that [`DriverRows::pack`] has packed in place of a row.
+    /// Returns the batch that [`DriverRows::pack`] has packed instead of a row.
     fn batch<'a>(_described: &'a Described<Self::Plan>, _packed: &'a [u8]) -> Batch<'a, Self::Row<'a>> {
         unreachable!("only a driver whose `as_batches` returns a schema has batches")
     }
 }
 
-/// What the rows of a connection's statements are read by.
+/// The [`Driver::Plan`] of a connection's driver.
 pub type PlanOf<C> = <<C as DriverConnection>::Driver as Driver>::Plan;
 
 /// An open connection, on its thread.
 pub trait DriverConnection {
-    /// Whose it is.
+    /// The driver of this connection.
     type Driver: Driver;
-    /// What ends a call of the library from another thread.
+    /// Ends a call of the library from another thread.
     type Interrupt: Interrupt;
     /// A statement with its arguments.
     type Statement<'c>
     where
         Self: 'c;
-    /// The rows of one.
+    /// The rows of a statement.
     type Rows<'r>: DriverRows
     where
         Self: 'r;
 
-    /// What interrupts it.
+    /// Returns a handle that interrupts this connection's calls.
     fn interrupt(&self) -> Self::Interrupt;
 
-    /// The columns of a statement, and what its rows are read by.
+    /// Returns a statement's columns and the plan that reads its rows.
     ///
     /// # Errors
-    /// What the database says of the statement, with the place in its text where known; that it
-    /// writes, or that its placeholders are not as many as its types.
+    /// The database's error, with its position in the text if known. Or the statement writes, or
+    /// the number of its placeholders differs from the number of its types.
     fn describe(&self, statement: &Statement) -> Result<(Arc<[Column]>, PlanOf<Self>), Error>;
 
-    /// Opens the session's transaction, if it is not open yet.
+    /// Opens the session's transaction, unless it's already open.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The transaction can't be opened.
     fn begin(&self) -> Result<(), Error>;
 
-    /// Makes a statement ready that was described, perhaps on another connection.
+    /// Prepares a statement to run. It may have been described on another connection.
     ///
     /// # Errors
-    /// It cannot be run.
+    /// The statement can't be run.
     fn compile(
         &self,
         described: &Described<PlanOf<Self>>,
         args: &[<Self::Driver as Driver>::Argument],
     ) -> Result<Self::Statement<'_>, Failure>;
 
-    /// The rows of a statement that is ready; it runs from the first step on, and is reset when
-    /// they are dropped.
+    /// Returns the rows of a compiled statement. It starts to run at the first step, and is reset
+    /// when the rows are dropped.
     fn rows<'r, 'c: 'r>(
         &'r self,
         statement: &'r mut Self::Statement<'c>,
@@ -217,59 +218,60 @@ pub trait DriverConnection {
     where
         Self: 'c;
 
-    /// Makes the connection ready for its next session: ends the transaction. Whether it is; if not
-    /// it is closed.
+    /// Ends the transaction, so that the connection is ready for its next session. Returns false if
+    /// that failed; the connection is then closed.
     fn clean_up(&self) -> bool;
 }
 
-/// The rows of a statement that runs.
+/// The rows of a running statement.
 pub trait DriverRows {
-    /// Has batches of the first `columns` columns stand where rows stand else. Comes before all
-    /// else, where [`Driver::as_batches`] has said that it may.
+    /// Packs batches of the first `columns` columns instead of rows. Called before all other
+    /// methods, and only if [`Driver::as_batches`] returned a schema.
     ///
     /// # Errors
-    /// They cannot be sent.
+    /// The batches can't be sent.
     fn as_batches(&mut self, _columns: usize) -> Result<(), Error> {
         Err(Error::protocol("this database has no record batches"))
     }
 
-    /// Steps to the first row. Whether there is one.
+    /// Steps to the first row. Returns true if there is one.
     ///
     /// # Errors
-    /// The statement failed, or its columns are not those that it was described with.
+    /// The statement failed, or its columns differ from the described ones.
     fn first(&mut self) -> Result<bool, Failure>;
 
-    /// Steps to the next row; not called after the last one. Whether there is one.
+    /// Steps to the next row. Returns true if there is one. Not called after the last row.
     ///
     /// # Errors
     /// The statement failed.
     fn next(&mut self) -> Result<bool, Failure>;
 
-    /// Puts the row that was stepped to behind what is in `batch`, where [`Driver::row`] reads it.
+    /// Appends the current row to `batch`, for [`Driver::row`] to read.
     ///
     /// # Errors
-    /// It has more than `limit` bytes; what was put into `batch` is then taken off again.
+    /// The row has more than `limit` bytes. Its bytes are then removed from `batch`.
     fn pack(&self, limit: usize, batch: &mut Vec<u8>) -> Result<(), Error>;
 }
 
-/// Ends what a connection runs, from another thread.
+/// Ends a connection's running call, from another thread.
 pub trait Interrupt: Send + Sync + 'static {
-    /// Has the call of the library fail that is under way. It may come between two calls, and must
-    /// not wait for the worker. The session has left, which [`tick`] tells from then on.
+    /// Makes the library's current call fail. It can also be called between two calls, and must not
+    /// wait for the worker. The session has left, so [`tick`] returns true from then on.
     fn interrupt(&self);
 }
 
-/// For a library that calls [`tick`] while it works, and needs no other thread to end it.
+/// For a library that calls [`tick`] while it works, so that no other thread has to end its calls.
 impl Interrupt for () {
     fn interrupt(&self) {}
 }
 
-/// Why a driver could not go on.
+/// The reason why a driver failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// What was asked for failed.
+    /// The request failed.
     Failed(Error),
-    /// The same, and what is known of the statement may be wrong: it is described anew.
+    /// The request failed, and our description of the statement may be outdated. We describe it
+    /// again.
     Outdated(Error),
 }
 
@@ -279,12 +281,12 @@ impl From<Error> for Failure {
     }
 }
 
-/// What all connections of a source share.
+/// The state that all connections of a source share.
 struct Shared<D: Driver> {
     driver: Arc<D>,
     /// The source's name, for errors and threads.
     name: String,
-    /// The packed row's length is a u32.
+    /// At most `u32::MAX`, because the length of a packed row is a u32.
     max_row_bytes: usize,
     statement_timeout: Option<Duration>,
     known: Known<D::Plan>,
@@ -292,9 +294,10 @@ struct Shared<D: Driver> {
 }
 
 impl<D: Driver> Shared<D> {
-    /// Begins to open a connection, whose first reply tells what came of it.
+    /// Begins to open a connection. Its first reply reports success or failure.
     fn open(self: &Arc<Self>) -> Result<Connection<D>, Error> {
-        // Asked for first: if the file is replaced between the two, the connection isn't used again.
+        // We read this first: if the file is replaced before the worker opens it, the connection
+        // isn't used again.
         let file = self.driver.file();
         let spawned = worker::spawn(self).map(|link| Connection::new(link, file));
         spawned.map_err(|error| {
@@ -336,8 +339,8 @@ impl<D: Driver> Connections<D> {
 
     async fn connect(&self, place: Lease<Connection<D>>, snapshot: Snapshot) -> Result<Session<D>, Error> {
         let connection = self.shared.open()?;
-        // A session from the start: dropped while the connection is opened, it gives it to the pool
-        // all the same.
+        // We create the session first: if this future is dropped meanwhile, the session still
+        // returns the connection to the pool.
         let mut session = Session::new(&self.shared, (place, connection), snapshot);
         session.is_asking();
         match poll_fn(|cx| session.link().poll_reply(cx)).await {
@@ -372,7 +375,7 @@ impl<D: Driver> Database for Source<D> {
     const DIALECT: &'static Dialect = D::DIALECT;
     const SIZES: Sizes = Sizes {
         idle: D::IDLE,
-        // Two batches, and what the library holds.
+        // Two batches, and the library's own memory.
         session: |settings| {
             let batch = filling::LARGEST.saturating_add(settings.max_row_bytes);
             batch.saturating_mul(2).saturating_add(D::held(settings))
@@ -381,8 +384,8 @@ impl<D: Driver> Database for Source<D> {
     };
     const LOOKUP_PATIENCE: Option<Duration> = if D::SHARES_LOOKUPS { Some(lookups::PATIENCE) } else { None };
 
-    /// Opens nothing: a database that is missing is an error of [`Database::acquire`], and may have
-    /// come by then.
+    /// Opens no connection. If the database is missing, [`Database::acquire`] fails, unless it
+    /// exists by then.
     fn open(settings: &SourceSettings) -> Result<Self, Error> {
         let shared = Shared {
             driver: Arc::new(D::new(settings)?),
@@ -458,7 +461,7 @@ impl<D: Driver> Database for Source<D> {
 }
 
 impl<D: Driver> Source<D> {
-    /// What the pool holds.
+    /// The pool's usage.
     pub fn usage(&self) -> pool::Usage {
         self.connections.pool.usage()
     }

@@ -1,8 +1,7 @@
-//! Whether the database can be reached: a connection is opened once more, as for a request that
-//! finds no idle one.
+//! Checks if the database can be reached. It opens another connection, like a request that finds no
+//! idle one.
 //!
-//! A connection that is open already would tell nothing of a file that has been removed or
-//! replaced.
+//! A connection that's already open wouldn't notice that the file was removed or replaced.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -12,11 +11,11 @@ use super::{Driver, Shared};
 use crate::database::Ping;
 use rowstream_core::Error;
 
-/// Asks whether a connection can be opened.
+/// Checks if a connection can be opened.
 pub struct Probe<D: Driver> {
     shared: Arc<Shared<D>>,
-    /// What is being opened. Where a file system hangs, the next question waits for the same: each
-    /// further one would hang a thread.
+    /// The connection that is being opened. If a file system hangs, the next check waits for the
+    /// same connection, because each new one would hang another thread.
     opening: Option<Connection<D>>,
 }
 

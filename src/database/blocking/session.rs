@@ -1,4 +1,4 @@
-//! One connection on its own thread, held by one response: the session's side of the hand-over.
+//! The session's side of the hand-over: a response that uses one connection on its own thread.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use rowstream_core::pool::Lease;
 
 /// One connection on its own thread, held by one response.
 pub struct Session<D: Driver> {
-    /// `None` only while it is dropped.
+    /// `None` only during `drop`.
     held: Option<Leaving<D>>,
     shared: Arc<Shared<D>>,
     pub(super) snapshot: Snapshot,
@@ -27,23 +27,24 @@ pub struct Session<D: Driver> {
     pub(super) statements: Vec<Arc<Described<D::Plan>>>,
     /// The statement that was executed last.
     current: usize,
-    /// The statement whose rows come as batches, of so many columns.
+    /// The index of the statement that is read as batches, and the number of columns in them.
     batches: Option<(usize, usize)>,
-    /// The rows that are read, and where the next one begins.
+    /// The current batch, and the position of its next row in `at`.
     pub(super) batch: Option<Batch>,
     at: usize,
     pub(super) interleaved: Interleaved<D>,
 }
 
-/// What a session waits for.
+/// The reply that a session waits for.
 pub(super) enum Phase {
-    /// Nothing, and neither does the worker: the next statement may be prepared or executed.
+    /// None, and the worker is idle: the next statement can be prepared or executed.
     Ready,
-    /// The connection, or what the database says of a statement.
+    /// The connection, a statement's description, or the outcomes of lookups.
     Asking,
     /// Rows.
     Streaming,
-    /// Nothing any more: it failed, or its calls came in a wrong order, which the error says once.
+    /// None: the session failed, or its methods were called in the wrong order. The error is
+    /// returned once.
     Failed(Option<Error>),
 }
 
@@ -117,7 +118,7 @@ impl<D: Driver> DatabaseSession for Session<D> {
 }
 
 impl<D: Driver> Session<D> {
-    /// One that has a connection, which is open.
+    /// Makes a session with an open connection.
     pub(super) fn new(
         shared: &Arc<Shared<D>>,
         (place, connection): (Lease<Connection<D>>, Connection<D>),
@@ -137,12 +138,12 @@ impl<D: Driver> Session<D> {
         }
     }
 
-    /// Its connection is being opened.
+    /// Records that its connection is being opened.
     pub(super) fn is_asking(&mut self) {
         self.phase = Phase::Asking;
     }
 
-    /// Its connection has been opened.
+    /// Records that its connection is open.
     pub(super) fn is_open(&mut self) {
         self.phase = Phase::Ready;
         self.held.iter().for_each(|held| held.place.opened());
@@ -152,7 +153,7 @@ impl<D: Driver> Session<D> {
         self.held().connection.link()
     }
 
-    /// How long its connection may be idle.
+    /// How long its connection can be idle.
     pub(super) fn idle_timeout(&self) -> Duration {
         self.held().place.idle_timeout()
     }
@@ -165,8 +166,8 @@ impl<D: Driver> Session<D> {
         self.phase = Phase::Asking;
         self.link().send(Command::Describe(statement.clone()));
         let reply = poll_fn(|cx| self.link().poll_reply(cx)).await;
-        // A statement that cannot be prepared leaves the session as it was; `check` goes on with
-        // the next one.
+        // If a statement can't be prepared, the session is still usable; `check` continues with the
+        // next one.
         self.phase = Phase::Ready;
         match reply {
             Reply::Described(described) => Ok(described),
@@ -175,8 +176,7 @@ impl<D: Driver> Session<D> {
         }
     }
 
-    /// Runs lookups, one after the other. Dropped meanwhile, or failed, the session is to be
-    /// dropped.
+    /// Runs lookups, one after the other. If this fails or is dropped, the session must be dropped.
     pub(super) async fn look_up(&mut self, questions: Vec<Question<D>>) -> Result<Vec<Outcome>, Error> {
         self.phase = Phase::Asking;
         self.link().send(Command::LookUp(questions));
@@ -203,7 +203,7 @@ impl<D: Driver> Session<D> {
         D::row(&self.statements[self.current], values)
     }
 
-    /// The next rows, where they come as batches.
+    /// Returns the next rows as a batch.
     fn next_batch(&mut self) -> database::Batch<'_, D::Row<'_>> {
         let batch = self.batch.as_ref().expect("there are rows");
         let (packed, next) = batch::row_at(&batch.rows, self.at);
@@ -211,7 +211,7 @@ impl<D: Driver> Session<D> {
         D::batch(&self.statements[self.current], packed)
     }
 
-    /// Takes the next batch when the last one has been read. Whether it has a row.
+    /// Takes the next batch once the last one has been read. Returns false after the last row.
     #[cold]
     fn poll_packed(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Error>> {
         loop {
@@ -231,7 +231,7 @@ impl<D: Driver> Session<D> {
         }
     }
 
-    /// Gives the batch that has been read back. How the statement ended, if it has.
+    /// Gives the batch back after reading it. Returns the statement's result if it has ended.
     fn end_batch(&mut self) -> Option<Result<(), Error>> {
         if let Some(Batch { rows, end }) = self.batch.take() {
             match end {
@@ -252,8 +252,8 @@ impl<D: Driver> Session<D> {
 }
 
 impl<D: Driver> Drop for Session<D> {
-    /// The worker stops what it runs, and gives the connection back once it is clean. When nothing
-    /// runs and nothing is left to be cleaned up, the connection goes back at once (invariant 4 of
+    /// Leaves the connection to the worker, which stops its statement, cleans up, and returns the
+    /// connection. If there's nothing to stop or to clean up, returns it at once (invariant 4 of
     /// the hand-over).
     fn drop(&mut self) {
         let Some(leaving) = self.held.take() else { return };
@@ -264,7 +264,7 @@ impl<D: Driver> Drop for Session<D> {
     }
 }
 
-/// A caller that does not keep the order of calls: a fault of ours, never of a user.
+/// The caller used a wrong order of calls: a bug of ours, never a user's error.
 pub(super) fn out_of_order<D: Driver>() -> Error {
     let database = D::DIALECT.name;
     Error::protocol(format!("the calls of a {database} session came in a wrong order"))

@@ -1,5 +1,5 @@
-//! A library that counts, which proves what a driver has to be; and by it what cannot be seen from
-//! outside: the bound on batches, a worker that panics, and one that hangs.
+//! A library that counts: the smallest driver. It tests behaviour of the hand-over that clients
+//! can't see: the bound on batches, a worker that panics, and a library that hangs.
 
 use std::sync::Condvar;
 use std::task::{Context, Poll, Waker};
@@ -14,14 +14,15 @@ use rowstream_core::params::ParamType;
 use rowstream_core::pool::{PoolConfig, Usage, Waiter};
 use rowstream_core::sql::dialect::samples;
 
-/// How many rows a statement has that is no number.
+/// The number of rows of a statement that isn't a number.
 const MANY: usize = 300_000;
 
-/// Counts: a statement that is a number has so many rows, from its argument on. `panic` panics,
-/// `fail` fails, `slow` computes until it is to stop, and `hang` hangs until it is interrupted.
+/// Counts. A statement that is a number returns that many rows, starting from its argument. `panic`
+/// panics, `fail` fails, `slow` computes until it must stop, and `hang` hangs until it's
+/// interrupted.
 pub(super) struct Numbers;
 
-/// Whether the connection was interrupted.
+/// True once the connection was interrupted.
 #[derive(Clone, Default)]
 pub(super) struct Interrupted(Arc<(Mutex<bool>, Condvar)>);
 
@@ -147,7 +148,7 @@ impl DriverRows for Counted<'_> {
         Ok(self.next < self.end)
     }
 
-    /// A number, and what makes a row of some twenty bytes.
+    /// Packs a number and some text, for a row of some twenty bytes.
     fn pack(&self, _: usize, batch: &mut Vec<u8>) -> Result<(), Error> {
         batch.extend_from_slice(&self.next.to_le_bytes());
         batch.extend_from_slice(b"a number.");
@@ -196,9 +197,9 @@ impl ChangeSource for Never {
     }
 }
 
-/// A source of one connection.
+/// Makes a source with one connection.
 fn source() -> Source<Numbers> {
-    // On a busy machine, a thread that is awaited may get its turn late.
+    // On a busy machine, the thread that we wait for may be scheduled late.
     let pool = PoolConfig { max: 1, acquire_timeout: Duration::from_secs(60), ..PoolConfig::default() };
     Source::open(&SourceSettings { pool, ..SourceSettings::new("numbers", "") }).unwrap()
 }
@@ -214,12 +215,12 @@ async fn started(source: &Source<Numbers>, sql: &str) -> Session<Numbers> {
     session
 }
 
-/// The number of the next row.
+/// Returns the number of the next row.
 async fn next(session: &mut Session<Numbers>) -> Option<i64> {
     poll_fn(|cx| session.poll_row(cx).map(|row| row.unwrap().map(|row| row.number()))).await
 }
 
-/// Reads to the end: the rows, and the largest batch that they came in.
+/// Reads to the end. Returns the number of rows and the capacity of the largest batch.
 async fn read(session: &mut Session<Numbers>) -> (usize, usize) {
     let (mut rows, mut largest) = (0, 0);
     while next(session).await.is_some() {
@@ -229,8 +230,7 @@ async fn read(session: &mut Session<Numbers>) -> (usize, usize) {
     (rows, largest)
 }
 
-/// A client that does not read: the worker packs two batches and stops, and what it holds is
-/// bounded.
+/// If the client doesn't read, the worker packs two batches and stops, so its memory is bounded.
 #[tokio::test]
 async fn a_session_that_does_not_read_stops_the_worker() {
     let source = source();
@@ -263,7 +263,7 @@ async fn batches_are_small_while_many_streams_run() {
     assert!(largest >= 128 * 1024, "a batch of {largest} bytes while one stream runs");
 }
 
-/// What one session has learnt of a statement serves the next one without a word to the worker.
+/// A statement that one session has described is prepared in the next one without the worker.
 #[tokio::test]
 async fn a_statement_that_is_known_is_prepared_without_the_worker() {
     let source = source();
@@ -278,12 +278,12 @@ async fn a_statement_that_is_known_is_prepared_without_the_worker() {
         columns.unwrap()
     };
     assert_eq!(columns.len(), 1);
-    // The same text for another number of parameters is another statement, which is refused.
+    // The same text with another number of parameters is another statement, and refused.
     let other = Statement { types: vec![ParamType::Integer.into(); 2], ..known };
     assert_eq!(session.prepare(&other).await.unwrap_err().code(), "endpoint");
 }
 
-/// A session that has read its last row leaves nothing to be cleaned up: its place is free at once.
+/// A session that has read its last row needs no cleaning up: its connection is free at once.
 #[tokio::test]
 async fn a_session_that_has_ended_gives_its_connection_back_itself() {
     let source = source();
@@ -327,8 +327,8 @@ async fn a_panic_of_the_worker_is_an_error_and_frees_the_place() {
     drop(started(&source, "1").await);
 }
 
-/// A library that never returns would keep the place for ever. The interrupt of one session must
-/// not reach the next one's statement.
+/// A library that never returns would keep the connection forever. The interrupt of one session
+/// must not reach the next one's statement.
 #[tokio::test]
 async fn what_a_session_that_left_runs_is_interrupted() {
     let source = source();
@@ -337,13 +337,13 @@ async fn what_a_session_that_left_runs_is_interrupted() {
         let mut cx = Context::from_waker(Waker::noop());
         assert!(hanging.poll_row(&mut cx).is_pending());
         drop(hanging);
-        // The pool has one place: this waits for it.
+        // The pool has one connection, and this session waits for it.
         let mut session = started(&source, "1").await;
         assert_eq!((next(&mut session).await, next(&mut session).await), (Some(0), None));
     }
 }
 
-/// A source whose lookups share a connection, and which knows these statements.
+/// Makes a source whose lookups share a connection, and which already knows these statements.
 async fn sharing(statements: &[&str]) -> Source<Numbers> {
     let pool = PoolConfig { max: 4, acquire_timeout: Duration::from_secs(60), ..PoolConfig::default() };
     let source = Source::open(&SourceSettings { pool, ..SourceSettings::new("numbers", "") }).unwrap();
@@ -358,7 +358,7 @@ fn look_up_of(sql: &str) -> Statement {
     Statement { sql: sql.into(), types: vec![ParamType::Integer.into()] }
 }
 
-/// The numbers of a lookup; `None`: it belongs on a connection of its own.
+/// Returns the numbers of a lookup; `None`: it must run on its own connection.
 async fn look_up(source: &Source<Numbers>, sql: &str, first: i64) -> Result<Option<Vec<i64>>, Error> {
     let (statement, first) = (look_up_of(sql), ParamValue::Integer(first));
     let waiter = Waiter::default();
@@ -368,7 +368,7 @@ async fn look_up(source: &Source<Numbers>, sql: &str, first: i64) -> Result<Opti
     }))
 }
 
-/// How many batches there were, and how many lookups in them.
+/// Returns the number of batches, and of the lookups in them.
 fn batches(source: &Source<Numbers>) -> (u64, u64) {
     let batches = Database::lookups(source).unwrap().batches;
     (batches.count(), batches.sum())
@@ -379,14 +379,14 @@ async fn lookups_that_are_asked_together_run_together() {
     let source = sharing(&["0", "1", "many"]).await;
     let asked = (0..100).map(|i| look_up(&source, if i % 2 == 0 { "1" } else { "many" }, i));
     for (i, numbers) in (0..100).zip(futures_util::future::join_all(asked).await) {
-        // Of many rows two come, as proof that there is one too many.
+        // If there are many rows, the answer has two, to prove that there are too many.
         let expected = if i % 2 == 0 { vec![i] } else { vec![i, i + 1] };
         assert_eq!(numbers.unwrap(), Some(expected));
     }
     assert_eq!(look_up(&source, "0", 7).await.unwrap(), Some(vec![]));
     assert_eq!(batches(&source), (2, 101));
     assert_eq!(look_up(&source, "2", 7).await.unwrap(), None, "it is not known");
-    // What they share is one place of the pool.
+    // They share one connection of the pool.
     assert_eq!(source.usage().used, 1);
     assert_eq!(Database::lookups(&source).unwrap().pending, 0);
 }
@@ -405,10 +405,10 @@ async fn what_a_lookup_meets_is_its_own() {
     assert_eq!(failed.unwrap_err().code(), "source_protocol");
     assert_eq!((slow.unwrap(), also_slow.unwrap()), (None, None));
     assert_eq!(batches(&source), (1, 5));
-    // Known to be slow, it does not come again.
+    // It's known to be slow, so it doesn't share again.
     assert_eq!(look_up(&source, "slow", 3).await.unwrap(), None);
     assert_eq!(batches(&source), (1, 5));
-    // A worker that panics takes its batch with it, whose lookups are asked elsewhere.
+    // A worker that panics loses its batch, so its lookups run elsewhere.
     let (before, panics, after) =
         tokio::join!(look_up(&source, "1", 1), look_up(&source, "panic", 2), look_up(&source, "1", 3));
     assert_eq!((before.unwrap(), panics.unwrap(), after.unwrap()), (None, None, None));
@@ -428,7 +428,7 @@ async fn a_lookup_that_was_left_is_not_run() {
     assert_eq!(Database::lookups(&source).unwrap().pending, 0);
 }
 
-/// The connection goes back once the source is gone, and nobody waits for an answer.
+/// Once the source is gone, the connection returns to the pool, and no lookup waits for an answer.
 #[tokio::test]
 async fn a_source_that_is_gone_ends_its_lookups() {
     let source = sharing(&["1"]).await;

@@ -1,5 +1,5 @@
-//! The thread of one connection: it opens the connection, serves session after session, and closes
-//! it.
+//! The thread of one connection. It opens the connection, serves one session after another, and
+//! closes the connection.
 
 mod interleaved;
 mod lookups;
@@ -18,7 +18,7 @@ use crate::database::Statement;
 use rowstream_core::Error;
 use rowstream_core::error::STATEMENT_TIMEOUT;
 
-/// Starts the thread of a new connection, which answers `Opened` or `Failed` first.
+/// Starts the thread of a new connection. Its first reply is `Opened` or `Failed`.
 ///
 /// # Errors
 /// The system has no thread left.
@@ -31,8 +31,8 @@ pub(super) fn spawn<D: Driver>(shared: &Arc<Shared<D>>) -> std::io::Result<Arc<L
     Ok(link)
 }
 
-/// The thread. A panic ends the connection and nothing else: the driver's types are dropped by the
-/// unwinding, and the hand-over has no half-done states.
+/// Runs the thread. A panic ends only this connection: unwinding drops the driver's types, and the
+/// hand-over has no half-done states.
 fn run<D: Driver>(link: &Arc<Link<D>>, shared: &Shared<D>) {
     filling::bind(link, &shared.running);
     let ended = catch_unwind(AssertUnwindSafe(|| match shared.driver.connect() {
@@ -43,7 +43,7 @@ fn run<D: Driver>(link: &Arc<Link<D>>, shared: &Shared<D>) {
         }
         Err(error) => link.reply(Reply::Failed(error)),
     }));
-    // The panic's own message is on stderr already, from the panic hook.
+    // The panic hook has already written the message to stderr.
     drop(ended);
     link.die();
 }
@@ -56,7 +56,7 @@ struct Worker<'a, D: Driver> {
 }
 
 impl<D: Driver> Worker<'_, D> {
-    /// Serves one session. Whether there can be a next one.
+    /// Serves one session. Returns true if the connection can serve another.
     fn serve(&self) -> bool {
         let mut work = self.link.next();
         loop {
@@ -91,14 +91,14 @@ impl<D: Driver> Worker<'_, D> {
                 let outcomes = questions.iter().map(|question| self.look_up(question)).collect();
                 self.link.reply(Reply::LookedUp(outcomes));
             }
-            // Those that are interleaved have ended: their session has to know.
+            // The interleaved statements have ended, which the session should have known.
             Command::Interleave(..) | Command::Fetch(_) => {
                 self.link.reply(Reply::Failed(Error::protocol("no statements are interleaved")));
             }
         }
     }
 
-    /// What the database says of a statement, for this session and those to come.
+    /// Describes a statement, for this session and later ones.
     fn describe(&self, statement: &Statement) -> Result<Arc<Described<D::Plan>>, Error> {
         let (columns, plan) = self.connection.describe(statement)?;
         let (sql, placeholders) = (Arc::clone(&statement.sql), statement.types.len());
@@ -107,8 +107,7 @@ impl<D: Driver> Worker<'_, D> {
         Ok(described)
     }
 
-    /// Runs a statement to its end, or to the session's. Its rows go to the session, and how it
-    /// ended.
+    /// Runs a statement until it or its session ends. Sends its rows and its result to the session.
     fn execute(&self, described: &Described<D::Plan>, args: &[D::Argument], how: (bool, Option<usize>)) {
         let _run = filling::start(&self.shared.running, self.shared.statement_timeout);
         match self.stream(described, args, how) {
@@ -118,7 +117,7 @@ impl<D: Driver> Worker<'_, D> {
         }
     }
 
-    /// The step loop. The statement is reset, and its locks are gone, when this returns.
+    /// Steps through the rows. On return, the statement is reset and its locks are released.
     fn stream(
         &self,
         described: &Described<D::Plan>,
@@ -154,7 +153,7 @@ impl<D: Driver> Worker<'_, D> {
         self.connection.compile(described, args).map_err(|failure| self.stop(failure, described))
     }
 
-    /// Why the statement stopped.
+    /// The reason why the statement stopped.
     #[cold]
     fn stop(&self, failure: Failure, described: &Described<D::Plan>) -> Stop {
         self.why(match failure {
@@ -166,7 +165,8 @@ impl<D: Driver> Worker<'_, D> {
         })
     }
 
-    /// The same: what was interrupted failed for a reason that the library does not know.
+    /// Maps an error to its reason. An interrupted call failed for a reason that the library
+    /// doesn't know.
     #[cold]
     fn why(&self, error: Error) -> Stop {
         if self.link.abandoned() {
@@ -178,8 +178,8 @@ impl<D: Driver> Worker<'_, D> {
         })
     }
 
-    /// Makes the connection ready for its next session. Whether it is: a transaction that cannot be
-    /// ended would show the next session an old state of the data.
+    /// Makes the connection ready for its next session. Returns false if the transaction couldn't
+    /// be ended: the next session would read an old state of the data.
     fn clean_up(&self) -> bool {
         filling::rest();
         self.connection.clean_up()

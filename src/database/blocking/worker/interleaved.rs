@@ -1,8 +1,8 @@
-//! Statements that are interleaved, on one connection.
+//! Runs interleaved statements on one connection.
 //!
-//! A statement alone runs ahead of its session (see `filling.rs`). Of several, the worker cannot
-//! know whose rows are wanted next: so the session asks for a portion of one of them, and waits for
-//! it. They end with whatever else the session asks for, or with the session.
+//! A single statement runs ahead of its session (see `filling.rs`). With several, the worker can't
+//! know which rows the session wants next. So the session asks for a portion of one of them, and
+//! waits for it. The statements end when the session sends any other request, or leaves.
 
 use std::time::Instant;
 
@@ -14,28 +14,28 @@ use super::Worker;
 /// A statement of a driver's connection.
 type Statement<'c, D> = <<D as Driver>::Connection as DriverConnection>::Statement<'c>;
 
-/// One of the statements.
+/// One of the interleaved statements.
 struct Interleaved<'r, D: Driver> {
     described: &'r Described<D::Plan>,
     rows: <D::Connection as DriverConnection>::Rows<'r>,
     progress: Progress,
-    /// The bytes at which its last portion was full; `None` before the first.
+    /// Its last portion was full once it had this many bytes; `None` before the first.
     portion: Option<usize>,
 }
 
-/// How far a statement is.
+/// How far a statement has got.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
     /// Before its first row.
     Begins,
     /// Among its rows.
     Runs,
-    /// Behind its last row. Stepped again, it would begin anew.
+    /// After its last row. Another step would start it again.
     Ended,
 }
 
 impl<D: Driver> Worker<'_, D> {
-    /// Runs the statements, portion by portion. What is to be done after that.
+    /// Runs the statements, portion by portion. Returns the next task.
     pub(super) fn interleave(&self, runs: &[Run<D>], first: Fetch) -> Work<D> {
         let _run = filling::start(&self.shared.running, self.shared.statement_timeout);
         let work = match self.compile_all(runs) {
@@ -54,8 +54,8 @@ impl<D: Driver> Worker<'_, D> {
         runs.iter().map(|run| self.compile(&run.statement, &run.args)).collect()
     }
 
-    /// Answers one Fetch after the other, until there is something else to do. The statements are
-    /// reset when this returns.
+    /// Answers one Fetch after another, until the session asks for something else. On return, the
+    /// statements are reset.
     fn fetch(&self, runs: &[Run<D>], statements: &mut [Statement<'_, D>], first: Fetch) -> Work<D> {
         let begin = |(run, statement)| self.begin_one(run, statement);
         let mut interleaved: Vec<_> = runs.iter().zip(statements).map(begin).collect();
@@ -91,7 +91,7 @@ impl<D: Driver> Worker<'_, D> {
         let end = match self.fill(statement, &mut portion) {
             Ok(()) => (statement.progress == Progress::Ended).then_some(Ok(())),
             Err(Stop::Failed(error)) => Some(Err(error)),
-            // Nobody waits for an answer.
+            // The session has left and expects no reply.
             Err(Stop::Abandoned) => return,
         };
         statement.portion = Some(portion.enough());

@@ -1,4 +1,5 @@
-//! Lookups that share a connection: one after the other, each for itself.
+//! Runs lookups that share a connection, one after the other. A failure affects only its own
+//! lookup.
 
 use std::time::Instant;
 
@@ -8,10 +9,11 @@ use super::super::{Driver, DriverConnection as _, DriverRows as _, Failure, batc
 use super::Worker;
 
 impl<D: Driver> Worker<'_, D> {
-    /// Runs one of them.
+    /// Runs one lookup.
     pub(super) fn look_up(&self, question: &Question<D>) -> Outcome {
         let statement = &question.statement;
-        // One of the same batch may have found that out: one is enough that holds up the others.
+        // An earlier lookup of this batch may have found the statement slow. It shouldn't delay the
+        // others again.
         if statement.slow.is_slow() {
             return Outcome::Elsewhere;
         }
@@ -22,7 +24,8 @@ impl<D: Driver> Worker<'_, D> {
         let expired = filling::expired();
         filling::rest();
         drop(run);
-        // Also one that waited for a disk, in which the library looks at no clock.
+        // Includes a statement that waited for a disk, because the library doesn't call `tick`
+        // meanwhile.
         if begun.elapsed() >= PATIENCE {
             statement.slow.note();
         }
@@ -30,7 +33,7 @@ impl<D: Driver> Worker<'_, D> {
             Ok(rows) => Outcome::Rows(rows),
             Err(_) if expired => Outcome::Elsewhere,
             Err(Failure::Failed(error)) => Outcome::Failed(error),
-            // There it is described anew.
+            // The other connection will describe it again.
             Err(Failure::Outdated(_)) => {
                 self.shared.known.forget(&statement.sql);
                 Outcome::Elsewhere
@@ -38,7 +41,8 @@ impl<D: Driver> Worker<'_, D> {
         }
     }
 
-    /// Its first rows, packed. It is reset, and its locks are gone, when this returns.
+    /// Returns its first rows, packed. On return, the statement is reset and its locks are
+    /// released.
     fn first_rows(&self, question: &Question<D>) -> Result<Vec<u8>, Failure> {
         let described = &*question.statement;
         let mut statement = self.connection.compile(described, &question.args)?;
