@@ -1,5 +1,6 @@
-//! Parameter values as SQLite takes them. SQLite has no types for dates, lists and booleans: what
-//! is bound is the form that its own functions make, so that comparisons with stored values hold.
+//! Converts parameters to SQLite's values. SQLite has no types for dates, lists and booleans. We
+//! bind them in the form that its own functions return, so that they compare correctly with stored
+//! values.
 
 use std::fmt::Write as _;
 
@@ -8,7 +9,7 @@ use rusqlite::types::Value;
 
 use rowstream_core::params::ParamValue;
 
-/// The value that is bound for a parameter.
+/// Returns the value to bind for a parameter.
 pub(super) fn value(param: &ParamValue) -> Value {
     match param {
         ParamValue::Null => Value::Null,
@@ -25,7 +26,8 @@ pub(super) fn value(param: &ParamValue) -> Value {
     }
 }
 
-/// An integer where it is one, because an index on an integer column is of no use for a text.
+/// Returns an integer if possible, because SQLite can't use an index on an integer column for a
+/// text.
 fn number(text: &str) -> Value {
     match (text.parse(), text.parse()) {
         (Ok(integer), _) => Value::Integer(integer),
@@ -34,8 +36,8 @@ fn number(text: &str) -> Value {
     }
 }
 
-/// `YYYY-MM-DD HH:MM:SS[.ffffff]` in UTC: what `datetime()` makes, and with a fraction what sorts
-/// behind it.
+/// Formats `YYYY-MM-DD HH:MM:SS[.ffffff]` in UTC, like `datetime()`. A fraction sorts after the
+/// same time without one.
 fn instant(timestamp: jiff::Timestamp) -> String {
     let format = match timestamp.subsec_nanosecond() {
         0 => "%Y-%m-%d %H:%M:%S",
@@ -44,7 +46,7 @@ fn instant(timestamp: jiff::Timestamp) -> String {
     timestamp.strftime(format).to_string()
 }
 
-/// A JSON array, for `json_each(:ids)`.
+/// Formats a JSON array, for `json_each(:ids)`.
 fn json_list(list: &[ParamValue]) -> String {
     let mut json = String::from("[");
     for (i, item) in list.iter().enumerate() {

@@ -1,13 +1,12 @@
-//! The values of a row as bytes, from the worker that packs them to the session that reads them in
-//! place.
+//! Packs the values of a row into bytes in the worker, so that the session can read them in place.
 //!
 //! ```text
 //! value   = tag (u8), payload
 //! payload = nothing (NULL) | i64 (INTEGER) | f64 (REAL) | length (u32), bytes (TEXT, BLOB)
 //! ```
 //!
-//! Numbers are little-endian. Both ends are in this file, so the readers trust the bytes and panic
-//! on broken ones.
+//! Numbers are little-endian. Both the writer and the reader are in this file, so the reader trusts
+//! the bytes and panics on broken ones.
 
 use rusqlite::types::ValueRef;
 
@@ -29,16 +28,16 @@ pub(super) enum Cell<'a> {
     Integer(i64),
     /// REAL.
     Real(f64),
-    /// TEXT, which SQLite does not check to be UTF-8.
+    /// TEXT. SQLite doesn't check that it is UTF-8.
     Text(&'a [u8]),
     /// BLOB.
     Blob(&'a [u8]),
 }
 
-/// Packs the values of the row that `rows` is at, at the end of `batch`.
+/// Appends the values of the current row of `rows` to `batch`.
 ///
 /// # Errors
-/// They take more than `limit` bytes; `batch` then ends in some of them.
+/// The values have more than `limit` bytes; `batch` then ends with some of them.
 #[inline]
 pub(super) fn push_values(rows: &Rows<'_>, limit: usize, batch: &mut Vec<u8>) -> Result<(), Error> {
     let mut room = limit;
@@ -85,13 +84,13 @@ fn packed_len(value: ValueRef<'_>) -> usize {
     }
 }
 
-/// The size of a row that is too large, for its error.
+/// Returns the size of a row that is too large, for its error.
 #[cold]
 fn row_len(rows: &Rows<'_>) -> u64 {
     (0..rows.columns()).map(|column| packed_len(rows.value(column)) as u64).sum()
 }
 
-/// Takes the next value off the front of a row's values.
+/// Removes the first of a row's values, and returns it.
 #[inline]
 pub(super) fn next_cell<'a>(values: &mut &'a [u8]) -> Cell<'a> {
     let (&tag, rest) = values.split_first().expect("a row has a value for each column");

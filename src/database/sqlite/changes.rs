@@ -1,5 +1,4 @@
-//! What tells that something was committed: a connection of its own that asks for SQLite's count of
-//! other connections' changes.
+//! Detects commits: a dedicated connection polls SQLite's count of changes by other connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +10,14 @@ use crate::database::ChangeSource;
 use crate::database::blocking::{Driver as _, FileId};
 use rowstream_core::Error;
 
-/// The changes of a file, as they come.
+/// The changes of a file.
 pub struct Changes {
-    /// On its way to and from a thread on which it may block.
+    /// `None` while a blocking call uses it on another thread.
     connection: Option<Connection>,
     settings: Arc<Sqlite>,
     every: Duration,
     seen: Option<i64>,
-    /// The file that was opened, which may not be the one of this name any more.
+    /// The file that we opened. Its name may belong to another file by now.
     file: Option<FileId>,
 }
 
@@ -39,15 +38,16 @@ impl ChangeSource for Changes {
 }
 
 impl Changes {
-    /// Those of the source's file; it is asked `every` so often.
+    /// Watches the source's file, and polls it once per `every`.
     ///
     /// # Errors
-    /// 503: the file cannot be opened.
+    /// 503: the file can't be opened.
     pub(super) async fn new(settings: Arc<Sqlite>, every: Duration) -> Result<Self, Error> {
         let (path, asked) = (settings.path.clone(), Arc::clone(&settings));
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let opened = tokio::task::spawn_blocking(move || {
-            // Looked at first: a file that is replaced between the two is found to be another one.
+            // We read this first: if the file is replaced before we open it, `version` sees another
+            // file.
             let file = asked.file();
             (file, Connection::open_with_flags(path, flags))
         });
@@ -56,7 +56,7 @@ impl Changes {
         Ok(Self { connection: Some(connection), settings, every, seen: None, file })
     }
 
-    /// SQLite's `data_version`; `None` while somebody writes.
+    /// Returns SQLite's `data_version`; `None` while a writer has the file locked.
     async fn version(&mut self) -> Result<Option<i64>, Error> {
         let connection = self.connection.take().ok_or_else(|| ended("a call was dropped"))?;
         let settings = Arc::clone(&self.settings);

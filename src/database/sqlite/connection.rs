@@ -1,4 +1,4 @@
-//! One connection: how the file is opened, and a statement described, compiled and stepped.
+//! One connection: opens the file, and describes, compiles and steps statements.
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -18,28 +18,28 @@ use crate::database::Statement;
 use crate::database::blocking::{self, DriverConnection, DriverRows, Failure};
 use rowstream_core::Error;
 
-/// A statement as the source knows it.
+/// A statement's description in the source's cache.
 type Described = blocking::Described<Box<[Plan]>>;
 
-/// The page cache of a connection, in KiB. It is per connection, and the system caches the file
-/// anyway: 200 slow streams took 616 MB with SQLite's 2 MB, and 50 took 40 MB with 256 KiB, at the
-/// same speed, also of joins by random keys.
+/// The page cache of a connection, in KiB. Each connection has one, and the system caches the file
+/// anyway. 200 slow streams used 616 MB with SQLite's default of 2 MB, and 50 used 40 MB with 256
+/// KiB, at the same speed, even for joins by random keys.
 const CACHE_KIB: i64 = 32;
 
-/// Virtual machine instructions between two looks at the clock: 10 to 50 microseconds of computing,
+/// Virtual machine instructions between two calls of `tick`: 10 to 50 microseconds of computing,
 /// some 50 rows.
 const TICK: i32 = 500;
 
-/// How long a writer's lock is waited for.
+/// How long we wait for a writer's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 thread_local! {
-    /// Until when the writer's lock is waited for that a connection has met.
+    /// When this thread's connection stops waiting for a writer's lock.
     static BUSY_UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// SQLite's busy handler, `tries` counting from 0. Whether to try again. SQLite's own would wait on
-/// for a session that has left, and beyond the statement's deadline.
+/// SQLite's busy handler; `tries` counts from 0. Returns true to try again. SQLite's own handler
+/// would ignore that the session has left, and exceed the statement's deadline.
 fn busy(tries: i32) -> bool {
     if tries == 0 {
         BUSY_UNTIL.set(Some(Instant::now() + BUSY_TIMEOUT));
@@ -52,7 +52,8 @@ fn busy(tries: i32) -> bool {
 pub struct Connection {
     driver: Arc<Sqlite>,
     open: rusqlite::Connection,
-    /// The statements that have a row, which those that begin are told apart from.
+    /// The statements that have a row. A statement that starts finds its own handle by excluding
+    /// them.
     running: RefCell<Vec<Handle>>,
 }
 
@@ -60,7 +61,7 @@ impl Connection {
     /// Opens the file, for reading only.
     ///
     /// # Errors
-    /// It is not there, or none of SQLite's.
+    /// The file is missing, or isn't a SQLite database.
     pub(super) fn open(driver: &Arc<Sqlite>) -> Result<Self, Error> {
         if !driver.path.exists() {
             return Err(missing(driver));
@@ -96,20 +97,20 @@ fn configure(
     connection.pragma_update(None, "query_only", true)?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     connection.pragma_update(None, "mmap_size", i64::try_from(driver.mmap).unwrap_or(i64::MAX))?;
-    // SQLite reads the file at the first statement, not when it opens it: what is no database shows
-    // here.
+    // SQLite reads the file at the first statement, not when it opens it. So this shows if it isn't
+    // a database.
     read_schema(&connection)?;
     Ok(connection)
 }
 
-/// The longest value or record that SQLite builds, in bytes, where rows have at most `row`: what is
-/// longer it refuses while it reads it, and not when it is there. Statements are texts too, and the
-/// schema is made of them.
+/// The longest value or record that SQLite builds, in bytes, if rows have at most `row`. SQLite
+/// refuses a longer one while it reads it, before it needs the memory. The limit also applies to
+/// the texts of statements and of the schema.
 pub(super) fn longest_value(row: usize) -> usize {
     row.max(64 * 1024)
 }
 
-/// Makes SQLite look whether tables have changed. It does so when a statement runs, not when one is
+/// Makes SQLite check if tables have changed. It does so when a statement runs, not when one is
 /// compiled.
 fn read_schema(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
     connection.query_row("select count(*) from sqlite_schema", [], |_| Ok(()))
@@ -117,8 +118,8 @@ fn read_schema(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
 
 impl DriverConnection for Connection {
     type Driver = Sqlite;
-    /// None: `sqlite3_interrupt` is lost when it comes just before a statement's first step, which
-    /// clears it. The progress handler ends statements.
+    /// None: a statement's first step clears `sqlite3_interrupt`, so an interrupt just before it
+    /// would be lost. The progress handler ends statements instead.
     type Interrupt = ();
     type Statement<'c> = CachedStatement<'c>;
     type Rows<'r> = Steps<'r>;
@@ -127,8 +128,7 @@ impl DriverConnection for Connection {
 
     fn describe(&self, statement: &Statement) -> Result<(Arc<[Column]>, Box<[Plan]>), Error> {
         read_schema(&self.open).map_err(|error| self.fault(error))?;
-        // Not from the connection's cache, where a statement keeps the columns that it had when it
-        // ran last.
+        // Not from the connection's cache: a cached statement keeps the columns of its last run.
         let prepared = self.open.prepare(&statement.sql).map_err(|error| self.fault(error))?;
         check(&prepared, statement.types.len())?;
         let columns = columns(&prepared);
@@ -138,15 +138,15 @@ impl DriverConnection for Connection {
 
     fn begin(&self) -> Result<(), Error> {
         if self.open.is_autocommit() {
-            // The snapshot itself is taken by the first read.
+            // The first read takes the snapshot.
             self.open.execute_batch("begin").map_err(|error| self.fault(error))?;
         }
         Ok(())
     }
 
-    /// The statement, from the connection's cache or compiled. When it no longer can be, a table
-    /// has changed since it was described: the error is the one that a cached statement has at its
-    /// first step, which knows no place in the text.
+    /// Takes the statement from the connection's cache, or compiles it. If it no longer compiles, a
+    /// table has changed since it was described. We then return the error that a cached statement
+    /// gets at its first step, which has no position in the text.
     fn compile(&self, described: &Described, args: &[Value]) -> Result<CachedStatement<'_>, Failure> {
         let mut statement = self.open.prepare_cached(&described.sql).map_err(|error| match error {
             rusqlite::Error::SqlInputError { error, msg, .. } => {
@@ -168,14 +168,14 @@ impl DriverConnection for Connection {
 
     fn clean_up(&self) -> bool {
         if !self.open.is_autocommit() {
-            // Whether it helped is asked below.
+            // The next line checks if it succeeded.
             let _ = self.open.execute_batch("rollback");
         }
         self.open.is_autocommit()
     }
 }
 
-/// The rows of a statement that runs.
+/// The rows of a running statement.
 pub struct Steps<'r> {
     connection: &'r Connection,
     rows: Rows<'r>,
@@ -206,8 +206,8 @@ impl DriverRows for Steps<'_> {
 }
 
 impl Steps<'_> {
-    /// SQLite prepares a statement anew by itself when a table has changed, so the columns may be
-    /// others than those described to the session, and their values would stand under wrong names.
+    /// When a table has changed, SQLite recompiles a statement by itself. Its columns may then
+    /// differ from the described ones, and values would get the wrong names.
     fn check_columns(&self) -> Result<(), Failure> {
         let is_as_described = |statement| columns_are(statement, &self.described.columns);
         match self.rows.statement().is_some_and(is_as_described) {
@@ -232,8 +232,8 @@ fn bind(statement: &mut rusqlite::Statement<'_>, args: &[Value]) -> rusqlite::Re
     Ok(())
 }
 
-/// Refuses what is no endpoint's statement: the file is open for reading only, so this is for a
-/// clear message in time.
+/// Refuses statements that no endpoint can have. The file is open for reading only, so this only
+/// gives a clear message early.
 fn check(statement: &rusqlite::Statement<'_>, types: usize) -> Result<(), Error> {
     if !statement.readonly() {
         return Err(Error::endpoint("the statement writes, and sources are read-only"));

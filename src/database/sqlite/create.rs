@@ -1,7 +1,7 @@
-//! Fills a SQLite file that does not exist yet from SQL scripts (`create = […]` of a source).
+//! Fills a missing SQLite file from SQL scripts (`create = […]` of a source).
 //!
-//! The file is made beside its place, as `FILE.partial`, and renamed when it is whole: whoever
-//! finds FILE finds all of it, also when a run before was killed.
+//! We write the file as `FILE.partial` beside its final path, and rename it when it's complete. So
+//! FILE is always complete, even if an earlier run was killed.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, IsTerminal as _};
@@ -18,17 +18,16 @@ use rowstream_core::diagnostic::encoding::{NotUtf8, read_utf8};
 use rowstream_core::log;
 use rowstream_core::settings::SourceSettings;
 
-/// Nothing of the file is worth saving when a run fails, so it has no journal and waits for no
-/// disk.
+/// A file of a failed run isn't worth saving, so it needs no journal and doesn't wait for the disk.
 const FAST: &str = "pragma journal_mode = off; pragma synchronous = off; pragma locking_mode = exclusive;
     pragma cache_size = -8192; pragma temp_store = memory";
 
-/// Runs the scripts of `create` when the source is a SQLite file that does not exist. Whether it
-/// did. Tells what it does on stderr: a bar on a terminal, a line per script elsewhere.
+/// Runs the scripts of `create` if the source is a SQLite file that doesn't exist. Returns true if
+/// it ran them. Reports progress on stderr: a bar on a terminal, otherwise a line per script.
 ///
 /// # Errors
-/// A script cannot be read or fails, another process fills the file at this moment, or the file
-/// cannot be written.
+/// A script can't be read or fails, another process is filling the file, or the file can't be
+/// written.
 pub(super) fn create_missing(config: &SourceSettings) -> Result<bool, Error> {
     let file = connection::path(&config.url);
     if config.create.is_empty() || !config.url.starts_with("sqlite:") || file.exists() {
@@ -41,15 +40,15 @@ pub(super) fn create_missing(config: &SourceSettings) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// The file beside `file` whose name has this at its end.
+/// Returns the path of `file` with `suffix` appended.
 pub(super) fn beside(file: &Path, suffix: &str) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
     path.push(suffix);
     path.into()
 }
 
-/// The partial file, locked and empty; `None` when the whole file is there by now. Without the
-/// lock, of two processes one could rename what the other has half filled.
+/// Opens, locks and empties the partial file. Returns `None` if the complete file exists by now.
+/// Without the lock, one process could rename a file that another has half filled.
 fn lock(partial: &Path, file: &Path) -> Result<Option<File>, Error> {
     let open = OpenOptions::new().create(true).truncate(false).write(true).open(partial);
     let lock = open.map_err(|error| failed(partial, error))?;
@@ -57,8 +56,8 @@ fn lock(partial: &Path, file: &Path) -> Result<Option<File>, Error> {
         TryLockError::WouldBlock => being_filled(file),
         TryLockError::Error(error) => failed(partial, error),
     })?;
-    // Between our open and our lock the other may have renamed it: what is locked then is the whole
-    // file.
+    // Between our open and our lock, the other process may have renamed the file. We then hold a
+    // lock on the complete file.
     if file.exists() {
         return Ok(None);
     }
@@ -66,8 +65,8 @@ fn lock(partial: &Path, file: &Path) -> Result<Option<File>, Error> {
     Ok(Some(lock))
 }
 
-/// Removes what SQLite keeps beside `file`. The log of a file that was deleted would be played into
-/// the new one: it does not know whose it is.
+/// Removes SQLite's files beside `file`. SQLite would replay the log of a deleted file into the new
+/// one, because a log doesn't identify its file.
 fn remove_logs(file: &Path) -> io::Result<()> {
     for suffix in ["-wal", "-shm", "-journal"] {
         match std::fs::remove_file(beside(file, suffix)) {
@@ -86,7 +85,7 @@ fn fill(config: &SourceSettings, partial: &Path) -> Result<(), Error> {
     for script in &config.create {
         run(&mut connection, script)?;
     }
-    // Readers and a writer do not lock each other out in this mode, which the file keeps.
+    // In WAL mode, which the file keeps, readers and a writer don't lock each other out.
     connection
         .execute_batch("pragma locking_mode = normal; pragma optimize = 0x10002; pragma journal_mode = wal")
         .map_err(sqlite)?;
@@ -111,7 +110,7 @@ fn run(connection: &mut Connection, script: &Path) -> Result<(), Error> {
 }
 
 fn put_in_place(partial: &Path, file: &Path) -> io::Result<()> {
-    // The rename must not reach the disk before the rows do.
+    // The rows must reach the disk before the rename does.
     File::open(partial)?.sync_all()?;
     remove_logs(file)?;
     std::fs::rename(partial, file)
@@ -145,7 +144,8 @@ fn script_failed(script: &Path, sql: &str, error: &rusqlite::Error) -> Error {
     }
 }
 
-/// The line of a fault: SQLite names a place in what was left of the script, which is its end.
+/// The line of an error. SQLite reports an offset in the rest of the script, which is a suffix of
+/// it.
 fn line(script: &str, error: &rusqlite::Error) -> Option<usize> {
     let rusqlite::Error::SqlInputError { sql, offset, .. } = error else { return None };
     let rest = script.len().checked_sub(sql.len())?;
@@ -157,7 +157,7 @@ fn create_failed(message: String) -> Error {
     Error::new("create_failed", StatusCode::INTERNAL_SERVER_ERROR, message)
 }
 
-/// What is seen of one script while it runs.
+/// The progress of one script on stderr.
 struct Progress {
     bar: ProgressBar,
     script: String,
@@ -178,7 +178,7 @@ impl Progress {
         Self { bar, script }
     }
 
-    /// One line that stays.
+    /// Replaces the bar by one line.
     fn finish(self, took: Duration) {
         let rows = HumanCount(self.bar.position());
         self.bar.finish_and_clear();

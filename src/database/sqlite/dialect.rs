@@ -1,4 +1,4 @@
-//! What is SQLite's own in SQL, as data.
+//! SQLite's SQL, as data.
 
 use rowstream_core::sql::dialect::{
     Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Functions,
@@ -29,13 +29,13 @@ pub static DIALECT: Dialect = Dialect {
     placeholders: Placeholders::ByNumber('?'),
     parameter_types: ParameterTypes::Declared,
     decimals: Decimals::Rounded,
-    // NULL would be refused ("datatype mismatch"); -1 is no limit, and as an offset 0.
+    // SQLite refuses NULL ("datatype mismatch"). -1 means no limit, and 0 as an offset.
     null_limit: Some(Around { before: "ifnull(", behind: ", -1)" }),
     keys: Keys {
-        // A column behind a `+` has no declared type, by which it would be written otherwise.
+        // A column with a `+` has no declared type, so formats write its value as stored.
         cast: Around { before: "+", behind: "" },
-        // Each column of a `union` has the affinity of one of its parts, which would change the value
-        // that it is compared with. An index on it is of no use then.
+        // Each column of a `union` has the affinity of one of its parts, which would change the
+        // value that it's compared with. No index on the column can be used then.
         of_union: Around { before: "+", behind: "" },
         comparison: Comparison::RowValues,
         infinity: Some("9e999"),
@@ -84,20 +84,20 @@ pub static DIALECT: Dialect = Dialect {
     catalog: Some(Catalog {
         tables: TABLES,
         columns: COLUMNS,
-        // An index finds both: bytes are sorted behind all else.
+        // An index finds both, because bytes sort after all other values.
         misfit: Some(("{} is null or {} >= x''", "a row has NULL or bytes in it")),
     }),
 };
 
-/// What virtual tables keep their rows in (`shadow`) is left out.
+/// Leaves out the tables that store the rows of virtual tables (`shadow`).
 const TABLES: &str = "select name, case type when 'view' then 'view' else 'table' end as kind
     from pragma_table_list
     where schema = 'main' and type in ('table', 'view', 'virtual') and name not like 'sqlite\\_%' escape '\\'
     order by name";
 
-/// The parameter is of the column's affinity ("Datatypes In SQLite", section 3.1): a text takes
-/// that of the column that it is compared with. Columns of none hold values of any type. Those that
-/// are `hidden = 1` are arguments of virtual tables.
+/// The parameter has the column's affinity: a text gets the affinity of the column that it's
+/// compared with ("Datatypes In SQLite", section 3.1). Columns without affinity contain values of
+/// any type. Columns with `hidden = 1` are arguments of virtual tables.
 const COLUMNS: &str = "select name, ifnull(nullif(lower(type), ''), 'any') as type, case
       when type like '%int%' then 'integer'
       when type like '%char%' or type like '%clob%' or type like '%text%' then 'text'
@@ -112,7 +112,7 @@ const COLUMNS: &str = "select name, ifnull(nullif(lower(type), ''), 'any') as ty
       end as unordered
     from pragma_table_xinfo(:table, 'main') c where hidden <> 1 order by cid";
 
-/// The counter of a table has no row before the first key, and if it was deleted.
+/// `sqlite_sequence` has no row for a table before its first key, or if the row was deleted.
 const AHEAD: &str = "select 1 as found from sqlite_schema s, pragma_table_info(s.name) c
     where s.type = 'table' and s.name = {table_text} collate nocase and s.sql like '%autoincrement%'
       and c.pk = 1 and c.name = {column_text} collate nocase and typeof(?2) = 'integer'
@@ -125,7 +125,7 @@ const REUSED: &str = "select 1 as found from sqlite_schema s, pragma_table_info(
       and c.name = ?2 collate nocase
       and 1 = (select count(*) from pragma_table_info(s.name) where pk > 0)";
 
-/// A key that is the number of the row has no index.
+/// A key that is the rowid has no index, so the second part reads the table's primary key.
 const UNIQUE_KEYS: &str = "select 1 where 0 < (
       select count(*) from pragma_index_list(?1) i where i.\"unique\" and not i.partial and 0 = (
         select count(*) from pragma_index_info(i.name) k
@@ -158,9 +158,9 @@ mod tests {
         }
     }
 
-    /// The README's first example failed on SQLite: an optional `:maxEvents` that is absent is
-    /// NULL, which SQLite refuses as a limit ("datatype mismatch"). So what is all of a limit or an
-    /// offset has a number there; what is a part of one stays as it is.
+    /// The README's first example failed on SQLite: an absent optional `:maxEvents` is NULL, which
+    /// SQLite refuses as a limit ("datatype mismatch"). So a parameter that is the whole limit or
+    /// offset is replaced by a number if it's NULL. Part of an expression stays as it is.
     #[test]
     fn limits_may_be_null() {
         for (text, expected) in [
@@ -190,7 +190,7 @@ mod tests {
         ] {
             assert_eq!(parsed(text).0, expected, "{text}");
         }
-        // What stands behind keeps its place in the file.
+        // The text after the limit keeps its position in the file.
         let sql = Sql::parse("select 1 limit :n offset x", &DIALECT).unwrap();
         assert_eq!(sql.pieces, [(0, 0), ("select 1 limit ifnull(?1, -1)".len(), "select 1 limit :n".len())]);
     }

@@ -1,4 +1,4 @@
-//! SQLite's errors as a user sees them.
+//! SQLite's errors as users see them.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,13 +11,13 @@ use super::create::beside;
 use rowstream_core::Error;
 use rowstream_core::error::{INVALID_DATA, SOURCE_DAMAGED};
 
-/// The error that a user sees; `source` names the source of `file`. If another try may succeed, it's a
-/// 503.
+/// Converts an error to the one that a user sees; `source` names the source of `file`. If another
+/// try may succeed, it's a 503.
 pub(super) fn of(source: &str, file: &Path, error: rusqlite::Error) -> Error {
     match &error {
         rusqlite::Error::SqlInputError { error: cause, msg, offset, .. } => {
             let refused = statement_failed(msg, *cause);
-            // SQLite gives -1 when it does not know the place.
+            // SQLite returns -1 if it doesn't know the position.
             match usize::try_from(*offset) {
                 Ok(offset) => refused.position(offset),
                 Err(_) => refused,
@@ -67,8 +67,9 @@ fn failure(source: &str, cause: ffi::Error, message: Option<&str>) -> Error {
     }
 }
 
-/// The error of a file that SQLite must write beside before it can read it. SQLite says of most of them
-/// that a read-only database would be written, which no statement asked for.
+/// The error of a file that SQLite can't read before it has written to its folder or rolled it
+/// back. For most of these files, SQLite reports an attempt to write a read-only database, although
+/// no statement wrote.
 fn unreadable(source: &str, file: &Path, cause: ffi::Error) -> Option<Error> {
     let code = cause.extended_code;
     match code {
@@ -84,10 +85,11 @@ fn unreadable(source: &str, file: &Path, cause: ffi::Error) -> Option<Error> {
     }
 }
 
-/// A file in WAL mode is read through the file `-shm` beside it, which the first reader creates.
+/// SQLite reads a file in WAL mode through the `-shm` file beside it, which the first reader
+/// creates.
 ///
-/// We don't open it as `immutable`: SQLite would then ignore the `-wal`, and read half of what another
-/// user writes.
+/// We don't open it as `immutable`: SQLite would then ignore the `-wal`, and read half of another
+/// user's writes.
 fn no_shared_memory(source: &str, file: &Path, code: i32) -> Error {
     let text = format!(
         "source `{source}` cannot be read: its file is in WAL mode, and the `-shm` file beside it can't be written"
@@ -97,7 +99,8 @@ fn no_shared_memory(source: &str, file: &Path, code: i32) -> Error {
     )
 }
 
-/// A transaction that was cut off is rolled back by the next writer. Until then its pages are mixed.
+/// The next writer rolls back an interrupted transaction. Until then, the file contains some of its
+/// pages.
 fn hot_journal(source: &str, file: &Path, code: i32) -> Error {
     let text = format!(
         "source `{source}` cannot be read: a writer ended within a transaction, which has to be rolled back"
@@ -110,9 +113,9 @@ fn in_file(text: String, file: &Path, code: i32) -> Error {
     Error::source_unavailable(text).database(in_file)
 }
 
-/// The same of a statement that runs. It was compiled, so a value can be wrong: a search of full
-/// texts, a `limit` that isn't a number, malformed JSON, an overflow. A name that isn't there any more
-/// is the statement's, but for a column that a search may name.
+/// Like [`of`], for a running statement. It compiled, so a value may be wrong: a full-text search,
+/// a `limit` that isn't a number, malformed JSON, an overflow. If a name doesn't exist any more,
+/// the statement is wrong, except for a column, which a search can name.
 pub(super) fn of_run(source: &str, file: &Path, error: rusqlite::Error) -> Error {
     const OF_VALUES: [i32; 2] = [ffi::SQLITE_ERROR, ffi::SQLITE_MISMATCH];
     let is_of_value =
@@ -138,7 +141,7 @@ fn statement_failed(message: &str, cause: ffi::Error) -> Error {
     .database(format!("{message} (SQLite code {code})"))
 }
 
-/// A statement's columns are no longer those that the response has been promised.
+/// The statement's columns differ from those that the response has announced.
 pub(super) fn schema_changed(source: &str) -> Error {
     Error::source_unavailable(format!(
         "the tables of source `{source}` changed while a statement was prepared"

@@ -1,20 +1,20 @@
 //! SQLite: a file that is read in this process.
 //!
-//! Its library blocks: the threads, the batches and the hand-over are those of
-//! [`super::blocking`]. Here is what is SQLite's own.
+//! The library blocks, so its threads, batches and hand-over are in [`super::blocking`]. This
+//! module has only the parts specific to SQLite.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | [`connection`] | how a file is opened, and a statement described, compiled and stepped |
-//! | [`rows`] | the values of a row, by SQLite's C API |
-//! | [`cells`] | values to bytes and back |
-//! | [`plan`] | what the values mean, by the declared types of their columns |
-//! | [`bind`] | the values of parameters |
-//! | [`dialect`] | what is SQLite's own in SQL, as data |
-//! | [`changes`] | what tells that there may be new rows |
-//! | [`create`] | a file that does not exist yet, from scripts |
+//! | [`connection`] | opens a file; describes, compiles and steps statements |
+//! | [`rows`] | reads the values of a row by SQLite's C API |
+//! | [`cells`] | packs values into bytes and reads them |
+//! | [`plan`] | interprets values by the declared types of their columns |
+//! | [`bind`] | converts parameters to values |
+//! | [`dialect`] | SQLite's SQL, as data |
+//! | [`changes`] | detects that there may be new rows |
+//! | [`create`] | fills a missing file from scripts |
 //! | [`fault`] | SQLite's errors |
-//! | [`library`] | how much memory SQLite takes |
+//! | [`library`] | limits SQLite's memory |
 
 mod bind;
 mod cells;
@@ -53,7 +53,7 @@ pub type Source = blocking::Source<Sqlite>;
 /// One SQLite connection on its own thread, held by one response.
 pub type Session = blocking::Session<Sqlite>;
 
-/// A SQLite file, as its connections know it.
+/// A SQLite file and the settings of its connections.
 pub struct Sqlite {
     /// The source's name, for errors.
     source: String,
@@ -61,13 +61,14 @@ pub struct Sqlite {
     statement_cache: usize,
     /// The longest value or record that SQLite builds, in bytes.
     longest_value: usize,
-    /// How much of the file is mapped into memory.
+    /// How many bytes of the file can be mapped into memory.
     mmap: usize,
 }
 
-/// True if writers of a file lock its readers out, and readers its writers: its header has the read
-/// version of rollback journals (SQLite's "Database File Format", section 1.3.3). Nothing may read the
-/// file meanwhile: to close it drops all locks that this process has on it (POSIX).
+/// Returns true if writers of a file lock out its readers, and readers its writers: its header has
+/// the read version of rollback journals (SQLite's "Database File Format", section 1.3.3). No
+/// connection of this process may read the file meanwhile, because closing it drops all the
+/// process's locks on it (POSIX).
 fn is_in_rollback_mode(path: &Path) -> bool {
     const READ_VERSION: usize = 19;
     let mut header = [0; READ_VERSION + 1];
@@ -76,7 +77,7 @@ fn is_in_rollback_mode(path: &Path) -> bool {
 }
 
 impl Sqlite {
-    /// The error that a user sees.
+    /// Converts SQLite's error to the one that a user sees.
     fn fault(&self, error: rusqlite::Error) -> Error {
         fault::of(&self.source, &self.path, error)
     }
@@ -90,9 +91,9 @@ impl Driver for Sqlite {
     type Changes = Changes;
 
     const DIALECT: &'static Dialect = &DIALECT;
-    // A thread, the page cache, the schema and compiled statements.
+    // The thread, the page cache, the schema and compiled statements.
     const IDLE: usize = 512 * 1024;
-    // Its progress handler and its busy handler look at the clock.
+    // The progress handler and the busy handler call `tick`.
     const SHARES_LOOKUPS: bool = true;
 
     fn new(settings: &SourceSettings) -> Result<Self, Error> {
@@ -126,7 +127,7 @@ impl Driver for Sqlite {
         is_in_rollback_mode(&self.path).then(|| HostSaid { name, said: Ok(said.to_owned()) })
     }
 
-    /// A row twice, as its record and as values.
+    /// A row is held twice, as its record and as values.
     fn held(settings: &SourceSettings) -> usize {
         connection::longest_value(settings.max_row_bytes).saturating_mul(2)
     }
@@ -149,7 +150,7 @@ impl Driver for Sqlite {
     }
 }
 
-/// One row, in the batch that the worker handed over.
+/// One row, in a batch of the worker.
 pub struct Row<'a> {
     values: &'a [u8],
     plans: &'a [Plan],
@@ -182,7 +183,7 @@ impl DatabaseRow for Row<'_> {
     }
 }
 
-/// What rows are read by that have left their batch.
+/// Reads rows that have left their batch.
 pub struct Layout {
     plans: Box<[Plan]>,
     columns: Box<[Column]>,

@@ -1,5 +1,5 @@
-//! What a column's values become: SQLite types values, not columns, so a column's declared type is
-//! a wish that each value is held against. What does not fit the wish stays what it is.
+//! Interprets the values of a column. SQLite types values, not columns, so a column's declared type
+//! is only a hint. We compare each value with it; one that doesn't match keeps its storage class.
 
 use rowstream_encode::{ColumnKind, Value, is_json_number};
 
@@ -7,7 +7,7 @@ use super::super::json::is_document;
 use super::cells::Cell;
 use rowstream_core::datetime::{Timestamp, date, timestamp};
 
-/// What the values of a column become; chosen once per statement.
+/// How to interpret the values of a column; chosen once per statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
     /// By storage class alone.
@@ -16,20 +16,20 @@ pub enum Plan {
     Boolean,
     /// DATE: `YYYY-MM-DD` is a date.
     Date,
-    /// DATETIME, TIMESTAMP: `YYYY-MM-DD HH:MM[:SS[.ffffff]]` is a timestamp, with a zone an
-    /// instant.
+    /// DATETIME, TIMESTAMP: `YYYY-MM-DD HH:MM[:SS[.ffffff]]` is a timestamp, or an instant if it
+    /// has a zone.
     Timestamp,
-    /// TIMESTAMPTZ: an instant also without a zone, which then is UTC.
+    /// TIMESTAMPTZ: always an instant, in UTC if it has no zone.
     TimestampTz,
-    /// DECIMAL, NUMERIC: text that is a number is that number, exactly; a float is a decimal that
-    /// SQLite keeps as one.
+    /// DECIMAL, NUMERIC: a text that is a number is that exact number. A float is a decimal that
+    /// SQLite stores as a float.
     Decimal,
-    /// JSON, JSONB: text that is a JSON document is written verbatim.
+    /// JSON, JSONB: a text that is a JSON document is written verbatim.
     Json,
 }
 
 impl Plan {
-    /// The plan of a column by its declared type, in any case and without its length: `Decimal(10,
+    /// Chooses the plan for a column by its declared type, ignoring case and length: `Decimal(10,
     /// 2)`.
     pub(super) fn of(declared: &str) -> Self {
         let name = declared.split('(').next().unwrap_or_default().trim();
@@ -44,10 +44,10 @@ impl Plan {
         }
     }
 
-    /// The value of a cell.
+    /// Returns the value of a cell.
     ///
     /// # Errors
-    /// Text that is not UTF-8.
+    /// The text isn't UTF-8.
     #[inline]
     pub(super) fn value(self, cell: Cell<'_>) -> Result<Value<'_>, std::str::Utf8Error> {
         Ok(match cell {
@@ -64,7 +64,7 @@ impl Plan {
         })
     }
 
-    /// Dates and times are read before the text is checked: what they are made of is ASCII.
+    /// Reads dates and times before the text is checked, because they are ASCII.
     #[inline]
     fn time<'a>(self, text: &[u8]) -> Option<Value<'a>> {
         match self {
@@ -85,7 +85,7 @@ impl Plan {
     }
 }
 
-/// An instant where the text has a zone, else a time of day at some place.
+/// Returns an instant if the text has a zone, otherwise a local time.
 fn value_of<'a>(time: Timestamp) -> Value<'a> {
     match time.is_zoned {
         true => Value::TimestampTz(time.micros),
@@ -93,10 +93,10 @@ fn value_of<'a>(time: Timestamp) -> Value<'a> {
     }
 }
 
-/// What a column of this declared type is for formats whose columns have types. What its plan does
-/// not tell, SQLite's rule of affinities does ("Datatypes in SQLite", section 3.1): `VARCHAR(20)`
-/// is text, `BIGINT` an integer. That a value is what its column promises is only seen when it
-/// comes. Without a declared type, as every expression is, nothing is promised.
+/// Returns the kind of a column of this declared type, for formats with typed columns. If its plan
+/// doesn't determine the kind, SQLite's affinity does ("Datatypes in SQLite", section 3.1):
+/// `VARCHAR(20)` is text, `BIGINT` an integer. Each value still has to be compared with its kind.
+/// Expressions have no declared type, so their kind is `Any`.
 pub(super) fn kind(declared: &str) -> ColumnKind {
     match Plan::of(declared) {
         Plan::Boolean => ColumnKind::Bool,
@@ -124,8 +124,8 @@ fn affinity_kind(declared: &str) -> ColumnKind {
     }
 }
 
-/// `DECIMAL(10, 2)`, or `DECIMAL(10)`, which has no decimal places. Without a precision the scale
-/// may be any.
+/// `DECIMAL(10, 2)`, or `DECIMAL(10)`, which has no decimal places. Without a precision, any scale
+/// is possible.
 fn decimal_kind(declared: &str) -> ColumnKind {
     let limits = declared.split_once('(').and_then(|(_, rest)| rest.trim_end().strip_suffix(')'));
     let limits = limits.map(|limits| limits.split_once(',').unwrap_or((limits, "0")));

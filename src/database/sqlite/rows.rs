@@ -1,9 +1,8 @@
-//! The rows of the statement that runs, read by SQLite's C API.
+//! Reads the rows of a running statement by SQLite's C API.
 //!
-//! rusqlite's row asks for each value four times (how many columns, which type, the text, its
-//! length), and each of these finds the value anew: a third of the worker's instructions. Here each
-//! value is found once. Everything else of the statement stays rusqlite's: what is compiled, bound,
-//! stepped and reset.
+//! For each value, rusqlite's row makes four calls (the number of columns, the type, the text, its
+//! length), and each of them looks the value up again: a third of the worker's instructions. Here
+//! we look up each value once. rusqlite still compiles, binds, steps and resets the statement.
 
 #![expect(unsafe_code, reason = "rusqlite lends no `sqlite3_value`; each call says why it is sound")]
 
@@ -14,31 +13,30 @@ use std::slice;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Statement, ffi};
 
-/// A statement as SQLite's C API names it.
+/// A statement in SQLite's C API.
 pub(super) type Handle = NonNull<ffi::sqlite3_stmt>;
 
 /// The rows of a statement. Invariants:
 ///
 /// 1. `found` is the statement behind `rows`, which lives as long as `rows` does;
-/// 2. between two calls of [`Rows::next`], which borrows mutably, a row's values stay where they
-///    are.
+/// 2. between two calls of [`Rows::next`], which borrows mutably, a row's values don't move.
 pub(super) struct Rows<'a> {
     connection: &'a Connection,
     rows: rusqlite::Rows<'a>,
     found: Option<Handle>,
-    /// Statements that run on the connection too.
+    /// The other statements that run on the connection.
     others: Vec<Handle>,
     columns: usize,
 }
 
 impl<'a> Rows<'a> {
-    /// Runs `statement` with what is bound to it. It must be the only one that runs on
-    /// `connection`, but for those of [`Rows::beside`].
+    /// Runs `statement` with its bound values. No other statement may run on `connection`, except
+    /// those of [`Rows::beside`].
     pub(super) fn new(connection: &'a Connection, statement: &'a mut Statement<'_>) -> Self {
         Self { connection, rows: statement.raw_query(), found: None, others: Vec::new(), columns: 0 }
     }
 
-    /// Before the first step: the statements that run on the connection already.
+    /// Sets the statements that already run on the connection. Called before the first step.
     pub(super) fn beside(&mut self, others: Vec<Handle>) {
         self.others = others;
     }
@@ -48,7 +46,7 @@ impl<'a> Rows<'a> {
         self.found
     }
 
-    /// Steps. Whether there is a row, which then is the one that [`Rows::value`] reads.
+    /// Steps to the next row, which [`Rows::value`] then reads. Returns true if there is one.
     ///
     /// # Errors
     /// The statement failed.
@@ -66,13 +64,13 @@ impl<'a> Rows<'a> {
         Ok(true)
     }
 
-    /// Finds what reads the values. Only now, because the first step may compile the statement
-    /// anew.
+    /// Finds the handle that reads the values. Called after the first step, which can recompile the
+    /// statement.
     #[cold]
     fn find(&mut self) {
         let mut running = running(self.connection, &self.others);
         if running.len() > 1 {
-            // Virtual tables run statements of their own while they are read.
+            // Virtual tables run their own statements while they are read.
             let own = self.statement().and_then(Statement::expanded_sql);
             running.retain(|&statement| text(statement) == own);
         }
@@ -86,45 +84,45 @@ impl<'a> Rows<'a> {
         self.rows.as_ref()
     }
 
-    /// Values per row, once there is one.
+    /// The number of values per row, once there is a row.
     #[inline]
     pub(super) fn columns(&self) -> usize {
         self.columns
     }
 
-    /// A value of the row that the last [`Rows::next`] found.
+    /// Returns a value of the current row.
     #[inline]
     pub(super) fn value(&self, column: usize) -> ValueRef<'_> {
         let statement = self.found.expect("there is a row");
-        // SAFETY: by invariant 1 the statement lives. Without a row, or beyond its columns, the
-        // answer is a NULL of SQLite's own. The value is an unprotected one, to be used by one
-        // thread at a time: the connection never leaves the worker's thread, since it is borrowed
-        // and not `Sync`.
+        // SAFETY: the statement lives (invariant 1). Without a row, or beyond its columns, SQLite
+        // returns a static NULL. The value is an unprotected one, which only one thread at a time
+        // may use. The connection never leaves the worker's thread, because it is borrowed and not
+        // `Sync`.
         unsafe { value(ffi::sqlite3_column_value(statement.as_ptr(), column as c_int)) }
     }
 }
 
-/// The statements of `connection` beside `others` that have been stepped and not reset.
+/// Returns the statements of `connection`, without `others`, that have been stepped and not reset.
 fn running(connection: &Connection, others: &[Handle]) -> Vec<Handle> {
     let mut found = Vec::with_capacity(1);
     // SAFETY: the handle is only read here, and the connection is open.
     let mut statement = unsafe { ffi::sqlite3_next_stmt(connection.handle(), ptr::null_mut()) };
     while let Some(this) = NonNull::new(statement) {
-        // SAFETY: SQLite has just said that this statement is one of the connection's.
+        // SAFETY: SQLite has just returned this statement as one of the connection's.
         let busy = unsafe { ffi::sqlite3_stmt_busy(this.as_ptr()) } != 0;
         if busy && !others.contains(&this) {
             found.push(this);
         }
-        // SAFETY: as above; nothing has been finalised since.
+        // SAFETY: as above; no statement has been finalised since.
         statement = unsafe { ffi::sqlite3_next_stmt(connection.handle(), this.as_ptr()) };
     }
     found
 }
 
-/// The text of a statement with what is bound to it, as [`Statement::expanded_sql`] has it.
+/// Returns the text of a statement with its bound values, like [`Statement::expanded_sql`].
 fn text(statement: Handle) -> Option<String> {
-    // SAFETY: the statement is one of an open connection. The text is a C string that is ours to
-    // free, or none where there is no memory for it; it is copied before.
+    // SAFETY: the statement belongs to an open connection. The text is a C string that we own, or
+    // null if SQLite has no memory for it. We copy it before we free it.
     unsafe {
         let text = NonNull::new(ffi::sqlite3_expanded_sql(statement.as_ptr()))?;
         let copy = CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned();
@@ -136,19 +134,19 @@ fn text(statement: Handle) -> Option<String> {
 /// Reads a value.
 ///
 /// # Safety
-/// `value` is one of SQLite's, stays unchanged for `'a`, and no other thread uses its connection.
+/// `value` belongs to SQLite, stays unchanged for `'a`, and no other thread uses its connection.
 #[inline]
 unsafe fn value<'a>(value: *mut ffi::sqlite3_value) -> ValueRef<'a> {
-    // SAFETY: the caller's. The type is asked for first, since reading may change it; then the
-    // bytes, since making them may move them; their length last.
+    // SAFETY: the caller's. We read the type first, because reading the value may change it. Then
+    // the bytes, because converting them may move them, and their length last.
     unsafe {
         match ffi::sqlite3_value_type(value) {
             ffi::SQLITE_INTEGER => ValueRef::Integer(ffi::sqlite3_value_int64(value)),
             ffi::SQLITE_FLOAT => ValueRef::Real(ffi::sqlite3_value_double(value)),
             ffi::SQLITE_TEXT => {
                 let text: *const c_void = ffi::sqlite3_value_text(value).cast();
-                // A text in UTF-16 is converted, which takes memory. What could not be read must
-                // not become an empty text.
+                // SQLite converts a text in UTF-16, which needs memory. If that fails, the text
+                // must not become an empty one.
                 assert!(!text.is_null(), "SQLite has no memory for a text");
                 ValueRef::Text(bytes(text, ffi::sqlite3_value_bytes(value)))
             }
@@ -163,10 +161,10 @@ unsafe fn value<'a>(value: *mut ffi::sqlite3_value) -> ValueRef<'a> {
     }
 }
 
-/// The bytes at `start`; none when there are none, for which SQLite has no address.
+/// Returns the bytes at `start`. SQLite has no address for an empty value.
 ///
 /// # Safety
-/// `length` bytes are there, or it is 0, and they stay unchanged for `'a`.
+/// `length` is 0, or `start` points to that many bytes, which stay unchanged for `'a`.
 #[inline]
 unsafe fn bytes<'a>(start: *const c_void, length: c_int) -> &'a [u8] {
     match usize::try_from(length) {
@@ -217,7 +215,7 @@ mod tests {
         }
     }
 
-    /// The second statement's rows must not be read as the first one's.
+    /// We must not read the second statement's rows as the first one's.
     #[test]
     #[should_panic(expected = "and no other")]
     fn two_that_run_are_not_confused() {
@@ -229,8 +227,8 @@ mod tests {
         let _ = Rows::new(&connection, second).next();
     }
 
-    /// What a virtual table reads by statements of its own (pragmas, full-text search) ended the
-    /// thread: which of those that ran was the one to be read was not known.
+    /// Virtual tables (pragmas, full-text search) run their own statements. We couldn't identify
+    /// ours among the running statements, so the thread panicked.
     #[test]
     fn statements_of_virtual_tables_are_not_read() {
         let connection = connection();
