@@ -1,4 +1,4 @@
-//! Drivers of ADBC: `adbc:DRIVER?key=value…` and `duckdb:FILE` to what a worker opens.
+//! Drivers of ADBC: reads the URLs `adbc:DRIVER?key=value…` and `duckdb:FILE`.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use rowstream_core::sql::Dialect;
 pub use super::Changes;
 pub use crate::database::arrow_rows::{Layout, Row};
 
-/// A database whose driver is one of ADBC, with its pool.
+/// A database with a driver of ADBC, and its pool.
 pub type Source = blocking::Source<Foreign<Adbc>>;
 
 /// Drivers of ADBC.
@@ -36,14 +36,14 @@ impl Kind for Adbc {
     }
 }
 
-/// What names DuckDB's library where a URL does not.
+/// The name of DuckDB's library if the variable doesn't have its path.
 const DUCKDB: &str = "duckdb";
 const DUCKDB_ENTRYPOINT: &str = "duckdb_adbc_init";
 
-/// What a URL says; `library` is DuckDB's, where it is known.
+/// Reads a URL. `library` is the path of DuckDB's library, if known.
 ///
 /// # Errors
-/// It is no URL of a driver. The error never quotes it, which may hold a password.
+/// The URL isn't one of a driver. The error never quotes it, because it may contain a password.
 fn opening(url: &str, library: Option<String>) -> Result<AdbcOpening, Error> {
     match url.split_once(':') {
         Some(("duckdb", file)) => Ok(duckdb(file, library)),

@@ -1,4 +1,4 @@
-//! A connection to a worker process, on its thread.
+//! A connection to a driver process, on its thread.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, Read};
@@ -23,15 +23,15 @@ use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
 use rowstream_core::sql::dialect::Placeholders;
 use rowstream_core::sql::{LimitPart, limit_placeholders};
 
-/// How often a thread that waits for the worker looks whether it is to stop.
+/// How often a thread that waits for the driver process checks if it must stop.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a statement may take to end that was cancelled, before its process is ended.
+/// How long a cancelled statement can take to end, before we kill its process.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a connection may take to open.
+/// How long a connection can take to open.
 const CONNECT: Duration = Duration::from_secs(30);
 
-/// What the source knows of a statement beside its columns: the schema of its batches. Of packed
-/// rows nothing needs to be known, as each value in them says what it is.
+/// The schema of a statement's batches, which the source keeps with its columns. Packed rows need
+/// no schema, because each value has its type.
 pub(super) type Plan = SchemaRef;
 
 type Described = blocking::Described<Plan>;
@@ -43,30 +43,30 @@ pub struct Connection<K> {
     in_transaction: Cell<bool>,
 }
 
-/// The socket, and what is read from it.
+/// The socket and its read state.
 struct Link {
     socket: UnixStream,
-    /// Whether the worker has yet to say how what was asked last ended.
+    /// The driver process hasn't yet sent the end of its answer.
     is_busy: bool,
-    /// When the wait for the next frame ends; `None`: when [`blocking::tick`] says.
+    /// When to stop waiting for the next frame; `None`: when [`blocking::tick`] returns true.
     deadline: Option<Instant>,
-    /// The frame that is being read, which a wait that ended may have left half read.
+    /// The current frame. It can be half read if we stopped waiting for it.
     header: [u8; HEADER],
     payload: Vec<u8>,
     read: usize,
 }
 
-/// What the worker sent.
+/// A frame of the driver process.
 enum Reply {
     Arrow(Vec<u8>),
     End,
 }
 
-/// Why there is no frame.
+/// The reason why there's no frame.
 enum Missing {
-    /// The worker reports a failure.
+    /// The driver process reports a failure.
     Failed(Failed),
-    /// The connection is of no more use.
+    /// The connection can't be used any more.
     Lost(io::Error),
     /// The session has left, or a deadline has passed.
     Stopped,
@@ -84,7 +84,7 @@ impl Link {
         Ok(request.write(&mut &self.socket)?)
     }
 
-    /// The next frame of the answer to what was asked.
+    /// Returns the next frame of the answer.
     fn reply(&mut self) -> Result<Reply, Missing> {
         let (kind, length) = loop {
             let found = match self.read {
@@ -110,7 +110,7 @@ impl Link {
         }
     }
 
-    /// Waits for the answer that ends what was asked, and passes over all before it.
+    /// Waits for the end of the answer, and discards the frames before it.
     fn end(&mut self) -> Result<(), Missing> {
         while let Reply::Arrow(_) = self.reply()? {}
         Ok(())
@@ -144,10 +144,10 @@ fn is_pause(error: &io::Error) -> bool {
 }
 
 impl<K: Kind> Connection<K> {
-    /// Connects to the worker, which connects to the database.
+    /// Connects to the driver process, which connects to the database.
     ///
     /// # Errors
-    /// 503: one of the two cannot be done.
+    /// 503: one of these connections failed.
     pub(super) fn open(driver: &Arc<Foreign<K>>) -> Result<Self, Error> {
         let socket = driver.process.connect()?;
         let lost = |error| Error::source_unavailable("the worker has no socket").cause(error);
@@ -169,7 +169,7 @@ impl<K: Kind> Connection<K> {
         Ok(connection)
     }
 
-    /// Asks, and waits for the end of the answer.
+    /// Sends a request, and waits for the end of the answer.
     fn run(&self, request: &Request) -> Result<(), Error> {
         let mut link = self.link.borrow_mut();
         let ended = link.ask(request).and_then(|()| link.end());
@@ -190,8 +190,8 @@ impl<K: Kind> Connection<K> {
         }
     }
 
-    /// Ends what runs. Whether the worker has said that it did; if it did not in time, its process
-    /// is ended.
+    /// Cancels the running statement. Returns true if the driver process reports its end. If it
+    /// doesn't within [`GRACE`], we kill the process.
     fn cancel(&self) -> bool {
         let mut link = self.link.borrow_mut();
         link.deadline = Some(Instant::now() + GRACE);
@@ -218,7 +218,7 @@ fn is_closed(error: &io::Error) -> bool {
 
 impl<K: Kind> DriverConnection for Connection<K> {
     type Driver = Foreign<K>;
-    /// None: a thread that waits for the worker looks for itself.
+    /// None: a thread that waits for the driver process calls `tick` itself.
     type Interrupt = ();
     type Statement<'c> = Vec<Argument>;
     type Rows<'r> = Rows<'r, K>;
@@ -293,21 +293,21 @@ impl<K: Kind> Connection<K> {
     }
 }
 
-/// The rows of a statement that runs.
+/// The rows of a running statement.
 pub struct Rows<'r, K> {
     connection: &'r Connection<K>,
     described: &'r Described,
     arguments: Vec<Argument>,
     decoder: StreamDecoder,
-    /// Those of the batch that is read.
+    /// The columns of the current batch, if it's sent in pieces.
     columns: Vec<ArrayRef>,
-    /// The same, where they are taken apart.
+    /// The columns of the current batch, if its rows are packed one by one.
     values: Columns,
     row: usize,
     rows: usize,
-    /// What cuts the batches, where they are not taken apart.
+    /// Cuts batches into pieces; `None`: rows are packed one by one.
     pieces: Option<RefCell<Pieces>>,
-    /// How many rows were packed last.
+    /// How many rows the last `pack` took.
     taken: Cell<usize>,
 }
 
@@ -349,9 +349,9 @@ impl<K: Kind> DriverRows for Rows<'_, K> {
 }
 
 impl<K: Kind> Rows<'_, K> {
-    /// Reads the next batch that has rows. Whether there is one.
+    /// Reads the next batch that has rows. Returns false if there is none.
     fn batch(&mut self) -> Result<bool, Error> {
-        // The memory of the one before is free while the worker makes the next.
+        // Frees the last batch while the driver process makes the next.
         self.columns.clear();
         self.values = Columns::default();
         let mut link = self.connection.link.borrow_mut();
@@ -380,8 +380,7 @@ impl<K: Kind> Rows<'_, K> {
         }
     }
 
-    /// Tables may have changed since the statement was described, and values would stand under
-    /// wrong names.
+    /// Tables can change after the statement was described, and values would get the wrong names.
     fn check_columns(&self) -> Result<(), Failure> {
         let schema = self.decoder.schema();
         let is_same = schema.is_some_and(|schema| is_described(&schema, &self.described.columns));
@@ -395,8 +394,8 @@ impl<K: Kind> Rows<'_, K> {
     }
 }
 
-/// Puts all rows in the place of a limit that is NULL, of which no two databases think the same: to
-/// one it is none, to another an error, and MariaDB has no rows then.
+/// Replaces a NULL limit by all rows, and a NULL offset by 0. Databases disagree about NULL: some
+/// have no limit then, some fail, and MariaDB returns no rows.
 fn fill_limits(arguments: &mut [Argument], limits: &[(usize, LimitPart)]) {
     for (place, part) in limits {
         if let Some(argument @ Argument::Null) = arguments.get_mut(*place) {
@@ -408,12 +407,12 @@ fn fill_limits(arguments: &mut [Argument], limits: &[(usize, LimitPart)]) {
     }
 }
 
-/// The batch in a piece of an Arrow stream, if there is one.
+/// Returns the batch in a piece of an Arrow stream, if there is one.
 fn decode(decoder: &mut StreamDecoder, bytes: Vec<u8>) -> Result<Option<RecordBatch>, Missing> {
     arrow_rows::decode(decoder, bytes).map_err(|error| Missing::Lost(io::Error::other(error)))
 }
 
-/// A failure in the driver as a user sees it.
+/// Converts a driver's failure to the error that a user sees.
 fn of_driver(source: &str, failed: Failed) -> Error {
     let Failed { fault, message, sqlstate } = failed;
     let (code, status) = match fault {

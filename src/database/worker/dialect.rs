@@ -1,5 +1,5 @@
-//! What the databases of drivers have in common in SQL, as data. ADBC: DuckDB's, which is
-//! PostgreSQL's where the two agree. ODBC: what the standard says, and quotes of MySQL's.
+//! The SQL that drivers' databases have in common, as data. ADBC: the SQL of DuckDB that PostgreSQL
+//! shares. ODBC: the standard's SQL, with MySQL's quotes.
 
 #[cfg(feature = "odbc")]
 use rowstream_core::sql::dialect::Quotes;
@@ -8,20 +8,20 @@ use rowstream_core::sql::dialect::{
     Location, Names, ParameterTypes, PasswordFrom, Placeholders, Refusal, Strings, Syntax, Urls,
 };
 
-/// The variable that holds the path of DuckDB's library.
+/// The environment variable with the path of DuckDB's library.
 pub(super) const DUCKDB_LIBRARY: &str = "ROWSTREAM_DUCKDB";
 
 /// The SQL of the databases of ADBC's drivers.
 #[cfg(feature = "adbc")]
 pub(super) static ADBC: Dialect = COMMON;
 
-/// The quote of names that the server writes, for which the worker puts that of the driver. No
-/// statement of a user has a NUL.
+/// The quote around names that the server writes. The driver process replaces it by the driver's
+/// own. No user's statement contains a NUL.
 #[cfg(feature = "odbc")]
 pub(super) const NAME: char = '\0';
 
-/// The SQL of the databases of ODBC's drivers. Brackets are no quotes here, as they are indexes in
-/// more databases than names.
+/// The SQL of the databases of ODBC's drivers. Brackets don't quote names here, because in most
+/// databases they are indexes.
 #[cfg(feature = "odbc")]
 pub(super) static ODBC: Dialect = Dialect {
     name: "ODBC",
@@ -108,8 +108,8 @@ const TABLES: &str =
     from information_schema.tables
     where table_schema = 'main' order by table_name";
 
-/// Primary keys are not asked for: a key of a file's view is not known, and DuckDB's own tables
-/// have one in few cases.
+/// Doesn't report primary keys. A file's view has no known key, and DuckDB's own tables rarely have
+/// one.
 const COLUMNS: &str = "select column_name as name, lower(data_type) as type, null as param,
     null as \"cast\", 0 as place
     from information_schema.columns

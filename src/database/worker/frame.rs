@@ -1,11 +1,12 @@
-//! What goes over the socket between the server and a worker process.
+//! The messages between the server and a driver process.
 //!
 //! ```text
 //! frame   = kind (u8), length (u32, little-endian), payload
 //! ```
 //!
-//! The server asks ([`Request`]), and the worker answers each request but [`Request::Cancel`] with
-//! frames of which the last one is [`END`] or [`FAILED`]. What is not Arrow's is JSON.
+//! The server sends requests ([`Request`]). The driver process answers each, except
+//! [`Request::Cancel`], with frames that end with [`END`] or [`FAILED`]. All payloads are JSON,
+//! except Arrow's.
 
 use std::io::{self, Write};
 
@@ -16,84 +17,85 @@ use super::super::blocking::{FileId, file_id};
 
 /// A [`Request`].
 const REQUEST: u8 = b'?';
-/// A piece of an Arrow IPC stream: a batch each, the schema before the first, and the end.
+/// A piece of an Arrow IPC stream: a batch, with the schema before the first one, or the stream's
+/// end.
 pub(super) const ARROW: u8 = b'A';
-/// What was asked for is done.
+/// The request succeeded.
 pub(super) const END: u8 = b'.';
-/// It failed: a [`Failed`].
+/// The request failed: a [`Failed`].
 pub(super) const FAILED: u8 = b'!';
 
-/// The longest frame, in bytes: one row of `max_row_bytes` fits many times over, and what a broken
-/// driver sends ends here.
+/// The longest frame, in bytes. A row of `max_row_bytes` fits many times; the limit protects us
+/// from a broken driver.
 pub(super) const LONGEST: usize = 256 << 20;
 
-/// What precedes a payload.
+/// The number of bytes before a payload.
 pub(super) const HEADER: usize = 5;
 
-/// What the server asks of a connection.
+/// A request to a connection of the driver process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
-    /// Connect. The first request, and no other.
+    /// Connect. Always the first request, and only the first.
     Open {
-        /// To what.
+        /// The database to open.
         opening: Opening,
-        /// What a batch of rows may have, in bytes. A larger one is cut, down to one row.
+        /// The size of a batch of rows, in bytes. A larger batch is cut, down to one row.
         fetch_bytes: usize,
     },
-    /// Prepare this statement, and answer with its schema alone.
+    /// Prepare this statement, and answer only with its schema.
     Describe {
         /// Its text.
         sql: String,
-        /// What is bound where a driver knows the columns only of what runs: a NULL of each type.
+        /// A NULL of each type, to bind if the driver must run a statement to describe its columns.
         arguments: Vec<Argument>,
     },
     /// Run this statement, and answer with its rows.
     Execute {
         /// Its text.
         sql: String,
-        /// What is bound to its placeholders.
+        /// The values of its placeholders.
         arguments: Vec<Argument>,
     },
     /// Begin a transaction, if none is open.
     Begin,
     /// End the transaction.
     RollBack,
-    /// End what runs; not answered by itself.
+    /// Cancel the running statement; has no answer.
     Cancel,
 }
 
-/// What a worker opens.
+/// The database to open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Opening {
-    /// A driver of ADBC.
+    /// A database with a driver of ADBC.
     Adbc(AdbcOpening),
-    /// A driver of ODBC.
+    /// A database with a driver of ODBC.
     Odbc(OdbcOpening),
 }
 
-/// Which driver of ADBC is loaded, and what it connects to.
+/// The driver of ADBC to load, and its database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdbcOpening {
     /// The driver: the path of a library, or its name.
     pub(super) driver: String,
-    /// The function in the library that describes the driver; `None`: as its name says.
+    /// The function in the library that describes the driver; `None`: the default for its name.
     pub(super) entrypoint: Option<String>,
-    /// What the driver is given when the database is opened.
+    /// The options to open the database with.
     pub(super) options: Vec<(String, String)>,
-    /// Statements that are run once, when the database has been opened.
+    /// Statements to run once, after the database has been opened.
     pub(super) first: Vec<String>,
-    /// The path of its file, if it's one.
+    /// The path of its file, if it has one.
     pub(super) file: Option<String>,
 }
 
 impl AdbcOpening {
-    /// The file that is at its path now.
+    /// Identifies the file that is at its path now.
     pub(super) fn file_id(&self) -> Option<FileId> {
         file_id(self.file.as_ref()?)
     }
 }
 
-/// What ODBC's driver manager connects to, and how rows are fetched.
+/// The database that ODBC's driver manager connects to, and how rows are fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OdbcOpening {
     /// The connection string, as the driver manager reads it.
@@ -104,38 +106,38 @@ pub struct OdbcOpening {
     pub(super) longest: usize,
 }
 
-/// Why the worker could not do what was asked.
+/// The reason why a request failed.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Failed {
-    /// Whose fault it is.
+    /// The cause of the failure.
     pub(super) fault: Fault,
-    /// What the driver says.
+    /// The driver's message.
     pub(super) message: String,
-    /// The SQLSTATE, where the driver gives one.
+    /// The SQLSTATE, if the driver reports one.
     pub(super) sqlstate: Option<String>,
 }
 
 #[cfg(feature = "odbc")]
 impl Failed {
-    /// Returns true if it may be about more than the statement: its SQLSTATE is that of a connection,
-    /// of an operator who ended it, or of the driver itself, or it has none. MariaDB's driver has
-    /// HY001 for a connection that has died.
+    /// Returns true if the failure may affect more than the statement: its SQLSTATE is that of a
+    /// connection, of an operator who ended it, or of the driver itself, or there's no SQLSTATE.
+    /// MariaDB's driver reports HY001 for a dead connection.
     pub(super) fn may_be_of_connection(&self) -> bool {
         let classes = ["HY", "08", "57P", "70"];
         self.sqlstate.as_deref().is_none_or(|state| classes.iter().any(|class| state.starts_with(class)))
     }
 }
 
-/// Whose fault a failure is.
+/// The cause of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Fault {
-    /// The library of the driver cannot be loaded.
+    /// The driver's library can't be loaded.
     Driver,
-    /// The driver cannot connect.
+    /// The driver can't connect.
     Connection,
     /// The database refused the statement.
     Statement,
-    /// The values do not fit it.
+    /// The values are invalid for the statement.
     Data,
     /// The statement was cancelled.
     Cancelled,
@@ -146,7 +148,7 @@ pub(super) enum Fault {
 /// Writes a frame.
 ///
 /// # Errors
-/// The other end has gone.
+/// The other end has closed the socket.
 pub(super) fn write(out: &mut impl Write, kind: u8, payload: &[u8]) -> io::Result<()> {
     let too_long = |_| io::Error::other("a frame is longer than 4 GiB");
     let length = u32::try_from(payload.len()).map_err(too_long)?;
@@ -156,10 +158,10 @@ pub(super) fn write(out: &mut impl Write, kind: u8, payload: &[u8]) -> io::Resul
     out.write_all(payload)
 }
 
-/// The kind of a frame, and the length of its payload.
+/// Returns the kind of a frame and the length of its payload.
 ///
 /// # Errors
-/// It is longer than any may be.
+/// The payload is longer than [`LONGEST`].
 pub(super) fn header(header: [u8; HEADER]) -> io::Result<(u8, usize)> {
     let [kind, length @ ..] = header;
     let length = u32::from_le_bytes(length) as usize;
@@ -170,15 +172,15 @@ pub(super) fn header(header: [u8; HEADER]) -> io::Result<(u8, usize)> {
 }
 
 impl Request {
-    /// Sends it.
+    /// Sends the request.
     ///
     /// # Errors
-    /// The worker has gone.
+    /// The driver process has closed the socket.
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         write(out, REQUEST, &serde_json::to_vec(self)?)
     }
 
-    /// The next one; `None`: the server has gone.
+    /// Reads the next request; `None`: the server has closed the socket.
     pub(super) fn read(from: &mut impl io::Read) -> io::Result<Option<Self>> {
         let mut bytes = [0; HEADER];
         match from.read_exact(&mut bytes) {
@@ -192,10 +194,10 @@ impl Request {
     }
 }
 
-/// What a payload of JSON says.
+/// Parses a JSON payload.
 ///
 /// # Errors
-/// It is none.
+/// The payload isn't valid.
 pub(super) fn parse<T: DeserializeOwned>(payload: &[u8]) -> io::Result<T> {
     Ok(serde_json::from_slice(payload)?)
 }

@@ -6,18 +6,18 @@ use rowstream_encode::{RowEncoder, Shape};
 use super::super::arrow_rows::{Columns, Row, column, decode};
 use crate::database::DatabaseRow as _;
 
-/// The longest row that is taken, in bytes.
+/// The longest row that we accept, in bytes.
 const LONGEST: usize = 64 * 1024;
-/// How many rows of a batch are looked at: one of nothing but NULL may claim any number of them.
+/// How many rows of a batch we read. A batch that contains only NULLs can claim any number of rows.
 const MOST: usize = 200;
 
-/// What is read of a worker's rows.
+/// Reads the rows of a driver process.
 #[derive(Default)]
 pub struct Batches(StreamDecoder);
 
 impl Batches {
-    /// The rows in a piece of an Arrow stream as lines of JSON; `None`: it is no such piece, or a
-    /// row of it has no JSON.
+    /// Returns the rows in a piece of an Arrow stream as lines of JSON. `None`: it isn't a valid
+    /// piece, or one of its rows can't be written as JSON.
     pub fn read(&mut self, piece: Vec<u8>) -> Option<Vec<Vec<u8>>> {
         let Some(batch) = decode(&mut self.0, piece).ok()? else { return Some(Vec::new()) };
         let columns: Vec<_> = batch.schema().fields().iter().map(|field| column(field)).collect();

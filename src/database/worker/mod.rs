@@ -1,23 +1,22 @@
-//! Databases whose drivers are others' (ADBC, ODBC), in a process of their own.
+//! Databases with third-party drivers (ADBC, ODBC), in a separate process.
 //!
-//! A driver is a library of native code that nobody here has checked. It may crash, hang or leak,
-//! so it runs in a worker process ([`process`]), one for each source: what it does fails that
-//! source's streams and no others, and the next request finds a new process. The process is this
-//! program ([`child`]), and speaks Arrow IPC over a socket ([`frame`]), whose buffer is the
-//! back-pressure.
+//! A driver is a library of native code that we haven't checked. It can crash, hang or leak, so it
+//! runs in a driver process ([`process`]), one for each source. A crash fails only that source's
+//! streams, and the next request starts a new process. The process is this program ([`child`]). It
+//! sends Arrow IPC over a socket ([`frame`]), whose buffer provides the back-pressure.
 //!
-//! For the server, such a connection is a library that blocks: threads, batches and hand-over are
-//! those of [`super::blocking`], and rows are those of [`super::arrow_rows`].
+//! The server treats a connection to it as a library that blocks. Threads, batches and the
+//! hand-over are in [`super::blocking`], rows in [`super::arrow_rows`].
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | `adbc` | `adbc:…` and `duckdb:…`: what is opened, with the feature `adbc` |
-//! | `odbc` | `odbc:…`: what is opened, with the feature `odbc` |
-//! | [`process`] | the process: started, started again, ended |
-//! | [`frame`] | what goes over the socket |
+//! | `adbc` | the URLs `adbc:…` and `duckdb:…`, with the feature `adbc` |
+//! | `odbc` | the URL `odbc:…`, with the feature `odbc` |
+//! | [`process`] | starts, restarts and ends the driver process |
+//! | [`frame`] | the messages on the socket |
 //! | [`connection`] | a connection, and the rows of its statement |
-//! | [`dialect`] | what drivers' databases have in common in SQL, as data |
-//! | `child` | the process itself |
+//! | [`dialect`] | the SQL that drivers' databases have in common, as data |
+//! | `child` | the driver process itself |
 
 #[cfg(feature = "adbc")]
 pub mod adbc;
@@ -49,22 +48,22 @@ use rowstream_core::params::ParamValue;
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
 
-/// What the kinds of drivers differ in, for the server.
+/// A kind of drivers, as the server sees it.
 pub trait Kind: Send + Sync + 'static {
     /// The SQL of their databases.
     const DIALECT: &'static Dialect;
 
-    /// True if a connection can be used after a statement that was cancelled.
+    /// True if a connection is still usable after a statement was cancelled.
     const SURVIVES: bool;
 
-    /// What a worker opens.
+    /// Reads the settings of the database to open.
     ///
     /// # Errors
-    /// The URL is none of this kind. The error never quotes it, which may hold a password.
+    /// The URL isn't of this kind. The error never quotes it, because it may contain a password.
     fn opening(settings: &SourceSettings) -> Result<Opening, Error>;
 }
 
-/// A database whose driver runs in a worker process, as its connections know it.
+/// A database whose driver runs in a driver process, with the settings of its connections.
 pub struct Foreign<K> {
     /// The source's name, for errors.
     source: String,
@@ -82,7 +81,7 @@ impl<K: Kind> Driver for Foreign<K> {
     type Changes = Changes;
 
     const DIALECT: &'static Dialect = K::DIALECT;
-    // A thread of ours; what the driver takes is its process's.
+    // Our thread. The driver's memory belongs to its process.
     const IDLE: usize = 64 * 1024;
 
     fn new(settings: &SourceSettings) -> Result<Self, Error> {
@@ -102,7 +101,7 @@ impl<K: Kind> Driver for Foreign<K> {
         }
     }
 
-    /// A batch as it came, and the row that is packed, or the piece that is sent as other types.
+    /// A received batch, and a packed row or a piece in the types that we send.
     fn held(settings: &SourceSettings) -> usize {
         settings.fetch_bytes.max(settings.max_row_bytes).saturating_mul(2)
     }
@@ -133,7 +132,7 @@ impl<K: Kind> Driver for Foreign<K> {
     }
 }
 
-/// Nothing notices that a driver's database has changed.
+/// Never constructed, because a driver's database doesn't report changes.
 pub struct Changes(Infallible);
 
 impl ChangeSource for Changes {

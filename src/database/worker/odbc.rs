@@ -10,7 +10,7 @@ use rowstream_core::sql::Dialect;
 pub use super::Changes;
 pub use crate::database::arrow_rows::{Layout, Row};
 
-/// A database whose driver is one of ODBC, with its pool.
+/// A database with a driver of ODBC, and its pool.
 pub type Source = blocking::Source<Foreign<Odbc>>;
 
 /// Drivers of ODBC.
@@ -18,7 +18,8 @@ pub struct Odbc;
 
 impl Kind for Odbc {
     const DIALECT: &'static Dialect = &dialect::ODBC;
-    // MariaDB's driver reads from the middle of a row afterwards, for as long as it is asked.
+    // After a cancellation, MariaDB's driver continues to read in the middle of a row, as long as
+    // we ask.
     const SURVIVES: bool = false;
 
     fn opening(settings: &SourceSettings) -> Result<Opening, Error> {

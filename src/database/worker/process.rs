@@ -1,8 +1,9 @@
-//! The worker process of a source: when it is started, and started again, and how it ends.
+//! Starts, restarts and ends the driver process of a source.
 //!
-//! It is this program, called as `rowstream worker`. Its standard output is the socket on which it
-//! listens, in a folder that nobody else may enter. Its standard input is a pipe that says nothing:
-//! when the server is gone, however it went, the pipe ends, and so does the worker.
+//! The process is this program, run as `rowstream worker`. Its standard output is the socket that
+//! it listens on, in a folder that other users can't enter. Its standard input is a pipe without
+//! data. When the server ends, even if it's killed, the pipe closes, and the driver process ends
+//! too.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,21 +18,21 @@ use tempfile::TempDir;
 use rowstream_core::Error;
 use rowstream_core::lock::Mutex;
 
-/// A process that has lived so long ends by chance, and not because it cannot work.
+/// A process that has lived this long ends by chance, not because it can't work.
 const HEALTHY: Duration = Duration::from_secs(30);
-/// What is waited before a process is started for the third time.
+/// The pause before the third start of a process.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest such pause, after many.
+/// The longest pause, after many starts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// A pause that a request waits for; for a longer one it is refused.
+/// The longest pause that a request waits for. With a longer one it is refused.
 const WAITED: Duration = Duration::from_secs(1);
-/// How long a process that closed its sockets is given to have ended.
+/// How long we wait for the exit of a process that has closed its sockets.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// The worker process of a source.
+/// The driver process of a source.
 pub(super) struct Process {
     source: String,
-    /// What it may take of the memory, in bytes.
+    /// The memory that it can allocate, in bytes.
     memory: usize,
     state: Mutex<State>,
 }
@@ -39,15 +40,15 @@ pub(super) struct Process {
 #[derive(Default)]
 struct State {
     running: Option<Running>,
-    /// How many in a row did not live long.
+    /// How many processes in a row have ended early. A process that lived long resets it to 1.
     failures: u32,
-    /// When the next one may be started.
+    /// When the next process may be started.
     not_before: Option<Instant>,
-    /// How the last one ended.
+    /// The exit status of the last process.
     last: Option<ExitStatus>,
 }
 
-/// A process that was started. Dropped, it is killed.
+/// A running process. Dropping it kills the process.
 struct Running {
     child: Child,
     since: Instant,
@@ -62,7 +63,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself; it is waited for in both cases, so that no zombie is left.
+        // It may have ended by itself. We always wait for it, so that no zombie is left.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -73,11 +74,11 @@ impl Process {
         Self { source: source.to_owned(), memory, state: Mutex::default() }
     }
 
-    /// A connection to the process, which is started if there is none. Waits a little where one
-    /// has just ended.
+    /// Connects to the process, and starts it if necessary. Waits a little if the last one has just
+    /// ended.
     ///
     /// # Errors
-    /// 503: it cannot be started, or is not started again so soon.
+    /// 503: it can't be started, or the pause before the next start is too long.
     pub(super) fn connect(&self) -> Result<UnixStream, Error> {
         loop {
             let mut state = self.state.lock();
@@ -101,7 +102,7 @@ impl Process {
         UnixStream::connect(running.socket()).map_err(|error| self.failed("does not answer", error))
     }
 
-    /// Ends the process, and with it all that runs in it.
+    /// Kills the process, with all its statements.
     pub(super) fn kill(&self) {
         let mut state = self.state.lock();
         if let Some(running) = &mut state.running {
@@ -110,7 +111,7 @@ impl Process {
         state.reap_within(LAST_WORDS);
     }
 
-    /// The error of a connection that the process closed.
+    /// Returns the error for a connection that the process has closed.
     pub(super) fn closed(&self) -> Error {
         let mut state = self.state.lock();
         state.reap_within(LAST_WORDS);
@@ -131,19 +132,19 @@ impl Process {
 }
 
 impl State {
-    /// How long no process may be started yet, where none runs.
+    /// The remaining pause before the next start, if no process runs.
     fn pause(&self) -> Option<Duration> {
         let pause = self.not_before?.saturating_duration_since(Instant::now());
         (self.running.is_none() && !pause.is_zero()).then_some(pause)
     }
 
-    /// Notices that the process has ended.
+    /// Records the end of the process.
     fn reap(&mut self) {
         let Some(running) = &mut self.running else { return };
         let Ok(Some(status)) = running.child.try_wait() else { return };
         self.last = Some(status);
         self.failures = if running.since.elapsed() >= HEALTHY { 1 } else { self.failures + 1 };
-        // The first time it is started again at once: the next request is to be served.
+        // The first restart is immediate, so that the next request is served.
         self.not_before = self
             .failures
             .checked_sub(2)
@@ -151,7 +152,7 @@ impl State {
         self.running = None;
     }
 
-    /// The same, for a process that is about to end.
+    /// Like [`State::reap`], for a process that is about to end.
     fn reap_within(&mut self, time: Duration) {
         let until = Instant::now() + time;
         self.reap();
@@ -168,12 +169,13 @@ fn start(memory: usize) -> io::Result<Running> {
     let child = Command::new(std::env::current_exe()?)
         .arg("worker")
         .arg(memory.to_string())
-        // Drivers take the time zone of their sessions from it.
+        // Drivers use it for the time zone of their sessions.
         .env("TZ", "UTC")
         .env("PGTZ", "UTC")
         .stdin(Stdio::piped())
         .stdout(OwnedFd::from(listener))
-        // Ctrl-C on a terminal is for the server, which ends its streams before the worker.
+        // Ctrl-C on a terminal reaches only the server, which ends its streams before the driver
+        // process.
         .process_group(0)
         .spawn()?;
     Ok(Running { child, since: Instant::now(), folder })
