@@ -1,8 +1,8 @@
-//! The worker process: it loads a driver, and serves the connections that the server makes to it.
+//! The driver process: it loads a driver, and serves the server's connections.
 //!
-//! Each connection has two threads. One reads requests, so that a cancellation is seen while a
-//! statement runs; the other one calls the driver and writes rows. A write waits until the server
-//! reads, which is the back-pressure.
+//! Each connection has two threads. One reads requests, so that it sees a cancellation while a
+//! statement runs. The other calls the driver and writes rows. A write waits until the server
+//! reads, which provides the back-pressure.
 
 #[cfg(feature = "adbc")]
 mod adbc;
@@ -30,14 +30,15 @@ use super::frame::{self, ARROW, END, FAILED, Failed, Fault, Opening, Request};
 use crate::database::arrow_rows::Argument;
 use rowstream_core::lock::{Condvar, Mutex};
 
-/// Serves until the server has gone. Standard input is a pipe that ends then, and standard output
+/// Serves until the server ends. Standard input is a pipe that closes then, and standard output is
 /// the socket to listen on.
 ///
 /// # Errors
-/// Standard output is no socket: somebody else has called it. Or the system takes no bound.
+/// Standard output isn't a socket, because the server hasn't started this process. Or the system
+/// refuses the memory limit.
 pub(crate) fn run(memory: u64) -> io::Result<()> {
     let listener = UnixListener::from(io::stdout().as_fd().try_clone_to_owned()?);
-    // Asked first: what is no socket cannot be listened to.
+    // Checked first, because we can't listen on anything except a socket.
     let address = listener.local_addr()?;
     bound_memory(memory)?;
     thread::Builder::new().name("server".to_owned()).spawn(move || {
@@ -51,33 +52,33 @@ pub(crate) fn run(memory: u64) -> io::Result<()> {
     for socket in listener.incoming() {
         let (socket, database) = (socket?, Arc::clone(&database));
         thread::Builder::new().name("connection".to_owned()).spawn(move || {
-            // The server sees that the connection has ended.
+            // The server notices that the connection is closed.
             let _ = serve(&socket, &database);
         })?;
     }
     Ok(())
 }
 
-/// Removes the socket and the folder that is made for it, which a server that was killed leaves.
-/// One that ends in peace may be removing them at the same moment.
+/// Removes the socket and its folder, which remain if the server was killed. A server that shuts
+/// down may remove them at the same time.
 fn remove_folder(socket: &Path) {
     let _ = fs::remove_file(socket);
     let _ = socket.parent().map(fs::remove_dir);
 }
 
-/// Bounds the memory that this process can write to and shares with nobody, in bytes: what a driver
-/// allocates beyond it, it does not get. Address space that is only reserved does not count.
+/// Limits the private writable memory of this process, in bytes. Allocations of a driver beyond it
+/// fail. Address space that is only reserved doesn't count.
 fn bound_memory(bytes: u64) -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
     #[expect(unsafe_code, reason = "the standard library sets no such limit")]
-    // SAFETY: the limit is read by the call, and not kept.
+    // SAFETY: the call reads the limit, and doesn't keep the pointer.
     match unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// What the connections of a source share.
+/// The state that all connections of a source share.
 #[derive(Default)]
 struct Database {
     #[cfg(feature = "adbc")]
@@ -97,47 +98,47 @@ impl Database {
     }
 }
 
-/// A connection of a driver.
+/// A driver's connection.
 trait Connection {
-    /// The schema of the rows of a statement. `arguments` are NULLs of its parameters' types.
+    /// Returns the schema of a statement's rows. `arguments` are NULLs of its parameters' types.
     ///
     /// # Errors
-    /// What the driver says of the statement.
+    /// The driver's error for the statement.
     fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed>;
 
     /// Runs a statement, and sends its rows.
     ///
     /// # Errors
-    /// It failed, or nobody wants it.
+    /// The statement failed, or the server has left.
     fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended>;
 
     /// Begins a transaction.
     ///
     /// # Errors
-    /// The driver has none.
+    /// The driver has no transactions.
     fn begin(&mut self) -> Result<(), Failed>;
 
-    /// Ends it.
+    /// Ends the transaction.
     ///
     /// # Errors
-    /// It cannot be ended.
+    /// The transaction can't be ended.
     fn roll_back(&mut self) -> Result<(), Failed>;
 }
 
-/// Ends what a driver does, from another thread.
+/// Ends a driver's call, from another thread.
 type Cancel = Box<dyn Fn() + Send>;
 
-/// How long a cancelled statement may take to end by itself: it looks between two calls of its
-/// driver. After that, the driver is asked to end it.
+/// How long a cancelled statement can take to end by itself, because it checks between two calls of
+/// its driver. After that, we ask the driver to end it.
 ///
-/// The driver is asked from another thread, while the statement may be in one of its calls. Some
-/// drivers do not bear that: MariaDB's for ODBC frees the rows that are being fetched.
+/// We ask from another thread, perhaps during one of the statement's calls. Some drivers can't do
+/// that safely: MariaDB's ODBC driver frees the rows that are being fetched.
 const BY_ITSELF: Duration = Duration::from_millis(100);
 
-/// What runs at this moment, for the thread that reads requests.
+/// The running statement, for the thread that reads requests.
 #[derive(Default)]
 struct Running {
-    /// How many cancellations have come.
+    /// The number of cancellations so far.
     cancelled: AtomicU64,
     cancels: Mutex<Vec<Cancel>>,
     /// Notified when a statement has ended.
@@ -145,7 +146,8 @@ struct Running {
 }
 
 impl Running {
-    /// Ends what runs. A driver that cannot is waited for, and the server ends the process.
+    /// Ends the running statement. If the driver can't cancel, we wait for it, and the server kills
+    /// the process.
     fn cancel(&self) {
         self.cancelled.fetch_add(1, Ordering::SeqCst);
         let runs = |cancels: &mut Vec<Cancel>| !cancels.is_empty();
@@ -155,7 +157,7 @@ impl Running {
     }
 }
 
-/// A request, and how many cancellations had come before it.
+/// A request, and the number of cancellations before it.
 type Job = (Request, u64);
 
 fn serve(socket: &UnixStream, database: &Database) -> io::Result<()> {
@@ -174,7 +176,7 @@ fn serve(socket: &UnixStream, database: &Database) -> io::Result<()> {
     Serving { socket, running: &running, connection: &mut *connection, fetch_bytes }.serve(&due)
 }
 
-/// Passes requests on, and does at once what ends one.
+/// Forwards requests, and handles cancellations at once.
 fn read_requests(mut socket: UnixStream, jobs: &Sender<Job>, running: &Running) {
     while let Ok(Some(request)) = Request::read(&mut socket) {
         match request {
@@ -187,20 +189,20 @@ fn read_requests(mut socket: UnixStream, jobs: &Sender<Job>, running: &Running) 
             }
         }
     }
-    // The server has closed the connection: nobody wants what runs.
+    // The server has closed the connection, so we end its statement.
     running.cancel();
 }
 
-/// Why a request was not done.
+/// The reason why a request ended early.
 enum Ended {
     Failed(Failed),
-    /// The server has gone.
+    /// The server has closed the connection.
     Gone(io::Error),
 }
 
 #[cfg(feature = "odbc")]
 impl Ended {
-    /// The failure of a request that sends no rows.
+    /// Returns the failure of a request that sends no rows.
     fn failed(self) -> Failed {
         match self {
             Self::Failed(failed) => failed,
@@ -221,7 +223,7 @@ impl From<io::Error> for Ended {
     }
 }
 
-/// Sends how a request ended.
+/// Sends the result of a request.
 fn answer(mut socket: &UnixStream, ended: Result<(), Ended>) -> io::Result<()> {
     match ended {
         Ok(()) => frame::write(&mut socket, END, &[]),
@@ -268,36 +270,38 @@ impl Serving<'_> {
     }
 }
 
-/// A statement that is about to run.
+/// The run of a statement.
 struct Run<'a> {
     socket: &'a UnixStream,
     running: &'a Running,
-    /// How many cancellations had come before it.
+    /// The number of cancellations before it.
     before: u64,
-    /// What a batch of its rows may have, in bytes.
+    /// The size of a batch of its rows, in bytes.
     fetch_bytes: usize,
-    /// True if its rows have begun.
+    /// True once we have begun to send its rows.
     has_rows: Cell<bool>,
 }
 
 impl<'a> Run<'a> {
-    /// True if it can be run once more: it's still wanted, and the server has seen none of its rows.
+    /// Returns true if it can be run again: it wasn't cancelled, and the server has seen none of
+    /// its rows.
     #[cfg(feature = "odbc")]
     fn can_begin_again(&self) -> bool {
         !self.has_rows.get() && self.go_on().is_ok()
     }
 
-    /// Has `cancels` called when the statement is to end, until what is returned is dropped.
+    /// Registers `cancels`, which are called on a cancellation, until the returned value is
+    /// dropped.
     ///
     /// # Errors
-    /// It is to end already.
+    /// The statement was already cancelled.
     fn cancelled_by(&self, cancels: Vec<Cancel>) -> Result<Cancellable<'a>, Failed> {
         *self.running.cancels.lock() = cancels;
         let cancellable = Cancellable(self.running);
         self.go_on().map(|()| cancellable)
     }
 
-    /// Whether the statement is still wanted.
+    /// Fails if the statement was cancelled.
     fn go_on(&self) -> Result<(), Failed> {
         match self.running.cancelled.load(Ordering::SeqCst) == self.before {
             true => Ok(()),
@@ -305,19 +309,19 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What is reported of a statement that failed: that it was cancelled, if it was.
+    /// Returns the failure to report: a cancellation if there was one, otherwise `failed`.
     fn why(&self, failed: Failed) -> Failed {
         self.go_on().err().unwrap_or(failed)
     }
 
-    /// Sends its rows.
+    /// Begins to send its rows.
     fn rows(&self, schema: &Schema) -> Result<RowSender<'a>, Ended> {
         self.has_rows.set(true);
         RowSender::new(self.socket, schema, self.fetch_bytes)
     }
 }
 
-/// A statement that can be ended from another thread. It must be dropped before the statement is.
+/// A statement that can be ended from another thread. Must be dropped before the statement.
 struct Cancellable<'a>(&'a Running);
 
 impl Drop for Cancellable<'_> {
@@ -335,18 +339,18 @@ fn cancelled() -> Failed {
 struct RowSender<'a> {
     socket: &'a UnixStream,
     writer: StreamWriter<Vec<u8>>,
-    /// What a piece may have, in bytes.
+    /// The size of a piece, in bytes.
     most: usize,
 }
 
 impl<'a> RowSender<'a> {
-    /// The schema goes with the first piece.
+    /// Creates the sender. The first piece contains the schema.
     fn new(socket: &'a UnixStream, schema: &Schema, most: usize) -> Result<Self, Ended> {
         let writer = StreamWriter::try_new(Vec::new(), schema).map_err(of_rows)?;
         Ok(Self { socket, writer, most })
     }
 
-    /// Sends a batch in pieces of some size, so that what both ends hold of it is bounded.
+    /// Sends a batch in pieces of limited size, which bounds the memory at both ends.
     fn write(&mut self, batch: &RecordBatch) -> Result<(), Ended> {
         let bytes = batch.get_array_memory_size().max(1);
         let rows = (batch.num_rows() * self.most / bytes).clamp(1, batch.num_rows().max(1));
@@ -358,13 +362,13 @@ impl<'a> RowSender<'a> {
         Ok(())
     }
 
-    /// Sends the end of the stream, and the schema if there was no row.
+    /// Sends the end of the stream, with the schema if there was no row.
     fn finish(mut self) -> Result<(), Ended> {
         self.writer.finish().map_err(of_rows)?;
         self.send()
     }
 
-    /// Sends what was written.
+    /// Sends the bytes that were written.
     fn send(&mut self) -> Result<(), Ended> {
         let written = std::mem::take(self.writer.get_mut());
         let mut socket = self.socket;
@@ -382,7 +386,7 @@ fn data_failed(message: String) -> Failed {
     Failed { fault: Fault::Statement, message, sqlstate: None }
 }
 
-/// A statement whose placeholders are not as many as the parameters that are declared for it.
+/// The number of a statement's placeholders differs from that of its declared parameters.
 fn wrong_number(placeholders: usize, declared: usize) -> Failed {
     data_failed(format!(
         "the statement has {placeholders} placeholders, and {declared} parameters are declared for it"

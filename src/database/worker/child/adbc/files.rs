@@ -1,14 +1,16 @@
-//! Notices files that change while a driver reads them, such as DuckDB's Parquet and CSV files.
+//! Notices files that change while a driver reads them, for example DuckDB's Parquet and CSV files.
 //!
-//! DuckDB reads a file piece by piece. If another program rewrites it meanwhile, the rows are of the old
-//! and of the new bytes, and end like a whole result. We can't ask a driver for its files, so we look at
-//! those that this process has open for reading only: after a statement is prepared, at its end, and
-//! every [`INTERVAL`] in between, because the statement's own thread may wait for a slow client.
+//! DuckDB reads a file piece by piece. If another program rewrites it meanwhile, the rows mix old
+//! and new bytes, but the result still looks complete. We can't ask a driver for its files, so we
+//! check those that this process has open for reading only: after a statement is prepared, at its
+//! end, and every [`INTERVAL`] in between, because the statement's own thread may wait for a slow
+//! client.
 //!
-//! A file that is replaced (`mv new old`) keeps its bytes, and the driver reads on from it.
+//! A replaced file (`mv new old`) keeps its bytes, and the driver continues to read it.
 //!
-//! It doesn't know which statement reads a file: one that changes ends all that run. It doesn't notice a
-//! file that is opened and closed between two looks, or one that changes without a new length or time.
+//! We don't know which statement reads a file, so a change ends all running statements. We don't
+//! notice a file that is opened and closed between two checks, or a change that keeps the length
+//! and the time.
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,7 +24,7 @@ use super::super::super::frame::{Failed, Fault};
 use crate::database::blocking::FileId;
 use rowstream_core::lock::{Condvar, Mutex};
 
-/// How often the files are looked at while a statement runs. A look takes some 0.1 ms.
+/// How often we check the files while a statement runs. A check needs some 0.1 ms.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The files of this process.
@@ -35,11 +37,11 @@ struct Files {
 }
 
 struct State {
-    /// How many statements run.
+    /// The number of running statements.
     statements: usize,
-    /// The files that were open at the last look.
+    /// The files that were open at the last check.
     open: Option<HashMap<FileId, OpenFile>>,
-    /// How many changes were seen, and the last file that changed.
+    /// The number of changes so far, and the file that changed last.
     changes: u64,
     changed: PathBuf,
 }
@@ -56,22 +58,22 @@ struct Stamp {
     modified: Option<SystemTime>,
 }
 
-/// A statement that reads files, until it's dropped.
+/// A statement that reads files. Dropping it ends the checks for it.
 pub(super) struct Reading {
     since: SystemTime,
-    /// How many changes were seen before.
+    /// The number of changes before it.
     changes: u64,
 }
 
 impl Reading {
-    /// A statement that isn't prepared yet.
+    /// Begins a statement that isn't prepared yet.
     pub(super) fn begin() -> Self {
         static WATCH: Once = Once::new();
         WATCH.call_once(|| drop(thread::Builder::new().name("files".to_owned()).spawn(watch)));
         let mut state = FILES.state.lock();
         match state.statements {
             0 => state.open = None,
-            // Changes before this moment aren't of this statement.
+            // Changes before this moment don't affect this statement.
             _ => state.look(),
         }
         state.statements += 1;
@@ -79,15 +81,15 @@ impl Reading {
         Self { since: SystemTime::now(), changes: state.changes }
     }
 
-    /// Looks at the files that were opened when the statement was prepared.
+    /// Checks the files that were opened when the statement was prepared.
     ///
     /// # Errors
-    /// One of them has changed since it began.
+    /// One of them has changed since the statement began.
     pub(super) fn is_prepared(&self) -> Result<(), Failed> {
         let mut state = FILES.state.lock();
         state.look();
         let mut open = state.open.iter().flat_map(HashMap::values);
-        // A time in the future is that of another clock, and says nothing.
+        // A time in the future is from another clock, so we ignore it.
         let now = SystemTime::now();
         let is_new = |modified| self.since < modified && modified <= now;
         match open.find(|file| file.stamp.modified.is_some_and(is_new)) {
@@ -96,23 +98,17 @@ impl Reading {
         }
     }
 
-    /// True if the process has such files open. Remote drivers have none.
+    /// Returns true if the process has files open for reading only. Remote drivers have none.
     pub(super) fn has_files(&self) -> bool {
         FILES.state.lock().open.as_ref().is_some_and(|open| !open.is_empty())
     }
 
-    /// Checks the changes that were seen until now.
-    ///
-    /// # Errors
-    /// A file has changed.
+    /// Checks for changes that were already noticed.
     pub(super) fn go_on(&self) -> Result<(), Failed> {
         self.check(&FILES.state.lock())
     }
 
-    /// Looks at the files once more.
-    ///
-    /// # Errors
-    /// A file has changed.
+    /// Checks the files once more.
     pub(super) fn end(&self) -> Result<(), Failed> {
         let mut state = FILES.state.lock();
         state.look();
@@ -130,7 +126,7 @@ impl Drop for Reading {
     }
 }
 
-/// Looks at the files while statements run, to the end of the process.
+/// Checks the files while statements run, until the process ends.
 fn watch() {
     loop {
         FILES.begun.wait_while(FILES.state.lock(), |state| state.statements == 0).look();
@@ -143,13 +139,13 @@ impl State {
         Self { statements: 0, open: None, changes: 0, changed: PathBuf::new() }
     }
 
-    /// Compares the files that were open with those that are.
+    /// Compares the files that were open with those that are open now.
     fn look(&mut self) {
         let open = open_files();
         for (id, before) in self.open.take().into_iter().flatten() {
             let now = match open.get(&id) {
                 Some(file) => Some(file.stamp),
-                // It was closed. If its name is another file's, it was replaced.
+                // It was closed. If its path now has another file, it was replaced.
                 None => file_at(&before.path).and_then(|(found, stamp)| (found == id).then_some(stamp)),
             };
             if now.is_some_and(|now| now != before.stamp) {
@@ -161,21 +157,21 @@ impl State {
     }
 }
 
-/// The regular files that this process has open for reading only. Those that a driver writes are its own,
-/// such as temporary files.
+/// Returns the regular files that this process has open for reading only. Files that a driver
+/// writes, for example temporary ones, are its own.
 fn open_files() -> HashMap<FileId, OpenFile> {
     let descriptors = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     descriptors.filter_map(|descriptor| open_file(&descriptor.path())).collect()
 }
 
-/// The file of a descriptor, which may be closed by now.
+/// Returns the file of a descriptor. It may be closed by now.
 fn open_file(descriptor: &Path) -> Option<(FileId, OpenFile)> {
     const WRITABLE: u32 = 0o200;
     if fs::symlink_metadata(descriptor).ok()?.permissions().mode() & WRITABLE != 0 {
         return None;
     }
     let path = fs::read_link(descriptor).ok()?;
-    // Their times are those of the look.
+    // Their times are always the current time.
     if path.starts_with("/proc") || path.starts_with("/sys") {
         return None;
     }

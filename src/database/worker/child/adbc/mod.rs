@@ -22,19 +22,19 @@ use crate::database::arrow_rows::{self, Argument};
 use crate::database::blocking::FileId;
 use rowstream_core::lock::Mutex;
 
-/// The database, which the first connection opens and the last one closes: DuckDB locks its file for
-/// as long as it has it open.
+/// The database. The first connection opens it, and the last one closes it, because DuckDB locks
+/// its file as long as the database is open.
 #[derive(Default)]
 pub(super) struct Database {
-    /// Locked while the database is opened or closed. A process has one lock on a file: if the
-    /// old database closed after the new one was opened, that would lose its lock.
+    /// Locked while the database is opened or closed. A process has one lock per file: closing the
+    /// old database after opening the new one would release the new one's lock.
     open: Mutex<Weak<Open>>,
 }
 
-/// A database that is open.
+/// An open database.
 struct Open {
     database: ManagedDatabase,
-    /// The file that was at its path then.
+    /// The file that was at its path when we opened it.
     file: Option<FileId>,
 }
 
@@ -43,7 +43,7 @@ impl Open {
         loop {
             let file = opening.file_id();
             let database = load(opening)?;
-            // Else it was replaced meanwhile, and this may be either.
+            // Otherwise the file was replaced meanwhile, and we may have opened either.
             if opening.file_id() == file {
                 return Ok(Self { database, file });
             }
@@ -52,7 +52,7 @@ impl Open {
 }
 
 impl Database {
-    /// A connection. Opens the database if it isn't open, or if its file has been replaced.
+    /// Makes a connection. Opens the database if it isn't open, or if its file has been replaced.
     /// Connections that read the old file keep it.
     pub(super) fn connect(self: &Arc<Self>, opening: &AdbcOpening) -> Result<Connection, Failed> {
         let mut latest = self.open.lock();
@@ -67,7 +67,7 @@ impl Database {
             for sql in &opening.first {
                 execute_update(&mut connection, sql)?;
             }
-            // Only now, so that what failed is tried again.
+            // Not earlier: after a failure, the next connection must run these statements again.
             *latest = Arc::downgrade(&open);
         }
         Ok(Connection { connection, _open: Lease { open: Some(open), database: Arc::clone(self) } })
@@ -106,10 +106,10 @@ fn execute_update(connection: &mut ManagedConnection, sql: &str) -> Result<(), F
     Ok(())
 }
 
-/// A connection of a driver.
+/// A driver's connection.
 pub(super) struct Connection {
     connection: ManagedConnection,
-    /// Dropped after it.
+    /// Dropped after the connection.
     _open: Lease,
 }
 
@@ -123,7 +123,7 @@ impl Connection {
         let mut statement = self.connection.new_statement().map_err(statement_failed)?;
         statement.set_sql_query(sql).map_err(statement_failed)?;
         match statement.prepare() {
-            // An engine that prepares nothing runs a text to which nothing is bound.
+            // Without arguments, we can run the text on an engine that can't prepare.
             Err(error) if error.status == Status::NotImplemented && arguments.is_empty() => {}
             prepared => prepared.map_err(statement_failed)?,
         }
@@ -132,8 +132,8 @@ impl Connection {
 }
 
 impl super::Connection for Connection {
-    /// A driver that cannot say it without running the statement, or without the types of its
-    /// arguments, runs it with NULLs.
+    /// If the driver can't describe a statement without running it, or without the types of its
+    /// arguments, we run it with NULLs.
     fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
         let mut statement = self.prepare(sql, arguments)?;
         let placeholders = statement.get_parameter_schema().map(|schema| schema.fields().len());
@@ -143,7 +143,8 @@ impl super::Connection for Connection {
             }
             _ => {}
         }
-        // Before it is asked for its schema: PostgreSQL's `:x + 1` is of the type of what is bound.
+        // We bind before we ask for the schema, because the type of PostgreSQL's `:x + 1` depends
+        // on the bound value.
         bind(&mut statement, arguments)?;
         if let Ok(schema) = statement.execute_schema() {
             return Ok(opaque::schema(&schema));
@@ -158,7 +159,7 @@ impl super::Connection for Connection {
             self.release();
         }
         match ended {
-            // A driver may fail at the bytes that it didn't expect.
+            // A driver may fail because of the changed bytes.
             Err(Ended::Failed(failed)) => Err(reading.end().err().unwrap_or(failed).into()),
             ended => ended,
         }
@@ -202,10 +203,10 @@ impl Connection {
         sender.finish()
     }
 
-    /// Has the driver close the files of a statement that didn't end: DuckDB keeps them open until the
-    /// connection's next statement.
+    /// Makes the driver close the files of a statement that failed. DuckDB keeps them open until
+    /// the connection's next statement.
     fn release(&mut self) {
-        // A connection that fails here fails at its next statement as well.
+        // A connection that fails here also fails at its next statement.
         let _ = execute_update(&mut self.connection, "select 1");
     }
 }
@@ -219,7 +220,7 @@ fn bind(statement: &mut ManagedStatement, arguments: &[Argument]) -> Result<(), 
     statement.bind(batch).map_err(statement_failed)
 }
 
-/// A driver that cannot cancel is waited for, and the server ends the process.
+/// If the driver can't cancel, we wait for it, and the server kills the process.
 fn cancel(handle: Box<dyn CancelHandle>) -> Cancel {
     Box::new(move || {
         let _ = handle.try_cancel();
@@ -247,7 +248,7 @@ fn statement_failed(error: adbc_core::error::Error) -> Failed {
         Status::IO | Status::Unauthenticated | Status::Unauthorized => Fault::Connection,
         _ => Fault::Statement,
     };
-    // A driver fills what it does not know with zeros.
+    // Drivers fill an unknown SQLSTATE with zeros.
     let sqlstate: Vec<_> = error.sqlstate.iter().map(|byte| *byte as u8).collect();
     let sqlstate = String::from_utf8(sqlstate)
         .ok()

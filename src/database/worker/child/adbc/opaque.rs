@@ -1,9 +1,9 @@
-//! DuckDB's values that no type of Arrow expresses, as texts and decimals.
+//! Converts DuckDB's values without a matching Arrow type to texts and decimals.
 //!
-//! DuckDB exports them as the nearest type of Arrow, unseen: a `timetz` lost its zone, a large
-//! `uhugeint` was negative, `bit` and `bignum` were bytes of its own. So we set
-//! `arrow_lossless_conversion`, which makes DuckDB name such types beside their fields, and decode
-//! them here, also within lists, structs, maps and unions.
+//! DuckDB silently exports them as the nearest type of Arrow: a `timetz` lost its zone, a large
+//! `uhugeint` was negative, and `bit` and `bignum` were DuckDB's internal bytes. So we set
+//! `arrow_lossless_conversion`, which makes DuckDB name these types in the metadata of their
+//! fields. We decode them here, also within lists, structs, maps and unions.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, Schema
 
 use crate::database::arrow_rows::{KIND, NUMBER};
 
-/// A type that DuckDB names beside a field.
+/// A type that DuckDB names in a field's metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opaque {
     Bool,
@@ -90,16 +90,16 @@ impl Opaque {
     }
 }
 
-/// The schema of batches that [`batch`] returns.
+/// Returns the schema of the batches that [`batch`] returns.
 pub(super) fn schema(schema: &Schema) -> Schema {
     let fields: Fields = schema.fields().iter().map(plain).collect();
     Schema::new_with_metadata(fields, schema.metadata().clone())
 }
 
-/// A batch whose schema has become `to`.
+/// Converts a batch to the schema `to`.
 ///
 /// # Errors
-/// DuckDB's bytes aren't of the type that it names.
+/// DuckDB's bytes don't match the type that it names.
 pub(super) fn batch(batch: RecordBatch, to: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let from = batch.schema();
     if from == *to {
@@ -162,13 +162,13 @@ fn texts(array: &ArrayRef, text: fn(&[u8]) -> Option<String>) -> Result<ArrayRef
     Ok(Arc::new(texts.collect::<Result<StringArray, _>>()?))
 }
 
-/// The bytes of a value of a fixed size, which Arrow has checked.
+/// Returns the bytes of a fixed-size value. Arrow has checked their number.
 fn fixed<const N: usize>(bytes: &[u8]) -> [u8; N] {
     bytes.try_into().unwrap_or([0; N])
 }
 
-/// `12:00:00.5+05:30`, as PostgreSQL writes it. The upper 40 bits are microseconds, the lower 24
-/// the seconds from the offset to the largest one.
+/// Formats `12:00:00.5+05:30`, like PostgreSQL. The upper 40 bits are microseconds. The lower 24
+/// bits are the seconds from the offset to the largest one.
 fn time_with_zone(bytes: [u8; 8]) -> String {
     const LARGEST_OFFSET: i64 = 16 * 3600 - 1;
     let bits = u64::from_le_bytes(bytes);
@@ -188,7 +188,7 @@ fn time_with_zone(bytes: [u8; 8]) -> String {
     text
 }
 
-/// The first byte counts the bits of the second that aren't of the value.
+/// Formats bits. The first byte is the number of padding bits in the second.
 fn bits(bytes: &[u8]) -> Option<String> {
     let (padding, bytes) = bytes.split_first()?;
     let all: String = bytes.iter().fold(String::new(), |mut text, byte| {
@@ -198,8 +198,8 @@ fn bits(bytes: &[u8]) -> Option<String> {
     all.get(usize::from(*padding)..).map(str::to_owned)
 }
 
-/// Three bytes of a header, whose first bit is the sign, and the digits in base 256, most significant
-/// first. All bytes of a negative number are inverted.
+/// Formats a big number: a header of three bytes, whose first bit is the sign, and the digits in
+/// base 256, most significant first. All bytes of a negative number are inverted.
 fn big_number(bytes: &[u8]) -> Option<String> {
     /// The largest power of ten in 64 bits.
     const BASE: u64 = 10_000_000_000_000_000_000;

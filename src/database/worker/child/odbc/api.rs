@@ -1,9 +1,8 @@
-//! ODBC's C functions, as the driver manager (unixODBC) exports them, and handles that free
-//! themselves.
+//! ODBC's C functions, exported by the driver manager (unixODBC), and handles that free themselves.
 //!
-//! The driver manager is loaded at run time, so that the program starts where there is none. What
-//! is here are the functions of ODBC 3 that a worker calls, in their wide variants: texts are UTF-16,
-//! and so hang on no locale.
+//! We load the driver manager at run time, so that the program also starts without one. These are
+//! the functions of ODBC 3 that a driver process calls. We use their wide variants: texts are
+//! UTF-16, so they don't depend on a locale.
 
 #![expect(unsafe_code, reason = "ODBC is a C library; each call says why it is sound")]
 
@@ -22,7 +21,7 @@ const SUCCESS: i16 = 0;
 const SUCCESS_WITH_INFO: i16 = 1;
 const NO_DATA: i16 = 100;
 
-/// What a value's indicator says of NULL.
+/// The indicator of a NULL value.
 pub(super) const NULL_DATA: isize = -1;
 
 /// The kinds of handles.
@@ -37,7 +36,7 @@ macro_rules! functions {
     ($($name:ident: $symbol:ident($($argument:ty),*);)+) => {
         struct Api {
             $($name: unsafe extern "C" fn($($argument),*) -> i16,)+
-            /// What the functions are in.
+            /// The library of the functions.
             _library: Library,
         }
 
@@ -84,7 +83,7 @@ functions! {
     get_diag_rec: SQLGetDiagRecW(i16, Raw, i16, *mut u16, *mut i32, *mut u16, i16, *mut i16);
 }
 
-/// The driver manager's functions, which stay loaded for as long as the process lives.
+/// Returns the driver manager's functions. They stay loaded until the process ends.
 fn api() -> Result<&'static Api, Failed> {
     static API: OnceLock<Api> = OnceLock::new();
     if let Some(api) = API.get() {
@@ -92,7 +91,7 @@ fn api() -> Result<&'static Api, Failed> {
     }
     let mut last = String::new();
     for name in LIBRARIES {
-        // SAFETY: what a library does when it is loaded is its own; this process is there for that.
+        // SAFETY: loading a library runs its code. This process exists to isolate that.
         match unsafe { Library::new(name) }.and_then(Api::of) {
             Ok(api) => return Ok(API.get_or_init(|| api)),
             Err(error) => last = error.to_string(),
@@ -105,7 +104,7 @@ fn failed(message: String) -> Failed {
     Failed { fault: Fault::Connection, message, sqlstate: None }
 }
 
-/// A handle, which frees itself.
+/// A handle that frees itself.
 struct Handle {
     api: &'static Api,
     kind: i16,
@@ -115,7 +114,7 @@ struct Handle {
 impl Handle {
     fn new(api: &'static Api, kind: i16, parent: Option<&Self>) -> Result<Self, Failed> {
         let mut raw = null_mut();
-        // SAFETY: the parent lives, and the new handle is written to `raw`.
+        // SAFETY: the parent lives, and the call writes the new handle to `raw`.
         let code =
             unsafe { (api.alloc_handle)(kind, parent.map_or(null_mut(), |parent| parent.raw), &raw mut raw) };
         match (is_well(code), parent) {
@@ -125,7 +124,7 @@ impl Handle {
         }
     }
 
-    /// What a function said; an error with its diagnosis.
+    /// Converts a function's return code. An error includes its diagnosis.
     fn check(&self, code: i16) -> Result<Code, Failed> {
         match code {
             SUCCESS => Ok(Code::Success),
@@ -135,7 +134,7 @@ impl Handle {
         }
     }
 
-    /// What the driver says of the last error.
+    /// Returns the driver's messages about the last error.
     fn diagnosis(&self) -> Failed {
         let mut messages = Vec::new();
         let mut sqlstate = None;
@@ -178,15 +177,15 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: it was allocated, and nobody has it any more.
+        // SAFETY: it was allocated, and no other code uses it any more.
         unsafe { (self.api.free_handle)(self.kind, self.raw) };
     }
 }
 
-/// How many messages of one error are read.
+/// How many messages of one error we read.
 const LAST_RECORD: i16 = 3;
 
-/// A message without the names of those it has passed: `[unixODBC][Driver]ERROR: …`.
+/// Removes the names of the components that a message has passed: `[unixODBC][Driver]ERROR: …`.
 fn plain(message: &str) -> String {
     let mut message = message.trim();
     while let Some((name, rest)) = message.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -198,7 +197,7 @@ fn plain(message: &str) -> String {
     message.replace(['\n', '\r'], " ")
 }
 
-/// Whose fault an error is, by the class of its SQLSTATE.
+/// Determines the cause of an error by the class of its SQLSTATE.
 fn fault(sqlstate: &str) -> Fault {
     match sqlstate {
         "HY008" | "57014" => Fault::Cancelled,
@@ -213,18 +212,18 @@ fn is_well(code: i16) -> bool {
     matches!(code, SUCCESS | SUCCESS_WITH_INFO)
 }
 
-/// How a call ended that did not fail.
+/// The result of a call that didn't fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Code {
-    /// Well.
+    /// Success.
     Success,
-    /// Well, with a warning: a text that did not fit its buffer.
+    /// Success with a warning: a text didn't fit its buffer.
     WithInfo,
-    /// There is no more.
+    /// There's no more data.
     NoData,
 }
 
-/// A connection. Its environment is its own.
+/// A connection with its own environment.
 pub(super) struct Connection {
     handle: Handle,
     /// Freed after the connection.
@@ -235,7 +234,7 @@ impl Connection {
     /// Connects by a connection string.
     ///
     /// # Errors
-    /// There is no driver manager, or no driver, or it cannot connect.
+    /// The driver manager or the driver is missing, or the driver can't connect.
     pub(super) fn open(connection: &str, timeout_seconds: usize) -> Result<Self, Failed> {
         const ODBC_VERSION: i32 = 200;
         const ODBC_3: usize = 3;
@@ -243,16 +242,16 @@ impl Connection {
         const NO_PROMPT: u16 = 0;
         let api = api()?;
         let environment = Handle::new(api, ENVIRONMENT, None)?;
-        // SAFETY: the attribute's value is an integer in the place of a pointer.
+        // SAFETY: the attribute's value is an integer, passed as a pointer.
         environment
             .check(unsafe { (api.set_env_attr)(environment.raw, ODBC_VERSION, ODBC_3 as *mut c_void, 0) })?;
         let handle = Handle::new(api, CONNECTION, Some(&environment))?;
-        // SAFETY: the same. Not every driver has a timeout.
+        // SAFETY: the same. We ignore errors, because not every driver has a timeout.
         unsafe { (api.set_connect_attr)(handle.raw, LOGIN_TIMEOUT, timeout_seconds as *mut c_void, 0) };
         let text: Vec<u16> = connection.encode_utf16().chain([0]).collect();
         let length = i16::try_from(text.len() - 1)
             .map_err(|_| failed("the connection string is too long".to_owned()))?;
-        // SAFETY: the text is as long as the call says, and nothing is written back.
+        // SAFETY: the text is as long as the call says, and the call writes nothing back.
         let code = unsafe {
             (api.driver_connect)(
                 handle.raw,
@@ -269,7 +268,7 @@ impl Connection {
         Ok(Self { handle, _environment: environment })
     }
 
-    /// A text that the driver says of itself; empty where it says none.
+    /// Returns the driver's text about itself; empty if it has none.
     pub(super) fn info_text(&self, what: u16) -> String {
         let mut text = [0_u16; 128];
         let mut length = 0_i16;
@@ -287,41 +286,41 @@ impl Connection {
         String::from_utf16_lossy(&text[..length.min(text.len())])
     }
 
-    /// A number that the driver says of itself; 0 where it says none.
+    /// Returns the driver's number about itself; 0 if it has none.
     pub(super) fn info_number(&self, what: u16) -> u32 {
         let mut number = 0_u32;
-        // SAFETY: a number is written to four bytes.
+        // SAFETY: the call writes a number of four bytes.
         let code = unsafe {
             (self.handle.api.get_info)(self.handle.raw, what, (&raw mut number).cast(), 4, null_mut())
         };
         if is_well(code) { number } else { 0 }
     }
 
-    /// A number that is an attribute.
+    /// Returns a numeric attribute.
     pub(super) fn attribute(&self, what: i32) -> Option<usize> {
         let mut number = 0_usize;
-        // SAFETY: a number of 32 or 64 bits is written to eight bytes, the low ones first.
+        // SAFETY: the call writes 32 or 64 bits into eight bytes, the low ones first.
         let code = unsafe {
             (self.handle.api.get_connect_attr)(self.handle.raw, what, (&raw mut number).cast(), 0, null_mut())
         };
         is_well(code).then_some(number)
     }
 
-    /// Sets an attribute that is a number.
+    /// Sets a numeric attribute.
     ///
     /// # Errors
-    /// The driver does not take it.
+    /// The driver rejects the value.
     pub(super) fn set_attribute(&self, what: i32, value: usize) -> Result<(), Failed> {
-        // SAFETY: the value is an integer in the place of a pointer.
+        // SAFETY: the value is an integer, passed as a pointer.
         let code =
             unsafe { (self.handle.api.set_connect_attr)(self.handle.raw, what, value as *mut c_void, 0) };
         self.handle.check(code).map(drop)
     }
 
-    /// Rolls the transaction back.
+    /// Rolls back the transaction.
     ///
     /// # Errors
-    /// It cannot be.
+    /// The driver can't roll it back.
     pub(super) fn roll_back(&self) -> Result<(), Failed> {
         const ROLLBACK: i16 = 1;
         // SAFETY: the connection is open.
@@ -329,10 +328,10 @@ impl Connection {
         self.handle.check(code).map(drop)
     }
 
-    /// A new statement.
+    /// Creates a statement.
     ///
     /// # Errors
-    /// There can be none.
+    /// The driver can't create another statement.
     pub(super) fn statement(&self) -> Result<Statement<'_>, Failed> {
         let handle = Handle::new(self.handle.api, STATEMENT, Some(&self.handle))?;
         Ok(Statement { handle, _connection: self })
@@ -346,19 +345,19 @@ impl Drop for Connection {
     }
 }
 
-/// What a column is, as the driver describes it.
+/// The driver's description of a column.
 pub(super) struct Described {
     /// Its name.
     pub(super) name: String,
     /// The number of its SQL type.
     pub(super) sql_type: i16,
-    /// Its characters, bytes or digits.
+    /// The number of its characters, bytes or digits.
     pub(super) size: usize,
-    /// Digits after the point; of a time, those of a second.
+    /// Digits after the decimal point; for a time, fractional digits of a second.
     pub(super) digits: i16,
-    /// The database's name of the type, in small letters.
+    /// The database's name of the type, in lower case.
     pub(super) type_name: String,
-    /// Whether it is an integer without a sign.
+    /// It is an unsigned integer.
     pub(super) is_unsigned: bool,
 }
 
@@ -368,7 +367,7 @@ pub(super) struct Statement<'c> {
     _connection: &'c Connection,
 }
 
-/// Where values of a column are written by a fetch: `width` bytes each, and an indicator.
+/// The memory where a fetch writes the values of a column: `width` bytes each, and an indicator.
 pub(super) struct Target<'b> {
     /// The number of the C type.
     pub(super) c_type: i16,
@@ -376,23 +375,23 @@ pub(super) struct Target<'b> {
     pub(super) width: usize,
     /// The values of all rows.
     pub(super) values: &'b mut [u8],
-    /// The length of each, or that it is NULL.
+    /// The length of each value, or [`NULL_DATA`].
     pub(super) lengths: &'b mut [isize],
 }
 
-/// A value that is bound.
+/// A bound value.
 pub(super) struct Bound {
     /// The number of the C type.
     pub(super) c_type: i16,
-    /// That of the SQL type.
+    /// The number of the SQL type.
     pub(super) sql_type: i16,
-    /// Its characters or digits.
+    /// The number of its characters or digits.
     pub(super) size: usize,
-    /// Digits after the point.
+    /// Digits after the decimal point.
     pub(super) digits: i16,
     /// Its bytes.
     pub(super) bytes: Vec<u8>,
-    /// How many, or that it is NULL.
+    /// The number of bytes, or [`NULL_DATA`].
     pub(super) length: isize,
 }
 
@@ -401,7 +400,7 @@ impl Statement<'_> {
         self.handle.check(code)
     }
 
-    /// Prepares a text.
+    /// Prepares a statement's text.
     ///
     /// # Errors
     /// The database refuses it.
@@ -413,10 +412,10 @@ impl Statement<'_> {
         self.check(unsafe { (self.handle.api.prepare)(self.handle.raw, text.as_ptr(), length) }).map(drop)
     }
 
-    /// How many placeholders it has; `None` where the driver does not know.
+    /// Returns the number of placeholders; `None`: the driver doesn't know it.
     pub(super) fn placeholders(&self) -> Option<usize> {
         let mut number = 0_i16;
-        // SAFETY: the number is written to `number`.
+        // SAFETY: the call writes the number to `number`.
         let code = unsafe { (self.handle.api.num_params)(self.handle.raw, &raw mut number) };
         is_well(code).then(|| usize::try_from(number).ok()).flatten()
     }
@@ -424,15 +423,15 @@ impl Statement<'_> {
     /// Binds values to the placeholders, in order.
     ///
     /// # Safety
-    /// `bound` must stay where it is until the statement was executed.
+    /// `bound` must not move until the statement has been executed.
     ///
     /// # Errors
-    /// The driver does not take them.
+    /// The driver rejects a value.
     pub(super) unsafe fn bind(&self, bound: &mut [Bound]) -> Result<(), Failed> {
         const INPUT: i16 = 1;
         for (number, value) in (1..).zip(bound) {
-            // SAFETY: the value's bytes are as many as the call says; how long they live is the
-            // caller's promise.
+            // SAFETY: the value has as many bytes as the call says. The caller guarantees their
+            // lifetime.
             let code = unsafe {
                 (self.handle.api.bind_parameter)(
                     self.handle.raw,
@@ -452,30 +451,30 @@ impl Statement<'_> {
         Ok(())
     }
 
-    /// Runs it.
+    /// Runs the statement.
     ///
     /// # Errors
-    /// It failed.
+    /// The statement failed.
     pub(super) fn execute(&self) -> Result<Code, Failed> {
-        // SAFETY: it was prepared, and what is bound lives.
+        // SAFETY: the statement was prepared, and the bound values live.
         self.check(unsafe { (self.handle.api.execute)(self.handle.raw) })
     }
 
-    /// How many columns its rows have; 0: it has no rows, or not yet.
+    /// Returns the number of columns; 0: the statement has no rows, or not yet.
     ///
     /// # Errors
-    /// The driver cannot say it.
+    /// The driver can't determine it.
     pub(super) fn columns(&self) -> Result<u16, Failed> {
         let mut number = 0_i16;
-        // SAFETY: the number is written to `number`.
+        // SAFETY: the call writes the number to `number`.
         self.check(unsafe { (self.handle.api.num_result_cols)(self.handle.raw, &raw mut number) })?;
         Ok(u16::try_from(number).unwrap_or(0))
     }
 
-    /// What the column `number` is, from 1.
+    /// Describes the column `number`, counted from 1.
     ///
     /// # Errors
-    /// The driver cannot say it.
+    /// The driver can't describe it.
     pub(super) fn describe(&self, number: u16) -> Result<Described, Failed> {
         const UNSIGNED: u16 = 8;
         const TYPE_NAME: u16 = 14;
@@ -529,7 +528,7 @@ impl Statement<'_> {
 
     fn column_number(&self, number: u16, what: u16) -> isize {
         let mut value = 0_isize;
-        // SAFETY: the number is written to `value`.
+        // SAFETY: the call writes the number to `value`.
         let code = unsafe {
             (self.handle.api.col_attribute)(
                 self.handle.raw,
@@ -544,14 +543,14 @@ impl Statement<'_> {
         if is_well(code) { value } else { 0 }
     }
 
-    /// Has a fetch read so many rows, whose number is written to `fetched` and the state of each to
-    /// `states`.
+    /// Makes each fetch read as many rows as `states` has elements. It writes their number to
+    /// `fetched`, and the state of each to `states`.
     ///
     /// # Safety
-    /// Both must stay where they are for as long as rows are fetched.
+    /// Neither may move while rows are fetched.
     ///
     /// # Errors
-    /// The driver fetches one row at a time.
+    /// The driver only fetches one row at a time.
     pub(super) unsafe fn fetch_many(&self, fetched: &mut usize, states: &mut [u16]) -> Result<(), Failed> {
         const ROW_STATUS: i32 = 25;
         const ROWS_FETCHED: i32 = 26;
@@ -562,23 +561,24 @@ impl Statement<'_> {
             (ROWS_FETCHED, std::ptr::from_mut(fetched).cast()),
             (ROW_STATUS, states.as_mut_ptr().cast()),
         ] {
-            // SAFETY: the pointers live by the caller's promise, and `states` has a place per row.
+            // SAFETY: the caller guarantees the pointers' lifetime, and `states` has an element per
+            // row.
             let code = unsafe { (self.handle.api.set_stmt_attr)(self.handle.raw, what, value, 0) };
             self.check(code)?;
         }
         Ok(())
     }
 
-    /// Has a fetch write the column `number`, from 1.
+    /// Makes each fetch write the column `number`, counted from 1.
     ///
     /// # Safety
-    /// The target must stay where it is for as long as rows are fetched.
+    /// The target must not move while rows are fetched.
     ///
     /// # Errors
-    /// The driver does not take it.
+    /// The driver rejects the target.
     pub(super) unsafe fn bind_column(&self, number: u16, target: &mut Target<'_>) -> Result<(), Failed> {
-        // SAFETY: the target has `width` bytes and a length for each row; the rest is the caller's
-        // promise.
+        // SAFETY: the target has `width` bytes and a length for each row. The caller guarantees its
+        // lifetime.
         let code = unsafe {
             (self.handle.api.bind_col)(
                 self.handle.raw,
@@ -597,27 +597,28 @@ impl Statement<'_> {
     /// # Errors
     /// The statement failed.
     pub(super) fn fetch(&self) -> Result<Code, Failed> {
-        // SAFETY: what is bound lives, as those promised who bound it.
+        // SAFETY: the caller of `fetch_many` or `bind_column` has guaranteed the lifetime of the
+        // buffers.
         self.check(unsafe { (self.handle.api.fetch)(self.handle.raw) })
     }
 
-    /// Has [`Statement::get_data`] read the row `row` of those that were fetched, from 0.
+    /// Makes [`Statement::get_data`] read the fetched row `row`, counted from 0.
     ///
     /// # Errors
-    /// The driver cannot.
+    /// The driver can't position.
     pub(super) fn position(&self, row: usize) -> Result<(), Failed> {
         const POSITION: u16 = 0;
         const NO_LOCK: u16 = 0;
-        // SAFETY: rows were fetched.
+        // SAFETY: rows have been fetched.
         self.check(unsafe { (self.handle.api.set_pos)(self.handle.raw, row + 1, POSITION, NO_LOCK) })
             .map(drop)
     }
 
-    /// Reads a piece of a value into `piece`. Gives how it ended, and how many bytes there were
-    /// before.
+    /// Reads a piece of a value into `piece`. Returns the result, and the number of bytes that
+    /// remained before this call.
     ///
     /// # Errors
-    /// The driver cannot.
+    /// The driver can't read the value.
     pub(super) fn get_data(
         &self,
         number: u16,
@@ -639,45 +640,46 @@ impl Statement<'_> {
         Ok((self.check(code)?, length))
     }
 
-    /// Goes on to the next result.
+    /// Moves to the next result.
     ///
     /// # Errors
-    /// It failed.
+    /// The statement failed.
     pub(super) fn more_results(&self) -> Result<Code, Failed> {
-        // SAFETY: it was executed.
+        // SAFETY: the statement was executed.
         self.check(unsafe { (self.handle.api.more_results)(self.handle.raw) })
     }
 
-    /// Makes it ready to be executed again.
+    /// Makes the statement ready to be executed again.
     pub(super) fn close(&self) {
-        // SAFETY: it was executed; that there is no cursor is no error of ours.
+        // SAFETY: the statement was executed. We ignore the error if there's no cursor.
         unsafe { (self.handle.api.close_cursor)(self.handle.raw) };
     }
 
-    /// What ends it from another thread. It must not be called once the statement is gone.
+    /// Returns a handle that ends the statement from another thread. It must not be called once the
+    /// statement is gone.
     pub(super) fn cancel(&self) -> Cancel {
         Cancel { api: self.handle.api, raw: self.handle.raw }
     }
 
-    /// The diagnosis of what a function only warned of.
+    /// Returns the diagnosis of a warning.
     pub(super) fn diagnosis(&self) -> Failed {
         self.handle.diagnosis()
     }
 }
 
-/// What ends a statement from another thread.
+/// Ends a statement from another thread.
 pub(super) struct Cancel {
     api: &'static Api,
     raw: Raw,
 }
 
-// SAFETY: the standard has `SQLCancel`, and no other function, called from another thread.
+// SAFETY: the standard allows calls of `SQLCancel` from another thread, unlike all other functions.
 unsafe impl Send for Cancel {}
 
 impl Cancel {
-    /// Ends it.
+    /// Ends the statement.
     pub(super) fn call(&self) {
-        // SAFETY: the statement lives, as those promised who have this.
+        // SAFETY: the owner of this handle guarantees that the statement lives.
         unsafe { (self.api.cancel)(self.raw) };
     }
 }

@@ -1,4 +1,4 @@
-//! Arguments as ODBC binds them.
+//! Converts arguments to the values that ODBC binds.
 
 use jiff::civil::Date;
 
@@ -14,13 +14,13 @@ const SQL_WVARCHAR: i16 = -9;
 const SQL_WLONGVARCHAR: i16 = -10;
 const SQL_DATE: i16 = 91;
 const SQL_TIMESTAMP: i16 = 93;
-/// The longest text that all databases take as a `varchar`, in characters.
+/// The longest text that all databases accept as a `varchar`, in characters.
 const LONGEST_VARCHAR: usize = 4000;
 
-/// The values that are bound.
+/// Returns the values to bind.
 ///
 /// # Errors
-/// ODBC has no such values.
+/// ODBC can't bind one of the arguments.
 pub(super) fn bound(arguments: &[Argument]) -> Result<Vec<Bound>, Failed> {
     arguments.iter().map(one).collect()
 }
@@ -49,11 +49,11 @@ fn text(value: &str) -> Bound {
     let bytes: Vec<u8> = value.encode_utf16().flat_map(u16::to_ne_bytes).collect();
     let characters = bytes.len() / 2;
     let sql_type = if characters > LONGEST_VARCHAR { SQL_WLONGVARCHAR } else { SQL_WVARCHAR };
-    // No database has texts of no size.
+    // No database has texts of size 0.
     fixed(c::WCHAR, sql_type, characters.max(1), &bytes)
 }
 
-/// A decimal goes as its digits, and the driver makes of it what it takes.
+/// Binds a decimal as text. The driver converts it.
 fn decimal(number: &str) -> Bound {
     let places = number.split_once('.').map_or(0, |(_, places)| places.len());
     let digits = number.bytes().filter(u8::is_ascii_digit).count();

@@ -1,7 +1,7 @@
-//! The columns of a result: how each is read, and the Arrow array that its values become.
+//! The columns of a result: how to read each one, and its Arrow array.
 //!
-//! A decimal is read as its digits. What has no exact type in Arrow is a text: a time of day, which
-//! in some databases is a duration, an interval, and a timestamp of more than six digits, since
+//! We read a decimal as text. Values without an exact Arrow type become texts: times of day
+//! (durations in some databases), intervals, and timestamps with more than six digits, because
 //! Arrow's nanoseconds end in 2262.
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use super::c;
 use crate::database::arrow_rows::{JSON, KIND, NUMBER};
 use crate::database::json::is_document;
 
-/// How a column is read.
+/// How to read a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
     Bool,
@@ -31,20 +31,21 @@ pub(super) enum Read {
     Float32,
     Float64,
     Text,
-    /// A decimal: digits and places, where they are promised.
+    /// A decimal, with its precision and scale if the database enforces them.
     Number(Option<(u16, i16)>),
     Json,
-    /// A UUID as a text, which some drivers write in capital letters.
+    /// A UUID as text. Some drivers write it in capital letters.
     Uuid,
     Bytes,
     Date,
     Timestamp,
-    /// A timestamp with nanoseconds, which becomes a text.
+    /// A timestamp with nanoseconds, as text.
     Nanoseconds,
 }
 
 impl Read {
-    /// `keeps_decimals`: whether the database holds decimals to the digits that their column has.
+    /// Chooses how to read a column. `keeps_decimals`: the database limits decimals to the digits
+    /// of their column.
     pub(super) fn of(column: &Described, keeps_decimals: bool) -> Self {
         match column.type_name.as_str() {
             "bool" | "boolean" => return Self::Bool,
@@ -74,13 +75,13 @@ impl Read {
         }
     }
 
-    /// The C type that it is read as.
+    /// Returns the C type to read it as.
     pub(super) fn c_type(self) -> i16 {
         match self {
             Self::Bool => c::BIT,
             Self::Int16 | Self::Int32 | Self::Int64 => c::BIGINT,
             Self::UInt64 => c::UBIGINT,
-            // Not as SQL_C_FLOAT: MariaDB's driver writes arrays of these as if each had eight bytes.
+            // Not SQL_C_FLOAT: MariaDB's driver writes arrays of it with eight bytes per value.
             Self::Float32 | Self::Float64 => c::DOUBLE,
             Self::Text | Self::Number(_) | Self::Json | Self::Uuid => c::WCHAR,
             Self::Bytes => c::BINARY,
@@ -89,7 +90,7 @@ impl Read {
         }
     }
 
-    /// The bytes of a value, where all have as many.
+    /// Returns the number of bytes of a value, if all values have the same.
     pub(super) fn fixed(self) -> Option<usize> {
         match self {
             Self::Bool => Some(1),
@@ -100,12 +101,12 @@ impl Read {
         }
     }
 
-    /// What a driver writes after a text: its end, a zero.
+    /// Returns the length of the zero that a driver writes after a text.
     pub(super) fn terminator(self) -> usize {
         if self.c_type() == c::WCHAR { 2 } else { 0 }
     }
 
-    /// Its field.
+    /// Returns the column's field.
     pub(super) fn field(self, name: &str) -> Field {
         let said = match self {
             Self::Number(Some((precision, scale))) => Some(format!("{precision},{scale}")),
@@ -133,7 +134,7 @@ impl Read {
         }
     }
 
-    /// What its values are gathered in.
+    /// Returns an empty builder for its values.
     pub(super) fn values(self) -> Values {
         match self {
             Self::Bool => Values::Bool(BooleanBuilder::new()),
@@ -155,7 +156,7 @@ impl Read {
     }
 }
 
-/// What a text has to be.
+/// The check of a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Check {
     Nothing,
@@ -173,7 +174,7 @@ pub(super) enum Values {
     UInt64(UInt64Builder),
     Float32(Float32Builder),
     Float64(Float64Builder),
-    /// The texts, and one that is being decoded.
+    /// The texts, and a buffer for decoding one.
     Text(StringBuilder, String, Check),
     Bytes(BinaryBuilder),
     Date(Date32Builder),
@@ -199,10 +200,10 @@ impl Values {
         }
     }
 
-    /// Adds a value as the driver wrote it.
+    /// Adds a value in the form that the driver wrote.
     ///
     /// # Errors
-    /// It is none of the column's type.
+    /// The value isn't of the column's type.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Failed> {
         match self {
             Self::Bool(values) => values.append_value(bytes.first().is_some_and(|byte| *byte != 0)),
@@ -229,7 +230,7 @@ impl Values {
         Ok(())
     }
 
-    /// The array of the values that were added, of which none is left.
+    /// Returns the array of the added values, and empties the builder.
     pub(super) fn finish(&mut self) -> ArrayRef {
         match self {
             Self::Bool(values) => Arc::new(values.finish()),
@@ -248,7 +249,7 @@ impl Values {
 }
 
 impl Check {
-    /// Makes the text what it has to be.
+    /// Checks the text, and normalizes it.
     fn check(self, text: &mut String) -> Result<(), Failed> {
         match self {
             Self::Nothing => Ok(()),
@@ -265,7 +266,7 @@ impl Check {
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 
-/// UTF-16 to UTF-8.
+/// Converts UTF-16 to UTF-8.
 fn decode(bytes: &[u8], text: &mut String) -> Result<(), Failed> {
     let units = bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_ne_bytes(*unit));
     text.reserve(bytes.len() / 2);
@@ -284,8 +285,8 @@ fn integer<T: TryFrom<i64>>(bytes: &[u8]) -> Result<T, Failed> {
     T::try_from(value).map_err(|_| unlike("an integer beyond those of its column's type"))
 }
 
-/// Makes a decimal what JSON writes, from `.5` and `12.` as some drivers write it. What is no
-/// number is a text: `NaN`.
+/// Normalizes a decimal for JSON: some drivers write `.5` and `12.`. `NaN` and infinities stay as
+/// texts.
 fn number(text: &mut String) -> Result<(), Failed> {
     if matches!(text.as_str(), "NaN" | "Infinity" | "-Infinity") {
         return Ok(());
@@ -307,13 +308,13 @@ fn number(text: &mut String) -> Result<(), Failed> {
     Ok(())
 }
 
-/// `N` bytes at `at`.
+/// Returns `N` bytes at `at`.
 fn part<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Failed> {
     let part = bytes.get(at..).and_then(<[u8]>::first_chunk);
     part.copied().ok_or_else(|| unlike("fewer bytes than a value has"))
 }
 
-/// The date at the front of `SQL_DATE_STRUCT` and `SQL_TIMESTAMP_STRUCT`.
+/// Reads the date at the start of `SQL_DATE_STRUCT` and `SQL_TIMESTAMP_STRUCT`.
 fn date(bytes: &[u8]) -> Result<jiff::civil::Date, Failed> {
     let year = i16::from_ne_bytes(part(bytes, 0)?);
     let [month, day] = [2, 4].map(|at| part(bytes, at).map(i16::from_ne_bytes));
@@ -328,7 +329,7 @@ fn days(date: jiff::civil::Date) -> Result<i32, Failed> {
     span.map(|span| span.get_days()).map_err(|_| unlike("a date that no calendar has"))
 }
 
-/// The time in `SQL_TIMESTAMP_STRUCT`, in nanoseconds.
+/// Reads the time in `SQL_TIMESTAMP_STRUCT`, in nanoseconds.
 fn nanos_of_day(bytes: &[u8]) -> Result<i64, Failed> {
     let mut seconds = 0;
     for at in [6, 8, 10] {
@@ -337,7 +338,7 @@ fn nanos_of_day(bytes: &[u8]) -> Result<i64, Failed> {
     Ok(seconds * 1_000_000_000 + i64::from(u32::from_ne_bytes(part(bytes, 12)?)))
 }
 
-/// An ISO 8601 text with the digits that the timestamp has.
+/// Formats an ISO 8601 text with all digits of the timestamp.
 fn nanosecond_text(bytes: &[u8]) -> Result<String, Failed> {
     let (date, nanos) = (date(bytes)?, nanos_of_day(bytes)?);
     let time = jiff::civil::Time::midnight().checked_add(jiff::SignedDuration::from_nanos(nanos));

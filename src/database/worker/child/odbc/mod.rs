@@ -1,13 +1,13 @@
 //! Connections by drivers of ODBC.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
 //! | [`api`] | the C functions, loaded at run time, and handles |
-//! | [`bind`] | arguments as they are bound |
-//! | [`columns`] | how a column is read, and its values as an array |
-//! | [`names`] | names in the quotes of the driver |
+//! | [`bind`] | the arguments to bind |
+//! | [`columns`] | how to read each column, and its values as an array |
+//! | [`names`] | names in the driver's quotes |
 //! | [`rows`] | fetches: many rows at once, or value by value |
-//! | [`session`] | a connection that is opened again if it has died |
+//! | [`session`] | a connection that is opened again after it has died |
 
 mod api;
 mod bind;
@@ -28,7 +28,7 @@ use columns::Read;
 
 pub(super) use session::Session;
 
-/// The C types that values are read and bound as (`SQL_C_…`).
+/// The C types of values that we read and bind (`SQL_C_…`).
 mod c {
     pub(super) const BIT: i16 = -7;
     pub(super) const BIGINT: i16 = -25;
@@ -40,11 +40,11 @@ mod c {
     pub(super) const TIMESTAMP: i16 = 93;
 }
 
-/// How long a connection may take to open, where the driver has such a limit; shorter than the
-/// server waits.
+/// How long a connection can take to open, if the driver has a login timeout. Shorter than the
+/// server's limit.
 const LOGIN_SECONDS: usize = 20;
 
-/// What a driver says of itself.
+/// The driver's information about itself.
 mod info {
     pub(super) const DBMS_NAME: u16 = 17;
     pub(super) const IDENTIFIER_QUOTE: u16 = 29;
@@ -59,31 +59,32 @@ mod attribute {
     pub(super) const DEAD: i32 = 1209;
 }
 
-/// Has MySQL take `"…"` for a name, as most others do, and as statements are read here.
+/// Makes MySQL read `"…"` as a name, like most databases and like our lexer.
 const ANSI_QUOTES: &str = "set session sql_mode = concat(@@sql_mode, ',ANSI_QUOTES')";
 
-/// How values of a result are read.
+/// How we read the values of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fetch {
-    /// Many rows at once, and what did not fit its buffer by [`Statement::position`].
+    /// Many rows at once. [`Statement::position`] allows us to read a value that doesn't fit its
+    /// buffer.
     Positioned,
-    /// Many rows at once where all columns have a length that the database holds them to.
+    /// Many rows at once, if all columns have a length that the database enforces.
     Declared,
     /// Value by value.
     ByValue,
 }
 
-/// A connection of a driver.
+/// A driver's connection.
 struct Connection {
     api: api::Connection,
     fetch: Cell<Fetch>,
-    /// Whether the database holds decimals to the digits of their column.
+    /// The database limits decimals to the digits of their column.
     keeps_decimals: bool,
-    /// The isolation of transactions that read one snapshot; `None`: the driver has none.
+    /// The isolation level in which a transaction reads one snapshot; `None`: the driver has none.
     snapshot: Option<usize>,
-    /// What it is otherwise.
+    /// The connection's default isolation level.
     isolation: Option<usize>,
-    /// What names stand in.
+    /// The quote around names.
     quote: String,
     fetch_rows: usize,
     longest: usize,
@@ -94,9 +95,10 @@ impl Connection {
     /// Connects.
     ///
     /// # Errors
-    /// There is no driver manager, or no driver, or it cannot connect. No message has a password.
+    /// The driver manager or the driver is missing, or the driver can't connect. No message
+    /// contains a password.
     fn open(opening: &OdbcOpening) -> Result<Self, Failed> {
-        /// `SQL_GD_BLOCK` and `SQL_GD_BOUND`: any value of the rows that were fetched.
+        /// `SQL_GD_BLOCK` and `SQL_GD_BOUND`: any value of the fetched rows can be read.
         const ANY_ROW: u32 = 4 | 8;
         const REPEATABLE_READ: u32 = 4;
         const SERIALIZABLE: u32 = 8;
@@ -107,9 +109,10 @@ impl Connection {
         let isolations = api.info_number(info::TRANSACTION_ISOLATIONS);
         let snapshot = [REPEATABLE_READ, SERIALIZABLE].into_iter().find(|level| isolations & level != 0);
         let fetch = match api.info_number(info::GET_DATA) & ANY_ROW {
-            // Its columns hold what they are given, whatever length they have.
+            // SQLite's values can be longer than their column's declared length.
             _ if database.contains("sqlite") => Fetch::ByValue,
-            // Its driver has nothing left of a column of which it gave one value by itself.
+            // Once this driver has returned one value of a column by itself, it returns no others
+            // of that column.
             _ if database.contains("mariadb") || database.contains("mysql") => Fetch::Declared,
             ANY_ROW => Fetch::Positioned,
             _ => Fetch::Declared,
@@ -144,10 +147,10 @@ impl Connection {
         }
     }
 
-    /// The columns of a statement, which is run with NULLs where the driver knows them of no other:
-    /// as of a procedure. What that writes is rolled back.
+    /// Returns the columns of a statement. If the driver doesn't know them before it runs, as for a
+    /// procedure, we run it with NULLs and roll back its changes.
     fn columns_of(&self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
-        // What cannot be bound is said before anybody sends it.
+        // Fails for values that can't be bound, before any request sends them.
         bind::bound(arguments)?;
         {
             let statement = self.prepare(sql, arguments.len())?;
@@ -162,7 +165,7 @@ impl Connection {
         schema
     }
 
-    /// Runs a statement to its first result that has rows.
+    /// Runs a statement up to its first result with rows.
     fn run(&self, sql: &str, arguments: &[Argument]) -> Result<Statement<'_>, Failed> {
         let statement = self.prepare(sql, arguments.len())?;
         execute(&statement, arguments)?;
@@ -189,7 +192,8 @@ impl Connection {
         let statement = self.prepare(sql, arguments.len())?;
         let cancel = statement.cancel();
         let _cancellable = run.cancelled_by(vec![Box::new(move || cancel.call())])?;
-        // As it was described: a driver may know more once there is a row.
+        // We keep the columns as described, because a driver may describe them differently once
+        // there's a row.
         let before = if is_call(sql) { 0 } else { statement.columns()? };
         let known = if before > 0 { Some(self.schema(&statement)?) } else { None };
         execute(&statement, arguments)?;
@@ -202,7 +206,8 @@ impl Connection {
         let mut is_more = match rows.start() {
             Ok(is_more) => is_more,
             Err(rows::Start::Failed(failed)) => return Err(failed.into()),
-            // Nothing was sent, and a statement that is no call writes nothing.
+            // We can run it again: no row was sent, and a statement that isn't a call writes
+            // nothing.
             Err(rows::Start::NotPositioned) => {
                 drop(rows);
                 self.fetch.set(Fetch::Declared);
@@ -224,7 +229,7 @@ impl Connection {
         sender.finish()
     }
 
-    /// The schema of the rows of a statement.
+    /// Returns the schema of a statement's rows.
     fn describe(&self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
         self.columns_of(sql, arguments).map_err(|failed| self.failure(failed))
     }
@@ -253,8 +258,8 @@ impl Connection {
         }
     }
 
-    /// A failure as the server gets it: that of the connection if the driver says that it's dead.
-    /// Some drivers give such a failure no SQLSTATE of its own.
+    /// Returns the failure to report to the server. It's the connection's if the driver says that
+    /// the connection is dead. Some drivers report no specific SQLSTATE then.
     fn failure(&self, failed: Failed) -> Failed {
         let fault = match failed.may_be_of_connection() && self.is_dead() {
             true => Fault::Connection,
@@ -267,11 +272,11 @@ impl Connection {
         self.api.attribute(attribute::DEAD) == Some(1)
     }
 
-    /// Sends the database a statement, so that its driver notices if the connection has died.
-    /// Databases that don't know the statement answer, too.
+    /// Runs a statement, so that the driver notices if the connection has died. Databases that
+    /// don't know the statement answer with an error, which is ignored.
     ///
     /// # Errors
-    /// It has died.
+    /// The connection has died.
     fn ping(&self) -> Result<(), Failed> {
         let pinged = self.api.statement().and_then(|statement| {
             statement.prepare("select 1")?;
@@ -285,7 +290,7 @@ impl Connection {
 
     fn rows_config(&self, sql: &str, run: &Run<'_>) -> rows::Config {
         let fetch = match self.fetch.get() {
-            // It would have to be run again where the driver does not keep its word.
+            // If the driver couldn't position after all, we would have to run the call again.
             Fetch::Positioned if is_call(sql) => Fetch::Declared,
             fetch => fetch,
         };
@@ -298,11 +303,11 @@ fn other_columns() -> Failed {
     data_failed("the statement has other columns than it was prepared with".to_owned())
 }
 
-/// Runs a statement that was prepared, to its first result that has rows.
+/// Runs a prepared statement up to its first result with rows.
 fn execute(statement: &Statement<'_>, arguments: &[Argument]) -> Result<(), Failed> {
     let mut bound = bind::bound(arguments)?;
     #[expect(unsafe_code, reason = "the driver reads the values while it executes, and no longer")]
-    // SAFETY: `bound` lives until the statement was executed.
+    // SAFETY: `bound` lives until the statement has been executed.
     unsafe {
         statement.bind(&mut bound)?;
     }
@@ -315,7 +320,7 @@ fn execute(statement: &Statement<'_>, arguments: &[Argument]) -> Result<(), Fail
     Ok(())
 }
 
-/// That no second result with rows follows, which nobody would read; and no error.
+/// Checks that no error and no second result with rows follows. Its rows would be lost.
 fn one_result(statement: &Statement<'_>) -> Result<(), Failed> {
     while statement.more_results()? != Code::NoData {
         if statement.columns()? > 0 {
@@ -327,14 +332,14 @@ fn one_result(statement: &Statement<'_>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Whether a statement calls a procedure: `{call p(?)}`, `call p(?)`, `exec p ?`.
+/// Returns true if a statement calls a procedure: `{call p(?)}`, `call p(?)`, `exec p ?`.
 fn is_call(sql: &str) -> bool {
     let first = sql.trim_start().trim_start_matches(['{', '?', '=', ' ']);
     let word: String = first.chars().take_while(char::is_ascii_alphabetic).collect();
     ["call", "exec", "execute"].iter().any(|call| word.eq_ignore_ascii_case(call))
 }
 
-/// The values of a connection string that no message may have.
+/// Returns the values of a connection string that must not appear in messages.
 fn secrets(connection: &str) -> Vec<String> {
     let mut secrets = Vec::new();
     let mut rest = connection;
@@ -359,7 +364,7 @@ fn secrets(connection: &str) -> Vec<String> {
     secrets
 }
 
-/// A failure whose message has none of the secrets.
+/// Removes the secrets from a failure's message.
 fn without(secrets: &[String], mut failed: Failed) -> Failed {
     for secret in secrets {
         failed.message = failed.message.replace(secret, "…");

@@ -1,17 +1,16 @@
-//! The names that the server writes into statements, which are the columns of keys: what stands
-//! around them is the driver's.
+//! Quotes the names that the server writes into statements, the columns of keys, as the driver
+//! requires.
 
 use std::borrow::Cow;
 
 use super::super::super::dialect::NAME;
 use super::{Failed, data_failed};
 
-/// A statement whose names stand in the quotes that the driver says it has
-/// (`SQL_IDENTIFIER_QUOTE_CHAR`).
+/// Returns a statement with its names in the driver's quotes (`SQL_IDENTIFIER_QUOTE_CHAR`).
 ///
 /// # Errors
-/// There are names in it, and the driver has other quotes, or none: to Hive, `"…"` is a text, with
-/// which each row would be compared.
+/// The statement has names, and the driver has other quotes, or none. To Hive, `"…"` is a text, and
+/// each row would be compared with it.
 pub(super) fn quoted<'a>(sql: &'a str, quote: &str) -> Result<Cow<'a, str>, Failed> {
     if !sql.contains(NAME) {
         return Ok(Cow::Borrowed(sql));
@@ -35,8 +34,8 @@ pub(super) fn quoted<'a>(sql: &'a str, quote: &str) -> Result<Cow<'a, str>, Fail
 mod tests {
     use super::*;
 
-    /// A backtick was written as `"`, which Hive and Spark take for a text: each row was compared
-    /// with the name of the key, and none or all came after a cursor.
+    /// A backtick was written as `"`, which Hive and Spark read as a text. Each row was compared
+    /// with the name of the key, so no rows, or all of them, followed a cursor.
     #[test]
     fn names_stand_in_the_quotes_of_the_driver() {
         let sql = "select 'a\"`' from (\nselect \"b\"\n) as t where \0o\"r`d\0 > ? order by \0n\0";

@@ -1,8 +1,9 @@
-//! Fetches of a statement's rows.
+//! Fetches the rows of a statement.
 //!
-//! Many rows come at once where the driver can give what did not fit its buffer afterwards
-//! ([`Fetch::Positioned`]), or where all columns are short ([`Fetch::Declared`]). The buffer of a
-//! column is as wide as the values that it had so far, so that few do not fit and many rows do.
+//! We fetch many rows at once if the driver can later read values that didn't fit their buffer
+//! ([`Fetch::Positioned`]), or if all columns are short ([`Fetch::Declared`]). The buffer of a
+//! column is as wide as its longest value so far, up to a limit. So few values don't fit, and a
+//! fetch has many rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,17 +16,17 @@ use super::Fetch;
 use super::api::{Code, NULL_DATA, Statement, Target};
 use super::columns::{Read, Values};
 
-/// The most rows of one.
+/// The most rows of a fetch.
 const MOST_ROWS: usize = 10_000;
-/// The rows of the first one, for the first byte.
+/// The rows of the first fetch. It's small, for a fast first byte.
 const FIRST_ROWS: usize = 100;
-/// How wide a text is taken for before any was read, in bytes.
+/// The assumed width of a text before we have read one, in bytes.
 const FIRST_WIDTH: usize = 128;
-/// The widest buffer of a value; one that is longer is read by itself.
+/// The widest buffer of a value. We read a longer value by itself.
 const WIDEST: usize = 8 * 1024;
-/// What is read of a long value at once.
+/// The bytes of a long value that we read at once.
 const PIECE: usize = 64 * 1024;
-/// A row that could not be read, in the states that a fetch writes.
+/// The state that a fetch reports for a row that couldn't be read.
 const ROW_ERROR: u16 = 5;
 
 /// How rows are fetched.
@@ -34,16 +35,16 @@ pub(super) struct Config {
     pub(super) fetch: Fetch,
     /// The most rows of a fetch; 0: as many as fit.
     pub(super) fetch_rows: usize,
-    /// What a fetch may take, in bytes.
+    /// The size of a fetch, in bytes.
     pub(super) fetch_bytes: usize,
     /// The longest value, in bytes.
     pub(super) longest: usize,
 }
 
-/// Why rows could not be started.
+/// The reason why rows couldn't be fetched.
 pub(super) enum Start {
     Failed(Failed),
-    /// The driver does not position although it says so.
+    /// The driver can't position, although it says that it can.
     NotPositioned,
 }
 
@@ -62,16 +63,16 @@ impl From<Failed> for Start {
     }
 }
 
-/// A column: how it is read, and what was.
+/// A column and its values.
 struct Column {
     number: u16,
     read: Read,
     values: Values,
-    /// The buffer of a fetch: `width` bytes for each row; empty where values are read one by one.
+    /// The buffer of a fetch, with `width` bytes for each row. Empty if values are read one by one.
     width: usize,
     buffer: Vec<u8>,
     lengths: Vec<isize>,
-    /// The longest value that was seen, in bytes.
+    /// The longest value so far, in bytes.
     seen: usize,
 }
 
@@ -80,19 +81,19 @@ pub(super) struct Rows<'s> {
     statement: &'s Statement<'s>,
     config: Config,
     columns: Vec<Column>,
-    /// How many rows the last fetch read, and the state of each. Boxed, as the driver has its
-    /// address.
+    /// How many rows the last fetch read, and the state of each. Boxed, because the driver keeps
+    /// its address.
     fetched: Box<usize>,
     states: Vec<u16>,
-    /// Of a value that is read by itself.
+    /// Buffers for a value that is read by itself.
     piece: Vec<u8>,
     value: Vec<u8>,
-    /// Whether the last row was read.
+    /// The last row was read.
     is_done: bool,
 }
 
 impl<'s> Rows<'s> {
-    /// The rows of a statement that was executed.
+    /// Reads the rows of an executed statement.
     pub(super) fn new(
         statement: &'s Statement<'s>,
         reads: &[Read],
@@ -124,7 +125,7 @@ impl<'s> Rows<'s> {
         })
     }
 
-    /// Fetches the first rows. Whether there are any.
+    /// Fetches the first rows. Returns false if there are none.
     pub(super) fn start(&mut self) -> Result<bool, Start> {
         if self.config.fetch != Fetch::ByValue {
             self.bind(FIRST_ROWS)?;
@@ -136,7 +137,7 @@ impl<'s> Rows<'s> {
         Ok(is_row)
     }
 
-    /// Fetches the next rows, after [`Rows::batch`]. Whether there are any.
+    /// Fetches the next rows, after [`Rows::batch`]. Returns false after the last row.
     pub(super) fn fetch(&mut self) -> Result<bool, Failed> {
         if self.is_done {
             return Ok(false);
@@ -157,15 +158,15 @@ impl<'s> Rows<'s> {
         self.fetch_now()
     }
 
-    /// Makes buffers for so many rows, at most, and binds them.
+    /// Creates and binds buffers for at most `rows` rows.
     fn bind(&mut self, rows: usize) -> Result<(), Failed> {
         let width: usize = self.columns.iter().map(|column| column.width + size_of::<isize>()).sum();
         let most = if self.config.fetch_rows == 0 { MOST_ROWS } else { self.config.fetch_rows };
         let rows = (self.config.fetch_bytes / width.max(1)).clamp(1, rows.min(most));
         self.states = vec![0; rows];
         #[expect(unsafe_code, reason = "the driver writes into buffers that were given before")]
-        // SAFETY: `fetched` is boxed, and `states` and the buffers are vectors that nobody changes
-        // before they are bound anew, or the statement is done.
+        // SAFETY: `fetched` is boxed, and `states` and the buffers are vectors. We don't resize
+        // them until they are bound again, or the statement has ended.
         unsafe {
             self.statement.fetch_many(&mut self.fetched, &mut self.states)?;
             for column in &mut self.columns {
@@ -188,7 +189,7 @@ impl<'s> Rows<'s> {
         if code == Code::NoData {
             return Ok(false);
         }
-        // A row that failed beside others that did not is a warning to the driver.
+        // If only some of the rows failed, the driver returns a warning.
         let states = &self.states[..self.states.len().min(*self.fetched)];
         if code == Code::WithInfo && states.contains(&ROW_ERROR) {
             return Err(self.statement.diagnosis());
@@ -196,7 +197,7 @@ impl<'s> Rows<'s> {
         Ok(true)
     }
 
-    /// The rows that were fetched.
+    /// Returns the fetched rows.
     pub(super) fn batch(&mut self, schema: &Arc<Schema>) -> Result<RecordBatch, Failed> {
         match self.config.fetch {
             Fetch::ByValue => self.read_by_value()?,
@@ -239,7 +240,7 @@ impl<'s> Rows<'s> {
         Ok(())
     }
 
-    /// Reads rows one by one, value by value, until there are as many as a batch has.
+    /// Reads rows one by one, value by value, until the batch is full.
     fn read_by_value(&mut self) -> Result<(), Failed> {
         let most =
             if self.config.fetch_rows == 0 { MOST_ROWS } else { self.config.fetch_rows.min(MOST_ROWS) };
@@ -261,7 +262,7 @@ impl<'s> Rows<'s> {
 }
 
 impl Column {
-    /// Where the value of a row is in the buffer, if all of it is.
+    /// Returns the position of a row's value in the buffer, if the buffer contains all of it.
     fn whole(&mut self, row: usize, length: isize) -> Option<Range<usize>> {
         let start = row * self.width;
         if let Some(width) = self.read.fixed() {
@@ -273,7 +274,7 @@ impl Column {
         is_whole.then(|| start..start + length)
     }
 
-    /// How wide its buffer should be.
+    /// Returns the width that its buffer should have.
     fn wanted(&self) -> usize {
         match self.read.fixed() {
             Some(width) => width,
@@ -282,8 +283,8 @@ impl Column {
     }
 }
 
-/// Bytes of a value of so many characters, each of at most two units of two bytes; more than
-/// [`WIDEST`] where the driver does not know.
+/// Returns the bytes of a value of `size` characters, each of at most two UTF-16 units. More than
+/// [`WIDEST`] if the driver doesn't know the size.
 fn declared(size: usize) -> usize {
     match size {
         0 => usize::MAX / 2,
@@ -291,7 +292,7 @@ fn declared(size: usize) -> usize {
     }
 }
 
-/// Reads one value by itself, in pieces. How many bytes it has.
+/// Reads one value by itself, in pieces. Returns its length in bytes.
 fn read(
     statement: &Statement<'_>,
     column: &mut Column,
@@ -300,7 +301,7 @@ fn read(
     longest: usize,
 ) -> Result<usize, Failed> {
     let terminator = column.read.terminator();
-    // A text in UTF-16 has up to twice the bytes that it has in UTF-8.
+    // A text in UTF-16 has up to twice as many bytes as in UTF-8.
     let most = longest.saturating_mul(if terminator > 0 { 2 } else { 1 });
     value.clear();
     loop {
@@ -314,7 +315,8 @@ fn read(
         }
         let room = piece.len() - terminator;
         let length = match usize::try_from(length) {
-            // How long it is, the driver knows or does not: no more than there is room for is here.
+            // A driver may report the whole remaining length, or none. This piece has at most
+            // `room` bytes.
             Ok(length) => column.read.fixed().unwrap_or(length).min(room),
             Err(_) => room,
         };

@@ -1,12 +1,12 @@
-//! A connection that is opened again if it has died.
+//! A connection that is opened again after it has died.
 //!
-//! A connection that is idle in the pool dies with its database, or when a proxy or an operator ends
-//! it. Its driver notices when the next request uses it. That request is served on a new connection,
-//! as it is by the databases whose protocols we speak, if the client can't see the difference: before
-//! its first row, and before a transaction has read anything.
+//! An idle connection in the pool dies with its database, or when a proxy or an operator ends it.
+//! Its driver notices when the next request uses it. We serve that request on a new connection if
+//! the client can't see the difference: before its first row, and before a transaction has read
+//! anything. We do the same for the databases whose protocols we implement.
 //!
-//! A failure that may be about more than its statement closes the connection, too: MariaDB's driver
-//! reads from the middle of a row afterwards, for as long as it's asked.
+//! A failure that may affect more than its statement also closes the connection. MariaDB's driver
+//! would otherwise continue to read in the middle of a row, as long as we ask.
 
 use arrow_schema::Schema;
 
@@ -15,18 +15,18 @@ use super::super::{self as child, Ended, Run};
 use super::{Connection, is_call};
 use crate::database::arrow_rows::Argument;
 
-/// How far the transaction of a session is.
+/// How far a session's transaction has got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Transaction {
     /// No transaction is open.
     None,
-    /// It has begun, and no statement has run in it. A new connection may begin it again.
+    /// It has begun, and no statement has run in it. We can begin it again on a new connection.
     Begun,
-    /// A statement has run in it, whose snapshot no other connection sees.
+    /// A statement has run in it. No other connection sees its snapshot.
     Reading,
 }
 
-/// A connection of the server, and the one of its driver.
+/// A connection of the server, with the driver's connection.
 pub(in super::super) struct Session {
     opening: OdbcOpening,
     /// `None`: the last one was closed after a failure.
@@ -44,8 +44,8 @@ impl Session {
         Ok(Self { opening: opening.clone(), connection, transaction: Transaction::None })
     }
 
-    /// Calls the driver. If the connection has died since it was last used, calls it once more on a
-    /// new one, unless `can_repeat` forbids it.
+    /// Calls the driver. If the connection has died since it was last used, calls it again on a new
+    /// one, unless `can_repeat` forbids it.
     fn call<T>(
         &mut self,
         call: impl Fn(&Connection) -> Result<T, Ended>,
@@ -75,7 +75,7 @@ impl Session {
         ended
     }
 
-    /// The connection, which is opened if it was closed.
+    /// Returns the connection. Opens it again if it was closed.
     fn connection(&mut self) -> Result<&Connection, Failed> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
@@ -103,7 +103,8 @@ impl child::Connection for Session {
         described.map_err(Ended::failed)
     }
 
-    /// A procedure may write, so it's never called twice: the connection is tried before.
+    /// A procedure may write, so we never call it twice. We test the connection before the call
+    /// instead.
     fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended> {
         let is_call = is_call(sql);
         if is_call && self.transaction != Transaction::Reading {
@@ -124,7 +125,7 @@ impl child::Connection for Session {
         Ok(())
     }
 
-    /// A connection that was closed has nothing to roll back.
+    /// A closed connection has nothing to roll back.
     fn roll_back(&mut self) -> Result<(), Failed> {
         self.transaction = Transaction::None;
         self.connection.as_ref().map_or(Ok(()), Connection::roll_back)
