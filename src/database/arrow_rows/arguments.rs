@@ -1,15 +1,15 @@
-//! Parameter values as what is bound in Arrow has them, or a worker that binds them elsewhere.
+//! Parameter values in the form that Arrow or a driver process binds.
 
 use serde::{Deserialize, Serialize};
 
 use rowstream_core::params::{BindType, ParamType, ParamValue};
 
-/// The value that is bound for a parameter.
+/// A value bound to a parameter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Argument {
     /// NULL.
     Null,
-    /// NULL, of the type that this value has.
+    /// NULL, with the type of this value.
     NullOf(Box<Argument>),
     /// A boolean.
     Boolean(bool),
@@ -27,7 +27,7 @@ pub enum Argument {
     List(Vec<Argument>),
 }
 
-/// The value that is bound for a parameter.
+/// Converts a parameter's value.
 pub(in crate::database) fn argument(param: &ParamValue) -> Argument {
     match param {
         ParamValue::Null => Argument::Null,
@@ -44,7 +44,7 @@ pub(in crate::database) fn argument(param: &ParamValue) -> Argument {
     }
 }
 
-/// A list has items of one type: integers, or the texts of anything else.
+/// A list has items of one type: integers, or the texts of all other types.
 fn item(param: &ParamValue) -> Argument {
     match param {
         ParamValue::Integer(value) => Argument::Integer(*value),
@@ -52,7 +52,7 @@ fn item(param: &ParamValue) -> Argument {
     }
 }
 
-/// NULL, of the type of a parameter.
+/// NULL, with the type of a parameter.
 pub(in crate::database) fn null(bind: BindType) -> Argument {
     let value = match bind {
         BindType::Inferred => return Argument::Null,
@@ -70,7 +70,7 @@ pub(in crate::database) fn null(bind: BindType) -> Argument {
 
 fn days(date: jiff::civil::Date) -> i32 {
     let epoch = jiff::civil::date(1970, 1, 1);
-    // Dates are of the years -9999 to 9999.
+    // Dates are in the years -9999 to 9999.
     epoch.until(date).map_or(0, |span| span.get_days())
 }
 

@@ -1,16 +1,16 @@
-//! Record batches that go to clients as such: cut into pieces, and each of them written as a
-//! message of an Arrow stream.
+//! Record batches for clients that want batches. Each is cut into pieces, and a piece is a message
+//! of an Arrow stream.
 //!
-//! A piece is as large as the batches that are made of rows: so nothing behind it needs more memory
-//! for the one than for the other, and the first byte is as early. It is packed as this:
+//! A piece is as large as a batch that we make of rows. So the code after it needs the same memory
+//! for both, and the first byte is as early. Its layout:
 //!
 //! ```text
 //! piece = rows (u32), length of the row (u32), row, message
 //! ```
 //!
-//! The row is one of [`super::cells`], and there only where the last columns are those of a key,
-//! which are not sent: it says after which row a stream is resumed. Numbers are little-endian. Both
-//! ends are in this file, so the reader trusts the bytes and panics on broken ones.
+//! The row is packed by [`super::cells`]. It's present only if the last columns are a key, which
+//! isn't sent: a stream resumes after this row. Numbers are little-endian. Both ends are in this
+//! file, so the reader trusts the bytes and panics on broken ones.
 
 use std::mem;
 use std::sync::Arc;
@@ -25,27 +25,27 @@ use super::{Columns, Row, checked, sent};
 use crate::database::Batch;
 use rowstream_core::Error;
 
-/// A full piece at first, for the first byte; each after it has twice the size.
+/// The first piece is small, so that the first byte is early. Each later one is twice as large.
 const FIRST: usize = 4 * 1024;
-/// How many rows a piece may have at first.
+/// The limit of rows in the first piece.
 const FIRST_ROWS: usize = 64;
-/// What the lengths in messages are multiples of.
+/// Lengths in messages are multiples of this.
 const ALIGNMENT: usize = 8;
 
-/// The schema of the first `columns` columns of a statement, as clients get them.
+/// The schema of a statement's first `columns` columns, as clients receive it.
 pub(in crate::database) fn sent_schema(schema: &Schema, columns: usize) -> Schema {
     sent::schema(schema, columns)
 }
 
-/// Cuts batches into pieces, and writes them.
+/// Cuts batches into pieces and encodes them.
 pub(in crate::database) struct Pieces {
-    /// That of what is sent; the columns after it are those of a key.
+    /// The columns that we send; any after them are a key.
     schema: SchemaRef,
     options: RecordBatchOptions,
     writer: StreamWriter<Vec<u8>>,
-    /// The bytes at which a piece is full.
+    /// A piece is full at this many bytes.
     full: usize,
-    /// The rows that may fit into it.
+    /// An estimate of the rows that fit in a piece.
     rows: usize,
 }
 
@@ -53,20 +53,20 @@ impl Pieces {
     /// Pieces of the first `columns` columns of batches of `schema`.
     ///
     /// # Errors
-    /// Arrow has no such schema.
+    /// Arrow can't encode the schema.
     pub(in crate::database) fn new(schema: &Schema, columns: usize) -> Result<Self, Error> {
         let schema = sent::schema(schema, columns);
-        // It writes the schema, which the stream has already.
+        // The writer also writes the schema, but the stream already has it.
         let writer = writer(&schema).map_err(sent::unlike)?;
         let options = RecordBatchOptions::new().with_match_field_names(false);
         Ok(Self { schema: Arc::new(schema), options, writer, full: FIRST, rows: FIRST_ROWS })
     }
 
-    /// Packs a piece of a batch that begins with the row `from`, behind what is in `packed`. How
-    /// many rows it has.
+    /// Appends a piece to `packed` that begins with the row `from` of a batch. Returns its number
+    /// of rows.
     ///
     /// # Errors
-    /// A row is longer than `limit`, or a value of it cannot be written.
+    /// A row is longer than `limit`, or one of its values can't be written.
     pub(in crate::database) fn pack(
         &mut self,
         (arrays, from, rows): (&[ArrayRef], usize, usize),
@@ -92,11 +92,11 @@ impl Pieces {
         }
     }
 
-    /// How many of the rows that begin with `from` are a piece.
+    /// The number of rows, starting with `from`, that make a piece.
     fn cut(&self, (arrays, from, rows): (&[ArrayRef], usize, usize), limit: usize) -> Result<usize, Error> {
         let size =
             |rows| arrays.iter().map(|array| sent::size(array, from, rows)).fold(0, usize::saturating_add);
-        // Of a piece that is no longer than a row may be, no row is.
+        // If the piece is no longer than `limit`, neither is any of its rows.
         let full = self.full.min(limit).max(1);
         let mut rows = self.rows.clamp(1, rows - from);
         loop {
@@ -130,14 +130,14 @@ impl Pieces {
         }
         let length = u32::try_from(packed.len() - start).expect("a row is below 4 GiB");
         packed[start - 4..start].copy_from_slice(&length.to_le_bytes());
-        // Written where it is to lie.
+        // Written directly to its destination.
         mem::swap(self.writer.get_mut(), packed);
         let written = self.writer.write(&piece);
         mem::swap(self.writer.get_mut(), packed);
         written.map_err(sent::unlike)
     }
 
-    /// The row whose key is that of the piece: the last one, unless another one has none.
+    /// The row whose key the piece carries: the first row without a key, otherwise the last row.
     fn key_row(&self, (arrays, from, rows): (&[ArrayRef], usize, usize)) -> Option<usize> {
         let keys = arrays.get(self.schema.fields().len()..).filter(|keys| !keys.is_empty())?;
         let is_null = |row: &usize| keys.iter().any(|key| key.is_null(*row));
@@ -152,12 +152,12 @@ fn writer(schema: &Schema) -> Result<StreamWriter<Vec<u8>>, ArrowError> {
     Ok(writer)
 }
 
-/// What is made of a piece; Arrow panics at what its offsets cannot count.
+/// Calls `make`. Arrow panics on data that is too long for its offsets.
 fn checked_piece<T>(make: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     checked(|| Ok(make())).map_err(sent::unlike)?
 }
 
-/// What [`Pieces::pack`] has packed, of a statement with so many columns.
+/// Reads a piece that [`Pieces::pack`] packed, of a statement with this many columns.
 pub(in crate::database) fn piece(packed: &[u8], columns: usize) -> Batch<'_, Row<'_>> {
     let (rows, rest) = number(packed);
     let (length, rest) = number(rest);

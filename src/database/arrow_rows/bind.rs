@@ -1,4 +1,4 @@
-//! Arguments as the one row of a batch, which is how ADBC and Flight SQL bind them.
+//! Arguments as a batch of one row, for binding by ADBC and Flight SQL.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use arrow_schema::{ArrowError, Field, Schema};
 
 use super::Argument;
 
-/// The one row of `arguments`, in the order of their placeholders.
+/// A batch of one row, with a column for each argument in the order of the placeholders.
 ///
 /// # Errors
-/// A decimal is of no type that Arrow has.
+/// Arrow has no type for a decimal.
 pub(in crate::database) fn batch(arguments: &[Argument]) -> Result<RecordBatch, ArrowError> {
     let columns = arguments.iter().map(array).collect::<Result<Vec<_>, _>>()?;
     let fields = columns.iter().enumerate();
@@ -44,7 +44,7 @@ fn array(argument: &Argument) -> Result<ArrayRef, ArrowError> {
     })
 }
 
-/// A list of integers where all are, else of texts.
+/// A list of integers if all items are integers or NULL, otherwise of texts.
 fn list(items: &[Argument]) -> ArrayRef {
     let is_integer = |item: &Argument| matches!(item, Argument::Integer(_) | Argument::Null);
     if !items.is_empty() && items.iter().all(is_integer) {
@@ -71,12 +71,11 @@ fn list(items: &[Argument]) -> ArrayRef {
     Arc::new(list.finish())
 }
 
-/// `-12.50` as its digits, how many there are, and how many of them stand after the point; `None`
-/// where they do not fit.
+/// `-12.50` as its digits, precision (always 38) and scale. Returns `None` if they don't fit.
 fn decimal(text: &str) -> Option<(i128, u8, i8)> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
     let scale = i8::try_from(fraction.len()).ok().filter(|scale| *scale <= 38)?;
-    // Digits before the point are kept in the precision's room.
+    // The maximum precision leaves room for the digits before the point.
     (digits.unsigned_abs() < 10u128.pow(38)).then_some((digits, 38, scale))
 }

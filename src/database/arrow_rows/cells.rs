@@ -1,5 +1,4 @@
-//! The values of a row as bytes, from the thread that packs them to the session that reads them in
-//! place.
+//! The values of a row as bytes. One thread packs them, and the session reads them in place.
 //!
 //! ```text
 //! value   = tag (u8), payload
@@ -29,7 +28,7 @@ const TIMESTAMP: u8 = 13;
 const TIMESTAMP_TZ: u8 = 14;
 const UUID: u8 = 15;
 
-/// Packs a value behind what is in `out`.
+/// Appends a packed value to `out`.
 ///
 /// # Panics
 /// A text has 4 GiB or more; no frame is so long.
@@ -68,7 +67,7 @@ fn bytes(tag: u8, payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(payload);
 }
 
-/// Takes the next value off the front of a row's values.
+/// Takes the first of a row's remaining values.
 #[inline]
 pub(super) fn next<'a>(values: &mut &'a [u8]) -> Value<'a> {
     match take::<1>(values)[0] {

@@ -1,5 +1,5 @@
-//! The columns of a batch, whose types are looked at once and not for each value, which is much of
-//! what it takes to pack a row.
+//! The columns of a batch. Their types are matched once per batch instead of once per value, which
+//! would be a large part of the cost of packing a row.
 
 use std::cell::Cell;
 
@@ -19,11 +19,11 @@ use rowstream_core::Error;
 #[derive(Default)]
 pub(in crate::database) struct Columns {
     values: Vec<Values>,
-    /// Of the value that is packed, kept for its memory.
+    /// A buffer for the current value, reused to save allocations.
     text: Cell<String>,
 }
 
-/// The values of a column, by the types that most columns have.
+/// The values of a column, with variants for the most common types.
 enum Values {
     Int32(Int32Array),
     Int64(Int64Array),
@@ -37,15 +37,15 @@ enum Values {
 }
 
 impl Columns {
-    /// The columns of a batch. No value is copied.
+    /// The columns of a batch. Copies no values.
     pub(in crate::database) fn of(arrays: &[ArrayRef]) -> Self {
         Self { values: arrays.iter().map(Values::of).collect(), text: Cell::default() }
     }
 
-    /// Packs a row, which has the columns `described`, behind what is in `packed`.
+    /// Appends a packed row, whose columns are `described`, to `packed`.
     ///
     /// # Errors
-    /// It is longer than `limit`, or a value of it cannot be written.
+    /// The row is longer than `limit`, or one of its values can't be written.
     #[inline]
     pub(in crate::database) fn pack(
         &self,

@@ -1,11 +1,11 @@
-//! Rows out of Arrow's record batches, for all databases that send these: drivers in worker
+//! Reads rows from Arrow record batches, for all databases that send these: drivers in driver
 //! processes, and Arrow Flight SQL.
 //!
-//! A row is packed ([`cells`]) as it is reached, from the values of its columns ([`columns`],
-//! [`values`]). For clients that want batches too there are no rows: batches are cut ([`batches`]),
-//! and written with the types that all readers know ([`sent`]). What sends the batches is not known
-//! here, and nothing here does I/O. In the other direction, what is bound to a statement is a batch
-//! too (`bind`).
+//! Each row is packed ([`cells`]) when it's reached, from the values of its columns ([`columns`],
+//! [`values`]). If clients want batches too, there are no rows: batches are cut into pieces
+//! ([`batches`]), with types that all readers know ([`sent`]). In the other direction, bound
+//! parameters are a batch too (`bind`). This module does no I/O, and doesn't depend on the sender
+//! of the batches.
 
 mod arguments;
 mod batches;
@@ -38,7 +38,7 @@ pub(super) use self::values::{KIND, NUMBER};
 use super::{DatabaseRow, RowLayout};
 use rowstream_core::Error;
 
-/// One row, packed.
+/// A packed row.
 pub struct Row<'a> {
     values: &'a [u8],
     columns: usize,
@@ -75,7 +75,7 @@ impl DatabaseRow for Row<'_> {
     }
 }
 
-/// What rows are read by that have left their batch.
+/// The layout of rows that no longer have a batch.
 pub struct Layout {
     columns: usize,
 }
@@ -88,25 +88,25 @@ impl RowLayout for Layout {
     }
 }
 
-/// The batch in a piece of an Arrow stream, if there is one. A piece holds one message, and before
-/// it what its dictionaries need.
+/// Decodes a piece of an Arrow stream, and returns its batch, if it has one. A piece is one
+/// message, after the dictionaries that it needs.
 ///
 /// # Errors
-/// It is none.
+/// The piece is invalid.
 pub(super) fn decode(decoder: &mut StreamDecoder, piece: Vec<u8>) -> Result<Option<RecordBatch>, ArrowError> {
     checked(|| decoder.decode(&mut piece.into()))
 }
 
-/// What Arrow's reader makes of bytes, at some of which, that lie about their lengths, it panics.
+/// Calls Arrow's reader, which panics on some bytes whose lengths are wrong.
 ///
 /// # Errors
-/// The reader's, and that it panicked.
+/// The reader failed or panicked.
 pub(super) fn checked<T>(read: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowError> {
     let panicked = |_| Err(ArrowError::IpcError("its lengths are not those of its values".to_owned()));
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(panicked)
 }
 
-/// Whether what came has the columns that were described.
+/// Returns true if a received schema has the columns that were described.
 pub(super) fn is_described(schema: &Schema, described: &[Column]) -> bool {
     schema.fields().len() == described.len()
         && schema.fields().iter().zip(described).all(|(field, column)| {

@@ -1,8 +1,8 @@
-//! Columns of record batches as clients get them.
+//! Columns of record batches, in the types that clients receive.
 //!
-//! A type is kept where all common readers know it. What refers to values elsewhere is replaced by
-//! these values: dictionaries, runs, and views of texts, of bytes and of lists. So a client needs
-//! no more than the batch that it reads, and a part of a batch is no larger than its rows.
+//! A type is kept if all common readers know it. Types that refer to values elsewhere are replaced
+//! by the values: dictionaries, runs, and views of texts, bytes and lists. So a client needs only
+//! the current batch, and a slice of a batch is no larger than its rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use rowstream_encode::{Value, decimal_units};
 use super::values::{self, JSON, KIND};
 use rowstream_core::Error;
 
-/// A float of 16 bits.
+/// A 16-bit float.
 type Half = <Float16Type as ArrowPrimitiveType>::Native;
 
-/// The most digits of a decimal in 128 bits.
+/// The most digits that a 128-bit decimal can have.
 const MAX_DIGITS_128: u8 = 38;
 
-/// The schema of the first `columns` columns, as they are sent. Any of them may be NULL, as in all
+/// The schema of the first `columns` columns, as clients receive it. All are nullable, as in all
 /// other results.
 pub(super) fn schema(schema: &Schema, columns: usize) -> Schema {
     let fields = schema.fields().iter().take(columns);
@@ -54,7 +54,7 @@ fn field(field: &Field) -> Field {
     Field::new(field.name(), data_type, field.is_nullable()).with_metadata(metadata)
 }
 
-/// The type of texts that the worker says to be decimals of so many digits.
+/// The type for texts that a driver process declares as decimals of a precision and scale.
 fn decimal(said: &str) -> Option<DataType> {
     match values::decimal_kind(said)? {
         (precision @ ..=MAX_DIGITS_128, scale) => Some(DataType::Decimal128(precision, scale)),
@@ -62,7 +62,7 @@ fn decimal(said: &str) -> Option<DataType> {
     }
 }
 
-/// The type as which values of a type are sent.
+/// The type that clients receive for a type.
 fn data_type(of: &DataType) -> DataType {
     let nested = |field: &FieldRef| Arc::new(self::field(field));
     match of {
@@ -83,10 +83,10 @@ fn data_type(of: &DataType) -> DataType {
     }
 }
 
-/// The values of `array` as they are sent, of the type that [`schema`] has.
+/// Converts `array` to the type `to`, which [`schema`] has chosen.
 ///
 /// # Errors
-/// A value has no place in it.
+/// A value doesn't fit in the type.
 pub(super) fn array(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Error> {
     Ok(match (array.data_type(), to) {
         (DataType::Utf8, DataType::Decimal128(precision, scale)) => {
@@ -130,7 +130,7 @@ pub(super) fn array(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Error> 
     })
 }
 
-/// A value for each row of an array of runs.
+/// A value for each row of a run-end encoded array.
 fn runs(array: &ArrayRef, ends: &DataType) -> Result<ArrayRef, Error> {
     fn of<T: RunEndIndexType>(array: &ArrayRef) -> Result<ArrayRef, Error> {
         let runs = array.as_run::<T>();
@@ -172,7 +172,8 @@ fn documents(array: &ArrayRef) -> Result<ArrayRef, Error> {
     Ok(Arc::new(documents.finish()))
 }
 
-/// Texts of decimals, which the worker has checked, as numbers of `to`: `of` makes them of 32 bytes.
+/// Converts texts that a driver process declares as decimals to numbers of type `to`. `of` converts
+/// 32 bytes.
 fn decimals<T: DecimalType>(
     array: &ArrayRef,
     to: &DataType,
@@ -194,7 +195,7 @@ fn decimals<T: DecimalType>(
     Ok(Arc::new(numbers.with_precision_and_scale(precision, scale).map_err(unlike)?))
 }
 
-/// The lower half of the bytes of a number that needs no more.
+/// The lower half of a number that fits in it.
 fn low(units: [u8; 32]) -> i128 {
     i128::from_le_bytes(*units.first_chunk().expect("32 bytes have 16"))
 }
@@ -207,7 +208,7 @@ fn list<O: OffsetSizeTrait>(array: &ArrayRef, items: &FieldRef) -> Result<ArrayR
     Ok(Arc::new(GenericListArray::try_new(items, offsets, values, nulls).map_err(unlike)?))
 }
 
-/// The values that the lists of a part of an array hold, and where each list ends in them.
+/// The values of the lists in a slice, and the end of each list in them.
 fn within<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &OffsetBuffer<O>) -> (ArrayRef, OffsetBuffer<O>) {
     let (first, last) = ends(offsets, 0, offsets.len() - 1);
     (values.slice(first, last - first), OffsetBuffer::from_lengths(offsets.lengths()))
@@ -224,7 +225,7 @@ fn list_view<O: OffsetSizeTrait>(array: &ArrayRef, items: &FieldRef) -> Result<A
     Ok(Arc::new(GenericListArray::try_new(items, offsets, values, nulls).map_err(unlike)?))
 }
 
-/// Where the items of a list stand.
+/// The positions of a list's items.
 fn range<O: OffsetSizeTrait>(list: &GenericListViewArray<O>, row: usize) -> std::ops::Range<usize> {
     let start = list.value_offset(row).as_usize();
     start..start + list.value_size(row).as_usize()
@@ -246,7 +247,7 @@ fn map(array: &MapArray, entries: &FieldRef, is_sorted: bool) -> Result<ArrayRef
     Ok(Arc::new(MapArray::try_new(entries, offsets, sent, nulls, is_sorted).map_err(unlike)?))
 }
 
-/// What came is not what the schema says.
+/// The error of a batch that doesn't match its schema.
 #[cold]
 pub(super) fn unlike(error: ArrowError) -> Error {
     Error::protocol("a record batch is not as its schema says").cause(error)
@@ -257,7 +258,7 @@ fn unlike_nothing() -> Error {
     Error::protocol("the entries of a map are no keys and values")
 }
 
-/// What the values of some rows take once they are sent, in bytes.
+/// The encoded size of some rows' values, in bytes.
 pub(super) fn size(array: &ArrayRef, from: usize, rows: usize) -> usize {
     let each = |size: &dyn Fn(usize) -> usize| (from..from + rows).map(size).fold(0, usize::saturating_add);
     let values = match array.data_type() {
@@ -282,7 +283,7 @@ pub(super) fn size(array: &ArrayRef, from: usize, rows: usize) -> usize {
         }),
         DataType::Union(..) => {
             let mut json = Vec::new();
-            // What cannot be written fails when it is sent.
+            // A value that can't be written will fail when it's sent.
             for row in from..from + rows {
                 let _ = values::write_json(array, row, &mut json);
             }
@@ -311,7 +312,7 @@ pub(super) fn size(array: &ArrayRef, from: usize, rows: usize) -> usize {
     values.saturating_add(rows / 8)
 }
 
-/// Where the values of some rows begin and end.
+/// The start and end of some rows' values.
 fn ends<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>, from: usize, rows: usize) -> (usize, usize) {
     (offsets[from].as_usize(), offsets[from + rows].as_usize())
 }
@@ -321,7 +322,7 @@ fn between<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>, from: usize, rows: usi
     (last - first) * width + rows * size_of::<O>()
 }
 
-/// The lower half of a view is its length.
+/// The lower half of a view contains its length.
 fn views(views: &[u128], from: usize, rows: usize) -> usize {
     let lengths = views[from..from + rows].iter().map(|view| *view as u32 as usize + 4);
     lengths.fold(0, usize::saturating_add)

@@ -1,5 +1,4 @@
-//! A line per type of Arrow: its JSON, and the type with which it goes to clients that want
-//! batches.
+//! A line per type of Arrow: its JSON, and the type that clients of batches receive.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,10 +21,10 @@ use super::*;
 
 type Half = <Float16Type as ArrowPrimitiveType>::Native;
 
-/// A row that nobody limits.
+/// A limit that no row reaches.
 const ANY: usize = 1 << 30;
 
-/// An array, the JSON of each of its rows, and the type as which it is sent where that is another.
+/// An array, the JSON of each of its rows, and the type that clients receive, if it's another.
 type Line = (ArrayRef, &'static [&'static str], Option<DataType>);
 
 fn array(array: impl Array + 'static) -> ArrayRef {
@@ -72,7 +71,7 @@ fn numbers() -> Vec<Line> {
             &["10000000000000000000000000000000000000", "-7"],
             None,
         ),
-        // `000` is no JSON.
+        // JSON doesn't allow `000` as a number.
         (
             array(Decimal128Array::from(vec![12, 0, -5]).with_precision_and_scale(3, -2).unwrap()),
             &["1200", "0", "-500"],
@@ -139,7 +138,7 @@ fn times() -> Vec<Line> {
             ],
             None,
         ),
-        // Whatever the zone is called, the instant is one of UTC.
+        // The zone's name doesn't matter: the value is an instant in UTC.
         (
             array(TimestampSecondArray::from(vec![0]).with_timezone("Europe/Berlin")),
             &["\"1970-01-01T00:00:00Z\""],
@@ -281,14 +280,14 @@ fn all() -> Vec<Line> {
     [numbers(), texts(), times(), nested(), elsewhere()].into_iter().flatten().collect()
 }
 
-/// The schema and the columns of one column, which is `array`.
+/// The schema and the columns of a table with the one column `array`.
 fn of(array: &ArrayRef) -> (Schema, Vec<Column>) {
     let field = Field::new("value", array.data_type().clone(), true);
     let columns = vec![column(&field)];
     (Schema::new(vec![field]), columns)
 }
 
-/// The JSON of a column's value, by the way of rows.
+/// The JSON of a column's value, encoded as a row.
 fn json(array: &ArrayRef, row: usize) -> String {
     let (_, columns) = of(array);
     let (mut packed, mut line) = (Vec::new(), Vec::new());
@@ -299,7 +298,8 @@ fn json(array: &ArrayRef, row: usize) -> String {
     line.strip_prefix("{\"value\":").unwrap().strip_suffix("}\n").unwrap().to_owned()
 }
 
-/// The stream that a client gets of `arrays` as one batch, and how many rows each piece had.
+/// The stream that a client receives for `arrays` as one batch, and the number of rows of each
+/// piece.
 fn sent(
     schema: &Schema,
     arrays: &[ArrayRef],
@@ -335,7 +335,7 @@ fn every_type_has_its_json() {
 fn every_type_is_sent_with_the_same_values() {
     for (array, expected, other) in all() {
         let to = other.unwrap_or_else(|| array.data_type().clone());
-        // A part of an array has other offsets than all of it.
+        // A slice of an array has other offsets than the whole.
         for from in 0..array.len() {
             let part = array.slice(from, array.len() - from);
             let (schema, columns) = of(&part);
@@ -345,7 +345,7 @@ fn every_type_is_sent_with_the_same_values() {
             let found: Vec<_> = reader
                 .flat_map(|batch| {
                     let column = Arc::clone(batch.unwrap().column(0));
-                    // A document has been written already.
+                    // A document is JSON already.
                     let is_json = matches!(array.data_type(), DataType::Union(..));
                     let text = |row| {
                         column.as_any().downcast_ref::<StringArray>().map(|text| text.value(row).to_owned())
@@ -363,7 +363,7 @@ fn every_type_is_sent_with_the_same_values() {
     }
 }
 
-/// A NULL of a union was the text `null` in CSV and in Arrow, where all others are NULLs.
+/// A NULL of a union used to be the text `null` in CSV and in Arrow.
 #[test]
 fn a_union_is_null_where_its_member_is() {
     let unions =
@@ -439,8 +439,7 @@ fn rows_of_a_batch_that_are_too_long_are_refused_wherever_they_stand() {
     }
 }
 
-/// What is resumed after a piece is resumed after its last row, and a row without a key is found
-/// wherever it stands.
+/// A client resumes a piece after its last row. A row without a key is found anywhere in a piece.
 #[test]
 fn the_last_columns_may_be_those_of_a_key() {
     let fields = vec![Field::new("text", DataType::Utf8, true), Field::new("key", DataType::Int64, true)];
@@ -464,7 +463,7 @@ fn the_last_columns_may_be_those_of_a_key() {
     assert_eq!(sent_schema(&schema, 1).fields().len(), 1);
 }
 
-/// What a worker says of texts counts, and what else its metadata says is nobody's affair.
+/// The metadata of a driver process is used; other metadata is ignored.
 #[test]
 fn texts_that_are_more_say_so() {
     let said = |name: &str, said: &str| {
@@ -500,7 +499,7 @@ fn texts_that_are_more_say_so() {
     }
 }
 
-/// A server of Flight SQL could call any text a document, and forge rows by it.
+/// A server of Flight SQL can declare any text as a document, which would allow it to forge rows.
 #[test]
 fn texts_that_are_no_documents_stay_texts() {
     for (text, expected) in [("[1]", Value::Json("[1]")), ("1},{", Value::Text("1},{"))] {
@@ -508,7 +507,7 @@ fn texts_that_are_no_documents_stay_texts() {
     }
 }
 
-/// What Arrow says of a field beside its type counts where the type is one of a UUID.
+/// An extension type counts only if the field's type can contain a UUID.
 #[test]
 fn bytes_that_are_a_uuid_say_so() {
     let said = |width: i32, name: &str| {

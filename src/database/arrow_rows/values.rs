@@ -1,7 +1,7 @@
-//! Arrow's arrays to [`Value`]s, and its types to columns.
+//! Converts Arrow's arrays to [`Value`]s, and its types to columns.
 //!
-//! What nests (lists, structs, maps, unions) is a JSON document. No decimal passes through a float,
-//! and a time that microseconds cannot hold is a text with all its digits.
+//! Nested values (lists, structs, maps, unions) become JSON documents. No decimal passes through a
+//! float. A time that doesn't fit in microseconds becomes a text with all its digits.
 
 use std::fmt::Write as _;
 
@@ -33,12 +33,12 @@ pub(in crate::database) fn column(field: &Field) -> Column {
     }
 }
 
-/// Whether bytes are a UUID, as Arrow says it of a field beside its type.
+/// Returns true if the field's extension type says that its bytes are a UUID.
 fn is_uuid(field: &Field) -> bool {
     field.extension_type_name() == Some("arrow.uuid") && *field.data_type() == DataType::FixedSizeBinary(16)
 }
 
-/// What a worker says of texts.
+/// The kind of texts, from the metadata that a driver process adds.
 fn said_kind(said: &str) -> ColumnKind {
     match said.split_once(',') {
         Some((precision, scale)) => {
@@ -49,7 +49,8 @@ fn said_kind(said: &str) -> ColumnKind {
     }
 }
 
-/// The precision and the scale of texts that a worker says to be decimals, where Arrow has such.
+/// The precision and scale of texts that a driver process declares as decimals, if they fit in
+/// Arrow's types.
 pub(super) fn decimal_kind(said: &str) -> Option<(u8, i8)> {
     match said_kind(said) {
         ColumnKind::Decimal { precision, scale } => Some((precision, scale.cast_signed())),
@@ -57,8 +58,8 @@ pub(super) fn decimal_kind(said: &str) -> Option<(u8, i8)> {
     }
 }
 
-/// The key of a field's metadata by which a worker says that texts are not mere texts: [`JSON`],
-/// [`NUMBER`], or a decimal's `precision,scale`.
+/// The key of a field's metadata. Its value declares a kind of text: [`JSON`], [`NUMBER`], or a
+/// decimal's `precision,scale`.
 pub(in crate::database) const KIND: &str = "rowstream.kind";
 /// Texts that are JSON documents.
 pub(in crate::database) const JSON: &str = "json";
@@ -66,8 +67,8 @@ pub(in crate::database) const JSON: &str = "json";
 #[cfg(feature = "worker")]
 pub(in crate::database) const NUMBER: &str = "number";
 
-/// A text as its field's metadata have it, if it is so: a driver or a server may say the same of any
-/// text. And bytes that are a UUID.
+/// Converts a text to the kind that its field's metadata declares, if the text is valid. We check,
+/// because a driver or server can declare any text. Converts the bytes of a UUID, too.
 #[inline]
 pub(super) fn of_kind(value: Value<'_>, kind: ColumnKind) -> Value<'_> {
     match (value, kind) {
@@ -80,7 +81,7 @@ pub(super) fn of_kind(value: Value<'_>, kind: ColumnKind) -> Value<'_> {
     }
 }
 
-/// Whether a text that the worker says to be a decimal is one, and not `NaN`.
+/// Returns true if a text declared as a decimal is a number, not `NaN`.
 pub(super) fn is_number(text: &str) -> bool {
     text.ends_with(|last: char| last.is_ascii_digit())
 }
@@ -114,11 +115,11 @@ fn kind(data_type: &DataType) -> ColumnKind {
     }
 }
 
-/// The value of `array` in `row`. What has no form of its own in the array is written to `text`,
-/// which is empty.
+/// The value of `array` in `row`. If the array doesn't contain its final form, that is written to
+/// `text`, which must be empty.
 ///
 /// # Errors
-/// A time is beyond what a [`Value`] holds.
+/// A time is outside of the range of [`Value`].
 ///
 /// # Panics
 /// The array has no such row.
@@ -177,7 +178,7 @@ pub(super) fn value<'a>(array: &'a ArrayRef, row: usize, text: &'a mut String) -
             let (values, run) = of_run(ends.data_type(), array, row);
             return value(values, run, text);
         }
-        // It has no NULLs of its own: a value of it is one where its member is.
+        // Unions have no NULLs themselves: a value is NULL if its member is.
         DataType::Union(..) if is_null_member(array, row) => Value::Null,
         _ => {
             let mut json = std::mem::take(text).into_bytes();
@@ -200,10 +201,10 @@ fn number(value: u64, text: &mut String) -> Value<'_> {
     Value::Number(text)
 }
 
-/// A decimal of Arrow is an integer. Of its digits, `scale` stand after the point; where that is
-/// negative, so many zeros stand after them.
+/// Converts one of Arrow's decimals, an integer. `scale` digits are after the point. If `scale` is
+/// negative, that many zeros follow the digits instead.
 pub(super) fn decimal(units: i128, scale: i8, text: &mut String) -> Value<'_> {
-    // Few need more than 64 bits, in which digits are found sooner.
+    // Few values need more than 64 bits, which are formatted faster.
     let _ = match i64::try_from(units) {
         Ok(units) => write!(text, "{units}"),
         Err(_) => write!(text, "{units}"),
@@ -217,14 +218,14 @@ pub(super) fn decimal(units: i128, scale: i8, text: &mut String) -> Value<'_> {
             }
             text.insert(text.len() - places, '.');
         }
-        // `000` is no number of JSON.
+        // JSON doesn't allow `000` as a number.
         Err(_) if text == "0" => {}
         Err(_) => text.extend(std::iter::repeat_n('0', scale.unsigned_abs().into())),
     }
     Value::Number(text)
 }
 
-/// Microseconds; a text with nine digits where these are needed.
+/// A time in microseconds, or a text if it needs nine digits.
 fn time<'a>(array: &ArrayRef, row: usize, text: &'a mut String) -> Value<'a> {
     Value::Time(match array.data_type() {
         DataType::Time32(TimeUnit::Second) => i64::from(at::<Time32SecondType>(array, row)) * 1_000_000,
@@ -244,19 +245,19 @@ fn time<'a>(array: &ArrayRef, row: usize, text: &'a mut String) -> Value<'a> {
     })
 }
 
-/// A date. DuckDB's infinities are the largest number and its opposite.
+/// A date. DuckDB's infinities are the largest number and its negative.
 #[inline]
 pub(super) fn date<'a>(days: i32) -> Value<'a> {
     Value::Date(if days == -i32::MAX { i32::MIN } else { days })
 }
 
-/// A timestamp of microseconds, with the same infinities.
+/// A timestamp in microseconds, with the same infinities.
 #[inline]
 pub(super) fn timestamp_of<'a>(micros: i64) -> Value<'a> {
     Value::Timestamp(if micros == -i64::MAX { i64::MIN } else { micros })
 }
 
-/// The same, of an instant.
+/// The same for an instant.
 #[inline]
 pub(super) fn timestamp_tz_of<'a>(micros: i64) -> Value<'a> {
     Value::TimestampTz(if micros == -i64::MAX { i64::MIN } else { micros })
@@ -267,7 +268,7 @@ fn is_infinite(timestamp: i64) -> bool {
     timestamp == i64::MAX || timestamp == -i64::MAX
 }
 
-/// Microseconds; a text with nine digits where these are needed.
+/// A timestamp in microseconds, or a text if it needs nine digits.
 fn timestamp<'a>(
     array: &ArrayRef,
     row: usize,
@@ -298,7 +299,7 @@ fn timestamp<'a>(
     Ok(if is_zoned { timestamp_tz_of(micros) } else { timestamp_of(micros) })
 }
 
-/// ISO 8601, in seconds.
+/// An ISO 8601 duration, in seconds.
 fn duration<'a>(array: &ArrayRef, row: usize, unit: TimeUnit, text: &'a mut String) -> Value<'a> {
     let nanos = match unit {
         TimeUnit::Second => i128::from(at::<DurationSecondType>(array, row)) * 1_000_000_000,
@@ -342,7 +343,7 @@ fn iso(months: i32, days: i32, nanos: i128, text: &mut String) -> Value<'_> {
     Value::Text(text)
 }
 
-/// Writes a value as JSON, nested ones with what is in them.
+/// Writes a value as JSON, including nested values.
 pub(super) fn write_json(array: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Result<(), Error> {
     if array.is_null(row) {
         write_value(Value::Null, out);
@@ -389,7 +390,7 @@ fn is_null_member(array: &ArrayRef, row: usize) -> bool {
     union.child(union.type_id(row)).is_null(union.value_offset(row))
 }
 
-/// Which value of its dictionary a row has, which is not NULL.
+/// The index of a row's value in the dictionary. The row isn't NULL.
 pub(super) fn key_at(keys: &DataType, array: &ArrayRef, row: usize) -> usize {
     fn of<T: ArrowDictionaryKeyType>(array: &ArrayRef, row: usize) -> Option<usize> {
         array.as_dictionary::<T>().key(row)
@@ -407,7 +408,7 @@ pub(super) fn key_at(keys: &DataType, array: &ArrayRef, row: usize) -> usize {
     key.expect("a row that is not NULL has a key")
 }
 
-/// The values of an array of runs, and which of them a row has.
+/// The values of a run-end encoded array, and the index of a row's value.
 pub(super) fn of_run<'a>(ends: &DataType, array: &'a ArrayRef, row: usize) -> (&'a ArrayRef, usize) {
     fn of<T: RunEndIndexType>(array: &ArrayRef, row: usize) -> (&ArrayRef, usize) {
         let runs = array.as_run::<T>();
@@ -449,7 +450,7 @@ fn write_object<'a>(
     Ok(())
 }
 
-/// The key of a map as the name of a member.
+/// The key of a map entry, as a member's name.
 fn key(keys: &ArrayRef, i: usize) -> Result<String, Error> {
     let mut text = String::new();
     if let Value::Text(key) = value(keys, i, &mut text)? {

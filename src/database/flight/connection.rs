@@ -1,7 +1,7 @@
-//! A connection to a server: HTTP/2, and who we are. Its calls are [`super::grpc`]'s.
+//! A connection to a server: HTTP/2 and the login. Calls are in [`super::grpc`].
 //!
-//! No task drives it: whoever waits for a call polls the connection as well, so what nobody waits
-//! for is not read.
+//! No task drives the connection. The code that waits for a call polls the connection too, so we
+//! read only while a call is awaited.
 
 use std::future::poll_fn;
 use std::io;
@@ -33,7 +33,7 @@ use rowstream_core::Error;
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::tls::{HTTP2, servers};
 
-/// All header fields of one answer.
+/// The limit for the header fields of an answer, in bytes.
 const HEADERS: u32 = 32 * 1024;
 
 /// Opens the connections of a source.
@@ -46,20 +46,20 @@ pub(super) struct Connector {
     pub(super) limit: usize,
 }
 
-/// One open connection, on which calls are authenticated.
+/// An open connection, whose calls are authenticated.
 pub struct Connection {
-    // Boxed: it is many times as large as all else that a response holds.
+    // Boxed: it's many times larger than the rest of a response's state.
     http2: Box<client::Connection<Socket, Bytes>>,
     sender: SendRequest<Bytes>,
     ping: Option<PingPong>,
-    /// Before the path of a call.
+    /// The URL of a call, up to its path.
     origin: String,
-    /// What each call says.
+    /// The header fields of each call.
     fields: HeaderMap,
     limit: usize,
-    /// Why it has ended, if it has.
+    /// The reason why the connection ended, if it has.
     over: Option<String>,
-    /// Whether something has shown that it is of no more use.
+    /// True after a failure that makes the connection unusable.
     pub(super) is_broken: bool,
     home: ThreadId,
 }
@@ -68,7 +68,7 @@ impl Connector {
     pub(super) fn new(settings: &SourceSettings) -> Result<Self, Error> {
         let target = Target::parse(&settings.url)
             .map_err(|cause| Error::endpoint(format!("source `{}`: {cause}", settings.name)))?;
-        // A server without TLS may keep rows at others that have it.
+        // Even if this server doesn't use TLS, an allowed one can.
         let tls = match target.address.has_tls || !target.allowed.is_empty() {
             true => Some(http2_by_tls(&settings.name, &target)?),
             false => None,
@@ -87,7 +87,7 @@ impl Connector {
         self.connect_to(&self.target.address).await
     }
 
-    /// Opens a connection to one of the servers that keep rows.
+    /// Opens a connection to a server that has rows.
     pub(super) async fn connect_to(&self, address: &Address) -> Result<Connection, ConnectError> {
         login::within(self.target.connect_timeout, self.open(address), || self.target.login()).await
     }
@@ -96,7 +96,7 @@ impl Connector {
         let stream = login::connect_tcp(&address.host, address.port, AddressOrder::Given)
             .await
             .map_err(unreachable)?;
-        // A call is small, and waits for its answer.
+        // A call is small, and we wait for its answer.
         stream.set_nodelay(true).map_err(unreachable)?;
         let socket = match &self.tls {
             Some(tls) if address.has_tls => {
@@ -112,7 +112,7 @@ impl Connector {
         Ok(connection)
     }
 
-    /// The error of a failure.
+    /// Turns a failure into an error.
     pub(super) fn error(&self, failure: Failure) -> Error {
         failure.into_error(&self.source, self.limit)
     }
@@ -150,12 +150,12 @@ impl Connection {
             is_broken: false,
             home: thread::current().id(),
         };
-        // What does not speak HTTP/2 is found out here, and not by the first statement.
+        // Detects a server without HTTP/2 now, not at the first statement.
         connection.ping().await.map_err(no_http2)?;
         Ok(connection)
     }
 
-    /// Says who we are, where there is anything to say.
+    /// Logs in, if there are credentials.
     async fn log_in(&mut self, login: &Login) -> Result<(), Failure> {
         let authorization = match login {
             Login::Nobody => return Ok(()),
@@ -179,13 +179,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Has a token in the place of user and password, where the server gives one: in a header field
-    /// of its answer, or as the answer.
+    /// Exchanges user and password for a token, if the server offers one. The token is in a header
+    /// field of the answer, or is the answer itself.
     async fn shake_hands(&mut self) -> Result<(), Failure> {
         let request = HandshakeRequest { payload: Bytes::new() };
         let mut call = self.call("Handshake", &[framed(&request)], None)?;
         let answer = match self.last(&mut call).await {
-            // It takes user and password with each call, or nobody's at all.
+            // The server expects user and password with each call, or needs no login.
             Err(failure) if failure.is_unimplemented() => return Ok(()),
             answer => answer?,
         };
@@ -227,7 +227,7 @@ impl Connection {
         Ok(Call::new(response, self.limit))
     }
 
-    /// Sends and reads the bytes that its calls wait for.
+    /// Sends and receives the bytes that the calls wait for.
     pub(super) fn poll_drive(&mut self, cx: &mut Context<'_>) {
         if self.over.is_none()
             && let Poll::Ready(ended) = Pin::new(&mut self.http2).poll(cx)
@@ -238,7 +238,7 @@ impl Connection {
         }
     }
 
-    /// The next message of one of its calls; `None` when the answer is whole.
+    /// Polls for the next message of a call. Returns `None` when the answer is complete.
     pub(super) fn poll_message(
         &mut self,
         call: &mut Call,
@@ -246,13 +246,14 @@ impl Connection {
     ) -> Poll<Result<Option<Bytes>, Failure>> {
         self.poll_drive(cx);
         match (call.poll_message(cx), &self.over) {
-            // h2 doesn't tell each call that its connection was reset.
+            // h2 doesn't notify each call that its connection was reset.
             (Poll::Pending, Some(why)) => Poll::Ready(Err(Failure::Lost(why.clone()))),
             (polled, _) => polled,
         }
     }
 
-    /// The last message of an answer, once that is whole; `None`: it has none.
+    /// Polls for the last message of an answer, once that is complete. Returns `None` if it has no
+    /// message.
     pub(super) fn poll_last(
         &mut self,
         call: &mut Call,
@@ -272,7 +273,7 @@ impl Connection {
         poll_fn(|cx| self.poll_last(call, &mut last, cx)).await
     }
 
-    /// Asks, and waits for the answer of one message.
+    /// Makes a call whose answer is one message.
     pub(super) async fn ask<M: prost::Message + Default>(
         &mut self,
         method: &str,
@@ -284,7 +285,7 @@ impl Connection {
         decoded(answer.ok_or_else(|| Failure::broken("an answer has no message"))?)
     }
 
-    /// Has the server do something. What it answers, if anything.
+    /// Performs an action on the server. Returns its result, if there is one.
     pub(super) async fn act(&mut self, kind: &str, body: Bytes) -> Result<Option<Bytes>, Failure> {
         let action = Action { kind: kind.to_owned(), body };
         let mut call = self.call("DoAction", &[framed(&action)], None)?;
@@ -292,7 +293,7 @@ impl Connection {
         answer.map(|answer| Ok(decoded::<Outcome>(answer)?.body)).transpose()
     }
 
-    /// A round trip that does nothing else.
+    /// Makes a round trip with an HTTP/2 ping.
     pub(super) async fn ping(&mut self) -> Result<(), h2::Error> {
         let Some(mut ping) = self.ping.take() else { return Ok(()) };
         ping.send_ping(Ping::opaque())?;
@@ -306,7 +307,7 @@ impl Connection {
     }
 }
 
-/// A message that has come.
+/// Decodes a received message.
 pub(super) fn decoded<M: prost::Message + Default>(bytes: Bytes) -> Result<M, Failure> {
     M::decode(bytes).map_err(|error| Failure::broken(error.to_string()))
 }
@@ -316,7 +317,8 @@ impl Reusable for Connection {
         self.home == thread::current().id()
     }
 
-    /// The socket stays where it is, as HTTP/2 cannot be taken off it; it works all the same.
+    /// HTTP/2 can't give up its socket, so that stays with the thread that opened it. It still
+    /// works.
     fn move_here(self) -> io::Result<Self> {
         Ok(self)
     }

@@ -1,5 +1,5 @@
-//! What servers of Arrow Flight SQL have in common in SQL, as data. Whose SQL it is, they do not
-//! say; names in quotes are those of the standard, and MySQL's and Spark's.
+//! The SQL that servers of Arrow Flight SQL have in common, as data. They don't report their
+//! dialect, so quoted names can be those of the SQL standard, or of MySQL and Spark.
 
 use rowstream_core::sql::dialect::{
     Around, BlockComments, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment, Location,

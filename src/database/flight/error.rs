@@ -1,4 +1,4 @@
-//! What goes wrong in a call of gRPC, and what users see of it.
+//! Failures of gRPC calls, and the errors that users see.
 
 use http::StatusCode;
 
@@ -6,7 +6,7 @@ use super::super::refused::general;
 use rowstream_core::Error;
 use rowstream_core::error::STATEMENT_TIMEOUT;
 
-/// The codes of gRPC that make a difference here.
+/// The gRPC codes that we treat differently.
 pub(super) mod code {
     pub(in super::super) const CANCELLED: u32 = 1;
     pub(in super::super) const DEADLINE_EXCEEDED: u32 = 4;
@@ -17,22 +17,22 @@ pub(super) mod code {
     pub(in super::super) const UNAUTHENTICATED: u32 = 16;
 }
 
-/// Why a call has no answer, or no more of it.
+/// The reason why a call got no answer, or only a part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// What the server says, by gRPC's code.
+    /// The server's gRPC code and message.
     Status(u32, String),
     /// The connection or the stream was lost.
     Lost(String),
-    /// What came is no gRPC, or no Arrow Flight.
+    /// The server's bytes aren't valid gRPC or Arrow Flight.
     Broken(String),
-    /// A message has so many bytes.
+    /// A message has this many bytes, which is too long.
     TooLong(u64),
-    /// A ticket was valid until then.
+    /// A ticket has expired.
     Expired,
-    /// An endpoint can only be read where the configuration does not allow it.
+    /// An endpoint can only be read at this server, and the configuration doesn't allow it.
     Elsewhere(String),
-    /// The columns are not those that were described.
+    /// The columns differ from those that were described.
     Changed,
 }
 
@@ -41,12 +41,12 @@ impl Failure {
         Self::Broken(message.into())
     }
 
-    /// Whether the server has no such call.
+    /// Returns true if the server doesn't implement the call.
     pub(super) fn is_unimplemented(&self) -> bool {
         matches!(self, Self::Status(code::UNIMPLEMENTED, _))
     }
 
-    /// Whether the same statement, asked again, may well be answered.
+    /// Returns true if the same statement may succeed when it's sent again.
     pub(super) fn may_pass(&self) -> bool {
         match self {
             Self::Expired | Self::Lost(_) => true,
@@ -57,7 +57,7 @@ impl Failure {
         }
     }
 
-    /// The error of a statement of the source called `source`.
+    /// The error of a statement of the source `source`.
     pub(super) fn into_error(self, source: &str, limit: usize) -> Error {
         match self {
             Self::Status(code, message) => of_status(source, code, message),

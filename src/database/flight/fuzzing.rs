@@ -16,12 +16,12 @@ use super::session::schema;
 use super::url::Address;
 use crate::database::DatabaseRow as _;
 
-/// The longest message that is taken, and the longest row, in bytes.
+/// The longest message and the longest row, in bytes.
 const LONGEST: usize = 64 * 1024;
-/// How many rows of a batch are looked at: one of nothing but NULL may claim any number of them.
+/// The rows that we read of a batch. A batch of only NULLs can claim any number.
 const MOST: usize = 200;
 
-/// What is read of an endpoint of a statement.
+/// Reads the messages of an endpoint.
 pub struct Batches {
     frames: Frames,
     batches: reading::Batches,
@@ -29,15 +29,15 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Of a statement that was described by this schema; `None`: that is none.
+    /// Reads the endpoint of a statement with this schema. Returns `None` if the schema is invalid.
     pub fn new(described: Vec<u8>) -> Option<Self> {
         let schema = schema(&described.into()).ok()??;
         let columns = schema.fields().iter().map(|field| column(field)).collect();
         Some(Self { frames: Frames::new(LONGEST), batches: reading::Batches::default(), columns })
     }
 
-    /// The rows of the messages of which this is the last piece, as lines of JSON; `None`: it is no
-    /// such piece, or a row of it has no JSON.
+    /// Reads the messages that end in this piece. Returns their rows as lines of JSON, or `None` if
+    /// the piece is invalid or a row has no JSON.
     pub fn read(&mut self, piece: &[u8]) -> Option<Vec<Vec<u8>>> {
         self.frames.push(piece);
         let mut lines = Vec::new();
@@ -57,7 +57,7 @@ impl Batches {
     }
 }
 
-/// Reads an answer as each of those that a server gives.
+/// Decodes an answer as each kind of message that a server sends.
 pub fn answer(bytes: &[u8]) {
     let bytes = Bytes::copy_from_slice(bytes);
     if let Ok(info) = decoded::<FlightInfo>(bytes.clone()) {

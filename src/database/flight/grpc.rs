@@ -4,9 +4,9 @@
 //! message = 0 (not compressed), length (u32, big-endian), bytes
 //! ```
 //!
-//! An answer is whole when its last message is, and the status in its trailers is 0; everything
-//! else is a [`Failure`]. What the server may send of an answer that is not read is bounded by the
-//! window of its stream, which is opened again as bytes are taken.
+//! An answer is complete if its last message is, and the status in its trailers is 0. Everything
+//! else is a [`Failure`]. The stream's window limits how much the server can send before we read
+//! it. The window opens again as we take bytes.
 
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -19,10 +19,10 @@ use percent_encoding::percent_decode_str;
 
 use super::error::{Failure, code};
 
-/// What stands before a message.
+/// The length of the prefix of a message.
 const PREFIX: usize = 5;
 
-/// A message as it is sent.
+/// Encodes a message with its prefix.
 pub(super) fn framed(message: &impl prost::Message) -> Bytes {
     let length = message.encoded_len();
     let mut framed = Vec::with_capacity(PREFIX + length);
@@ -32,7 +32,7 @@ pub(super) fn framed(message: &impl prost::Message) -> Bytes {
     framed.into()
 }
 
-/// `grpc-timeout`: at most eight digits, and the unit.
+/// The value of `grpc-timeout`: at most eight digits, and a unit.
 pub(super) fn timeout_field(timeout: Duration) -> String {
     match timeout.as_millis() {
         millis @ 0..100_000_000 => format!("{millis}m"),
@@ -40,7 +40,7 @@ pub(super) fn timeout_field(timeout: Duration) -> String {
     }
 }
 
-/// A call, and what has come of its answer. Dropped, it resets its stream.
+/// A call, and the part of its answer that has arrived. If dropped, it resets its stream.
 pub(super) struct Call {
     state: State,
     frames: Frames,
@@ -48,11 +48,11 @@ pub(super) struct Call {
     pub(super) fields: HeaderMap,
 }
 
-/// What has come of messages, and is not taken yet.
+/// Received bytes that aren't a complete message yet.
 pub(super) struct Frames {
     /// The beginning of a message.
     partial: BytesMut,
-    /// The longest message that is taken.
+    /// The longest message that we accept.
     limit: usize,
 }
 
@@ -67,13 +67,13 @@ impl Call {
         Self { state: State::Asked(response), frames: Frames::new(limit), fields: HeaderMap::new() }
     }
 
-    /// Whether a message has begun to come.
+    /// Returns true if the next message has arrived in part.
     pub(super) fn is_amid_message(&self) -> bool {
         !self.frames.partial.is_empty()
     }
 
-    /// The next message; `None` when the answer is whole. The connection has to be driven beside
-    /// it.
+    /// Polls for the next message. Returns `None` when the answer is complete. The caller has to
+    /// drive the connection too.
     pub(super) fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
         loop {
             if let Some(message) = self.frames.message()? {
@@ -108,7 +108,7 @@ impl Call {
         }
         self.state = State::Answered(body);
         self.fields = head.headers;
-        // An answer without messages may have its status here.
+        // An answer without messages can have its status here.
         match status(&self.fields) {
             Some(Err(failure)) => Err(failure),
             _ => Ok(()),
@@ -132,12 +132,12 @@ impl Frames {
         Self { partial: BytesMut::new(), limit }
     }
 
-    /// Adds what has come.
+    /// Adds received bytes.
     pub(super) fn push(&mut self, data: &[u8]) {
         self.partial.extend_from_slice(data);
     }
 
-    /// The message at the front of what has come, if all of it has.
+    /// Takes the first message, if it's complete.
     pub(super) fn message(&mut self) -> Result<Option<Bytes>, Failure> {
         let Some((&[flag, ref length @ ..], _)) = self.partial.split_first_chunk::<PREFIX>() else {
             return Ok(None);
@@ -150,20 +150,20 @@ impl Frames {
             return Err(Failure::TooLong(length as u64));
         }
         if self.partial.len() < PREFIX + length {
-            // At once: growing by copies would hold it twice. Memory that nothing is written to is
-            // none, so a length that lies takes nothing.
+            // All at once, because growing by copies would hold the message twice. Untouched pages
+            // cost nothing, so a false length is free.
             self.partial.reserve(PREFIX + length - self.partial.len());
             return Ok(None);
         }
         self.partial.advance(PREFIX);
         let message = self.partial.split_to(length).freeze();
-        // What follows would keep all of the memory of the message that it came with.
+        // Copied: otherwise these bytes would keep the whole message's memory.
         self.partial = BytesMut::from(&*self.partial);
         Ok(Some(message))
     }
 }
 
-/// The status that stands in header fields or trailers.
+/// Reads the status from header fields or trailers.
 fn status(fields: &HeaderMap) -> Option<Result<(), Failure>> {
     let number = fields.get("grpc-status")?;
     Some(match number.to_str().ok().and_then(|number| number.parse().ok()) {
@@ -178,7 +178,7 @@ fn message(fields: &HeaderMap) -> String {
     percent_decode_str(&String::from_utf8_lossy(message)).decode_utf8_lossy().into_owned()
 }
 
-/// Servers reset a stream by the codes of HTTP/2 where the call was cancelled or refused.
+/// Maps the HTTP/2 code of a reset stream: servers use it to cancel or refuse a call.
 fn lost(error: &h2::Error) -> Failure {
     match error.reason() {
         Some(h2::Reason::CANCEL) if error.is_remote() => {

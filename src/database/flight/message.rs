@@ -1,10 +1,10 @@
-//! The messages of Arrow Flight and of Flight SQL that are sent or read here, as `Flight.proto` and
-//! `FlightSql.proto` have them; fields that nobody looks at are left out.
+//! The messages of Arrow Flight and Flight SQL that we send or read, as in `Flight.proto` and
+//! `FlightSql.proto`. Fields that we don't use are left out.
 
 use bytes::Bytes;
 use prost::Message;
 
-/// What a message of Flight SQL is called, in an [`Any`].
+/// The prefix of a Flight SQL message's name in an [`Any`].
 const NAMESPACE: &str = "type.googleapis.com/arrow.flight.protocol.sql.";
 
 #[derive(Clone, PartialEq, Message)]
@@ -43,7 +43,7 @@ pub(super) struct Descriptor {
     pub(super) command: Bytes,
 }
 
-/// A descriptor that is a command, and no path.
+/// The kind of a descriptor that contains a command, not a path.
 pub(super) const COMMAND: i32 = 2;
 
 #[derive(Clone, PartialEq, Message)]
@@ -52,7 +52,7 @@ pub(super) struct FlightInfo {
     pub(super) schema: Bytes,
     #[prost(message, repeated, tag = "3")]
     pub(super) endpoints: Vec<Endpoint>,
-    /// Whether the rows of the endpoints are in the order in which these stand.
+    /// True if the rows are in the order of the endpoints.
     #[prost(bool, tag = "6")]
     pub(super) is_ordered: bool,
 }
@@ -68,7 +68,7 @@ pub(super) struct SchemaResult {
 pub(super) struct Endpoint {
     #[prost(message, optional, tag = "1")]
     pub(super) ticket: Option<Ticket>,
-    /// Where it can be read; none: at the server that was asked.
+    /// The servers that have it. If empty, it's the server that we sent the statement to.
     #[prost(message, repeated, tag = "2")]
     pub(super) locations: Vec<Location>,
     #[prost(message, optional, tag = "3")]
@@ -113,7 +113,7 @@ pub(super) struct PutResult {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct CancelFlightInfo {
-    /// A [`FlightInfo`]: bytes and messages are written alike.
+    /// A [`FlightInfo`]: protobuf encodes bytes and messages alike.
     #[prost(bytes = "bytes", tag = "1")]
     pub(super) info: Bytes,
 }
@@ -127,7 +127,7 @@ pub(super) struct Any {
     pub(super) value: Bytes,
 }
 
-/// `ActionCreatePreparedStatementRequest` and `CommandStatementQuery`, which have this in common.
+/// `ActionCreatePreparedStatementRequest` and `CommandStatementQuery`, which share this field.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Query {
     #[prost(string, tag = "1")]
@@ -135,7 +135,7 @@ pub(super) struct Query {
 }
 
 /// `ActionClosePreparedStatementRequest`, `CommandPreparedStatementQuery` and
-/// `DoPutPreparedStatementResult`, which are a handle each.
+/// `DoPutPreparedStatementResult`: each is a handle.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Handle {
     #[prost(bytes = "bytes", tag = "1")]
@@ -153,13 +153,13 @@ pub(super) struct PreparedStatement {
     pub(super) parameters: Bytes,
 }
 
-/// A message of Flight SQL by its name.
+/// Wraps a message of Flight SQL, with its name.
 pub(super) fn any(name: &str, message: &impl Message) -> Bytes {
     let any = Any { kind: format!("{NAMESPACE}{name}"), value: message.encode_to_vec().into() };
     any.encode_to_vec().into()
 }
 
-/// What an answer of Flight SQL holds, which may or may not be in an [`Any`].
+/// Decodes an answer of Flight SQL, with or without an [`Any`] around it.
 pub(super) fn from_any<M: Message + Default>(bytes: Bytes) -> Result<M, prost::DecodeError> {
     match Any::decode(bytes.clone()) {
         Ok(any) if any.kind.starts_with(NAMESPACE) => M::decode(any.value),
@@ -167,7 +167,7 @@ pub(super) fn from_any<M: Message + Default>(bytes: Bytes) -> Result<M, prost::D
     }
 }
 
-/// What asks for the rows of a command.
+/// The descriptor that requests the rows of a command.
 pub(super) fn command(name: &str, message: &impl Message) -> Descriptor {
     Descriptor { kind: COMMAND, command: any(name, message) }
 }

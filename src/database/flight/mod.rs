@@ -1,22 +1,22 @@
-//! Servers of Arrow Flight SQL: gRPC over HTTP/2, whose messages hold record batches.
+//! Arrow Flight SQL: gRPC over HTTP/2, whose messages contain record batches.
 //!
-//! The calls are our own ([`grpc`]), by the h2 library: the session polls the connection and its
-//! streams, so that what is not read is not sent, and each window is ours. What comes is checked:
-//! a length, an order or an end that cannot be ends the stream with an error. Rows are those of
-//! [`super::arrow_rows`].
+//! The gRPC calls are our own ([`grpc`]), on top of the h2 library. The session polls the
+//! connection and its streams itself. So the server can't send more than the windows that we set,
+//! until we read. Everything received is checked: an impossible length, order or end is an error of
+//! the stream. Rows are built by [`super::arrow_rows`].
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | [`dialect`] | what these servers have in common in SQL, as data |
-//! | [`url`] | `flightsql://…` to where and how; which locations are followed |
+//! | [`dialect`] | the SQL that these servers have in common, as data |
+//! | [`url`] | `flightsql://…`: the server, the login, and the locations that we follow |
 //! | [`message`] | the messages of Flight and Flight SQL |
-//! | [`grpc`] | a call: messages, and how its answer ends |
-//! | [`connection`] | TLS, HTTP/2, who we are |
-//! | [`session`] | the state machine of one response: prepare, bind, ask, read, recycling |
-//! | [`reading`] | the endpoints of a statement, read side by side |
-//! | [`error`] | what goes wrong to [`Error`] |
+//! | [`grpc`] | a call: its messages, and how its answer ends |
+//! | [`connection`] | TLS, HTTP/2 and the login |
+//! | [`session`] | the state machine of one response: prepare, bind, ask, read, recycle |
+//! | [`reading`] | the endpoints of a statement, read in parallel |
+//! | [`error`] | failures, and the [`Error`] that users see |
 //!
-//! It writes nothing, reads no catalog, and follows no location that the URL does not allow.
+//! The module writes nothing, reads no catalog, and follows only the locations that the URL allows.
 
 mod connection;
 mod dialect;
@@ -50,26 +50,26 @@ pub use self::session::Session;
 pub use super::arrow_rows::{Layout, Row};
 pub use super::worker::Changes;
 
-/// How many endpoints of a statement are read side by side.
+/// The number of endpoints of a statement that are read in parallel.
 const PARALLEL: usize = 4;
-/// What a server may send of an endpoint that is not read.
+/// The bytes that a server can send for an endpoint before we read any of them.
 const WINDOW: usize = 1 << 20;
-/// The longest message, unless a row may be longer: what gRPC's own clients take at most.
+/// The longest message, unless a row may be longer. gRPC's own clients have the same default.
 const MESSAGE: usize = 4 << 20;
-/// The longest block of LZ4, which is decoded as a whole, however short its buffer says that it is.
+/// The largest block of LZ4. It's decoded whole, even if its buffer claims to be shorter.
 const BLOCK: usize = 8 << 20;
 
 /// A server of Arrow Flight SQL with its pool.
 #[derive(Clone)]
 pub struct Source(Arc<Shared>);
 
-/// What all connections of a source share.
+/// The parts of a source that all its connections share.
 struct Shared {
     name: String,
     connector: Arc<Connector>,
     pool: Pool<Connection>,
     max_row: usize,
-    /// The rows of statements that the server does not prepare.
+    /// The columns of statements that the server doesn't prepare.
     described: Mutex<Statements<session::Described>>,
 }
 
@@ -84,7 +84,7 @@ impl Database for Source {
     const SIZES: Sizes = Sizes {
         // Frames of HTTP/2 and TLS.
         idle: 128 * 1024,
-        // Unread bytes, a message and its batch, a block of LZ4, and the row that is packed.
+        // Unread bytes, a message and its batch, a block of LZ4, and the packed row.
         session: |settings| {
             let row = settings.max_row_bytes;
             PARALLEL * WINDOW + 2 * MESSAGE.max(row) + BLOCK + row
@@ -166,10 +166,10 @@ impl DatabaseSession for Session {
     }
 }
 
-/// Asks the server whether it is there, on a connection that is kept for it.
+/// Pings the server on a connection of its own.
 pub struct Probe {
     shared: Arc<Shared>,
-    /// Away while it is asked.
+    /// `None` before the first ping, during a ping, and after a failure.
     connection: Option<Connection>,
 }
 
@@ -181,7 +181,7 @@ impl Ping for Probe {
             self.connection = Some(connection);
             return Ok(());
         }
-        // What was kept may be of a server that has been started again since.
+        // The connection may be dead because the server has restarted.
         let connected = self.shared.connector.connect().await;
         self.connection = Some(connected.map_err(|cause| cause.of_source(&self.shared.name))?);
         Ok(())

@@ -1,11 +1,12 @@
-//! The rows of a statement while they come: its endpoints, several of which are read side by side.
+//! Reads the rows of a statement: several endpoints in parallel.
 //!
-//! Each endpoint is a call, which the server fills up to the call's window; so the endpoints are
-//! computed side by side. Messages are taken from one at a time: of the first, where rows are in
-//! the order of the endpoints; else of whichever has one, and once a message has begun, of that
-//! endpoint until it is whole. So one message is held, however many endpoints there are.
+//! Each endpoint is a call, and the server fills the call's window before we read it. So the server
+//! computes the endpoints in parallel. We take one message at a time. If rows are in the order of
+//! the endpoints, it's from the first endpoint; otherwise from any that has bytes. Once a message
+//! has begun, we read that endpoint until the message is complete. So we hold one message, no
+//! matter how many endpoints there are.
 //!
-//! An endpoint is over when its call has ended with status 0; the rows are, when all endpoints are.
+//! An endpoint ends when its call ends with status 0. The rows end when all endpoints have.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -31,7 +32,7 @@ use super::grpc::{Call, framed};
 use super::message::{Endpoint, FlightData, FlightInfo, Ticket};
 use super::url::Address;
 
-/// A location that stands for the server that was asked.
+/// A location that means the connection we sent the statement on.
 const SAME_CONNECTION: &str = "arrow-flight-reuse-connection:";
 
 /// The endpoints of a statement.
@@ -39,39 +40,40 @@ pub(super) struct Reading {
     connector: Arc<Connector>,
     columns: Arc<[Column]>,
     is_ordered: bool,
-    /// Those that nobody has begun to read.
+    /// The endpoints that we haven't opened yet.
     waiting: VecDeque<Endpoint>,
     open: VecDeque<Part>,
 }
 
-/// An endpoint that is read.
+/// An open endpoint.
 struct Part {
     place: Place,
     ticket: Ticket,
-    /// `None`: the place is not reached yet.
+    /// `None` until the place is connected.
     call: Option<Call>,
     batches: Batches,
 }
 
-/// The messages of Arrow IPC of one endpoint, and what those need that come later.
+/// Decodes the Arrow IPC messages of one endpoint. Keeps its schema and dictionaries for the
+/// batches.
 #[derive(Default)]
 pub(super) struct Batches {
     schema: Option<SchemaRef>,
     dictionaries: HashMap<i64, ArrayRef>,
-    /// What the dictionaries take, in bytes.
+    /// The size of the dictionaries, in bytes.
     held: usize,
 }
 
-/// Where an endpoint is read.
+/// The connection that an endpoint is read on.
 enum Place {
-    /// At the server that was asked, on the connection of the session.
+    /// The session's own connection.
     Own,
     Connecting(Pin<Box<dyn Future<Output = Result<Connection, ConnectError>> + Send>>),
     Other(Box<Connection>),
 }
 
 impl Reading {
-    /// The rows of what the server says that there is. Does no I/O.
+    /// Reads the endpoints in `info`. Does no I/O.
     pub(super) fn new(connector: &Arc<Connector>, columns: &Arc<[Column]>, info: FlightInfo) -> Self {
         Self {
             connector: Arc::clone(connector),
@@ -82,7 +84,7 @@ impl Reading {
         }
     }
 
-    /// The next batch that has rows; `None` when all endpoints are over.
+    /// Polls for the next batch that has rows. Returns `None` when all endpoints have ended.
     pub(super) fn poll_batch(
         &mut self,
         own: &mut Connection,
@@ -97,7 +99,7 @@ impl Reading {
             };
             let Some(message) = message else {
                 let part = self.open.remove(at);
-                // Nothing says what its columns are.
+                // Without a schema we can't check the columns.
                 if part.is_none_or(|part| part.batches.schema.is_none()) {
                     return Poll::Ready(Err(Failure::broken("an endpoint ended before its schema")));
                 }
@@ -110,7 +112,7 @@ impl Reading {
         }
     }
 
-    /// Begins to read as many endpoints as may be read side by side.
+    /// Opens endpoints, up to the limit.
     fn open_more(&mut self, own: &mut Connection) -> Result<(), Failure> {
         while self.open.len() < PARALLEL
             && let Some(endpoint) = self.waiting.pop_front()
@@ -120,8 +122,8 @@ impl Reading {
         Ok(())
     }
 
-    /// The next message of an endpoint, or its end, and which endpoint that is; `None`: all are
-    /// over.
+    /// Polls for the next message or end of an endpoint, with the endpoint's index. Returns `None`
+    /// when all have ended.
     #[expect(clippy::type_complexity, reason = "each of them says what the one above does")]
     fn poll_message(
         &mut self,
@@ -141,7 +143,7 @@ impl Reading {
             if let Poll::Ready(message) = self.open[at].poll_message(&self.connector, own, cx) {
                 return Poll::Ready(Some((at, message)));
             }
-            // Of a message that has begun by now, all is read before any other.
+            // A message that has begun is read to its end first.
             if self.open[at].call.as_ref().is_some_and(Call::is_amid_message) {
                 break;
             }
@@ -165,7 +167,7 @@ impl Part {
         Ok(part)
     }
 
-    /// The next message; `None` when the endpoint is over.
+    /// Polls for the next message. Returns `None` when the endpoint has ended.
     fn poll_message(
         &mut self,
         connector: &Connector,
@@ -190,7 +192,7 @@ impl Part {
 }
 
 impl Batches {
-    /// The batch of a message, if it has one.
+    /// Decodes a message. Returns its batch, if it has one.
     pub(super) fn read(
         &mut self,
         message: Bytes,
@@ -198,7 +200,7 @@ impl Batches {
         limit: usize,
     ) -> Result<Option<RecordBatch>, Failure> {
         let data: FlightData = decoded(message)?;
-        // A message may carry nothing but what an application says of itself.
+        // A message can carry only metadata of an application.
         if data.header.is_empty() {
             return Ok(None);
         }
@@ -207,7 +209,8 @@ impl Batches {
             return Err(Failure::broken("the body of a message is not as long as its header says"));
         }
         let uncompressed = uncompressed(&message, &data.body);
-        // A stream's budget has the message and its batch. LZ4's decoder copies each once more.
+        // A stream's budget covers a message and its batch. LZ4's decoder holds a second copy of
+        // each.
         let decoding = if uncompressed > 0 { uncompressed.saturating_add(data.body.len()) } else { 0 };
         if decoding > limit {
             return Err(Failure::TooLong(decoding as u64));
@@ -215,7 +218,7 @@ impl Batches {
         match (message.header_type(), &self.schema) {
             (MessageHeader::Schema, None) => self.begin(message, columns).map(|()| None),
             (MessageHeader::DictionaryBatch, Some(schema)) => {
-                // Dictionaries stay for as long as the endpoint is read.
+                // Dictionaries are kept until the endpoint has been read.
                 self.held += data.body.len().max(uncompressed);
                 if self.held > limit {
                     return Err(Failure::TooLong(self.held as u64));
@@ -238,7 +241,7 @@ impl Batches {
         }
     }
 
-    /// Takes the schema, whose columns have to be those that were described.
+    /// Reads the schema. Its columns have to be the described ones.
     fn begin(&mut self, message: Message<'_>, columns: &[Column]) -> Result<(), Failure> {
         let schema = checked(|| try_fb_to_schema(message.header_as_schema().ok_or_else(nothing)?))?;
         if !is_described(&schema, columns) {
@@ -249,15 +252,15 @@ impl Batches {
     }
 }
 
-/// How many bytes the compressed buffers of a message have by their prefixes, before any is decoded. 0: it
-/// isn't compressed.
+/// The total length of a message's compressed buffers, according to their prefixes. We read it
+/// before any buffer is decoded. Returns 0 if the message isn't compressed.
 fn uncompressed(message: &Message<'_>, body: &[u8]) -> usize {
     let batch = message
         .header_as_record_batch()
         .or_else(|| message.header_as_dictionary_batch().and_then(|batch| batch.data()))
         .filter(|batch| batch.compression().is_some());
     let buffers = batch.and_then(|batch| batch.buffers());
-    // A negative length is that of a buffer that is as it is, and Arrow's reader refuses others.
+    // A negative length marks an uncompressed buffer. Arrow's reader checks the others.
     let length = |at: i64| {
         let prefix = body.get(usize::try_from(at).ok()?..)?.first_chunk()?;
         usize::try_from(i64::from_le_bytes(*prefix)).ok()
@@ -267,13 +270,12 @@ fn uncompressed(message: &Message<'_>, body: &[u8]) -> usize {
     lengths.fold(0, usize::saturating_add)
 }
 
-/// The body of a message. If it isn't compressed, in memory of its own, in which its numbers are
-/// aligned.
+/// The body of a message. If it isn't compressed, we copy it, so that its numbers are aligned.
 fn buffer(body: Bytes, uncompressed: usize) -> Buffer {
     if uncompressed > 0 { Buffer::from(body) } else { body.to_vec().into() }
 }
 
-/// What Arrow's reader makes of a message.
+/// Calls Arrow's reader, with panics as failures.
 fn checked<T>(read: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, Failure> {
     arrow_rows::checked(read).map_err(|error| Failure::broken(error.to_string()))
 }
@@ -287,8 +289,8 @@ fn get(connector: &Connector, connection: &mut Connection, ticket: &Ticket) -> R
     connection.call("DoGet", &[framed(ticket)], connector.statement_timeout)
 }
 
-/// Where an endpoint with these locations is read: at the server that was asked where that is one
-/// of them, or there is none; else at the first one that the configuration allows.
+/// Chooses the place to read an endpoint at. It's the session's server if that is listed, or if no
+/// location is. Otherwise it's the first location that the configuration allows.
 fn place(connector: &Arc<Connector>, uris: &[String]) -> Result<Place, Failure> {
     let own = &connector.target.address;
     let addresses: Vec<_> = uris.iter().filter_map(|uri| Address::of_location(uri)).collect();

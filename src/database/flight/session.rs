@@ -3,17 +3,17 @@
 //! ```text
 //!            prepare
 //!   1 idle ──────────► idle
-//!            execute            bound           told                    all read
+//!            execute            bound           info                    all read
 //!          ──────────► 2 bind? ───────► 3 ask ───────► 4 read ────────► idle
 //!                                       ▲               │
 //!                                       └─── once, before the first row
 //! ```
 //!
-//! 5, broken, is entered from each of the others by an error; the connection is then closed.
+//! An error leads from any state to 5, broken. The connection is then closed.
 //!
-//! `drop` gives the connection back in 1, and else leaves it to `recycle`, which resets what is
-//! read, has the server end the statement, closes what was prepared there, and then gives the
-//! connection back, or closes it after [`RECYCLE_DEADLINE`].
+//! In state 1, `drop` returns the connection to the pool. Otherwise it leaves the connection to
+//! `recycle`. That cancels the statement, closes prepared statements, and returns the connection.
+//! If it takes longer than [`RECYCLE_DEADLINE`], `recycle` closes the connection.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -44,8 +44,8 @@ use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 use rowstream_core::pool::Lease;
 
-/// How long a connection may take to become ready again after its response was dropped; then it is
-/// closed.
+/// A connection must be ready again within this time after its response was dropped. Otherwise we
+/// close it.
 const RECYCLE_DEADLINE: Duration = Duration::from_secs(2);
 
 /// One connection, held by one response.
@@ -55,66 +55,66 @@ pub struct Session {
     held: Option<(Lease<Connection>, Connection)>,
     prepared: Vec<Prepared>,
     state: State,
-    /// The row that is lent.
+    /// The row that we lend.
     packed: Vec<u8>,
 }
 
-/// A statement that the server knows.
+/// A prepared or described statement.
 struct Prepared {
     described: Arc<Described>,
     asked: Asked,
-    /// Of how many columns its rows come as batches; `None`: of none, they come as rows.
+    /// The number of columns that clients get as batches. `None` if they get rows.
     batches: Option<usize>,
 }
 
-/// What the rows of a statement are.
+/// The columns of a statement.
 pub(super) struct Described {
     columns: Arc<[Column]>,
     schema: Schema,
 }
 
-/// By what the rows of a statement are asked for.
+/// The way to request the rows of a statement.
 enum Asked {
-    /// By its text, as the server prepares none; and what it has said of the rows already, which
-    /// it may have begun to compute.
+    /// By SQL, because the server doesn't prepare statements. If the server described the columns
+    /// with a [`FlightInfo`], it may have begun to compute the rows, so we keep that.
     Text(Arc<str>, Option<FlightInfo>),
-    /// By what the server calls it.
+    /// By the server's handle.
     Handle(Bytes),
 }
 
 enum State {
     Idle,
-    /// What was executed could not be sent; `poll_row` says why.
+    /// A request couldn't be sent; `poll_row` returns the reason.
     Unsent(Error),
     Running(Box<Running>),
     Broken,
 }
 
-/// A statement whose rows come.
+/// A statement whose rows we read.
 struct Running {
     index: usize,
     step: Step,
-    /// What the server has said of the rows, by which they are cancelled.
+    /// The answer that lists the endpoints, needed to cancel the statement.
     info: Option<FlightInfo>,
     batch: Option<RecordBatch>,
-    /// Its columns, where they are taken apart.
+    /// The columns of the batch, if we read rows.
     values: Columns,
     row: usize,
-    /// What cuts the batches, where they are not taken apart.
+    /// Cuts the batches, if clients get batches.
     pieces: Option<Pieces>,
-    /// Whether there was a row.
+    /// True after the first batch.
     has_rows: bool,
-    /// Whether the server was asked a second time.
+    /// True after a retry.
     is_retried: bool,
 }
 
 impl Running {
-    /// So many rows of the batch were taken.
+    /// Records that this many rows of the batch were read.
     #[inline]
     fn took(&mut self, rows: usize) {
         self.row += rows;
         if self.batch.as_ref().is_some_and(|batch| self.row == batch.num_rows()) {
-            // Its memory is free before the next one comes.
+            // Frees the batch before we read the next one.
             (self.batch, self.values) = (None, Columns::default());
         }
     }
@@ -150,9 +150,9 @@ impl Session {
     /// See [`crate::database::Session::prepare`].
     ///
     /// # Errors
-    /// What the server says of the statement; that it takes no parameters; a lost connection.
+    /// The server refuses the statement or its parameters, or the connection is lost.
     pub(super) async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
-        // Boxed: each request would carry what its calls need.
+        // Boxed, because otherwise each request's future would have room for these calls.
         let prepared = match Box::pin(self.describe(statement)).await {
             Ok(prepared) => prepared?,
             Err(failure) => return Err(self.failed(failure)),
@@ -183,7 +183,7 @@ impl Session {
         }
     }
 
-    /// A statement that the server has prepared.
+    /// Handles the server's answer for a prepared statement.
     async fn prepared(
         &mut self,
         statement: &Statement,
@@ -194,7 +194,7 @@ impl Session {
         let asked = Asked::Handle(answer.handle);
         let given = statement.types.len();
         let wanted = schema(&answer.parameters)?.map(|schema| schema.fields().len());
-        // Where the server does not say how many, it will once they are bound.
+        // A server that doesn't report the number checks it when we bind.
         if let Some(wanted) = wanted.filter(|wanted| *wanted != given && *wanted != 0) {
             self.close(&asked).await?;
             return Ok(Err(Error::endpoint(format!(
@@ -215,7 +215,7 @@ impl Session {
         Ok(described_by(described, asked))
     }
 
-    /// A statement of a server that prepares none. What its columns are is asked for once.
+    /// Describes a statement for a server that can't prepare it. The columns are cached.
     async fn unprepared(&mut self, sql: &Arc<str>) -> Result<Result<Prepared, Error>, Failure> {
         let (described, info) = self.schema(&Asked::Text(Arc::clone(sql), None)).await?;
         let prepared = described_by(described, Asked::Text(Arc::clone(sql), info));
@@ -225,8 +225,8 @@ impl Session {
         Ok(prepared)
     }
 
-    /// The columns of a statement, and what the server says of its rows where it tells the columns
-    /// by that alone.
+    /// Requests the columns of a statement. Without GetSchema we get them from a [`FlightInfo`],
+    /// which is returned too.
     async fn schema(&mut self, asked: &Asked) -> Result<(Option<Schema>, Option<FlightInfo>), Failure> {
         let (timeout, descriptor) = (self.shared.connector.statement_timeout, asked.descriptor());
         let connection = self.connection();
@@ -341,7 +341,7 @@ impl Session {
         }
     }
 
-    /// Waits for a batch that has not been read to its end. Whether there is one.
+    /// Polls for a batch with unread rows. Returns false after the last one.
     #[inline]
     fn poll_rows(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Error>> {
         loop {
@@ -389,7 +389,7 @@ impl Session {
         Ok(piece(&self.packed, columns.len()))
     }
 
-    /// Goes on by a step; false when all rows have come.
+    /// Performs the next step. Returns false when all rows were read.
     fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Failure>> {
         let (State::Running(running), Some((_, connection))) = (&mut self.state, &mut self.held) else {
             return Poll::Ready(Err(Failure::broken("nothing runs")));
@@ -427,7 +427,8 @@ impl Session {
         }
     }
 
-    /// Parameters are bound; the server may call the statement otherwise from now on.
+    /// Handles the answer to bound parameters. The server can return a new handle for the
+    /// statement.
     fn bound(&mut self, index: usize, answer: Option<Bytes>) -> Result<Step, Failure> {
         if let Some(answer) = answer {
             let metadata = decoded::<PutResult>(answer)?.metadata;
@@ -439,10 +440,10 @@ impl Session {
         self.ask(index)
     }
 
-    /// Asks once more where nothing has been read yet and that may help.
+    /// Requests the rows again, if none was read and the failure may be temporary.
     ///
     /// # Errors
-    /// It may not, or was done already.
+    /// Returns the failure if a retry can't help, or was already made.
     #[cold]
     fn retry(&mut self, failure: Failure) -> Result<(), Error> {
         let may_retry = match &self.state {
@@ -468,8 +469,8 @@ impl Session {
         }
     }
 
-    /// The error of a failure, after which the connection is used again only where the server has
-    /// answered.
+    /// Turns a failure into an error. The connection is usable only if the server returned a status
+    /// other than UNAUTHENTICATED.
     #[cold]
     fn failed(&mut self, failure: Failure) -> Error {
         if !matches!(failure, Failure::Status(status, _) if status != code::UNAUTHENTICATED) {
@@ -484,7 +485,7 @@ impl Session {
         self.shared.connector.error(failure)
     }
 
-    /// The error of what could not be sent.
+    /// The error of a request that couldn't be sent.
     #[cold]
     fn fail_unsent(&mut self) -> Error {
         match std::mem::replace(&mut self.state, State::Broken) {
@@ -494,7 +495,7 @@ impl Session {
     }
 }
 
-/// A statement with the columns that the server has described.
+/// A statement with the columns that the server described.
 fn described_by(described: Option<Schema>, asked: Asked) -> Result<Prepared, Error> {
     match described {
         Some(schema) if !schema.fields().is_empty() => {
@@ -506,7 +507,7 @@ fn described_by(described: Option<Schema>, asked: Asked) -> Result<Prepared, Err
     }
 }
 
-/// A schema as Flight has it: a message of Arrow IPC. `None`: the server says none.
+/// Decodes a schema, which Flight encodes as an Arrow IPC message. Returns `None` if it's empty.
 pub(super) fn schema(bytes: &Bytes) -> Result<Option<Schema>, Failure> {
     if bytes.is_empty() {
         return Ok(None);
@@ -533,7 +534,7 @@ impl Drop for Session {
         if is_clean {
             return place.give_back(connection);
         }
-        // Outside of a runtime (it is shutting down) the connection is closed.
+        // Without a runtime (during shutdown) the connection is closed.
         if let Ok(runtime) = Runtime::try_current() {
             let info = match state {
                 State::Running(running) => running.info,
@@ -544,7 +545,7 @@ impl Drop for Session {
     }
 }
 
-/// Brings a connection back to where its next user can begin, or closes it.
+/// Prepares a connection for its next user, or closes it.
 async fn recycle(
     place: Lease<Connection>,
     mut connection: Connection,
@@ -556,8 +557,8 @@ async fn recycle(
     }
 }
 
-/// Ends what runs, by resetting its calls, which their drop has done, and by saying so to servers
-/// that would go on all the same; and closes what was prepared.
+/// Ends the statement. Its calls were reset when they were dropped, but some servers would continue
+/// anyway, so we cancel it. Closes prepared statements.
 async fn settle(
     connection: &mut Connection,
     info: Option<FlightInfo>,
@@ -587,7 +588,7 @@ async fn close(connection: &mut Connection, asked: &Asked) -> Result<(), Failure
     unless_unknown(connection.act("ClosePreparedStatement", body).await)
 }
 
-/// A server that says what is wrong is there; only a lost connection is of no more use.
+/// Ignores an error that the server reports. A lost connection is still a failure.
 fn unless_unknown(answer: Result<Option<Bytes>, Failure>) -> Result<(), Failure> {
     match answer {
         Ok(_) | Err(Failure::Status(..)) => Ok(()),
@@ -595,9 +596,9 @@ fn unless_unknown(answer: Result<Option<Bytes>, Failure>) -> Result<(), Failure>
     }
 }
 
-/// Has the server forget rows that it has begun to compute and that nobody reads. One that cannot
-/// be told so is asked for them, and then hears that nobody wants them: rows of a ticket that is
-/// never redeemed hold what they are computed with.
+/// Cancels rows that we won't read but that the server may have begun to compute. If the server
+/// lacks CancelFlightInfo, we request each ticket and abort the call. Otherwise the rows of an
+/// unredeemed ticket would hold their resources.
 async fn discard(connection: &mut Connection, info: FlightInfo) {
     if cancel(connection, &info).await.is_ok() {
         return;
@@ -605,12 +606,12 @@ async fn discard(connection: &mut Connection, info: FlightInfo) {
     for ticket in info.endpoints.iter().filter_map(|endpoint| endpoint.ticket.as_ref()) {
         let Ok(mut call) = connection.call("DoGet", &[framed(ticket)], None) else { return };
         let first = poll_fn(|cx| connection.poll_message(&mut call, cx));
-        // How it ends is no matter: the statement fails by the same when it is run.
+        // The outcome doesn't matter: running the statement reports the same error.
         let _ = timeout(RECYCLE_DEADLINE, first).await;
     }
 }
 
-/// The messages that bind a batch: its schema, which says to what, and its row.
+/// The messages that bind a batch: its schema with the statement's descriptor, then its row.
 fn put(descriptor: Descriptor, batch: &RecordBatch) -> Result<[Bytes; 2], Failure> {
     let (generator, options) = (IpcDataGenerator::default(), IpcWriteOptions::default());
     let mut tracker = DictionaryTracker::new(false);

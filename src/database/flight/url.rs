@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue};
 use super::super::url::{Host, Parts, UrlError, parse_port, parse_seconds, refuse, to_host};
 use rowstream_core::diagnostic::shown;
 
-/// The port of servers that nobody gave another: that of Dremio and of Sail.
+/// The default port. Dremio and Sail use it.
 const PORT: u16 = 32010;
 
 const SCHEME: &str = "flightsql://";
@@ -17,20 +17,20 @@ const TLS_SCHEME: &str = "flightsql+tls://";
 /// A header field of every call.
 pub(super) type Field = (HeaderName, HeaderValue);
 
-/// Where and how to connect.
+/// The server, the login and the options of a URL.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) address: Address,
     pub(super) login: Login,
     pub(super) ssl_ca: Option<PathBuf>,
     pub(super) connect_timeout: Duration,
-    /// What else is said with each call.
+    /// More header fields for each call.
     pub(super) fields: Vec<Field>,
-    /// Other servers at which rows may be read: hosts, with a port or with any.
+    /// Other servers that rows may be read from: a host, and a port unless any port will do.
     pub(super) allowed: Vec<(String, Option<u16>)>,
 }
 
-/// A server.
+/// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) host: String,
@@ -38,7 +38,7 @@ pub(super) struct Address {
     pub(super) has_tls: bool,
 }
 
-/// By what a server knows us.
+/// The credentials for a server.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Login {
     Nobody,
@@ -94,7 +94,7 @@ impl Target {
         Ok(())
     }
 
-    /// Who comes to which server, for the log; no secret.
+    /// Describes the server and the user for the log, without secrets.
     pub(super) fn login(&self) -> String {
         let address = self.address.name();
         let user = match &self.login {
@@ -105,11 +105,11 @@ impl Target {
         format!("at {}{user}", shown(&address))
     }
 
-    /// Whether rows may be read there.
+    /// Returns true if rows may be read from this server.
     pub(super) fn allows(&self, address: &Address) -> bool {
         let is_own =
             address.host.eq_ignore_ascii_case(&self.address.host) && address.port == self.address.port;
-        // What goes to the server by TLS goes nowhere without it.
+        // A source that uses TLS never sends its credentials without it.
         let is_as_safe = address.has_tls || !self.address.has_tls;
         let mut allowed = self.allowed.iter();
         is_as_safe
@@ -121,7 +121,8 @@ impl Target {
 }
 
 impl Address {
-    /// Reads a location of an endpoint; `None`: it is none that is read here.
+    /// Reads a location of an endpoint. Returns `None` for a scheme that isn't supported, or
+    /// without a port.
     pub(super) fn of_location(uri: &str) -> Option<Self> {
         let (scheme, rest) = uri.split_once("://")?;
         let has_tls = match scheme {
@@ -134,7 +135,7 @@ impl Address {
         Some(Self { host, port: port?, has_tls })
     }
 
-    /// Host and port.
+    /// `host:port`, for a URL.
     pub(super) fn name(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
@@ -154,7 +155,7 @@ fn host_and_port(text: &str) -> Result<(String, Option<u16>), UrlError> {
     }
 }
 
-/// The value is a secret, as it may be a token.
+/// Reads a header field. Its value is marked as sensitive, because it may be a token.
 fn parse_field(name: &str, value: &str) -> Result<Field, UrlError> {
     let name = HeaderName::try_from(name.to_ascii_lowercase());
     match (name, HeaderValue::try_from(value)) {
