@@ -1,28 +1,29 @@
-//! The bytes of a database's connection on their way: one read buffer, reused, and one write
-//! buffer.
+//! The buffers of a database's connection: a read buffer, which is reused, and a write buffer.
 //!
-//! It frames nothing: the protocol of a database does, over it. The read buffer holds `[start,
-//! end)`: bytes that came and are not consumed. Invariants:
+//! Framing is up to the protocol of each database. The read buffer contains `[start, end)`:
+//! received bytes that aren't consumed. Invariants:
 //!
-//! 1. what lies in the buffer stays where it is until the next poll;
-//! 2. the buffer grows only as bytes really arrive, never on the word of a length, and never beyond
-//!    the limit;
-//! 3. whoever waits for bytes also sends what is to be sent, and neither waits for the other: the
-//!    server may have to be read before it reads on;
-//! 4. bytes that arrive are read at the latest [`PATIENCE`] later, also while the receive mark is up;
-//! 5. if a reader has said [how long](Buffers::expect_within) it waits, a silent server fails it.
+//! 1. bytes in the buffer don't move until the next poll;
+//! 2. the buffer grows only when bytes arrive, never because a length announces them, and never
+//!    beyond the limit;
+//! 3. a caller that waits for bytes also sends pending output. Neither waits for the other, because
+//!    the server may not read before its own output is read;
+//! 4. received bytes are read within [`PATIENCE`], even while the receive mark is up;
+//! 5. if a reader has set [a limit](Buffers::expect_within), it fails when the server is silent for
+//!    longer.
 //!
-//! PostgreSQL sends 8 KiB at a time and MariaDB 16 KiB, and each piece wakes the reader. While a
-//! result flows, the receive mark lets several pieces come together, which halves the CPU time of a
-//! stream:
+//! PostgreSQL sends 8 KiB at a time and MariaDB 16 KiB, and each piece would wake the reader. While
+//! a result flows, the receive mark makes the kernel collect several pieces, which halves the CPU
+//! time of a stream:
 //!
 //! ```text
-//!  mark down ──── RAISE_AFTER bytes have come ────► mark up
+//!  mark down ──── RAISE_AFTER bytes received ─────► mark up
 //!      ▲                                               │
-//!      └── nothing for PATIENCE, or something is sent ─┘
+//!      └─ silence for PATIENCE, or something is sent ──┘
 //! ```
 //!
-//! A reader that is slow, or asks for little, has a small buffer: there may be hundreds of them.
+//! A reader that is slow, or reads little, has a small buffer, because there may be hundreds of
+//! them.
 
 use std::future::poll_fn;
 use std::io;
@@ -40,46 +41,46 @@ use rowstream_core::Error;
 use rowstream_core::error::STATEMENT_TIMEOUT;
 use rowstream_core::timer::Timer;
 
-/// Enough for several of the pieces in which servers send; larger ones do not change the wall time.
+/// Room for several of the pieces that servers send. A larger buffer doesn't change the wall time.
 pub(super) const BUFFER: usize = 32 * 1024;
 
-/// Enough for one of them.
+/// Room for one piece.
 pub(super) const SMALL: usize = 8 * 1024;
 
-/// Bytes that have filled the buffer again and again before it is a large one.
+/// The buffer becomes large after it was filled by this many bytes.
 const FLOWING_AFTER: usize = 256 * 1024;
 
-/// A full buffer that is not read on for so long has a slow reader. A fast one on a busy machine
-/// takes a few time slices.
+/// If a full buffer isn't read for this long, the reader is slow. A fast reader on a busy machine
+/// waits for a few time slices.
 const SLOW_AFTER: Duration = Duration::from_millis(50);
 
-/// Bytes that have come at low mark before it is raised: a small result never pays for setting it.
+/// The mark is raised after this many bytes at low mark. So small results don't pay for it.
 const RAISE_AFTER: usize = 128 * 1024;
 
-/// The mark of a flowing result. Measured: 64 KiB take a third less CPU time than 8 KiB, more take
-/// no less.
+/// The mark of a flowing result. We measured a third less CPU time at 64 KiB than at 8 KiB, and no
+/// further gain above.
 const MARK: usize = 64 * 1024;
 
-/// How long the rest of a result, which may be shorter than the mark, waits for it.
+/// The longest time that the last bytes of a result wait, if they're fewer than the mark.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// How much longer than `statement_timeout` a server may be silent. It ends the statement itself, and
-/// this is for the way of its error.
+/// The time that a server may be silent beyond `statement_timeout`. It ends the statement itself,
+/// and this is for its error to arrive.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Buffers and socket of one connection.
+/// The buffers and the socket of a connection.
 pub(super) struct Buffers {
     socket: Socket,
     pub(super) read: Box<[u8]>,
     pub(super) start: usize,
     pub(super) end: usize,
-    /// What is to be sent.
+    /// Output that isn't sent yet.
     pub(super) write: BytesMut,
-    /// The most that is held unread, in bytes.
+    /// The most unread bytes to hold.
     pub(super) limit: usize,
-    /// How far the server is.
+    /// The round-trip time to the server.
     pub(super) round_trip: Duration,
-    /// When something was sent last.
+    /// The time of the last send.
     pub(super) sent: Instant,
     mark: Mark,
     flow: Flow,
@@ -88,18 +89,18 @@ pub(super) struct Buffers {
     home: ThreadId,
 }
 
-/// How fast what fills the buffer is read.
+/// Measures the speed of the reader.
 struct Flow {
-    /// When the buffer was full last.
+    /// The last time that the buffer was full.
     filled: Instant,
-    /// Bytes that have filled it since the reader was slow.
+    /// The bytes that have filled it since the reader was last slow.
     bytes: usize,
-    /// Whether nothing of it is of worth, however fast it is read.
+    /// True if the bytes are only discarded, at any speed.
     is_discarded: bool,
 }
 
 impl Flow {
-    /// So many bytes have filled the buffer, `now`.
+    /// Records that this many bytes filled the buffer.
     fn note(&mut self, bytes: usize, now: Instant) {
         if now.duration_since(self.filled) > SLOW_AFTER {
             self.bytes = 0;
@@ -108,27 +109,27 @@ impl Flow {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// The size of the buffer while no message is longer.
+    /// The size of the buffer, if no message is longer.
     fn buffer(&self) -> usize {
         if self.bytes < FLOWING_AFTER || self.is_discarded { SMALL } else { BUFFER }
     }
 }
 
-/// How long the reader waits for a server that says nothing.
+/// Limits the time that a reader waits for a silent server.
 #[derive(Default)]
 struct Silence {
-    /// After which the server ends a statement; `None`: the reader waits for as long as it takes.
+    /// The time after which the server ends a statement; `None` if there's no limit.
     statement_timeout: Option<Duration>,
-    /// When the wait is over; `None`: something has arrived since the last one.
+    /// The end of the current wait; `None` if something has arrived since the last one.
     end: Option<tokio::time::Instant>,
-    /// If the statement is over, and the server has its time of grace. A reader that was elsewhere
-    /// for longer than both has that time, too.
+    /// True if the statement's time is over, and the server has only the grace period left. A
+    /// reader that returns later than both still waits for the grace period.
     in_grace: bool,
     timer: Timer,
 }
 
 impl Silence {
-    /// Nothing is there to be read: ready once that is so for too long.
+    /// Call this while there's nothing to read. Ready when the silence is too long.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
         let Some(statement_timeout) = self.statement_timeout else { return Poll::Pending };
         let mut end = *self.end.get_or_insert_with(|| tokio::time::Instant::now() + statement_timeout);
@@ -147,17 +148,17 @@ impl Silence {
         }
     }
 
-    /// Something has arrived.
+    /// Records that something has arrived.
     fn end(&mut self) {
         (self.end, self.in_grace) = (None, false);
     }
 }
 
-/// Where the socket's receive mark stands.
+/// The socket's receive mark.
 enum Mark {
-    /// Every byte wakes us; this many have come since it was lowered.
+    /// Each byte wakes us. This many have arrived since the mark was lowered.
     Down(usize),
-    /// `MARK` bytes wake us, or the timer, which runs while nothing is there to be read.
+    /// We wake after `MARK` bytes, or when the timer ends. It runs while there's nothing to read.
     Up(Timer),
 }
 
@@ -183,16 +184,15 @@ impl Buffers {
         &self.socket
     }
 
-    /// Whether this thread's runtime waits for the socket.
+    /// Returns true if this thread's runtime waits for the socket.
     pub(super) fn is_here(&self) -> bool {
         self.home == thread::current().id()
     }
 
-    /// Makes the socket this thread's own; without that, every wake-up would go through another
-    /// core.
+    /// Moves the socket to this thread. Otherwise every wake-up would go through another core.
     ///
     /// # Errors
-    /// The system refuses the registration; the connection is then closed.
+    /// The system refuses the registration. The connection is then closed.
     pub(super) fn move_here(self) -> io::Result<Self> {
         match self.is_here() {
             true => Ok(self),
@@ -200,7 +200,7 @@ impl Buffers {
         }
     }
 
-    /// Sends what is to be sent, then reads at least one byte.
+    /// Sends pending output, then reads at least one byte.
     pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if let Poll::Ready(flushed) = self.poll_flush(cx) {
             flushed?;
@@ -216,7 +216,8 @@ impl Buffers {
                     }
                     self.end += count;
                     self.note_read(count);
-                    // A larger buffer would have taken more: of short answers no clock is asked.
+                    // Only a full buffer could have received more. Short answers don't read the
+                    // clock.
                     if self.end == self.read.len() {
                         self.flow.note(count, Instant::now());
                     }
@@ -232,8 +233,8 @@ impl Buffers {
         }
     }
 
-    /// From now on the server runs statements that it ends itself after `statement_timeout`. A reader
-    /// that waits longer than that fails, until the connection [rests](Self::rest).
+    /// Limits the silence: the server ends its statements itself after `statement_timeout`. A
+    /// reader that waits longer fails. The limit ends when the connection [rests](Self::rest).
     pub(super) fn expect_within(&mut self, statement_timeout: Option<Duration>) {
         self.silence.statement_timeout = statement_timeout;
         self.silence.end();
@@ -254,7 +255,8 @@ impl Buffers {
         }
     }
 
-    /// Nothing is there to be read: ready once the mark was up for too long, and is down.
+    /// Call this while there's nothing to read. Ready when the mark was up for too long and has
+    /// been lowered.
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Mark::Up(timer) = &mut self.mark else { return Poll::Pending };
         timer.start(PATIENCE);
@@ -263,7 +265,7 @@ impl Buffers {
         Poll::Ready(())
     }
 
-    /// From now on every byte wakes us, and what has come does so at once.
+    /// Lowers the mark. Each byte wakes us then, and bytes that have arrived do so at once.
     fn lower_mark(&mut self) {
         if matches!(self.mark, Mark::Up(_)) {
             self.socket.set_receive_mark(1);
@@ -271,8 +273,8 @@ impl Buffers {
         }
     }
 
-    /// Moves what is left to the front, and grows the buffer when one message fills it, or shrinks
-    /// it again.
+    /// Moves unread bytes to the front. Grows the buffer if one message fills it, or shrinks it
+    /// again.
     fn make_room(&mut self) {
         let held = self.end - self.start;
         let usual = self.flow.buffer();
@@ -286,15 +288,15 @@ impl Buffers {
         }
     }
 
-    /// What still comes is only read so that it is over, until the connection [rests](Self::rest):
-    /// clients may leave by the hundred, and each leaves megabytes on the way.
+    /// Discards the rest until the connection [rests](Self::rest). Clients may leave by the
+    /// hundred, and each leaves megabytes in flight.
     pub(super) fn discard(&mut self) {
         self.flow.is_discarded = true;
         self.silence.statement_timeout = None;
     }
 
-    /// Gives back what a large result took, before the connection is idle. What came and is not
-    /// consumed stays.
+    /// Frees the memory that a large result needed, before the connection is idle. Keeps unread
+    /// bytes.
     pub(super) fn rest(&mut self) {
         self.lower_mark();
         (self.flow.bytes, self.flow.is_discarded) = (0, false);
@@ -325,12 +327,12 @@ impl Buffers {
         Pin::new(&mut self.socket).poll_flush(cx).map_err(lost)
     }
 
-    /// Sends what is to be sent, and waits for nothing.
+    /// Sends pending output, without reading.
     pub(super) async fn flush(&mut self) -> Result<(), Error> {
         poll_fn(|cx| self.poll_flush(cx)).await
     }
 
-    /// Waits until the server has closed its side, reading nothing of worth.
+    /// Waits until the server has closed its side, and discards everything until then.
     pub(super) async fn until_closed(&mut self) {
         self.discard();
         while poll_fn(|cx| self.poll_fill(cx)).await.is_ok() {
@@ -339,12 +341,12 @@ impl Buffers {
     }
 }
 
-/// The connection failed or ended where more was to come.
+/// The connection failed or ended too early.
 fn lost(cause: io::Error) -> Error {
     Error::source_unavailable("the connection to the database was lost").cause(cause)
 }
 
-/// The server hasn't ended the statement in time, nor said anything.
+/// The server was silent, and didn't end the statement in time.
 #[cold]
 fn silent(limit: Duration) -> Error {
     let seconds = limit.as_secs_f32();
@@ -367,14 +369,14 @@ mod tests {
         poll_fn(|cx| buffers.poll_fill(cx)).await.unwrap();
     }
 
-    /// A database that says nothing was waited for as long as it said nothing.
+    /// We used to wait for a silent server without a limit.
     #[tokio::test(start_paused = true)]
     async fn a_silent_server_is_given_up_after_the_statements_time() {
         const TIMEOUT: Duration = Duration::from_secs(5);
         let (client, mut server) = UnixStream::pair().unwrap();
         let mut buffers = Buffers::new(Socket::Unix(client), 1 << 20);
         buffers.expect_within(Some(TIMEOUT));
-        // Each arrival begins another wait, also if the reader was late for it.
+        // Each arrival begins a new wait, even if the reader was late for it.
         for _ in 0..3 {
             tokio::time::advance(2 * TIMEOUT).await;
             server.write_all(b"row").await.unwrap();
@@ -387,13 +389,13 @@ mod tests {
         fill(&mut buffers).await;
         let silent = poll_fn(|cx| buffers.poll_fill(cx)).await.unwrap_err();
         assert_eq!((silent.code(), begun.elapsed().as_secs()), (STATEMENT_TIMEOUT, 7));
-        // Nothing is expected of one that rests.
+        // No limit applies to a connection that rests.
         buffers.rest();
         let rested = tokio::time::timeout(100 * TIMEOUT, poll_fn(|cx| buffers.poll_fill(cx))).await;
         assert!(rested.is_err(), "{rested:?}");
     }
 
-    /// Two hundred slow readers held buffers of 32 KiB, of which each fetched 8 at a time.
+    /// Two hundred slow readers had buffers of 32 KiB, but each read only 8 at a time.
     #[tokio::test]
     async fn only_a_result_that_flows_has_a_large_buffer() {
         let (client, mut server) = UnixStream::pair().unwrap();
@@ -414,7 +416,7 @@ mod tests {
             (buffers.start, buffers.end) = (0, 0);
         }
         assert_eq!(buffers.read.len(), SMALL);
-        // Of those who leave, what is on its way is read as fast as it comes.
+        // After clients have left, we read the rest at full speed.
         buffers.discard();
         for _ in 0..4 * FLOWING_AFTER / SMALL {
             fill(&mut buffers).await;

@@ -1,14 +1,14 @@
 //! The user and the password of a source's logins, which may change while the source is in use.
 //!
 //! ```text
-//! login ──► by the current credentials ──► the connection, or any other error
-//!               └── refused ──► read again ──► others ──► one more login by these
+//! login ──► with the current credentials ──► the connection, or any other error
+//!               └── refused ──► read again ──► new ones ──► one more login with these
 //!                                    └── the same ──► the refusal
 //! ```
 //!
-//! They're read by parsing the URL again, with its files as they are now. So an unattended rotation
-//! that changes the file first costs no request an error. If the source has a command for its
-//! password, that is run instead.
+//! We read them by parsing the URL again, with its files as they are now. So an unattended rotation
+//! that changes the file first causes no errors. If the source has a command for its password, we
+//! run that instead.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) struct UserPassword {
 /// Reads the credentials again; `None` if that's impossible now.
 type Reader = dyn Fn() -> Option<UserPassword> + Send + Sync;
 
-/// The current credentials, and their source.
+/// The current credentials, and a way to read them again.
 pub(super) struct CredentialSource {
     current: Mutex<UserPassword>,
     read: Arc<Reader>,
@@ -35,7 +35,8 @@ pub(super) struct CredentialSource {
 }
 
 impl CredentialSource {
-    /// Those of a URL that was parsed; `read` parses it again. The hosts of a source share its command.
+    /// The credentials of a parsed URL; `read` parses it again. The hosts of a source share its
+    /// command.
     pub(super) fn new(
         parsed: UserPassword,
         command: Option<Arc<PasswordCommand>>,
@@ -44,8 +45,8 @@ impl CredentialSource {
         Self { current: Mutex::new(parsed), read: Arc::new(read), command }
     }
 
-    /// Opens a connection by the current credentials. If the server refuses them, reads them again
-    /// once, and opens it by these if they are others.
+    /// Opens a connection with the current credentials. If the server refuses them, reads them
+    /// again. If they have changed, tries once more.
     pub(super) async fn log_in<T, F: Future<Output = Result<T, ConnectError>>>(
         &self,
         open: impl Fn(UserPassword) -> F,
@@ -69,7 +70,7 @@ impl CredentialSource {
         }
     }
 
-    /// The credentials that replace those that a server has refused, if there are others by now.
+    /// The credentials that replace refused ones, if they have changed.
     async fn renewed(&self, refused: UserPassword) -> Result<Option<UserPassword>, Error> {
         let renewed = match &self.command {
             Some(command) => {
@@ -88,7 +89,7 @@ impl CredentialSource {
             return Some(current);
         }
         let read = Arc::clone(&self.read);
-        // Files may be slow to read.
+        // Reading files can be slow.
         let renewed = tokio::task::spawn_blocking(move || read()).await.ok()??;
         *self.current.lock() = renewed.clone();
         Some(renewed)

@@ -1,19 +1,19 @@
-//! Texts that become part of a response's JSON as they are. A text that isn't a document could forge
-//! rows, so each has to be checked by someone:
+//! Texts that are copied into a response's JSON. A text that isn't a document could forge rows, so
+//! each one is checked:
 //!
-//! | source | who checks |
+//! | source | checked by |
 //! |---|---|
 //! | PostgreSQL's `json` and `jsonb`, MySQL's `json` | the database, when it stores or makes the value |
-//! | MariaDB's `json`, a text with a constraint that can be off; columns of SQLite declared as `json` | we, value by value |
-//! | ODBC's `json` | the worker, before it sends the value |
-//! | columns of ADBC and Flight SQL that claim to be such | we, value by value |
-//! | lists and structs of Arrow | we write the document |
-//! | replies of upstreams, rows of their lists | we parse the whole reply |
+//! | MariaDB's `json`, a text with a constraint that can be off; columns of SQLite declared as `json` | us, value by value |
+//! | ODBC's `json` | the driver process, before it sends the value |
+//! | columns of ADBC and Flight SQL that are declared as JSON | us, value by value |
+//! | lists and structs of Arrow | us: we write the document |
+//! | replies of upstreams, rows of their lists | us: we parse the whole reply |
 
 use serde::de::IgnoredAny;
 
-/// Reads a text to its end as one JSON document. Nothing is kept, and how deep it nests costs a byte
-/// a level.
+/// Returns true if the whole text is one JSON document. Keeps nothing, and needs one byte per
+/// nesting level.
 pub(super) fn is_document(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
 }

@@ -1,5 +1,5 @@
-//! What opening a connection has in common for all servers: whether there is one already, the
-//! address, the time it may take, and what is said when it fails.
+//! The steps that opening a connection has in common for all servers: reusing an idle one,
+//! resolving the address, limiting the time, and reporting failures.
 
 use std::io;
 use std::time::Duration;
@@ -10,26 +10,26 @@ use rowstream_core::Error;
 use rowstream_core::pool::Lease;
 use rowstream_core::tcp::{self, Refused};
 
-/// Why a connection could not be opened. Clients learn only that the source cannot be reached; the
-/// log and the commands say why, in the database's own words, and to whom which user came.
+/// The reason why a connection couldn't be opened. Clients learn only that the source can't be
+/// reached. The log and the commands show the database's own message, the user and the server.
 pub(super) struct ConnectError {
-    /// Host, database and user; no password. `None`: there was no password to begin with.
+    /// Host, database and user, but no password. `None` if we failed to get a password.
     login: Option<String>,
     cause: Error,
 }
 
-/// The message of a login without a password, if the server wants one.
+/// The message of a login without a password, if the server requires one.
 pub(super) const NO_PASSWORD: &str = "the database asks for a password, and there is none";
 
 impl ConnectError {
-    /// If the server refuses the user or the password: SQLSTATE 28000 or 28P01, which is 1045 in
-    /// MySQL and MariaDB.
+    /// Returns true if the server refused the user or the password: SQLSTATE 28000 or 28P01, which
+    /// is 1045 in MySQL and MariaDB.
     pub(super) fn is_refused_login(&self) -> bool {
         self.cause.sqlstate_text().is_some_and(|sqlstate| sqlstate.starts_with("28"))
             || self.cause.message() == NO_PASSWORD
     }
 
-    /// Of a password that couldn't be had.
+    /// The error of a password that we failed to get.
     pub(super) fn before_login(cause: Error) -> Self {
         Self { login: None, cause }
     }
@@ -39,7 +39,7 @@ impl ConnectError {
         self.cause
     }
 
-    /// The error of a request that needed the source called `name`.
+    /// The error of a request that needed the source `name`.
     pub(super) fn of_source(self, name: &str) -> Error {
         let error = Error::source_unavailable(format!("source `{name}` cannot be reached"));
         let error = match self.cause.sqlstate_text() {
@@ -58,7 +58,7 @@ impl ConnectError {
     }
 }
 
-/// What helps against what the system or the TLS library says.
+/// Advice for an error of the system or the TLS library.
 fn remedy(words: &str) -> Option<&'static str> {
     Some(match () {
         () if words.contains("Connection refused") => {
@@ -80,7 +80,7 @@ fn remedy(words: &str) -> Option<&'static str> {
     })
 }
 
-/// What `opening` comes to within `limit`; `login` tells who came to which database.
+/// Runs `opening` for at most `limit`. `login` describes the user and the database, for the error.
 pub(super) async fn within<T>(
     limit: Duration,
     opening: impl Future<Output = Result<T, Error>>,
@@ -91,42 +91,43 @@ pub(super) async fn within<T>(
     opened.unwrap_or_else(silent).map_err(|cause| ConnectError { login: Some(login()), cause })
 }
 
-/// The order in which the addresses of a name are tried.
+/// The order of attempts, if a name has several addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AddressOrder {
-    /// As the resolver gives them.
+    /// In the order of the resolver.
     Given,
-    /// At random, so that connections are spread over servers that share a name.
+    /// In random order, so that connections are spread over servers that share a name.
     Random,
 }
 
-/// Opens a TCP connection to the first address of `host` that takes one.
+/// Opens a TCP connection to the first address of `host` that accepts one.
 pub(super) async fn connect_tcp(host: &str, port: u16, order: AddressOrder) -> io::Result<TcpStream> {
     let mut addresses: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
     if order == AddressOrder::Random {
         fastrand::shuffle(&mut addresses);
     }
-    // The login as a whole is bounded, and not the time of each address.
+    // The time of the whole login is limited, not the time for each address.
     tcp::connect(addresses, Duration::MAX).await.map_err(Refused::into_cause)
 }
 
-/// A connection to a server, which a pool keeps while nobody uses it.
+/// A connection to a server that a pool can keep.
 pub(super) trait Reusable: Sized + Send + 'static {
-    /// Whether this thread's runtime waits for its socket.
+    /// Returns true if this thread's runtime waits for its socket.
     fn is_here(&self) -> bool;
 
-    /// Makes the connection this thread's own.
+    /// Moves the connection to this thread.
     ///
     /// # Errors
-    /// The system refuses the registration; the connection is then closed.
+    /// The system refuses the registration. The connection is then closed.
     fn move_here(self) -> io::Result<Self>;
 
-    /// Whether an idle connection is still open.
+    /// Returns true if an idle connection is still open.
     fn is_alive(&mut self) -> bool;
 }
 
-/// An idle connection of the pool, best one of this thread, or a new one to the source called
-/// `name`. Opening is boxed, as it is rare and takes kilobytes: each request would carry them.
+/// Takes an idle connection from the pool, preferably one of this thread, or opens a new one to the
+/// source `name`. Opening is rare and needs kilobytes, so it's boxed. Otherwise each request would
+/// have room for it.
 pub(super) async fn reuse_or_open<C: Reusable, F: Future<Output = Result<C, ConnectError>>>(
     place: &Lease<C>,
     name: &str,

@@ -1,5 +1,5 @@
-//! What lookups of many requests share: for each thread of the server a link to the database, as
-//! far as the size of its pool allows. What a link is, the databases know.
+//! State that the lookups of many requests share. Each thread of the server has a link to the
+//! database, if the pool is large enough. Each database defines its own links.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,41 +10,40 @@ use rowstream_core::histogram::{Histogram, SIZES};
 use rowstream_core::lock::Mutex;
 use rowstream_core::pool::PoolConfig;
 
-/// Connections of a pool for each one that lookups share: most of them are for streams.
+/// The pool's connections for each one that lookups share. Most of them are for streams.
 const SHARE: usize = 4;
 
-/// How many connections of a pool of `max` lookups share; where there are none, each has one of its
-/// own.
+/// The number of connections in a pool of `max` that lookups share. If it's 0, each lookup has a
+/// connection of its own.
 pub(super) fn connections(max: usize) -> usize {
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     cores.min(max / SHARE)
 }
 
-/// By what the lookups of a thread go.
+/// The connection or queue that the lookups of a thread share.
 pub(super) trait Link {
-    /// Whether nobody answers on it any more.
+    /// Returns true if the link doesn't answer any more.
     fn is_closed(&self) -> bool;
 
-    /// Ends it: what was not sent goes elsewhere.
+    /// Closes the link. Lookups that weren't sent use another connection.
     fn close(&self);
 }
 
 /// The links of one source.
 pub(super) struct Links<L: Link> {
-    /// The lookups that may be on their way at a time: as many as could hold a connection or wait
-    /// for one.
+    /// The limit for pending lookups: as many as could hold a connection or wait for one.
     pub(super) most: usize,
     pending: AtomicUsize,
-    /// What was sent together, by whichever link.
+    /// The batch sizes of all links.
     pub(super) batches: Arc<Mutex<Histogram<u64>>>,
-    /// The threads that have asked, in the order of their first lookup.
+    /// The threads that have made lookups, in the order of their first.
     threads: Mutex<Vec<ThreadId>>,
-    /// By the number of the thread, modulo their count.
+    /// Indexed by the thread's number, modulo the length.
     slots: Box<[Mutex<Option<Arc<L>>>]>,
 }
 
 impl<L: Link> Links<L> {
-    /// So many links.
+    /// Room for this many links.
     pub(super) fn new(pool: &PoolConfig, links: usize) -> Self {
         Self {
             most: pool.max + pool.waiting,
@@ -55,18 +54,18 @@ impl<L: Link> Links<L> {
         }
     }
 
-    /// Whether each lookup has a connection of its own.
+    /// Returns true if each lookup has a connection of its own.
     pub(super) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Counts one more lookup until what is returned is dropped; `None`: too many are on their way.
+    /// Counts a lookup until the returned value is dropped. Returns `None` if too many are pending.
     pub(super) fn enter(&self) -> Option<Pending<'_>> {
         let pending = Pending(&self.pending);
         (self.pending.fetch_add(1, Ordering::Relaxed) < self.most).then_some(pending)
     }
 
-    /// The link of this thread; a new one if there is none that is open.
+    /// The link of this thread. Opens a new one if it has none, or a closed one.
     pub(super) fn of_thread(&self, open: impl FnOnce() -> Arc<L>) -> Arc<L> {
         let mut slot = self.slots[self.number() % self.slots.len()].lock();
         match &*slot {
@@ -85,7 +84,7 @@ impl<L: Link> Links<L> {
         })
     }
 
-    /// What there is to know of the lookups.
+    /// Statistics of the lookups.
     pub(super) fn seen(&self) -> SharedLookups {
         let pending = self.pending.load(Ordering::Relaxed);
         SharedLookups { pending, batches: self.batches.lock().clone() }
@@ -100,7 +99,7 @@ impl<L: Link> Drop for Links<L> {
     }
 }
 
-/// One lookup on its way; counted until it is dropped.
+/// A pending lookup, counted until it's dropped.
 pub(super) struct Pending<'a>(&'a AtomicUsize);
 
 impl Drop for Pending<'_> {

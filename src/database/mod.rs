@@ -1,32 +1,33 @@
-//! Databases: a folder each, which speaks with one kind of them, and a line in the list below.
+//! Databases: a folder for each kind, and a line in the list below.
 //!
-//! A database implements [`Database`], [`DatabaseSession`], [`DatabaseRow`] and
-//! [`RowLayout`]. The list makes of them the enums that the rest of the server uses, so that a row
-//! costs a match and no virtual call. What no database does is not here: requests to upstreams are
-//! row producers of their own (`stream/producer.rs`).
+//! A database implements [`Database`], [`DatabaseSession`], [`DatabaseRow`] and [`RowLayout`]. The
+//! list turns them into the enums that the rest of the server uses. So a row costs a match instead
+//! of a virtual call. Requests to upstreams aren't here, because they produce rows in another way
+//! (`stream/producer.rs`).
 //!
 //! A [`Session`] is one connection, held by one response from its first statement to its last row.
 //! The order of calls is fixed:
 //!
 //! 1. [`AnyDatabase::acquire`] waits for the pool;
-//! 2. [`Session::prepare`] for each statement, which returns the columns;
+//! 2. [`Session::prepare`], for each statement, returns the columns;
 //! 3. [`Session::execute`] starts one of them, and does no I/O;
-//! 4. [`Session::poll_row`] until it yields no row; then 3 again for the next statement.
+//! 4. [`Session::poll_row`] until it returns no row; then 3 again for the next statement.
 //!
-//! Or statements that are interleaved: [`Session::execute_interleaved`] in place of 3, and in place
-//! of 4 [`Session::poll_row_of`] until each of them has yielded no row.
+//! For interleaved statements, [`Session::execute_interleaved`] replaces 3, and
+//! [`Session::poll_row_of`] replaces 4, until each statement has returned no row.
 //!
-//! Or rows that come as record batches, where [`Session::as_batches`] is called between 2 and 3:
-//! then [`Session::poll_batch`] stands in place of 4.
+//! For record batches, [`Session::as_batches`] is called between 2 and 3, and
+//! [`Session::poll_batch`] replaces 4.
 //!
-//! A statement may have no rows of its own ([`Session::rows_of`]): between 2 and 3, once all
-//! statements are prepared, [`Session::call`] runs it. Then [`Session::open_refcursor`] puts a
-//! cursor that it has opened in its place; or [`Session::poll_result`] waits for the columns of a
-//! result, whose rows are polled in place of 3 and 4.
+//! Some statements return the rows of cursors or results instead of their own
+//! ([`Session::rows_of`]). Once all statements are prepared, [`Session::call`] runs such a
+//! statement between 2 and 3. Then [`Session::open_refcursor`] replaces the statement with a cursor
+//! that it has opened. For a result, [`Session::poll_result`] waits for the columns, and its rows
+//! are polled instead of 3 and 4.
 //!
-//! A session may be dropped at any point: what still runs in the database is cancelled there, and
-//! the connection goes back to the pool once the database has said that it is ready, or is closed.
-//! All statements of a session that was acquired with a snapshot read the same state of the data.
+//! A session can be dropped at any point. The running statement is then cancelled in the database.
+//! The connection returns to the pool once the database is ready, or is closed. If a session was
+//! acquired with a snapshot, all its statements read the same state of the data.
 
 #[cfg(any(feature = "worker", feature = "flight"))]
 mod arrow_rows;
@@ -81,7 +82,7 @@ use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
 use rowstream_core::sql::dialect::Location;
 
-/// How many statements of a response must agree.
+/// The consistency that the statements of a response need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Snapshot {
     /// One statement, which is a snapshot by itself.
@@ -90,25 +91,25 @@ pub enum Snapshot {
     Transaction,
 }
 
-/// Lookups on the connections that they share.
+/// Statistics of the lookups on shared connections.
 #[derive(Debug)]
 pub struct SharedLookups {
-    /// How many are on their way.
+    /// The number of lookups that aren't answered yet.
     pub(crate) pending: usize,
-    /// How many were sent together.
+    /// The sizes of the batches that lookups were sent in.
     pub(crate) batches: Histogram<u64>,
 }
 
-/// What a host has said of itself.
+/// A host's report about itself.
 #[derive(Debug)]
 pub struct HostSaid {
     /// Its host and port, or its socket.
     pub name: String,
-    /// Its version and its role; or why it cannot be asked.
+    /// Its version and its role, or the reason why it can't be reached.
     pub said: Result<String, Error>,
 }
 
-/// A statement as a database takes it.
+/// A statement in the form that a database accepts.
 #[derive(Debug, Clone)]
 pub struct Statement {
     /// The text with the database's own placeholders (`$1`, `?1`, `?`).
@@ -117,105 +118,106 @@ pub struct Statement {
     pub types: Vec<BindType>,
 }
 
-/// Whose rows a prepared statement answers with.
+/// The source of the rows that a prepared statement returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowsOf<'a> {
-    /// Its own.
+    /// The statement itself.
     Own,
-    /// Those of refcursors: these columns of its only row name the cursors.
+    /// Refcursors: these columns of its only row contain their names.
     Refcursors(&'a [usize]),
-    /// Those of the procedure that it calls, whose results come one after another.
+    /// The procedure that it calls, which returns its results one after another.
     Results,
 }
 
 /// One of the results of a procedure, as a response reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResultSet {
-    /// How many come before it.
+    /// The number of results before it.
     pub place: usize,
-    /// How many the procedure has.
+    /// The number of results that the procedure has.
     pub of: usize,
-    /// Whether the response reads none after it: then its rows end when the procedure does.
+    /// True if the response reads no result after it. Its rows end when the procedure does.
     pub is_last: bool,
 }
 
-/// Rows that come together, as a message of an Arrow stream.
+/// Several rows, as a message of an Arrow stream.
 pub struct Batch<'a, R> {
-    /// How many there are.
+    /// The number of rows.
     pub rows: u64,
     /// The message.
     pub message: &'a [u8],
-    /// The last of them, where the statement has columns that are not in the message, which are
-    /// those of a key; or one that has no key.
+    /// Set if the statement has key columns, which the message leaves out. It's the last row, or a
+    /// row without a key.
     pub last: Option<R>,
 }
 
 impl<'a, R> Batch<'a, R> {
-    /// The same with another kind of rows.
+    /// Converts the row to another type.
     pub(crate) fn map<S>(self, row: impl FnOnce(R) -> S) -> Batch<'a, S> {
         Batch { rows: self.rows, message: self.message, last: self.last.map(row) }
     }
 }
 
-/// What a database may take of the memory, in bytes.
+/// The memory that a database needs, in bytes.
 #[derive(Clone, Copy)]
 pub struct Sizes {
     /// An idle connection of the pool.
     pub idle: usize,
     /// A session of a source with these settings.
     pub session: fn(&SourceSettings) -> usize,
-    /// What may wait of one of several interleaved statements, whose longest row has so many bytes.
+    /// The waiting rows of an interleaved statement, for this `max_row_bytes`.
     pub portion: fn(usize) -> usize,
 }
 
-/// One kind of database: a source of it, with its pool.
+/// A source of one kind of database, with its pool.
 pub trait Database: Clone + Send + Sync + 'static {
-    /// A connection as the pool keeps it.
+    /// A connection in the pool.
     type Connection: Send + 'static;
     /// A connection that is held by one response.
     type Session: DatabaseSession;
-    /// The rows of a lookup on a shared connection; [`NoAnswer`] where the database shares none.
+    /// The rows of a lookup on a shared connection; [`NoAnswer`] if the database shares none.
     type Answer: LookupAnswer;
-    /// What notices that rows may have been committed.
+    /// Detects that rows may have been committed.
     type Changes: ChangeSource;
-    /// What asks whether the database can be reached.
+    /// Checks if the database can be reached.
     type Probe: Ping;
-    /// Its SQL, and what it can do.
+    /// Its SQL and its abilities.
     const DIALECT: &'static Dialect;
-    /// What it takes of the memory.
+    /// The memory that it needs.
     const SIZES: Sizes;
-    /// How long a lookup may take on a shared connection before it gets one of its own; `None`
-    /// where none is shared.
+    /// A lookup that takes longer on a shared connection gets one of its own. `None` if no
+    /// connections are shared.
     const LOOKUP_PATIENCE: Option<Duration> = None;
 
-    /// A source without open connections; no I/O but reading root certificates.
+    /// A source without open connections. The only I/O is to read root certificates.
     ///
     /// # Errors
-    /// The URL is not understood, or its certificates cannot be read.
+    /// The URL is invalid, or its certificates can't be read.
     fn open(settings: &SourceSettings) -> Result<Self, Error>;
 
-    /// Makes what the settings say how to make and what is not there yet. Whether it did.
+    /// Creates the database if it's missing and the settings say how. Returns true if it was
+    /// created.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The database can't be created.
     fn create_missing(_settings: &SourceSettings) -> Result<bool, Error> {
         Ok(false)
     }
 
-    /// Its name.
+    /// The name of the source.
     fn name(&self) -> &str;
 
-    /// Its pool.
+    /// The pool of the source.
     fn pool(&self) -> &Pool<Self::Connection>;
 
-    /// What asks whether it can be reached, on a connection beside those of the pool: that all of
-    /// them are taken is no reason to say that it cannot.
+    /// A probe with a connection outside of the pool. A full pool doesn't mean that the database
+    /// can't be reached.
     fn probe(&self) -> Self::Probe;
 
     /// Waits for a connection and makes it ready.
     ///
     /// # Errors
-    /// The pool's (503, 504), or 503 when the database cannot be reached.
+    /// The pool's (503, 504), or 503 if the database can't be reached.
     fn acquire(
         &self,
         snapshot: Snapshot,
@@ -226,7 +228,7 @@ pub trait Database: Clone + Send + Sync + 'static {
     /// See [`AnyDatabase::changes`].
     ///
     /// # Errors
-    /// 503: the database cannot be reached, or does not let its channel be listened to.
+    /// 503: the database can't be reached, or doesn't allow listening on the channel.
     fn changes(
         &self,
         channel: Option<&str>,
@@ -236,7 +238,7 @@ pub trait Database: Clone + Send + Sync + 'static {
     /// See [`AnyDatabase::look_up`].
     ///
     /// # Errors
-    /// What the database says of the statement; 503 when too many lookups are on their way.
+    /// The database's error for the statement; 503 if too many lookups are pending.
     fn look_up(
         &self,
         _statement: &Statement,
@@ -246,44 +248,44 @@ pub trait Database: Clone + Send + Sync + 'static {
         std::future::ready(Ok(None))
     }
 
-    /// How many hosts it has.
+    /// The number of its hosts.
     fn hosts(&self) -> usize {
         1
     }
 
-    /// What is known of each of its hosts, where it has several.
+    /// Statistics of each host, if there are several.
     fn host_stats(&self) -> Vec<HostStats> {
         Vec::new()
     }
 
-    /// Looks after its hosts, for as long as it is used.
+    /// Monitors the hosts while the source is used.
     fn watch(&self) -> impl Future<Output = ()> + Send + 'static {
         std::future::ready(())
     }
 
-    /// Connects to each of its hosts, and asks what it is.
+    /// Connects to each host and asks for its version and role.
     fn inspect(&self) -> impl Future<Output = Vec<HostSaid>> {
         std::future::ready(Vec::new())
     }
 
-    /// How long followers have waited for the end of a transaction, zero if they don't; `None`: they
-    /// never do.
+    /// The time that followers have waited for a transaction to end; zero if they don't wait now.
+    /// `None` if they never wait.
     fn longest_wait(&self) -> Option<Duration> {
         None
     }
 
-    /// What there is to know of lookups on shared connections; `None` where none is shared.
+    /// Statistics of the lookups on shared connections; `None` if none are shared.
     fn lookups(&self) -> Option<SharedLookups> {
         None
     }
 
-    /// How many connections of a pool of `max` lookups share.
+    /// The number of connections that lookups share, in a pool of `max`.
     fn shared(_max: usize) -> usize {
         0
     }
 }
 
-/// The rows of a lookup on a shared connection, which have all come.
+/// The rows of a lookup on a shared connection. All have been received.
 pub trait LookupAnswer {
     /// A row.
     type Row<'a>: DatabaseRow
@@ -297,33 +299,34 @@ pub trait LookupAnswer {
     fn next_row(&mut self) -> Option<Self::Row<'_>>;
 }
 
-/// Asks whether a database can be reached.
+/// Checks if a database can be reached.
 pub trait Ping {
-    /// Asks. May be dropped at any point, and asked again.
+    /// Checks once. May be dropped at any point and called again.
     ///
     /// # Errors
-    /// Why it cannot be reached, with the name of the source.
+    /// The reason why it can't be reached, with the name of the source.
     fn ask(&mut self) -> impl Future<Output = Result<(), Error>>;
 }
 
-/// Notices that rows may have been committed.
+/// Detects that rows may have been committed.
 pub trait ChangeSource {
-    /// Whether no other connection can notice what this one cannot any more: that of a file that
-    /// was replaced would be to another one.
+    /// True if a new connection can't replace a failed one: after a file was replaced, it would
+    /// watch another file.
     const IS_LOST_FOR_GOOD: bool;
 
-    /// Waits until rows may have been committed since the call before; the first one returns at
-    /// once. A call that is dropped is to be the last.
+    /// Waits until rows may have been committed since the last call. The first call returns at
+    /// once. Don't call it after a call was dropped.
     ///
     /// # Errors
-    /// The database cannot be asked any more.
+    /// The database can't be reached any more.
     fn next(&mut self) -> impl Future<Output = Result<(), Error>>;
 
-    /// Reports the transactions that followers wait for from now on, if there can be some.
+    /// Starts reporting the transactions that followers wait for, if the database can have any.
     fn report_waits(&mut self) {}
 }
 
-/// One connection of a database, held by one response. The order of its calls stands above.
+/// A connection of a database, held by one response. The module's documentation has the order of
+/// calls.
 pub trait DatabaseSession {
     /// A row, lent until the next call.
     type Row<'a>: DatabaseRow
@@ -333,7 +336,7 @@ pub trait DatabaseSession {
     /// See [`Session::prepare`].
     ///
     /// # Errors
-    /// What the database says of the statement, with the place in its text where known.
+    /// The database's error for the statement, with its position in the text if known.
     fn prepare(&mut self, statement: &Statement) -> impl Future<Output = Result<Arc<[Column]>, Error>>;
 
     /// See [`Session::begin`].
@@ -355,7 +358,7 @@ pub trait DatabaseSession {
     /// See [`Session::poll_row`].
     ///
     /// # Errors
-    /// The statement failed, or the connection did.
+    /// The statement or the connection failed.
     fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Self::Row<'_>>, Error>>;
 
     /// See [`Session::as_batches`].
@@ -366,7 +369,7 @@ pub trait DatabaseSession {
     /// See [`Session::poll_batch`].
     ///
     /// # Errors
-    /// The statement failed, or the connection did.
+    /// The statement or the connection failed.
     fn poll_batch(&mut self, _cx: &mut Context<'_>) -> Poll<Result<Option<Batch<'_, Self::Row<'_>>>, Error>> {
         Poll::Ready(Err(Error::protocol("this database has no record batches")))
     }
@@ -377,7 +380,7 @@ pub trait DatabaseSession {
     /// See [`Session::poll_row_of`].
     ///
     /// # Errors
-    /// One of the statements failed, or the connection did.
+    /// One of the statements or the connection failed.
     fn poll_row_of(
         &mut self,
         which: usize,
@@ -397,7 +400,7 @@ pub trait DatabaseSession {
     /// See [`Session::call`].
     ///
     /// # Errors
-    /// The statement failed, or the connection did.
+    /// The statement or the connection failed.
     fn call(
         &mut self,
         _index: usize,
@@ -409,7 +412,7 @@ pub trait DatabaseSession {
     /// See [`Session::open_refcursor`].
     ///
     /// # Errors
-    /// There is no such cursor, or the connection failed.
+    /// There's no such cursor, or the connection failed.
     fn open_refcursor(
         &mut self,
         _index: usize,
@@ -421,7 +424,7 @@ pub trait DatabaseSession {
     /// See [`Session::poll_result`].
     ///
     /// # Errors
-    /// There is no such result, or the connection failed.
+    /// There's no such result, or the connection failed.
     fn poll_result(
         &mut self,
         _result: ResultSet,
@@ -433,34 +436,34 @@ pub trait DatabaseSession {
 
 /// One row, lent by its session.
 pub trait DatabaseRow {
-    /// What rows are read by that were copied, so that they outlive the poll that lent them.
+    /// Reads copies of rows, which outlive the poll that lent them.
     type Layout;
 
     /// Writes the row's values to `out`.
     ///
     /// # Errors
-    /// A value that cannot be decoded; `out` then ends in half a row, which the caller removes.
+    /// A value can't be decoded. `out` then ends in half a row, which the caller removes.
     fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error>;
 
-    /// What copies of the statement's rows are read by.
+    /// The layout of copies of the statement's rows.
     fn layout(&self) -> Self::Layout;
 
-    /// What a copy of it holds.
+    /// The bytes to copy.
     fn bytes(&self) -> &[u8];
 }
 
-/// What rows are read by that were copied.
+/// Reads copies of rows.
 pub trait RowLayout {
-    /// The row of a copy.
+    /// A row in a copy.
     type Row<'a>: DatabaseRow
     where
         Self: 'a;
 
-    /// The row of these bytes.
+    /// The row in these bytes.
     fn row<'a>(&'a mut self, bytes: &'a [u8]) -> Self::Row<'a>;
 }
 
-/// The answer of a database that shares no connections: there is none.
+/// The answer type of a database that shares no connections. It has no values.
 pub struct NoAnswer<S>(Infallible, PhantomData<fn() -> S>);
 
 impl<S: DatabaseSession> LookupAnswer for NoAnswer<S> {
@@ -478,25 +481,26 @@ impl<S: DatabaseSession> LookupAnswer for NoAnswer<S> {
     }
 }
 
-/// Makes the enums of all databases, each method a static match.
+/// Generates the enums of all databases, with a static match in each method.
 macro_rules! databases {
     ($($(#[$doc:meta])+ $name:ident => $module:ident $(if $feature:literal)?,)+) => {
-        /// A database that rows come from, with its pool.
+        /// A database that rows are read from, with its pool.
         #[derive(Clone)]
         pub enum AnyDatabase {
             $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name($module::Source),)+
         }
 
-        /// One connection of a database, held by one response.
+        /// A connection of a database, held by one response.
         ///
-        /// Boxed: a lookup holds none, and would be moved with the room of the largest.
+        /// Boxed, because a lookup holds no connection. Otherwise it would be as large as the
+        /// largest session.
         pub enum Session {
             $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name(Box<<$module::Source as Database>::Session>),)+
-            /// The rows of a lookup, which have come: a connection no longer.
+            /// The received rows of a lookup, without a connection.
             Lookup(Answer),
         }
 
-        /// The rows of a lookup on a shared connection, which have come.
+        /// The rows of a lookup on a shared connection. All have been received.
         pub enum Answer {
             $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name(<$module::Source as Database>::Answer),)+
         }
@@ -506,51 +510,51 @@ macro_rules! databases {
             $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name($module::Row<'a>),)+
         }
 
-        /// What rows are read by that were copied, so that they outlive the poll that lent them.
+        /// Reads copies of rows, which outlive the poll that lent them.
         pub(crate) enum Layout {
             $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name($module::Layout),)+
         }
 
-        /// Notices that rows may have been committed.
+        /// Detects that rows may have been committed.
         #[allow(clippy::large_enum_variant, reason = "one per endpoint that is followed")]
         pub enum Changes {
             $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name(<$module::Source as Database>::Changes),)+
         }
 
-        /// Asks whether a database can be reached, on a connection beside those of its pool.
+        /// Checks if a database can be reached, on a connection outside of the pool.
         pub enum Probe {
             $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name(Box<<$module::Source as Database>::Probe>),)+
         }
 
-        /// Which database a source is.
+        /// The kind of database of a source.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum DatabaseKind {
             $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name,)+
         }
 
         impl DatabaseKind {
-            /// All that there are.
+            /// All kinds in this build.
             pub const ALL: &'static [Self] = &[$($(#[cfg(feature = $feature)])? Self::$name,)+];
 
-            /// Its SQL, and what it can do.
+            /// Its SQL and its abilities.
             pub fn dialect(self) -> &'static Dialect {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name => <$module::Source as Database>::DIALECT,)+
                 }
             }
 
-            /// Makes what the settings of a source say how to make and what is not there yet: a
-            /// file, by the scripts of `create`. Whether it did.
+            /// Creates a source's database if it's missing and the settings say how: a file, with
+            /// the scripts of `create`. Returns true if it was created.
             ///
             /// # Errors
-            /// It cannot be made.
+            /// The database can't be created.
             pub(crate) fn create_missing(self, settings: &SourceSettings) -> Result<bool, Error> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name => <$module::Source as Database>::create_missing(settings),)+
                 }
             }
 
-            /// What such a database takes of the memory.
+            /// The memory that a database of this kind needs.
             pub(crate) fn sizes(self) -> Sizes {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name => <$module::Source as Database>::SIZES,)+
@@ -564,7 +568,7 @@ macro_rules! databases {
                 }
             }
 
-            /// What the pool of such a database keeps for lookups, where there are any.
+            /// The slots that the pool keeps for lookups, if the source has any.
             pub(crate) fn kept(self, max: usize) -> Kept {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name => Kept::for_lookups(max, <$module::Source as Database>::shared(max)),)+
@@ -576,29 +580,29 @@ macro_rules! databases {
             /// A database without open connections.
             ///
             /// # Errors
-            /// The URL is not understood, or root certificates cannot be read.
+            /// The URL is invalid, or root certificates can't be read.
             pub fn open(kind: DatabaseKind, settings: &SourceSettings) -> Result<Self, Error> {
                 match kind {
                     $($(#[cfg(feature = $feature)])? DatabaseKind::$name => Database::open(settings).map(Self::$name),)+
                 }
             }
 
-            /// Its SQL, and what it can do.
+            /// Its SQL and its abilities.
             pub fn dialect(&self) -> &'static Dialect {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(_) => <$module::Source as Database>::DIALECT,)+
                 }
             }
 
-            /// Its name.
+            /// The name of the source.
             pub fn name(&self) -> &str {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => Database::name(source),)+
                 }
             }
 
-            /// Closes idle connections as they reach their `idle_timeout`, and looks after hosts,
-            /// for as long as the database is used.
+            /// Closes idle connections when they reach their `idle_timeout`, and monitors hosts,
+            /// while the database is used.
             pub fn reap(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => {
@@ -608,42 +612,42 @@ macro_rules! databases {
                 }
             }
 
-            /// What asks whether it can be reached.
+            /// A probe with a connection of its own.
             pub fn probe(&self) -> Probe {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => Probe::$name(Box::new(Database::probe(source))),)+
                 }
             }
 
-            /// How many hosts it has.
+            /// The number of its hosts.
             pub(crate) fn hosts(&self) -> usize {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => Database::hosts(source),)+
                 }
             }
 
-            /// What is known of each of its hosts, where it has several.
+            /// Statistics of each host, if there are several.
             pub(crate) fn host_stats(&self) -> Vec<HostStats> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => Database::host_stats(source),)+
                 }
             }
 
-            /// Connects to each of its hosts, and asks what it is.
+            /// Connects to each host and asks for its version and role.
             pub(crate) async fn inspect(&self) -> Vec<HostSaid> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => Database::inspect(source).await,)+
                 }
             }
 
-            /// What is known of its pool.
+            /// Statistics of its pool.
             pub(crate) fn pool_stats(&self) -> pool::Stats {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => source.pool().stats(),)+
                 }
             }
 
-            /// For how long a stream has had to give its connection up; see [`Pool::gives_way`].
+            /// For how long a stream has had to give its slot up; see [`Pool::gives_way`].
             pub(crate) fn gives_way(
                 &self,
                 slow: &mut Option<SlowStream>,
@@ -655,23 +659,23 @@ macro_rules! databases {
                 }
             }
 
-            /// How long followers have waited for the end of a transaction; `None`: they never do.
+            /// The time that followers have waited for a transaction to end; `None` if they never
+            /// wait.
             pub(crate) fn longest_wait(&self) -> Option<Duration> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => Database::longest_wait(source),)+
                 }
             }
 
-            /// What there is to know of lookups on shared connections; `None` where the database
-            /// shares none.
+            /// Statistics of the lookups on shared connections; `None` if none are shared.
             pub(crate) fn lookups(&self) -> Option<SharedLookups> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => Database::lookups(source),)+
                 }
             }
 
-            /// Keeps connections of the pool for lookups, or none where nobody asks for `any`:
-            /// lists leave them free.
+            /// Keeps slots of the pool for lookups, which streams then leave free. Keeps none if
+            /// the source has no lookups (`any` is false).
             pub(crate) fn keep_for_lookups(&self, any: bool) {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => {
@@ -682,7 +686,7 @@ macro_rules! databases {
                 }
             }
 
-            /// Waits for the turn of one that has time to [`acquire`](Self::acquire) a connection;
+            /// Waits until a task that isn't urgent may [`acquire`](Self::acquire) a connection;
             /// see [`Pool::turn`].
             pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
                 match self {
@@ -690,20 +694,20 @@ macro_rules! databases {
                 }
             }
 
-            /// How long a request waits for a connection.
+            /// The limit for waiting for a connection.
             pub fn acquire_timeout(&self) -> Duration {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => source.pool().acquire_timeout(),)+
                 }
             }
 
-            /// Asks `statement`, which answers with one row at most, on a connection that is shared
-            /// with other lookups; its rows then hold no connection. `None`: it has to be asked on
-            /// a connection of its own, because it has not been prepared yet, or takes long, or
-            /// types may have been altered, or the database does not share.
+            /// Runs `statement`, a lookup, on a connection shared with other lookups. Its rows then
+            /// hold no connection. Returns `None` if the statement needs its own connection: it
+            /// isn't prepared yet, it's slow, types may have been altered, or the database doesn't
+            /// share connections.
             ///
             /// # Errors
-            /// What the database says of the statement; 503 when too many lookups are on their way.
+            /// The database's error for the statement; 503 if too many lookups are pending.
             pub async fn look_up(
                 &self,
                 statement: &Statement,
@@ -717,11 +721,11 @@ macro_rules! databases {
                 }
             }
 
-            /// What notices that rows may have been committed: by a notification on `channel`, or
-            /// when it is asked, `every` so often. It has a connection of its own, beside the pool.
+            /// Detects commits: by notifications on `channel`, or by a query once per `every`. It
+            /// has its own connection, outside of the pool.
             ///
             /// # Errors
-            /// 503: the database cannot be reached, or does not let its channel be listened to.
+            /// 503: the database can't be reached, or doesn't allow listening on the channel.
             pub async fn changes(&self, channel: Option<&str>, every: Duration) -> Result<Changes, Error> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => {
@@ -733,7 +737,7 @@ macro_rules! databases {
             /// Waits for a connection and makes it ready.
             ///
             /// # Errors
-            /// The pool's (503, 504), or 503 when the database cannot be reached.
+            /// The pool's (503, 504), or 503 if the database can't be reached.
             pub async fn acquire(
                 &self,
                 snapshot: Snapshot,
@@ -749,26 +753,27 @@ macro_rules! databases {
         }
 
         impl Changes {
-            /// Waits until rows may have been committed since the call before; the first one
-            /// returns at once. A call that is dropped is to be the last.
+            /// Waits until rows may have been committed since the last call. The first call returns
+            /// at once. Don't call it after a call was dropped.
             ///
             /// # Errors
-            /// The database cannot be asked any more.
+            /// The database can't be reached any more.
             pub async fn next(&mut self) -> Result<(), Error> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(changes) => ChangeSource::next(changes).await,)+
                 }
             }
 
-            /// Reports the transactions that followers wait for from now on, if there can be some.
+            /// Starts reporting the transactions that followers wait for, if the database can have
+            /// any.
             pub(crate) fn report_waits(&mut self) {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(changes) => ChangeSource::report_waits(changes),)+
                 }
             }
 
-            /// Whether no other connection can notice what this one cannot any more: that of a file
-            /// that was replaced would be to another one.
+            /// True if a new connection can't replace a failed one: after a file was replaced, it
+            /// would watch another file.
             pub(crate) fn is_lost_for_good(&self) -> bool {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(_) => <$module::Changes as ChangeSource>::IS_LOST_FOR_GOOD,)+
@@ -777,10 +782,10 @@ macro_rules! databases {
         }
 
         impl Probe {
-            /// Asks. May be dropped at any point, and asked again.
+            /// Checks once. May be dropped at any point and called again.
             ///
             /// # Errors
-            /// Why it cannot be reached, with the name of the source.
+            /// The reason why it can't be reached, with the name of the source.
             pub async fn ask(&mut self) -> Result<(), Error> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(probe) => Ping::ask(&mut **probe).await,)+
@@ -805,13 +810,13 @@ macro_rules! databases {
         }
 
         impl Session {
-            /// Whether a connection of the pool is in use for it.
+            /// Returns true if it uses a connection of the pool.
             pub(crate) fn holds_connection(&self) -> bool {
                 !matches!(self, Self::Lookup(_))
             }
 
-            /// When its rows have to be read on, however slow the client is: the database ends it else.
-            /// `None`: it waits for as long as it takes.
+            /// The time by which more rows must be read, even for a slow client, because the
+            /// database would end the session. `None` if there's no limit.
             pub(crate) fn read_by(&self) -> Option<Instant> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::read_by(&**session),)+
@@ -819,11 +824,11 @@ macro_rules! databases {
                 }
             }
 
-            /// Prepares the next statement and returns its columns. The first one is 0 for
-            /// [`Session::execute`], and so on.
+            /// Prepares the next statement and returns its columns. [`Session::execute`] counts
+            /// statements from 0.
             ///
             /// # Errors
-            /// What the database says of the statement, with the place in its text where known.
+            /// The database's error for the statement, with its position in the text if known.
             pub async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::prepare(&mut **session, statement).await,)+
@@ -831,8 +836,8 @@ macro_rules! databases {
                 }
             }
 
-            /// Begins the snapshot of several statements, once all of them are prepared. Without it, a
-            /// table that is rewritten meanwhile could be empty for them.
+            /// Begins the snapshot of several statements, once all are prepared. Without it, a
+            /// table that is rewritten meanwhile could seem empty.
             ///
             /// # Errors
             /// The connection failed, or a table can't be read now.
@@ -843,8 +848,8 @@ macro_rules! databases {
                 }
             }
 
-            /// Has the database forget what it has begun for statements that nobody will execute.
-            /// A session that is dropped sees to that too, but only while its runtime is there.
+            /// Cancels work that the database has begun for statements that won't be executed.
+            /// Dropping the session does this too, but only while its runtime exists.
             pub async fn let_go(&mut self) {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::let_go(&mut **session).await,)+
@@ -852,7 +857,7 @@ macro_rules! databases {
                 }
             }
 
-            /// Whose rows the prepared statement `index` answers with.
+            /// The source of the rows of the prepared statement `index`.
             pub fn rows_of(&self, index: usize) -> RowsOf<'_> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::rows_of(&**session, index),)+
@@ -860,13 +865,13 @@ macro_rules! databases {
                 }
             }
 
-            /// Runs the prepared statement `index`, which opens refcursors or has results, in the
-            /// transaction of all that is executed later. Of refcursors, returns the names in its
-            /// rows by column: two rows at most, of which the second is only the proof that there
-            /// is one too many.
+            /// Runs the prepared statement `index`, which opens refcursors or has results. It runs
+            /// in the same transaction as later statements. For refcursors, returns the names in
+            /// its rows, by column. We read at most two rows; the second one only proves that there
+            /// are too many.
             ///
             /// # Errors
-            /// The statement failed, or the connection did.
+            /// The statement or the connection failed.
             pub async fn call(
                 &mut self,
                 index: usize,
@@ -878,11 +883,11 @@ macro_rules! databases {
                 }
             }
 
-            /// Has [`Session::execute`] read the cursor `name` where it would run the statement
-            /// `index`, and returns the columns of its rows, which may be others at each call.
+            /// Makes [`Session::execute`] read the cursor `name` instead of the statement `index`.
+            /// Returns the columns of its rows, which can differ at each call.
             ///
             /// # Errors
-            /// There is no such cursor, or the connection failed.
+            /// There's no such cursor, or the connection failed.
             pub async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::open_refcursor(&mut **session, index, name).await,)+
@@ -890,13 +895,12 @@ macro_rules! databases {
                 }
             }
 
-            /// Waits for a result of the procedure that was called, and returns its columns; then
-            /// [`Session::poll_row`] yields its rows. Rows that come before it and that nobody has
-            /// read are skipped. The result before must have yielded its last row.
+            /// Waits for a result of the called procedure and returns its columns. Then
+            /// [`Session::poll_row`] returns its rows. Unread rows before it are skipped. The last
+            /// row of the previous result must have been read.
             ///
             /// # Errors
-            /// There is no such result, or there are more; the procedure failed, or the connection
-            /// did.
+            /// There's no such result, or there are more; the procedure or the connection failed.
             pub fn poll_result(
                 &mut self,
                 result: ResultSet,
@@ -909,8 +913,8 @@ macro_rules! databases {
             }
 
             /// Starts the prepared statement `index` with `args` in the order of its placeholders.
-            /// Does no I/O: the first [`Session::poll_row`] does, and reports what fails. The
-            /// statement before must have yielded its last row.
+            /// Does no I/O: the first [`Session::poll_row`] does, and reports failures. The
+            /// previous statement must have returned its last row.
             pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::execute(&mut **session, index, args),)+
@@ -918,8 +922,8 @@ macro_rules! databases {
                 }
             }
 
-            /// Starts several prepared statements at once, each by its index and arguments, of a
-            /// session that was acquired with [`Snapshot::Transaction`]. Does no I/O, as
+            /// Starts several prepared statements at once, each by its index and arguments. The
+            /// session must have been acquired with [`Snapshot::Transaction`]. Does no I/O, like
             /// [`Session::execute`].
             pub fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
                 match self {
@@ -928,13 +932,12 @@ macro_rules! databases {
                 }
             }
 
-            /// The next row of the statement that was the `which`th of
-            /// [`Session::execute_interleaved`], lent until the next call; `None` after its last
-            /// one, and from then on. Rows of the others that come meanwhile are held, a portion of
-            /// each at most.
+            /// The next row of the statement at index `which` of [`Session::execute_interleaved`],
+            /// lent until the next call. Returns `None` after its last row, even if called again.
+            /// If rows of other statements arrive first, at most a portion of each is held.
             ///
             /// # Errors
-            /// One of the statements failed, or the connection did. Nothing may be polled after an
+            /// One of the statements or the connection failed. Nothing may be polled after an
             /// error.
             #[inline]
             pub fn poll_row_of(
@@ -953,7 +956,7 @@ macro_rules! databases {
             /// The next row, lent until the next call; `None` after the last one.
             ///
             /// # Errors
-            /// The statement failed, or the connection did. Nothing may be polled after an error.
+            /// The statement or the connection failed. Nothing may be polled after an error.
             #[inline]
             pub fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
                 match self {
@@ -966,9 +969,9 @@ macro_rules! databases {
         }
 
         impl Session {
-            /// Has the rows of the prepared statement `index` come as record batches of its first
-            /// `columns` columns, and returns their schema. `None`: they come as rows, as the
-            /// database has no such batches.
+            /// Switches the prepared statement `index` to record batches of its first `columns`
+            /// columns, and returns their schema. Returns `None` if the database has no batches;
+            /// its rows are then read as usual.
             pub(crate) fn as_batches(&mut self, index: usize, columns: usize) -> Option<Schema> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::as_batches(&mut **session, index, columns),)+
@@ -976,10 +979,10 @@ macro_rules! databases {
                 }
             }
 
-            /// The next rows, lent until the next call; `None` after the last ones.
+            /// The next batch, lent until the next call; `None` after the last one.
             ///
             /// # Errors
-            /// The statement failed, or the connection did. Nothing may be polled after an error.
+            /// The statement or the connection failed. Nothing may be polled after an error.
             pub(crate) fn poll_batch(
                 &mut self,
                 cx: &mut Context<'_>,
@@ -998,8 +1001,7 @@ macro_rules! databases {
             /// Writes the row's values to `out`.
             ///
             /// # Errors
-            /// A value that cannot be decoded; `out` then ends in half a row, which the caller
-            /// removes.
+            /// A value can't be decoded. `out` then ends in half a row, which the caller removes.
             #[inline]
             pub fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
                 match self {
@@ -1007,14 +1009,14 @@ macro_rules! databases {
                 }
             }
 
-            /// What copies of the statement's rows are read by.
+            /// The layout of copies of the statement's rows.
             pub(crate) fn layout(&self) -> Layout {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(row) => Layout::$name(DatabaseRow::layout(row)),)+
                 }
             }
 
-            /// What a copy of it holds.
+            /// The bytes to copy.
             pub(crate) fn bytes(&self) -> &[u8] {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(row) => DatabaseRow::bytes(row),)+
@@ -1023,7 +1025,7 @@ macro_rules! databases {
         }
 
         impl Layout {
-            /// The row of these bytes.
+            /// The row in these bytes.
             pub(crate) fn row<'a>(&'a mut self, bytes: &'a [u8]) -> Row<'a> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(layout) => Row::$name(RowLayout::row(layout, bytes)),)+
@@ -1033,36 +1035,36 @@ macro_rules! databases {
     };
 }
 
-/// A lookup has one statement, whose rows have come.
+/// The error of a call that a lookup doesn't support.
 #[cold]
 fn of_lookup() -> Error {
     Error::protocol("a lookup has no refcursors, and no statements beside its own")
 }
 
-// The list. Each line is the name of a variant, the module of the database, and the feature of
-// cargo that it hangs on.
+// The list. Each line has the name of a variant, the module of the database, and the cargo feature
+// that enables it.
 databases! {
-    /// PostgreSQL, and what speaks its protocol.
+    /// PostgreSQL, and servers that speak its protocol.
     Postgres => postgres,
     /// A SQLite file.
     Sqlite => sqlite,
     /// MySQL and MariaDB.
     Mysql => mysql,
-    /// A database whose driver is others' (ADBC), in a process of its own.
+    /// A database with a foreign ADBC driver, in a driver process.
     Adbc => adbc if "adbc",
-    /// The same, by ODBC.
+    /// The same with ODBC.
     Odbc => odbc if "odbc",
     /// A server of Arrow Flight SQL.
     Flight => flight if "flight",
 }
 
 impl AnyDatabase {
-    /// Waits for a connection, and takes with it others that are free at once, up to so many in
-    /// all, to read parts of a table from one snapshot.
+    /// Waits for a connection, to read parts of a table from one snapshot. Also takes other
+    /// connections that are free at once, up to the requested total.
     ///
     /// # Errors
-    /// The pool's (503, 504), or 503 when the database cannot be reached; the table is none; or the
-    /// database does not read parts.
+    /// The pool's (503, 504), or 503 if the database can't be reached. The table doesn't exist, or
+    /// the database can't read parts.
     pub(crate) async fn acquire_parts(
         &self,
         part: (&str, usize),
@@ -1078,13 +1080,13 @@ impl AnyDatabase {
         }
     }
 
-    /// Waits for a connection that reads one shard of a table: from `given`, or from a new
-    /// snapshot, which is kept for a while.
+    /// Waits for a connection that reads one shard of a table. It reads from the snapshot `given`,
+    /// or from a new one, which is kept for a while.
     ///
     /// # Errors
-    /// The pool's (503, 504), or 503 when the database cannot be reached, keeps too many snapshots,
-    /// or somebody waits to lock the table alone; 410 where the snapshot is kept no longer; the
-    /// table is none; or the database does not read parts.
+    /// The pool's (503, 504). 503 if the database can't be reached or keeps too many snapshots, or
+    /// if a transaction waits for an exclusive lock on the table. 410 if the snapshot has expired.
+    /// The table doesn't exist, or the database can't read parts.
     pub(crate) async fn acquire_shard(
         &self,
         part: (&str, Shard),
@@ -1100,10 +1102,10 @@ impl AnyDatabase {
         }
     }
 
-    /// The same database, whose statements are run as `actor`.
+    /// The same database, with statements that run as `actor`.
     ///
     /// # Errors
-    /// It has no roles for requests.
+    /// The database has no roles for requests.
     pub(crate) fn acting(&self, actor: &Arc<Actor>) -> Result<Self, Error> {
         match self {
             Self::Postgres(source) => Ok(Self::Postgres(source.acting(Arc::clone(actor)))),
@@ -1112,12 +1114,12 @@ impl AnyDatabase {
     }
 }
 
-/// Sessions that read parts of one table side by side. The calls are those of a [`Session`] of one
+/// Sessions that read parts of one table in parallel. The calls are those of a [`Session`] with one
 /// statement.
 pub(crate) struct Parts(Box<postgres::Parts>);
 
 impl Parts {
-    /// How many there are.
+    /// The number of sessions.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -1127,7 +1129,7 @@ impl Parts {
         self.0.read_by()
     }
 
-    /// The snapshot from which others may read the other shards; `None`: these are all parts.
+    /// The snapshot for reading the other shards; `None` if these are all parts.
     pub(crate) fn shared_snapshot(&self) -> Option<&TableSnapshot> {
         self.0.shared_snapshot()
     }
@@ -1135,7 +1137,7 @@ impl Parts {
     /// Prepares the statement for one part, whose bounds are its last two arguments.
     ///
     /// # Errors
-    /// What the database says of it.
+    /// The database's error for the statement.
     pub(crate) async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
         self.0.prepare(statement).await
     }
@@ -1145,17 +1147,17 @@ impl Parts {
         self.0.execute(index, args);
     }
 
-    /// The next row of any part, lent until the next call; `None` after the last one of all.
+    /// The next row of any part, lent until the next call; `None` after the last row of all.
     ///
     /// # Errors
-    /// A part failed, or its connection did. Nothing may be polled after an error.
+    /// A part or its connection failed. Nothing may be polled after an error.
     pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
         self.0.poll_row(cx).map_ok(|row| row.map(Row::Postgres))
     }
 }
 
 impl DatabaseKind {
-    /// The database whose URLs have this scheme, which is one of its own.
+    /// The database whose URLs have this scheme, with the scheme in its own spelling.
     pub(crate) fn of_scheme(scheme: &str) -> Option<(Self, &'static str)> {
         let schemes = |kind: Self| kind.dialect().urls.schemes.iter().map(move |known| (kind, *known));
         Self::ALL.iter().copied().flat_map(schemes).find(|(_, known)| known.eq_ignore_ascii_case(scheme))

@@ -1,8 +1,8 @@
-//! `password_command`: a program that writes the password of a source's logins, such as a token of a
-//! cloud that lasts for minutes.
+//! `password_command`: a program that prints the password of a source's logins. The password can be
+//! a cloud token that is valid for minutes.
 //!
-//! A run serves every login that waits for it, failed or not. Its password is kept until the server
-//! refuses it, for ten minutes at most.
+//! A run serves every login that waits for it, even if it fails. Its password is kept until the
+//! server refuses it, for ten minutes at most.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -18,13 +18,13 @@ use rowstream_core::Error;
 use rowstream_core::diagnostic::is_invisible;
 use rowstream_core::settings::SourceSettings;
 
-/// How long a run may take.
+/// The time limit for a run.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long its password is used. The tokens of RDS last for 15 minutes.
+/// The time that a password is used. The tokens of RDS last for 15 minutes.
 const KEPT: Duration = Duration::from_secs(600);
 /// The longest output, in bytes.
 const LONGEST: u64 = 64 << 10;
-/// How many characters an error shows of its standard error.
+/// The number of characters of its standard error that an error shows.
 const SHOWN: usize = 300;
 
 const HINT: &str = "run it as the server's user: the first line that it writes is the password";
@@ -33,7 +33,7 @@ const HINT: &str = "run it as the server's user: the first line that it writes i
 pub(super) struct PasswordCommand {
     /// The program and its arguments.
     arguments: Arc<[String]>,
-    /// Locked while it runs.
+    /// Locked during a run.
     last: Arc<Mutex<Option<Run>>>,
 }
 
@@ -54,7 +54,7 @@ impl PasswordCommand {
         Self { arguments: arguments.into(), last: Arc::default() }
     }
 
-    /// The password of a login. If the server has refused one, it runs the command again, unless
+    /// The password of a login. If the server has refused one, runs the command again, unless
     /// another login has done so.
     ///
     /// # Errors
@@ -66,7 +66,8 @@ impl PasswordCommand {
             return run.password();
         }
         let arguments = Arc::clone(&self.arguments);
-        // A task, so that a login that gives up doesn't end the run: the next one has its password.
+        // Spawned, so that a login that gives up doesn't end the run. The next login uses its
+        // password.
         let running = tokio::spawn(async move {
             let result = run(&arguments).await;
             last.insert(Run { ended: Instant::now(), result }).password()
@@ -76,7 +77,7 @@ impl PasswordCommand {
 }
 
 impl Run {
-    /// If a login that began to wait then needs no other run.
+    /// Returns true if this run serves a login that began to wait at `begun`.
     fn serves(&self, begun: Instant, refused: Option<&str>) -> bool {
         let is_kept = || self.ended.elapsed() < KEPT;
         let is_other = |password: &String| refused != Some(password);
@@ -92,7 +93,7 @@ fn failed(why: &str) -> Error {
     Error::source_unavailable(format!("`password_command` {why}")).hint(HINT)
 }
 
-/// Runs the command, and kills it and its children if it doesn't end as it should.
+/// Runs the command. Kills it and its children if it doesn't end properly.
 async fn run(arguments: &[String]) -> Result<String, String> {
     let (program, arguments) = arguments.split_first().ok_or("names no program")?;
     let mut child = Command::new(program)
@@ -124,7 +125,7 @@ async fn end(child: &mut Child) -> io::Result<(ExitStatus, Vec<u8>, Vec<u8>)> {
     Ok((child.wait().await?, output, said))
 }
 
-/// All that it writes.
+/// Reads all of its output.
 async fn whole(stdout: impl AsyncRead + Unpin) -> io::Result<Vec<u8>> {
     let mut output = Vec::new();
     stdout.take(LONGEST + 1).read_to_end(&mut output).await?;
@@ -134,7 +135,8 @@ async fn whole(stdout: impl AsyncRead + Unpin) -> io::Result<Vec<u8>> {
     Ok(output)
 }
 
-/// The beginning of what it writes; the rest is read, so that it isn't stopped, and forgotten.
+/// Reads the beginning of its output. The rest is read and discarded, so that the command doesn't
+/// block.
 async fn beginning(mut stderr: impl AsyncRead + Unpin) -> io::Result<Vec<u8>> {
     let mut said = Vec::new();
     (&mut stderr).take(4 * SHOWN as u64).read_to_end(&mut said).await?;
@@ -160,8 +162,8 @@ fn shown(said: &[u8]) -> String {
 fn kill(child: &Child) {
     let Some(group) = child.id().and_then(|id| libc::pid_t::try_from(id).ok()) else { return };
     #[expect(unsafe_code, reason = "the standard library kills no groups of processes")]
-    // SAFETY: it takes two numbers. The group is the child's own, and its number isn't another's
-    // before the child was waited for.
+    // SAFETY: the call only gets two numbers. The group belongs to the child, and its number isn't
+    // reused before we have waited for the child.
     unsafe {
         libc::kill(-group, libc::SIGKILL);
     }
@@ -207,7 +209,7 @@ mod tests {
         assert!(said(&missing, None).await.expect_err("no program").contains("can't be started"));
     }
 
-    /// Each run has a line in a file.
+    /// Each run writes a line to a file.
     #[tokio::test]
     async fn logins_share_runs() {
         let folder = tempfile::tempdir().unwrap();
@@ -217,7 +219,7 @@ mod tests {
         let (one, other) = tokio::join!(said(&good, None), said(&good, None));
         assert_eq!((one.as_deref(), other.as_deref()), (Ok("1"), Ok("1")));
         assert_eq!(said(&good, None).await.as_deref(), Ok("1"));
-        // The server refuses it to two logins, and to a third one later.
+        // The server refuses it to two logins, and later to a third one.
         let (one, other) = tokio::join!(said(&good, Some("1")), said(&good, Some("1")));
         assert_eq!((one.as_deref(), other.as_deref()), (Ok("2"), Ok("2")));
         assert_eq!(said(&good, Some("1")).await.as_deref(), Ok("2"));
@@ -234,7 +236,7 @@ mod tests {
         one.expect_err("it fails");
     }
 
-    /// A command that hangs is killed, and so are its children.
+    /// A command that hangs is killed, with its children.
     #[tokio::test]
     async fn a_command_that_hangs_is_killed() {
         let folder = tempfile::tempdir().unwrap();
@@ -250,7 +252,7 @@ mod tests {
             while !is_open() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            // Now it hangs, so its time passes at once.
+            // Now it hangs, so skip its time.
             tokio::time::pause();
         };
         let (said, ()) = tokio::join!(said(&hanging, None), skip);

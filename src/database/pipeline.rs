@@ -1,28 +1,28 @@
 //! Lookups: short statements of many requests, pipelined on one connection.
 //!
-//! On a connection of its own, a lookup costs a round trip in which the connection does nothing
-//! else. Here the lookups of a worker share one: what has been asked by the time the worker gets to
-//! it is sent together, and the replies come in the same order. What is sent and what comes, the
-//! databases know ([`Peer`]).
+//! A lookup with a connection of its own costs a round trip, and the connection does nothing else
+//! during that time. Here the lookups of a worker thread share a connection. When the worker polls
+//! the pipeline, it sends all waiting lookups together. The replies arrive in the same order. The
+//! messages themselves are up to each database ([`Peer`]).
 //!
 //! ```text
 //! request ──look_up()──► asked ──Driver──► expected ──reply──► request
 //!                                             │
-//!        Again: asked once more               ◄── it was not answered, for the sake of another
-//!        Elsewhere: a connection of its own   ◄── it stalled the others, or the connection was lost or could not be had
+//!        Again: it's sent once more           ◄── it wasn't answered, because of another lookup
+//!        Elsewhere: a connection of its own   ◄── it stalled the others, or the connection was lost or unavailable
 //! ```
 //!
-//! Statements only read, so whatever was not answered may be asked again. Invariants:
+//! Statements only read, so an unanswered lookup can be sent again. Invariants:
 //!
-//! 1. what is expected stands in the order of what is sent;
-//! 2. every lookup gets an answer; one whose sender is dropped goes elsewhere;
-//! 3. rows are taken for the described columns only if they are;
-//! 4. a statement holds up the others for [`PATIENCE`] and a round trip at most, or for
-//!    [`FULL_PATIENCE`] while it would have to wait for a place of its own. It is then cancelled, and
-//!    runs on connections of its own until it is seen to be quick there ([`Slow`]). The place in the
-//!    pool is kept for the others, however many streams wait for one;
-//! 5. of a reply at most [`MAX_ROWS`] rows are held, of which the second is only the proof that
-//!    there is one too many.
+//! 1. replies are expected in the order in which lookups were sent;
+//! 2. every lookup gets an answer; if its sender is dropped, it moves to another connection;
+//! 3. rows are used with the described columns only if those still apply;
+//! 4. a statement delays the others by [`PATIENCE`] and a round trip at most, or by
+//!    [`FULL_PATIENCE`] while the pool has no free slot for it. Then it's cancelled. It runs on
+//!    connections of its own until it's quick there ([`Slow`]). The pipeline keeps its slot for the
+//!    other lookups, even if streams wait for one;
+//! 5. at most [`MAX_ROWS`] rows of a reply are held. The second one only proves that there are too
+//!    many.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -43,75 +43,75 @@ use rowstream_core::params::ParamValue;
 use rowstream_core::pool::{Lease, Patience, Pool, PoolConfig, Priority, Waiter};
 use rowstream_core::timer::Timer;
 
-/// A connection that cannot be opened within this time is not tried a second time for the same
-/// lookups. One that fails sooner is: its backend was terminated, say.
+/// If opening a connection takes this long and fails, the waiting lookups fail too. If it fails
+/// sooner (its backend was terminated, say), they try connections of their own.
 const LONG_WAIT: Duration = Duration::from_secs(1);
-/// How long nothing may come while something is expected. A lookup by a key takes a hundredth of
-/// it, but on a busy machine the database may have to wait for its turn.
+/// The longest silence while replies are expected. A lookup by key needs a hundredth of it, but on
+/// a busy machine the database may have to wait for a CPU.
 pub(super) const PATIENCE: Duration = Duration::from_millis(50);
-/// The same while no place of the pool is free: whoever leaves waits for one, and the machine is
-/// often as busy as it gets.
+/// The same while the pool has no free slot: a lookup that leaves would wait for one, and the
+/// machine is probably busy.
 const FULL_PATIENCE: Duration = Duration::from_millis(500);
-/// One row, and a second one as proof that there is one too many.
+/// One row, and a second one that proves there are too many.
 pub(super) const MAX_ROWS: usize = 2;
-/// How often a lookup is asked here before it gets a connection of its own.
+/// The number of times that a lookup is sent here before it gets its own connection.
 const ATTEMPTS: usize = 3;
-/// While more replies than this are awaited, what is asked waits and becomes one batch. Without
-/// that, each reply wakes a worker that sends a batch of one, and the database, the server and the
-/// clients spend their time on waking one another. Few clients lose more by waiting for a round
-/// trip than they win.
+/// While more replies than this are expected, new lookups wait and become one batch. Otherwise each
+/// reply would wake a worker that sends a batch of one. The database, the server and the clients
+/// would then spend their time waking each other. With few clients, waiting for a round trip costs
+/// more than it saves.
 const FEW: usize = 6;
-/// Over a distance one more batch may be on its way for each such part of a round trip. What is asked
-/// waits no longer than that, and replies wake a worker no more often.
+/// For a distant database, one more batch may be in flight for each such part of a round trip. So
+/// lookups wait no longer than this, and replies wake a worker no more often.
 const APART: Duration = Duration::from_micros(128);
-/// And not more than these.
+/// The limit for batches in flight.
 const MOST_BATCHES: u128 = 16;
-/// Round trips in which a statement is cancelled and its connection can be used again.
+/// The round trips needed to cancel a statement and reuse its connection.
 const CANCELLING: u32 = 4;
-/// How long a statement that held up others runs on connections of its own, at the least: one that
-/// is slow for some arguments only would be back at once.
+/// The shortest time that a slow statement runs on connections of its own. Otherwise a statement
+/// that is slow only for some arguments would be back at once.
 const SLOW_FOR: Duration = Duration::from_secs(1);
-/// After which it may try again, quick or not: it may be that there is no connection of its own to
-/// show it on, because streams have all of them, and that it was the machine that was busy. At
-/// worst it holds up the others once in that time.
+/// After this time it may try again, even if it never proved to be quick. Streams may hold all the
+/// connections that it could prove it on, or perhaps only the machine was busy. At worst it delays
+/// the others once in this time.
 const SLOW_AT_MOST: Duration = Duration::from_secs(10);
 
 /// The rows of a lookup: the bytes of at most [`MAX_ROWS`].
 pub(super) type Rows = Vec<Box<[u8]>>;
 
-/// Why a lookup has no rows.
+/// The reason why a lookup has no rows.
 #[derive(Debug)]
 pub(super) enum Refused {
     /// The statement failed.
     Failed(Error),
-    /// Nothing is known of it.
+    /// The statement's outcome is unknown: send it again.
     Again,
-    /// It belongs on a connection of its own.
+    /// The lookup needs a connection of its own.
     Elsewhere,
 }
 
 /// The reply to one lookup.
 type Reply = Result<Rows, Refused>;
 
-/// Since when a statement is known to hold up others; until it is seen to be quick, or for
-/// [`SLOW_AT_MOST`], it runs on connections of its own.
+/// Records when a statement delayed others. It then runs on connections of its own until it's
+/// quick, or for [`SLOW_AT_MOST`].
 #[derive(Debug, Default)]
 pub(super) struct Slow(Mutex<Option<std::time::Instant>>);
 
 impl Slow {
-    /// Whether the statement is to run on connections of its own.
+    /// Returns true if the statement should run on a connection of its own.
     pub(super) fn is_slow(&self) -> bool {
         let mut since = self.0.lock();
         since.take_if(|since| since.elapsed() >= SLOW_AT_MOST);
         since.is_some()
     }
 
-    /// Notes that it held up others.
+    /// Records that the statement delayed others.
     pub(super) fn note(&self) {
         *self.0.lock() = Some(std::time::Instant::now());
     }
 
-    /// Notes that it took so long on a connection of its own.
+    /// Records the time that the statement took on a connection of its own.
     pub(super) fn note_time(&self, time: Duration) {
         if time < PATIENCE / 2 {
             self.0.lock().take_if(|since| since.elapsed() >= SLOW_FOR);
@@ -119,78 +119,79 @@ impl Slow {
     }
 }
 
-/// A statement as its lookups know it.
+/// A statement that lookups share.
 pub(super) trait Shareable: Send + Sync + 'static {
-    /// Whether it holds up others.
+    /// The record of delays it has caused.
     fn slow(&self) -> &Slow;
 }
 
-/// One connection as its database pipelines lookups: what it sends, and what is to come.
+/// A connection that pipelines lookups: the messages that it sends, and the replies that it
+/// expects.
 pub(super) trait Peer: Sized + Send + 'static {
-    /// What all connections of a source share.
+    /// The parts that all connections of a source share.
     type Shared: Send + Sync + 'static;
-    /// A connection as the pool keeps it.
+    /// A connection in the pool.
     type Connection: Send + 'static;
-    /// What is known of a statement.
+    /// A prepared statement.
     type Statement: Shareable;
-    /// What is asked and not sent yet.
+    /// Encoded lookups that aren't sent yet.
     type Messages: Default + Send;
-    /// What is known of a lookup beside its statement.
+    /// More state of a lookup.
     type Note: Send;
 
     /// The pool of the source.
     fn pool(shared: &Self::Shared) -> &Pool<Self::Connection>;
 
-    /// The connection of a pipeline: an idle one of `place` or a new one; without a place, a new
-    /// one that takes the place of another.
+    /// Returns an idle connection of `place`, or opens a new one. Without `place` it opens one to
+    /// replace another.
     ///
     /// # Errors
-    /// The database cannot be reached.
+    /// The database can't be reached.
     fn open(
         shared: &Arc<Self::Shared>,
         pipeline: &Arc<Pipeline<Self>>,
         place: Option<&Lease<Self::Connection>>,
     ) -> impl Future<Output = Result<Self, Error>> + Send;
 
-    /// The connection for the pool; nothing is expected on it.
+    /// Returns the connection for the pool. No replies are expected on it.
     fn into_connection(self) -> Self::Connection;
 
-    /// Appends what asks `statement`.
+    /// Appends the messages that run `statement`.
     ///
     /// # Errors
-    /// The arguments cannot be sent; what was appended does not matter.
+    /// The arguments can't be sent. The appended bytes can be ignored.
     fn write(
         statement: &Self::Statement,
         args: &[&ParamValue],
         messages: &mut Self::Messages,
     ) -> Result<Self::Note, Error>;
 
-    /// Sends what was asked as one batch, and leaves both empty.
+    /// Sends the waiting lookups as one batch, and empties both arguments.
     fn send(&mut self, messages: &mut Self::Messages, lookups: &mut Vec<Lookup<Self>>);
 
-    /// How much is expected.
+    /// The number of expected replies.
     fn expected(&self) -> usize;
 
-    /// How long a packet takes to the database and back.
+    /// The round-trip time to the database.
     fn round_trip(&self) -> Duration;
 
-    /// Whether the connection leads where it should.
+    /// Returns false if the connection should move to a better host.
     fn is_welcome(&self) -> bool {
         true
     }
 
-    /// Takes one message; `None` when the connection can no longer be used.
+    /// Receives one message. Returns `None` if the connection can't be used any more.
     fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>>;
 
-    /// Tells those whose replies do not come what to do: the first holds up the others.
+    /// Refuses the lookups whose replies don't arrive. The first one delays the others.
     fn refuse_expected(&mut self);
 
-    /// Cancels what runs, and takes what [`refuse_expected`](Self::refuse_expected) expects no
-    /// more. Whether the connection can be used on.
+    /// Cancels the running statement, and discards the replies to [refused](Self::refuse_expected)
+    /// lookups. Returns true if the connection is still usable.
     fn settle(&mut self, shared: &Arc<Self::Shared>) -> impl Future<Output = bool> + Send;
 }
 
-/// The pipelines of one source: one for each worker, as far as the size of its pool allows.
+/// The pipelines of a source: one for each worker thread, if the pool is large enough.
 pub(super) struct Pipelines<P: Peer>(Links<Pipeline<P>>);
 
 impl<P: Peer> Pipelines<P> {
@@ -198,11 +199,10 @@ impl<P: Peer> Pipelines<P> {
         Self(Links::new(pool, connections(pool.max)))
     }
 
-    /// The rows of `statement` for `args`; `None`: it has to be asked on a connection of its own.
+    /// The rows of `statement` for `args`. Returns `None` if it needs a connection of its own.
     ///
     /// # Errors
-    /// The statement failed, or the database cannot be reached, or too many lookups are on their
-    /// way.
+    /// The statement failed, the database can't be reached, or too many lookups are pending.
     pub(super) async fn look_up(
         &self,
         shared: &Arc<P::Shared>,
@@ -217,8 +217,7 @@ impl<P: Peer> Pipelines<P> {
         let pool = P::pool(shared);
         let _pending = links.enter().ok_or_else(|| pool.refuse(links.most))?;
         for _ in 0..ATTEMPTS {
-            // Also where another request has just found that out: one is enough that holds up the
-            // others.
+            // Checked before each attempt, because another lookup may have just found it slow.
             if statement.slow().is_slow() {
                 break;
             }
@@ -246,13 +245,13 @@ impl<P: Peer> Pipelines<P> {
     }
 }
 
-/// What has been asked on one connection and is not sent yet.
+/// The lookups of one connection that aren't sent yet.
 pub(super) struct Pipeline<P: Peer>(Mutex<Asked<P>>);
 
-/// What a pipeline has to send by.
+/// The state of a pipeline's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Link {
-    /// Its place in the pool is waited for.
+    /// The pipeline waits for its slot in the pool.
     None,
     /// A connection is being opened.
     Lease,
@@ -267,7 +266,7 @@ pub(super) struct Asked<P: Peer> {
     closed: bool,
 }
 
-/// One lookup, from its question to its reply.
+/// A lookup, from request to reply.
 pub(super) struct Lookup<P: Peer> {
     pub(super) statement: Arc<P::Statement>,
     pub(super) note: P::Note,
@@ -276,7 +275,7 @@ pub(super) struct Lookup<P: Peer> {
 }
 
 impl<P: Peer> Lookup<P> {
-    /// All its rows have come.
+    /// Replies with the rows that were received.
     pub(super) fn answer(mut self) {
         let rows = mem::take(&mut self.rows);
         self.end(Ok(rows));
@@ -287,13 +286,13 @@ impl<P: Peer> Lookup<P> {
     }
 
     fn end(self, reply: Reply) {
-        // A request that has gone needs no reply.
+        // If the request is gone, it needs no reply.
         let _ = self.reply.send(reply);
     }
 }
 
 impl<P: Peer> Pipeline<P> {
-    /// A pipeline whose connection a task of this runtime opens and drives.
+    /// Creates a pipeline, and a task of this runtime that opens and drives its connection.
     fn open(shared: &Arc<P::Shared>, batches: Arc<Mutex<Histogram<u64>>>) -> Arc<Self> {
         let asked = Asked {
             link: Link::None,
@@ -311,10 +310,10 @@ impl<P: Peer> Pipeline<P> {
         self.0.lock()
     }
 
-    /// Puts a lookup behind those before it; the sender is the present one.
+    /// Adds a lookup to the next batch. Also returns the current state of the connection.
     ///
     /// # Errors
-    /// The arguments cannot be sent.
+    /// The arguments can't be sent.
     fn ask(
         &self,
         statement: &Arc<P::Statement>,
@@ -323,7 +322,8 @@ impl<P: Peer> Pipeline<P> {
         let (reply, receiver) = oneshot::channel();
         let mut asked = self.lock();
         if asked.closed {
-            // Nobody answers any more, since this pipeline was found.
+            // The pipeline was closed after we found it. Because the sender is dropped, the lookup
+            // gets another connection.
             return Ok((receiver, asked.link));
         }
         let note = P::write(statement, args, &mut asked.messages)?;
@@ -334,8 +334,8 @@ impl<P: Peer> Pipeline<P> {
         Ok((receiver, link))
     }
 
-    /// The reply of a pipeline that may still wait for its place: nobody waits for that beyond
-    /// `until`.
+    /// Waits for a reply. If the pipeline still waits for its slot at `until`, the lookup moves to
+    /// another connection.
     async fn reply_within(
         &self,
         mut reply: oneshot::Receiver<Reply>,
@@ -348,7 +348,7 @@ impl<P: Peer> Pipeline<P> {
         }
     }
 
-    /// Ends the pipeline; what was not sent is refused.
+    /// Closes the pipeline and refuses the lookups that weren't sent.
     fn refuse(&self, refused: impl Fn() -> Refused) {
         let mut asked = self.lock();
         asked.closed = true;
@@ -375,7 +375,7 @@ async fn drive<P: Peer>(
     pipeline: Arc<Pipeline<P>>,
     batches: Arc<Mutex<Histogram<u64>>>,
 ) {
-    // Also when the runtime drops this task: nobody may ask where nobody answers.
+    // Closes the pipeline even if the runtime drops this task, so that no request waits forever.
     let open = CloseOnDrop(pipeline);
     let Some((place, peer)) = connect(&shared, &open.0).await else { return };
     let mut timer = Timer::default();
@@ -409,9 +409,9 @@ async fn drive<P: Peer>(
     place.give_back(driver.peer.into_connection());
 }
 
-/// Cancels what runs on a connection, and goes on with it; or, where that takes long, with another
-/// one in its place: nobody waits for what others have asked. It is cancelled on meanwhile, and
-/// closed. `None`: there is no other.
+/// Cancels the running statement and continues with the connection. If that takes too long, it
+/// opens another one in the same slot, so that the other lookups don't wait. The old connection is
+/// still settled in the background, then closed. Returns `None` if no other one can be opened.
 async fn go_on<P: Peer>(
     shared: &Arc<P::Shared>,
     pipeline: &Arc<Pipeline<P>>,
@@ -431,9 +431,8 @@ async fn go_on<P: Peer>(
     Some(peer)
 }
 
-/// The connection of a pipeline. Where none can be had after [`LONG_WAIT`], the lookups that wait
-/// for it fail as it did: asked again on connections of their own, they would wait as long once
-/// more.
+/// Opens the connection of a pipeline. If that fails after [`LONG_WAIT`], the waiting lookups fail
+/// with the same error. On connections of their own they would only wait as long again.
 async fn connect<P: Peer>(
     shared: &Weak<P::Shared>,
     pipeline: &Arc<Pipeline<P>>,
@@ -463,22 +462,22 @@ impl<P: Peer> Drop for CloseOnDrop<P> {
     }
 }
 
-/// How a pipeline ends.
+/// The end of a pipeline.
 enum End {
-    /// The connection was lost, cannot be trusted, or is no longer needed.
+    /// The connection was lost, can't be trusted, or is no longer needed.
     Lost,
-    /// Nothing came for too long.
+    /// No message arrived for too long.
     Stalled,
-    /// Nothing was asked for the pool's `idle_timeout`.
+    /// No lookup was sent for the pool's `idle_timeout`.
     Idle,
 }
 
-/// Sends what is asked and has the replies told.
+/// Sends lookups and dispatches replies.
 struct Driver<'a, P: Peer> {
     pipeline: &'a Pipeline<P>,
     peer: P,
     batches_sent: Batches,
-    /// When the server was last heard, or given something to do.
+    /// The last time that the server sent something or was given work.
     heard: Instant,
     timer: Timer,
     shared: &'a Weak<P::Shared>,
@@ -490,7 +489,7 @@ impl<P: Peer> Driver<'_, P> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         let mut heard = false;
         loop {
-            // What reads at a host that another one is better than goes on there.
+            // If another host is better now, a new pipeline will use that.
             if self.may_send() && !(self.peer.is_welcome() && self.take_asked(cx)) {
                 return Poll::Ready(End::Lost);
             }
@@ -511,7 +510,7 @@ impl<P: Peer> Driver<'_, P> {
         expected <= FEW || self.batches_sent.leave_room(expected)
     }
 
-    /// Takes what was asked as one batch. Whether the pipeline is still open.
+    /// Sends the waiting lookups as one batch. Returns true if the pipeline is still open.
     fn take_asked(&mut self, cx: &Context<'_>) -> bool {
         let mut asked = self.pipeline.lock();
         asked.driver = Some(cx.waker().clone());
@@ -529,9 +528,9 @@ impl<P: Peer> Driver<'_, P> {
         !asked.closed
     }
 
-    /// Ready when nothing came, or nothing was asked, for too long. The timer is let run out and
-    /// set anew, which is cheaper than moving it at each message; and it runs out early enough to
-    /// see that a place has become free.
+    /// Ready after too long without a message or a lookup. The timer runs out and is set again,
+    /// because that's cheaper than moving it for each message. It runs out early enough to notice
+    /// that a slot was freed.
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         loop {
             ready!(self.timer.poll(cx));
@@ -556,11 +555,11 @@ impl<P: Peer> Driver<'_, P> {
     }
 }
 
-/// The batches that are on their way to a database that is far.
+/// The batches in flight to a distant database.
 struct Batches {
-    /// How many there may be; none where the database is near.
+    /// The limit; 0 if the database is near.
     most: usize,
-    /// How many replies each has asked for, in the order in which they were sent.
+    /// The number of replies that each batch expects, in the order sent.
     sizes: VecDeque<usize>,
     sum: usize,
 }
@@ -571,7 +570,7 @@ impl Batches {
         Self { most: most as usize, sizes: VecDeque::new(), sum: 0 }
     }
 
-    /// One was sent: so much was expected before, and now so much more.
+    /// Records a batch of `more` lookups, sent when `before` replies were expected.
     fn note(&mut self, before: usize, more: usize) {
         if self.most > 0 {
             self.forget_answered(before);
@@ -580,7 +579,7 @@ impl Batches {
         }
     }
 
-    /// Whether one more may be sent, where so much is expected of all together.
+    /// Returns true if another batch may be sent while this many replies are expected in all.
     fn leave_room(&mut self, expected: usize) -> bool {
         self.forget_answered(expected);
         self.sizes.len() < self.most

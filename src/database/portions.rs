@@ -1,21 +1,21 @@
-//! Portions of the rows of interleaved statements, and the rows of a portion that wait.
+//! Portions of the rows of interleaved statements, and a buffer for rows that arrive early.
 
 use http::StatusCode;
 
 use rowstream_core::Error;
 
-/// Rows of a statement's first portion: short answers come whole in one round trip.
+/// The rows of a statement's first portion. Short results are complete after one round trip.
 const FIRST: i32 = 32;
-/// Rows of a portion at most: a round trip is then a small part of its time.
+/// The most rows of a portion. The round trip is then a small part of its time.
 const LONGEST: i32 = 512;
-/// What the rows of a portion should take, in bytes.
+/// The target size of a portion, in bytes.
 const HELD: usize = 64 * 1024;
-/// What rows that are held may take even where no single row may, in bytes.
+/// The bytes of rows that may be held, even if a single row is limited to less.
 pub(super) const HELD_AT_MOST: usize = 1024 * 1024;
 /// The bytes of a held row's length.
 const HEAD: usize = 4;
 
-/// Rows of a portion at most: the source's own `fetch_rows`, 0 for none, where that is less.
+/// The most rows of a portion: the source's `fetch_rows`, if that's less. 0 means no limit.
 pub(super) fn longest(fetch_rows: i32) -> i32 {
     match fetch_rows {
         0 => LONGEST,
@@ -23,11 +23,11 @@ pub(super) fn longest(fetch_rows: i32) -> i32 {
     }
 }
 
-/// How long the portions of a statement are.
+/// Chooses the length of a statement's portions.
 pub(super) struct Portion {
-    /// Rows to be asked for.
+    /// The number of rows to request.
     rows: i32,
-    /// Rows of the portion that came, and their bytes.
+    /// The number of rows received in this portion, and their bytes.
     came: usize,
     bytes: usize,
 }
@@ -39,25 +39,25 @@ impl Default for Portion {
 }
 
 impl Portion {
-    /// Begins the next one, of at most `limit` rows: so many are to be asked for.
+    /// Begins the next portion. Returns the number of rows to request, at most `limit`.
     pub(super) fn begin(&mut self, limit: i32) -> i32 {
         (self.came, self.bytes) = (0, 0);
         self.rows.min(limit)
     }
 
-    /// Notes a row that came.
+    /// Records a received row.
     #[inline]
     pub(super) fn note(&mut self, bytes: usize) {
         self.came += 1;
         self.bytes += bytes;
     }
 
-    /// Whether none of its rows has come.
+    /// Returns true if no row of the portion was received.
     pub(super) fn is_empty(&self) -> bool {
         self.came == 0
     }
 
-    /// It has come: the next one is as long as its rows were short.
+    /// Ends the portion. If its rows were short, the next portion is longer.
     pub(super) fn end(&mut self) {
         let fitting = HELD / (self.bytes / self.came.max(1)).max(1);
         let fitting = i32::try_from(fitting).unwrap_or(LONGEST);
@@ -65,11 +65,11 @@ impl Portion {
     }
 }
 
-/// Rows that came while another statement's were wanted, each behind its length.
+/// Rows that arrived while another statement's rows were requested. Each has its length before it.
 #[derive(Default)]
 pub(super) struct Held {
     rows: Vec<u8>,
-    /// Where the next one begins.
+    /// The start of the next row.
     at: usize,
 }
 
@@ -79,15 +79,15 @@ impl Held {
         self.at == self.rows.len()
     }
 
-    /// What is yet to be taken, in bytes.
+    /// The bytes of the rows that weren't taken yet.
     fn bytes(&self) -> usize {
         self.rows.len() - self.at
     }
 
-    /// Holds another row.
+    /// Appends a row.
     ///
     /// # Errors
-    /// All rows then take more than `limit` bytes, and more than [`HELD_AT_MOST`].
+    /// All rows together have more than `limit` bytes, and more than [`HELD_AT_MOST`].
     pub(super) fn push(&mut self, row: &[u8], limit: usize) -> Result<(), Error> {
         let limit = limit.max(HELD_AT_MOST);
         if self.bytes() + row.len() > limit {
@@ -104,7 +104,7 @@ impl Held {
         Ok(())
     }
 
-    /// Takes the next row, lent.
+    /// Takes the next row, which is lent.
     #[inline]
     pub(super) fn next(&mut self) -> Option<&[u8]> {
         let (length, rest) = self.rows[self.at..].split_first_chunk::<HEAD>()?;

@@ -1,8 +1,8 @@
-//! What clients learn of a statement that a database has refused.
+//! The messages that clients get for a statement that a database has refused.
 
 use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
 
-/// What clients get in place of the database's own text, by the code of the error.
+/// The message for an error code. It replaces the database's own text.
 pub(super) fn general(code: &str) -> &'static str {
     match code {
         "statement_changed" => "the statement is no longer what the database has prepared",

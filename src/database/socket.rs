@@ -1,4 +1,4 @@
-//! TCP, Unix socket or TLS as one stream of bytes.
+//! TCP, a Unix socket or TLS as one stream of bytes.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -21,9 +21,8 @@ pub(super) enum Socket {
 }
 
 impl Socket {
-    /// Registers the socket with the runtime that runs now, so that what comes wakes no other
-    /// thread. TLS stays where it is, because its stream cannot be taken apart; it works all the
-    /// same.
+    /// Registers the socket with the current runtime, so that received bytes wake no other thread.
+    /// A TLS stream can't be taken apart, so it keeps its runtime. It still works.
     ///
     /// # Errors
     /// The system refuses the registration.
@@ -35,7 +34,7 @@ impl Socket {
         })
     }
 
-    /// The server's certificate, over TLS.
+    /// The server's certificate, if the connection uses TLS.
     pub(super) fn server_certificate(&self) -> Option<&CertificateDer<'static>> {
         match self {
             Self::Tls(stream) => stream.get_ref().1.peer_certificates()?.first(),
@@ -43,8 +42,8 @@ impl Socket {
         }
     }
 
-    /// How long a packet takes to the server and back; nothing on this machine, and where the kernel
-    /// does not tell.
+    /// The round-trip time to the server. It's zero for a Unix socket, or if the kernel doesn't
+    /// know it.
     pub(super) fn round_trip(&self) -> Duration {
         let stream = match self {
             Self::Tcp(stream) => stream,
@@ -54,9 +53,9 @@ impl Socket {
         tcp::round_trip(stream).unwrap_or_default()
     }
 
-    /// Asks the kernel to wake us only when `bytes` have come, or the peer has ended (socket(7),
-    /// `SO_RCVLOWAT`). What has come already counts: a lower mark may wake at once. Whether it is
-    /// so: Unix sockets have no such mark.
+    /// Asks the kernel to wake us only after `bytes` bytes have arrived, or the peer has ended
+    /// (socket(7), `SO_RCVLOWAT`). Bytes that arrived earlier count, so a lower mark may wake us at
+    /// once. Returns false if that failed; Unix sockets have no mark.
     pub(super) fn set_receive_mark(&self, bytes: usize) -> bool {
         let stream = match self {
             Self::Tcp(stream) => stream,
@@ -76,7 +75,7 @@ impl Socket {
     }
 }
 
-/// Calls the same method of whichever stream it is.
+/// Calls a method of the inner stream.
 macro_rules! each {
     ($self:ident, $stream:ident => $call:expr) => {
         match $self.get_mut() {

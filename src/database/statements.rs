@@ -1,16 +1,17 @@
-//! The prepared statements of one connection, by text; the least recently used one goes first.
+//! The prepared statements of one connection, by text. The least recently used one is removed
+//! first.
 //!
-//! It sends nothing: what a statement that goes costs on the server is up to the caller.
+//! Sends nothing: the caller closes removed statements on the server.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Prepared statements, as `P`s.
+/// Prepared statements of type `P`.
 #[derive(Debug)]
 pub(super) struct Statements<P> {
     limit: usize,
     entries: HashMap<Arc<str>, Entry<P>>,
-    /// Counts lookups, to tell the recent from the old.
+    /// Counts lookups, to find the least recently used statement.
     clock: u64,
 }
 
@@ -32,9 +33,9 @@ impl<P> Statements<P> {
         Some(Arc::clone(&entry.prepared))
     }
 
-    /// Keeps a statement, and has those closed that have to go. A statement that a session still
-    /// holds does not go: it may be yet to run. So a response of many statements exceeds the limit
-    /// for its time.
+    /// Adds a statement, and calls `close` for each one that it removes. A statement that a session
+    /// holds may still run, so it stays. So a response with many statements can exceed the limit
+    /// for a while.
     pub(super) fn insert(&mut self, sql: &Arc<str>, prepared: Arc<P>, mut close: impl FnMut(&P)) {
         while self.entries.len() >= self.limit {
             let Some(gone) = self.remove_oldest() else { break };
@@ -43,7 +44,7 @@ impl<P> Statements<P> {
         self.entries.insert(Arc::clone(sql), Entry { prepared, used: self.clock });
     }
 
-    /// Forgets the least recently used statement that no session holds. It is to be closed.
+    /// Removes the least recently used statement that no session holds. The caller closes it.
     pub(super) fn remove_oldest(&mut self) -> Option<Arc<P>> {
         let free = self.entries.iter().filter(|(_, entry)| Arc::strong_count(&entry.prepared) == 1);
         let (sql, _) = free.min_by_key(|(_, entry)| entry.used)?;
@@ -51,7 +52,7 @@ impl<P> Statements<P> {
         self.remove(&sql)
     }
 
-    /// Forgets a statement, which is to be closed.
+    /// Removes a statement. The caller closes it.
     pub(super) fn remove(&mut self, sql: &str) -> Option<Arc<P>> {
         self.entries.remove(sql).map(|entry| entry.prepared)
     }

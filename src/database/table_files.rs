@@ -1,7 +1,7 @@
-//! Files that a command line can name alone: databases, by their first bytes, and files that DuckDB
-//! reads as tables, by their names.
+//! Files that a command line can name without a scheme. Databases are recognized by their first
+//! bytes, and files that DuckDB reads as tables by their names.
 //!
-//! Builds without DuckDB know them as well: they then say what is missing.
+//! Builds without DuckDB recognize its files too, so that they can report the missing feature.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -18,8 +18,8 @@ pub(crate) enum DatabaseFile {
 }
 
 impl DatabaseFile {
-    /// The kind of the file at `path`, by its first bytes, or else by its name: a damaged or empty
-    /// file is no configuration either. `None`: it's neither, or it can't be read.
+    /// The kind of the file at `path`, by its first bytes or else by its name: a damaged or empty
+    /// database isn't a configuration either. Returns `None` for other files and unreadable ones.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         Self::by_content(path).or_else(|| Self::by_name(path).filter(|_| path.is_file()))
     }
@@ -35,7 +35,7 @@ impl DatabaseFile {
     fn by_content(path: &Path) -> Option<Self> {
         /// The start of a SQLite file.
         const SQLITE: &[u8; 16] = b"SQLite format 3\0";
-        /// The bytes of a DuckDB file behind its checksum.
+        /// The bytes of a DuckDB file after its checksum.
         const DUCKDB: &[u8] = b"DUCK";
         let mut begin = [0; SQLITE.len()];
         File::open(path).and_then(|mut file| file.read_exact(&mut begin)).ok()?;

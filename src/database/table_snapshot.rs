@@ -1,11 +1,11 @@
-//! A snapshot of one table, from which several responses read parts.
+//! A snapshot of one table, which several responses read parts of.
 
 use http::StatusCode;
 
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 
-/// The most bytes of a snapshot's name. PostgreSQL's have some twenty.
+/// The longest name of a snapshot, in bytes. PostgreSQL's names have some twenty.
 const NAME: usize = 64;
 
 /// A snapshot of one table, by its name in the database.
@@ -13,27 +13,27 @@ const NAME: usize = 64;
 pub(crate) struct TableSnapshot {
     /// Its name: digits, capital letters and hyphens.
     pub(super) id: String,
-    /// How many pages the table had, at most [`u32::MAX`].
+    /// The number of pages that the table had, at most [`u32::MAX`].
     pub(super) pages: u64,
-    /// The file that its rows lie in: another one, once the table was written anew.
+    /// The file that contains its rows. It changes if the table is rewritten.
     pub(super) file: u32,
 }
 
 impl TableSnapshot {
-    /// How many values a token of it holds.
+    /// The number of values in a token.
     pub(crate) const VALUES: usize = 3;
 
-    /// That of these texts: its name, the pages, the file.
+    /// Parses three texts: name, pages and file.
     pub(super) fn read(texts: Vec<String>) -> Option<Self> {
         let [id, pages, file] = <[_; 3]>::try_from(texts).ok()?;
-        // It is put into SQL, and may be made up.
+        // The name becomes part of the SQL, and a client can invent one.
         let is_name = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_uppercase() || byte == b'-';
         let is_valid = id.len() <= NAME && id.bytes().all(is_name);
         let pages = pages.parse::<u32>().ok()?.into();
         is_valid.then_some(Self { id, pages, file: file.parse().ok()? })
     }
 
-    /// That of the values of a token.
+    /// Reads the values of a token.
     pub(crate) fn of_values(values: Vec<ParamValue>) -> Option<Self> {
         let text = |value| match value {
             ParamValue::Text(text) => Some(text),
@@ -48,7 +48,7 @@ impl TableSnapshot {
         format!(r#"["{id}","{pages}","{file}"]"#).into_bytes()
     }
 
-    /// It is not kept any more: 410.
+    /// The error of a snapshot that isn't kept any more: 410.
     pub(crate) fn expired() -> Error {
         let message = "the snapshot that `_snapshot` names is not kept any more";
         Error::new("snapshot_expired", StatusCode::GONE, message)

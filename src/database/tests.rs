@@ -1,5 +1,5 @@
-//! A database of sixty lines, which proves what one has to be: [`memory`] implements the traits,
-//! and a list of its own makes the enums of it. Its placeholders have no numbers.
+//! The smallest database, in some 130 lines. It shows the requirements for a database: [`memory`]
+//! implements the traits, and its own list generates the enums. Its placeholders have no numbers.
 
 #![allow(
     dead_code,
@@ -21,7 +21,7 @@ use rowstream_core::sql::dialect::samples;
 mod memory {
     use super::*;
 
-    /// Numbers, all of which each statement answers with, and what was bound to it behind them.
+    /// A list of numbers. Each statement returns all of them, followed by its arguments.
     #[derive(Clone)]
     pub(in crate::database) struct Source {
         name: String,
@@ -156,7 +156,7 @@ databases! {
     Memory => memory,
 }
 
-/// What a session's rows are as lines of JSON.
+/// The rows of a session as lines of JSON.
 async fn lines(session: &mut Session, args: &[&ParamValue]) -> String {
     let statement = Statement { sql: "".into(), types: vec![ParamType::Integer.into(); args.len()] };
     let columns = session.prepare(&statement).await.unwrap();
@@ -186,7 +186,7 @@ async fn a_database_is_a_folder_and_a_line() {
     assert_eq!(lines(&mut session.unwrap(), &[]).await, "{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n");
 }
 
-/// What is bound to placeholders without numbers comes in the order of the text.
+/// Arguments for unnumbered placeholders are in the order of the text.
 #[tokio::test]
 async fn placeholders_may_have_no_numbers() {
     let settings = SourceSettings::new("numbers", "");
@@ -201,7 +201,7 @@ async fn placeholders_may_have_no_numbers() {
     assert_eq!(lines(&mut session.unwrap(), &args).await, "{\"n\":7}\n{\"n\":8}\n{\"n\":7}\n");
 }
 
-/// What only some databases can do, the others need not mention.
+/// Databases can leave out the methods for optional abilities.
 #[tokio::test]
 async fn what_only_some_can_do_has_a_default() {
     let settings = SourceSettings::new("numbers", "1");

@@ -1,4 +1,4 @@
-//! URLs of servers, `scheme://user:password@host:port/database?parameters`, cut into their parts.
+//! Parses URLs of servers, `scheme://user:password@host:port/database?parameters`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 
-/// A host name or address, or the path of a Unix socket or of its folder.
+/// A host name or address, or the path of a Unix socket or its folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Host {
     Tcp(String),
@@ -17,14 +17,14 @@ pub(super) enum Host {
 pub(super) struct Parts<'a> {
     pub(super) user: String,
     pub(super) password: Option<String>,
-    /// Each with its port, which may be empty; one at least.
+    /// At least one, each with its port, which may be empty.
     pub(super) addresses: Vec<(String, &'a str)>,
     pub(super) database: String,
     pub(super) query: Query<'a>,
 }
 
 impl<'a> Parts<'a> {
-    /// Cuts a URL, which begins with one of `schemes`; messages name the first of them.
+    /// Splits a URL that begins with one of `schemes`. Error messages name the first of them.
     pub(super) fn parse(url: &'a str, schemes: &[&str]) -> Result<Self, UrlError> {
         let rest = schemes
             .iter()
@@ -47,14 +47,14 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The rest of a URL with this scheme, which may be in capitals.
+/// Removes the scheme from a URL. Its case is ignored.
 fn strip_scheme<'a>(url: &'a str, scheme: &str) -> Option<&'a str> {
     let (begin, rest) = url.split_at_checked(scheme.len())?;
     begin.eq_ignore_ascii_case(scheme).then_some(rest)
 }
 
 impl<'a> Parts<'a> {
-    /// The host and the port of a URL that may have one only.
+    /// The host and the port of a URL that must have only one.
     pub(super) fn address(&self) -> Result<(&str, &'a str), UrlError> {
         match &self.addresses[..] {
             [(host, port)] => Ok((host, port)),
@@ -63,11 +63,11 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What stands behind the `?`.
+/// The part after the `?`.
 pub(super) struct Query<'a>(&'a str);
 
 impl Query<'_> {
-    /// An error of a parameter, without what may be a password in it.
+    /// Removes a possible password from the error of a parameter.
     pub(super) fn unquoted(&self, error: UrlError) -> UrlError {
         quote_no_password(error, self.0)
     }
@@ -85,7 +85,7 @@ impl Query<'_> {
     }
 }
 
-/// Why a URL was refused; never holds the password.
+/// The reason why a URL is invalid. It never contains the password.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct UrlError(String);
 
@@ -98,7 +98,7 @@ impl fmt::Display for UrlError {
 impl std::error::Error for UrlError {}
 
 impl UrlError {
-    /// With this message, which holds no password.
+    /// An error with this message, which must not contain a password.
     pub(super) fn new(message: String) -> Self {
         Self(message)
     }
@@ -111,16 +111,16 @@ pub(super) fn refuse<T>(message: impl Into<String>) -> Result<T, UrlError> {
 /// A parameter that other programs write into a URL.
 pub(super) struct Word {
     pub(super) name: &'static str,
-    /// The values that change nothing here, in lower case. Empty: no value; `*`: any.
+    /// The values that have no effect here, in lower case. Empty: no value; `*`: any.
     pub(super) harmless: &'static [&'static str],
-    /// What to write instead of another value.
+    /// Advice for all other values.
     pub(super) instead: &'static str,
 }
 
-/// Ignores a parameter if its value changes nothing.
+/// Ignores a parameter if its value has no effect.
 ///
 /// # Errors
-/// It would change something, or it isn't in `words`.
+/// It would have an effect, or it isn't in `words`.
 pub(super) fn ignore(words: &[Word], name: &str, value: &str) -> Result<(), UrlError> {
     let Some(word) = words.iter().find(|word| word.name == name) else {
         return refuse(format!("the parameter `{name}` isn't known: leave it out"));
@@ -140,7 +140,7 @@ fn decode(text: &str) -> Result<String, UrlError> {
     }
 }
 
-/// A host, which is a path where it begins with a slash.
+/// A host, or a path if it begins with a slash.
 pub(super) fn to_host(host: &str) -> Host {
     match host {
         "" => Host::Tcp("localhost".into()),
@@ -149,7 +149,7 @@ pub(super) fn to_host(host: &str) -> Host {
     }
 }
 
-/// Cuts the port off `host:port`, where the host may be an IPv6 address in brackets.
+/// Removes the port from `host:port`. The host can be an IPv6 address in brackets.
 fn split_port(address: &str) -> Result<(String, &str), UrlError> {
     let (host, port) = match address.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
@@ -161,12 +161,12 @@ fn split_port(address: &str) -> Result<(String, &str), UrlError> {
     Ok((decode(host)?, port))
 }
 
-/// A port; `default` where there is none.
+/// A port; `default` if it's empty.
 pub(super) fn parse_port(port: &str, default: u16) -> Result<u16, UrlError> {
     match port {
         "" => Ok(default),
-        // Not quoted: where a password has a `/` or a `?` that is not escaped, its beginning stands
-        // in the place of the port.
+        // Not quoted: if a password contains an unescaped `/` or `?`, its beginning is parsed as
+        // the port.
         port => {
             port.parse().or_else(|_| refuse(format!("the URL's port is not a number up to 65535; {ESCAPES}")))
         }
@@ -175,8 +175,8 @@ pub(super) fn parse_port(port: &str, default: u16) -> Result<u16, UrlError> {
 
 const ESCAPES: &str = "in a password, `/` is written as %2F, `?` as %3F and `@` as %40";
 
-/// An `@` behind the `?` tells of a password with a `?`, whose end has been taken for parameters:
-/// these are not quoted.
+/// Parameters that contain an `@` aren't quoted. The password probably has an unescaped `?`, so its
+/// end was parsed as parameters.
 fn quote_no_password(error: UrlError, query: &str) -> UrlError {
     match query.contains('@') {
         true => UrlError(format!("the URL's parameters are not supported; {ESCAPES}")),
@@ -184,7 +184,7 @@ fn quote_no_password(error: UrlError, query: &str) -> UrlError {
     }
 }
 
-/// A number of seconds, for `connect_timeout`; 0 is no limit.
+/// A number of seconds, for `connect_timeout`; 0 means no limit.
 pub(super) fn parse_seconds(seconds: &str) -> Result<Duration, UrlError> {
     match seconds.parse() {
         Ok(0) => Ok(Duration::MAX),

@@ -9,11 +9,13 @@
 //!                                       └─── once, before the first row
 //! ```
 //!
-//! An error leads from any state to 5, broken. The connection is then closed.
+//! An error leads from any state to 5, broken. `drop` then closes the connection, unless the server
+//! itself reported the error.
 //!
-//! In state 1, `drop` returns the connection to the pool. Otherwise it leaves the connection to
-//! `recycle`. That cancels the statement, closes prepared statements, and returns the connection.
-//! If it takes longer than [`RECYCLE_DEADLINE`], `recycle` closes the connection.
+//! In state 1, with no statement left to close, `drop` returns the connection to the pool.
+//! Otherwise it leaves the connection to `recycle`. That cancels the statement, closes prepared
+//! statements, and returns the connection. If it takes longer than [`RECYCLE_DEADLINE`], `recycle`
+//! closes the connection.
 
 use std::future::poll_fn;
 use std::sync::Arc;
