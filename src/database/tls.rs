@@ -8,22 +8,22 @@ use tokio_rustls::TlsConnector;
 use rowstream_core::Error;
 use rowstream_core::tls::servers::{self, Roots, Shown, Trust};
 
-/// Whether TLS is spoken, and with whom.
+/// The use of TLS, and the checks of the server's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SslMode {
     /// Never TLS.
     Disable,
-    /// TLS if the server wants it, whoever it is.
+    /// TLS if the server requires it, with any certificate.
     Allow,
-    /// TLS if the server has it, whoever it is.
+    /// TLS if the server supports it, with any certificate.
     Prefer,
-    /// TLS, whoever the server is; with root certificates of its own, its certificate must be
-    /// signed by one of these.
+    /// Always TLS. If the source has its own root certificates, the server's certificate must be
+    /// valid for the host and signed by one of these.
     Require,
-    /// TLS, and the certificate must be signed by one of the root certificates, whichever host it
-    /// names. Asked for with root certificates of its own only: the system's sign for anybody.
+    /// Always TLS. The certificate must be signed by one of the source's own root certificates, for
+    /// any host. The system's root certificates aren't allowed here, because they sign for anyone.
     VerifyCa,
-    /// TLS, and the certificate must be valid for the host.
+    /// Always TLS. The certificate must be valid for the host.
     VerifyFull,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct ClientFiles {
     pub(super) key: Option<PathBuf>,
 }
 
-/// What opens TLS to the servers of the source called `name`; `roots` is a PEM file.
+/// Prepares TLS to the servers of the source `name`; `roots` is a PEM file.
 ///
 /// # Errors
 /// A file can't be read, or a certificate has no key.

@@ -82,7 +82,7 @@ pub(super) struct RoleSettings(BTreeMap<Box<str>, Settings>);
 pub(super) struct Settings {
     /// They follow the start of the transaction.
     sql: String,
-    /// The longest time for which its transactions may be idle; `None` if it has no such setting.
+    /// The idle limit of its transactions; `None` if it has no such setting.
     idle_limit: Option<Option<Duration>>,
 }
 
@@ -138,7 +138,7 @@ impl Settings {
         &self.sql
     }
 
-    /// The longest time for which its transactions may be idle, if `limit` is the connection's.
+    /// The idle limit of its transactions, if `limit` is the connection's.
     pub(super) fn idle_limit(&self, limit: Option<Duration>) -> Option<Duration> {
         self.idle_limit.unwrap_or(limit)
     }

@@ -83,8 +83,7 @@ pub struct Connection {
     pub(super) has_integer_times: bool,
     /// The letters that the server accepts in claims.
     pub(super) letters: Letters,
-    /// The longest time for which the server lets a transaction be idle; `None` if there's no
-    /// limit.
+    /// The server's idle limit for transactions; `None` if there's none.
     pub(super) idle_limit: Option<Duration>,
     /// The settings of the roles that have used this connection.
     pub(super) roles: RoleSettings,
@@ -97,7 +96,7 @@ pub struct Connection {
     key: Option<CancelKey>,
 }
 
-/// The key with which a server accepts our request to cancel a connection's statement.
+/// The key that authorizes our request to cancel a connection's statement.
 #[derive(Debug, PartialEq, Eq)]
 struct CancelKey {
     process_id: i32,
@@ -636,7 +635,7 @@ fn role_columns(attrs: SessionAttrs) -> &'static str {
 
 /// The most letters that we show of a server's own name.
 const NAME_AT_MOST: usize = 200;
-/// The parameter in which a server reports how it sends times; H2's are floats.
+/// The parameter that reports how the server sends times; H2's are floats.
 const INTEGER_TIMES: &str = "integer_datetimes";
 
 const REFUSES_SETTINGS: &str = "each session begins with settings; if a pooler or a proxy on the way refuses them, ask the database itself";

@@ -221,7 +221,7 @@ fn remedy(sqlstate: &str, message: &str) -> Option<&'static str> {
     })
 }
 
-/// The byte at which character `position` (from 1) of `sql` begins.
+/// The byte offset of character `position` (from 1) of `sql`.
 fn byte_offset(sql: &str, position: usize) -> usize {
     sql.char_indices().nth(position.saturating_sub(1)).map_or(sql.len(), |(offset, _)| offset)
 }

@@ -47,7 +47,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const OFTENEST: Duration = Duration::from_millis(50);
 /// The time limit for a check.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The time for which a host is ejected at first. It doubles each time that the host fails again.
+/// The first time that a host stays ejected. It doubles each time that the host fails again.
 const BACKOFF: Duration = Duration::from_secs(1);
 /// The most positions of the primary that we keep, one for each check.
 const POSITIONS: usize = 1024;

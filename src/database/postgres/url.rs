@@ -281,7 +281,7 @@ impl Target {
         }
     }
 
-    /// Looks for a password in the password file, if there is none yet.
+    /// Looks for a password in the password file, if the URL has none.
     fn find_password(&mut self, file: &Path) {
         let host = match &self.host {
             Host::Tcp(host) => host,

@@ -137,8 +137,8 @@ impl Numbering {
         self.split_off(place).then_some(self)
     }
 
-    /// A type for a number that has none anywhere: the declared one. If none is declared, it is text
-    /// at one of several places, where it doesn't matter to the others.
+    /// The type for a number that has no type anywhere: the declared one. If none is declared, it's
+    /// text, provided that the parameter has other numbers too.
     fn stand_in(&self, number: usize, declared: &[BindType]) -> Option<u32> {
         let parameter = self.parameters[number];
         match parameter_type(declared[parameter]) {

@@ -47,7 +47,7 @@ impl Described {
 }
 
 impl Session {
-    /// Parses the statement on the server, with the numbers and types with which it will run.
+    /// Parses the statement on the server, with its final numbers and types.
     pub(super) async fn describe_typed(
         &mut self,
         statement: &Statement,

@@ -226,7 +226,7 @@ impl Parts {
     }
 }
 
-/// The pages at which a part begins and ends. The last part has no end.
+/// The first page of a part, and the page after its last one. The last part has no end.
 fn bounds(pages: u64, part: u64, of: u64) -> [u64; 2] {
     let end = if part + 1 == of { BEYOND } else { pages * (part + 1) / of };
     [pages * part / of, end]

@@ -7,9 +7,9 @@
 //! ```text
 //!                 call                    Describe                 execute
 //!   prepared ───────────────► the names ───────────► the columns ──────────► FETCH n ◄──┐
-//!            (begin, Execute)                                                   │       │ n rows came, and were taken
+//!            (begin, Execute)                                                   │       │ n rows were read
 //!                                                                               ├───────┘
-//!                                                                               └── fewer came: the end
+//!                                                                               └── fewer rows: the end
 //! ```
 //!
 //! A cursor is a portal, so we could send Execute for it under its own name, without FETCH. But the
