@@ -1,8 +1,9 @@
-//! The access log: one line per request, on standard output, made when the last byte was handed
-//! over or the request ended otherwise. The lines are written by [`log::lines`](rowstream_core::log).
+//! The access log: one line per request on standard output. A line is made when the last byte was
+//! handed over, or the request ended in another way. [`log::lines`](rowstream_core::log) writes the lines.
 //!
-//! What is not in the log costs nothing but what a request that fails later would be missed by: its
-//! target and who asked. Whether a request that went well has a line is decided before it is made.
+//! Before a request ends, we keep only the parts of its head that a failure would need: target,
+//! address, user agent and trace. If it succeeds, we decide whether it has a line before we format
+//! one.
 
 mod refusals;
 mod settings;
@@ -25,17 +26,17 @@ use rowstream_core::log::LogFormat;
 use rowstream_core::log::lines::ACCESS;
 use rowstream_core::log::text::{Line, Milliseconds, Object, bounded, one_line};
 
-/// The longest target, in bytes; more would only say again what somebody made up.
+/// The longest target, in bytes. Clients can invent longer ones, which would tell us nothing new.
 const MAX_TARGET: usize = 2048;
 /// The longest user agent, in bytes. Those of browsers have half as many.
 const MAX_USER_AGENT: usize = 256;
 /// The method and the target of a request whose head can't be read.
 const UNREAD: &str = "-";
 
-/// Those of all requests.
+/// The refusals of all requests.
 static REFUSALS: Refusals = Refusals::new();
 
-/// Warns of the refusals without a line, if their second is over at `now`.
+/// Warns about the refusals without a line, if their second is over at `now`.
 pub(crate) fn tell_refusals(now: Instant) {
     if let Some(further) = REFUSALS.further(now) {
         log::warning!(
@@ -44,58 +45,59 @@ pub(crate) fn tell_refusals(now: Instant) {
     }
 }
 
-/// What is known of one request; [`Entry::end`] writes its line.
+/// The data of a request for its line, which [`Entry::end`] writes.
 #[derive(Debug)]
 pub struct Entry {
     method: Method,
     version: Version,
     started: Instant,
     asked: Asked,
-    /// The response's status; `None` while there is no head, also when the client leaves before it.
+    /// The response's status; `None` without a response head, for example if the client leaves
+    /// early.
     pub status: Option<StatusCode>,
     /// Rows handed over.
     pub rows: u64,
     /// Body bytes handed over.
     pub bytes: u64,
-    /// Of these and of those that were not handed over, bytes that went into a file because the
-    /// client was slow.
+    /// Body bytes that went into a file because the client was slow, including those that were
+    /// never handed over.
     pub spilled: u64,
-    /// Where the time went.
+    /// The time spent in each phase.
     pub times: Times,
-    /// The id of its stream, where it is streamed.
+    /// The id of its stream, if the response is streamed.
     pub(crate) stream: Option<Id>,
 }
 
-/// What the request's head says, which is gone when the line is made. Nothing where there is no
-/// access log.
+/// The parts of the request's head that the line needs, because the head is gone by then. Empty if
+/// there's no access log.
 #[derive(Debug, Default)]
 struct Asked {
-    /// The target, and the user agent after it: one piece of memory for both.
+    /// The target, followed by the user agent, so that both share one allocation.
     text: String,
     target: usize,
     address: Option<IpAddr>,
     trace_id: Option<NonZero<u128>>,
 }
 
-/// What the configuration calls what a request was for, and who it was from.
+/// The configured names of the request's endpoint and client.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Names<'a> {
     /// The template of the endpoint's path.
     pub endpoint: Option<&'a str>,
-    /// The token that it showed.
+    /// The name of the client's token.
     pub token: Option<&'a str>,
-    /// Whom the token is about.
+    /// The subject of the token.
     pub subject: Option<&'a str>,
 }
 
 impl Entry {
-    /// The entry of a request that has just come.
+    /// The entry of a request that has just arrived.
     pub fn new<B>(request: &Request<B>) -> Self {
         Self::begun(request.method().clone(), request.version(), Asked::default())
     }
 
-    /// The entry of a request from `address` whose head can't be read: it has `-` as its method and
-    /// its target.
+    /// The entry of a request from `address` whose head can't be read. Its method and its target
+    /// are `-`.
     pub(crate) fn unread(version: Version, address: Option<IpAddr>) -> Self {
         let asked = Asked { text: UNREAD.to_owned(), target: UNREAD.len(), address, trace_id: None };
         Self::begun(Method::from_bytes(UNREAD.as_bytes()).unwrap_or_default(), version, asked)
@@ -116,48 +118,49 @@ impl Entry {
         }
     }
 
-    /// Keeps what the log says of the request's head, and of the `address` that it is from.
+    /// Keeps the parts of the request's head that the line needs, and the client's `address`.
     #[must_use]
     pub fn keep<B>(self, request: &Request<B>, address: Option<IpAddr>) -> Self {
         Self { asked: Asked::read(request, address), ..self }
     }
 
-    /// The trace that it is in, where no client has said it.
+    /// Sets the trace of the request, if the client has sent none.
     pub(crate) fn in_trace(&mut self, trace: NonZero<u128>) {
         self.asked.trace_id = Some(trace);
     }
 
-    /// How it was asked.
+    /// The method.
     pub(crate) fn method(&self) -> &Method {
         &self.method
     }
 
-    /// By which version.
+    /// The HTTP version.
     pub(crate) fn version(&self) -> Version {
         self.version
     }
 
-    /// The path that was asked for, where that is kept.
+    /// The requested path, if it's kept.
     pub(crate) fn path(&self) -> &str {
         self.asked.target().split('?').next().unwrap_or_default()
     }
 
-    /// From where, where that is kept.
+    /// The client's address, if it's kept.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.asked.address
     }
 
-    /// By which program, where that is kept.
+    /// The client's user agent, if it's kept.
     pub(crate) fn user_agent(&self) -> Option<&str> {
         self.asked.user_agent()
     }
 
-    /// How long ago the request came.
+    /// The time since the request arrived.
     pub(crate) fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Makes the line and has it written, if the log is to have it. All that did not go well is.
+    /// Writes the line, if the log includes this request. It includes all failures, except refusals
+    /// that are too many for their second.
     pub fn end<'a>(&self, log: &LogSettings, outcome: &Outcome, names: impl FnOnce() -> Names<'a>) {
         if !log.access {
             return;
@@ -267,12 +270,12 @@ impl Entry {
         line.finish()
     }
 
-    /// The word for how it ended.
+    /// The name of the outcome.
     fn ended(&self, outcome: &Outcome) -> &'static str {
         Ended::of(outcome, self.status).name()
     }
 
-    /// Those that there are.
+    /// The texts that are present.
     fn texts<'a>(&'a self, names: Names<'a>) -> impl Iterator<Item = (&'static str, &'a str)> {
         let texts = [
             ("endpoint", names.endpoint),
@@ -291,7 +294,7 @@ impl Asked {
         let target = bounded(target, MAX_TARGET);
         let agent = headers.get(USER_AGENT).map_or(&[][..], |agent| agent.as_bytes());
         let agent = &agent[..agent.len().min(MAX_USER_AGENT)];
-        // Most are text, and to see that costs less than to look for what is not.
+        // Most are valid text. Checking that is cheaper than searching for invalid bytes.
         let agent = str::from_utf8(agent).map_or_else(|_| String::from_utf8_lossy(agent), Cow::Borrowed);
         let mut text = String::with_capacity(target.len() + agent.len());
         text.push_str(target);
@@ -313,12 +316,12 @@ impl Asked {
     }
 }
 
-/// Whether one of the requests that went well has a line.
+/// Decides if a successful request has a line.
 fn is_sampled(sample: f64) -> bool {
     sample >= 1.0 || fastrand::f64() < sample
 }
 
-/// As a client writes it (RFC 9112, section 2.3).
+/// The name of the version, as a client writes it (RFC 9112, section 2.3).
 fn version_name(version: Version) -> &'static str {
     match version {
         Version::HTTP_10 => "HTTP/1.0",
@@ -343,7 +346,7 @@ mod tests {
         Entry::new(&request).keep(&request, Some([192, 0, 2, 1].into()))
     }
 
-    /// A client chose these to look like the end of the line and another one.
+    /// The client's texts imitate the end of the line and another line.
     #[test]
     fn what_clients_choose_stays_in_its_field() {
         let agent = "a\" status=200 \t\u{85}\u{9b}31m\u{2028}\u{202e}";

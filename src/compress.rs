@@ -1,15 +1,14 @@
-//! Compression of bodies (RFC 9110, section 8.4.1): chunks in, chunks out, whatever they hold.
+//! Compression of bodies (RFC 9110, section 8.4.1): chunks in, chunks out, in any format.
 //!
-//! A [`Compressor`] stands between the rows and HTTP, and is polled as they are: no task, no
+//! A [`Compressor`] is between the rows and HTTP. It's polled like the rows, without a task or a
 //! channel. Invariants:
 //!
-//! 1. memory: the state of one encoder, whose size is chosen here and never grows, and the chunk
-//!    that goes in;
-//! 2. what went in comes out within [`FLUSH_AFTER`] of the moment at which the rows have nothing
-//!    more ready. While they come fast nothing is flushed: a flush ends a block early, and costs a
-//!    part of what compression saves;
-//! 3. the end mark is written by [`Compressor::finish`] alone. A stream that fails is dropped
-//!    without it, so that no decoder takes what came for the whole.
+//! 1. memory: the state of one encoder, whose size is fixed here, and the chunk that is compressed;
+//! 2. input is sent within [`FLUSH_AFTER`] of the moment when the rows have nothing more ready.
+//!    While rows arrive quickly, we don't flush: a flush ends a block early, which makes the output
+//!    larger;
+//! 3. only [`Compressor::finish`] writes the end mark. A stream that fails is dropped without it,
+//!    so a decoder can't mistake a part for the whole.
 
 use std::mem;
 use std::task::{Context, Poll, ready};
@@ -25,40 +24,39 @@ use zstd::stream::raw::{CParameter, InBuffer, Operation as _, OutBuffer};
 use rowstream_core::Error;
 use rowstream_core::timer::Timer;
 
-/// How long bytes may be withheld once the rows have nothing ready. Long enough that a source which
-/// is waited for now and then is not flushed each time; and far from what a reader of slow rows
-/// would notice.
+/// The longest time that bytes are withheld once the rows have nothing ready. It's long enough that
+/// a short wait for the source doesn't cause a flush. It's far too short for a reader of slow rows
+/// to notice.
 const FLUSH_AFTER: Duration = Duration::from_millis(5);
-/// What goes into an encoder in one go. A row may be megabytes; what comes out of it leaves while
-/// the rest still goes in.
+/// The most bytes to compress at once. A row may have megabytes, and its first output is sent
+/// before the rest is compressed.
 const PIECE: usize = 64 * 1024;
-/// Room for what comes out: most of a block.
+/// The room for output: most of a block.
 const ROOM: usize = 16 * 1024;
-/// What the compression of a stream may take: the encoder's state, which a test holds to this, and
-/// what goes in and comes out.
+/// The memory for compressing a stream: the encoder's state, which a test checks, and its input and
+/// output.
 pub(crate) const WINDOW: usize = STATE + 2 * (PIECE + ROOM);
 /// The state of any encoder.
 const STATE: usize = 384 * 1024;
 
-// Levels for throughput, and windows for memory (as powers of two). Rows resemble their neighbours,
-// so that larger windows save next to nothing. What a stream may take is held by the tests of
-// memory.
+// Levels are chosen for throughput, and windows (as powers of two) for memory. Rows resemble their
+// neighbours, so larger windows save almost nothing. The memory tests check the limit for a stream.
 
-/// 2 and 3 save nothing more in such windows, and take far more memory.
+/// 2 and 3 save nothing more in windows of this size, and need far more memory.
 const ZSTD_LEVEL: i32 = 1;
 /// Blocks are as large as the window.
 const ZSTD_WINDOW: u32 = 15;
-/// In chunks of rows it saves about as much as 2, 3 and 4 do, in less time, and they take several
-/// times the memory.
+/// For chunks of rows it saves about as much as 2, 3 and 4. It needs less time than they do, and a
+/// fraction of the memory.
 const BROTLI_QUALITY: u32 = 1;
 const BROTLI_WINDOW: u32 = 15;
-/// The fastest; 2 saves more, and takes nearly twice the time.
+/// The fastest; 2 saves more, but needs nearly twice the time.
 const GZIP_LEVEL: i32 = 1;
 const GZIP_WINDOW: i32 = 14;
-/// Added to the window, it asks for gzip's head and end (zlib's manual, `deflateInit2`).
+/// Added to the window, it requests gzip's header and trailer (zlib's manual, `deflateInit2`).
 const GZIP_FORMAT: i32 = 16;
-/// Of 9; 8 is usual. A block ends after 4,096 symbols: longer ones took more memory and made events
-/// no smaller.
+/// At most 9; 8 is usual. A block ends after 4,096 symbols. Longer ones needed more memory and made
+/// events no smaller.
 const GZIP_MEMORY: i32 = 6;
 
 /// A content coding.
@@ -73,7 +71,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// Every coding, the server's favourite first: zstd takes the least time and saves most, and
+    /// Every coding, in the server's order of preference: zstd is the fastest and saves most, and
     /// brotli saves more than gzip.
     pub const ALL: [Self; 3] = [Self::Zstd, Self::Brotli, Self::Gzip];
 
@@ -87,10 +85,10 @@ impl Coding {
     }
 }
 
-/// Compresses a body that is there as a whole.
+/// Compresses a complete body.
 ///
 /// # Errors
-/// The encoder's, which only a lack of memory brings about.
+/// The encoder fails, which only happens without memory.
 pub(crate) fn whole(coding: Coding, body: &[u8]) -> Result<Bytes, Error> {
     let mut encoder = Encoder::new(coding)?;
     let mut out = Vec::new();
@@ -98,19 +96,20 @@ pub(crate) fn whole(coding: Coding, body: &[u8]) -> Result<Bytes, Error> {
     Ok(chunk(out))
 }
 
-/// Compresses the chunks of one body. How it is called: [`put`](Self::put) a chunk, then
-/// [`compress`](Self::compress) until that gives none; [`poll_flush`](Self::poll_flush) while there
-/// is no chunk to be put, and [`finish`](Self::finish) when there will be none.
+/// Compresses the chunks of one body. The caller [puts](Self::put) a chunk, then calls
+/// [`compress`](Self::compress) until that returns `None`. It calls
+/// [`poll_flush`](Self::poll_flush) while no chunk is ready, and [`finish`](Self::finish) after the
+/// last one.
 pub(crate) struct Compressor {
     encoder: Encoder,
-    /// What still has to go in.
+    /// The rest of the chunk that isn't compressed yet.
     input: Bytes,
-    /// The client's first byte matters more than a block that is full: the first chunk leaves at
-    /// once.
+    /// True until the first chunk was sent. It's flushed at once, because the client's first byte
+    /// matters more than a full block.
     first: bool,
-    /// Whether something went in since the last flush.
+    /// True if input was compressed since the last flush.
     withholds: bool,
-    /// Runs while something is withheld, from when the rows had nothing ready.
+    /// Runs while output is withheld and the rows have nothing ready.
     timer: Timer,
     finished: bool,
 }
@@ -132,13 +131,14 @@ impl Compressor {
         })
     }
 
-    /// Takes the next chunk, once the one before has gone in.
+    /// Takes the next chunk. The previous one must be compressed already.
     pub(crate) fn put(&mut self, chunk: Bytes) {
         debug_assert!(self.input.is_empty(), "the chunk before has not gone in");
         self.input = chunk;
     }
 
-    /// Compresses what was put until a chunk comes out; `None` when all has gone in.
+    /// Compresses the current chunk until output is ready. Returns `None` once all of it is
+    /// compressed.
     ///
     /// # Errors
     /// See [`whole`].
@@ -155,7 +155,7 @@ impl Compressor {
         Ok((!out.is_empty()).then(|| chunk(out)))
     }
 
-    /// A chunk of what is withheld, when it has been for long enough.
+    /// Polls for withheld output, which is ready after [`FLUSH_AFTER`].
     ///
     /// # Errors
     /// See [`whole`].
@@ -167,11 +167,11 @@ impl Compressor {
         ready!(self.timer.poll(cx));
         let mut out = Vec::new();
         self.flush(&mut out)?;
-        // The encoder may have given all at the end of a block; whoever waits is woken by the rows.
+        // The encoder may have written everything at the end of a block. The rows will wake us.
         if out.is_empty() { Poll::Pending } else { Poll::Ready(Ok(chunk(out))) }
     }
 
-    /// A chunk of all that is withheld, if anything is; the body will have no end.
+    /// Returns all withheld output, if there is any. The body will have no end.
     ///
     /// # Errors
     /// See [`whole`].
@@ -189,8 +189,8 @@ impl Compressor {
         self.encoder.run(Step::Flush, &[], out)
     }
 
-    /// The last chunk, with the end mark, for a body of which every chunk has gone in; `None` when
-    /// that was given already.
+    /// Returns the last chunk, with the end mark, after every chunk was compressed. Returns `None`
+    /// if called again.
     ///
     /// # Errors
     /// See [`whole`].
@@ -203,33 +203,33 @@ impl Compressor {
         Ok(Some(chunk(out)))
     }
 
-    /// Whether the last chunk was given.
+    /// Returns true after [`finish`](Self::finish).
     pub(crate) fn is_finished(&self) -> bool {
         self.finished
     }
 }
 
-/// A chunk without the room that it did not need: HTTP may hold several for a slow client.
+/// A chunk without unused room, because HTTP may hold several for a slow client.
 fn chunk(mut out: Vec<u8>) -> Bytes {
     out.shrink_to_fit();
     Bytes::from(out)
 }
 
-/// What an encoder is to do with what goes in.
+/// The treatment of withheld output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// Withhold what compresses better together with what follows.
+    /// Withhold input that compresses better together with later input.
     Process,
-    /// Give all, so that it can be decoded now.
+    /// Write everything, so that it can be decoded now.
     Flush,
-    /// Give all, and the end mark.
+    /// Write everything, and the end mark.
     Finish,
 }
 
 /// The libraries' encoders.
 enum Encoder {
     Zstd(zstd::stream::raw::Encoder<'static>),
-    /// In a box, because it is thousands of bytes itself.
+    /// Boxed, because the struct itself has thousands of bytes.
     Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>),
     Gzip(Deflate),
 }
@@ -243,7 +243,7 @@ impl Encoder {
         })
     }
 
-    /// Takes all of `input`, and appends what comes out, if anything does.
+    /// Compresses all of `input`, and appends any output.
     fn run(&mut self, step: Step, input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Self::Zstd(encoder) => run_zstd(encoder, step, input, out).map_err(|error| failed().cause(error)),
@@ -304,7 +304,7 @@ fn new_brotli() -> BrotliEncoderStateStruct<StandardAlloc> {
     state
 }
 
-/// False when it failed.
+/// Returns false if it failed.
 fn run_brotli(
     state: &mut BrotliEncoderStateStruct<StandardAlloc>,
     step: Step,
@@ -318,7 +318,7 @@ fn run_brotli(
     };
     let (mut left, mut read) = (input.len(), 0);
     loop {
-        // Given no room, it lends what comes out from its own.
+        // Without a buffer of ours, it lends the output from its own.
         let (mut room, mut written, mut total) = (0, 0, None);
         let well = state.compress_stream(
             operation,
@@ -369,7 +369,7 @@ fn run_gzip(
         let written = (state.total_out() - written) as usize;
         out.truncate(end + written);
         input = input.get((state.total_in() - read) as usize..).unwrap_or_default();
-        // Room that is left says that nothing waits for it.
+        // Unused room means that no output is pending.
         if status == Status::StreamEnd || (input.is_empty() && written < ROOM && step != Step::Finish) {
             return Ok(());
         }
@@ -378,13 +378,13 @@ fn run_gzip(
 
 #[cfg(test)]
 mod tests {
-    /// Memory that this process has in use, in bytes (proc(5)).
+    /// The memory that this process uses, in bytes (proc(5)).
     fn resident() -> usize {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
         statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
     }
 
-    /// In a process of its own, because what other tests take and give back meanwhile would count.
+    /// Runs in a separate process, because memory of other tests would count too.
     #[test]
     fn the_state_of_an_encoder_is_bounded() {
         let alone = "compress::tests::the_state_of_an_encoder_is_bounded_alone";
@@ -424,7 +424,7 @@ mod tests {
 
     use super::*;
 
-    /// What can be decoded, and whether the end mark was there.
+    /// The decoded bytes, and true if the end mark was present.
     fn decode(coding: Coding, bytes: &[u8]) -> (Vec<u8>, bool) {
         let mut decoder: Box<dyn Read + '_> = match coding {
             Coding::Zstd => Box::new(zstd::stream::read::Decoder::new(bytes).unwrap()),
@@ -436,7 +436,7 @@ mod tests {
         (decoded, ended)
     }
 
-    /// Rows that compress as rows do.
+    /// Rows that compress like real ones.
     fn rows(from: usize, count: usize) -> Bytes {
         let row = |n: usize| {
             format!(
@@ -447,7 +447,7 @@ mod tests {
         (from..from + count).map(row).collect::<String>().into()
     }
 
-    /// Puts a chunk, and takes what comes out.
+    /// Puts a chunk, and appends the output.
     fn put(compressor: &mut Compressor, chunk: Bytes, out: &mut Vec<u8>) {
         compressor.put(chunk);
         while let Some(chunk) = compressor.compress().unwrap() {
@@ -464,7 +464,7 @@ mod tests {
         (compressor, out)
     }
 
-    /// What is withheld, once its time is over; nothing when all had come out by itself.
+    /// The withheld output after its time. Empty if everything was written already.
     async fn flushed(compressor: &mut Compressor) -> Bytes {
         poll_fn(|cx| match compressor.poll_flush(cx) {
             Poll::Pending if compressor.withholds => Poll::Pending,
@@ -502,7 +502,7 @@ mod tests {
         });
     }
 
-    /// A flush costs bytes, so that there must be none while rows come fast.
+    /// A flush costs bytes, so we don't flush while rows arrive quickly.
     #[test]
     fn rows_that_come_fast_are_not_flushed() {
         for coding in Coding::ALL {
@@ -523,7 +523,7 @@ mod tests {
 
     #[test]
     fn a_large_row_comes_out_in_pieces() {
-        // Letters at random, because what compresses well comes out as next to nothing.
+        // Random letters, because input that compresses well would have almost no output.
         let mut random = 1u64;
         let mut letter = || {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

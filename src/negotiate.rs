@@ -1,5 +1,5 @@
-//! Which format a response has: by `_format`, else by the path's suffix, else by `Accept`, else the
-//! endpoint's first. How it may be compressed is asked in [`Encoding::choose`].
+//! Chooses the format of a response: by `_format`, else by the path's suffix, else by `Accept`.
+//! Otherwise it's the endpoint's first format. [`Encoding::choose`] chooses the content coding.
 
 mod encoding;
 
@@ -12,23 +12,22 @@ use crate::route::Suffix;
 use rowstream_core::Error;
 use rowstream_core::diagnostic::{did_you_mean, list, shown};
 
-/// The format of a response, and whether caches must know that `Accept` chose it.
+/// The format of a response, with the effect of `Accept` on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
     /// The format.
     pub format: Format,
-    /// Whether `Accept` asked for the framed profile of the format.
+    /// True if `Accept` requested the framed profile of the format.
     pub framed: bool,
-    /// Whether another `Accept` could have had another answer: the response then says `Vary:
-    /// Accept`.
+    /// True if another `Accept` could change the response, which then has `Vary: Accept`.
     pub vary_accept: bool,
 }
 
-/// Chooses among `formats`, of which the first is the default. `control` is the value of `_format`,
-/// `accept` the lines of that header.
+/// Chooses among `formats`; the first is the default. `control` is the value of `_format`, and
+/// `accept` has the lines of that header.
 ///
 /// # Errors
-/// 406 that lists the endpoint's formats.
+/// 406, with a list of the endpoint's formats.
 pub fn choose<'a>(
     suffix: &Suffix,
     control: Option<&str>,
@@ -55,8 +54,8 @@ fn fixed(format: Format) -> Choice {
     Choice { format, framed: false, vary_accept: false }
 }
 
-/// A word that names no format of the endpoint; it may be a slip, unless it is that of another
-/// format.
+/// The error of a name that isn't a format of the endpoint. It may be misspelled, unless it's
+/// another format's name.
 fn not_known(name: &str, formats: &[Format]) -> Error {
     let error = not_acceptable(&format!("{} is no format of this endpoint", shown(name)), formats);
     let meant = match name {
@@ -78,10 +77,10 @@ fn not_acceptable(message: &str, formats: &[Format]) -> Error {
         .hint(format!("ask with `_format`, or by `Accept` with one of {types}"))
 }
 
-/// The best of `formats` for the header's lines. Of equal quality, the one that was named more
-/// exactly is better (many clients end their list with `*/*`), then the one that the endpoint names
-/// first. Without a range that can be read, the header says nothing, and the first is taken. What
-/// is given with a format is whether its framed profile was meant.
+/// Chooses the best of `formats` for the header's lines. For equal quality, the more specific range
+/// wins, because many clients end their list with `*/*`. After that, the endpoint's order counts.
+/// Without a valid range, the header is ignored and the first format is used. Also returns true if
+/// the framed profile was chosen.
 fn accepted<'a>(
     accept: impl IntoIterator<Item = &'a HeaderValue>,
     formats: &[Format],
@@ -89,7 +88,7 @@ fn accepted<'a>(
     let mut lines = accept.into_iter();
     let (first, second) = (lines.next(), lines.next());
     let any = formats.first().map(|&format| (format, false));
-    // What most programs send, if they send anything.
+    // The header of most programs, if they send one.
     if second.is_none() && first.is_none_or(|line| line == "*/*") {
         return any;
     }
@@ -103,7 +102,7 @@ fn accepted<'a>(
         (quality > 0).then_some(((quality, specificity), (format, framed)))
     };
     let profiles = |&format: &Format| [(format, false), (format, true)];
-    // `max_by_key` takes the last of equals, hence the reverse.
+    // `max_by_key` returns the last of equals, so we reverse the order.
     formats
         .iter()
         .flat_map(profiles)
@@ -119,8 +118,8 @@ fn ranges<'a>(accept: impl IntoIterator<Item = &'a HeaderValue>) -> impl Iterato
     lines.flat_map(|line| split(line, ',')).filter_map(Range::read)
 }
 
-/// Whether a client would rather have a page than JSON, as browsers do: it names `text/html`, and
-/// likes it no less.
+/// Returns true if a client prefers a page to JSON, as browsers do: it lists `text/html`, with at
+/// least the same quality.
 pub(crate) fn prefers_page<'a>(accept: impl IntoIterator<Item = &'a HeaderValue>) -> bool {
     let ranges: Vec<Range> = ranges(accept).collect();
     let quality = |media: &str| {
@@ -131,7 +130,7 @@ pub(crate) fn prefers_page<'a>(accept: impl IntoIterator<Item = &'a HeaderValue>
     page > 0 && page >= quality("application/json")
 }
 
-/// How exactly a media range names a format.
+/// The precision of a media range that matches a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Specificity {
     /// `*/*`.
@@ -148,18 +147,18 @@ enum Specificity {
 #[derive(Debug)]
 struct Range {
     media: String,
-    /// Whether it is of the framed profile alone.
+    /// True if it matches only the framed profile.
     framed: bool,
     /// In thousandths.
     quality: u16,
 }
 
 impl Range {
-    /// `None` for what is no media range; parameters other than `q` and the framed profile do not
-    /// matter here.
+    /// Returns `None` for invalid media ranges. Parameters are ignored, except `q` and the framed
+    /// profile.
     fn read(text: &str) -> Option<Self> {
         let (media, quality) = weighted(text)?;
-        // As Java 8 and libraries of its age write it.
+        // Java 8 and libraries of its age send `*`.
         let media = if media == "*" { "*/*" } else { media }.to_ascii_lowercase();
         let (kind, subkind) = media.split_once('/')?;
         if kind.is_empty() || subkind.is_empty() || (kind == "*" && subkind != "*") {
@@ -169,8 +168,8 @@ impl Range {
         Some(Self { media, framed, quality })
     }
 
-    /// How exactly it names a format in the framed profile or without it. Formats that have no such
-    /// profile are named without it.
+    /// How specifically the range matches a format with or without the framed profile. Formats
+    /// without this profile match as if the range didn't mention it.
     fn matches(&self, format: Format, framed: bool) -> Option<(Specificity, u16)> {
         if framed != (self.framed && Framing::of(format).is_some()) {
             return None;
@@ -190,14 +189,14 @@ impl Range {
     }
 }
 
-/// Whether a parameter of a media range asks for the framed profile.
+/// Returns true if a parameter of a media range requests the framed profile.
 fn is_framed(parameter: &str) -> bool {
     parameter.split_once('=').is_some_and(|(name, value)| {
         name.trim().eq_ignore_ascii_case("profile") && value.trim().trim_matches('"') == PROFILE
     })
 }
 
-/// Other media types under which clients ask for a format.
+/// Other media types that clients use for a format.
 fn aliases(format: Format) -> &'static [&'static str] {
     match format {
         Format::Ndjson => &["application/ndjson", "application/jsonl"],
@@ -205,7 +204,7 @@ fn aliases(format: Format) -> &'static [&'static str] {
     }
 }
 
-/// An item of a list, and how much it is liked (`q`), in thousandths.
+/// An item of a list and its quality (`q`), in thousandths.
 fn weighted(text: &str) -> Option<(&str, u16)> {
     let mut parts = split(text, ';');
     let item = parts.next()?.trim();
@@ -220,8 +219,8 @@ fn weighted(text: &str) -> Option<(&str, u16)> {
     Some((item, quality))
 }
 
-/// `0`, `0.5`, `1.000`, in thousandths. Old clients write `.2`, and some more decimals than three.
-/// A weight that isn't a number says nothing: its item counts in full.
+/// Parses `0`, `0.5` or `1.000`, in thousandths. Old clients send `.2`, and some send more than
+/// three decimals. A weight that isn't a number is ignored: its item counts in full.
 fn read_quality(text: &str) -> u16 {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_number = text != "." && !text.is_empty();
@@ -231,7 +230,7 @@ fn read_quality(text: &str) -> u16 {
         return 1000;
     }
     let thousandths: u16 = format!("{fraction:0<3}")[..3].parse().unwrap_or_default();
-    // However little it's liked, it isn't refused.
+    // Even the smallest weight doesn't refuse the item.
     thousandths.max(u16::from(is_nonzero(fraction)))
 }
 
@@ -291,8 +290,8 @@ mod tests {
             ("application/json;profile=\"a\\\",b\";q=0, */*", Some(Ndjson)),
             ("application/json;q=2, application/x-ndjson;q=0.1", Some(Json)),
             ("application/json;q=1.001", Some(Json)),
-            // Java 8 sends this with every request. Its `*` and `.2` were unreadable, and the rest
-            // named no format: 406.
+            // Java 8 sends this with every request. We couldn't parse its `*` and `.2`, and the
+            // rest matched no format: 406.
             ("text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", Some(Json)),
             ("*", Some(Json)),
             ("*;q=.2, application/x-ndjson;q=.3", Some(Ndjson)),

@@ -1,8 +1,8 @@
-//! From a request's path to its endpoint.
+//! Finds the endpoint of a request's path.
 //!
 //! Paths are compared segment by segment after decoding: `%2F` inside a segment is data, and `%61`
-//! is an `a`. For the tree that does the matching, each segment of templates and requests is
-//! therefore encoded again in one fixed way.
+//! is an `a`. So we encode each segment of templates and requests again, in one canonical way, for
+//! the tree that matches them.
 
 pub(crate) mod near;
 
@@ -16,22 +16,22 @@ use rowstream_encode::Format;
 use rowstream_core::Error;
 use rowstream_core::params::{Param, ParamPlace, ParamType, ParamValue, percent_decode};
 
-/// What is encoded in the fixed way: all but RFC 3986's unreserved characters.
+/// Characters that are encoded: all except RFC 3986's unreserved characters.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Longer suffixes are meant for none.
+/// Longer suffixes aren't format names, or misspelled ones.
 const LONGEST_SUFFIX: usize = 16;
 
-/// An endpoint as the router knows it.
+/// An endpoint in the form that the router needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Route<'a> {
-    /// Its path template, checked.
+    /// Its path template, which is valid.
     pub path: &'a str,
-    /// How the end of its paths is read.
+    /// The meaning of the end of its paths.
     pub suffixes: Suffixes,
 }
 
-/// How the end of a path is read.
+/// The meaning of the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suffixes {
     /// `/authors.csv` is `/authors` in CSV.
@@ -41,8 +41,8 @@ pub enum Suffixes {
 }
 
 impl Suffixes {
-    /// Those of an endpoint that writes rows. The last segment may name a format unless a value of
-    /// its parameter can end in one.
+    /// Chooses for an endpoint that writes rows. The last segment may name a format, unless a value
+    /// of its parameter can end in a format's name.
     pub fn of(path: &str, params: &[Param]) -> Self {
         let last = path.rsplit('/').next().and_then(parameter_name);
         let mut own = params.iter().filter(|param| param.place == ParamPlace::Path);
@@ -53,13 +53,13 @@ impl Suffixes {
     }
 }
 
-/// Of all types, only a text can: a document in JSON ends in a quote, a bracket, a digit or a word.
+/// Only a text can. A document in JSON ends in a quote, a bracket, a digit or a word.
 fn may_end_in_format(param: &Param) -> bool {
     let ends_so = |value: &ParamValue| matches!(value, ParamValue::Text(text) if ends_in_format(text));
     param.kind == ParamType::Text && (param.allowed.is_empty() || param.allowed.iter().any(ends_so))
 }
 
-/// Reads the last suffix of a value. True if a format has this name.
+/// Returns true if the last suffix of a value is the name of a format.
 pub(crate) fn ends_in_format(text: &str) -> bool {
     text.rsplit_once('.').is_some_and(|(_, suffix)| Format::from_name(suffix).is_some())
 }
@@ -73,31 +73,31 @@ pub struct Router {
 /// Two endpoints that match the same paths, by their indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conflict {
-    /// The one that came first.
+    /// The first of them.
     pub first: usize,
-    /// The one that cannot be reached beside it.
+    /// The second one, which would never be reached.
     pub second: usize,
 }
 
-/// An endpoint that was found.
+/// The endpoint of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Match<'a> {
-    /// Its index among those that the router was made of.
+    /// Its index among the router's endpoints.
     pub endpoint: usize,
     /// The `{name}` segments of the path, decoded.
     pub args: Vec<(&'a str, String)>,
-    /// What the path's suffix names.
+    /// The suffix of the path.
     pub suffix: Suffix,
 }
 
-/// What stands after the last dot of a path, where an endpoint matches without it.
+/// The part of a path after its last dot, if an endpoint matches without it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Suffix {
-    /// The whole path is an endpoint's.
+    /// The whole path matches an endpoint.
     None,
     /// A format.
     Format(Format),
-    /// No format; and no endpoint matches with it.
+    /// Not the name of a format, and no endpoint matches the whole path.
     Unknown(String),
 }
 
@@ -105,7 +105,7 @@ impl Router {
     /// A router of endpoints, in their order.
     ///
     /// # Errors
-    /// Two endpoints that match the same paths.
+    /// Two endpoints match the same paths.
     pub fn new<'a>(routes: impl Iterator<Item = Route<'a>>) -> Result<Self, Conflict> {
         let routes: Vec<_> = routes.collect();
         let paths: Vec<_> = routes.iter().map(|route| route.path).collect();
@@ -124,19 +124,19 @@ impl Router {
         Self { tree }
     }
 
-    /// The endpoint of a path as the request has it, encoded; `None` when there is none. If an
-    /// endpoint that has [`Suffixes::Formats`] matches without the suffix of the last segment, a
-    /// suffix that names a format is cut off. One that names none is cut off only if no endpoint
-    /// matches the whole path. A suffix that is percent-encoded, or its dot, is always data.
+    /// Finds the endpoint of a request's path, which is still encoded. The suffix of the last
+    /// segment is removed if it names a format, and an endpoint with [`Suffixes::Formats`] matches
+    /// without it. Another suffix is removed only if no endpoint matches the whole path. If the
+    /// suffix or its dot is percent-encoded, it's always data.
     ///
     /// # Errors
-    /// 400 for a path whose percent-encoding is not valid.
+    /// 400 for a path with invalid percent-encoding.
     pub fn find(&self, path: &str) -> Result<Option<Match<'_>>, Error> {
         if !path.starts_with('/') {
             return Ok(None);
         }
         let whole = canonical(path)?;
-        // What isn't encoded ends both forms of the path alike.
+        // A suffix that isn't encoded is the same in both forms of the path.
         let cut = split_suffix(path)
             .and_then(|(_, suffix)| Some((whole.strip_suffix(suffix)?.strip_suffix('.')?, suffix)));
         let in_format = cut.and_then(|(rest, suffix)| self.find_in_format(rest, suffix));
@@ -168,13 +168,13 @@ impl Router {
     }
 }
 
-/// A path and the suffix of its last segment, which is not empty.
+/// Splits the suffix off a path's last segment. The suffix isn't empty.
 fn split_suffix(path: &str) -> Option<(&str, &str)> {
-    // A suffix alone is the name of nothing: `/.json` is not `/` in JSON.
+    // A suffix needs a name before it: `/.json` isn't `/` in JSON.
     path.rsplit_once('.').filter(|(rest, suffix)| !rest.ends_with('/') && !suffix.is_empty())
 }
 
-/// A request's path with every segment encoded in the fixed way.
+/// A request's path with every segment in canonical encoding.
 fn canonical(path: &str) -> Result<Cow<'_, str>, Error> {
     let stays = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
     if path.bytes().all(stays) {
@@ -194,17 +194,17 @@ fn bad_path() -> Error {
     Error::new("invalid_path", StatusCode::BAD_REQUEST, "the percent-encoding of the path is not valid")
 }
 
-/// A path template as a URL has it; its `{name}` segments stay.
+/// A path template as in a URL. Its `{name}` segments aren't encoded.
 pub(crate) fn encoded(path: &str) -> String {
     template(path)
 }
 
-/// A path template as the tree takes it.
+/// A path template in the syntax of the tree.
 fn template(path: &str) -> String {
     rebuild(path, |name| format!("{{{name}}}"))
 }
 
-/// The paths that a template matches: two templates of one shape match the same.
+/// The shape of a template. Two templates of the same shape match the same paths.
 fn shape(path: &str) -> String {
     rebuild(path, |_| "{}".to_owned())
 }
@@ -222,7 +222,7 @@ pub(crate) fn parameter_name(segment: &str) -> Option<&str> {
     segment.strip_prefix('{')?.strip_suffix('}')
 }
 
-/// Every template that matches the same paths as one before it.
+/// Every template that matches the same paths as an earlier one.
 pub(crate) fn conflicts(paths: &[&str]) -> Vec<Conflict> {
     let mut shapes = HashMap::new();
     let mut conflicts = Vec::new();
@@ -347,7 +347,8 @@ mod tests {
         }
     }
 
-    /// A lookup `/files/{name}` with `readme.json` looked for `readme`, in JSON, and found no row.
+    /// The lookup `/files/{name}` used to search `readme.json` as `readme` in JSON, and found no
+    /// row.
     #[test]
     fn a_text_has_all_of_its_segment() {
         let paths = ["/files/{name}", "/files/all", "/files/{name}/rows", "/{x}"];
@@ -386,8 +387,8 @@ mod tests {
     }
 
     proptest! {
-        /// The tree knows more kinds of templates, and more conflicts among them, than ours: none
-        /// of those may come up.
+        /// The tree supports more kinds of templates than we use, and detects more conflicts. None of
+        /// those may occur.
         #[test]
         fn templates_without_conflicts_make_a_tree(
             paths in prop::collection::vec("(/(a|b|ab|a b|ä|a\\.b|\\{x\\}|\\{y\\}|\\{xy\\})){1,4}", 1..12)

@@ -1,12 +1,12 @@
-//! Chooses the refusals that have a line in the access log. A server that refuses 20,000 requests per
-//! second would write as many lines, and spend its time on them.
+//! Chooses the refusals that have a line in the access log. Otherwise a server that refuses 20,000
+//! requests per second would spend its time on as many lines.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rowstream_core::lock::Mutex;
 
-/// So many of a second have a line.
+/// The refusals per second that have a line.
 const MOST: u64 = 100;
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -28,7 +28,7 @@ impl Refusals {
         Self { second: Mutex::new(second), has_further: AtomicBool::new(false) }
     }
 
-    /// Counts a refusal. True if it has a line.
+    /// Counts a refusal. Returns true if it has a line.
     pub(super) fn count(&self, now: Instant) -> bool {
         let mut second = self.second.lock();
         if second.begun.is_none_or(|begun| now >= begun + SECOND) {
@@ -42,7 +42,7 @@ impl Refusals {
         has_line
     }
 
-    /// How many of the second that has ended have no line; told once.
+    /// The number of refusals without a line, once their second has ended. Each is reported once.
     pub(super) fn further(&self, now: Instant) -> Option<u64> {
         if !self.has_further.load(Ordering::Relaxed) {
             return None;

@@ -1,4 +1,4 @@
-//! Which content coding a response may have: by `Accept-Encoding` (RFC 9110, section 12.5.3).
+//! Chooses the content coding of a response by `Accept-Encoding` (RFC 9110, section 12.5.3).
 
 use http::{HeaderValue, StatusCode};
 
@@ -7,28 +7,27 @@ use crate::compress::Coding;
 use rowstream_core::Error;
 use rowstream_core::diagnostic::list;
 
-/// Fewer bytes fit into one packet as they are.
+/// Shorter bodies fit into one packet without compression.
 const WORTH_IT: usize = 1024;
 
-/// What a client takes, and likes best.
+/// The codings that a client accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// Bodies as they are.
+    /// Uncompressed bodies.
     Identity,
-    /// Compressed ones, and others too.
+    /// This coding is preferred, but uncompressed bodies are fine too.
     Preferred(Coding),
-    /// Compressed ones and nothing else, however short they are.
+    /// Only this coding, even for short bodies.
     Required(Coding),
 }
 
 impl Encoding {
-    /// Chooses by the lines of the header. Of codings that the client likes equally, the first of
-    /// [`Coding::ALL`] is best. One that is liked as much as `identity` is better than that,
-    /// because a client that sends the header wants to be spared bytes; a client that does not send
-    /// it wants none.
+    /// Chooses by the lines of the header. For equal quality, the first of [`Coding::ALL`] is best.
+    /// A coding of the same quality as `identity` is better than that, because a client that sends
+    /// the header wants to save bytes. Without the header, nothing is compressed.
     ///
     /// # Errors
-    /// 406 when the client refuses `identity` and takes nothing else that there is.
+    /// 406 if the client refuses `identity`, and accepts none of our codings.
     pub fn choose<'a>(accept: impl IntoIterator<Item = &'a HeaderValue>) -> Result<Self, Error> {
         let items: Vec<(&str, u16)> = accept
             .into_iter()
@@ -37,7 +36,7 @@ impl Encoding {
             .filter_map(weighted)
             .collect();
         let liked = |coding: &Coding| Some((quality(&items, names(*coding))?, *coding));
-        // `max_by_key` takes the last of equals, hence the reverse.
+        // `max_by_key` returns the last of equals, so we reverse the order.
         let best = Coding::ALL.iter().rev().filter_map(liked).max_by_key(|(quality, _)| *quality);
         let identity = quality(&items, &["identity"]);
         match (best.filter(|(quality, _)| *quality > 0), identity) {
@@ -50,7 +49,7 @@ impl Encoding {
         }
     }
 
-    /// The coding of a body of so many bytes.
+    /// The coding of a body with this many bytes.
     pub fn coding(self, bytes: usize) -> Option<Coding> {
         match self {
             Self::Identity => None,
@@ -60,7 +59,7 @@ impl Encoding {
     }
 }
 
-/// What the items say of the coding of these names, else of all that they do not name.
+/// The quality of the coding with these names. If it isn't listed, `*` counts.
 fn quality(items: &[(&str, u16)], names: &[&str]) -> Option<u16> {
     let named = |name: &str| names.iter().any(|known| known.eq_ignore_ascii_case(name));
     let found =
@@ -68,12 +67,12 @@ fn quality(items: &[(&str, u16)], names: &[&str]) -> Option<u16> {
     found.map(|(_, quality)| *quality)
 }
 
-/// The names by which clients ask for a coding.
+/// The names that clients use for a coding.
 fn names(coding: Coding) -> &'static [&'static str] {
     match coding {
         Coding::Zstd => &["zstd"],
         Coding::Brotli => &["br"],
-        // RFC 9110, section 8.4.1.3: the name of old.
+        // The old name (RFC 9110, section 8.4.1.3).
         Coding::Gzip => &["gzip", "x-gzip"],
     }
 }
@@ -135,7 +134,7 @@ mod tests {
             ("gzip;q=0, br;q=0.000", Some(Identity)),
             ("gzip;q=.0", Some(Identity)),
             ("gzip;q=.2, identity;q=.1", Some(Preferred(Gzip))),
-            // A weight that can't be read says nothing.
+            // A weight that can't be parsed is ignored.
             ("gzip;q=2", Some(Preferred(Gzip))),
             ("gzip;q=", Some(Preferred(Gzip))),
             ("gzip;q=-1", Some(Preferred(Gzip))),
@@ -176,7 +175,7 @@ mod tests {
             let lines: Vec<_> = lines.iter().filter_map(|line| HeaderValue::from_bytes(line).ok()).collect();
             drop(Encoding::choose(&lines));
             let words = HeaderValue::from_str(&words).unwrap();
-            // Whatever else it says, a coding that is refused is never chosen.
+            // A refused coding is never chosen, no matter what else the header contains.
             let refused = HeaderValue::from_static("zstd;q=0");
             let chosen = Encoding::choose([&refused, &words]);
             prop_assert!(!matches!(chosen, Ok(Preferred(Zstd) | Required(Zstd))), "{words:?}: {chosen:?}");

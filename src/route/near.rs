@@ -1,5 +1,5 @@
-//! The path that a request for none may have meant. It looks at paths of anybody, so its work is
-//! bounded.
+//! Suggests a path for a request that matches no endpoint. Anyone can request any path, so the work
+//! is bounded.
 
 use rowstream_encode::Format;
 
@@ -7,13 +7,13 @@ use super::{parameter_name, split_suffix};
 use rowstream_core::diagnostic::did_you_mean;
 use rowstream_core::params::percent_decode;
 
-/// Longer paths are compared with none.
+/// Longer paths get no suggestion.
 const LONGEST: usize = 64;
-/// Paths that are compared with the one that was asked for.
+/// The most paths that are compared with the requested one.
 const MOST: usize = 64;
 
-/// The path of a template that `path` is most likely a slip of, among those for which `may_tell`.
-/// The values of its parameters are those of the request.
+/// The template that `path` most likely misspells, with the request's values for its parameters.
+/// Only templates that pass `may_tell` are considered.
 pub(crate) fn near<'a>(
     path: &str,
     templates: impl Iterator<Item = &'a str>,
@@ -37,8 +37,8 @@ pub(crate) fn near<'a>(
     did_you_mean(stem, near.iter().map(String::as_str)).map(|path| format!("{path}{suffix}"))
 }
 
-/// A template with the segments of a path in the places of its parameters; `None` where it has
-/// another number of segments.
+/// Replaces the parameters of a template with the segments of a path. Returns `None` if their
+/// numbers of segments differ.
 fn fill(template: &str, path: &str) -> Option<String> {
     let (mut segments, mut filled) = (path.split('/'), String::new());
     for (at, segment) in template.split('/').enumerate() {
