@@ -1,10 +1,10 @@
-//! What each endpoint can carry, computed from its limits and from how long a call of its source
-//! takes (`expected_duration`); and limits that contradict each other, so that one of them never
-//! acts or fails what another one lets in.
+//! The capacity of each endpoint, computed from its limits and from the duration of a call to its
+//! source (`expected_duration`). Also finds limits that contradict each other: one of them never
+//! applies, or rejects requests that another one admits.
 //!
-//! All of it is arithmetic on the configuration: nothing is measured and nobody is asked. It
-//! reckons as if all requests were for the endpoint in question; those for others at the same
-//! source take from the same places.
+//! All of this is arithmetic on the configuration; we measure nothing. It assumes that all requests
+//! are for one endpoint. In practice, requests for other endpoints of the same source use slots
+//! too.
 
 mod rows;
 
@@ -20,11 +20,11 @@ use rowstream_core::params::ParamValue;
 /// Two limits that contradict each other.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Warning {
-    /// The endpoint or the source that it is about.
+    /// The endpoint or the source that it's about.
     subject: String,
-    /// What happens.
+    /// The effect.
     message: String,
-    /// Which key to change.
+    /// The key to change.
     hint: String,
 }
 
@@ -35,8 +35,9 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What endpoints can carry, a line for each that has an expected duration, and one more for its
-/// largest number of calls and for the calls that it makes for rows; `None` where none has one.
+/// Describes the capacity of endpoints, a line for each with an expected duration. Another line
+/// covers its largest number of calls, and its calls for rows. Returns `None` if no endpoint has an
+/// expected duration.
 pub(crate) fn describe(config: &Config) -> Option<String> {
     let of_rows = rows::all(config).filter_map(|calls| calls.describe());
     let lines: Vec<_> = loads(config).filter_map(|load| load.describe()).chain(of_rows).collect();
@@ -56,7 +57,7 @@ fn loads(config: &Config) -> impl Iterator<Item = Load<'_>> {
     config.endpoints.iter().map(load)
 }
 
-/// An endpoint with all that bounds it.
+/// An endpoint with all its limits.
 #[derive(Clone, Copy)]
 struct Load<'a> {
     config: &'a Config,
@@ -64,15 +65,15 @@ struct Load<'a> {
     source: &'a SourceConfig,
 }
 
-/// How many calls one response makes.
+/// The number of calls that one response makes.
 struct Count {
     calls: u64,
-    /// The number and where it comes from, for people; nothing where a response is one call.
+    /// The number and its origin, as text. Empty if a response is one call.
     said: String,
 }
 
 impl Load<'_> {
-    /// How long a call holds its place.
+    /// The time that a call holds its slot.
     fn duration(self) -> Option<Duration> {
         self.endpoint.expected_duration.or(self.source.expected_duration)
     }
@@ -84,12 +85,13 @@ impl Load<'_> {
         }
     }
 
-    /// How many places one response takes at a time.
+    /// The number of slots that one response uses at once.
     fn width(&self) -> usize {
         self.calls().map_or(1, |calls| calls.concurrency)
     }
 
-    /// The places that it may have; of short lookups, the connections that they share.
+    /// The number of slots that it can use. For short lookups it's the number of shared
+    /// connections.
     fn places(&self) -> usize {
         match self.is_shared() {
             true => self.source.kept().shared,
@@ -97,14 +99,14 @@ impl Load<'_> {
         }
     }
 
-    /// Whether its lookups share connections.
+    /// Returns true if its lookups share connections.
     fn is_shared(&self) -> bool {
         let times = self.duration().zip(self.source.lookup_patience());
         let is_short = times.is_some_and(|(duration, patience)| duration < patience);
         is_short && self.endpoint.looks_up() && self.source.kept().shared > 0
     }
 
-    /// The places of the source that it leaves to lookups.
+    /// The slots of the source that it leaves to lookups.
     fn kept_for_others(&self) -> usize {
         let is_of_source = |other: &&Endpoint| other.source == self.endpoint.source;
         let kept = self.source.kept();
@@ -116,31 +118,31 @@ impl Load<'_> {
         }
     }
 
-    /// How many responses may run at a time, whatever the pool is.
+    /// The number of responses that may run at once, regardless of the pool.
     fn streams(&self) -> usize {
         let own = self.endpoint.max_streams.unwrap_or(usize::MAX);
         own.min(self.config.limits.max_streams).min(self.in_memory().unwrap_or(usize::MAX))
     }
 
-    /// How many responses `memory` has room for.
+    /// The number of responses that fit in `memory`.
     fn in_memory(&self) -> Option<usize> {
         let room = memory::for_streams(self.config)?;
         Some(room / memory::largest_budget(self.endpoint, self.source).max(1))
     }
 
-    /// How many places can be in use for it.
+    /// The number of slots that it can have in use.
     fn parallel(&self) -> usize {
         self.places().min(self.streams().saturating_mul(self.width()))
     }
 
-    /// How many calls the pool lets in, at most, if all are of this endpoint: as long as there is
-    /// room it takes whole responses.
+    /// The most calls that the pool admits, if all are for this endpoint. While there's room, the
+    /// pool admits whole responses.
     fn inside(&self) -> usize {
         let room = (self.source.pool.max - self.kept_for_others()).saturating_add(self.source.pool.waiting);
         room.div_ceil(self.width()).saturating_mul(self.width())
     }
 
-    /// The number of calls that a response usually has, and the largest that it may have.
+    /// The usual number of calls of a response, and the largest possible one.
     fn counts(&self) -> Vec<Count> {
         let Some(calls) = self.calls() else {
             let is_paged = matches!(self.endpoint.handler, Handler::Pages(_));
@@ -164,7 +166,7 @@ impl Load<'_> {
         counts
     }
 
-    /// How long a response takes that has so many calls, while nothing else runs.
+    /// The duration of a response with this many calls, while nothing else runs.
     fn least(&self, calls: u64, duration: Duration) -> Duration {
         let at_a_time = self.width().min(self.places()) as u64;
         times(duration, calls.div_ceil(at_a_time) as f64)
@@ -230,8 +232,8 @@ impl Load<'_> {
         )
     }
 
-    /// Streams that are let run, and then refused by the pool. Those that are followed or spilled
-    /// hold no place for most of their time.
+    /// Streams that are admitted and then refused by the pool. Followed and spilled streams hold no
+    /// slot for most of their time.
     fn streams_of_pool(&self) -> Option<Warning> {
         let own = self.endpoint.max_streams?;
         let room = self.inside() / self.width();
@@ -285,7 +287,8 @@ impl Load<'_> {
         )
     }
 
-    /// The first reply cannot be there in time. Rows of a database may come long before the end.
+    /// The first reply can't arrive in time. Databases are excluded, because their rows may arrive
+    /// long before the end.
     fn first_row(&self, duration: Duration) -> Option<Warning> {
         let bound = self.endpoint.timeout.first_row.filter(|bound| *bound < duration)?;
         if let Handler::Sql(_) = self.endpoint.handler {
@@ -297,7 +300,7 @@ impl Load<'_> {
         )
     }
 
-    /// A whole response cannot be there in time.
+    /// A whole response can't be complete in time.
     fn total(&self, duration: Duration) -> Option<Warning> {
         let bound = self.endpoint.timeout.total?;
         if self.endpoint.follow().is_some() {
@@ -324,7 +327,7 @@ fn per_client(config: &Config) -> Option<Warning> {
     })
 }
 
-/// Calls that are asked for and never made at a time.
+/// Configured concurrent calls that never run at once.
 fn too_many(path: &str, source: &SourceConfig, wanted: Option<usize>) -> Option<Warning> {
     let (max, name) = (source.pool.max, &source.name);
     let wanted = wanted.filter(|wanted| *wanted > max)?;
@@ -337,7 +340,7 @@ fn too_many(path: &str, source: &SourceConfig, wanted: Option<usize>) -> Option<
     })
 }
 
-/// Connections of HTTP/1.1 that each response opens anew.
+/// HTTP/1.1 connections that each response has to open again.
 fn opens_anew(path: &str, source: &SourceConfig, width: usize) -> Option<Warning> {
     let Kind::Http(settings) = &source.kind else { return None };
     let is_http1 = match settings.protocol {
@@ -355,7 +358,7 @@ fn opens_anew(path: &str, source: &SourceConfig, width: usize) -> Option<Warning
     })
 }
 
-/// The source ends what is expected to take longer.
+/// The source ends calls before their expected duration.
 fn ends_early(path: &str, source: &SourceConfig, duration: Duration) -> Option<Warning> {
     let bounds = match &source.kind {
         Kind::Sql(_) => vec![("statement_timeout", source.statement_timeout)],
@@ -378,7 +381,7 @@ fn ends_early(path: &str, source: &SourceConfig, duration: Duration) -> Option<W
     })
 }
 
-/// Places that all streams together cannot take.
+/// Slots that all streams together can't use.
 fn unused_places(config: &Config, source: &SourceConfig) -> Option<Warning> {
     let of_endpoints = loads(config).filter(|load| load.source.name == source.name).map(|load| load.width());
     let of_rows = rows::all(config).filter(|calls| calls.source.name == source.name);
@@ -394,13 +397,13 @@ fn unused_places(config: &Config, source: &SourceConfig) -> Option<Warning> {
     })
 }
 
-/// A duration so many times, to the millisecond, as long as a duration can be.
+/// Multiplies a duration, rounded to milliseconds. The result is at most the longest duration.
 fn times(duration: Duration, factor: f64) -> Duration {
     let seconds = duration.as_secs_f64() * factor;
     Duration::try_from_secs_f64((seconds * 1e3).round() / 1e3).unwrap_or(Duration::MAX)
 }
 
-/// A rate as people read it: with three digits at least.
+/// A rate for people: with at least three digits.
 struct Rate(f64);
 
 impl fmt::Display for Rate {

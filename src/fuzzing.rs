@@ -1,5 +1,5 @@
-//! Ways in to what is private, for the properties in `fuzz/`. They stand behind a feature: a
-//! release has none of them.
+//! Entry points to private code, for the properties in `fuzz/`. A feature enables them, so releases
+//! don't contain them.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -25,8 +25,8 @@ use crate::upstream::{Balance, Protocol, Settings, Timeouts, TlsFiles};
 use rowstream_core::diagnostic::{Collector, Diagnostic, File, Variables};
 use rowstream_core::params::{Param, ParamType};
 
-/// Reads an endpoint file of this path and text, beside a configuration of one database, one HTTP
-/// service and one token; gives its errors, too.
+/// Reads an endpoint file with this path and text. The configuration has one database, one HTTP
+/// service and one token. Also returns the errors.
 pub fn read_endpoint(path: &Path, text: &str, database: DatabaseKind) -> (Option<Endpoint>, Vec<Diagnostic>) {
     let url = "http://192.0.2.1";
     let settings = Base::parse(url).ok().map(|base| Settings {
@@ -53,16 +53,15 @@ pub fn read_endpoint(path: &Path, text: &str, database: DatabaseKind) -> (Option
     collected(path, text, |file| read::read(file, path, &defaults))
 }
 
-/// Reads a text that is nothing but one statement, as `rowstream serve URL --sql` and `rowstream
-/// query` do.
+/// Reads a text with a single statement, like `rowstream serve URL --sql` and `rowstream query`.
 pub fn read_statement(text: &str, database: DatabaseKind) -> (Option<Endpoint>, Vec<Diagnostic>) {
     let dialect = database.dialect();
     let text_param = |name: &str, _: usize| (Param::new(name, ParamType::Text), ParamType::Text.into());
     collected(Path::new("--sql"), text, |file| read::single(file, "main", dialect, &mut { text_param }))
 }
 
-/// What a header of the PROXY protocol says of its client at the beginning of these bytes, and what
-/// is left of them; `None`: there is none.
+/// Reads a PROXY protocol header. Returns the client's address and the remaining bytes, or `None`
+/// if there's no header.
 pub fn proxy_header(mut bytes: &[u8]) -> Option<(Option<IpAddr>, &[u8])> {
     let read = proxy_protocol::read(&mut bytes).now_or_never().expect("all bytes are there at once");
     Some((read.ok()?, bytes))

@@ -1,13 +1,13 @@
-//! Endpoints as an OpenAPI document: the parameters of requests, and the contents of answers, by the
-//! types that the statements have in their databases.
+//! Describes endpoints as an OpenAPI document: the parameters of requests and the contents of
+//! responses. Their types are those of the statements in their databases.
 //!
-//! | module | what it describes |
+//! | module | describes |
 //! |---|---|
-//! | [`operation`] | an endpoint: parameters, answers, errors |
+//! | [`operation`] | an endpoint: parameters, responses, errors |
 //! | [`schema`] | JSON Schemas of values, rows and bodies |
 //!
-//! The document is the same for the same configuration: names are made of the endpoints' paths, in
-//! their order. Operations refer to components for their common parts.
+//! The same configuration always has the same document. Names are derived from the endpoints'
+//! paths, in their order. Operations refer to components for their common parts.
 
 mod operation;
 mod schema;
@@ -29,13 +29,13 @@ use rowstream_core::params::{self, Chosen, Param, ParamType, ParamValue};
 /// The media type of a document (the draft of the OpenAPI media types).
 pub(crate) const MEDIA_TYPE: &str = "application/json";
 
-/// The versions of OpenAPI that a document can be of.
+/// The versions of OpenAPI that a document can have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Version {
-    /// 3.1, which says of a stream that it is a text.
+    /// 3.1, which describes a stream as text.
     #[default]
     V3_1,
-    /// 3.2, which says what the items of a stream are (`itemSchema`).
+    /// 3.2, which describes the items of a stream (`itemSchema`).
     V3_2,
 }
 
@@ -50,19 +50,19 @@ impl Choice for Version {
     }
 }
 
-/// The document of a request.
+/// The options of a requested document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
     version: Version,
-    /// How the requests that it describes have values written, where not as by default.
+    /// The value options of the requests that it describes, if they differ from the defaults.
     options: Chosen,
 }
 
 impl Asked {
-    /// What a query asks for: `version`, and the control parameters of values.
+    /// Reads a query: `version`, and the control parameters of values.
     ///
     /// # Errors
-    /// 400 that names what is unknown or wrong.
+    /// 400 for an unknown or invalid parameter.
     pub(crate) fn read(query: Option<&str>) -> Result<Self, Error> {
         let text = |version: &Version| ParamValue::Text(version.name().to_owned());
         let version = Param {
@@ -86,11 +86,11 @@ impl Asked {
 /// An endpoint, and the columns of its statements if they are known.
 pub(crate) type Described<'a> = (&'a Endpoint, Option<&'a [Option<Columns>]>);
 
-/// Writes the document of some endpoints. `server` is the URL that the paths are below, relative to
-/// the document. One operation is in memory at a time, however many there are.
+/// Writes the document of some endpoints. `server` is the base URL of the paths, relative to the
+/// document. Only one operation is in memory at a time.
 ///
 /// # Errors
-/// Those of `out`.
+/// The writer failed.
 pub(crate) fn write<'a>(
     out: &mut dyn Write,
     config: &Config,
@@ -147,7 +147,7 @@ fn write_object(out: &mut dyn Write, members: impl Iterator<Item = (String, Valu
     out.write_all(b"}")
 }
 
-/// How clients show who they are, each by its name.
+/// The ways to authenticate, by name.
 fn security_schemes(config: &Config) -> Map<String, Value> {
     let mut schemes = Map::new();
     if !config.tokens.is_empty() {
@@ -164,7 +164,8 @@ fn security_schemes(config: &Config) -> Map<String, Value> {
     schemes
 }
 
-/// Any one of the schemes opens an endpoint; none is needed where it is public.
+/// The schemes that give access to an endpoint. Any one of them is enough, and a public endpoint
+/// needs none.
 fn security(config: &Config, authorization: &Authorization) -> Value {
     match authorization {
         Authorization::Public => json!([]),
@@ -214,7 +215,8 @@ fn pascal(path: &str) -> String {
     if name.is_empty() { "Root".to_owned() } else { name }
 }
 
-/// The name, or with the first number that makes it one that no other has. A row has its own.
+/// Makes a name unique, if necessary with the smallest number. The name of its row must be unique
+/// too.
 fn unused(name: &str, names: &mut BTreeSet<String>) -> String {
     let numbered = (2..).map(|number| format!("{name}{number}"));
     let mut all = std::iter::once(name.to_owned()).chain(numbered);

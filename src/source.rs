@@ -1,7 +1,7 @@
-//! Sources: the databases and HTTP services whose rows are read.
+//! Sources: the databases and HTTP services that rows are read from.
 //!
-//! A [`Source`] has a URL and a pool. Requests to a database are in [`crate::database`], those to an
-//! HTTP service in [`crate::upstream`].
+//! A [`Source`] has a URL and a pool. [`crate::database`] sends statements to databases, and
+//! [`crate::upstream`] sends requests to HTTP services.
 
 mod settings;
 
@@ -31,7 +31,7 @@ impl Source {
     /// A source without open connections.
     ///
     /// # Errors
-    /// The URL is not understood, or root certificates cannot be read.
+    /// The URL is invalid, or root certificates can't be read.
     pub fn open(config: &SourceConfig) -> Result<Self, Error> {
         match &config.kind {
             Kind::Sql(kind) => AnyDatabase::open(*kind, config).map(Self::Database),
@@ -39,8 +39,7 @@ impl Source {
         }
     }
 
-    /// Closes idle connections as they reach their `idle_timeout`, for as long as the source is
-    /// used.
+    /// Closes idle connections when they reach their `idle_timeout`, while the source is used.
     pub fn reap(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         match self {
             Self::Database(database) => database.reap(),
@@ -48,8 +47,8 @@ impl Source {
         }
     }
 
-    /// What asks whether it can be reached. `None`: that is no matter of this server, whose other
-    /// replicas would not reach it either.
+    /// A probe for readiness. `None` for an HTTP service: other replicas of this server couldn't
+    /// reach it either.
     pub fn probe(&self) -> Option<Probe> {
         match self {
             Self::Database(database) => Some(database.probe()),
@@ -57,7 +56,7 @@ impl Source {
         }
     }
 
-    /// Its name.
+    /// The name of the source.
     pub fn name(&self) -> &str {
         match self {
             Self::Database(database) => database.name(),
@@ -65,7 +64,7 @@ impl Source {
         }
     }
 
-    /// What is known of its pool.
+    /// Statistics of its pool.
     pub(crate) fn pool_stats(&self) -> pool::Stats {
         match self {
             Self::Database(database) => database.pool_stats(),
@@ -73,8 +72,8 @@ impl Source {
         }
     }
 
-    /// At how many hosts a statement can be asked: where one fails before the first row, another
-    /// one may answer. An HTTP service sees to that itself.
+    /// The number of hosts that can run a statement. If one fails before the first row, another may
+    /// answer. HTTP services handle that themselves.
     pub(crate) fn hosts(&self) -> usize {
         match self {
             Self::Database(database) => database.hosts(),
@@ -82,7 +81,7 @@ impl Source {
         }
     }
 
-    /// What is known of each of its hosts; of none, where it has no such.
+    /// Statistics of each host, if there are several.
     pub(crate) fn host_stats(&self) -> Vec<HostStats> {
         match self {
             Self::Database(database) => database.host_stats(),
@@ -90,7 +89,7 @@ impl Source {
         }
     }
 
-    /// What its registry has said of where it is; `None`: it has none.
+    /// The metrics of its registry; `None` if it has none.
     pub(crate) fn discovered(&self) -> Option<Discovered> {
         match self {
             Self::Database(_) => None,
@@ -98,7 +97,7 @@ impl Source {
         }
     }
 
-    /// How long followers have waited for the end of a transaction; `None`: they never do.
+    /// The time that followers have waited for a transaction to end; `None` if they never wait.
     pub(crate) fn longest_wait(&self) -> Option<Duration> {
         match self {
             Self::Database(database) => database.longest_wait(),
@@ -106,7 +105,7 @@ impl Source {
         }
     }
 
-    /// What there is to know of lookups on shared connections; `None` where the source shares none.
+    /// Statistics of the lookups on shared connections; `None` if none are shared.
     pub(crate) fn lookups(&self) -> Option<SharedLookups> {
         match self {
             Self::Database(database) => database.lookups(),
@@ -114,14 +113,15 @@ impl Source {
         }
     }
 
-    /// Keeps connections of the pool for lookups, or none where nobody asks for `any`.
+    /// Keeps slots of the pool for lookups, or none if the source has no lookups (`any` is false).
     pub(crate) fn keep_for_lookups(&self, any: bool) {
         if let Self::Database(database) = self {
             database.keep_for_lookups(any);
         }
     }
 
-    /// Waits for the turn of one that has time; see [`Pool::turn`](rowstream_core::pool::Pool::turn).
+    /// Waits until a task that isn't urgent may continue; see
+    /// [`Pool::turn`](crate::pool::Pool::turn).
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         match self {
             Self::Database(database) => database.turn().await,
@@ -129,7 +129,7 @@ impl Source {
         }
     }
 
-    /// How long a request waits for a connection.
+    /// The limit for waiting for a connection.
     pub fn acquire_timeout(&self) -> Duration {
         match self {
             Self::Database(database) => database.acquire_timeout(),
@@ -140,15 +140,16 @@ impl Source {
     /// Waits for a connection of a database and makes it ready.
     ///
     /// # Errors
-    /// The pool's (503, 504), or 503 when the database cannot be reached; or it is none.
+    /// The pool's (503, 504); 503 if the database can't be reached; or the source is an HTTP
+    /// service.
     pub async fn acquire(&self, snapshot: Snapshot, priority: Priority) -> Result<Session, Error> {
         self.database()?.acquire(snapshot, priority, Waiter::default().begin()).await
     }
 
-    /// Connects, to see whether that can be done.
+    /// Connects, to check that this is possible.
     ///
     /// # Errors
-    /// The pool's, or 503 when it cannot.
+    /// The pool's, or 503 if the source can't be reached.
     pub async fn reach(&self) -> Result<(), Error> {
         match self {
             Self::Upstream(upstream) => upstream.reach().await,
@@ -156,7 +157,7 @@ impl Source {
         }
     }
 
-    /// Connects to each host of a database, and asks what it is.
+    /// Connects to each host of a database, and asks for its version and role.
     pub(crate) async fn inspect(&self) -> Vec<HostSaid> {
         match self {
             Self::Database(database) => database.inspect().await,
@@ -167,7 +168,7 @@ impl Source {
     /// The database.
     ///
     /// # Errors
-    /// It is an HTTP service.
+    /// The source is an HTTP service.
     pub fn database(&self) -> Result<&AnyDatabase, Error> {
         match self {
             Self::Database(database) => Ok(database),
@@ -181,7 +182,7 @@ impl Source {
     /// The HTTP service.
     ///
     /// # Errors
-    /// It is a database.
+    /// The source is a database.
     pub fn upstream(&self) -> Result<&upstream::Source, Error> {
         match self {
             Self::Upstream(upstream) => Ok(upstream),

@@ -1,8 +1,8 @@
-//! Tables and views of a database as endpoints, for whoever has written none: a list of each, and
-//! by its primary key pages and single rows.
+//! Turns a database's tables and views into endpoints, for users who haven't written any: a list
+//! for each, and pages and single rows by its primary key.
 //!
-//! What the endpoints are stands in [`mod@write`] as the texts that a user would have written, and they
-//! are read as endpoint files are.
+//! [`mod@write`] generates the endpoints as the files that a user would have written. They're then
+//! read like endpoint files.
 
 mod catalog;
 mod write;
@@ -21,9 +21,9 @@ use rowstream_core::diagnostic::shown;
 /// An endpoint file: its path below the folder of endpoints, and its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EndpointFile {
-    /// Where it would stand.
+    /// The path that it would have.
     pub(crate) path: PathBuf,
-    /// What it says.
+    /// Its text.
     pub(crate) text: String,
 }
 
@@ -32,10 +32,10 @@ pub(crate) fn endpoints(tables: &[Table]) -> Vec<EndpointFile> {
     tables.iter().flat_map(|table| [Some(list(table)), lookup(table)]).flatten().collect()
 }
 
-/// The configuration that serves `tables` of a source, to requests with the token if there is one.
+/// The configuration that serves `tables` of a source. If there's a token, requests need it.
 ///
 /// # Errors
-/// There is none of them, or one cannot be served.
+/// `tables` is empty, or one of them can't be served.
 pub(crate) fn configuration(
     source: SourceConfig,
     token: Option<Token>,
@@ -53,14 +53,15 @@ pub(crate) fn configuration(
     Ok(config)
 }
 
-/// There is no table that an endpoint can be made of. A view gives one a name that a path can have.
+/// The error if no table can become an endpoint. A view can give a table a name that is valid in a
+/// path.
 pub(crate) fn none_served(instead: &str) -> Error {
     let message = "this database has no table or view that may be read and whose name a path can have";
     let hint = format!("make a table, or a view (`create view NAME as select …`), or {instead}");
     Error::endpoint(message).hint(hint)
 }
 
-/// Why a table can have no path; `None`: it can.
+/// The reason why a table can't have a path; `None` if it can.
 fn unserved(table: &Table) -> Option<String> {
     let is_refused = |c: &char| matches!(c, '/' | '%' | '?' | '#' | '\\' | '{' | '}') || c.is_control();
     if matches!(table.name.as_str(), "" | "." | "..") {

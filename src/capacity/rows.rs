@@ -1,21 +1,21 @@
-//! Calls for the rows of a statement: how many rows a response can carry, and limits of theirs that
-//! contradict others.
+//! Calls for the rows of a statement: the rate of rows that a response can have, and contradictions
+//! between limits.
 
 use super::{Rate, Warning, ends_early, opens_anew, too_many};
 use crate::config::Config;
 use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, RowCall};
 use crate::source::SourceConfig;
 
-/// The calls of an endpoint, for each row, of one source.
+/// The calls of an endpoint to one source, for each row.
 pub(super) struct OfRows<'a> {
     endpoint: &'a Endpoint,
     pub(super) source: &'a SourceConfig,
     calls: Vec<&'a RowCall>,
-    /// Whether there may be more than one row.
+    /// True if there can be more than one row.
     is_list: bool,
 }
 
-/// Those of all endpoints.
+/// The calls of all endpoints.
 pub(super) fn all(config: &Config) -> impl Iterator<Item = OfRows<'_>> {
     config.endpoints.iter().flat_map(|endpoint| of_endpoint(config, endpoint))
 }
@@ -31,14 +31,14 @@ fn of_endpoint<'a>(config: &'a Config, endpoint: &'a Endpoint) -> impl Iterator<
 }
 
 impl OfRows<'_> {
-    /// How many places one response takes at a time.
+    /// The number of slots that one response uses at once.
     pub(super) fn width(&self) -> usize {
         let at_a_time = |call: &&RowCall| if self.is_list { call.concurrency } else { 1 };
         self.calls.iter().map(at_a_time).sum::<usize>().min(self.source.pool.max)
     }
 
-    /// The rows a second of one list. Each takes all of its calls, and of each no more run than its
-    /// own `concurrency`.
+    /// The rows per second of one list. Each row needs all of its calls, and each call is limited
+    /// by its own `concurrency`.
     pub(super) fn describe(&self) -> Option<String> {
         let duration = self.source.expected_duration.filter(|_| self.is_list)?;
         let count = self.calls.len();

@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use super::features;
-use crate::database::DatabaseKind;
-use crate::source::SourceConfig;
 use rowstream_core::diagnostic::reader::{Table, Value, set};
 use rowstream_core::diagnostic::{did_you_mean, list, shown};
 use rowstream_core::pool::PoolConfig;
 use rowstream_core::settings::{ChosenBy, Pooler, Roles};
 use rowstream_core::sql::dialect::{Dialect, Location, PasswordFrom};
+
+use super::features;
+use crate::database::DatabaseKind;
+use crate::source::SourceConfig;
 
 /// The schemes of HTTP services.
 const HTTP: [&str; 2] = ["http", "https"];

@@ -1,4 +1,4 @@
-//! One endpoint of the document: what its requests may give, and how they are answered.
+//! One endpoint of the document: the parameters of its requests, and its responses.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +15,18 @@ use rowstream_core::error;
 use rowstream_core::params::completeness::{DigestAlgorithm, End, Wait};
 use rowstream_core::params::{Chosen, Param, ParamPlace, ParamType, ParamValue};
 
-/// An endpoint that is described.
+/// A described endpoint.
 pub(super) struct Operation<'a> {
     pub(super) config: &'a Config,
     pub(super) endpoint: &'a Endpoint,
     /// The columns of its statements, if they are known.
     pub(super) columns: Option<&'a [Option<Columns>]>,
     pub(super) asked: Asked,
-    /// Its name, which its schemas have as well.
+    /// Its name, which its schemas share.
     pub(super) name: String,
 }
 
-/// Parts that many operations have alike, with the names that they have as components.
+/// Parts that many operations share, with their component names.
 #[derive(Default)]
 pub(super) struct Shared {
     /// Problem documents, by status and codes.
@@ -35,7 +35,7 @@ pub(super) struct Shared {
     formats: BTreeMap<Vec<&'static str>, String>,
 }
 
-/// The response of a stream of events that has no row left.
+/// The response of an event stream with no row left.
 const NO_ROW: &str = "NoRow";
 
 impl Shared {
@@ -74,7 +74,7 @@ impl Shared {
     }
 }
 
-/// The name of a component before which there are so many of its kind.
+/// The name of a component, after `before` others of its kind.
 fn numbered(kind: &str, before: usize) -> String {
     if before == 0 { kind.to_owned() } else { format!("{kind}-{}", before + 1) }
 }
@@ -92,7 +92,7 @@ impl Operation<'_> {
         operation
     }
 
-    /// The schemas that it refers to: that of its rows, and that of its JSON body.
+    /// The schemas that it refers to: its rows and its JSON body.
     pub(super) fn schemas(&self) -> impl Iterator<Item = (String, Value)> {
         let answers = (!self.is_proxy()).then(|| self.answers());
         let row = answers.as_ref().and_then(Answers::named_row);
@@ -120,7 +120,7 @@ impl Operation<'_> {
         matches!(self.endpoint.handler, Handler::Proxy(_))
     }
 
-    /// The control parameters, but for `_format`.
+    /// The control parameters, except `_format`.
     fn controls(&self) -> impl Iterator<Item = &'static str> {
         let (has_key, is_followed) = (self.endpoint.key().is_some(), self.endpoint.follow().is_some());
         let has_shards = self.endpoint.shards().is_some();
@@ -131,7 +131,8 @@ impl Operation<'_> {
             "follow" => is_followed,
             "shard" | "snapshot" => has_shards,
             "explain" => is_explained,
-            // They change the types of values, so a document is of requests that choose the same.
+            // These change the types of values, so a document describes requests with the same
+            // choice.
             "numbers" | "bytes" | "intervals" | "nulls" => chosen.of(name).is_some(),
             _ => true,
         };
@@ -210,7 +211,7 @@ impl Operation<'_> {
         }
     }
 
-    /// The codes of the errors that it may answer with, by their status.
+    /// The codes of its possible errors, by status.
     fn errors(&self) -> BTreeMap<u16, Vec<&'static str>> {
         let mut errors = BTreeMap::<u16, Vec<_>>::new();
         for code in error::codes().filter(|code| self.may_fail_with(code)) {
@@ -226,7 +227,8 @@ impl Operation<'_> {
         let is_sql = matches!(endpoint.handler, Handler::Sql(_));
         let asks_token = endpoint.authorization != Authorization::Public;
         match code {
-            // Of the command line, of the admin endpoints, and of requests that are no GET of it.
+            // Errors of the command line, of admin endpoints, and of requests that aren't a GET of
+            // this endpoint.
             "create_failed" | "demo_failed" | "not_ready" | "no_endpoint" | "method_not_allowed" => false,
             "unauthorized" | "token_expired" | "forbidden" => asks_token,
             "keys_unavailable" => asks_token && self.config.jwt.is_some(),
@@ -265,7 +267,7 @@ fn failure(codes: &[&str]) -> Value {
     response
 }
 
-/// A parameter of the endpoint's own; `None` where it is no part of the request but of its token.
+/// One of the endpoint's own parameters. `None` if it's in the token, not in the request.
 fn parameter(param: &Param) -> Option<Value> {
     let (place, name) = match &param.place {
         ParamPlace::Path => ("path", param.name.clone()),
@@ -279,7 +281,7 @@ fn parameter(param: &Param) -> Option<Value> {
         parameter["description"] = summary.as_str().into();
     }
     match (param.kind, param.list) {
-        // It is a text that holds JSON.
+        // A text that contains JSON.
         (ParamType::Json, false) => parameter["content"] = json!({"application/json": {"schema": {}}}),
         _ => parameter["schema"] = schema(param),
     }
@@ -319,7 +321,7 @@ fn schema(param: &Param) -> Value {
     schema
 }
 
-/// A value of a parameter as JSON; `None`: NULL, or a number that JSON cannot hold.
+/// The value of a parameter as JSON. `None` for NULL, and for numbers that JSON can't represent.
 fn value(value: &ParamValue) -> Option<Value> {
     Some(match value {
         ParamValue::Null => return None,
@@ -331,8 +333,8 @@ fn value(value: &ParamValue) -> Option<Value> {
     })
 }
 
-/// Control parameters that many endpoints take: the name without its underscore, what it does, and
-/// its values, of which there are none where any text is one.
+/// Control parameters of many endpoints: the name without its underscore, the description, and the
+/// values. No values means any text.
 type Control = (&'static str, &'static str, fn() -> Vec<&'static str>);
 const CONTROLS: &[Control] = &[
     ("after", "the cursor of the row after which the rows begin", Vec::new),
@@ -350,15 +352,16 @@ const CONTROLS: &[Control] = &[
     ("nulls", "what becomes of members that are NULL", names::<Nulls>),
 ];
 
-/// Names of files as `_download` takes them: without folders and invisible characters, but for
-/// those beyond 16 bits, which not all dialects of patterns can say.
+/// The pattern of `_download`: file names without folders and invisible characters. It doesn't
+/// exclude those beyond 16 bits, because not all pattern dialects can express them.
 const FILE_NAME: &str = r"^[^/\\\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]+$";
 
 fn names<C: Choice>() -> Vec<&'static str> {
     C::ALL.iter().map(|choice| choice.name()).collect()
 }
 
-/// The control parameters as components: of those that change the types of values, what is chosen.
+/// The control parameters as components. If one changes the types of values, only its chosen value
+/// is listed.
 fn controls(chosen: Chosen) -> impl Iterator<Item = (String, Value)> {
     CONTROLS.iter().map(move |(name, description, values)| {
         let mut schema = json!({"type": "string"});
@@ -380,7 +383,7 @@ fn controls(chosen: Chosen) -> impl Iterator<Item = (String, Value)> {
 
 const RETRY_AFTER: &str = "Retry-After";
 
-/// Headers of answers: the name, what it says, and the type.
+/// Headers of responses: the name, the description and the type.
 const HEADERS: &[(&str, &str, &str)] = &[
     ("Rowstream-Stream", "the id at which `/_rowstream/streams/{id}` says how the stream went", "string"),
     ("Rowstream-Tag", "the tag of the server's own records, where `_end` asks for them", "string"),

@@ -1,5 +1,5 @@
-//! JSON Schemas (2020-12) of what endpoints answer with: values by the kind of their column, rows,
-//! and the bodies around them.
+//! JSON Schemas (2020-12) of responses: values by the kind of their column, rows, and the bodies
+//! around them.
 
 use rowstream_encode::{BytesForm, Column, ColumnKind, Intervals, Nulls, Numbers, ValueOptions};
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use super::Asked;
 use crate::check::Columns;
 use crate::endpoint::{Cardinality, Endpoint, Handler, Piece};
 
-/// In the place of a placeholder, before its number: no text of a template begins so.
+/// Marks the number of a placeholder. No text in a template begins with it.
 const PLACEHOLDER: char = '\u{1}';
 
 /// The name of the schema of the rows of the endpoint `name`.
@@ -21,10 +21,10 @@ pub(super) fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// What an endpoint answers with.
+/// The responses of an endpoint.
 pub(super) struct Answers<'a> {
     endpoint: &'a Endpoint,
-    /// Of each statement; `None`: of no statement they are known.
+    /// The columns of each statement. `None` if they're unknown for all statements.
     columns: Option<&'a [Option<Columns>]>,
     options: ValueOptions,
     /// The name of the endpoint.
@@ -41,18 +41,18 @@ impl<'a> Answers<'a> {
         Self { endpoint, columns, options: asked.options(endpoint), name }
     }
 
-    /// The name of the schema of the rows that formats without a body have; `None` if there are
-    /// several kinds of rows, or none.
+    /// The name of the schema of the rows in formats without a body. `None` if there are several
+    /// kinds of rows, or no rows.
     pub(super) fn row_name(&self) -> Option<String> {
         self.endpoint.rows_statement().map(|_| row_name(self.name))
     }
 
-    /// That schema, with its name.
+    /// This schema, with its name.
     pub(super) fn named_row(&self) -> Option<(String, Value)> {
         self.row_name().zip(self.endpoint.rows_statement().map(|rows| self.row(rows)))
     }
 
-    /// The schema of a JSON body; `row` is the name of that of the rows.
+    /// The schema of a JSON body; `row` is the name of the rows' schema.
     pub(super) fn body(&self, row: Option<&str>) -> Value {
         let mut text = Vec::new();
         for (index, piece) in self.endpoint.body.iter().enumerate() {
@@ -61,7 +61,7 @@ impl<'a> Answers<'a> {
                 _ => text.extend_from_slice(json!(format!("{PLACEHOLDER}{index}")).to_string().as_bytes()),
             }
         }
-        // A template was JSON when it was read.
+        // The template was valid JSON when it was read.
         serde_json::from_slice(&text).map_or_else(|_| json!({}), |template| self.template(&template, row))
     }
 
@@ -100,7 +100,7 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// What stands in a body for the rows of a statement.
+    /// The schema of a statement's rows in a body.
     fn rows(&self, statement: usize, row: Option<&str>) -> Value {
         let one = || match row {
             Some(name) if self.endpoint.rows_statement() == Some(statement) => reference(name),
@@ -122,7 +122,7 @@ impl<'a> Answers<'a> {
         statement.map_or(Cardinality::Many, |statement| statement.cardinality)
     }
 
-    /// The columns of a statement, as far as they are known.
+    /// The columns of a statement, if they're known.
     fn columns(&self, statement: usize) -> Option<Vec<Column>> {
         match &self.endpoint.handler {
             Handler::Sql(_) => match self.columns?.get(statement)?.as_ref()? {
@@ -135,7 +135,7 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// A row of a statement, with the lists that are nested in it.
+    /// A row of a statement, with its nested lists.
     fn row(&self, statement: usize) -> Value {
         let Some(columns) = self.columns(statement) else { return json!({"type": "object"}) };
         let mut properties: Map<_, _> =
@@ -152,7 +152,8 @@ impl<'a> Answers<'a> {
         object(&properties, &required)
     }
 
-    /// A value of a column. No database tells which results are never NULL.
+    /// A value of a column. It can always be NULL, because databases don't report which results
+    /// can't.
     fn value(&self, column: &Column) -> Value {
         let as_string = self.options.numbers == Numbers::String;
         let is_iso = self.options.intervals == Intervals::Iso;
@@ -171,7 +172,7 @@ impl<'a> Answers<'a> {
                 nullable("string", Some("duration"))
             }
             ColumnKind::Text => nullable("string", None),
-            // PostgreSQL names the types of its arrays so.
+            // PostgreSQL names its array types like this.
             ColumnKind::Json if column.type_name.ends_with("[]") => nullable("array", None),
             ColumnKind::Any | ColumnKind::Json => json!({}),
             ColumnKind::Bytes => match self.options.bytes {
@@ -198,7 +199,7 @@ fn nullable(kind: &str, format: Option<&str>) -> Value {
     }
 }
 
-/// A number, or what JSON has no number for.
+/// A number, or a value that JSON numbers can't represent.
 fn float(format: &str) -> Value {
     json!({"anyOf": [
         {"type": "number", "format": format},

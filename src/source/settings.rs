@@ -1,5 +1,4 @@
-//! The settings of one source, as its drivers take them; how they are read from files is `config`'s
-//! affair.
+//! The settings of one source, in the form that its drivers need. `config` reads them from files.
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -12,10 +11,10 @@ use rowstream_core::pool::{Kept, PoolConfig};
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::dialect::Location;
 
-/// One `[source.NAME]`: what it is, and the settings that all sources have.
+/// One `[source.NAME]`: its kind, and the settings that all sources share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceConfig {
-    /// What all sources have; this derefs to them.
+    /// The settings that all sources share. `SourceConfig` derefs to them.
     pub settings: SourceSettings,
     /// The kind that the URL's scheme names.
     pub kind: Kind,
@@ -35,21 +34,21 @@ impl DerefMut for SourceConfig {
     }
 }
 
-/// What a source is asked with.
+/// The kind of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// Statements: a database.
+    /// A database, which runs statements.
     Sql(DatabaseKind),
-    /// Requests: an HTTP service.
+    /// An HTTP service, which answers requests.
     Http(Box<http::Settings>),
 }
 
 impl SourceConfig {
-    /// Makes what it says how to make and what is not there yet: a file, by the scripts of
+    /// Creates the database if it's missing and the settings say how: a file, with the scripts of
     /// `create`.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The database can't be created.
     pub(crate) fn create_missing(&self) -> Result<(), Error> {
         match self.kind {
             Kind::Sql(database) => database.create_missing(self).map(drop),
@@ -57,11 +56,11 @@ impl SourceConfig {
         }
     }
 
-    /// The source to be checked. If scripts have yet to make its file, they make it in `folder`, so
-    /// that a check leaves nothing behind.
+    /// The source for a check. If scripts would create its file, they create it in `folder`, so
+    /// that the check leaves no file behind.
     ///
     /// # Errors
-    /// It can't be made.
+    /// The file can't be created.
     pub(crate) fn created_in(&self, folder: &Path) -> Result<Self, Error> {
         let mut apart = self.clone();
         let Kind::Sql(database) = self.kind else { return Ok(apart) };
@@ -74,7 +73,7 @@ impl SourceConfig {
         Ok(apart)
     }
 
-    /// What a stream's session may take, in bytes.
+    /// The memory budget of a stream's session, in bytes.
     pub(crate) fn budget(&self) -> usize {
         match self.kind {
             Kind::Sql(database) => (database.sizes().session)(self),
@@ -82,7 +81,7 @@ impl SourceConfig {
         }
     }
 
-    /// What may wait of one of several interleaved statements, in bytes.
+    /// The rows of an interleaved statement that may wait, in bytes.
     pub(crate) fn portion(&self) -> usize {
         match self.kind {
             Kind::Sql(database) => (database.sizes().portion)(self.max_row_bytes),
@@ -90,7 +89,7 @@ impl SourceConfig {
         }
     }
 
-    /// What its pool keeps for lookups, where there are any.
+    /// The slots that its pool keeps for lookups, if the source has any.
     pub(crate) fn kept(&self) -> Kept {
         match self.kind {
             Kind::Sql(database) => database.kept(self.pool.max),
@@ -98,7 +97,7 @@ impl SourceConfig {
         }
     }
 
-    /// How long a lookup may take on a shared connection; `None` where none is shared.
+    /// The time limit for a lookup on a shared connection; `None` if none are shared.
     pub(crate) fn lookup_patience(&self) -> Option<Duration> {
         match self.kind {
             Kind::Sql(database) => database.lookup_patience(),
@@ -106,7 +105,7 @@ impl SourceConfig {
         }
     }
 
-    /// What an idle connection of the pool takes, in bytes.
+    /// The memory that an idle connection of the pool needs, in bytes.
     pub(crate) fn idle(&self) -> usize {
         match self.kind {
             Kind::Sql(database) => database.sizes().idle,
@@ -119,8 +118,9 @@ impl SourceConfig {
         Self { settings: SourceSettings::new(name, url), kind: Kind::Sql(database) }
     }
 
-    /// An HTTP service with every setting at its default, but for those of its own. It closes idle
-    /// connections earlier than a database: most servers close theirs after a minute or so.
+    /// An HTTP service with its own settings, and all others at their defaults. Its `idle_timeout`
+    /// is shorter than a database's, because most servers close idle connections after a minute or
+    /// so.
     pub fn http(name: impl Into<String>, url: impl Into<String>, settings: http::Settings) -> Self {
         let common = SourceSettings {
             pool: PoolConfig { idle_timeout: Duration::from_secs(60), ..PoolConfig::default() },

@@ -1,4 +1,4 @@
-//! Asks a database which tables it has: their columns, and by which their rows are told apart.
+//! Queries the tables of a database: their columns and primary keys.
 
 use std::future::poll_fn;
 use std::path::Path;
@@ -17,7 +17,7 @@ use rowstream_core::sql::dialect::{Catalog, Dialect};
 /// The parameter of [`Catalog::columns`].
 const TABLE: &str = "table";
 
-/// Rows that are looked through for values that no cursor holds, without an index.
+/// The most rows to search without an index for values that a cursor can't contain.
 const SAMPLE: usize = 100_000;
 
 /// A table or a view.
@@ -29,7 +29,7 @@ pub(crate) struct Table {
     pub(crate) kind: String,
     /// Its columns, in their order.
     pub(crate) columns: Vec<Column>,
-    /// How its names are quoted.
+    /// The dialect that quotes its names.
     pub(crate) dialect: &'static Dialect,
 }
 
@@ -40,34 +40,35 @@ pub(crate) struct Column {
     pub(crate) name: String,
     /// Its type, as the database names it.
     pub(crate) type_name: String,
-    /// The parameter by which a row is found; `None`: no parameter and no cursor holds its values.
+    /// The type of a parameter that finds a row. `None` if neither a parameter nor a cursor can
+    /// contain its values.
     pub(crate) param: Option<ParamType>,
-    /// What the parameter is cast to before it is compared, if it has to be.
+    /// The type to cast the parameter to before the comparison, if that's necessary.
     pub(crate) cast: Option<String>,
-    /// Its place in the primary key; 0 where it is not in it.
+    /// Its position in the primary key, from 1; 0 if it isn't part of the key.
     place: u64,
-    /// Why the table has no pages, if this is a column of its key.
+    /// The reason why the table has no pages, if this is a column of its key.
     unordered: Option<String>,
 }
 
 impl Table {
-    /// The columns of its primary key, in the order of the key; none where it has no key, or one
-    /// that requests and cursors cannot name.
+    /// The columns of its primary key, in the order of the key. Empty without a key, or if requests
+    /// and cursors can't express the key.
     pub(crate) fn key(&self) -> Vec<&Column> {
         let mut key: Vec<_> = self.columns.iter().filter(|column| column.place > 0).collect();
         key.sort_by_key(|column| column.place);
-        // `key` reads the blanks around a name as none of it.
+        // `key` ignores blanks around a name.
         let is_whole = |column: &&Column| column.param.is_some() && column.name.trim() == column.name;
         if key.iter().all(is_whole) { key } else { Vec::new() }
     }
 
-    /// The columns that order its pages: those of its key, or none.
+    /// The columns that order its pages: the key, or none.
     pub(crate) fn page_key(&self) -> Vec<&Column> {
         if self.unordered().is_none() { self.key() } else { Vec::new() }
     }
 
-    /// Asks for its columns, and for values of its key that no cursor holds. A column that isn't the
-    /// key's first may have no index, so only the first rows are read for it.
+    /// Queries its columns, and searches its key for values that a cursor can't contain. Columns
+    /// after the key's first may have no index, so only some rows are read for them.
     async fn describe(
         &mut self,
         config: &SourceConfig,
@@ -101,19 +102,19 @@ impl Table {
     }
 }
 
-/// What a database says of its tables and views.
+/// The tables and views of a database.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// Those that can be served, by name.
+    /// The tables that can be served, by name.
     pub(crate) tables: Vec<Table>,
-    /// Why others cannot.
+    /// The reasons why others can't.
     pub(crate) warnings: Vec<String>,
 }
 
-/// The tables and views that `source`, which was opened by `config`, may read.
+/// The tables and views that `source` may read. `config` is its configuration.
 ///
 /// # Errors
-/// The database cannot be asked.
+/// The database can't be queried.
 pub(crate) async fn read(config: &SourceConfig, source: &Source) -> Result<Found, Error> {
     let dialect = source.database()?.dialect();
     let Some(catalog) = &dialect.catalog else {

@@ -9,7 +9,7 @@ use super::catalog::{Column, Table};
 use rowstream_core::params::ParamType;
 use rowstream_core::sql::is_name;
 
-/// Columns that a summary names; `check` and the first row have all.
+/// The number of columns in a summary. `check` and the first row show all.
 const SUMMARISED: usize = 12;
 
 /// The endpoint of all rows.
@@ -34,7 +34,7 @@ pub(crate) fn list(table: &Table) -> EndpointFile {
     EndpointFile { path: format!("{}.sql", place.file).into(), text }
 }
 
-/// The endpoint of one row by its key; `None` where there is none.
+/// The endpoint of one row by its key; `None` if the table has no key.
 pub(crate) fn lookup(table: &Table) -> Option<EndpointFile> {
     let key = table.key();
     if key.is_empty() {
@@ -63,7 +63,7 @@ pub(crate) fn lookup(table: &Table) -> Option<EndpointFile> {
     Some(EndpointFile { path, text })
 }
 
-/// `select … from …`, a line each.
+/// `select … from …`, on two lines.
 fn select(table: &Table) -> String {
     let quoted: Vec<_> = table.columns.iter().map(|column| table.dialect.quoted(&column.name)).collect();
     format!("select {}\nfrom {}\n", quoted.join(", "), table.dialect.quoted(&table.name))
@@ -77,7 +77,7 @@ fn summary(table: &Table) -> String {
     format!("{} {}: {}{more}", table.kind, table.name, columns.join(", "))
 }
 
-/// The names of a lookup's parameters: those of the columns, where a parameter may be called so.
+/// The names of a lookup's parameters: those of the columns, if they're valid as such.
 fn param_names(key: &[&Column]) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let name = |(number, column): (usize, &&Column)| {
@@ -87,16 +87,16 @@ fn param_names(key: &[&Column]) -> Vec<String> {
     (1..).zip(key).map(name).collect()
 }
 
-/// A column as `key` names it: the direction is said where the name may be read as having one.
+/// The name of a column for `key`. If the name could end in a direction, we add one.
 fn key_name(name: &str) -> String {
     if name.contains(char::is_whitespace) { format!("{name} asc") } else { name.to_owned() }
 }
 
-/// Where the files of a table stand, and what they say of their path.
+/// The location of a table's files, and their `path`.
 struct Place<'a> {
     /// The name of the file or folder.
     file: String,
-    /// The table's name, where the path is not that of the file.
+    /// The table's name, if the path differs from the file's.
     path: Option<&'a str>,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Place<'a> {
     fn new(table: &'a Table) -> Self {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let plain: String = table.name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
-        // Files that begin with `_` are put aside, and `index` is the folder's own path.
+        // Files that begin with `_` are ignored, and `index` means the folder's own path.
         let file = if plain.starts_with('_') || plain == "index" { format!("table-{plain}") } else { plain };
         let path = (file != table.name).then_some(table.name.as_str());
         Self { file, path }
@@ -118,9 +118,9 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A TOML string that stands in a comment of SQL.
+/// A TOML string inside of an SQL comment.
 fn toml(text: &str) -> String {
-    // JSON's strings are TOML's basic strings, but for one character.
+    // JSON strings are valid TOML basic strings, except for one character.
     let quoted = serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f");
     quoted.replace("*/", "*\\u002f").replace("/*", "\\u002f*")
 }
