@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 
 use http::header::USER_AGENT;
 use http::{Method, Request, StatusCode, Version};
+use rowstream_core::log;
+use rowstream_core::log::LogFormat;
+use rowstream_core::log::lines::ACCESS;
+use rowstream_core::log::text::{Line, Milliseconds, Object, bounded, one_line};
 
 use self::refusals::Refusals;
 pub use self::settings::{LogFlag, LogSettings};
 use crate::completeness::Id;
 use crate::outcome::{Ended, Outcome, Times};
 use crate::traces::Context;
-use rowstream_core::log;
-use rowstream_core::log::LogFormat;
-use rowstream_core::log::lines::ACCESS;
-use rowstream_core::log::text::{Line, Milliseconds, Object, bounded, one_line};
 
 /// The longest target, in bytes. Clients can invent longer ones, which would tell us nothing new.
 const MAX_TARGET: usize = 2048;
@@ -334,8 +334,9 @@ fn version_name(version: Version) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use rowstream_core::Error;
+
+    use super::*;
 
     fn failed() -> Outcome {
         Outcome::Failed(Error::new("not_found", StatusCode::NOT_FOUND, "no\nsuch"))

@@ -17,13 +17,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
+
 use crate::budget::{ADMIN_REQUESTS, REQUEST};
 use crate::config::Limits;
 use crate::endpoint::Endpoint;
 pub use crate::outcome::Refusal;
 use crate::spool::spill;
-use rowstream_core::Error;
-use rowstream_core::lock::Mutex;
 
 /// The requests of one client can hold `1 / SHARE` of the memory for all requests.
 const SHARE: usize = 2;

@@ -19,6 +19,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, HeaderValue};
 use http::{HeaderMap, StatusCode};
+use rowstream_core::Error;
+use rowstream_core::client::Client;
+use rowstream_core::error::denial::Denial;
+use rowstream_core::params::{self, Param, ParamPlace};
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
@@ -28,10 +32,6 @@ use self::keys::Unusable;
 pub(crate) use self::keys::Verifier;
 use crate::config::Token;
 use crate::endpoint::Authorization;
-use rowstream_core::Error;
-use rowstream_core::client::Client;
-use rowstream_core::error::denial::Denial;
-use rowstream_core::params::{self, Param, ParamPlace};
 
 /// The tokens by name.
 pub(crate) type Tokens = BTreeMap<String, Arc<Token>>;

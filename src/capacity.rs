@@ -11,11 +11,12 @@ mod rows;
 use std::fmt;
 use std::time::Duration;
 
+use rowstream_core::params::ParamValue;
+
 use crate::config::{Config, memory};
 use crate::endpoint::{Calls, Endpoint, Handler, Repeat, SlowClients};
 use crate::source::{Kind, SourceConfig};
 use crate::upstream::Protocol;
-use rowstream_core::params::ParamValue;
 
 /// Two limits that contradict each other.
 #[derive(Debug, PartialEq, Eq)]

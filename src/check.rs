@@ -18,16 +18,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rowstream_core::Error;
+use rowstream_core::diagnostic::{Diagnostic, excerpt, place};
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::Priority;
 use rowstream_encode::{Column, Format};
 use tokio::time::timeout;
 
 use crate::database::{self, HostSaid, ResultSet, RowsOf, Session, Snapshot};
 use crate::endpoint::{Endpoint, Handler, Key, Piece, Reads, Statement, check_results, of_refcursor};
 use crate::source::{Kind, Source, SourceConfig};
-use rowstream_core::Error;
-use rowstream_core::diagnostic::{Diagnostic, excerpt, place};
-use rowstream_core::params::ParamValue;
-use rowstream_core::pool::Priority;
 
 /// The time limit for one statement. The database exceeds it if, for example, a migration has
 /// locked the statement's tables.

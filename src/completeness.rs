@@ -22,11 +22,11 @@ pub(crate) mod trailers;
 use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version};
+use rowstream_core::Error;
 use rowstream_core::params::completeness::{Controls, End};
 use rowstream_encode::Format;
 
 use self::framing::Framing;
-use rowstream_core::Error;
 
 /// The proofs of completeness that a request asks for.
 #[derive(Debug, Clone, Copy)]

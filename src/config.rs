@@ -26,6 +26,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rowstream_core::client::Proxies;
+use rowstream_core::diagnostic::{Collector, Diagnostics};
+use rowstream_core::error::ErrorDetail;
+use rowstream_core::settings::ChosenBy;
+
 pub use self::acme::{Acme, ExternalAccount};
 pub use self::admin::AdminAccess;
 pub use self::discovery::{Consul, Discovery};
@@ -41,10 +46,6 @@ use crate::endpoint::{Authorization, Endpoint, SourceRef};
 use crate::source::{Kind, SourceConfig};
 use crate::spool::Spooling;
 use crate::traces::TraceSettings;
-use rowstream_core::client::Proxies;
-use rowstream_core::diagnostic::{Collector, Diagnostics};
-use rowstream_core::error::ErrorDetail;
-use rowstream_core::settings::ChosenBy;
 
 /// All settings of a server, read and checked.
 #[derive(Debug, Clone)]

@@ -31,6 +31,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rowstream_core::Error;
+use rowstream_core::params::{Param, ParamValue};
 use rowstream_encode::{Column, CsvDialect, Format, ValueOptions};
 
 pub(crate) use self::calls::reply_columns;
@@ -51,9 +53,7 @@ pub use self::timeout::Timeout;
 pub use self::upstream::Proxy;
 use crate::database;
 use crate::route::{Route, Suffixes};
-use rowstream_core::Error;
 pub use rowstream_core::params::{CouchFeed, Followed};
-use rowstream_core::params::{Param, ParamValue};
 pub use rowstream_core::sql::Cardinality;
 
 /// An endpoint, read and checked: a path template, its parameters, and its handler.

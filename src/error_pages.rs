@@ -62,8 +62,9 @@ pub(crate) fn status(code: &str) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use rowstream_core::error::codes;
+
+    use super::*;
 
     /// They led to `../capacity.md`, which the server doesn't have.
     #[test]

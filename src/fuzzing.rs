@@ -19,11 +19,12 @@ use crate::endpoint::read::{self, Defaults, Known};
 use crate::server::proxy_protocol;
 use crate::source::SourceConfig;
 #[cfg(feature = "discovery")]
+use rowstream_core::diagnostic::{Collector, Diagnostic, File, Variables};
+use rowstream_core::params::{Param, ParamType};
+
 pub use crate::upstream::discovery::fuzzing::{consul_answer, srv_answer};
 use crate::upstream::url::Base;
 use crate::upstream::{Balance, Protocol, Settings, Timeouts, TlsFiles};
-use rowstream_core::diagnostic::{Collector, Diagnostic, File, Variables};
-use rowstream_core::params::{Param, ParamType};
 
 /// Reads an endpoint file with this path and text. The configuration has one database, one HTTP
 /// service and one token. Also returns the errors.

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
+use rowstream_core::datetime;
 use rowstream_encode::{Column, ColumnKind, RowWriter, Value, is_json_number};
 
 use crate::pointer::Pointer;
 use crate::pointer::tree::{Finder, Tree};
-use rowstream_core::datetime;
 
 /// What the values of a column are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

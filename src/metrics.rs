@@ -30,6 +30,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
+
 pub(crate) use self::denied::{Denied, RateLimited};
 pub(crate) use self::exemplars::Ids;
 pub(crate) use self::exposition::Exposition;
@@ -44,8 +47,6 @@ pub(crate) use self::timing::{SERVER_TIMING, server_timing};
 use crate::admission::Usage;
 use crate::endpoint::Endpoint;
 use crate::source::Source;
-use rowstream_core::Error;
-use rowstream_core::lock::Mutex;
 
 /// A server as its metrics see it.
 pub(crate) trait Observed: Send + Sync + 'static {

@@ -4,13 +4,13 @@
 mod encoding;
 
 use http::{HeaderValue, StatusCode};
+use rowstream_core::Error;
+use rowstream_core::diagnostic::{did_you_mean, list, shown};
 use rowstream_encode::Format;
 
 pub use self::encoding::Encoding;
 use crate::completeness::framing::{Framing, PROFILE};
 use crate::route::Suffix;
-use rowstream_core::Error;
-use rowstream_core::diagnostic::{did_you_mean, list, shown};
 
 /// The format of a response, with the effect of `Accept` on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

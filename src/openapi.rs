@@ -15,6 +15,8 @@ mod schema;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
+use rowstream_core::Error;
+use rowstream_core::params::{self, Chosen, Param, ParamType, ParamValue};
 use rowstream_encode::{Choice, ValueOptions};
 use serde_json::{Map, Value, json};
 
@@ -23,8 +25,6 @@ use crate::check::Columns;
 use crate::config::Config;
 use crate::endpoint::{Authorization, Endpoint};
 use crate::route;
-use rowstream_core::Error;
-use rowstream_core::params::{self, Chosen, Param, ParamType, ParamValue};
 
 /// The media type of a document (the draft of the OpenAPI media types).
 pub(crate) const MEDIA_TYPE: &str = "application/json";

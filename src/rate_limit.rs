@@ -12,11 +12,11 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-
-use crate::config::RateLimits;
 use rowstream_core::Error;
 use rowstream_core::client::Client;
 use rowstream_core::lock::Mutex;
+
+use crate::config::RateLimits;
 
 /// The code of a request that arrived too soon.
 const CODE: &str = "rate_limited";

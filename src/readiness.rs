@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use rowstream_core::Error;
+use rowstream_core::lock;
 use tokio::time::{Instant, timeout};
 
 use crate::database::Probe;
 use crate::endpoint::Endpoint;
 use crate::source::Source;
-use rowstream_core::Error;
-use rowstream_core::lock;
 
 /// The validity of a source's answer.
 const FRESH: Duration = Duration::from_secs(1);

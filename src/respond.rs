@@ -34,6 +34,10 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures_util::future::Either;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version, header};
+use rowstream_core::Error;
+use rowstream_core::client::{Client, UNIX};
+use rowstream_core::diagnostic::shown;
+use rowstream_core::pool::Waiter;
 
 pub(crate) use self::admin::is_check;
 use self::admin::{ADMIN, AdminEndpoint, holder, is_admin};
@@ -55,10 +59,6 @@ use crate::rate_limit::By;
 use crate::route::near::near;
 use crate::route::{Match, Suffixes, ends_in_format};
 use crate::stream::LookedUp;
-use rowstream_core::Error;
-use rowstream_core::client::{Client, UNIX};
-use rowstream_core::diagnostic::shown;
-use rowstream_core::pool::Waiter;
 
 impl App {
     /// Answers a request. Its memory is reserved now, before the future is polled, because many

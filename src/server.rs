@@ -44,6 +44,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rowstream_core::client::{UNIX, network_of};
+use rowstream_core::log;
 use socket2::{Domain, SockRef};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -68,8 +70,6 @@ use crate::config::Config;
 use crate::metrics::{Metrics, Observed as _, history};
 use crate::respond::App;
 use crate::traces;
-use rowstream_core::client::{UNIX, network_of};
-use rowstream_core::log;
 
 /// The bytes of a response that the kernel may hold unsent (`TCP_NOTSENT_LOWAT`). By default it
 /// buffers megabytes for each slow client, and more than 64 KiB makes no stream faster. Bytes in

@@ -10,13 +10,13 @@ pub use settings::{Kind, SourceConfig};
 use std::pin::Pin;
 use std::time::Duration;
 
+use rowstream_core::Error;
+use rowstream_core::pool::{self, HostStats, Priority, Waiter};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::database::{AnyDatabase, HostSaid, Probe, Session, SharedLookups, Snapshot};
 use crate::upstream;
 use crate::upstream::discovery::Seen as Discovered;
-use rowstream_core::Error;
-use rowstream_core::pool::{self, HostStats, Priority, Waiter};
 
 /// A database or an HTTP service, with its pool.
 #[derive(Clone)]
@@ -121,7 +121,7 @@ impl Source {
     }
 
     /// Waits until a task that isn't urgent may continue; see
-    /// [`Pool::turn`](crate::pool::Pool::turn).
+    /// [`Pool::turn`](rowstream_core::pool::Pool::turn).
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         match self {
             Self::Database(database) => database.turn().await,

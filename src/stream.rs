@@ -44,6 +44,12 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use rowstream_core::Error;
+use rowstream_core::client::Client;
+use rowstream_core::error::ErrorDetail;
+use rowstream_core::params::{AskedShard, ParamValue};
+use rowstream_core::pool::{SlowReader, SlowStream, Waiter};
+use rowstream_core::timer::Timer;
 use rowstream_encode::{Format, ValueOptions};
 
 use self::clock::{Clock, Phase};
@@ -64,12 +70,6 @@ use crate::endpoint::{Cardinality, Endpoint, Piece};
 pub use crate::outcome::Times;
 use crate::source::Source;
 use crate::upstream;
-use rowstream_core::Error;
-use rowstream_core::client::Client;
-use rowstream_core::error::ErrorDetail;
-use rowstream_core::params::{AskedShard, ParamValue};
-use rowstream_core::pool::{SlowReader, SlowStream, Waiter};
-use rowstream_core::timer::Timer;
 
 /// The first chunk is full earlier, because the client's first byte matters more than one write.
 const FIRST_CHUNK: usize = 4 * 1024;

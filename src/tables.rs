@@ -9,14 +9,14 @@ mod write;
 
 use std::path::PathBuf;
 
+use rowstream_core::Error;
+use rowstream_core::diagnostic::shown;
 use rowstream_encode::Format;
 
 pub(crate) use self::catalog::{Found, Table, read};
 use self::write::{list, lookup};
 use crate::config::{Config, Token};
 use crate::source::SourceConfig;
-use rowstream_core::Error;
-use rowstream_core::diagnostic::shown;
 
 /// An endpoint file: its path below the folder of endpoints, and its text.
 #[derive(Debug, Clone, PartialEq, Eq)]

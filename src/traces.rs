@@ -22,12 +22,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, Version, header};
-use serde_json::{Value, json};
-
-pub(crate) use self::context::{Context, TRACEPARENT};
 use rowstream_core::fetch::{self, Failure};
 use rowstream_core::lock::Mutex;
 use rowstream_core::log;
+use serde_json::{Value, json};
+
+pub(crate) use self::context::{Context, TRACEPARENT};
 
 /// Spans are sent this often.
 pub(crate) const EVERY: Duration = Duration::from_secs(1);

@@ -31,15 +31,15 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
+use rowstream_core::timer::Timer;
 use tokio::time::Instant;
 
 use self::credit::Credit;
 use crate::admission::Permit;
 use crate::completeness::Id;
 use crate::outcome::Outcome;
-use rowstream_core::Error;
-use rowstream_core::lock::Mutex;
-use rowstream_core::timer::Timer;
 
 /// How long the server tries to reset an HTTP/2 stream as failed ([`Watchdog::is_late`]) after it has
 /// lasted too long. A stream that is dropped instead is reset as no longer needed.

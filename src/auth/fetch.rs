@@ -1,10 +1,10 @@
 //! Fetches the keys of an issuer.
 
 use http::{Request, StatusCode, Uri, header};
+use rowstream_core::fetch::{self, Failure};
 
 use crate::config::OIDC_CONFIGURATION;
 use crate::jwk::{self, Key};
-use rowstream_core::fetch::{self, Failure};
 
 /// The keys of a JWK set.
 ///

@@ -11,12 +11,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rowstream_core::lock::Mutex;
+use rowstream_core::log::{Level, say};
+
 use super::fetch;
 use super::jwt::{Claims, Refusal, Unverified};
 use crate::config::{JwtSettings, KeySource};
 use crate::jwk::Key;
-use rowstream_core::lock::Mutex;
-use rowstream_core::log::{Level, say};
 
 /// Keys are fetched again at this age, so that keys that the issuer revokes aren't trusted longer.
 const FRESH: Duration = Duration::from_secs(600);

@@ -1,13 +1,13 @@
 //! The database role for a request's statements, chosen by its credentials.
 
-use serde_json::{Value as Json, json};
-
-use super::Credentials;
-use crate::database::Actor;
 use rowstream_core::Error;
 use rowstream_core::error::denial::Denial;
 use rowstream_core::params;
 use rowstream_core::settings::Roles;
+use serde_json::{Value as Json, json};
+
+use super::Credentials;
+use crate::database::Actor;
 
 /// The SQLSTATE of an operation that a role may not perform (PostgreSQL manual, appendix A).
 const INSUFFICIENT_PRIVILEGE: &str = "42501";

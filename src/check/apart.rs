@@ -6,16 +6,16 @@
 
 use std::future::poll_fn;
 
+use rowstream_core::Error;
+use rowstream_core::params::{BindType, ParamType, ParamValue};
+use rowstream_core::sql::Outline;
+use rowstream_core::sql::dialect::Functions;
 use tokio::time::timeout;
 
 use super::{Columns, PATIENCE, Refusal, of_endpoint, refusal_at, session, unanswered};
 use crate::database::{self, Snapshot};
 use crate::endpoint::{Cardinality, Endpoint};
 use crate::source::Source;
-use rowstream_core::Error;
-use rowstream_core::params::{BindType, ParamType, ParamValue};
-use rowstream_core::sql::Outline;
-use rowstream_core::sql::dialect::Functions;
 
 /// Finds nested statements whose parent columns may not be unique.
 ///

@@ -1,6 +1,8 @@
 //! Checks that the statement of an endpoint can be read in parts (`parallel`, `shards`), as far as
 //! its database knows.
 
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 use tokio::time::timeout;
 
 use super::apart::{has_row, texts};
@@ -8,8 +10,6 @@ use super::{Columns, PATIENCE, Refusal, ask, of_endpoint, refusal_at, session, u
 use crate::database::Snapshot;
 use crate::endpoint::{Divided, Endpoint};
 use crate::source::Source;
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
 
 /// The reason why an endpoint's statement can't be read in parts. `None` if it can or needn't be,
 /// or if the statement itself was refused.

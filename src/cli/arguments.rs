@@ -10,10 +10,10 @@ use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
+use rowstream_core::log;
 
 use super::Cli;
 use crate::config::Config;
-use rowstream_core::log;
 
 /// The command that the variables of its flags don't name, because it's the main purpose of the
 /// program.

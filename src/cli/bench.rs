@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use rowstream_bench::{Error, Extent, Plan, Protocol, Report, Run, Subject, Target, measure};
+use rowstream_core::diagnostic::reader::{parse_duration, parse_size};
 
 use super::output::Results;
 use super::{Failure, block_on};
-use rowstream_core::diagnostic::reader::{parse_duration, parse_size};
 
 /// Drives a URL, counts its rows, checks that each answer is whole, and reports times, rates and
 /// memory.

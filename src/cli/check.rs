@@ -10,6 +10,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rowstream_core::Error;
+use rowstream_core::diagnostic::{Diagnostic, Diagnostics};
+use rowstream_core::params::{Param, ParamPlace};
 use rowstream_encode::{Column, Format};
 
 use super::Failure;
@@ -22,9 +25,6 @@ use crate::database::HostSaid;
 use crate::endpoint::{Authorization, CallsPerRow, Cardinality, Endpoint, Handler, RowCall, Statement};
 use crate::openapi;
 use crate::source::{Kind, SourceConfig};
-use rowstream_core::Error;
-use rowstream_core::diagnostic::{Diagnostic, Diagnostics};
-use rowstream_core::params::{Param, ParamPlace};
 
 /// Checks a configuration: files, connections, statements.
 #[derive(Debug, clap::Args)]

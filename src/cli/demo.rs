@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use http::StatusCode;
+use rowstream_core::Error;
+use rowstream_core::log;
 
 use super::Failure;
 use super::serve::{ListenArgs, serve};
 use crate::config::Config;
 use crate::server::{Origin, Preparing, Reload, Roles};
-use rowstream_core::Error;
-use rowstream_core::log;
 
 /// Writes a demo (a SQLite database, a configuration, endpoints) and serves it.
 #[derive(Debug, clap::Args)]

@@ -15,13 +15,13 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use http::header::{self, HeaderName};
 use http::{HeaderValue, Uri, Version};
+use rowstream_core::log::text::{bounded, one_line};
 
 use self::asking::{Arrived, Server};
 use self::cures::Hops;
 use self::findings::{Finding, Seen, Verdict};
 use super::{Failure, block_on};
 use crate::respond::probe::TRICKLE;
-use rowstream_core::log::text::{bounded, one_line};
 
 /// The longest text from a hop that we show, in bytes.
 const MOST_SHOWN: usize = 200;

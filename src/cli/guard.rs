@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rowstream_core::diagnostic::shown;
 use sha2::{Digest as _, Sha256};
 
 use super::Failure;
 use crate::config::Token;
-use rowstream_core::diagnostic::shown;
 
 /// The token's name in the access log.
 const NAME: &str = "reader";

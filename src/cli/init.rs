@@ -6,12 +6,13 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use rowstream_core::sql::dialect::Location;
+
 use super::{Failure, csv, schema, tables};
 use crate::config::Config;
 use crate::database::is_csv;
 use crate::source::{Kind, SourceConfig};
 use crate::tables::{self as catalog, EndpointFile, Table};
-use rowstream_core::sql::dialect::Location;
 
 /// Writes a configuration and an endpoint or two that run.
 #[derive(Debug, clap::Args)]

@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 
+use rowstream_core::log;
+
 use super::serve::ListenArgs;
 use crate::config::Config;
 use crate::server;
-use rowstream_core::log;
 
 impl ListenArgs {
     /// The listen address if a flag sets it. `--port` only changes the port of the address in

@@ -1,11 +1,12 @@
 //! The list of endpoints that a server prints at its start: one line each, with the URL, the
 //! parameters and the summary.
 
+use rowstream_core::diagnostic::is_invisible;
+use rowstream_core::params::{Param, ParamValue};
+
 use crate::config::Config;
 use crate::endpoint::Endpoint;
 use crate::route;
-use rowstream_core::diagnostic::is_invisible;
-use rowstream_core::params::{Param, ParamValue};
 
 /// A longer list would push the important lines off the screen. `/` has all endpoints.
 const LONGEST: usize = 40;

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use rowstream_core::diagnostic::shown;
+
 use super::Failure;
 use crate::config::Config;
 use crate::database::{DatabaseFile, is_table_file};
-use rowstream_core::diagnostic::shown;
 
 /// The file name of a configuration.
 const NAME: &str = "rowstream.toml";

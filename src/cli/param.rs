@@ -1,9 +1,10 @@
 //! Parameters on the command line: `NAME=VALUE`, `NAME:TYPE=VALUE`, and for a server `NAME:TYPE`.
 
-use crate::config::Argument;
 use rowstream_core::diagnostic::shown;
 use rowstream_core::params::ParamType;
 use rowstream_core::sql::is_name;
+
+use crate::config::Argument;
 
 pub(super) fn with_value(text: &str) -> Result<Argument, String> {
     let argument = parse(text)?;

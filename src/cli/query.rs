@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use rowstream_core::Error;
+use rowstream_core::diagnostic::encoding::{NotUtf8, read_utf8};
+use rowstream_core::diagnostic::shown;
 use rowstream_encode::{BytesForm, Choice, CsvDialect, Format, Intervals, Nulls, Numbers, ValueOptions};
 use tokio::task::spawn_blocking;
 
@@ -30,9 +33,6 @@ use crate::config::{Argument, Config, Purpose};
 use crate::endpoint::{Endpoint, Parallel};
 use crate::source::{Kind, Source};
 use crate::stream::RowStream;
-use rowstream_core::Error;
-use rowstream_core::diagnostic::encoding::{NotUtf8, read_utf8};
-use rowstream_core::diagnostic::shown;
 
 /// Runs one statement and writes its rows.
 #[derive(Debug, clap::Args)]

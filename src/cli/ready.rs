@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::Uri;
+use rowstream_core::log::text::{bounded, one_line};
+use rowstream_core::tls::servers::{self, Roots, Trust};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use super::Failure;
-use rowstream_core::log::text::{bounded, one_line};
-use rowstream_core::tls::servers::{self, Roots, Trust};
 
 /// The path if the URL has none.
 const READY: &str = "/_rowstream/ready";

@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rowstream_core::log::{self, LogFormat};
+
 use super::guard::GuardArgs;
 use super::locate::{ConfigArgs, Target, folder, target};
 use super::{Failure, block_on, listen, listing, param, tables};
@@ -15,7 +17,6 @@ use crate::respond::App;
 use crate::server;
 use crate::server::{Listener, Listeners, OnRefusal, Origin, Preparing, Reload, Roles};
 use crate::source;
-use rowstream_core::log::{self, LogFormat};
 
 /// Serves the endpoints of a configuration, the tables of a database, or one statement at /rows.
 #[derive(Debug, clap::Args)]

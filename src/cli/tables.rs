@@ -2,16 +2,17 @@
 
 use std::path::Path;
 
+use rowstream_core::diagnostic::shown;
+use rowstream_core::log;
+use rowstream_core::settings::Pooler;
+use rowstream_core::sql::dialect::Location;
+
 use super::{Failure, block_on};
 use crate::config::{Config, Token};
 use crate::database::{DatabaseKind, is_csv};
 use crate::server::Origin;
 use crate::source::{Kind, Source, SourceConfig};
 use crate::tables::{self, Found, Table};
-use rowstream_core::diagnostic::shown;
-use rowstream_core::log;
-use rowstream_core::settings::Pooler;
-use rowstream_core::sql::dialect::Location;
 
 /// `--pooler`: how a pooler hands out its server's connections.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]

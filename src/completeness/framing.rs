@@ -15,12 +15,12 @@
 use std::time::{Duration, Instant};
 
 use http::HeaderName;
+use rowstream_core::Error;
 use rowstream_encode::Format;
 use serde_json::{Value as Json, json};
 
 use super::Id;
 use super::page::PageEnd;
-use rowstream_core::Error;
 
 /// The tag of a framed response.
 pub(crate) const TAG: HeaderName = HeaderName::from_static("rowstream-tag");

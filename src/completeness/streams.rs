@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderName, StatusCode};
 use jiff::Timestamp;
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
 use serde_json::{Value as Json, json};
 
 use super::Id;
 use crate::outcome::Times;
 use crate::outcome::{Ended, Outcome};
-use rowstream_core::Error;
-use rowstream_core::lock::Mutex;
 
 /// The id of a streamed response.
 pub(crate) const STREAM: HeaderName = HeaderName::from_static("rowstream-stream");

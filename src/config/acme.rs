@@ -7,9 +7,9 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Uri;
+use rowstream_core::diagnostic::reader::Value;
 
 use crate::certificate::issued::Issued;
-use rowstream_core::diagnostic::reader::Value;
 
 /// The directory of Let's Encrypt.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";

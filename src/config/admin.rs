@@ -1,9 +1,10 @@
 //! `[admin]`: the clients that may call the admin endpoints.
 
-use crate::endpoint::Authorization;
-use crate::endpoint::read::{self as endpoint, Known};
 use rowstream_core::diagnostic::reader::Value;
 use rowstream_core::diagnostic::suggest;
+
+use crate::endpoint::Authorization;
+use crate::endpoint::read::{self as endpoint, Known};
 
 /// The clients that may call each of the admin endpoints. The pages that explain errors are open to
 /// every client.

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::files;
 use rowstream_core::diagnostic::{Collector, Diagnostic};
+
+use super::files;
 
 const NAME: &str = ".env";
 

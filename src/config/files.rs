@@ -1,10 +1,11 @@
 //! Finds and reads files. A file that can't be read is an error like any other.
 
+use rowstream_core::diagnostic::encoding::{NotUtf8, read_utf8};
+use rowstream_core::diagnostic::{Collector, Diagnostic, did_you_mean};
+
 use super::unserved::lower_extension;
 use super::{Config, Reason, Unserved, dotenv};
 use crate::upstream::FileStamp;
-use rowstream_core::diagnostic::encoding::{NotUtf8, read_utf8};
-use rowstream_core::diagnostic::{Collector, Diagnostic, did_you_mean};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use rowstream_core::diagnostic::{Collector, Diagnostics, File, Variables};
+
 use super::{AdminAccess, Config, Discovery, Limits, read};
 use crate::access_log::LogSettings;
 use crate::endpoint::read::{self as endpoint, Defaults, Known};
 use crate::source::SourceConfig;
-use rowstream_core::diagnostic::{Collector, Diagnostics, File, Variables};
 
 /// See [`Config::of_endpoints`].
 pub(super) fn read(source: SourceConfig, files: &[(PathBuf, String)]) -> Result<Config, Diagnostics> {

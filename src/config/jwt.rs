@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use http::Uri;
+use rowstream_core::diagnostic::reader::Value;
+use rowstream_core::diagnostic::{Collector, suggest};
 
 use super::files;
 use crate::jwk::{Algorithm, Key, is_safe};
-use rowstream_core::diagnostic::reader::Value;
-use rowstream_core::diagnostic::{Collector, suggest};
 
 /// The path, below an issuer's URL, of its configuration (OpenID Connect Discovery 1.0, section 4).
 pub(crate) const OIDC_CONFIGURATION: &str = "/.well-known/openid-configuration";

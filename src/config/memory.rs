@@ -12,6 +12,7 @@
 //! for sorting and grouping. SQLite needs about 1 MiB for each statement that sorts or groups, and
 //! keeps the rest in a temporary file.
 
+use rowstream_core::settings::ChosenBy;
 use rowstream_encode::{ArrowEncoder, Format};
 
 use super::{Config, Tls};
@@ -21,7 +22,6 @@ use crate::endpoint::{Compression, Endpoint, Handler, SlowClients};
 use crate::source::{Kind, SourceConfig};
 use crate::spool::spill;
 use crate::spool::whole::IN_MEMORY;
-use rowstream_core::settings::ChosenBy;
 
 /// The program itself with its runtimes, threads and endpoints, the buffers of the log, the free
 /// memory that the allocator keeps, and the [reserve](ADMIN_REQUESTS) of admin endpoints.

@@ -4,6 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
+use rowstream_core::client::{ClientHeader, UNIX};
+use rowstream_core::diagnostic::reader::{Table, Value, set};
+use rowstream_core::diagnostic::{Collector, Diagnostics, Environment, File, Variables, shown};
+use rowstream_core::error::detail;
+use rowstream_core::log::LogFormat;
+use rowstream_core::settings::ChosenBy;
 use rowstream_encode::{CsvDialect, ValueOptions};
 
 use super::memory;
@@ -17,12 +23,6 @@ use crate::endpoint::{Authorization, Endpoint, Timeout, compression, csv, slow_c
 use crate::route::conflicts;
 use crate::source::SourceConfig;
 use crate::spool::Spooling;
-use rowstream_core::client::{ClientHeader, UNIX};
-use rowstream_core::diagnostic::reader::{Table, Value, set};
-use rowstream_core::diagnostic::{Collector, Diagnostics, Environment, File, Variables, shown};
-use rowstream_core::error::detail;
-use rowstream_core::log::LogFormat;
-use rowstream_core::settings::ChosenBy;
 
 /// How long a browser may cache a preflight by default: long enough to save most of them, and short
 /// enough that a change soon takes effect.

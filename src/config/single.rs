@@ -8,14 +8,15 @@
 
 use std::path::Path;
 
+use rowstream_core::diagnostic::{Collector, Diagnostics, File, Variables, shown, suggest};
+use rowstream_core::params::{BindType, Param, ParamType, ParamValue};
+use rowstream_core::sql::dialect::{Decimals, Dialect, ParameterTypes};
+
 use super::source::{self, Scheme, UrlError};
 use super::{Config, dotenv, files, generated};
 use crate::database::{DatabaseFile, DatabaseKind, is_csv, is_table_file};
 use crate::endpoint::read as endpoint;
 use crate::source::SourceConfig;
-use rowstream_core::diagnostic::{Collector, Diagnostics, File, Variables, shown, suggest};
-use rowstream_core::params::{BindType, Param, ParamType, ParamValue};
-use rowstream_core::sql::dialect::{Decimals, Dialect, ParameterTypes};
 
 const SOURCE: &str = "main";
 

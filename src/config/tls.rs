@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::HeaderValue;
+use rowstream_core::diagnostic::reader::{Table, Value};
 
 use super::acme::{self, Acme};
 use super::features;
 use super::read::read_listen;
 use crate::certificate::Identity;
-use rowstream_core::diagnostic::reader::{Table, Value};
 
 /// `[tls]`.
 #[derive(Debug, Clone)]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use rowstream_core::diagnostic::reader::{Table, Value};
 
 use crate::endpoint::read::Known;
-use rowstream_core::diagnostic::reader::{Table, Value};
 
 /// A token of the configuration. It may have several valid texts.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use percent_encoding::percent_decode_str;
+use rowstream_core::diagnostic::reader::Value;
 
 use super::discovery::read_url;
 use super::read::read_sample;
 use crate::traces::TraceSettings;
-use rowstream_core::diagnostic::reader::Value;
 
 /// Variable with further headers for the collector, such as a token.
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";

@@ -34,12 +34,12 @@ use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
 use http::StatusCode;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-use super::socket::Socket;
 use rowstream_core::Error;
 use rowstream_core::error::STATEMENT_TIMEOUT;
 use rowstream_core::timer::Timer;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::socket::Socket;
 
 /// Room for several of the pieces that servers send. A larger buffer doesn't change the wall time.
 pub(super) const BUFFER: usize = 32 * 1024;

@@ -12,10 +12,11 @@
 
 use std::sync::Arc;
 
-use super::login::ConnectError;
-use super::password_command::PasswordCommand;
 use rowstream_core::Error;
 use rowstream_core::lock::Mutex;
+
+use super::login::ConnectError;
+use super::password_command::PasswordCommand;
 
 /// The user and the password of a login.
 #[derive(Clone, PartialEq, Eq)]

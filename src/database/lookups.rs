@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
 
-use super::SharedLookups;
 use rowstream_core::histogram::{Histogram, SIZES};
 use rowstream_core::lock::Mutex;
 use rowstream_core::pool::PoolConfig;
+
+use super::SharedLookups;
 
 /// The pool's connections for each one that lookups share. Most of them are for streams.
 const SHARE: usize = 4;

@@ -63,6 +63,14 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use arrow_schema::Schema;
+use rowstream_core::Error;
+use rowstream_core::client::Client;
+use rowstream_core::histogram::Histogram;
+use rowstream_core::params::{BindType, ParamValue, Shard};
+use rowstream_core::pool::{self, HostStats, Kept, Patience, Pool, Priority, SlowReader, SlowStream};
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::sql::Dialect;
+use rowstream_core::sql::dialect::Location;
 use rowstream_encode::{Column, RowWriter};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -73,14 +81,6 @@ pub(crate) use self::table_snapshot::TableSnapshot;
 use self::worker::adbc;
 #[cfg(feature = "odbc")]
 use self::worker::odbc;
-use rowstream_core::Error;
-use rowstream_core::client::Client;
-use rowstream_core::histogram::Histogram;
-use rowstream_core::params::{BindType, ParamValue, Shard};
-use rowstream_core::pool::{self, HostStats, Kept, Patience, Pool, Priority, SlowReader, SlowStream};
-use rowstream_core::settings::SourceSettings;
-use rowstream_core::sql::Dialect;
-use rowstream_core::sql::dialect::Location;
 
 /// The consistency that the statements of a response need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -31,17 +31,17 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-use tokio::time::Instant;
-
-use super::SharedLookups;
-use super::lookups::{self, Links, connections};
 use rowstream_core::Error;
 use rowstream_core::histogram::Histogram;
 use rowstream_core::lock::{Mutex, MutexGuard};
 use rowstream_core::params::ParamValue;
 use rowstream_core::pool::{Lease, Patience, Pool, PoolConfig, Priority, Waiter};
 use rowstream_core::timer::Timer;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::SharedLookups;
+use super::lookups::{self, Links, connections};
 
 /// If opening a connection takes this long and fails, the waiting lookups fail too. If it fails
 /// sooner (its backend was terminated, say), they try connections of their own.

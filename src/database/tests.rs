@@ -10,13 +10,13 @@
 
 use std::future::poll_fn;
 
-use rowstream_encode::{ColumnKind, RowEncoder, Shape, Value};
-
-use super::*;
 use rowstream_core::params::ParamType;
 use rowstream_core::pool::Waiter;
 use rowstream_core::sql::Sql;
 use rowstream_core::sql::dialect::samples;
+use rowstream_encode::{ColumnKind, RowEncoder, Shape, Value};
+
+use super::*;
 
 mod memory {
     use super::*;

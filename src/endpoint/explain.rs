@@ -1,12 +1,12 @@
 //! `_explain=1`: returns the database's plans of an endpoint's statements instead of their rows.
 
 use bytes::Bytes;
+use rowstream_core::sql::Dialect;
 use rowstream_encode::Format;
 use serde_json::json;
 
 use super::{Authorization, Cardinality, Endpoint, Handler, Piece, Sql, Statement};
 use crate::database;
-use rowstream_core::sql::Dialect;
 
 impl Endpoint {
     /// The endpoint that returns this one's statements and their plans to clients with this

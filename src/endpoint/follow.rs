@@ -9,9 +9,10 @@
 
 use std::time::Duration;
 
-use super::KeyColumn;
 use rowstream_core::diagnostic::reader::{Table, Value};
 use rowstream_core::sql::dialect::{Dialect, Refusal};
+
+use super::KeyColumn;
 
 /// The default interval between polls for new rows.
 const POLL: Duration = Duration::from_secs(1);

@@ -20,11 +20,6 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
-use rowstream_encode::{Column, ColumnKind};
-
-use super::{Cardinality, Endpoint, Statement};
-use crate::database;
-use crate::source::Source;
 use rowstream_core::Error;
 use rowstream_core::cursor::Signer;
 use rowstream_core::diagnostic::reader::Value;
@@ -34,6 +29,11 @@ use rowstream_core::sql::dialect::{
     Around, Comparison, Counters, Dialect, ParameterTypes, Placeholders, Transactions, Unordered,
 };
 use rowstream_core::sql::{Limit, Outline, UNIONS};
+use rowstream_encode::{Column, ColumnKind};
+
+use super::{Cardinality, Endpoint, Statement};
+use crate::database;
+use crate::source::Source;
 
 /// The SQLSTATE of a type that PostgreSQL doesn't sort or compare.
 const NO_OPERATOR: &str = "42883";
@@ -504,9 +504,10 @@ fn direction(column: &KeyColumn) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use rowstream_core::sql::dialect::samples::ANONYMOUS;
+
     use super::*;
     use crate::database::{postgres, sqlite};
-    use rowstream_core::sql::dialect::samples::ANONYMOUS;
 
     /// The statement in the order of a key, the statement after a row, and the arguments of the
     /// latter.

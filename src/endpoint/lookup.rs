@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
 use rowstream_encode::{Column, RowEncoder, Shape};
 
 use super::{Cardinality, Statement};
-use rowstream_core::Error;
-use rowstream_core::lock::Mutex;
 
 /// The encoder of a statement's last request, and the columns that it's for.
 #[derive(Debug, Default)]

@@ -1,10 +1,10 @@
 //! Nested statements: the tree that they form, and a check that their columns fit together.
 
+use rowstream_core::Error;
+use rowstream_core::diagnostic::{shown, suggest};
 use rowstream_encode::Column;
 
 use super::Endpoint;
-use rowstream_core::Error;
-use rowstream_core::diagnostic::{shown, suggest};
 
 /// The tree of nested statements. A statement follows its parent, so cycles are impossible.
 impl Endpoint {

@@ -10,13 +10,14 @@
 
 use std::iter;
 
-use super::{Cardinality, Endpoint};
-use crate::database::{self, TableSnapshot};
 use rowstream_core::Error;
 use rowstream_core::cursor::Signer;
 use rowstream_core::params::{AskedShard, BindType, ParamValue};
 use rowstream_core::sql::dialect::{Dialect, Parts, Placeholders};
 use rowstream_core::sql::{ByRow, Outline};
+
+use super::{Cardinality, Endpoint};
+use crate::database::{self, TableSnapshot};
 
 /// The most parts of one response.
 pub(crate) const MOST: usize = 64;

@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 
 use http::HeaderName;
-
-use super::path::Template;
 use rowstream_core::diagnostic::reader::{Table, Value};
 use rowstream_core::diagnostic::{File, shown};
 use rowstream_core::params::{CLAIMS, Param, ParamPlace, ParamType, ParamValue};
 use rowstream_core::sql::is_name;
+
+use super::path::Template;
 
 /// A declared parameter, and the offset of its declaration, in bytes.
 pub(super) struct Declared {

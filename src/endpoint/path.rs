@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use rowstream_encode::Format;
-
-use crate::route::parameter_name;
 use rowstream_core::diagnostic::reader::Table;
 use rowstream_core::diagnostic::{File, shown};
 use rowstream_core::sql::is_name;
+use rowstream_encode::Format;
+
+use crate::route::parameter_name;
 
 pub(super) struct Template {
     /// The text: `/authors/{id}`.

@@ -11,6 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rowstream_core::diagnostic::reader::{Table, Value};
+use rowstream_core::diagnostic::{File, place, shown, suggest};
+use rowstream_core::params::{BindType, Param, ParamPlace};
+use rowstream_core::sql::dialect::Refusal;
+use rowstream_core::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
 use rowstream_encode::{CsvDialect, Format, Segment, Template as Body, ValueOptions};
 
 use super::lookup::Kept;
@@ -23,11 +28,6 @@ use super::{
 };
 use crate::database;
 use crate::source::{Kind, SourceConfig};
-use rowstream_core::diagnostic::reader::{Table, Value};
-use rowstream_core::diagnostic::{File, place, shown, suggest};
-use rowstream_core::params::{BindType, Param, ParamPlace};
-use rowstream_core::sql::dialect::Refusal;
-use rowstream_core::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
 
 /// Names after a `$` with a special meaning, now or later.
 const RESERVED: [&str; 3] = ["count", "next", "digest"];
@@ -1101,12 +1101,12 @@ fn reason_not_to_carry(format: Format, endpoint: &Endpoint) -> Option<&'static s
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-
-    use super::*;
-    use crate::database::DatabaseKind;
     use rowstream_core::diagnostic::{Collector, Variables};
     use rowstream_core::params::ParamType;
     use rowstream_core::sql::dialect::samples::ANONYMOUS;
+
+    use super::*;
+    use crate::database::DatabaseKind;
 
     #[test]
     fn front_matter_is_the_first_comment() {

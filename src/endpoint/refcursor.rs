@@ -1,12 +1,12 @@
 //! Statements that read a result that another statement opens: a refcursor in its row, or a result
 //! of the procedure that it calls.
 
+use rowstream_core::Error;
+use rowstream_core::diagnostic::suggest;
 use rowstream_encode::Column;
 
 use super::Statement;
 use crate::database::{ResultSet, RowsOf};
-use rowstream_core::Error;
-use rowstream_core::diagnostic::suggest;
 
 /// The statement that opens results for others, as one of its readers sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,6 +8,10 @@ pub(super) mod per_row;
 use std::sync::Arc;
 
 use http::HeaderName;
+use rowstream_core::Error;
+use rowstream_core::diagnostic::reader::{Table, Value};
+use rowstream_core::diagnostic::{File, list, shown, suggest};
+use rowstream_core::params::{ParamType, ParamValue};
 
 use super::params::Declared;
 use super::read::Defaults;
@@ -17,10 +21,6 @@ use crate::source::{Kind, SourceConfig};
 use crate::upstream::Call;
 use crate::upstream::fields::is_of_connection;
 use crate::upstream::template::{NUMBER, Name, Template, Values};
-use rowstream_core::Error;
-use rowstream_core::diagnostic::reader::{Table, Value};
-use rowstream_core::diagnostic::{File, list, shown, suggest};
-use rowstream_core::params::{ParamType, ParamValue};
 
 /// A request whose response is proxied.
 #[derive(Debug)]

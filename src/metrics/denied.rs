@@ -3,9 +3,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rowstream_core::error::denial::Denial;
+
 use crate::outcome::Outcome;
 use crate::rate_limit::By;
-use rowstream_core::error::denial::Denial;
 
 /// A count for each reason, in the order of [`Denial::ALL`].
 #[derive(Debug, Default)]

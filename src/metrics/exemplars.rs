@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use std::num::NonZero;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rowstream_core::histogram::{BUCKETS, Histogram};
+
 use super::families::{self as family, Family};
 use crate::completeness::Id;
-use rowstream_core::histogram::{BUCKETS, Histogram};
 
 /// A request's ids in other tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,8 +121,9 @@ impl Exemplar {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use rowstream_core::histogram::{ANSWERS, WAITS};
+
+    use super::*;
 
     fn ids(trace: u128) -> Ids {
         Ids { trace: NonZero::new(trace), stream: None }

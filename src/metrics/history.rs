@@ -15,10 +15,10 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rowstream_core::lock::Mutex;
 use serde_json::json;
 
 use super::families::Family;
-use rowstream_core::lock::Mutex;
 
 /// The interval between two moments.
 pub(crate) const EVERY: Duration = Duration::from_secs(3);

@@ -9,14 +9,14 @@ use std::sync::{LazyLock, MutexGuard};
 use std::time::Duration;
 
 use http::Version;
+use rowstream_core::histogram::{ANSWERS, Histogram, WAITS};
+use rowstream_core::lock::Mutex;
 use rowstream_encode::Format;
 
 use super::exemplars::{Exemplars, Ids};
 use super::families::{self as family, Family};
 use crate::outcome::Ended;
 use crate::outcome::Times;
-use rowstream_core::histogram::{ANSWERS, Histogram, WAITS};
-use rowstream_core::lock::Mutex;
 
 /// The label for requests without an endpoint, without a format, or without a protocol yet. It's
 /// never a path, because paths begin with a slash.

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Version;
+use rowstream_core::histogram::{DELAYS, Histogram};
+use rowstream_core::lock::Mutex;
 use tokio::runtime::{Handle, RuntimeMetrics};
 use tokio::time::{Instant, sleep_until};
 
 use super::requests::Protocol;
-use rowstream_core::histogram::{DELAYS, Histogram};
-use rowstream_core::lock::Mutex;
 
 /// The interval of each worker's timer: long enough to cost nothing, and short enough for many
 /// samples per scrape.

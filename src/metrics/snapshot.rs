@@ -8,6 +8,10 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet,
 };
+use rowstream_core::error::denial::Denial;
+use rowstream_core::histogram::{Histogram, Measure};
+use rowstream_core::log::lines::ACCESS;
+use rowstream_core::pool;
 
 use super::Observed;
 use super::exemplars::{Exemplar, Exemplars};
@@ -20,10 +24,6 @@ use crate::database::SharedLookups;
 use crate::outcome::Ended;
 use crate::rate_limit::By;
 use crate::upstream::discovery::Seen as Discovered;
-use rowstream_core::error::denial::Denial;
-use rowstream_core::histogram::{Histogram, Measure};
-use rowstream_core::log::lines::ACCESS;
-use rowstream_core::pool;
 use rowstream_procfs::{ProcessFiles, kibibytes, number};
 
 /// All metrics at one moment.

@@ -1,11 +1,11 @@
 //! Chooses the content coding of a response by `Accept-Encoding` (RFC 9110, section 12.5.3).
 
 use http::{HeaderValue, StatusCode};
+use rowstream_core::Error;
+use rowstream_core::diagnostic::list;
 
 use super::{split, weighted};
 use crate::compress::Coding;
-use rowstream_core::Error;
-use rowstream_core::diagnostic::list;
 
 /// Shorter bodies fit into one packet without compression.
 const WORTH_IT: usize = 1024;

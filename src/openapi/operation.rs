@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use rowstream_core::error;
+use rowstream_core::params::completeness::{DigestAlgorithm, End, Wait};
+use rowstream_core::params::{Chosen, Param, ParamPlace, ParamType, ParamValue};
 use rowstream_encode::{BytesForm, Choice, Format, Intervals, Nulls, Numbers};
 use serde_json::{Map, Value, json};
 
@@ -11,9 +14,6 @@ use crate::check::Columns;
 use crate::config::Config;
 use crate::endpoint::{Authorization, Endpoint, Followed, Handler};
 use crate::error_pages;
-use rowstream_core::error;
-use rowstream_core::params::completeness::{DigestAlgorithm, End, Wait};
-use rowstream_core::params::{Chosen, Param, ParamPlace, ParamType, ParamValue};
 
 /// A described endpoint.
 pub(super) struct Operation<'a> {

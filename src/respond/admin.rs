@@ -7,6 +7,9 @@ use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::uri::Authority;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use rowstream_core::Error;
+use rowstream_core::client::UNIX;
+use rowstream_core::params::{self, Param, ParamType, ParamValue};
 use serde_json::json;
 
 use super::app::App;
@@ -23,9 +26,6 @@ use crate::endpoint::Authorization;
 use crate::error_pages;
 use crate::metrics::{Exposition, Metrics, Subject};
 use crate::openapi;
-use rowstream_core::Error;
-use rowstream_core::client::UNIX;
-use rowstream_core::params::{self, Param, ParamType, ParamValue};
 
 /// The prefix of each admin endpoint.
 pub(super) const ADMIN: &str = "/_rowstream/";

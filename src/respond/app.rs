@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+use rowstream_core::Error;
+use rowstream_core::error::ErrorDetail;
+use rowstream_core::lock::Mutex;
 use tokio::sync::watch;
 
 use super::documents::Documents;
@@ -24,9 +27,6 @@ use crate::source::{Source, SourceConfig};
 use crate::spool::file::Used;
 use crate::stream::notifier::ChangeNotifiers;
 use crate::traces::{Sending, Spans};
-use rowstream_core::Error;
-use rowstream_core::error::ErrorDetail;
-use rowstream_core::lock::Mutex;
 
 /// Everything that answers requests: the endpoints, their sources, and the limits.
 pub struct App {

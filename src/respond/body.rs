@@ -8,6 +8,8 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
 
 use super::documents::Unpacked;
 use super::last::Last;
@@ -20,8 +22,6 @@ use crate::admission::{Admission, Permit};
 use crate::completeness::delivery::{Delivery, Wait};
 use crate::outcome::Outcome;
 use crate::spool::whole::Spooled;
-use rowstream_core::Error;
-use rowstream_core::lock::Mutex;
 
 /// The sockets accept a whole stream of this length, so its chunks needn't wait for one another.
 const SHORT: u64 = 192 * 1024;

@@ -16,6 +16,8 @@ use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
 use sha2::{Digest as _, Sha256};
 
 use super::app::App;
@@ -26,8 +28,6 @@ use crate::auth::Credentials;
 use crate::budget::{CHUNK, DOCUMENTS, UNPACKING};
 use crate::endpoint::Endpoint;
 use crate::openapi;
-use rowstream_core::Error;
-use rowstream_core::lock::Mutex;
 
 /// A text about the server.
 pub(super) struct Document {

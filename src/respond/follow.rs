@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use rowstream_core::Error;
+use rowstream_core::params::{Bound, ParamValue};
+use rowstream_core::pool::Waiter;
 use rowstream_encode::Format;
 
 use super::app::App;
@@ -14,9 +17,6 @@ use crate::completeness::Asked;
 use crate::endpoint::{CouchFeed, Endpoint, Followed};
 use crate::stream::notifier::{Subscription, Wake};
 use crate::stream::{Follower, Opened, Reading, Reopen, RowStream};
-use rowstream_core::Error;
-use rowstream_core::params::{Bound, ParamValue};
-use rowstream_core::pool::Waiter;
 
 /// How long a long poll waits for its first row. Most proxies wait a minute for response headers,
 /// and this is less.

@@ -7,6 +7,10 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, Request, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rowstream_core::Error;
+use rowstream_core::diagnostic::shown;
+use rowstream_core::error::denial::Denial;
+use rowstream_core::params;
 use rowstream_encode::Format;
 
 use super::app::App;
@@ -20,10 +24,6 @@ use crate::completeness::trailers::PAGE;
 use crate::compress::Coding;
 use crate::endpoint::Authorization;
 use crate::stream::{Part, RowStream};
-use rowstream_core::Error;
-use rowstream_core::diagnostic::shown;
-use rowstream_core::error::denial::Denial;
-use rowstream_core::params;
 
 /// Lists the changes that were made to the database's values.
 const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");

@@ -6,6 +6,8 @@
 use std::future::poll_fn;
 
 use http::Response;
+use rowstream_core::Error;
+use rowstream_core::log;
 use rowstream_encode::Format;
 
 use super::app::App;
@@ -19,8 +21,6 @@ use crate::compress::Coding;
 use crate::endpoint::Followed;
 use crate::spool::whole::{self, Spool};
 use crate::stream::SHORT_PAGE;
-use rowstream_core::Error;
-use rowstream_core::log;
 
 /// The longest page that is held, in bytes as they are sent: a thousand rows of 4 KiB. A client
 /// that requests a longer page would rather have its rows at once.

@@ -10,6 +10,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, Response};
+use rowstream_core::Error;
+use rowstream_core::params::{Param, ParamPlace};
 use rowstream_encode::Format;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -23,8 +25,6 @@ use crate::config::Config;
 use crate::endpoint::Endpoint;
 use crate::negotiate;
 use crate::route;
-use rowstream_core::Error;
-use rowstream_core::params::{Param, ParamPlace};
 
 /// The path of the list.
 pub(super) const PATH: &str = "/";

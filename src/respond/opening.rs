@@ -4,10 +4,10 @@
 use std::future::poll_fn;
 
 use bytes::Bytes;
+use rowstream_core::Error;
 
 use super::tracker::RequestTracker;
 use crate::stream::RowStream;
-use rowstream_core::Error;
 
 /// Waits for the first chunk of a stream. It's empty if there's none.
 ///

@@ -11,6 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Request, Response, StatusCode, Version};
+use rowstream_core::Error;
+use rowstream_core::params::{self, Param, ParamType, ParamValue};
+use rowstream_core::timer::Timer;
 use serde_json::json;
 
 use super::body::Answer;
@@ -18,9 +21,6 @@ use super::head::ask_not_to_buffer;
 use crate::completeness::digest::{CONTENT_DIGEST, Digest};
 use crate::completeness::trailers::{self, Fields};
 use crate::compress::{self, Coding};
-use rowstream_core::Error;
-use rowstream_core::params::{self, Param, ParamType, ParamValue};
-use rowstream_core::timer::Timer;
 
 /// The most probes that run at a time.
 const MOST: usize = 32;

@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use http::header::{self, HeaderName};
 use http::{HeaderMap, Request};
+use rowstream_core::Error;
+use rowstream_core::client::{Client, UNIX, network_of};
+use rowstream_core::params::{self, AskedShard, Bound, Claims, ParamValue, Shard};
 use rowstream_encode::Format;
 
 use super::app::App;
@@ -19,9 +22,6 @@ use crate::negotiate::{self, Encoding};
 use crate::route::{Match, Suffix};
 use crate::stream::Reading;
 use crate::upstream::fields;
-use rowstream_core::Error;
-use rowstream_core::client::{Client, UNIX, network_of};
-use rowstream_core::params::{self, AskedShard, Bound, Claims, ParamValue, Shard};
 
 /// The event after which an `EventSource` continues when it reconnects (HTML standard, "Server-sent
 /// events").

@@ -7,6 +7,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Response, header};
+use rowstream_core::Error;
+use rowstream_core::client::Client;
+use rowstream_core::error::SOURCE_UNAVAILABLE;
+use rowstream_core::lock::Mutex;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::Waiter;
 
 use super::app::App;
 use super::body::Answer;
@@ -27,12 +33,6 @@ use crate::spool::spill::{Spill, Spills};
 use crate::spool::whole;
 use crate::stream::{self, LookedUp, LookedUpRow, Reading, RowStream};
 use crate::upstream;
-use rowstream_core::Error;
-use rowstream_core::client::Client;
-use rowstream_core::error::SOURCE_UNAVAILABLE;
-use rowstream_core::lock::Mutex;
-use rowstream_core::params::ParamValue;
-use rowstream_core::pool::Waiter;
 
 /// A whole answer up to this length fits the buffers on its path, so no client can hold it up.
 const LARGE: usize = 64 * 1024;

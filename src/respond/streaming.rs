@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::HeaderMap;
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
 
 use crate::completeness::digest::Digest;
 use crate::completeness::trailers;
@@ -13,8 +15,6 @@ use crate::spool::spill::{NoRoom, Spill};
 use crate::spool::whole::Spooled;
 use crate::stream::RowStream;
 use crate::watchdog::{Over, Spilling};
-use rowstream_core::Error;
-use rowstream_core::lock::Mutex;
 
 /// How long a stream that gives way waits for room for its rows before it ends.
 const ROOM_WITHIN: Duration = Duration::from_secs(1);

@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request};
+use rowstream_core::Error;
+use rowstream_core::pool::Waiter;
 
 use super::app::App;
 use super::body::Answer;
@@ -21,8 +23,6 @@ use crate::source::Kind;
 use crate::stream::RowStream;
 use crate::traces::{self, Span, TRACEPARENT};
 use crate::watchdog::Watchdog;
-use rowstream_core::Error;
-use rowstream_core::pool::Waiter;
 
 /// The facts about a request. They're logged when this is dropped, however the request ends.
 pub(super) struct RequestTracker {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
+use rowstream_core::lock::Mutex;
 use tokio::time::Instant;
 
 use crate::admission::{Admission, Shortage};
 use crate::watchdog::{Over, Spilling, Watchdog};
-use rowstream_core::lock::Mutex;
 
 /// How long an answer may be left unread during a shortage. It's also the length of a shortage
 /// after a refusal.

@@ -1,11 +1,11 @@
 //! Suggests a path for a request that matches no endpoint. Anyone can request any path, so the work
 //! is bounded.
 
+use rowstream_core::diagnostic::did_you_mean;
+use rowstream_core::params::percent_decode;
 use rowstream_encode::Format;
 
 use super::{parameter_name, split_suffix};
-use rowstream_core::diagnostic::did_you_mean;
-use rowstream_core::params::percent_decode;
 
 /// Longer paths get no suggestion.
 const LONGEST: usize = 64;

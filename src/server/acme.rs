@@ -22,11 +22,11 @@ use instant_acme::{
     Account, AuthorizationStatus, BodyWrapper, BytesResponse, ChallengeType, Error, ExternalAccountKey,
     HttpClient, Identifier, NewAccount, NewOrder, Order, OrderStatus, Problem, RetryPolicy,
 };
+use rowstream_core::fetch::{self, Failure};
+use rowstream_core::log;
 
 use crate::certificate::issued::{Certificate, proof};
 use crate::config::Acme;
-use rowstream_core::fetch::{self, Failure};
-use rowstream_core::log;
 
 /// The pause after the first failure. Each further failure doubles it, so there are five attempts
 /// in the first hour: the number of failures that Let's Encrypt allows ("Rate Limits").

@@ -19,6 +19,10 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
+use rowstream_core::Error;
+use rowstream_core::client::UNIX;
+use rowstream_core::log;
+use rowstream_core::timer::Timer;
 use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -37,10 +41,6 @@ use crate::config::Tls;
 use crate::metrics::{Connected, Observed as _};
 use crate::respond::{App, Arrival, is_check};
 use crate::watchdog::Watchdog;
-use rowstream_core::Error;
-use rowstream_core::client::UNIX;
-use rowstream_core::log;
-use rowstream_core::timer::Timer;
 
 /// The first bytes from an HTTP/2 client (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -29,12 +29,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use rowstream_core::lock::Mutex;
+use rowstream_core::timer::Timer;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::budget::RESERVED_CONNECTIONS;
-use rowstream_core::lock::Mutex;
-use rowstream_core::timer::Timer;
 
 /// The life of a connection in the reserve. A check queries its sources for at most a second.
 const RESERVED_FOR: Duration = Duration::from_secs(5);

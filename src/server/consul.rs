@@ -8,12 +8,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use http::{HeaderName, Method, Request, Uri};
+use rowstream_core::fetch::{self, Failure};
+use rowstream_core::log;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::config::{Config, Consul};
-use rowstream_core::fetch::{self, Failure};
-use rowstream_core::log;
 
 /// The interval between registrations. An agent that has lost its data then knows us again.
 const AGAIN: Duration = Duration::from_secs(60);

@@ -4,12 +4,12 @@
 //! Clients, pools and files share one limit (`ulimit -n`). If clients used all of it, a pool
 //! couldn't open a connection, and requests would fail because of idle clients.
 
+use rowstream_core::settings::ChosenBy;
 use rowstream_procfs::ProcessFiles;
 
 use super::ADMIN_CONNECTIONS;
 use crate::budget::RESERVED_CONNECTIONS;
 use crate::config::Config;
-use rowstream_core::settings::ChosenBy;
 
 /// Descriptors of a connection to a source: a socket and one for cancelling, or a file and its log.
 const OF_SOURCE: usize = 2;

@@ -31,6 +31,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, EndpointConfig, Incoming, ServerConfig, TokioRuntime, TransportConfig, VarInt};
+use rowstream_core::log;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
@@ -47,7 +48,6 @@ use crate::config::{Config, Tls};
 use crate::metrics::Observed as _;
 use crate::respond::Aborted;
 use crate::watchdog::Watchdog;
-use rowstream_core::log;
 
 /// The most bytes of header fields in one request.
 const HEADERS: usize = 16 * 1024;

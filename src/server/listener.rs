@@ -12,11 +12,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rowstream_core::client::UNIX;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
 use super::{BACKLOG, set_up, url_of};
-use rowstream_core::client::UNIX;
 
 /// A listening socket.
 pub enum Listener {

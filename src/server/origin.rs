@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use rowstream_core::Error;
+use rowstream_core::log;
+
 use super::preparing::OnRefusal;
 use crate::config::{Config, Files, Token};
 use crate::source::{Source, SourceConfig};
 use crate::tables::{self, EndpointFile, Found, Table};
-use rowstream_core::Error;
-use rowstream_core::log;
 
 /// The origin of the served endpoints.
 #[derive(Debug, Clone)]

@@ -18,6 +18,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use rowstream_core::Error;
+use rowstream_core::log;
 use tokio::task::JoinSet;
 
 use crate::check::{self, Checked, Columns, Refusal};
@@ -25,8 +27,6 @@ use crate::endpoint::Endpoint;
 use crate::readiness::Unprepared;
 use crate::respond::App;
 use crate::source::{Kind, SourceConfig};
-use rowstream_core::Error;
-use rowstream_core::log;
 
 /// The time that a start or a reload waits to connect to a source. One that drops packets would
 /// take minutes to fail.

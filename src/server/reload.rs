@@ -13,6 +13,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rowstream_core::lock::RwLock;
+use rowstream_core::log;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
@@ -23,8 +25,6 @@ use crate::access_log::LogFlag;
 use crate::capacity;
 use crate::config::{Config, Tls};
 use crate::respond::App;
-use rowstream_core::lock::RwLock;
-use rowstream_core::log;
 
 /// The interval between checks for changes.
 const LOOK: Duration = Duration::from_secs(1);

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use rowstream_core::lock::Mutex;
+use rowstream_core::timer::Timer;
 use socket2::{SockRef, Socket};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
@@ -17,8 +19,6 @@ use tokio::time::{Instant, timeout};
 use super::connections::{Activity, Busy};
 use crate::completeness::delivery::Flush;
 use crate::watchdog::Watchdog;
-use rowstream_core::lock::Mutex;
-use rowstream_core::timer::Timer;
 
 /// We keep reading a connection for this long after we have ended it and the client has
 /// acknowledged everything. If we closed it with unread bytes, or if more arrived afterwards, the

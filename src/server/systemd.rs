@@ -7,12 +7,12 @@
 use std::io;
 use std::os::fd::{FromRawFd as _, RawFd};
 
+use rowstream_core::log;
 use sd_notify::NotifyState;
 use socket2::Socket;
 
 use super::Listener;
 use crate::config::Config;
-use rowstream_core::log;
 
 /// Reports that the server is ready. Also ends a reload, successful or not.
 pub(super) fn ready() {

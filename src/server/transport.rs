@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::Version;
+use rowstream_core::tls::HTTP2;
 use rustls::server::Acceptor;
 use rustls::{ServerConfig, ServerConnection};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -18,7 +19,6 @@ use super::connections::Activity;
 use super::socket::ClientSocket;
 use crate::budget::TLS_BUFFER;
 use crate::certificate::issued::{Asked, Issued};
-use rowstream_core::tls::HTTP2;
 
 /// The first byte from a client that speaks TLS: the record type of a handshake (RFC 8446, section
 /// 5.1). No HTTP method begins with it.

@@ -15,12 +15,12 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf as _, Bytes};
 use http::header::DATE;
 use http::{Response, StatusCode, Version};
+use rowstream_core::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::date;
 use super::reload::Current;
 use super::transport::Transport;
-use rowstream_core::Error;
 
 /// The position of the status in hyper's head: after `HTTP/1.`, the minor version and a space.
 const STATUS: Range<usize> = 2..5;

@@ -4,12 +4,13 @@ use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::database::DatabaseKind;
-use crate::upstream as http;
 use rowstream_core::Error;
 use rowstream_core::pool::{Kept, PoolConfig};
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::dialect::Location;
+
+use crate::database::DatabaseKind;
+use crate::upstream as http;
 
 /// One `[source.NAME]`: its kind, and the settings that all sources share.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -42,14 +42,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
+use rowstream_core::Error;
+use rowstream_core::log;
+use rowstream_core::pool::SlowReader;
 use tokio::time::Instant;
 
 use super::Spooling;
 use super::file::{PIECE, SpoolFile, Used};
 use crate::budget::CHUNK;
-use rowstream_core::Error;
-use rowstream_core::log;
-use rowstream_core::pool::SlowReader;
 
 /// How much longer a client may keep the rows waiting than they keep it waiting. A client that
 /// waits as often as the database isn't slow.

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
+use rowstream_core::Error;
 
 use super::Spooling;
 use super::file::{NoRoom, SpoolFile, Used};
-use rowstream_core::Error;
 
 /// The code of an error of the file.
 pub(crate) const FAILED: &str = "spool_failed";

@@ -21,15 +21,15 @@ use std::time::Duration;
 use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
 use http::StatusCode;
+use rowstream_core::Error;
+use rowstream_core::error::POOL_TIMEOUT;
+use rowstream_core::params::ParamValue;
 use rowstream_encode::{RowWriter, Value};
 use serde::de::IgnoredAny;
 
 use crate::endpoint::{Calls, OnError, Order, Repeat};
 use crate::upstream::template::Values;
 use crate::upstream::{Call, Group, Reply, Source, fields};
-use rowstream_core::Error;
-use rowstream_core::error::POOL_TIMEOUT;
-use rowstream_core::params::ParamValue;
 
 /// The calls of one response.
 pub(crate) struct CallRows {

@@ -1,6 +1,8 @@
 //! The cursors of rows, collected while the rows are encoded.
 
 use http::StatusCode;
+use rowstream_core::Error;
+use rowstream_core::cursor::Signer;
 use rowstream_encode::{Column, RowWriter, Value, ValueOptions, write_value};
 
 use super::open::Tail;
@@ -8,8 +10,6 @@ use super::producer::Row;
 use crate::by_column::{ByColumn, Counted};
 use crate::completeness::page::PageEnd;
 use crate::stream::encoder::Encoder;
-use rowstream_core::Error;
-use rowstream_core::cursor::Signer;
 
 /// The hint for rows that have a NULL in their key.
 const LEAVE_OUT: &str = "leave such rows out (`where … is not null`), or take another key";

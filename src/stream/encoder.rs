@@ -1,12 +1,12 @@
 //! The formats side by side.
 
+use rowstream_core::Error;
 use rowstream_encode::{
     ArrowEncoder, BatchEncoder, CsvEncoder, Misfit, OptionsEncoder, RowEncoder, RowWriter, Value,
     ValueOptions,
 };
 
 use super::producer::Row;
-use rowstream_core::Error;
 
 /// The encoder for the rows of one statement. It's chosen once, so that the loop over a row's
 /// values is compiled for its format.

@@ -7,12 +7,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use rowstream_core::Error;
+use rowstream_core::error::SOURCE_UNAVAILABLE;
 use rowstream_encode::Format;
 
 use super::Opened;
 use crate::stream::notifier::{Patience, Subscription, Wake};
-use rowstream_core::Error;
-use rowstream_core::error::SOURCE_UNAVAILABLE;
 
 /// How long a follower that got no connection waits before it tries again.
 const BUSY: Duration = Duration::from_secs(1);

@@ -6,6 +6,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::Patience;
 use rowstream_encode::{Format, ValueOptions};
 
 use super::Reading;
@@ -17,9 +20,6 @@ use crate::database::Answer;
 use crate::endpoint::{Endpoint, Handler, Piece, Statement};
 use crate::outcome::Times;
 use crate::source::Source;
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
-use rowstream_core::pool::Patience;
 
 /// The size of most lookups' bodies.
 pub(super) const ROOM: usize = 512;

@@ -26,6 +26,8 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 use rowstream_encode::{Column, Format, ListEncoder, OptionsEncoder, ValueOptions};
 
 use super::key::{Key, Keyed};
@@ -33,8 +35,6 @@ use super::open::shape;
 use super::producer::{Producer, Row};
 use crate::by_column::Counted;
 use crate::endpoint::{Cardinality, Endpoint};
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
 
 /// The memory that a row's buffer keeps, in bytes. If a row needed more, the rest is freed.
 const KEPT: usize = 16 * 1024;

@@ -23,12 +23,12 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use rowstream_core::Error;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::database::{AnyDatabase, Changes};
 use crate::endpoint::Follow;
-use rowstream_core::Error;
 
 /// The pause before a lost connection is opened again. Each further pause is twice as long, up to
 /// the last.

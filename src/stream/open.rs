@@ -3,6 +3,11 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use rowstream_core::Error;
+use rowstream_core::cursor::Signer;
+use rowstream_core::error::STATEMENT_FAILED;
+use rowstream_core::params::{AskedShard, ParamValue};
+use rowstream_core::pool::{Priority, Waiter};
 use rowstream_encode::{
     ArrowEncoder, BatchEncoder, Column, CsvEncoder, Format, OptionsEncoder, RowEncoder, Shape, ValueOptions,
 };
@@ -20,11 +25,6 @@ use super::{Reading, SHORT_PAGE, refcursor};
 use crate::database::{self, Parts, RowsOf, Session, Snapshot};
 use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, Key, Parallel, Piece, Statement};
 use crate::source::Source;
-use rowstream_core::Error;
-use rowstream_core::cursor::Signer;
-use rowstream_core::error::STATEMENT_FAILED;
-use rowstream_core::params::{AskedShard, ParamValue};
-use rowstream_core::pool::{Priority, Waiter};
 
 /// Statements that are ready to run.
 pub(crate) struct Opened {

@@ -25,6 +25,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http::{HeaderMap, Method, StatusCode, header};
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 use rowstream_encode::RowWriter;
 
 use self::next::Refused;
@@ -34,8 +36,6 @@ use crate::split::{Captured, Layout, SplitError, Splitter};
 use crate::upstream::payload::Payload;
 use crate::upstream::template::Values;
 use crate::upstream::{Call, Group, Reply, Source, fields};
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
 
 /// The pages of one response.
 pub(crate) struct PageRows {

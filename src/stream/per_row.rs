@@ -31,6 +31,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 use rowstream_encode::Column;
 
 pub(crate) use self::row::EnrichedRow;
@@ -38,8 +40,6 @@ use self::window::Window;
 use crate::database::{self, RowsOf, Statement};
 use crate::endpoint::{Bound, PerRow, of_refcursor};
 use crate::upstream::Source;
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
 
 /// Boxed, because it's part of the future that prepares statements of any producer.
 type Preparing<'a> = Pin<Box<dyn Future<Output = Result<Arc<[Column]>, Error>> + Send + 'a>>;

@@ -9,6 +9,8 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use arrow_schema::Schema;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 use rowstream_encode::{Column, RowWriter};
 
 use super::calls::{CallRow, CallRows};
@@ -17,8 +19,6 @@ use super::per_row::{EnrichedRow, EnrichedRows, Produced};
 use crate::database::{self, Batch, Parts, ResultSet, RowsOf, Session, Statement};
 use crate::endpoint::PerRow;
 use crate::upstream;
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
 
 /// The producer of one response's rows.
 pub(crate) enum Producer {

@@ -11,6 +11,8 @@
 
 use std::future::poll_fn;
 
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 use rowstream_encode::{Format, ValueOptions};
 
 use super::open::{encoder, shape};
@@ -18,8 +20,6 @@ use super::producer::Producer;
 use super::steps::{Awaited, Rows, Step};
 use crate::database::ResultSet;
 use crate::endpoint::{Endpoint, Reads, Statement, check_results};
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
 
 /// The names of cursors in a row, by column.
 type Names = Vec<Option<String>>;

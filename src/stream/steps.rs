@@ -1,6 +1,7 @@
 //! The pieces of a response's body.
 
 use bytes::Bytes;
+use rowstream_core::Error;
 use rowstream_encode::{Column, Format, Shape, ValueOptions};
 
 use super::cursors::Cursors;
@@ -10,7 +11,6 @@ use super::open::json;
 use super::producer::Row;
 use crate::database::{Batch, ResultSet};
 use crate::endpoint::{Cardinality, Endpoint, Piece, Reads, check_columns};
-use rowstream_core::Error;
 
 /// The next piece that a response sends.
 pub(super) enum Step {

@@ -3,16 +3,16 @@
 use std::future::poll_fn;
 use std::path::Path;
 
+use rowstream_core::Error;
+use rowstream_core::diagnostic::shown;
+use rowstream_core::params::{ParamType, ParamValue};
+use rowstream_core::sql::dialect::{Catalog, Dialect};
 use rowstream_encode::{Format, ValueOptions};
 use serde_json::Value;
 
 use crate::config::{Argument, Config, Purpose};
 use crate::source::{Source, SourceConfig};
 use crate::stream::RowStream;
-use rowstream_core::Error;
-use rowstream_core::diagnostic::shown;
-use rowstream_core::params::{ParamType, ParamValue};
-use rowstream_core::sql::dialect::{Catalog, Dialect};
 
 /// The parameter of [`Catalog::columns`].
 const TABLE: &str = "table";

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use super::EndpointFile;
-use super::catalog::{Column, Table};
 use rowstream_core::params::ParamType;
 use rowstream_core::sql::is_name;
+
+use super::EndpointFile;
+use super::catalog::{Column, Table};
 
 /// The number of columns in a summary. `check` and the first row show all.
 const SUMMARISED: usize = 12;

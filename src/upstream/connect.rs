@@ -6,6 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rowstream_core::Error;
+use rowstream_core::fetch::Failure;
+use rowstream_core::tcp;
+use rowstream_core::tls::servers::{self, Roots, Shown, Trust};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -18,10 +22,6 @@ use super::looked::Looked;
 pub(super) use super::looked::Looks;
 use super::settings::{Protocol, Settings, TlsFiles};
 use super::url::{Base, Host};
-use rowstream_core::Error;
-use rowstream_core::fetch::Failure;
-use rowstream_core::tcp;
-use rowstream_core::tls::servers::{self, Roots, Shown, Trust};
 
 /// TCP or TLS as a stream of bytes.
 pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}

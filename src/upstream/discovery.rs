@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderName, HeaderValue, Request, Uri};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rowstream_core::fetch::{self, Failure};
+use rowstream_core::log;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
 use super::hosts::MOST;
-use rowstream_core::fetch::{self, Failure};
-use rowstream_core::log;
 
 /// The time limit for the registry if we know no instances, and if its last answer is still valid.
 const PATIENCE: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(1)];

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Request, Uri, header};
+use rowstream_core::Error;
+use rowstream_core::pool::Lease;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -19,8 +21,6 @@ use super::reply::{Body, Carrier};
 use super::settings::{Protocol, Settings};
 use super::url::Base;
 use super::{Call, error};
-use rowstream_core::Error;
-use rowstream_core::pool::Lease;
 
 /// A request may meet this many new connections that close before the host begins with it.
 const GOING: usize = 3;

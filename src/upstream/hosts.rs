@@ -20,7 +20,6 @@
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
-use super::error;
 use rowstream_core::Error;
 use rowstream_core::client::Client;
 use rowstream_core::log;
@@ -28,6 +27,8 @@ use rowstream_core::pool::{
     self, Breaker, Choice, Epoch, Health, HostCounts as Counts, HostStats as Stats, Patience, Pool,
     PoolConfig, Priority, Sites,
 };
+
+use super::error;
 
 /// The most hosts of a source.
 pub const MOST: usize = 64;
@@ -326,8 +327,9 @@ mod tests {
     use std::sync::Arc;
     use std::task::{Context, Poll, Waker};
 
-    use super::*;
     use rowstream_core::pool::Waiter;
+
+    use super::*;
 
     const BACKOFF: Duration = Duration::from_secs(3600);
 

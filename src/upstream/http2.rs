@@ -18,10 +18,10 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use h2::{Ping, Reason, RecvStream};
 use http::{Request, Response};
+use rowstream_core::lock::Mutex;
 
 use super::connect::Io;
 use super::host::Failure;
-use rowstream_core::lock::Mutex;
 
 /// The flow-control window of a stream: the most bytes of a response that the upstream may send
 /// before we read them.

@@ -52,16 +52,17 @@ pub use self::retry::Retries;
 pub use self::settings::{FileStamp, Protocol, Settings, Timeouts, TlsFiles};
 pub use rowstream_core::pool::Health;
 
+use rowstream_core::Error;
+use rowstream_core::client::Client;
+use rowstream_core::pool::{self, Patience, Pool};
+use rowstream_core::settings::SourceSettings;
+
 use self::connect::Connector;
 use self::discovery::{Discovery, Seen};
 use self::host::{Answer, Failed, Failure, Host};
 use self::hosts::{Failover, HostSet, Hosts, Tried};
 use self::http1::Http1;
 use self::retry::Budget;
-use rowstream_core::Error;
-use rowstream_core::client::Client;
-use rowstream_core::pool::{self, Patience, Pool};
-use rowstream_core::settings::SourceSettings;
 
 /// The right to use a slot of the pool at one host.
 type Lease = hosts::Lease<Box<Http1>>;

@@ -9,11 +9,11 @@
 //! it.
 
 use http::HeaderValue;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 use serde::de::IgnoredAny;
 
 use super::template::{Name, Values};
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
 
 /// The body of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]

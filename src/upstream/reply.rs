@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{Method, StatusCode, Version, header};
 use http_body::Body as _;
+use rowstream_core::Error;
 use tokio::time::Sleep;
 
 use super::host::Incoming;
 use super::http1::{Http1, Rest};
 use super::http2::{self, Slot};
 use super::{Call, Lease, Source, error, fields};
-use rowstream_core::Error;
 
 /// The connection or stream of a request.
 pub(super) enum Carrier {

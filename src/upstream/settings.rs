@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderName, HeaderValue};
+use rowstream_core::pool::Health;
 
 use super::address::Allowed;
 use super::discovery::Discover;
 use super::hosts::Balance;
 use super::retry::Retries;
 use super::url::Base;
-use rowstream_core::pool::Health;
 
 /// How an upstream is reached and called.
 #[derive(Clone, PartialEq, Eq)]

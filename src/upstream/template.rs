@@ -12,10 +12,10 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-
-use super::Call;
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
+
+use super::Call;
 
 /// The characters that are encoded in paths and queries: all except RFC 3986's unreserved ones.
 pub(crate) const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -321,9 +321,9 @@ pub(crate) fn is_dots(segment: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rowstream_core::params::percent_decode;
 
     use super::*;
-    use rowstream_core::params::percent_decode;
 
     const NAMES: [&str; 2] = ["a", "b"];
 

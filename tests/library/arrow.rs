@@ -5,6 +5,8 @@
 
 use std::future::poll_fn;
 
+use rowstream_core::Error;
+
 use crate::support::arrow::{columns, read};
 use crate::support::{Client, Ended, Launch, Server, TestDb, curl, get, peak_memory_bytes, rowstream};
 use arrow_array::cast::AsArray as _;
@@ -13,7 +15,6 @@ use arrow_array::{Array, RecordBatch};
 use rowstream::config::Config;
 use rowstream::source::Source;
 use rowstream::stream::RowStream;
-use rowstream_core::Error;
 use rowstream_encode::Format;
 
 /// The end-of-stream marker.

@@ -13,6 +13,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rowstream_core::Error;
+use rowstream_core::params::{BindType, ParamType, ParamValue};
+use rowstream_core::pool::Priority;
+
 use crate::support::{
     Client, Cut, Ended, Faults, Launch, MariaDb, Pieces, Server, TcpProxy, get, mariadb_ca, mariadb_port,
     mariadb_socket, peak_memory_bytes, wait, wait_until,
@@ -23,9 +27,6 @@ use rowstream::database::{Session, Snapshot, Statement};
 use rowstream::endpoint::Endpoint;
 use rowstream::source::{Source, SourceConfig};
 use rowstream::stream::RowStream;
-use rowstream_core::Error;
-use rowstream_core::params::{BindType, ParamType, ParamValue};
-use rowstream_core::pool::Priority;
 use rowstream_encode::{Column, Format, RowEncoder, Shape};
 use serde_json::json;
 use tokio::task::JoinSet;

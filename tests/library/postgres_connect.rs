@@ -11,6 +11,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rowstream_core::Error;
+
 use crate::support::{
     Faults, Login, TcpProxy, TestDb, logins, pg_bin, pg_ca, pg_port, pg_socket, wait, wait_until,
 };
@@ -18,7 +20,6 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rowstream::config::Config;
 use rowstream::source::Source;
 use rowstream::stream::RowStream;
-use rowstream_core::Error;
 use rowstream_encode::Format;
 use tokio::time::timeout;
 

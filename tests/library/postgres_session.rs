@@ -9,6 +9,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rowstream_core::Error;
+use rowstream_core::params::{ParamType, ParamValue};
+use rowstream_core::pool::Priority;
+
 use crate::support::{
     Cut, Faults, Pieces, TcpProxy, TestDb, altered_conversations, logins, pg_port, polled, wait, wait_until,
 };
@@ -17,9 +21,6 @@ use rowstream::database::{Session, Snapshot, Statement};
 use rowstream::endpoint::Endpoint;
 use rowstream::source::{Source, SourceConfig};
 use rowstream::stream::RowStream;
-use rowstream_core::Error;
-use rowstream_core::params::{ParamType, ParamValue};
-use rowstream_core::pool::Priority;
 use rowstream_encode::{Format, RowEncoder, Shape};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -8,6 +8,8 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use rowstream_core::Error;
+
 use crate::support::{
     Client, Cut, Ended, Faults, Launch, Pieces, Reply, Server, TcpProxy, TestDb, get, pg_port, rowstream,
     wait, wait_until,
@@ -19,7 +21,6 @@ use http::StatusCode;
 use rowstream::config::Config;
 use rowstream::source::Source;
 use rowstream::stream::RowStream;
-use rowstream_core::Error;
 use rowstream_encode::Format;
 use serde_json::json;
 

@@ -3,6 +3,9 @@
 //! Every member is always present, and null if it doesn't apply. Users' programs read it, so
 //! members may be added, but never changed.
 
+use rowstream_core::Error;
+use rowstream_core::diagnostic::{CODE, Diagnostic};
+use rowstream_core::params::Param;
 use rowstream_encode::{Column, Format};
 use serde_json::{Value, json};
 
@@ -10,9 +13,6 @@ use super::{CheckedSource, Report, rows};
 use crate::check::{CheckedEndpoint, Columns, Refusal};
 use crate::database::HostSaid;
 use crate::endpoint::{Cardinality, Endpoint, Handler, Statement};
-use rowstream_core::Error;
-use rowstream_core::diagnostic::{CODE, Diagnostic};
-use rowstream_core::params::Param;
 
 pub(super) fn document(report: &Report<'_>) -> Value {
     let of_files = report.errors.iter().map(|error| of_file(error));

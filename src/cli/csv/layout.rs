@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use super::Wrong;
 use rowstream_core::diagnostic::encoding::is_utf16;
+
+use super::Wrong;
 
 /// The first line must end within this many bytes.
 const HEAD: u64 = 64 << 10;

@@ -15,6 +15,8 @@ use http_body::Body;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use rowstream_core::tcp;
+use rowstream_core::tls::{HTTP2, servers};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -22,8 +24,6 @@ use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 
 use super::super::ready::trust;
-use rowstream_core::tcp;
-use rowstream_core::tls::{HTTP2, servers};
 
 /// The time limit for a connection. A response has this much time beyond its regular duration.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -3,10 +3,10 @@
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
 
+use rowstream_core::diagnostic::shown;
 use rowstream_encode::Format;
 
 use crate::cli::Failure;
-use rowstream_core::diagnostic::shown;
 
 /// The form of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

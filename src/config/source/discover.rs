@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use rowstream_core::diagnostic::reader::Value;
+
 use crate::config::discovery::{read_name, read_token, read_url};
 use crate::config::features;
 use crate::upstream::discovery::{Discover, Registry};
 use crate::upstream::url::{Base, Host};
-use rowstream_core::diagnostic::reader::Value;
 
 /// The shortest interval between two requests to a registry.
 const LEAST: Duration = Duration::from_secs(1);

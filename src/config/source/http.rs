@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use http::{HeaderName, HeaderValue, StatusCode};
+use rowstream_core::diagnostic::reader::{Table, Value, set};
 
 use super::super::files::stamped;
 use super::{Scheme, UrlError, discover, pool_table, read_pool};
@@ -11,7 +12,6 @@ use crate::source::{Kind, SourceConfig};
 use crate::upstream::address::Allowed;
 use crate::upstream::url::{Base, Host};
 use crate::upstream::{Balance, Health, MOST_HOSTS, Protocol, Retries, Settings, Timeouts, TlsFiles};
-use rowstream_core::diagnostic::reader::{Table, Value, set};
 
 /// Reads the rest of a source, whose URL or URLs are in `given`. Returns `None` and records the
 /// reason if they can't be used.

@@ -19,11 +19,11 @@ use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
+use rowstream_core::Error;
 use rowstream_encode::{ArrowEncoder, Column};
 
 use super::{Columns, Row, checked, sent};
 use crate::database::Batch;
-use rowstream_core::Error;
 
 /// The first piece is small, so that the first byte is early. Each later one is twice as large.
 const FIRST: usize = 4 * 1024;

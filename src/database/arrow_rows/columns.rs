@@ -10,10 +10,10 @@ use arrow_array::{
     TimestampMicrosecondArray,
 };
 use arrow_schema::{DataType, TimeUnit};
+use rowstream_core::Error;
 use rowstream_encode::{Column, Value};
 
 use super::{cells, values};
-use rowstream_core::Error;
 
 /// The columns of a batch.
 #[derive(Default)]

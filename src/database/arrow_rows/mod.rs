@@ -34,9 +34,10 @@ pub(super) use self::columns::Columns;
 pub(super) use self::values::JSON;
 pub(super) use self::values::column;
 #[cfg(feature = "worker")]
+use rowstream_core::Error;
+
 pub(super) use self::values::{KIND, NUMBER};
 use super::{DatabaseRow, RowLayout};
-use rowstream_core::Error;
 
 /// A packed row.
 pub struct Row<'a> {

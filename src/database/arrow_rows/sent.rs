@@ -21,10 +21,10 @@ use arrow_buffer::{NullBuffer, OffsetBuffer, i256};
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema};
 use arrow_select::take::take;
+use rowstream_core::Error;
 use rowstream_encode::{Value, decimal_units};
 
 use super::values::{self, JSON, KIND};
-use rowstream_core::Error;
 
 /// A 16-bit float.
 type Half = <Float16Type as ArrowPrimitiveType>::Native;

@@ -17,10 +17,10 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
 use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
+use rowstream_core::Error;
 use rowstream_encode::{Column, ColumnKind, Value, write_value};
 
 use crate::database::json::is_document;
-use rowstream_core::Error;
 
 /// The column of a field.
 pub(in crate::database) fn column(field: &Field) -> Column {

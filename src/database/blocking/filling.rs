@@ -18,8 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::batch;
 use rowstream_core::Error;
+
+use super::batch;
 
 /// The size of a statement's first batch, in bytes.
 const FIRST: usize = 4 * 1024;

@@ -35,14 +35,14 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use http::StatusCode;
+use rowstream_core::Error;
+use rowstream_core::lock::{Condvar, Mutex};
+use rowstream_core::pool::Lease;
 
 use super::filling::{self, Peer};
 use super::lookups::{Outcome, Question};
 use super::{Described, Driver, DriverConnection, FileId, Interrupt};
 use crate::database::Statement;
-use rowstream_core::Error;
-use rowstream_core::lock::{Condvar, Mutex};
-use rowstream_core::pool::Lease;
 
 /// A session's request to its worker.
 pub(super) enum Command<D: Driver> {

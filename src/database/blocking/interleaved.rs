@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+
 use super::handover::{Batch, Command, Fetch, Reply, Run};
 use super::session::{Phase, Session, out_of_order};
 use super::{Described, Driver, batch};
 use crate::database::Snapshot;
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
 
 /// The interleaved statements of one session.
 pub(super) struct Interleaved<D: Driver> {

@@ -8,10 +8,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use rowstream_core::lock::Mutex;
 use rowstream_encode::Column;
 
 use super::lookups::Slow;
-use rowstream_core::lock::Mutex;
 
 /// A statement and the database's description of it.
 #[derive(Debug)]

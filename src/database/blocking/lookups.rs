@@ -27,6 +27,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use rowstream_core::Error;
+use rowstream_core::histogram::Histogram;
+use rowstream_core::lock::Mutex;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::{Patience, Priority, Waiter};
 use rowstream_encode::Column;
 use tokio::sync::oneshot;
 use tokio::time::{timeout, timeout_at};
@@ -34,11 +39,6 @@ use tokio::time::{timeout, timeout_at};
 use super::{Connections, Described, Driver, FileId, Session, Source, batch};
 use crate::database::lookups::{Link, Links};
 use crate::database::{LookupAnswer, Snapshot};
-use rowstream_core::Error;
-use rowstream_core::histogram::Histogram;
-use rowstream_core::lock::Mutex;
-use rowstream_core::params::ParamValue;
-use rowstream_core::pool::{Patience, Priority, Waiter};
 
 /// How long a statement can run while others wait. A lookup by a key needs a thousandth of it.
 pub(super) const PATIENCE: Duration = Duration::from_millis(50);

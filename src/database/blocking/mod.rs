@@ -54,6 +54,12 @@ pub use self::lookups::Answer;
 pub use self::probe::Probe;
 pub use self::session::Session;
 
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::{self, Lease, Patience, Pool, Priority};
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::sql::Dialect;
+
 use self::filling::Running;
 use self::handover::Reply;
 use self::known::Known;
@@ -62,11 +68,6 @@ use super::{
     Batch, ChangeSource, Database, DatabaseRow, HostSaid, SharedLookups, Sizes, Snapshot, Statement,
     lookups as shared,
 };
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
-use rowstream_core::pool::{self, Lease, Patience, Pool, Priority};
-use rowstream_core::settings::SourceSettings;
-use rowstream_core::sql::Dialect;
 
 /// For the library's callbacks, on a connection's thread: returns true if the running statement
 /// must stop. Also hands over rows that have waited too long.

@@ -6,10 +6,11 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 
+use rowstream_core::Error;
+
 use super::handover::{Connection, Reply};
 use super::{Driver, Shared};
 use crate::database::Ping;
-use rowstream_core::Error;
 
 /// Checks if a connection can be opened.
 pub struct Probe<D: Driver> {

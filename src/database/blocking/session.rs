@@ -6,6 +6,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use arrow_schema::Schema;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::Lease;
 use rowstream_encode::Column;
 
 use super::handover::{Batch, Command, Connection, Leaving, Link, Reply};
@@ -13,9 +16,6 @@ use super::interleaved::Interleaved;
 use super::lookups::{Outcome, Question};
 use super::{Described, Driver, Shared, batch};
 use crate::database::{self, DatabaseSession, Snapshot, Statement};
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
-use rowstream_core::pool::Lease;
 
 /// One connection on its own thread, held by one response.
 pub struct Session<D: Driver> {

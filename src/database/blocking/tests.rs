@@ -4,15 +4,15 @@
 use std::sync::Condvar;
 use std::task::{Context, Poll, Waker};
 
+use rowstream_core::lock::Mutex;
+use rowstream_core::params::ParamType;
+use rowstream_core::pool::{PoolConfig, Usage, Waiter};
+use rowstream_core::sql::dialect::samples;
 use rowstream_encode::{ColumnKind, RowWriter, Value};
 
 use super::session::Phase;
 use super::*;
 use crate::database::{DatabaseSession as _, LookupAnswer as _, RowLayout};
-use rowstream_core::lock::Mutex;
-use rowstream_core::params::ParamType;
-use rowstream_core::pool::{PoolConfig, Usage, Waiter};
-use rowstream_core::sql::dialect::samples;
 
 /// The number of rows of a statement that isn't a number.
 const MANY: usize = 300_000;

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use rowstream_core::Error;
+use rowstream_core::error::STATEMENT_TIMEOUT;
 
 use super::filling::{self, Peer as _, Stop};
 use super::handover::{Command, Link, Reply, Work};
 use super::lookups::Slow;
 use super::{Described, Driver, DriverConnection as _, DriverRows as _, Failure, Shared};
 use crate::database::Statement;
-use rowstream_core::Error;
-use rowstream_core::error::STATEMENT_TIMEOUT;
 
 /// Starts the thread of a new connection. Its first reply is `Opened` or `Failed`.
 ///

@@ -18,6 +18,9 @@ use h2::client::{self, SendRequest};
 use h2::{Ping, PingPong};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, TE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Request};
+use rowstream_core::Error;
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::tls::{HTTP2, servers};
 use rustls::pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 
@@ -29,9 +32,6 @@ use super::grpc::{Call, framed, timeout_field};
 use super::message::{Action, HandshakeRequest, HandshakeResponse, Outcome};
 use super::url::{Address, Login, Target};
 use super::{MESSAGE, PARALLEL, WINDOW};
-use rowstream_core::Error;
-use rowstream_core::settings::SourceSettings;
-use rowstream_core::tls::{HTTP2, servers};
 
 /// The limit for the header fields of an answer, in bytes.
 const HEADERS: u32 = 32 * 1024;

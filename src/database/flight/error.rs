@@ -1,10 +1,10 @@
 //! Failures of gRPC calls, and the errors that users see.
 
 use http::StatusCode;
-
-use super::super::refused::general;
 use rowstream_core::Error;
 use rowstream_core::error::STATEMENT_TIMEOUT;
+
+use super::super::refused::general;
 
 /// The gRPC codes that we treat differently.
 pub(super) mod code {

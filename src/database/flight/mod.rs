@@ -34,17 +34,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use arrow_schema::Schema;
-use rowstream_encode::Column;
-
-use self::connection::{Connection, Connector};
-use super::statements::Statements;
-use super::{Batch, Database, DatabaseSession, NoAnswer, Ping, Sizes, Snapshot, Statement, login};
 use rowstream_core::Error;
 use rowstream_core::lock::Mutex;
 use rowstream_core::params::ParamValue;
 use rowstream_core::pool::{Patience, Pool, Priority};
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
+use rowstream_encode::Column;
+
+use self::connection::{Connection, Connector};
+use super::statements::Statements;
+use super::{Batch, Database, DatabaseSession, NoAnswer, Ping, Sizes, Snapshot, Statement, login};
 
 pub use self::session::Session;
 pub use super::arrow_rows::{Layout, Row};

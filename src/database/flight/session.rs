@@ -27,6 +27,9 @@ use arrow_ipc::convert::try_schema_from_ipc_buffer;
 use arrow_ipc::writer::{DictionaryTracker, EncodedData, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
 use arrow_schema::Schema;
 use bytes::Bytes;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::Lease;
 use rowstream_encode::Column;
 use tokio::runtime::Handle as Runtime;
 use tokio::time::timeout;
@@ -42,9 +45,6 @@ use super::message::{
 };
 use super::reading::Reading;
 use crate::database::{Batch, Statement};
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
-use rowstream_core::pool::Lease;
 
 /// A connection must be ready again within this time after its response was dropped. Otherwise we
 /// close it.

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
+use rowstream_core::diagnostic::shown;
 
 use super::super::url::{Host, Parts, UrlError, parse_port, parse_seconds, refuse, to_host};
-use rowstream_core::diagnostic::shown;
 
 /// The default port. Dremio and Sail use it.
 const PORT: u16 = 32010;

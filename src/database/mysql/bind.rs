@@ -3,11 +3,11 @@
 //! MySQL and MariaDB have no types for lists, durations and UUIDs. We bind a list as a JSON array,
 //! which `json_table` and `json_contains` read, and the others as texts.
 
+use rowstream_core::params::ParamValue;
+use rowstream_core::sql::LimitPart;
 use rowstream_encode::is_json_number;
 
 use super::packet::push_text;
-use rowstream_core::params::ParamValue;
-use rowstream_core::sql::LimitPart;
 
 /// Types by the protocol's numbers (`enum_field_types`), each followed by the flag for unsigned
 /// ones.

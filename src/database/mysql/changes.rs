@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
-use crate::database::ChangeSource;
 use rowstream_core::Error;
+
+use crate::database::ChangeSource;
 
 /// Reports at each interval that there may be new rows.
 pub struct Changes {

@@ -4,6 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use rowstream_core::Error;
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::tls::servers;
 use rustls::pki_types::ServerName;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
@@ -23,9 +26,6 @@ use super::statement::StatementCache;
 use super::url::Target;
 use super::value::ZeroDates;
 use super::wire::{Frame, Wire, out_of_order};
-use rowstream_core::Error;
-use rowstream_core::settings::SourceSettings;
-use rowstream_core::tls::servers;
 
 const COM_QUERY: u8 = 3;
 const COM_PING: u8 = 14;

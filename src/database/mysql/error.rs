@@ -1,11 +1,11 @@
 //! ERR packets to [`Error`]: says for each number and SQLSTATE who is at fault.
 
 use http::StatusCode;
+use rowstream_core::Error;
+use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
 use std::time::Duration;
 
 use super::super::refused::general;
-use rowstream_core::Error;
-use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
 
 /// The contents of an ERR packet.
 #[derive(Debug, Clone)]

@@ -1,5 +1,6 @@
 //! See [`crate::fuzzing`].
 
+use rowstream_core::Error;
 use rowstream_encode::{Column, RowWriter};
 use tokio::net::UnixStream;
 
@@ -8,7 +9,6 @@ use super::packet::{self, Definition, Greeting};
 use super::value::{Decoder, Reading, Row, SentAs, ZeroDates};
 use super::wire::Wire;
 use crate::database::DatabaseRow as _;
-use rowstream_core::Error;
 
 /// Reads the rows of one statement.
 pub struct Rows {

@@ -1,12 +1,13 @@
 //! Describes a server for `rowstream check`: its version, its role as a replica and its lag, and
 //! the features that it doesn't support.
 
+use rowstream_core::Error;
+
 use super::answer::{Stage, Step};
 use super::connect::{Connection, query_command};
 use super::error::DatabaseError;
 use super::packet::{Definition, EOF, EOF_BELOW, ERR, Reader};
 use super::wire::{Frame, out_of_order};
-use rowstream_core::Error;
 
 /// The most columns that a table can have.
 const COLUMNS_AT_MOST: usize = 4096;

@@ -43,6 +43,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::{Lease, Patience, Pool, Priority};
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::sql::Dialect;
 use rowstream_encode::Column;
 
 use super::{
@@ -51,11 +56,6 @@ use super::{
 };
 use crate::database::pipeline::{PATIENCE, Pipelines};
 use connect::Connection;
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
-use rowstream_core::pool::{Lease, Patience, Pool, Priority};
-use rowstream_core::settings::SourceSettings;
-use rowstream_core::sql::Dialect;
 use statement::{Described, Descriptions};
 
 pub use changes::Changes;

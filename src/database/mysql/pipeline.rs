@@ -20,6 +20,10 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::{Lease, Pool};
+
 use super::Shared;
 use super::answer::{Stage, Step};
 use super::connect::Connection;
@@ -31,9 +35,6 @@ use super::statement::{Cursor, Described, Prepared, push_execute};
 use super::value::Decoder;
 use super::wire::{Frame, HEADER, LONGEST};
 use crate::database::pipeline::{self, MAX_ROWS, Pipeline, Refused, Shareable, Slow};
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
-use rowstream_core::pool::{Lease, Pool};
 
 type Lookup = pipeline::Lookup<Peer>;
 

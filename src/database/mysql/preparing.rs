@@ -9,6 +9,9 @@
 
 use std::sync::Arc;
 
+use rowstream_core::Error;
+use rowstream_core::sql::limit_placeholders;
+
 use super::connect::Connection;
 use super::error::DatabaseError;
 use super::packet::{self, Definition, EOF, ERR, OK, Reader};
@@ -18,8 +21,6 @@ use super::value::SentAs;
 use super::wire::{Frame, out_of_order};
 use super::{DIALECT, Shared};
 use crate::database::pipeline::Slow;
-use rowstream_core::Error;
-use rowstream_core::sql::limit_placeholders;
 
 const COM_STMT_PREPARE: u8 = 22;
 

@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use rowstream_core::Error;
+
 use super::super::login::Reusable as _;
 use super::Shared;
 use super::connect::Connection;
 use crate::database::Ping;
-use rowstream_core::Error;
 
 /// Checks that the database can be reached.
 pub struct Probe {

@@ -36,6 +36,10 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
+use rowstream_core::Error;
+use rowstream_core::error::STATEMENT_TIMEOUT;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::Lease;
 use rowstream_encode::Column;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -53,10 +57,6 @@ use super::statement::{Cursor, Prepared};
 use super::value::{Decoder, Reading, Row};
 use super::wire::{Frame, Wire, out_of_order};
 use crate::database::{Snapshot, Statement};
-use rowstream_core::Error;
-use rowstream_core::error::STATEMENT_TIMEOUT;
-use rowstream_core::params::ParamValue;
-use rowstream_core::pool::Lease;
 
 /// Starts a transaction in which all statements of a response read one snapshot, and write nothing.
 const BEGIN: &str = "start transaction with consistent snapshot, read only";

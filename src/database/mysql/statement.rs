@@ -5,6 +5,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use http::StatusCode;
+use rowstream_core::Error;
+use rowstream_core::error::INVALID_DATA;
+use rowstream_core::lock::RwLock;
+use rowstream_core::params::ParamValue;
+use rowstream_core::sql::{LimitPart, Outline};
 use rowstream_encode::Column;
 
 use super::super::pipeline::Slow;
@@ -13,11 +18,6 @@ use super::bind;
 use super::dialect::DIALECT;
 use super::value::{Decoder, SentAs};
 use super::wire::Wire;
-use rowstream_core::Error;
-use rowstream_core::error::INVALID_DATA;
-use rowstream_core::lock::RwLock;
-use rowstream_core::params::ParamValue;
-use rowstream_core::sql::{LimitPart, Outline};
 
 const COM_STMT_EXECUTE: u8 = 23;
 const COM_STMT_CLOSE: u8 = 25;

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rowstream_core::diagnostic::shown;
+
 use super::super::credentials::UserPassword;
 use super::super::tls::{ClientFiles, SslMode};
 use super::super::url::{Host, Parts, UrlError, Word, ignore, parse_port, parse_seconds, refuse, to_host};
 use super::value::ZeroDates;
-use rowstream_core::diagnostic::shown;
 
 /// The default port.
 const PORT: u16 = 3306;

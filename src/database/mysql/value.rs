@@ -7,6 +7,8 @@ mod bits;
 
 use std::io::Write as _;
 
+use rowstream_core::Error;
+use rowstream_core::datetime::days;
 use rowstream_encode::{Column, ColumnKind, RowEncoder, RowWriter, Value, is_json_number};
 
 use self::bits::ComputedBits;
@@ -14,8 +16,6 @@ pub(super) use self::bits::SentAs;
 use super::super::json::is_document;
 use super::super::{DatabaseRow, RowLayout};
 use super::packet::{Definition, Reader};
-use rowstream_core::Error;
-use rowstream_core::datetime::days;
 
 const SECOND: i64 = 1_000_000;
 const DAY: i64 = 86_400 * SECOND;

@@ -14,10 +14,11 @@ use std::io;
 use std::ops::{Deref, DerefMut, Range};
 use std::task::{Context, Poll, Waker, ready};
 
+use rowstream_core::Error;
+
 use super::super::buffers::Buffers;
 use super::super::socket::Socket;
 use super::packet::{ERR, LOCAL_INFILE, error};
-use rowstream_core::Error;
 
 pub(super) use super::super::buffers::BUFFER;
 

@@ -17,6 +17,7 @@ use std::time::Duration;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::{DataRowBody, Message};
 use postgres_protocol::message::frontend;
+use rowstream_core::Error;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Shared;
@@ -24,7 +25,6 @@ use super::connect::{Connection, Role};
 use super::error::DatabaseError;
 use super::waits::Wait;
 use crate::database::ChangeSource;
-use rowstream_core::Error;
 
 /// The running transactions: none before the first number, and none from the second one on. A
 /// replica's snapshot doesn't name all ended transactions, but its position in the log shows them.

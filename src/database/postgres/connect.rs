@@ -12,6 +12,10 @@ use fallible_iterator::FallibleIterator;
 use postgres_protocol::authentication::{md5_hash, sasl};
 use postgres_protocol::message::backend::{AuthenticationSaslBody, Message};
 use postgres_protocol::message::frontend;
+use rowstream_core::Error;
+use rowstream_core::log;
+use rowstream_core::settings::{Pooler, SourceSettings};
+use rowstream_core::tls::servers;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -30,10 +34,6 @@ use super::statement::StatementCache;
 use super::url::{ChannelBinding as Binding, SessionAttrs, Target};
 use super::value::text_field;
 use super::wire::Wire;
-use rowstream_core::Error;
-use rowstream_core::log;
-use rowstream_core::settings::{Pooler, SourceSettings};
-use rowstream_core::tls::servers;
 
 /// The most rounds of SCRAM's key derivation that a server may ask for; its default is 4,096. More
 /// would be an attack on our CPU.

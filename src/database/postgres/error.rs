@@ -3,13 +3,13 @@
 use fallible_iterator::FallibleIterator;
 use http::StatusCode;
 use postgres_protocol::message::backend::ErrorResponseBody;
+use rowstream_core::Error;
+use rowstream_core::diagnostic::list;
+use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
 use rowstream_encode::{Column, ColumnKind};
 use std::time::Duration;
 
 use super::super::refused::general;
-use rowstream_core::Error;
-use rowstream_core::diagnostic::list;
-use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
 
 /// The fields of an `ErrorResponse` that we use (PostgreSQL manual, "Error and Notice Message
 /// Fields").

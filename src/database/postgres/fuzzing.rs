@@ -2,6 +2,7 @@
 
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::Message as Parsed;
+use rowstream_core::Error;
 use rowstream_encode::{Column, RowWriter};
 use tokio::net::UnixStream;
 
@@ -12,7 +13,6 @@ use super::types::Types;
 use super::value::{Decoder, Row};
 use super::wire::{Frame, Wire};
 use crate::database::DatabaseRow as _;
-use rowstream_core::Error;
 
 /// Reads the rows of one statement.
 pub struct Rows {

@@ -25,6 +25,11 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use postgres_protocol::message::frontend;
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
+use rowstream_core::log;
+use rowstream_core::pool::{Breaker, Epoch, Health, HostCounts, HostStats, Lease};
+use rowstream_core::settings::SourceSettings;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -34,11 +39,6 @@ use super::Shared;
 use super::connect::{Connection, Connector, Role, no_postgres};
 use super::url::{SessionAttrs, Targets};
 use super::value::text_field;
-use rowstream_core::Error;
-use rowstream_core::lock::Mutex;
-use rowstream_core::log;
-use rowstream_core::pool::{Breaker, Epoch, Health, HostCounts, HostStats, Lease};
-use rowstream_core::settings::SourceSettings;
 
 /// The time between checks of a host, unless `max_lag` needs a shorter one. It varies by a quarter,
 /// so that many servers don't check at the same time.

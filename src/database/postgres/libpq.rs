@@ -8,9 +8,10 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::super::url::{UrlError, refuse};
 use rowstream_core::diagnostic::shown;
 use rowstream_core::log;
+
+use super::super::url::{UrlError, refuse};
 
 /// The variables that we read.
 pub(super) const VARIABLES: &[&str] = &[

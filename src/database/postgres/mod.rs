@@ -51,6 +51,12 @@ mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rowstream_core::Error;
+use rowstream_core::client::Client;
+use rowstream_core::params::{ParamValue, Shard};
+use rowstream_core::pool::{HostStats, Lease, Patience, Pool, Priority};
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::sql::Dialect;
 use rowstream_encode::Column;
 
 use self::waits::Waits;
@@ -61,12 +67,6 @@ use super::{
 use crate::database::pipeline::{PATIENCE, Pipelines};
 use connect::Connection;
 use hosts::Hosts;
-use rowstream_core::Error;
-use rowstream_core::client::Client;
-use rowstream_core::params::{ParamValue, Shard};
-use rowstream_core::pool::{HostStats, Lease, Patience, Pool, Priority};
-use rowstream_core::settings::SourceSettings;
-use rowstream_core::sql::Dialect;
 use session::Snapshots;
 use statement::{Described, Descriptions};
 use types::Types;

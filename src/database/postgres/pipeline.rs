@@ -16,6 +16,9 @@ use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::Message;
 use postgres_protocol::message::frontend;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::{Lease, Pool};
 
 use super::Shared;
 use super::connect::Connection;
@@ -25,9 +28,6 @@ use super::session::{bind, settle_in_time, unsendable, write_describe};
 use super::statement::{Described, close};
 use super::wire::Frame;
 use crate::database::pipeline::{self, MAX_ROWS, Pipeline, Refused, Shareable, Slow};
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
-use rowstream_core::pool::{Lease, Pool};
 
 type Lookup = pipeline::Lookup<Peer>;
 

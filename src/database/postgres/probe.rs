@@ -9,14 +9,14 @@
 use std::sync::Arc;
 
 use postgres_protocol::message::frontend;
+use rowstream_core::Error;
+use rowstream_core::client::Client;
+use rowstream_core::pool::Priority;
 
 use super::super::login::Reusable as _;
 use super::Shared;
 use super::connect::Connection;
 use crate::database::Ping;
-use rowstream_core::Error;
-use rowstream_core::client::Client;
-use rowstream_core::pool::Priority;
 
 /// Checks that the database can be reached.
 pub struct Probe {

@@ -68,6 +68,10 @@ use http::StatusCode;
 use postgres_protocol::IsNull;
 use postgres_protocol::message::backend::{Message, RowDescriptionBody};
 use postgres_protocol::message::frontend;
+use rowstream_core::Error;
+use rowstream_core::error::STATEMENT_TIMEOUT;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::Lease;
 use rowstream_encode::Column;
 use tokio::runtime::Handle;
 
@@ -86,10 +90,6 @@ use super::wire::Frame;
 use super::{Actor, Shared};
 use crate::database::pipeline::PATIENCE;
 use crate::database::{DatabaseSession, RowsOf, Snapshot, Statement};
-use rowstream_core::Error;
-use rowstream_core::error::STATEMENT_TIMEOUT;
-use rowstream_core::params::ParamValue;
-use rowstream_core::pool::Lease;
 
 /// A connection must be ready again within this time after its response was dropped. Otherwise we
 /// close it.

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::BytesMut;
 use postgres_protocol::message::{backend, frontend};
 use postgres_types::Type;
+use rowstream_core::lock::RwLock;
+use rowstream_core::params::{BindType, ParamType};
+use rowstream_core::sql::Outline;
 use rowstream_encode::Column;
 
 use super::super::pipeline::Slow;
 use super::super::statements::Statements;
 use super::dialect::DIALECT;
 use super::value::Decoder;
-use rowstream_core::lock::RwLock;
-use rowstream_core::params::{BindType, ParamType};
-use rowstream_core::sql::Outline;
 
 /// A statement as it's sent to the server.
 #[derive(Debug, PartialEq, Eq)]

@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 
 use postgres_types::{Kind, Type};
+use rowstream_core::lock::Mutex;
 
 use super::nested::{Attribute, Form, Nested};
 use super::value::{Decoder, text_field};
-use rowstream_core::lock::Mutex;
 
 /// The types of a source.
 #[derive(Debug, Default)]

@@ -6,13 +6,14 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rowstream_core::diagnostic::shown;
+use rowstream_core::settings::SourceSettings;
+
 use super::super::credentials::UserPassword;
 use super::super::login::AddressOrder;
 use super::super::tls::{ClientFiles, SslMode};
 use super::super::url::{Host, Parts, UrlError, Word, ignore, parse_port, parse_seconds, refuse, to_host};
 use super::libpq::{self, Login, Said};
-use rowstream_core::diagnostic::shown;
-use rowstream_core::settings::SourceSettings;
 
 /// The most hosts of a URL.
 const MOST: usize = 64;

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use postgres_types::Type;
+use rowstream_core::Error;
 use rowstream_encode::{
     Column, ColumnKind, Intervals, RowEncoder, RowWriter, Value, ValueOptions, write_value,
 };
@@ -16,7 +17,6 @@ use super::interval;
 use super::nested::Nested;
 use super::text::{BadField, boolean, number};
 use super::types::Types;
-use rowstream_core::Error;
 
 /// Days from 1970-01-01 to 2000-01-01.
 const EPOCH_DAYS: i32 = 10_957;

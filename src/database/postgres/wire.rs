@@ -11,10 +11,10 @@ use std::task::{Context, Poll, Waker, ready};
 
 use bytes::BytesMut;
 use postgres_protocol::message::backend::Message;
+use rowstream_core::Error;
 
 use super::super::buffers::Buffers;
 use super::super::socket::Socket;
-use rowstream_core::Error;
 
 pub(super) use super::super::buffers::BUFFER;
 

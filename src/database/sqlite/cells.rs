@@ -8,10 +8,10 @@
 //! Numbers are little-endian. Both the writer and the reader are in this file, so the reader trusts
 //! the bytes and panics on broken ones.
 
+use rowstream_core::Error;
 use rusqlite::types::ValueRef;
 
 use super::rows::Rows;
-use rowstream_core::Error;
 
 const NULL: u8 = 0;
 const INTEGER: u8 = 1;

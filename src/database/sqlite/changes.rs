@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rowstream_core::Error;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::Sqlite;
 use crate::database::ChangeSource;
 use crate::database::blocking::{Driver as _, FileId};
-use rowstream_core::Error;
 
 /// The changes of a file.
 pub struct Changes {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rowstream_core::Error;
 use rowstream_encode::Column;
 use rusqlite::limits::Limit;
 use rusqlite::types::Value;
@@ -16,7 +17,6 @@ use super::rows::{Handle, Rows};
 use super::{Sqlite, cells, fault, library};
 use crate::database::Statement;
 use crate::database::blocking::{self, DriverConnection, DriverRows, Failure};
-use rowstream_core::Error;
 
 /// A statement's description in the source's cache.
 type Described = blocking::Described<Box<[Plan]>>;

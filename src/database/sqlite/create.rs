@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rusqlite::Connection;
-
-use super::{connection, fault, library};
 use rowstream_core::Error;
 use rowstream_core::diagnostic::encoding::{NotUtf8, read_utf8};
 use rowstream_core::log;
 use rowstream_core::settings::SourceSettings;
+use rusqlite::Connection;
+
+use super::{connection, fault, library};
 
 /// A file of a failed run isn't worth saving, so it needs no journal and doesn't wait for the disk.
 const FAST: &str = "pragma journal_mode = off; pragma synchronous = off; pragma locking_mode = exclusive;

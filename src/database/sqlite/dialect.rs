@@ -135,8 +135,9 @@ const UNIQUE_KEYS: &str = "select 1 where 0 < (
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use rowstream_core::sql::Sql;
+
+    use super::*;
 
     fn parsed(text: &str) -> (String, String) {
         let sql = Sql::parse(text, &DIALECT).unwrap_or_else(|error| panic!("{text}: {error}"));

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::path::Path;
 
 use http::StatusCode;
+use rowstream_core::Error;
+use rowstream_core::error::{INVALID_DATA, SOURCE_DAMAGED};
 use rusqlite::{ErrorCode, ffi};
 
 use super::super::refused::general;
 use super::create::beside;
-use rowstream_core::Error;
-use rowstream_core::error::{INVALID_DATA, SOURCE_DAMAGED};
 
 /// Converts an error to the one that a user sees; `source` names the source of `file`. If another
 /// try may succeed, it's a 503.

@@ -38,14 +38,15 @@ use rowstream_encode::{Column, RowWriter};
 pub use self::changes::Changes;
 pub use self::dialect::DIALECT;
 
-use self::connection::Connection;
-use self::plan::Plan;
-use super::blocking::{self, Described, Driver, FileId};
-use super::{DatabaseRow, HostSaid, RowLayout};
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
+
+use self::connection::Connection;
+use self::plan::Plan;
+use super::blocking::{self, Described, Driver, FileId};
+use super::{DatabaseRow, HostSaid, RowLayout};
 
 /// A SQLite file with its pool.
 pub type Source = blocking::Source<Sqlite>;

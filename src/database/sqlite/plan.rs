@@ -1,11 +1,11 @@
 //! Interprets the values of a column. SQLite types values, not columns, so a column's declared type
 //! is only a hint. We compare each value with it; one that doesn't match keeps its storage class.
 
+use rowstream_core::datetime::{Timestamp, date, timestamp};
 use rowstream_encode::{ColumnKind, Value, is_json_number};
 
 use super::super::json::is_document;
 use super::cells::Cell;
-use rowstream_core::datetime::{Timestamp, date, timestamp};
 
 /// How to interpret the values of a column; chosen once per statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use percent_encoding::percent_decode_str;
+use rowstream_core::Error;
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::sql::Dialect;
 
 use super::dialect::{self, DUCKDB_LIBRARY};
 use super::frame::{AdbcOpening, Opening};
 use super::{Foreign, Kind};
 use crate::database::{blocking, is_table_file};
-use rowstream_core::Error;
-use rowstream_core::settings::SourceSettings;
-use rowstream_core::sql::Dialect;
 
 pub use super::Changes;
 pub use crate::database::arrow_rows::{Layout, Row};

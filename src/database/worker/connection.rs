@@ -10,6 +10,10 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_ipc::reader::StreamDecoder;
 use arrow_schema::SchemaRef;
 use http::StatusCode;
+use rowstream_core::Error;
+use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
+use rowstream_core::sql::dialect::Placeholders;
+use rowstream_core::sql::{LimitPart, limit_placeholders};
 use rowstream_encode::Column;
 
 use super::super::arrow_rows::{self, Argument, Columns, Pieces, column, is_described, null};
@@ -18,10 +22,6 @@ use super::frame::{self, Failed, Fault, HEADER, Request};
 use super::{Foreign, Kind};
 use crate::database::Statement;
 use crate::database::blocking::{self, DriverConnection, DriverRows, Failure};
-use rowstream_core::Error;
-use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
-use rowstream_core::sql::dialect::Placeholders;
-use rowstream_core::sql::{LimitPart, limit_placeholders};
 
 /// How often a thread that waits for the driver process checks if it must stop.
 const LOOK: Duration = Duration::from_millis(20);

@@ -38,15 +38,16 @@ use std::time::Duration;
 use super::arrow_rows::{Argument, Row, argument, piece, sent_schema};
 use arrow_schema::Schema;
 
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::sql::Dialect;
+
 use self::connection::Connection;
 use self::frame::Opening;
 use self::process::Process;
 use super::blocking::{Described, Driver, FileId};
 use super::{Batch, ChangeSource};
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
-use rowstream_core::settings::SourceSettings;
-use rowstream_core::sql::Dialect;
 
 /// A kind of drivers, as the server sees it.
 pub trait Kind: Send + Sync + 'static {

@@ -1,11 +1,12 @@
 //! Drivers of ODBC: `odbc:DSN=shop`, or any other connection string after the colon.
 
-use super::frame::{OdbcOpening, Opening};
-use super::{Foreign, Kind, dialect};
-use crate::database::blocking;
 use rowstream_core::Error;
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
+
+use super::frame::{OdbcOpening, Opening};
+use super::{Foreign, Kind, dialect};
+use crate::database::blocking;
 
 pub use super::Changes;
 pub use crate::database::arrow_rows::{Layout, Row};

@@ -4,10 +4,11 @@
 //! An opener has no rows that a body could contain, so it isn't a statement of the endpoint. Each
 //! of its readers is one, and has the opener's text. Only the database knows the opener's columns.
 
-use super::{File, RowSet, Section, Sql, Statements, shown, sql, suggest};
-use crate::endpoint;
 use rowstream_core::sql::dialect::{Opens, Refusal};
 use rowstream_core::sql::{Outline, Refcursors};
+
+use super::{File, RowSet, Section, Sql, Statements, shown, sql, suggest};
+use crate::endpoint;
 
 /// A statement that opens refcursors.
 pub(super) struct Opener {

@@ -2,6 +2,8 @@
 //! page by page.
 
 use percent_encoding::utf8_percent_encode;
+use rowstream_core::diagnostic::reader::{Table, Value};
+use rowstream_core::diagnostic::shown;
 
 use super::{Names, read_pointer};
 use crate::endpoint::{Absent, CURSOR, Next};
@@ -9,8 +11,6 @@ use crate::json_columns::{Declared, Kind, Plan};
 use crate::pointer::Pointer;
 use crate::upstream::payload::Payload;
 use crate::upstream::template::{ENCODED, Name};
-use rowstream_core::diagnostic::reader::{Table, Value};
-use rowstream_core::diagnostic::shown;
 
 /// The default limit on the pages of a response.
 const MOST: usize = 1000;

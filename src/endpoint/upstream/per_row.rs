@@ -3,6 +3,9 @@
 
 use std::sync::Arc;
 
+use rowstream_core::diagnostic::File;
+use rowstream_core::diagnostic::reader::{Table, Value};
+
 use super::{Names, choice, choose_source, read_pointer, read_template};
 use crate::endpoint::params::Declared;
 use crate::endpoint::read::Defaults;
@@ -10,8 +13,6 @@ use crate::endpoint::{
     CallsPerRow, Cardinality, Endpoint, Form, OnError, Order, PerRow, RowCall, SourceRef, Statement,
 };
 use crate::source::SourceConfig;
-use rowstream_core::diagnostic::File;
-use rowstream_core::diagnostic::reader::{Table, Value};
 
 /// Calls whose statement isn't known yet.
 pub(in crate::endpoint) struct Draft {

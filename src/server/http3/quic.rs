@@ -13,10 +13,10 @@ use bytes::{Buf, Bytes};
 use h3::error::Code;
 use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, WriteBuf};
 use quinn::{ConnectionError, ReadError, StoppedError, VarInt, WriteError};
+use rowstream_core::lock::Mutex;
 
 use super::HEADERS;
 use crate::budget::QUIC_HEADS;
-use rowstream_core::lock::Mutex;
 
 /// The most bytes that we read of a request: its encoded headers, and the frames around them.
 const REQUEST: usize = 2 * HEADERS;

@@ -1,13 +1,13 @@
 //! A copied row. It's read for the values in requests, and written with the replies to its calls.
 
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 use rowstream_encode::{RowWriter, Value, ValueOptions, write_value};
 
 use super::window::{Held, Replies};
 use crate::by_column::{ByColumn, Counted};
 use crate::database::Layout;
 use crate::endpoint::{Form, PerRow, reply_columns};
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
 
 /// The copy of a row, with the replies to its calls.
 pub(crate) struct EnrichedRow<'a> {

@@ -8,6 +8,9 @@ use std::task::{Context, Poll};
 use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, Method, StatusCode};
+use rowstream_core::Error;
+use rowstream_core::error::POOL_TIMEOUT;
+use rowstream_core::params::ParamValue;
 
 use super::row::{EnrichedRow, Keeping};
 use crate::by_column::Counted;
@@ -17,9 +20,6 @@ use crate::pointer::Pointer;
 use crate::stream::calls::{Outcome, Text, run};
 use crate::upstream::template::Values;
 use crate::upstream::{Call, Group, Source, fields};
-use rowstream_core::Error;
-use rowstream_core::error::POOL_TIMEOUT;
-use rowstream_core::params::ParamValue;
 
 /// The rows that wait for their calls, and these calls.
 pub(super) struct Window {

@@ -6,13 +6,13 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use rowstream_core::fetch::Failure;
 use simple_dns::rdata::RData;
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE, TYPE};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UdpSocket};
 
 use super::Instance;
-use rowstream_core::fetch::Failure;
 
 /// The number of queries over UDP, which may lose some, and the time limit of each.
 const TRIES: u32 = 3;

@@ -19,6 +19,9 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::sql::Outline;
 use rowstream_encode::{Column, ColumnKind};
 
 use super::super::DIALECT;
@@ -28,9 +31,6 @@ use super::super::statement::{Described, Prepared};
 use super::{Execution, Progress, Running, Session, Shared, State, described};
 use crate::database::pipeline::Slow;
 use crate::database::{ResultSet, RowsOf, Snapshot};
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
-use rowstream_core::sql::Outline;
 
 /// The most columns of a result, and of a table.
 const COLUMNS_AT_MOST: usize = 4096;

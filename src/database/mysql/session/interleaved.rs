@@ -22,6 +22,9 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+
 use super::super::super::portions::{self, Held, Portion};
 use super::super::answer::{Stage, Step};
 use super::super::connect::query_command;
@@ -31,8 +34,6 @@ use super::super::value::Row;
 use super::super::wire::{Frame, out_of_order};
 use super::{BEGIN, Begun, Execution, Rest, Session, State, begun, note_column};
 use crate::database::Snapshot;
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
 
 /// The interleaved statements of one session.
 pub(super) struct Interleaved {

@@ -5,11 +5,12 @@
 //! their number. MySQL does so with some functions. The columns of a result don't distinguish these
 //! cases, but both servers mark a value that isn't a column's as binary.
 
+use rowstream_core::sql::Outline;
+
 use super::BadField;
 use crate::database::mysql::DIALECT;
 use crate::database::mysql::look::is_mariadb;
 use crate::database::mysql::packet::Definition;
-use rowstream_core::sql::Outline;
 
 /// The flag for bytes. A BIT column of a table doesn't have it.
 const BINARY: u16 = 1 << 7;

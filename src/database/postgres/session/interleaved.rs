@@ -25,14 +25,14 @@ use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 
 use super::super::super::portions::{self, Held, Portion};
 use super::super::statement::Prepared;
 use super::super::value::Row;
 use super::super::wire::Frame;
 use super::{Isolation, Session, State, bind_prepared, out_of_order, unsendable};
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
 
 /// The portals of one session.
 #[derive(Default)]

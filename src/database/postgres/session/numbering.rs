@@ -22,13 +22,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use postgres_types::Type;
+use rowstream_core::params::BindType;
+use rowstream_core::sql::numbered_placeholders;
 
 use super::super::dialect::DIALECT;
 use super::super::error::DatabaseError;
 use super::super::statement::{Sent, may_differ, parameter_type};
 use crate::database::Statement;
-use rowstream_core::params::BindType;
-use rowstream_core::sql::numbered_placeholders;
 
 /// The place of a parameter in a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -231,8 +231,9 @@ impl Numbering {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use rowstream_core::params::ParamType;
+
+    use super::*;
 
     fn statement(sql: &str, parameters: usize) -> Statement {
         Statement { sql: sql.into(), types: vec![ParamType::Integer.into(); parameters] }

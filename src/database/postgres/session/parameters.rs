@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use fallible_iterator::FallibleIterator as _;
 use postgres_protocol::message::backend::ParameterDescriptionBody;
+use rowstream_core::Error;
 
 use super::super::dialect::DIALECT;
 use super::super::error::DatabaseError;
@@ -21,7 +22,6 @@ use super::super::statement::{Sent, parameter_type};
 use super::numbering::Numbering;
 use super::{COMPOSITES, Field, Session, of_composite};
 use crate::database::Statement;
-use rowstream_core::Error;
 
 /// A statement that the server has parsed.
 pub(super) struct Described {

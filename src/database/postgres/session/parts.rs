@@ -32,6 +32,10 @@ use std::time::Instant;
 
 use futures_util::future::join_all;
 use postgres_protocol::message::frontend;
+use rowstream_core::Error;
+use rowstream_core::client::Client;
+use rowstream_core::params::{ParamValue, Shard};
+use rowstream_core::pool::{Patience, Priority};
 use rowstream_encode::Column;
 
 use super::snapshots::{self, Reader};
@@ -39,10 +43,6 @@ use super::{Session, unsendable};
 use crate::database::postgres::Source;
 use crate::database::postgres::value::Row;
 use crate::database::{Database, DatabaseSession, Snapshot, Statement, TableSnapshot};
-use rowstream_core::Error;
-use rowstream_core::client::Client;
-use rowstream_core::params::{ParamValue, Shard};
-use rowstream_core::pool::{Patience, Priority};
 
 /// The fewest pages that are worth a connection: 256 KiB if pages have PostgreSQL's usual size.
 const LEAST_PAGES: u64 = 32;

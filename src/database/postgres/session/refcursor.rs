@@ -30,14 +30,14 @@ use std::sync::Arc;
 
 use postgres_protocol::message::backend::Message;
 use postgres_protocol::message::frontend;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 use rowstream_encode::Column;
 
 use super::super::statement::{Prepared, Sent};
 use super::super::value::text_field;
 use super::super::wire::Frame;
 use super::{Progress, Running, Session, State, bind, out_of_order, prepared, unsendable};
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
 
 /// Rows of the first step, unless the source sets a number. Few, so that the first row doesn't wait
 /// for many others.

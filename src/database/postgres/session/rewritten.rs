@@ -19,11 +19,11 @@ use std::collections::BTreeSet;
 
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
 
 use super::super::error::DatabaseError;
 use super::{Isolation, Session, column, unsendable};
-use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
 
 /// How often a response begins again. Each time, a table was rewritten within milliseconds.
 const TRIES: usize = 10;

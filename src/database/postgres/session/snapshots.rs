@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Session;
 use crate::database::TableSnapshot;
-use rowstream_core::Error;
-use rowstream_core::lock::Mutex;
 
 /// We keep a snapshot without readers for this long.
 const UNREAD: Duration = Duration::from_secs(60);

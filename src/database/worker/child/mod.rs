@@ -25,10 +25,10 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, Schema};
+use rowstream_core::lock::{Condvar, Mutex};
 
 use super::frame::{self, ARROW, END, FAILED, Failed, Fault, Opening, Request};
 use crate::database::arrow_rows::Argument;
-use rowstream_core::lock::{Condvar, Mutex};
 
 /// Serves until the server ends. Standard input is a pipe that closes then, and standard output is
 /// the socket to listen on.

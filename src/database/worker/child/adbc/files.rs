@@ -20,9 +20,10 @@ use std::sync::Once;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use rowstream_core::lock::{Condvar, Mutex};
+
 use super::super::super::frame::{Failed, Fault};
 use crate::database::blocking::FileId;
-use rowstream_core::lock::{Condvar, Mutex};
 
 /// How often we check the files while a statement runs. A check needs some 0.1 ms.
 const INTERVAL: Duration = Duration::from_millis(50);

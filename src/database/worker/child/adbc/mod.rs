@@ -14,13 +14,13 @@ use adbc_core::{
 use adbc_driver_manager::{ManagedConnection, ManagedDatabase, ManagedDriver, ManagedStatement};
 use arrow_array::RecordBatchReader;
 use arrow_schema::{ArrowError, Schema};
+use rowstream_core::lock::Mutex;
 
 use self::files::Reading;
 use super::super::frame::{AdbcOpening, Failed, Fault};
 use super::{Cancel, Ended, Run};
 use crate::database::arrow_rows::{self, Argument};
 use crate::database::blocking::FileId;
-use rowstream_core::lock::Mutex;
 
 /// The database. The first connection opens it, and the last one closes it, because DuckDB locks
 /// its file as long as the database is open.
