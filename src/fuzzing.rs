@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use futures_util::FutureExt as _;
+use rowstream_core::diagnostic::{Collector, Diagnostic, File, Variables};
+use rowstream_core::params::{Param, ParamType};
 
 pub use crate::auth::fuzzing::claims;
 use crate::database::DatabaseKind;
@@ -19,9 +21,6 @@ use crate::endpoint::read::{self, Defaults, Known};
 use crate::server::proxy_protocol;
 use crate::source::SourceConfig;
 #[cfg(feature = "discovery")]
-use rowstream_core::diagnostic::{Collector, Diagnostic, File, Variables};
-use rowstream_core::params::{Param, ParamType};
-
 pub use crate::upstream::discovery::fuzzing::{consul_answer, srv_answer};
 use crate::upstream::url::Base;
 use crate::upstream::{Balance, Protocol, Settings, Timeouts, TlsFiles};

@@ -23,6 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_schema::{ArrowError, Schema};
+use rowstream_core::Error;
 use rowstream_encode::{Column, RowWriter};
 
 pub(super) use self::arguments::{Argument, argument, null};
@@ -34,8 +35,6 @@ pub(super) use self::columns::Columns;
 pub(super) use self::values::JSON;
 pub(super) use self::values::column;
 #[cfg(feature = "worker")]
-use rowstream_core::Error;
-
 pub(super) use self::values::{KIND, NUMBER};
 use super::{DatabaseRow, RowLayout};
 
