@@ -18,11 +18,10 @@ use brotli::enc::StandardAlloc;
 use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, BrotliEncoderStateStruct};
 use bytes::Bytes;
 use http::StatusCode;
-use zlib_rs::{Deflate, DeflateConfig, DeflateError, DeflateFlush, Status};
-use zstd::stream::raw::{CParameter, InBuffer, Operation as _, OutBuffer};
-
 use rowstream_core::Error;
 use rowstream_core::timer::Timer;
+use zlib_rs::{Deflate, DeflateConfig, DeflateError, DeflateFlush, Status};
+use zstd::stream::raw::{CParameter, InBuffer, Operation as _, OutBuffer};
 
 /// The longest time that bytes are withheld once the rows have nothing ready. It's long enough that
 /// a short wait for the source doesn't cause a flush. It's far too short for a reader of slow rows

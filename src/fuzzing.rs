@@ -10,12 +10,6 @@ use rowstream_core::params::{Param, ParamType};
 
 pub use crate::auth::fuzzing::claims;
 use crate::database::DatabaseKind;
-#[cfg(feature = "flight")]
-pub use crate::database::flight::fuzzing::{Batches as FlightBatches, answer as flight_answer};
-pub use crate::database::mysql::fuzzing::{Rows as MysqlRows, payloads};
-pub use crate::database::postgres::fuzzing::{Message, Rows, messages};
-#[cfg(feature = "worker")]
-pub use crate::database::worker::fuzzing::Batches as WorkerBatches;
 use crate::endpoint::Endpoint;
 use crate::endpoint::read::{self, Defaults, Known};
 use crate::server::proxy_protocol;

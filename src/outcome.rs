@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use http::StatusCode;
-
 use rowstream_core::Error;
 use rowstream_core::error::{POOL_FULL, POOL_TIMEOUT};
 

@@ -11,10 +11,9 @@ use std::collections::HashMap;
 
 use http::StatusCode;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use rowstream_encode::Format;
-
 use rowstream_core::Error;
 use rowstream_core::params::{Param, ParamPlace, ParamType, ParamValue, percent_decode};
+use rowstream_encode::Format;
 
 /// Characters that are encoded: all except RFC 3986's unreserved characters.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');

@@ -1,11 +1,11 @@
 //! What is read of any bytes that a server of Arrow Flight SQL sends.
 
-use rowstream::fuzzing::FlightBatches;
+use rowstream_arrow::flight::fuzzing::{self, Batches as FlightBatches};
 use serde::de::IgnoredAny;
 
 /// An answer of any kind.
 pub fn flight_answer(data: &[u8]) {
-    rowstream::fuzzing::flight_answer(data);
+    fuzzing::answer(data);
 }
 
 /// A schema as an endpoint is described, and what that sends, in pieces, each behind its length

@@ -2,8 +2,8 @@
 //! whole gives, and rows that are JSON, CSV or an error.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use rowstream::fuzzing::{MysqlRows, payloads};
 use rowstream_encode::{CsvDialect, CsvEncoder, Nulls, OptionsEncoder, RowWriter, Shape, ValueOptions};
+use rowstream_mysql::fuzzing::{Rows as MysqlRows, payloads};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};

@@ -2,10 +2,10 @@
 //! forms are these values.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use rowstream::fuzzing::Rows;
 use rowstream_encode::{
     CsvDialect, CsvEncoder, Intervals, Nulls, OptionsEncoder, RowWriter, Shape, ValueOptions,
 };
+use rowstream_postgres::fuzzing::Rows;
 use serde_json::value::RawValue;
 
 use crate::json::Members;

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use rowstream::database::{postgres, sqlite};
 use rowstream_core::sql::dialect::{Placeholders, Quotes};
 use rowstream_core::sql::{Cardinality, Dialect, Limit, Sql, sections};
+use {rowstream_postgres as postgres, rowstream_sqlite as sqlite};
 
 static DIALECTS: [&Dialect; 2] = [&postgres::DIALECT, &sqlite::DIALECT];
 

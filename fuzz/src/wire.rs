@@ -2,7 +2,7 @@
 //! gives, and nothing beyond a limit is held.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use rowstream::fuzzing::{Message, messages};
+use rowstream_postgres::fuzzing::{Message, messages};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};

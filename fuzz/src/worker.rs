@@ -1,7 +1,7 @@
 //! What the server makes of any bytes that a worker sends as rows: a driver of others may have
 //! written over all of its memory.
 
-use rowstream::fuzzing::WorkerBatches;
+use rowstream_arrow::worker::fuzzing::Batches as WorkerBatches;
 use serde::de::IgnoredAny;
 
 /// Pieces of an Arrow stream, each behind its length (u32, little-endian): lines of JSON, or

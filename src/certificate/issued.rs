@@ -14,6 +14,8 @@ use std::time::SystemTime;
 
 #[cfg(feature = "acme")]
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
+use rowstream_core::lock::RwLock;
+use rowstream_core::tls::{parse_certificate, times};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -22,9 +24,6 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
-
-use rowstream_core::lock::RwLock;
-use rowstream_core::tls::{parse_certificate, times};
 
 /// The protocol by which an authority asks for a proof (RFC 8737, section 4).
 const PROOF: &[u8] = b"acme-tls/1";

@@ -44,7 +44,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
 use rowstream_core::Error;
 use rowstream_core::diagnostic::Diagnostics;
 use rowstream_core::log;

@@ -1,7 +1,8 @@
 //! `rowstream worker`: runs drivers in a separate process. The server starts it.
 
+use rowstream_arrow::worker::child;
+
 use super::Failure;
-use crate::database::worker::child;
 
 /// Runs the drivers of a source. The server starts it, and speaks with it over a socket.
 #[derive(Debug, clap::Args)]

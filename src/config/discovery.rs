@@ -4,7 +4,6 @@ use std::fmt;
 
 use http::Uri;
 use http::uri::Authority;
-
 use rowstream_core::diagnostic::reader::Value;
 
 /// `[discovery]`.

@@ -11,9 +11,10 @@
 use std::future::poll_fn;
 
 use rowstream_core::params::ParamType;
-use rowstream_core::pool::Waiter;
+use rowstream_core::pool::{Pool, Waiter};
 use rowstream_core::sql::Sql;
 use rowstream_core::sql::dialect::samples;
+use rowstream_database::NoAnswer;
 use rowstream_encode::{ColumnKind, RowEncoder, Shape, Value};
 
 use super::*;

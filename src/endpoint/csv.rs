@@ -1,8 +1,7 @@
 //! `[csv]`: how CSV is written, for an endpoint or as the default in the configuration.
 
-use rowstream_encode::{CsvDialect, Quote, Separator};
-
 use rowstream_core::diagnostic::reader::{Value, set};
+use rowstream_encode::{CsvDialect, Quote, Separator};
 
 /// Changes `dialect` as the table says.
 pub(crate) fn read(value: &Value<'_>, mut dialect: CsvDialect) -> CsvDialect {

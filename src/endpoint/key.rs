@@ -507,7 +507,7 @@ mod tests {
     use rowstream_core::sql::dialect::samples::ANONYMOUS;
 
     use super::*;
-    use crate::database::{postgres, sqlite};
+    use {rowstream_postgres as postgres, rowstream_sqlite as sqlite};
 
     /// The statement in the order of a key, the statement after a row, and the arguments of the
     /// latter.

@@ -1,8 +1,7 @@
 //! `[values]`: how values are written, for an endpoint or as the default in the configuration.
 
-use rowstream_encode::{Choice, ValueOptions};
-
 use rowstream_core::diagnostic::reader::{Value, set};
+use rowstream_encode::{Choice, ValueOptions};
 
 /// Changes `options` as the table says.
 pub(crate) fn read(value: &Value<'_>, mut options: ValueOptions) -> ValueOptions {

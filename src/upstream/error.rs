@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use http::StatusCode;
-
 use rowstream_core::Error;
 
 /// The upstream's address, `seen`, isn't an allowed one.

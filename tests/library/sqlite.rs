@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 
 use corpus::{Arrow, Written};
 use rowstream::config::Config;
-use rowstream::database::sqlite::{Session, Source};
-use rowstream::database::{Database as _, DatabaseRow as _, DatabaseSession as _, Snapshot, Statement};
 use rowstream::stream::RowStream;
 use rowstream_core::Error;
 use rowstream_core::params::{ParamType, ParamValue};
 use rowstream_core::pool::{PoolConfig, Priority, Waiter};
 use rowstream_core::settings::SourceSettings;
+use rowstream_database::{Database as _, DatabaseRow as _, DatabaseSession as _, Snapshot, Statement};
 use rowstream_encode::{Format, RowEncoder, Shape, ValueOptions};
+use rowstream_sqlite::{Session, Source};
 use rusqlite::Connection;
 use tempfile::TempDir;
 

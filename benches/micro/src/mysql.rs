@@ -1,7 +1,7 @@
 //! MySQL's rows of the binary protocol: bytes of the wire in, bytes of the body out.
 
-use rowstream::database::mysql::Row;
 use rowstream_encode::{RowEncoder, Shape, Value};
+use rowstream_mysql::Row;
 
 use crate::{Case, Pass, data};
 

@@ -1,7 +1,7 @@
 //! PostgreSQL's DataRows: bytes of the wire in, bytes of the body out.
 
-use rowstream::database::postgres::Row;
 use rowstream_encode::{RowEncoder, Shape, Value};
+use rowstream_postgres::Row;
 
 use crate::{Case, Pass, data};
 

@@ -9,9 +9,8 @@ use std::io::{self, Write};
 use std::mem;
 
 use csv_core::{ReadFieldResult, Reader};
-use unicode_width::UnicodeWidthChar;
-
 use rowstream_core::diagnostic::is_invisible;
+use unicode_width::UnicodeWidthChar;
 
 /// The text for NULL in the CSV and in the table. A text with the same letters looks the same.
 pub(super) const NULL: &str = "NULL";

@@ -1,0 +1,74 @@
+//! Parameter values in the form that Arrow or a driver process binds.
+
+use rowstream_core::params::ParamValue;
+use serde::{Deserialize, Serialize};
+
+/// A value bound to a parameter.
+#[cfg_attr(not(feature = "worker"), allow(unreachable_pub, reason = "a public trait of `worker` names it"))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Argument {
+    /// NULL.
+    Null,
+    /// NULL, with the type of this value.
+    NullOf(Box<Argument>),
+    /// A boolean.
+    Boolean(bool),
+    /// An integer.
+    Integer(i64),
+    /// A decimal, as text.
+    Number(String),
+    /// Text.
+    Text(String),
+    /// Days since 1970-01-01.
+    Date(i32),
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    Timestamp(i64),
+    /// Values of one type.
+    List(Vec<Argument>),
+}
+
+/// Converts a parameter's value.
+pub(crate) fn argument(param: &ParamValue) -> Argument {
+    match param {
+        ParamValue::Null => Argument::Null,
+        ParamValue::Integer(value) => Argument::Integer(*value),
+        ParamValue::Boolean(value) => Argument::Boolean(*value),
+        ParamValue::Number(text) => Argument::Number(text.clone()),
+        ParamValue::Date(date) => Argument::Date(days(*date)),
+        ParamValue::Timestamp(timestamp) => Argument::Timestamp(timestamp.as_microsecond()),
+        ParamValue::Text(text)
+        | ParamValue::Duration(text)
+        | ParamValue::Uuid(text)
+        | ParamValue::Json(text) => Argument::Text(text.clone()),
+        ParamValue::List(list) => Argument::List(list.iter().map(item).collect()),
+    }
+}
+
+/// A list has items of one type: integers, or the texts of all other types.
+fn item(param: &ParamValue) -> Argument {
+    match param {
+        ParamValue::Integer(value) => Argument::Integer(*value),
+        param => param.postgres_text().map_or(Argument::Null, Argument::Text),
+    }
+}
+
+fn days(date: jiff::civil::Date) -> i32 {
+    let epoch = jiff::civil::date(1970, 1, 1);
+    // Dates are in the years -9999 to 9999.
+    epoch.until(date).map_or(0, |span| span.get_days())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_days() {
+        for (date, expected) in
+            [("1970-01-01", 0), ("1969-12-31", -1), ("2026-11-23", 20_780), ("9999-12-31", 2_932_896)]
+        {
+            let date = ParamValue::Date(date.parse().unwrap());
+            assert_eq!(argument(&date), Argument::Date(expected), "{date:?}");
+        }
+    }
+}

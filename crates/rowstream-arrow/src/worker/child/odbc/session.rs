@@ -1,0 +1,133 @@
+//! A connection that is opened again after it has died.
+//!
+//! An idle connection in the pool dies with its database, or when a proxy or an operator ends it.
+//! Its driver notices when the next request uses it. We serve that request on a new connection if
+//! the client can't see the difference: before its first row, and before a transaction has read
+//! anything. We do the same for the databases whose protocols we implement.
+//!
+//! A failure that may affect more than its statement also closes the connection. MariaDB's driver
+//! would otherwise continue to read in the middle of a row, as long as we ask.
+
+use arrow_schema::Schema;
+
+use super::super::super::frame::{Failed, Fault, OdbcOpening};
+use super::super::{self as child, Ended, Run};
+use super::{Connection, is_call};
+use crate::arrow_rows::Argument;
+
+/// How far a session's transaction has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Transaction {
+    /// No transaction is open.
+    None,
+    /// It has begun, and no statement has run in it. We can begin it again on a new connection.
+    Begun,
+    /// A statement has run in it. No other connection sees its snapshot.
+    Reading,
+}
+
+/// A connection of the server, with the driver's connection.
+pub(in super::super) struct Session {
+    opening: OdbcOpening,
+    /// `None`: the last one was closed after a failure.
+    connection: Option<Connection>,
+    transaction: Transaction,
+}
+
+impl Session {
+    /// Connects.
+    ///
+    /// # Errors
+    /// See [`Connection::open`].
+    pub(in super::super) fn open(opening: &OdbcOpening) -> Result<Self, Failed> {
+        let connection = Some(Connection::open(opening)?);
+        Ok(Self { opening: opening.clone(), connection, transaction: Transaction::None })
+    }
+
+    /// Calls the driver. If the connection has died since it was last used, calls it again on a new
+    /// one, unless `can_repeat` forbids it.
+    fn call<T>(
+        &mut self,
+        call: impl Fn(&Connection) -> Result<T, Ended>,
+        can_repeat: impl Fn() -> bool,
+    ) -> Result<T, Ended> {
+        let was_open = self.connection.is_some();
+        match self.call_once(&call) {
+            Err(Ended::Failed(failed))
+                if was_open
+                    && failed.fault == Fault::Connection
+                    && self.transaction != Transaction::Reading
+                    && can_repeat() =>
+            {
+                self.call_once(&call)
+            }
+            ended => ended,
+        }
+    }
+
+    fn call_once<T>(&mut self, call: impl Fn(&Connection) -> Result<T, Ended>) -> Result<T, Ended> {
+        let ended = call(self.connection()?);
+        if let Err(Ended::Failed(failed)) = &ended
+            && (failed.fault == Fault::Connection || failed.may_be_of_connection())
+        {
+            self.connection = None;
+        }
+        ended
+    }
+
+    /// Returns the connection. Opens it again if it was closed.
+    fn connection(&mut self) -> Result<&Connection, Failed> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.open_again()?,
+        };
+        Ok(self.connection.insert(connection))
+    }
+
+    fn open_again(&self) -> Result<Connection, Failed> {
+        if self.transaction == Transaction::Reading {
+            let message = "the connection was lost, and its transaction with it".to_owned();
+            return Err(Failed { fault: Fault::Connection, message, sqlstate: None });
+        }
+        let connection = Connection::open(&self.opening)?;
+        if self.transaction == Transaction::Begun {
+            connection.begin()?;
+        }
+        Ok(connection)
+    }
+}
+
+impl child::Connection for Session {
+    fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
+        let described = self.call(|connection| Ok(connection.describe(sql, arguments)?), || true);
+        described.map_err(Ended::failed)
+    }
+
+    /// A procedure may write, so we never call it twice. We test the connection before the call
+    /// instead.
+    fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended> {
+        let is_call = is_call(sql);
+        if is_call && self.transaction != Transaction::Reading {
+            self.call(|connection| Ok(connection.ping()?), || true)?;
+        }
+        let ended = self
+            .call(|connection| connection.execute(sql, arguments, run), || !is_call && run.can_begin_again());
+        if self.transaction == Transaction::Begun {
+            self.transaction = Transaction::Reading;
+        }
+        ended
+    }
+
+    fn begin(&mut self) -> Result<(), Failed> {
+        let begun = self.call(|connection| Ok(connection.begin()?), || true);
+        begun.map_err(Ended::failed)?;
+        self.transaction = Transaction::Begun;
+        Ok(())
+    }
+
+    /// A closed connection has nothing to roll back.
+    fn roll_back(&mut self) -> Result<(), Failed> {
+        self.transaction = Transaction::None;
+        self.connection.as_ref().map_or(Ok(()), Connection::roll_back)
+    }
+}

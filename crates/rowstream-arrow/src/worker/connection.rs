@@ -1,0 +1,474 @@
+//! A connection to a driver process, on its thread.
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_ipc::reader::StreamDecoder;
+use arrow_schema::{ArrowError, SchemaRef};
+use http::StatusCode;
+use rowstream_core::Error;
+use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
+use rowstream_core::params::{BindType, ParamType};
+use rowstream_core::sql::dialect::Placeholders;
+use rowstream_core::sql::{LimitPart, limit_placeholders};
+use rowstream_database::Statement;
+use rowstream_database::blocking::{self, DriverConnection, DriverRows, Failure};
+use rowstream_database::refused::general;
+use rowstream_encode::Column;
+
+use super::frame::{self, Failed, Fault, HEADER, Request};
+use super::{Foreign, Kind};
+use crate::arrow_rows::{self, Argument, Columns, Pieces, column, is_described};
+
+/// How often a thread that waits for the driver process checks if it must stop.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a cancelled statement can take to end, before we kill its process.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long a connection can take to open.
+const CONNECT: Duration = Duration::from_secs(30);
+
+/// The schema of a statement's batches, which the source keeps with its columns. Packed rows need
+/// no schema, because each value has its type.
+pub(super) type Plan = SchemaRef;
+
+type Described = blocking::Described<Plan>;
+
+/// An open connection.
+pub struct Connection<K> {
+    driver: Arc<Foreign<K>>,
+    link: RefCell<Link>,
+    in_transaction: Cell<bool>,
+}
+
+/// The socket and its read state.
+struct Link {
+    socket: UnixStream,
+    /// The driver process hasn't yet sent the end of its answer.
+    is_busy: bool,
+    /// When to stop waiting for the next frame; `None`: when [`blocking::tick`] returns true.
+    deadline: Option<Instant>,
+    /// The current frame. It can be half read if we stopped waiting for it.
+    header: [u8; HEADER],
+    payload: Vec<u8>,
+    read: usize,
+}
+
+/// A frame of the driver process.
+enum Reply {
+    Arrow(Vec<u8>),
+    End,
+}
+
+/// The reason why there's no frame.
+enum Missing {
+    /// The driver process reports a failure.
+    Failed(Failed),
+    /// The connection can't be used any more.
+    Lost(io::Error),
+    /// The session has left, or a deadline has passed.
+    Stopped,
+}
+
+impl From<io::Error> for Missing {
+    fn from(error: io::Error) -> Self {
+        Self::Lost(error)
+    }
+}
+
+impl Link {
+    fn ask(&mut self, request: &Request) -> Result<(), Missing> {
+        self.is_busy = true;
+        Ok(request.write(&mut &self.socket)?)
+    }
+
+    /// Returns the next frame of the answer.
+    fn reply(&mut self) -> Result<Reply, Missing> {
+        let (kind, length) = loop {
+            let found = match self.read {
+                0..HEADER => None,
+                _ => Some(frame::header(self.header)?),
+            };
+            match found {
+                Some((kind, length)) if self.read == HEADER + length => break (kind, length),
+                Some((_, length)) => self.payload.resize(length, 0),
+                None => {}
+            }
+            self.read_more()?;
+        };
+        self.read = 0;
+        let payload = std::mem::take(&mut self.payload);
+        debug_assert_eq!(payload.len(), length, "a frame is read to its end");
+        self.is_busy = kind == frame::ARROW;
+        match kind {
+            frame::ARROW => Ok(Reply::Arrow(payload)),
+            frame::END => Ok(Reply::End),
+            frame::FAILED => Err(Missing::Failed(frame::parse(&payload)?)),
+            _ => Err(Missing::Lost(io::Error::other(format!("no frame is of the kind {kind}")))),
+        }
+    }
+
+    /// Waits for the end of the answer, and discards the frames before it.
+    fn end(&mut self) -> Result<(), Missing> {
+        while let Reply::Arrow(_) = self.reply()? {}
+        Ok(())
+    }
+
+    /// Reads more of the frame.
+    fn read_more(&mut self) -> Result<(), Missing> {
+        let rest = match self.read {
+            0..HEADER => &mut self.header[self.read..],
+            read => &mut self.payload[read - HEADER..],
+        };
+        match (&self.socket).read(rest) {
+            Ok(0) => Err(Missing::Lost(io::ErrorKind::UnexpectedEof.into())),
+            Ok(read) => {
+                self.read += read;
+                Ok(())
+            }
+            Err(error) if is_pause(&error) && !self.is_over() => Ok(()),
+            Err(error) if is_pause(&error) => Err(Missing::Stopped),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.deadline.map_or_else(blocking::tick, |deadline| Instant::now() >= deadline)
+    }
+}
+
+fn is_pause(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+impl<K: Kind> Connection<K> {
+    /// Connects to the driver process, which connects to the database.
+    ///
+    /// # Errors
+    /// 503: one of these connections failed.
+    pub(super) fn open(driver: &Arc<Foreign<K>>) -> Result<Self, Error> {
+        let socket = driver.process.connect()?;
+        let lost = |error| Error::source_unavailable("the worker has no socket").cause(error);
+        socket.set_read_timeout(Some(LOOK)).map_err(lost)?;
+        socket.set_write_timeout(Some(GRACE)).map_err(lost)?;
+        let link = Link {
+            socket,
+            is_busy: false,
+            deadline: Some(Instant::now() + CONNECT),
+            header: [0; HEADER],
+            payload: Vec::new(),
+            read: 0,
+        };
+        let connection =
+            Self { driver: Arc::clone(driver), link: RefCell::new(link), in_transaction: Cell::new(false) };
+        let (opening, fetch_bytes) = (driver.opening.clone(), driver.fetch_bytes);
+        connection.run(&Request::Open { opening, fetch_bytes })?;
+        connection.link.borrow_mut().deadline = None;
+        Ok(connection)
+    }
+
+    /// Sends a request, and waits for the end of the answer.
+    fn run(&self, request: &Request) -> Result<(), Error> {
+        let mut link = self.link.borrow_mut();
+        let ended = link.ask(request).and_then(|()| link.end());
+        drop(link);
+        ended.map_err(|missing| self.error(missing))
+    }
+
+    fn error(&self, missing: Missing) -> Error {
+        let source = &self.driver.source;
+        match missing {
+            Missing::Failed(failed) => of_driver(source, failed),
+            Missing::Lost(error) if is_closed(&error) => self.driver.process.closed(),
+            Missing::Lost(error) => {
+                Error::source_unavailable(format!("the worker of source `{source}` answers with nonsense"))
+                    .cause(error)
+            }
+            Missing::Stopped => Error::source_unavailable(format!("source `{source}` does not answer")),
+        }
+    }
+
+    /// Cancels the running statement. Returns true if the driver process reports its end. If it
+    /// doesn't within [`GRACE`], we kill the process.
+    fn cancel(&self) -> bool {
+        let mut link = self.link.borrow_mut();
+        link.deadline = Some(Instant::now() + GRACE);
+        let asked = Request::Cancel.write(&mut &link.socket);
+        let ended = asked.map_err(Missing::from).and_then(|()| link.end());
+        link.deadline = None;
+        match ended {
+            Ok(()) | Err(Missing::Failed(_)) => true,
+            Err(Missing::Lost(_)) => false,
+            Err(Missing::Stopped) => {
+                self.driver.process.kill();
+                false
+            }
+        }
+    }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
+}
+
+impl<K: Kind> DriverConnection for Connection<K> {
+    type Driver = Foreign<K>;
+    /// None: a thread that waits for the driver process calls `tick` itself.
+    type Interrupt = ();
+    type Statement<'c> = Vec<Argument>;
+    type Rows<'r> = Rows<'r, K>;
+
+    fn interrupt(&self) {}
+
+    fn describe(&self, statement: &Statement) -> Result<(Arc<[Column]>, Plan), Error> {
+        let sql = statement.sql.to_string();
+        let mut decoder = StreamDecoder::new();
+        let mut link = self.link.borrow_mut();
+        let request =
+            Request::Describe { sql, arguments: statement.types.iter().copied().map(null).collect() };
+        let mut reply = link.ask(&request).and_then(|()| link.reply());
+        while let Ok(Reply::Arrow(bytes)) = reply {
+            reply = decode(&mut decoder, bytes).and_then(|_| link.reply());
+        }
+        drop(link);
+        reply.map_err(|missing| self.error(missing))?;
+        let schema = decoder.schema().ok_or_else(|| Error::protocol("the worker sent no schema"))?;
+        if schema.fields().is_empty() {
+            return Err(Error::endpoint("the statement has no columns, so it is no query"));
+        }
+        Ok((schema.fields().iter().map(|field| column(field)).collect(), schema))
+    }
+
+    fn begin(&self) -> Result<(), Error> {
+        if !self.in_transaction.get() {
+            self.run(&Request::Begin)?;
+            self.in_transaction.set(true);
+        }
+        Ok(())
+    }
+
+    fn compile(&self, described: &Described, args: &[Argument]) -> Result<Vec<Argument>, Failure> {
+        let mut arguments = args.to_vec();
+        if K::DIALECT.placeholders == Placeholders::ByOccurrence && args.contains(&Argument::Null) {
+            fill_limits(&mut arguments, &limit_placeholders(&described.sql, K::DIALECT));
+        }
+        Ok(arguments)
+    }
+
+    fn rows<'r, 'c: 'r>(&'r self, statement: &'r mut Vec<Argument>, described: &'r Described) -> Rows<'r, K> {
+        Rows {
+            connection: self,
+            described,
+            arguments: std::mem::take(statement),
+            decoder: StreamDecoder::new(),
+            columns: Vec::new(),
+            values: Columns::default(),
+            row: 0,
+            rows: 0,
+            pieces: None,
+            taken: Cell::new(1),
+        }
+    }
+
+    fn clean_up(&self) -> bool {
+        let is_busy = self.link.borrow().is_busy;
+        if is_busy && !(self.cancel() && K::SURVIVES) {
+            return false;
+        }
+        !self.in_transaction.replace(false) || self.roll_back()
+    }
+}
+
+impl<K: Kind> Connection<K> {
+    fn roll_back(&self) -> bool {
+        self.link.borrow_mut().deadline = Some(Instant::now() + GRACE);
+        let ended = self.run(&Request::RollBack);
+        self.link.borrow_mut().deadline = None;
+        ended.is_ok()
+    }
+}
+
+/// The rows of a running statement.
+pub struct Rows<'r, K> {
+    connection: &'r Connection<K>,
+    described: &'r Described,
+    arguments: Vec<Argument>,
+    decoder: StreamDecoder,
+    /// The columns of the current batch, if it's sent in pieces.
+    columns: Vec<ArrayRef>,
+    /// The columns of the current batch, if its rows are packed one by one.
+    values: Columns,
+    row: usize,
+    rows: usize,
+    /// Cuts batches into pieces; `None`: rows are packed one by one.
+    pieces: Option<RefCell<Pieces>>,
+    /// How many rows the last `pack` took.
+    taken: Cell<usize>,
+}
+
+impl<K: Kind> DriverRows for Rows<'_, K> {
+    fn as_batches(&mut self, columns: usize) -> Result<(), Error> {
+        self.pieces = Some(RefCell::new(Pieces::new(&self.described.plan, columns)?));
+        Ok(())
+    }
+
+    fn first(&mut self) -> Result<bool, Failure> {
+        let sql = self.described.sql.to_string();
+        let request = Request::Execute { sql, arguments: std::mem::take(&mut self.arguments) };
+        let asked = self.connection.link.borrow_mut().ask(&request);
+        asked.map_err(|missing| self.connection.error(missing))?;
+        let is_row = self.batch()?;
+        self.check_columns()?;
+        Ok(is_row)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<bool, Failure> {
+        self.row += self.taken.get();
+        if self.row < self.rows {
+            return Ok(true);
+        }
+        Ok(self.batch()?)
+    }
+
+    #[inline]
+    fn pack(&self, limit: usize, batch: &mut Vec<u8>) -> Result<(), Error> {
+        let columns = &self.described.columns;
+        let Some(pieces) = &self.pieces else {
+            return self.values.pack(self.row, columns, limit, batch);
+        };
+        let rows = (&*self.columns, self.row, self.rows);
+        self.taken.set(pieces.borrow_mut().pack(rows, columns, limit, batch)?);
+        Ok(())
+    }
+}
+
+impl<K: Kind> Rows<'_, K> {
+    /// Reads the next batch that has rows. Returns false if there is none.
+    fn batch(&mut self) -> Result<bool, Error> {
+        // Frees the last batch while the driver process makes the next.
+        self.columns.clear();
+        self.values = Columns::default();
+        let mut link = self.connection.link.borrow_mut();
+        let mut reply = link.reply();
+        loop {
+            let batch = match reply {
+                Ok(Reply::End) => return Ok(false),
+                Ok(Reply::Arrow(bytes)) => decode(&mut self.decoder, bytes),
+                Err(missing) => Err(missing),
+            };
+            match batch {
+                Ok(Some(batch)) if batch.num_rows() > 0 => {
+                    (self.row, self.rows) = (0, batch.num_rows());
+                    match &self.pieces {
+                        Some(_) => self.columns = batch.columns().to_vec(),
+                        None => self.values = Columns::of(batch.columns()),
+                    }
+                    return Ok(true);
+                }
+                Ok(_) => reply = link.reply(),
+                Err(missing) => {
+                    drop(link);
+                    return Err(self.connection.error(missing));
+                }
+            }
+        }
+    }
+
+    /// Tables can change after the statement was described, and values would get the wrong names.
+    fn check_columns(&self) -> Result<(), Failure> {
+        let schema = self.decoder.schema();
+        let is_same = schema.is_some_and(|schema| is_described(&schema, &self.described.columns));
+        match is_same {
+            true => Ok(()),
+            false => Err(Failure::Outdated(Error::source_unavailable(format!(
+                "the tables of source `{}` changed while a statement was prepared",
+                self.connection.driver.source
+            )))),
+        }
+    }
+}
+
+/// Replaces a NULL limit by all rows, and a NULL offset by 0. Databases disagree about NULL: some
+/// have no limit then, some fail, and MariaDB returns no rows.
+fn fill_limits(arguments: &mut [Argument], limits: &[(usize, LimitPart)]) {
+    for (place, part) in limits {
+        if let Some(argument @ Argument::Null) = arguments.get_mut(*place) {
+            *argument = Argument::Integer(match part {
+                LimitPart::Rows => i64::MAX,
+                LimitPart::Offset => 0,
+            });
+        }
+    }
+}
+
+/// Returns the batch in a piece of an Arrow stream, if there is one.
+fn decode(decoder: &mut StreamDecoder, bytes: Vec<u8>) -> Result<Option<RecordBatch>, Missing> {
+    decode_piece(decoder, bytes).map_err(|error| Missing::Lost(io::Error::other(error)))
+}
+
+/// Converts a driver's failure to the error that a user sees.
+fn of_driver(source: &str, failed: Failed) -> Error {
+    let Failed { fault, message, sqlstate } = failed;
+    let (code, status) = match fault {
+        Fault::Driver => {
+            let text = format!("the driver of source `{source}` cannot be loaded");
+            return Error::source_unavailable(text).cause(message).hint(
+                "name its library: `adbc:/path/to/it.so?…`; of DuckDB, which also reads files, by the variable \
+                 `ROWSTREAM_DUCKDB=/path/to/libduckdb.so`, as on https://duckdb.org/docs/installation",
+            );
+        }
+        Fault::Connection => {
+            let text = format!("source `{source}` cannot be reached");
+            return Error::source_unavailable(text).cause(message);
+        }
+        Fault::Changed => {
+            let text = format!("a file of source `{source}` changed while it was read");
+            return Error::source_unavailable(text)
+                .cause(message)
+                .hint("write a new file beside it, and rename it: streams that have begun read the old one");
+        }
+        Fault::Statement => ("statement_failed", StatusCode::INTERNAL_SERVER_ERROR),
+        Fault::Data => (INVALID_DATA, StatusCode::BAD_REQUEST),
+        Fault::Cancelled => (STATEMENT_TIMEOUT, StatusCode::GATEWAY_TIMEOUT),
+    };
+    let error = Error::new(code, status, general(code)).database(message);
+    match sqlstate {
+        Some(sqlstate) => error.sqlstate(sqlstate),
+        None => error,
+    }
+}
+
+/// NULL, with the type of a parameter.
+fn null(bind: BindType) -> Argument {
+    let value = match bind {
+        BindType::Inferred => return Argument::Null,
+        BindType::One(ParamType::Integer) => Argument::Integer(0),
+        BindType::One(ParamType::Number) => Argument::Number("0".to_owned()),
+        BindType::One(ParamType::Boolean) => Argument::Boolean(false),
+        BindType::One(ParamType::Date) => Argument::Date(0),
+        BindType::One(ParamType::Timestamp) => Argument::Timestamp(0),
+        BindType::One(_) => Argument::Text(String::new()),
+        BindType::List(ParamType::Integer) => Argument::List(vec![Argument::Integer(0)]),
+        BindType::List(_) => Argument::List(Vec::new()),
+    };
+    Argument::NullOf(Box::new(value))
+}
+
+/// Decodes a piece of an Arrow stream, and returns its batch, if it has one. A piece is one
+/// message, after the dictionaries that it needs.
+///
+/// # Errors
+/// The piece is invalid.
+pub(super) fn decode_piece(
+    decoder: &mut StreamDecoder,
+    piece: Vec<u8>,
+) -> Result<Option<RecordBatch>, ArrowError> {
+    arrow_rows::checked(|| decoder.decode(&mut piece.into()))
+}

@@ -1,0 +1,132 @@
+//! Databases with third-party drivers (ADBC, ODBC), in a separate process.
+//!
+//! A driver is a library of native code that we haven't checked. It can crash, hang or leak, so it
+//! runs in a driver process ([`process`]), one for each source. A crash fails only that source's
+//! streams, and the next request starts a new process. The process is this program ([`child`]). It
+//! sends Arrow IPC over a socket ([`frame`]), whose buffer provides the back-pressure.
+//!
+//! The server treats a connection to it as a library that blocks. Threads, batches and the
+//! hand-over are in [`rowstream_database::blocking`], rows in [`crate::arrow_rows`].
+//!
+//! | file | contents |
+//! |---|---|
+//! | `adbc` | the URLs `adbc:…` and `duckdb:…`, with the feature `adbc` |
+//! | `odbc` | the URL `odbc:…`, with the feature `odbc` |
+//! | [`process`] | starts, restarts and ends the driver process |
+//! | [`frame`] | the messages on the socket |
+//! | [`connection`] | a connection, and the rows of its statement |
+//! | [`dialect`] | the SQL that drivers' databases have in common, as data |
+//! | `child` | the driver process itself |
+
+#[cfg(feature = "adbc")]
+pub mod adbc;
+pub mod child;
+mod connection;
+mod dialect;
+mod frame;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
+#[cfg(feature = "odbc")]
+pub mod odbc;
+mod process;
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::arrow_rows::{Argument, Row, argument, piece, sent_schema};
+use arrow_schema::Schema;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::settings::SourceSettings;
+use rowstream_core::sql::Dialect;
+use rowstream_database::blocking::{Described, Driver, FileId};
+use rowstream_database::{Batch, NoChanges};
+
+use self::connection::Connection;
+use self::frame::Opening;
+use self::process::Process;
+
+/// A kind of drivers, as the server sees it.
+pub trait Kind: Send + Sync + 'static {
+    /// The SQL of their databases.
+    const DIALECT: &'static Dialect;
+
+    /// True if a connection is still usable after a statement was cancelled.
+    const SURVIVES: bool;
+
+    /// Reads the settings of the database to open.
+    ///
+    /// # Errors
+    /// The URL isn't of this kind. The error never quotes it, because it may contain a password.
+    fn opening(settings: &SourceSettings) -> Result<Opening, Error>;
+}
+
+/// A database whose driver runs in a driver process, with the settings of its connections.
+pub struct Foreign<K> {
+    /// The source's name, for errors.
+    source: String,
+    opening: Opening,
+    fetch_bytes: usize,
+    process: Process,
+    kind: PhantomData<K>,
+}
+
+impl<K: Kind> Driver for Foreign<K> {
+    type Connection = Connection<K>;
+    type Argument = Argument;
+    type Plan = connection::Plan;
+    type Row<'a> = Row<'a>;
+    type Changes = NoChanges;
+
+    const DIALECT: &'static Dialect = K::DIALECT;
+    // Our thread. The driver's memory belongs to its process.
+    const IDLE: usize = 64 * 1024;
+
+    fn new(settings: &SourceSettings) -> Result<Self, Error> {
+        Ok(Self {
+            source: settings.name.clone(),
+            opening: K::opening(settings)?,
+            fetch_bytes: settings.fetch_bytes,
+            process: Process::new(&settings.name, settings.worker_memory),
+            kind: PhantomData,
+        })
+    }
+
+    fn file(&self) -> Option<FileId> {
+        match &self.opening {
+            Opening::Adbc(opening) => opening.file_id(),
+            Opening::Odbc(_) => None,
+        }
+    }
+
+    /// A received batch, and a packed row or a piece in the types that we send.
+    fn held(settings: &SourceSettings) -> usize {
+        settings.fetch_bytes.max(settings.max_row_bytes).saturating_mul(2)
+    }
+
+    fn connect(self: &Arc<Self>) -> Result<Connection<K>, Error> {
+        Connection::open(self)
+    }
+
+    async fn changes(self: &Arc<Self>, _channel: Option<&str>, _every: Duration) -> Result<NoChanges, Error> {
+        Err(Error::endpoint("the database of a driver cannot be followed"))
+    }
+
+    fn argument(param: &ParamValue) -> Argument {
+        argument(param)
+    }
+
+    #[inline]
+    fn row<'a>(described: &'a Described<connection::Plan>, packed: &'a [u8]) -> Row<'a> {
+        Row::new(packed, described.columns.len())
+    }
+
+    fn as_batches(described: &Described<connection::Plan>, columns: usize) -> Option<Schema> {
+        Some(sent_schema(&described.plan, columns))
+    }
+
+    fn batch<'a>(described: &'a Described<connection::Plan>, packed: &'a [u8]) -> Batch<'a, Row<'a>> {
+        piece(packed, described.columns.len())
+    }
+}

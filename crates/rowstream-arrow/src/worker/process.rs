@@ -1,0 +1,181 @@
+//! Starts, restarts and ends the driver process of a source.
+//!
+//! The process is this program, run as `rowstream worker`. Its standard output is the socket that
+//! it listens on, in a folder that other users can't enter. Its standard input is a pipe without
+//! data. When the server ends, even if it's killed, the pipe closes, and the driver process ends
+//! too.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rowstream_core::Error;
+use rowstream_core::lock::Mutex;
+use tempfile::TempDir;
+
+/// A process that has lived this long ends by chance, not because it can't work.
+const HEALTHY: Duration = Duration::from_secs(30);
+/// The pause before the third start of a process.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause, after many starts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// The longest pause that a request waits for. With a longer one it is refused.
+const WAITED: Duration = Duration::from_secs(1);
+/// How long we wait for the exit of a process that has closed its sockets.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// The driver process of a source.
+pub(super) struct Process {
+    source: String,
+    /// The memory that it can allocate, in bytes.
+    memory: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    running: Option<Running>,
+    /// How many processes in a row have ended early. A process that lived long resets it to 1.
+    failures: u32,
+    /// When the next process may be started.
+    not_before: Option<Instant>,
+    /// The exit status of the last process.
+    last: Option<ExitStatus>,
+}
+
+/// A running process. Dropping it kills the process.
+struct Running {
+    child: Child,
+    since: Instant,
+    folder: TempDir,
+}
+
+impl Running {
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself. We always wait for it, so that no zombie is left.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Process {
+    pub(super) fn new(source: &str, memory: usize) -> Self {
+        Self { source: source.to_owned(), memory, state: Mutex::default() }
+    }
+
+    /// Connects to the process, and starts it if necessary. Waits a little if the last one has just
+    /// ended.
+    ///
+    /// # Errors
+    /// 503: it can't be started, or the pause before the next start is too long.
+    pub(super) fn connect(&self) -> Result<UnixStream, Error> {
+        loop {
+            let mut state = self.state.lock();
+            state.reap();
+            let Some(pause) = state.pause() else {
+                return self.reach(&mut state);
+            };
+            if pause > WAITED {
+                return Err(self.ended(state.last).retry_after(pause));
+            }
+            drop(state);
+            std::thread::sleep(pause);
+        }
+    }
+
+    fn reach(&self, state: &mut State) -> Result<UnixStream, Error> {
+        let running = match &mut state.running {
+            Some(running) => running,
+            none => none.insert(start(self.memory).map_err(|error| self.failed("cannot be started", error))?),
+        };
+        UnixStream::connect(running.socket()).map_err(|error| self.failed("does not answer", error))
+    }
+
+    /// Kills the process, with all its statements.
+    pub(super) fn kill(&self) {
+        let mut state = self.state.lock();
+        if let Some(running) = &mut state.running {
+            let _ = running.child.kill();
+        }
+        state.reap_within(LAST_WORDS);
+    }
+
+    /// Returns the error for a connection that the process has closed.
+    pub(super) fn closed(&self) -> Error {
+        let mut state = self.state.lock();
+        state.reap_within(LAST_WORDS);
+        let status = state.last.filter(|_| state.running.is_none());
+        self.ended(status)
+    }
+
+    fn ended(&self, status: Option<ExitStatus>) -> Error {
+        let how = status.map_or_else(|| "it closed a connection".to_owned(), |status| status.to_string());
+        Error::source_unavailable(format!("the worker of source `{}` has ended", self.source))
+            .hint("its driver took the process with it, or wanted more than `worker_memory`; what it wrote to standard error says why")
+            .cause(how)
+    }
+
+    fn failed(&self, what: &str, error: io::Error) -> Error {
+        Error::source_unavailable(format!("the worker of source `{}` {what}", self.source)).cause(error)
+    }
+}
+
+impl State {
+    /// The remaining pause before the next start, if no process runs.
+    fn pause(&self) -> Option<Duration> {
+        let pause = self.not_before?.saturating_duration_since(Instant::now());
+        (self.running.is_none() && !pause.is_zero()).then_some(pause)
+    }
+
+    /// Records the end of the process.
+    fn reap(&mut self) {
+        let Some(running) = &mut self.running else { return };
+        let Ok(Some(status)) = running.child.try_wait() else { return };
+        self.last = Some(status);
+        self.failures = if running.since.elapsed() >= HEALTHY { 1 } else { self.failures + 1 };
+        // The first restart is immediate, so that the next request is served.
+        self.not_before = self
+            .failures
+            .checked_sub(2)
+            .map(|times| Instant::now() + FIRST_PAUSE.saturating_mul(1 << times.min(10)).min(LONGEST_PAUSE));
+        self.running = None;
+    }
+
+    /// Like [`State::reap`], for a process that is about to end.
+    fn reap_within(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        self.reap();
+        while self.running.is_some() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+            self.reap();
+        }
+    }
+}
+
+fn start(memory: usize) -> io::Result<Running> {
+    let folder = tempfile::Builder::new().prefix("rowstream-worker-").tempdir()?;
+    let listener = UnixListener::bind(folder.path().join("socket"))?;
+    let child = Command::new(std::env::current_exe()?)
+        .arg("worker")
+        .arg(memory.to_string())
+        // Drivers use it for the time zone of their sessions.
+        .env("TZ", "UTC")
+        .env("PGTZ", "UTC")
+        .stdin(Stdio::piped())
+        .stdout(OwnedFd::from(listener))
+        // Ctrl-C on a terminal reaches only the server, which ends its streams before the driver
+        // process.
+        .process_group(0)
+        .spawn()?;
+    Ok(Running { child, since: Instant::now(), folder })
+}

@@ -1,0 +1,271 @@
+//! The session's side of the hand-over: a response that uses one connection on its own thread.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use arrow_schema::Schema;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::Lease;
+use rowstream_encode::Column;
+
+use super::handover::{Batch, Command, Connection, Leaving, Link, Reply};
+use super::interleaved::Interleaved;
+use super::lookups::{Outcome, Question};
+use super::{Described, Driver, Shared, batch};
+use crate::{DatabaseSession, Snapshot, Statement};
+
+/// One connection on its own thread, held by one response.
+pub struct Session<D: Driver> {
+    /// `None` only during `drop`.
+    held: Option<Leaving<D>>,
+    shared: Arc<Shared<D>>,
+    pub(super) snapshot: Snapshot,
+    pub(super) phase: Phase,
+    pub(super) statements: Vec<Arc<Described<D::Plan>>>,
+    /// The statement that was executed last.
+    current: usize,
+    /// The index of the statement that is read as batches, and the number of columns in them.
+    batches: Option<(usize, usize)>,
+    /// The current batch, and the position of its next row in `at`.
+    pub(super) batch: Option<Batch>,
+    at: usize,
+    pub(super) interleaved: Interleaved<D>,
+}
+
+/// The reply that a session waits for.
+pub(super) enum Phase {
+    /// None, and the worker is idle: the next statement can be prepared or executed.
+    Ready,
+    /// The connection, a statement's description, or the outcomes of lookups.
+    Asking,
+    /// Rows.
+    Streaming,
+    /// None: the session failed, or its methods were called in the wrong order. The error is
+    /// returned once.
+    Failed(Option<Error>),
+}
+
+impl<D: Driver> DatabaseSession for Session<D> {
+    type Row<'a> = D::Row<'a>;
+
+    async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
+        if !matches!(self.phase, Phase::Ready) {
+            return Err(out_of_order::<D>());
+        }
+        let known = self.shared.known.get(&statement.sql);
+        let described = match known.filter(|known| known.placeholders == statement.types.len()) {
+            Some(known) => known,
+            None => self.describe(statement).await?,
+        };
+        let columns = Arc::clone(&described.columns);
+        self.statements.push(described);
+        Ok(columns)
+    }
+
+    fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+        let (Phase::Ready, Some(statement)) = (&self.phase, self.statements.get(index)) else {
+            self.phase = Phase::Failed(Some(out_of_order::<D>()));
+            return;
+        };
+        let statement = Arc::clone(statement);
+        self.phase = Phase::Streaming;
+        self.current = index;
+        self.link().send(Command::Execute {
+            statement,
+            args: args.iter().map(|arg| D::argument(arg)).collect(),
+            transaction: self.snapshot == Snapshot::Transaction,
+            batches: self.batches.and_then(|(of, columns)| (of == index).then_some(columns)),
+        });
+    }
+
+    #[inline]
+    fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<D::Row<'_>>, Error>> {
+        if !self.has_row() && !ready!(self.poll_packed(cx))? {
+            return Poll::Ready(Ok(None));
+        }
+        Poll::Ready(Ok(Some(self.next_row())))
+    }
+
+    fn as_batches(&mut self, index: usize, columns: usize) -> Option<Schema> {
+        let schema = D::as_batches(self.statements.get(index)?, columns);
+        if schema.is_some() {
+            self.batches = Some((index, columns));
+        }
+        schema
+    }
+
+    fn poll_batch(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<crate::Batch<'_, D::Row<'_>>>, Error>> {
+        if !self.has_row() && !ready!(self.poll_packed(cx))? {
+            return Poll::Ready(Ok(None));
+        }
+        Poll::Ready(Ok(Some(self.next_batch())))
+    }
+
+    fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+        self.begin_interleaved(runs);
+    }
+
+    #[inline]
+    fn poll_row_of(&mut self, which: usize, cx: &mut Context<'_>) -> Poll<Result<Option<D::Row<'_>>, Error>> {
+        self.poll_interleaved(which, cx)
+    }
+}
+
+impl<D: Driver> Session<D> {
+    /// Makes a session with an open connection.
+    pub(super) fn new(
+        shared: &Arc<Shared<D>>,
+        (place, connection): (Lease<Connection<D>>, Connection<D>),
+        snapshot: Snapshot,
+    ) -> Self {
+        Self {
+            held: Some(Leaving { place, connection }),
+            shared: Arc::clone(shared),
+            snapshot,
+            phase: Phase::Ready,
+            statements: Vec::new(),
+            current: 0,
+            batches: None,
+            batch: None,
+            at: 0,
+            interleaved: Interleaved::none(),
+        }
+    }
+
+    /// Records that its connection is being opened.
+    pub(super) fn is_asking(&mut self) {
+        self.phase = Phase::Asking;
+    }
+
+    /// Records that its connection is open.
+    pub(super) fn is_open(&mut self) {
+        self.phase = Phase::Ready;
+        self.held.iter().for_each(|held| held.place.opened());
+    }
+
+    pub(super) fn link(&self) -> &Link<D> {
+        self.held().connection.link()
+    }
+
+    /// How long its connection can be idle.
+    pub(super) fn idle_timeout(&self) -> Duration {
+        self.held().place.idle_timeout()
+    }
+
+    fn held(&self) -> &Leaving<D> {
+        self.held.as_ref().expect("a session holds its connection until it is dropped")
+    }
+
+    async fn describe(&mut self, statement: &Statement) -> Result<Arc<Described<D::Plan>>, Error> {
+        self.phase = Phase::Asking;
+        self.link().send(Command::Describe(statement.clone()));
+        let reply = poll_fn(|cx| self.link().poll_reply(cx)).await;
+        // If a statement can't be prepared, the session is still usable; `check` continues with the
+        // next one.
+        self.phase = Phase::Ready;
+        match reply {
+            Reply::Described(described) => Ok(described),
+            Reply::Failed(error) => Err(error),
+            Reply::Opened | Reply::Rows(_) | Reply::LookedUp(_) => Err(out_of_order::<D>()),
+        }
+    }
+
+    /// Runs lookups, one after the other. If this fails or is dropped, the session must be dropped.
+    pub(super) async fn look_up(&mut self, questions: Vec<Question<D>>) -> Result<Vec<Outcome>, Error> {
+        self.phase = Phase::Asking;
+        self.link().send(Command::LookUp(questions));
+        match poll_fn(|cx| self.link().poll_reply(cx)).await {
+            Reply::LookedUp(outcomes) => {
+                self.phase = Phase::Ready;
+                Ok(outcomes)
+            }
+            Reply::Failed(error) => Err(error),
+            Reply::Opened | Reply::Described(_) | Reply::Rows(_) => Err(out_of_order::<D>()),
+        }
+    }
+
+    #[inline]
+    fn has_row(&self) -> bool {
+        self.batch.as_ref().is_some_and(|batch| self.at < batch.rows.len())
+    }
+
+    #[inline]
+    fn next_row(&mut self) -> D::Row<'_> {
+        let batch = self.batch.as_ref().expect("there is a row");
+        let (values, next) = batch::row_at(&batch.rows, self.at);
+        self.at = next;
+        D::row(&self.statements[self.current], values)
+    }
+
+    /// Returns the next rows as a batch.
+    fn next_batch(&mut self) -> crate::Batch<'_, D::Row<'_>> {
+        let batch = self.batch.as_ref().expect("there are rows");
+        let (packed, next) = batch::row_at(&batch.rows, self.at);
+        self.at = next;
+        D::batch(&self.statements[self.current], packed)
+    }
+
+    /// Takes the next batch once the last one has been read. Returns false after the last row.
+    #[cold]
+    fn poll_packed(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Error>> {
+        loop {
+            if let Some(ended) = self.end_batch() {
+                return Poll::Ready(ended.map(|()| false));
+            }
+            match ready!(self.link().poll_reply(cx)) {
+                Reply::Rows(batch) => (self.batch, self.at) = (Some(batch), 0),
+                Reply::Failed(error) => self.phase = Phase::Failed(Some(error)),
+                Reply::Opened | Reply::Described(_) | Reply::LookedUp(_) => {
+                    self.phase = Phase::Failed(Some(out_of_order::<D>()));
+                }
+            }
+            if self.has_row() {
+                return Poll::Ready(Ok(true));
+            }
+        }
+    }
+
+    /// Gives the batch back after reading it. Returns the statement's result if it has ended.
+    fn end_batch(&mut self) -> Option<Result<(), Error>> {
+        if let Some(Batch { rows, end }) = self.batch.take() {
+            match end {
+                None => self.link().give_spare(rows),
+                Some(end) => {
+                    self.link().give_last(rows);
+                    self.phase = end.map_or_else(|error| Phase::Failed(Some(error)), |()| Phase::Ready);
+                }
+            }
+        }
+        match &mut self.phase {
+            Phase::Ready => Some(Ok(())),
+            Phase::Asking => Some(Err(out_of_order::<D>())),
+            Phase::Failed(error) => Some(Err(error.take().unwrap_or_else(out_of_order::<D>))),
+            Phase::Streaming => None,
+        }
+    }
+}
+
+impl<D: Driver> Drop for Session<D> {
+    /// Leaves the connection to the worker, which stops its statement, cleans up, and returns the
+    /// connection. If there's nothing to stop or to clean up, returns it at once (invariant 4 of
+    /// the hand-over).
+    fn drop(&mut self) {
+        let Some(leaving) = self.held.take() else { return };
+        match (&self.phase, self.snapshot) {
+            (Phase::Ready, Snapshot::Statement) => leaving.give_back(),
+            _ => Link::leave(leaving),
+        }
+    }
+}
+
+/// The caller used a wrong order of calls: a bug of ours, never a user's error.
+pub(super) fn out_of_order<D: Driver>() -> Error {
+    let database = D::DIALECT.name;
+    Error::protocol(format!("the calls of a {database} session came in a wrong order"))
+}

@@ -1,0 +1,167 @@
+//! The answer to COM_STMT_PREPARE, packet by packet, and the description of a statement that it
+//! contains.
+//!
+//! ```text
+//!   Head ─► the parameters, EOF ─► the columns, EOF ─► done
+//!     │            (both are skipped for 0)
+//!     └── ERR ──► failed
+//! ```
+
+use std::sync::Arc;
+
+use rowstream_core::Error;
+use rowstream_core::sql::limit_placeholders;
+use rowstream_database::pipeline::Slow;
+
+use super::connect::Connection;
+use super::error::DatabaseError;
+use super::packet::{self, Definition, EOF, ERR, OK, Reader};
+use super::session::{call, described};
+use super::statement::{Described, Prepared, close, leaves_state};
+use super::value::SentAs;
+use super::wire::{Frame, out_of_order};
+use super::{DIALECT, Shared};
+
+const COM_STMT_PREPARE: u8 = 22;
+
+/// The command that prepares `sql`.
+pub(super) fn command(sql: &str) -> Vec<u8> {
+    [&[COM_STMT_PREPARE], sql.as_bytes()].concat()
+}
+
+/// A statement that the server prepares.
+pub(super) struct Preparing {
+    pub(super) sql: Arc<str>,
+    stage: Stage,
+    id: u32,
+    parameters: u16,
+    columns: u16,
+    definitions: Vec<Definition>,
+    packets: Vec<Box<[u8]>>,
+    /// The bytes that the columns may still take: in all, no more than a row.
+    left: usize,
+}
+
+/// The packets that we expect next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Head,
+    /// This many parameters and an EOF. Their definitions say nothing before they are bound.
+    Parameters(u16),
+    /// This many columns and an EOF.
+    Columns(u16),
+    Done,
+}
+
+/// The state after a packet.
+pub(super) enum Step {
+    /// More packets will follow.
+    More,
+    /// The answer is complete; [`Preparing::finish`] makes the statement.
+    Done,
+    /// The server couldn't prepare the statement.
+    Failed(DatabaseError),
+}
+
+impl Preparing {
+    /// For a connection whose longest packet has `limit` bytes.
+    pub(super) fn new(sql: Arc<str>, limit: usize) -> Self {
+        let (definitions, packets) = (Vec::new(), Vec::new());
+        Self { sql, stage: Stage::Head, id: 0, parameters: 0, columns: 0, definitions, packets, left: limit }
+    }
+
+    /// Handles the next packet.
+    ///
+    /// # Errors
+    /// It can't be part of this answer.
+    pub(super) fn take(&mut self, connection: &Connection, frame: &Frame) -> Result<Step, Error> {
+        let body = connection.wire.body(frame);
+        match self.stage {
+            Stage::Head if frame.tag == ERR => {
+                return packet::error(body).map(Step::Failed).ok_or_else(out_of_order);
+            }
+            Stage::Head => self.begin(body).ok_or_else(out_of_order)?,
+            Stage::Parameters(0) | Stage::Columns(0) if frame.tag != EOF => return Err(out_of_order()),
+            Stage::Parameters(0) => self.stage = self.behind_parameters(),
+            Stage::Parameters(left) => self.stage = Stage::Parameters(left - 1),
+            Stage::Columns(0) | Stage::Done => self.stage = Stage::Done,
+            Stage::Columns(left) => {
+                self.column(body, connection.has_extended_metadata)?;
+                self.stage = Stage::Columns(left - 1);
+            }
+        }
+        Ok(if self.stage == Stage::Done { Step::Done } else { Step::More })
+    }
+
+    fn begin(&mut self, body: &[u8]) -> Option<()> {
+        let mut reader = Reader(body);
+        (reader.u8()? == OK).then_some(())?;
+        (self.id, self.columns, self.parameters) = (reader.u32()?, reader.u16()?, reader.u16()?);
+        self.stage = match self.parameters {
+            0 => self.behind_parameters(),
+            count => Stage::Parameters(count),
+        };
+        Some(())
+    }
+
+    fn behind_parameters(&self) -> Stage {
+        if self.columns == 0 { Stage::Done } else { Stage::Columns(self.columns) }
+    }
+
+    fn column(&mut self, body: &[u8], extended: bool) -> Result<(), Error> {
+        self.left = self.left.checked_sub(body.len()).ok_or_else(too_many_columns)?;
+        self.definitions.push(Definition::parse(body, extended).ok_or_else(out_of_order)?);
+        self.packets.push(body.into());
+        Ok(())
+    }
+
+    /// Keeps the statement on its connection, and its description in the source.
+    ///
+    /// # Errors
+    /// It can't be run here. It's closed on the server then.
+    pub(super) fn finish(self, shared: &Shared, connection: &mut Connection) -> Result<Arc<Prepared>, Error> {
+        let id = self.id;
+        match self.described(shared, &connection.product) {
+            Ok(described) => {
+                let prepared = Arc::new(Prepared { id, described: shared.descriptions.learn(described) });
+                connection.statements.insert(Arc::clone(&prepared), &mut connection.wire);
+                Ok(prepared)
+            }
+            Err(error) => {
+                close(id, &mut connection.wire);
+                Err(error)
+            }
+        }
+    }
+
+    fn described(self, shared: &Shared, product: &str) -> Result<Described, Error> {
+        let Self { sql, parameters, definitions, packets, .. } = self;
+        let computed_bits = SentAs::by(&sql, product);
+        let is_call = definitions.is_empty() && call::is_call(&sql);
+        if definitions.is_empty() && !is_call {
+            return Err(Error::endpoint("the statement has no result: only queries can be streamed"));
+        }
+        let (columns, decoders) = if is_call {
+            ([call::result_set()].into(), Box::default())
+        } else {
+            described(shared.reading(computed_bits), &definitions)?
+        };
+        Ok(Described {
+            leaves_state: leaves_state(&sql),
+            columns,
+            is_call,
+            parameters: parameters.into(),
+            limits: limit_placeholders(&sql, &DIALECT).into(),
+            sql,
+            decoders,
+            packets: packets.into(),
+            computed_bits,
+            slow: Slow::default(),
+        })
+    }
+}
+
+#[cold]
+fn too_many_columns() -> Error {
+    Error::protocol("the columns of the statement take more than `max_row_bytes`")
+}

@@ -1,0 +1,292 @@
+//! `ErrorResponse` to [`Error`]: says for each SQLSTATE who is at fault.
+
+use fallible_iterator::FallibleIterator;
+use http::StatusCode;
+use postgres_protocol::message::backend::ErrorResponseBody;
+use rowstream_core::Error;
+use rowstream_core::diagnostic::list;
+use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
+use rowstream_encode::{Column, ColumnKind};
+use std::time::Duration;
+
+use rowstream_database::refused::general;
+
+/// The fields of an `ErrorResponse` that we use (PostgreSQL manual, "Error and Notice Message
+/// Fields").
+#[derive(Debug, Default, Clone)]
+pub(super) struct DatabaseError {
+    pub(super) sqlstate: String,
+    message: String,
+    hint: Option<String>,
+    /// Characters from the start of the statement, from 1.
+    position: Option<usize>,
+    /// True if the error is in a statement that a function runs.
+    is_internal: bool,
+    /// The function of the server that reported it; unlike the message, never translated.
+    routine: String,
+    /// True if it ends the connection.
+    pub(super) fatal: bool,
+}
+
+impl DatabaseError {
+    pub(super) fn new(body: &ErrorResponseBody) -> Self {
+        let mut this = Self::default();
+        let mut fields = body.fields();
+        // A field that we can't read ends the list. The fields until then are all that we know.
+        while let Ok(Some(field)) = fields.next() {
+            let value = || String::from_utf8_lossy(field.value_bytes()).into_owned();
+            match field.type_() {
+                b'C' => this.sqlstate = value(),
+                b'M' => this.message = value(),
+                b'H' => this.hint = Some(value()),
+                b'P' => this.position = value().parse().ok(),
+                b'q' => this.is_internal = true,
+                b'R' => this.routine = value(),
+                b'V' => this.fatal = matches!(field.value_bytes(), b"FATAL" | b"PANIC"),
+                _ => {}
+            }
+        }
+        this
+    }
+
+    /// True if a prepared statement can't be used any more: its result changed (a migration), a
+    /// pooler dropped it, or a type of its parameters was dropped and perhaps created again.
+    pub(super) fn is_stale_statement(&self) -> bool {
+        // Errors of this class are never translated.
+        let lost_type = self.sqlstate == "XX000" && self.message.starts_with("cache lookup failed for type");
+        self.is_missing_statement() || self.routine == "RevalidateCachedQuery" || lost_type
+    }
+
+    /// True if the server has no prepared statement with that name.
+    pub(super) fn is_missing_statement(&self) -> bool {
+        self.sqlstate == "26000"
+    }
+
+    /// True if the statement alone doesn't determine a parameter's type (42P18 and 42P08), or one of
+    /// several functions or operators (42725).
+    pub(super) fn is_undetermined(&self) -> bool {
+        matches!(&*self.sqlstate, "42P18" | "42P08" | "42725")
+    }
+
+    /// The number of the parameter that the message names, `$1`. Messages in all languages have it.
+    pub(super) fn parameter(&self) -> Option<usize> {
+        let (_, number) = self.message.split_once('$')?;
+        let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+        number[..end].parse().ok()
+    }
+
+    /// The place in the statement `sql`, in bytes.
+    pub(super) fn offset(&self, sql: &str) -> Option<usize> {
+        self.position.map(|position| byte_offset(sql, position))
+    }
+
+    /// True if a value can't be read by its type or its function while the statement runs, as in
+    /// `to_tsquery` and `jsonpath`. A syntax error of the statement itself has a position.
+    fn is_syntax_of_value(&self) -> bool {
+        self.sqlstate == "42601" && self.position.is_none() && !self.is_internal
+    }
+
+    /// True if a text isn't valid in the encoding of the database. It's a stored text, because
+    /// texts in requests are UTF-8.
+    fn is_undecodable(&self) -> bool {
+        self.sqlstate == "22021"
+    }
+
+    /// True if the server ends the transaction because of the client, and not because of its own
+    /// state.
+    pub(super) fn is_of_client(&self) -> bool {
+        matches!(&*self.sqlstate, IDLE_TOO_LONG | TRANSACTION_TOO_LONG)
+    }
+
+    /// True if the message was written for the client: an exception that a function raises (class
+    /// P0), with any SQLSTATE that the function gives it.
+    fn is_for_clients(&self) -> bool {
+        self.sqlstate.starts_with("P0") || self.routine == "exec_stmt_raise"
+    }
+
+    /// The error as a user sees it.
+    pub(super) fn into_error(self) -> Error {
+        match self.is_syntax_of_value() {
+            true => self.into_error_as((INVALID_DATA, StatusCode::BAD_REQUEST), None),
+            false => self.into_error_at(None),
+        }
+    }
+
+    /// The error as a user sees it, of a statement with these columns.
+    pub(super) fn into_error_of(self, columns: &[Column]) -> Error {
+        if !self.is_undecodable() {
+            return self.into_error();
+        }
+        let is_text = |column: &&Column| column.kind == ColumnKind::Text;
+        let texts: Vec<_> = columns.iter().filter(is_text).map(|column| &*column.name).collect();
+        let holders = match texts.len() {
+            0 => "a column".to_owned(),
+            1 => format!("column {}", list(texts)),
+            _ => format!("one of the columns {}", list(texts)),
+        };
+        let message = format!("{holders} holds text that isn't valid in the database's encoding");
+        let hint = "decode it in the statement: `convert_from(column::bytea, 'LATIN1')`";
+        Error::bad_value(message).cause(self.message).sqlstate(self.sqlstate).hint(hint)
+    }
+
+    /// The error of a statement that can't be prepared, with its place in bytes, if that is known.
+    /// An internal error (class XX) is the server's or a pooler's, and may pass.
+    pub(super) fn into_refusal(self, offset: Option<usize>) -> Error {
+        if self.sqlstate.starts_with("XX") {
+            let message = "the database can't prepare the statement now";
+            return Error::source_unavailable(message).database(self.message).sqlstate(self.sqlstate);
+        }
+        self.into_error_at(offset)
+    }
+
+    /// The error as a user sees it, with its place in the statement in bytes, if that is known.
+    fn into_error_at(self, offset: Option<usize>) -> Error {
+        let code = match self.is_stale_statement() {
+            true => ("statement_changed", StatusCode::SERVICE_UNAVAILABLE),
+            false => classify(&self.sqlstate),
+        };
+        self.into_error_as(code, offset)
+    }
+
+    fn into_error_as(self, (code, status): (&'static str, StatusCode), offset: Option<usize>) -> Error {
+        let remedy = remedy(&self.sqlstate, &self.message).map(str::to_owned);
+        let mut error = match self.is_for_clients() {
+            true => Error::new(code, status, self.message),
+            false => Error::new(code, status, general(code)).database(self.message),
+        };
+        if let Some(hint) = self.hint.or(remedy) {
+            error = error.hint(hint);
+        }
+        error = error.sqlstate(self.sqlstate);
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            error = error.retry_after(Duration::from_secs(1));
+        }
+        match offset {
+            Some(offset) => error.position(offset),
+            None => error,
+        }
+    }
+}
+
+/// `idle_in_transaction_session_timeout` has passed.
+const IDLE_TOO_LONG: &str = "25P03";
+/// `transaction_timeout` has passed.
+const TRANSACTION_TOO_LONG: &str = "25P04";
+
+/// Code and status of an SQLSTATE (PostgreSQL manual, appendix A). An error of the client is a 4xx,
+/// a temporary state of the database a 503, and an error that the endpoint's author must fix a 500.
+fn classify(sqlstate: &str) -> (&'static str, StatusCode) {
+    let class = sqlstate.get(..2).unwrap_or_default();
+    match (class, sqlstate) {
+        (_, "57014") => (STATEMENT_TIMEOUT, StatusCode::GATEWAY_TIMEOUT),
+        ("08" | "40" | "53" | "57" | "58", _) | (_, "55P03" | IDLE_TOO_LONG | TRANSACTION_TOO_LONG) => {
+            ("source_unavailable", StatusCode::SERVICE_UNAVAILABLE)
+        }
+        ("22", _) | (_, "P0001") => (INVALID_DATA, StatusCode::BAD_REQUEST),
+        ("23", _) => ("conflict", StatusCode::CONFLICT),
+        _ => ("statement_failed", StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+/// A hint for errors without one from the server. PgBouncer has one SQLSTATE for everything that it
+/// refuses.
+fn remedy(sqlstate: &str, message: &str) -> Option<&'static str> {
+    Some(match sqlstate {
+        // The prepared statement doesn't exist, or exists already.
+        "26000" | "42P05" => {
+            "where a pooler such as PgBouncer gives each transaction another connection, set `pooler = \"transaction\"` of the source"
+        }
+        "08P01" if message.contains("statement pooling") => {
+            "a response is a transaction: set `pool_mode = transaction` in the pooler"
+        }
+        "08P01" if message.contains("startup parameter: options") => {
+            "PgBouncer takes no `options` in a URL: leave them out, and set them by `alter role … set …` or `alter database … set …`"
+        }
+        "28P01" => "correct the user and the password in the source's `url`",
+        "28000" if message.contains("no encryption") => {
+            "this user has to come over TLS: leave `sslmode=disable` out of the `url`"
+        }
+        "28000" => {
+            "correct the user in the source's `url`, or let it in by a line of the server's pg_hba.conf"
+        }
+        "3D000" => {
+            "correct the database in the source's `url`, or create it; `psql -l` lists those that there are"
+        }
+        "53300" => "lower `pool.max` of the source, or raise `max_connections` of the server",
+        IDLE_TOO_LONG | TRANSACTION_TOO_LONG => {
+            "the client reads slower than the database lets a transaction last: raise `idle_in_transaction_session_timeout` and `transaction_timeout` of the source's user, or set `slow_clients = \"spill\"`"
+        }
+        "57P03" => "the server starts or stops: ask again in a moment",
+        _ => return None,
+    })
+}
+
+/// The byte offset of character `position` (from 1) of `sql`.
+fn byte_offset(sql: &str, position: usize) -> usize {
+    sql.char_indices().nth(position.saturating_sub(1)).map_or(sql.len(), |(offset, _)| offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl DatabaseError {
+        /// For tests: an error at a character of the statement, from 1.
+        pub(in super::super) fn at(position: usize) -> Self {
+            Self { position: Some(position), ..Self::default() }
+        }
+    }
+
+    #[test]
+    fn sqlstates_have_the_status_of_whose_fault_it_is() {
+        for (sqlstate, status) in [
+            ("22012", 400),
+            ("22P02", 400),
+            ("P0001", 400),
+            ("23505", 409),
+            ("42P01", 500),
+            ("42601", 500),
+            ("25006", 500),
+            ("57014", 504),
+            ("57P01", 503),
+            ("53300", 503),
+            ("40001", 503),
+            ("08006", 503),
+            ("", 500),
+            ("é", 500),
+        ] {
+            assert_eq!(classify(sqlstate).1, status, "{sqlstate}");
+        }
+    }
+
+    /// "cannot insert multiple commands into a prepared statement" has no place either.
+    #[test]
+    fn a_syntax_error_without_a_place_is_of_a_value_only_if_the_statement_runs() {
+        let error = || DatabaseError { sqlstate: "42601".to_owned(), ..DatabaseError::default() };
+        assert_eq!(error().into_refusal(None).code(), "statement_failed");
+        assert_eq!(error().into_error().code(), INVALID_DATA);
+        let internal = DatabaseError { is_internal: true, ..error() };
+        assert_eq!(internal.into_error().code(), "statement_failed");
+    }
+
+    #[test]
+    fn the_parameter_of_a_message_is_found_in_every_language() {
+        for (message, number) in [
+            ("could not determine data type of parameter $12", Some(12)),
+            ("konnte Datentyp von Parameter $1 nicht ermitteln", Some(1)),
+            ("operator is not unique: unknown + unknown", None),
+            ("costs $ 3", None),
+            ("$99999999999999999999999", None),
+        ] {
+            let error = DatabaseError { message: message.to_owned(), ..DatabaseError::default() };
+            assert_eq!(error.parameter(), number, "{message}");
+        }
+    }
+
+    #[test]
+    fn positions_count_characters() {
+        assert_eq!(byte_offset("select é, x", 11), 11);
+        assert_eq!(byte_offset("select", 99), 6);
+        assert_eq!(byte_offset("select", 0), 0);
+    }
+}

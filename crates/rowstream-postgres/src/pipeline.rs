@@ -1,0 +1,298 @@
+//! Pipelines lookups on one connection, as PostgreSQL does (its manual, "Pipelining"): each batch
+//! ends with one Sync. [`rowstream_database::pipeline`] assigns lookups to connections and handles
+//! their results.
+//!
+//! 1. If a statement of a batch fails, the server skips the rest of the batch;
+//! 2. if we parse a statement here, we also describe it, and compare its columns with those that
+//!    its readers know.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::mem;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::message::backend::Message;
+use postgres_protocol::message::frontend;
+use rowstream_core::Error;
+use rowstream_core::params::ParamValue;
+use rowstream_core::pool::{Lease, Pool};
+use rowstream_database::pipeline::{self, MAX_ROWS, Pipeline, Refused, Shareable, Slow};
+
+use super::Shared;
+use super::connect::Connection;
+use super::error::DatabaseError;
+use super::hosts::Lent;
+use super::session::{bind, settle_in_time, unsendable, write_describe};
+use super::statement::{Described, close};
+use super::wire::Frame;
+
+type Lookup = pipeline::Lookup<Peer>;
+
+/// The messages of queued lookups, without the Sync.
+#[derive(Default)]
+pub(super) struct Messages {
+    bytes: BytesMut,
+    /// The statements that are parsed on the connection, or will be by `bytes`.
+    parsed: BTreeSet<u64>,
+}
+
+/// The state of one lookup.
+pub(super) struct Note {
+    /// True if its statement is parsed and described first.
+    parses: bool,
+    /// True if its columns differ from the described ones.
+    changed: bool,
+}
+
+/// One connection, with the replies that it expects.
+pub(super) struct Peer {
+    shared: Weak<Shared>,
+    pipeline: Arc<Pipeline<Self>>,
+    connection: Connection,
+    expected: VecDeque<Expected>,
+    /// True if a statement of this batch has failed, so that the server skips the others.
+    skipping: bool,
+    /// The number of pending ReadyForQuery of lookups that we have refused.
+    syncs: u32,
+}
+
+/// A reply that we expect.
+enum Expected {
+    Rows(Lookup),
+    /// ReadyForQuery, the answer to a Sync.
+    Ready,
+}
+
+impl Shareable for Described {
+    fn slow(&self) -> &Slow {
+        &self.slow
+    }
+}
+
+impl pipeline::Peer for Peer {
+    type Shared = Shared;
+    type Connection = Connection;
+    type Statement = Described;
+    type Messages = Messages;
+    type Note = Note;
+
+    fn pool(shared: &Shared) -> &Pool<Connection> {
+        &shared.pool
+    }
+
+    async fn open(
+        shared: &Arc<Shared>,
+        pipeline: &Arc<Pipeline<Self>>,
+        place: Option<&Lease<Connection>>,
+    ) -> Result<Self, Error> {
+        let mut connection = shared.hosts.connection(place).await?;
+        connection.lent.iter_mut().for_each(Lent::counts_no_more);
+        if place.is_none() {
+            pipeline.lock().messages.parsed.clear();
+        }
+        Ok(Self {
+            shared: Arc::downgrade(shared),
+            pipeline: Arc::clone(pipeline),
+            connection,
+            expected: VecDeque::new(),
+            skipping: false,
+            syncs: 0,
+        })
+    }
+
+    fn into_connection(self) -> Connection {
+        self.connection.unlent()
+    }
+
+    fn write(statement: &Described, args: &[&ParamValue], messages: &mut Messages) -> Result<Note, Error> {
+        let parses = !messages.parsed.contains(&statement.number);
+        let begin = messages.bytes.len();
+        if let Err(error) = write(statement, args, parses, &mut messages.bytes) {
+            messages.bytes.truncate(begin);
+            return Err(error);
+        }
+        if parses {
+            messages.parsed.insert(statement.number);
+        }
+        Ok(Note { parses, changed: false })
+    }
+
+    fn send(&mut self, messages: &mut Messages, lookups: &mut Vec<Lookup>) {
+        frontend::sync(&mut messages.bytes);
+        self.connection.wire.write.extend_from_slice(&messages.bytes);
+        messages.bytes.clear();
+        self.expected.extend(lookups.drain(..).map(Expected::Rows));
+        self.expected.push_back(Expected::Ready);
+    }
+
+    fn expected(&self) -> usize {
+        self.expected.len()
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.connection.wire.round_trip
+    }
+
+    fn is_welcome(&self) -> bool {
+        self.connection.is_welcome()
+    }
+
+    fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
+        Poll::Ready(match ready!(self.connection.wire.poll_frame(cx)) {
+            Ok(frame) => self.take(&frame),
+            Err(lost) => {
+                self.connection.lent.iter().for_each(|lent| lent.failed(&lost));
+                None
+            }
+        })
+    }
+
+    fn refuse_expected(&mut self) {
+        for (index, expected) in mem::take(&mut self.expected).into_iter().enumerate() {
+            match expected {
+                Expected::Ready => self.syncs += 1,
+                Expected::Rows(look_up) if index == 0 => {
+                    look_up.statement.slow.note();
+                    self.refuse(look_up, Refused::Elsewhere);
+                }
+                Expected::Rows(look_up) => self.refuse(look_up, Refused::Again),
+            }
+        }
+        self.skipping = false;
+    }
+
+    async fn settle(&mut self, shared: &Arc<Shared>) -> bool {
+        let syncs = mem::take(&mut self.syncs);
+        settle_in_time(shared, &mut self.connection, syncs, true).await
+    }
+}
+
+/// Appends the messages of one lookup.
+fn write(
+    statement: &Described,
+    args: &[&ParamValue],
+    parses: bool,
+    messages: &mut BytesMut,
+) -> Result<(), Error> {
+    let name = &statement.shared_name;
+    if parses {
+        // An earlier pipeline or a failed attempt may have left it there. If it isn't there, Close
+        // is still no error.
+        close(name, messages);
+        write_describe(name, &statement.sent, messages)?;
+    }
+    bind("", name, (&statement.sent, &statement.decoders), args, messages)?;
+    frontend::execute("", MAX_ROWS as i32, messages).map_err(unsendable)
+}
+
+impl Peer {
+    /// Handles one message. Returns `None` if the connection can't be used any more.
+    fn take(&mut self, frame: &Frame) -> Option<()> {
+        match frame.tag {
+            b'D' => self.take_row(frame),
+            b'C' | b's' => self.end_rows(),
+            b'T' => self.compare_columns(frame),
+            b'E' => self.fail(frame),
+            b'Z' => self.take_ready(frame),
+            b'1' | b'2' | b'3' | b't' | b'N' | b'S' | b'A' => Some(()),
+            _ => None,
+        }
+    }
+
+    /// The lookup whose reply arrives.
+    fn current(&mut self) -> Option<&mut Lookup> {
+        match self.expected.front_mut() {
+            Some(Expected::Rows(look_up)) if !self.skipping => Some(look_up),
+            _ => None,
+        }
+    }
+
+    fn take_current(&mut self) -> Option<Lookup> {
+        match self.expected.pop_front() {
+            Some(Expected::Rows(look_up)) => Some(look_up),
+            _ => None,
+        }
+    }
+
+    fn take_row(&mut self, frame: &Frame) -> Option<()> {
+        let row = self.connection.wire.body(frame).into();
+        self.current()?.rows.push(row);
+        Some(())
+    }
+
+    fn end_rows(&mut self) -> Option<()> {
+        self.current()?;
+        let look_up = self.take_current()?;
+        match look_up.note.changed {
+            true => self.forget(look_up),
+            false => look_up.answer(),
+        }
+        Some(())
+    }
+
+    fn compare_columns(&mut self, frame: &Frame) -> Option<()> {
+        let Ok(Message::RowDescription(body)) = self.connection.wire.parse(frame) else { return None };
+        let look_up = self.current()?;
+        let mut described = look_up.statement.fields.iter();
+        let same = body.fields().all(|field| Ok(described.next().is_some_and(|known| known.is(&field))));
+        look_up.note.changed = !(same.ok()? && described.next().is_none());
+        Some(())
+    }
+
+    /// Handles an error of the current statement, after which the server skips the rest of the
+    /// batch.
+    fn fail(&mut self, frame: &Frame) -> Option<()> {
+        let Ok(Message::ErrorResponse(body)) = self.connection.wire.parse(frame) else { return None };
+        let error = DatabaseError::new(&body);
+        self.current().filter(|_| !error.fatal)?;
+        let failed = self.take_current()?;
+        self.skipping = true;
+        let missing = error.is_missing_statement();
+        if failed.note.parses || missing {
+            self.pipeline.lock().messages.parsed.remove(&failed.statement.number);
+        }
+        match error.is_stale_statement() {
+            true if missing => failed.refuse(Refused::Again),
+            true => self.forget(failed),
+            false => {
+                let error = error.into_error_of(&failed.statement.columns);
+                failed.refuse(Refused::Failed(error));
+            }
+        }
+        self.refuse_skipped();
+        Some(())
+    }
+
+    fn refuse_skipped(&mut self) {
+        while let Some(Expected::Rows(_)) = self.expected.front() {
+            let Some(skipped) = self.take_current() else { return };
+            self.refuse(skipped, Refused::Again);
+        }
+    }
+
+    /// Forgets a statement that differs from its description, because of a migration.
+    fn forget(&self, look_up: Lookup) {
+        self.pipeline.lock().messages.parsed.remove(&look_up.statement.number);
+        if let Some(shared) = self.shared.upgrade() {
+            shared.descriptions.forget(&look_up.statement);
+        }
+        look_up.refuse(Refused::Elsewhere);
+    }
+
+    fn take_ready(&mut self, frame: &Frame) -> Option<()> {
+        self.connection.status = *self.connection.wire.body(frame).first()?;
+        self.skipping = false;
+        matches!(self.expected.pop_front(), Some(Expected::Ready)).then_some(())
+    }
+
+    /// Refuses a lookup that we sent, and that the server may have skipped.
+    fn refuse(&self, look_up: Lookup, refused: Refused) {
+        if look_up.note.parses {
+            self.pipeline.lock().messages.parsed.remove(&look_up.statement.number);
+        }
+        look_up.refuse(refused);
+    }
+}

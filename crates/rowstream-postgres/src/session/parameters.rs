@@ -1,0 +1,256 @@
+//! The types of a statement's parameters: those that PostgreSQL infers from the statement, and the
+//! declared one for a parameter that nothing determines.
+//!
+//! PostgreSQL goes first, because a declared type can be too much: `char(3) = $1` with a text
+//! compares blanks that `char(3)` doesn't have, and `f($1)` of an `integer` isn't found for a
+//! `bigint`. Each place of a parameter has its own type, as a literal would ([`Numbering`]).
+//!
+//! PostgreSQL says text of a parameter that meets nothing with a type (`$1 > $2`), as of one that is
+//! compared with a text: then 9 would be more than 10. So if it says text of a parameter that was
+//! declared as something else, we try the declared type, and keep it unless PostgreSQL refuses the
+//! statement with it.
+
+use std::sync::Arc;
+
+use fallible_iterator::FallibleIterator as _;
+use postgres_protocol::message::backend::ParameterDescriptionBody;
+use rowstream_core::Error;
+use rowstream_database::Statement;
+
+use super::super::dialect::DIALECT;
+use super::super::error::DatabaseError;
+use super::super::statement::{Sent, parameter_type};
+use super::numbering::Numbering;
+use super::{COMPOSITES, Field, Session, of_composite};
+
+/// A statement that the server has parsed.
+pub(super) struct Described {
+    /// Its name there.
+    pub(super) name: String,
+    /// The types of its parameters.
+    pub(super) parameters: Vec<u32>,
+    pub(super) fields: Vec<Field>,
+}
+
+impl Described {
+    /// Made from the server's answers: the types of the parameters, and the columns.
+    pub(super) fn new(
+        name: String,
+        (parameters, fields): (Vec<u32>, Option<Vec<Field>>),
+    ) -> Result<Self, Error> {
+        match fields {
+            Some(_) if parameters.iter().any(|oid| COMPOSITES.contains(oid)) => Err(of_composite()),
+            Some(fields) => Ok(Self { name, parameters, fields }),
+            None => Err(Error::endpoint("the statement has no result: only queries can be streamed")),
+        }
+    }
+}
+
+impl Session {
+    /// Parses the statement on the server, with its final numbers and types.
+    pub(super) async fn describe_typed(
+        &mut self,
+        statement: &Statement,
+    ) -> Result<(Arc<Sent>, Described), Error> {
+        if let Some(sent) = self.explained(statement).await {
+            let described = self.describe(&sent).await?;
+            return match described {
+                Ok(described) => Ok((Arc::new(sent), described)),
+                Err(refused) => Err(refused.into_refusal(None)),
+            };
+        }
+        self.describe_inferred(statement).await
+    }
+
+    /// For `explain …`: the numbering of the explained statement. PostgreSQL infers other types for
+    /// an `explain`, so its plan wouldn't be the statement's. `None` if this isn't an `explain`, or
+    /// if the explained statement can't be described by itself.
+    async fn explained(&mut self, statement: &Statement) -> Option<Sent> {
+        let explain = DIALECT.explain?;
+        let sql = statement.sql.strip_prefix(explain)?;
+        let explained = Statement { sql: sql.into(), types: statement.types.clone() };
+        let (sent, described) = self.describe_inferred(&explained).await.ok()?;
+        let text = [explain, &sent.text].concat().into();
+        Some(Sent { text, types: described.parameters, arguments: sent.arguments.clone() })
+    }
+
+    /// Parses the statement with a numbering that PostgreSQL accepts. If we don't know one yet, we
+    /// find it by trial, and remember it.
+    async fn describe_inferred(&mut self, statement: &Statement) -> Result<(Arc<Sent>, Described), Error> {
+        if let Some(known) = self.shared.descriptions.sent(&statement.sql)
+            && let Ok(described) = self.describe(&known).await?
+        {
+            return Ok((known, described));
+        }
+        let plain = Numbering::of(statement);
+        let split = plain.clone().split();
+        let found = match split == plain {
+            true => self.find(statement, plain).await?,
+            false => match self.find(statement, split).await? {
+                Ok((numbering, described)) => self.merge(statement, numbering, described).await?,
+                Err(_) => self.find(statement, plain).await?,
+            },
+        };
+        let (numbering, described) = found?;
+        let (numbering, described) = self.describe_declared_texts(statement, numbering, described).await?;
+        let sent = Arc::new(numbering.sent(&statement.sql));
+        self.shared.descriptions.learn_sent(&statement.sql, &sent);
+        Ok((sent, described))
+    }
+
+    /// Begins with a numbering, and follows PostgreSQL's errors to one that it accepts. Otherwise
+    /// returns the error to show.
+    async fn find(&mut self, statement: &Statement, mut numbering: Numbering) -> Result<Found, Error> {
+        loop {
+            let sent = numbering.sent(&statement.sql);
+            let refused = match self.describe(&sent).await? {
+                Ok(described) => return Ok(Ok((numbering, described))),
+                Err(refused) => refused,
+            };
+            let at = numbering.place_of(&refused, &sent);
+            let next = match &*refused.sqlstate {
+                AMBIGUOUS => self.disambiguate(statement, &numbering, at).await?,
+                "42P18" | "42P08" => numbering.follow(&refused, at, &statement.types),
+                _ => None,
+            };
+            numbering = match next {
+                Some(next) => next,
+                None => return self.describe_declared(statement, refused, at).await,
+            };
+        }
+    }
+
+    /// A numbering with further declared types, for a call that could mean several functions or
+    /// operators. We declare the type of each place that alone gets PostgreSQL further than `at`.
+    async fn disambiguate(
+        &mut self,
+        statement: &Statement,
+        numbering: &Numbering,
+        at: Option<usize>,
+    ) -> Result<Option<Numbering>, Error> {
+        let places = numbering.untyped_places(at, &statement.types);
+        let mut decisive = Vec::new();
+        for &place in &places {
+            let typed = numbering.declared_at(&[place], &statement.types);
+            if self.gets_further(statement, &typed, at).await? {
+                decisive.push(place);
+            }
+        }
+        let all = numbering.declared_at(&decisive, &statement.types);
+        // If there is no such place, a function may need the types of several arguments.
+        let next = match (&decisive[..], places.first()) {
+            ([], None) => return Ok(None),
+            ([], Some(&first)) => numbering.declared_at(&[first], &statement.types),
+            ([first, _, ..], _) if !self.gets_further(statement, &all, at).await? => {
+                numbering.declared_at(&[*first], &statement.types)
+            }
+            _ => all,
+        };
+        Ok(Some(next))
+    }
+
+    /// True if PostgreSQL accepts the statement by a numbering, or refuses it for a parameter at
+    /// another place.
+    async fn gets_further(
+        &mut self,
+        statement: &Statement,
+        numbering: &Numbering,
+        at: Option<usize>,
+    ) -> Result<bool, Error> {
+        let sent = numbering.sent(&statement.sql);
+        Ok(match self.describe(&sent).await? {
+            Ok(_) => true,
+            Err(refused) => refused.is_undetermined() && numbering.place_of(&refused, &sent) != at,
+        })
+    }
+
+    /// One number for all places of a parameter that have one type.
+    async fn merge(
+        &mut self,
+        statement: &Statement,
+        numbering: Numbering,
+        described: Described,
+    ) -> Result<Found, Error> {
+        let merged = numbering.merged(&described.parameters);
+        if merged == numbering {
+            return Ok(Ok((numbering, described)));
+        }
+        match self.describe(&merged.sent(&statement.sql)).await? {
+            Ok(described) => Ok(Ok((merged, described))),
+            Err(_) => self.find(statement, numbering).await,
+        }
+    }
+
+    /// Parses the statement once more, with the declared types of the parameters that PostgreSQL
+    /// takes for text, unless it refuses one.
+    async fn describe_declared_texts(
+        &mut self,
+        statement: &Statement,
+        mut numbering: Numbering,
+        described: Described,
+    ) -> Result<(Numbering, Described), Error> {
+        let texts = numbering.declared_texts(&described.parameters, &statement.types);
+        if texts.is_empty() {
+            return Ok((numbering, described));
+        }
+        let all = numbering.with(&texts);
+        if let Ok(described) = self.describe(&all.sent(&statement.sql)).await? {
+            return Ok((all, described));
+        }
+        for text in texts {
+            let more = numbering.with(&[text]);
+            if self.describe(&more.sent(&statement.sql)).await?.is_ok() {
+                numbering = more;
+            }
+        }
+        // Each attempt has given up the name of the previous one.
+        let described = self.describe(&numbering.sent(&statement.sql)).await?;
+        Ok((numbering, described.map_err(DatabaseError::into_error)?))
+    }
+
+    /// The last attempt, after an error that we couldn't follow: with all declared types, for a
+    /// server that doesn't say which parameter it means.
+    async fn describe_declared(
+        &mut self,
+        statement: &Statement,
+        refused: DatabaseError,
+        at: Option<usize>,
+    ) -> Result<Found, Error> {
+        if !refused.is_undetermined() {
+            return Ok(Err(refused.into_refusal(at)));
+        }
+        let types: Vec<_> =
+            statement.types.iter().map(|&declared| parameter_type(declared)).enumerate().collect();
+        let declared = Numbering::of(statement).with(&types);
+        if types.iter().all(|&(_, oid)| oid == 0) {
+            return Ok(Err(undeclared(refused.into_refusal(at))));
+        }
+        let sent = declared.sent(&statement.sql);
+        Ok(match self.describe(&sent).await? {
+            Ok(described) => Ok((declared, described)),
+            Err(refused) => {
+                let at = declared.place_of(&refused, &sent);
+                let is_undeclared = refused.is_undetermined() && types.iter().any(|&(_, oid)| oid == 0);
+                let error = refused.into_refusal(at);
+                Err(if is_undeclared { undeclared(error) } else { error })
+            }
+        })
+    }
+}
+
+/// A numbering that PostgreSQL accepts with its statement, or the reason why it accepts none.
+type Found = Result<(Numbering, Described), Error>;
+
+/// `ambiguous_function`: several functions or operators could be meant.
+const AMBIGUOUS: &str = "42725";
+
+fn undeclared(error: Error) -> Error {
+    error.hint("the statement does not tell the type of each parameter: write it, as in `-p NAME:integer=VALUE`, `--param NAME:integer` or `:NAME::integer`")
+}
+
+/// The server's description of a statement's parameters.
+pub(super) fn of_parameters(body: &ParameterDescriptionBody) -> Result<Vec<u32>, Error> {
+    body.parameters()
+        .collect()
+        .map_err(|cause| Error::protocol("the database sent types that cannot be read").cause(cause))
+}

@@ -1,0 +1,175 @@
+//! Interprets the values of a column. SQLite types values, not columns, so a column's declared type
+//! is only a hint. We compare each value with it; one that doesn't match keeps its storage class.
+
+use rowstream_core::datetime::{Timestamp, date, timestamp};
+use rowstream_database::json::is_document;
+use rowstream_encode::{ColumnKind, Value, is_json_number};
+
+use super::cells::Cell;
+
+/// How to interpret the values of a column; chosen once per statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plan {
+    /// By storage class alone.
+    Plain,
+    /// BOOLEAN: 0 and 1 are booleans.
+    Boolean,
+    /// DATE: `YYYY-MM-DD` is a date.
+    Date,
+    /// DATETIME, TIMESTAMP: `YYYY-MM-DD HH:MM[:SS[.ffffff]]` is a timestamp, or an instant if it
+    /// has a zone.
+    Timestamp,
+    /// TIMESTAMPTZ: always an instant, in UTC if it has no zone.
+    TimestampTz,
+    /// DECIMAL, NUMERIC: a text that is a number is that exact number. A float is a decimal that
+    /// SQLite stores as a float.
+    Decimal,
+    /// JSON, JSONB: a text that is a JSON document is written verbatim.
+    Json,
+}
+
+impl Plan {
+    /// Chooses the plan for a column by its declared type, ignoring case and length: `Decimal(10,
+    /// 2)`.
+    pub(super) fn of(declared: &str) -> Self {
+        let name = declared.split('(').next().unwrap_or_default().trim();
+        match name.to_ascii_uppercase().as_str() {
+            "BOOLEAN" | "BOOL" => Self::Boolean,
+            "DATE" => Self::Date,
+            "DATETIME" | "TIMESTAMP" => Self::Timestamp,
+            "TIMESTAMPTZ" => Self::TimestampTz,
+            "DECIMAL" | "NUMERIC" => Self::Decimal,
+            "JSON" | "JSONB" => Self::Json,
+            _ => Self::Plain,
+        }
+    }
+
+    /// Returns the value of a cell.
+    ///
+    /// # Errors
+    /// The text isn't UTF-8.
+    #[inline]
+    pub(super) fn value(self, cell: Cell<'_>) -> Result<Value<'_>, std::str::Utf8Error> {
+        Ok(match cell {
+            Cell::Null => Value::Null,
+            Cell::Integer(value @ (0 | 1)) if self == Self::Boolean => Value::Bool(value == 1),
+            Cell::Integer(value) => Value::Int(value),
+            Cell::Real(value) if self == Self::Decimal => Value::Real(value),
+            Cell::Real(value) => Value::Float(value),
+            Cell::Blob(bytes) => Value::Bytes(bytes),
+            Cell::Text(bytes) => match self.time(bytes) {
+                Some(value) => value,
+                None => self.text(std::str::from_utf8(bytes)?),
+            },
+        })
+    }
+
+    /// Reads dates and times before the text is checked, because they are ASCII.
+    #[inline]
+    fn time<'a>(self, text: &[u8]) -> Option<Value<'a>> {
+        match self {
+            Self::Date => date(text).map(Value::Date),
+            Self::Timestamp => timestamp(text).map(value_of),
+            Self::TimestampTz => timestamp(text).map(|time| Value::TimestampTz(time.micros)),
+            Self::Plain | Self::Boolean | Self::Decimal | Self::Json => None,
+        }
+    }
+
+    #[inline]
+    fn text(self, text: &str) -> Value<'_> {
+        match self {
+            Self::Decimal if is_json_number(text.as_bytes()) => Value::Number(text),
+            Self::Json if is_document(text) => Value::Json(text),
+            _ => Value::Text(text),
+        }
+    }
+}
+
+/// Returns an instant if the text has a zone, otherwise a local time.
+fn value_of<'a>(time: Timestamp) -> Value<'a> {
+    match time.is_zoned {
+        true => Value::TimestampTz(time.micros),
+        false => Value::Timestamp(time.micros),
+    }
+}
+
+/// Returns the kind of a column of this declared type, for formats with typed columns. If its plan
+/// doesn't determine the kind, SQLite's affinity does ("Datatypes in SQLite", section 3.1):
+/// `VARCHAR(20)` is text, `BIGINT` an integer. Each value still has to be compared with its kind.
+/// Expressions have no declared type, so their kind is `Any`.
+pub(super) fn kind(declared: &str) -> ColumnKind {
+    match Plan::of(declared) {
+        Plan::Boolean => ColumnKind::Bool,
+        Plan::Date => ColumnKind::Date,
+        Plan::Timestamp => ColumnKind::Timestamp,
+        Plan::TimestampTz => ColumnKind::TimestampTz,
+        Plan::Decimal => decimal_kind(declared),
+        Plan::Json => ColumnKind::Json,
+        Plan::Plain => affinity_kind(&declared.to_ascii_uppercase()),
+    }
+}
+
+fn affinity_kind(declared: &str) -> ColumnKind {
+    let names = |words: &[&str]| words.iter().any(|word| declared.contains(word));
+    if names(&["INT"]) {
+        ColumnKind::Int64
+    } else if names(&["CHAR", "CLOB", "TEXT"]) {
+        ColumnKind::Text
+    } else if names(&["BLOB"]) {
+        ColumnKind::Bytes
+    } else if names(&["REAL", "FLOA", "DOUB"]) {
+        ColumnKind::Float64
+    } else {
+        ColumnKind::Any
+    }
+}
+
+/// `DECIMAL(10, 2)`, or `DECIMAL(10)`, which has no decimal places. Without a precision, any scale
+/// is possible.
+fn decimal_kind(declared: &str) -> ColumnKind {
+    let limits = declared.split_once('(').and_then(|(_, rest)| rest.trim_end().strip_suffix(')'));
+    let limits = limits.map(|limits| limits.split_once(',').unwrap_or((limits, "0")));
+    match limits.map(|(precision, scale)| (precision.trim().parse(), scale.trim().parse())) {
+        Some((Ok(precision), Ok(scale))) => ColumnKind::decimal(precision, scale),
+        _ => ColumnKind::Number,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declared_types_promise_kinds() {
+        let decimal = |precision, scale| ColumnKind::Decimal { precision, scale };
+        for (declared, kind) in [
+            ("integer", ColumnKind::Int64),
+            ("UNSIGNED BIG INT", ColumnKind::Int64),
+            ("tinyint(1)", ColumnKind::Int64),
+            ("varchar(255)", ColumnKind::Text),
+            ("CLOB", ColumnKind::Text),
+            ("blob", ColumnKind::Bytes),
+            ("DOUBLE PRECISION", ColumnKind::Float64),
+            ("real", ColumnKind::Float64),
+            ("float", ColumnKind::Float64),
+            ("", ColumnKind::Any),
+            ("uuid", ColumnKind::Any),
+            ("Boolean", ColumnKind::Bool),
+            ("DATE", ColumnKind::Date),
+            ("datetime", ColumnKind::Timestamp),
+            ("timestamp", ColumnKind::Timestamp),
+            ("TimestampTZ", ColumnKind::TimestampTz),
+            ("json", ColumnKind::Json),
+            ("decimal(10,2)", decimal(10, 2)),
+            ("Numeric ( 10 , 2 ) ", decimal(10, 2)),
+            ("NUMERIC(5)", decimal(5, 0)),
+            ("decimal", ColumnKind::Number),
+            ("decimal(80,2)", ColumnKind::Number),
+            ("decimal(a)", ColumnKind::Number),
+            ("decimal(1,2,3)", ColumnKind::Number),
+            ("decimal(-1)", ColumnKind::Number),
+        ] {
+            assert_eq!(super::kind(declared), kind, "{declared}");
+        }
+    }
+}
