@@ -1,8 +1,8 @@
-//! Finds the named parameters of a statement: a lexer that knows where SQL text is not SQL.
+//! Replaces the named parameters of a statement with placeholders.
 //!
-//! It parses no grammar. It knows quotes, comments and the few places in which a colon means
-//! something else, which is all that is needed to replace `:name` and to find where a statement
-//! ends. What it leaves alone reaches the database as it was written.
+//! There's no SQL grammar here. The lexer knows quotes, comments and the few uses of a colon that
+//! aren't a parameter. That's enough to replace `:name` and to find the end of a statement.
+//! Everything else reaches the database unchanged.
 
 pub mod dialect;
 mod lexer;
@@ -19,13 +19,13 @@ use self::lexer::{Kind, Lexer, Token};
 pub use self::limit::{Limit, LimitPart, limit_placeholders, numbered_placeholders};
 pub use self::outline::{ByRow, Outline, UNIONS};
 
-/// In place of how many rows it answers with: a statement whose row holds refcursors that others
-/// read.
+/// Marks a statement whose row contains refcursors that other statements read. It replaces the
+/// cardinality.
 const REFCURSORS: &str = ":refcursors";
-/// Before the name of such a statement: whose refcursor is read.
+/// Introduces the name of the statement whose refcursor is read.
 const FROM: &str = "from";
 
-/// How many rows a statement answers with, and so what stands in the body for it.
+/// The number of rows that a statement returns, and so the JSON value that it becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cardinality {
     /// `:many`: a list of objects.
@@ -41,25 +41,24 @@ pub enum Cardinality {
 pub struct Sql {
     /// The text for the database, with its own placeholders for the parameters.
     pub text: String,
-    /// The name of each argument, in the order in which the database takes them: by number each
-    /// name once, by occurrence as often as it stands in the text.
+    /// The name of each argument, in the order of the database's arguments. With numbered
+    /// placeholders each name appears once. Otherwise it's repeated for each of its places.
     pub names: Vec<String>,
-    /// For each piece copied from the original: where it begins in `text`, and where in the
-    /// original, in bytes.
+    /// The start of each copied piece in `text` and in the original, in bytes.
     pub pieces: Vec<(usize, usize)>,
-    /// For each of `names`, where its `:` stands in the original (first, where it is one
-    /// argument in several places), in bytes.
+    /// For each of `names`, the place of its `:` in the original, in bytes. If one argument has
+    /// several places, it's the first of them.
     pub places: Vec<usize>,
 }
 
-/// Why a text is not one statement with named parameters.
+/// The reason why a text isn't a single statement with named parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqlError {
-    /// Where, in bytes from the start of the text.
+    /// The place, in bytes from the start of the text.
     pub offset: usize,
-    /// What is wrong.
+    /// The error message.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub hint: Option<String>,
 }
 
@@ -78,7 +77,7 @@ impl fmt::Display for SqlError {
 impl std::error::Error for SqlError {}
 
 impl Sql {
-    /// Each name once, and where it first stands.
+    /// Each name once, with its first place.
     pub fn distinct(&self) -> impl Iterator<Item = (&str, usize)> {
         let names = self.names.iter().zip(&self.places).enumerate();
         names
@@ -87,13 +86,13 @@ impl Sql {
     }
 
     /// Reads one statement and makes its named parameters positional. A `;` at the end is cut, with
-    /// what follows it. A parameter that is all of a limit or an offset may be NULL, which not
-    /// every database takes there: the dialect says what stands around it.
+    /// everything after it. If a parameter is the whole limit or offset, we wrap it in
+    /// [`Dialect::null_limit`], because not every database accepts NULL there.
     ///
     /// # Errors
-    /// A quote or comment that does not end, a second statement, no statement at all, a placeholder
-    /// that has a number instead of a name, or a NUL character (which would end the text early in
-    /// the database).
+    /// A quote or comment isn't closed, a second statement follows, or there's no statement at all.
+    /// A placeholder has a number instead of a name. The text contains a NUL character, which would
+    /// end it early in the database.
     pub fn parse(text: &str, dialect: &'static Dialect) -> Result<Self, SqlError> {
         if let Some(offset) = text.find('\0') {
             return Err(SqlError::new(offset, "a NUL character in a statement", Some("remove it")));
@@ -123,8 +122,9 @@ impl Sql {
     }
 }
 
-/// A text of the same length with nothing but ASCII in these comments: a database in another encoding
-/// refuses the letters that it lacks, also there. Hints stay, because they name tables.
+/// Replaces the non-ASCII characters of these comments, without changing the length of the text. A
+/// database in another encoding refuses the letters that it lacks, even in comments. Hints stay,
+/// because they name tables.
 fn in_ascii<'a>(text: &'a str, comments: &[Token]) -> Cow<'a, str> {
     let mut plain = Cow::Borrowed(text);
     for comment in comments.iter().map(|comment| comment.start..comment.end) {
@@ -147,7 +147,7 @@ fn placeholder(text: &str, token: &Token) -> SqlError {
     SqlError::new(token.start, message, Some("parameters are written `:name`, and declared in `[params]`"))
 }
 
-/// Copies a text piece by piece, with placeholders for names.
+/// Copies a text piece by piece, with placeholders instead of names.
 struct Rewriter<'a> {
     text: &'a str,
     dialect: &'static Dialect,
@@ -166,8 +166,8 @@ impl<'a> Rewriter<'a> {
         Self { text, dialect, copied: 0, sql }
     }
 
-    /// Puts the placeholder of a parameter in its place; one that is `whole` may be NULL in a
-    /// limit.
+    /// Writes the placeholder of a parameter. If the parameter is the `whole` limit or offset, it
+    /// may be NULL.
     fn parameter(&mut self, token: &Token, whole: bool) {
         self.sql.text.push_str(&self.text[self.copied..token.start]);
         let number = self.number(&self.text[token.start + 1..token.end], token.start);
@@ -197,50 +197,50 @@ impl<'a> Rewriter<'a> {
     }
 }
 
-/// In whose rows the rows of a statement stand.
+/// The parent of a nested statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nesting {
-    /// The name of the other statement.
+    /// The name of the parent statement.
     pub parent: String,
-    /// The columns that are the same in a row and in the row that it stands in: the statement's
-    /// own, and the other's.
+    /// The pairs of columns that match in a row and its parent row: first the nested statement's,
+    /// then the parent's.
     pub on: Vec<(String, String)>,
 }
 
-/// What a statement has to do with the refcursors of another.
+/// The use of refcursors by a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refcursors {
-    /// Nothing.
+    /// The statement doesn't use refcursors.
     None,
-    /// `:refcursors`: the columns of its only row are refcursors, which other statements read.
+    /// `:refcursors`: the columns of its only row are refcursors that other statements read.
     Opens,
-    /// `from OPENER`: its rows are those of a refcursor of that statement, and it has no text of
-    /// its own.
+    /// `from OPENER`: the statement has no text, and returns the rows of that statement's
+    /// refcursor.
     From(String),
 }
 
-/// One statement of a text that holds several, or the only one.
+/// One statement of a text that contains one or more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// Its name and how many rows it answers with; `None` before the first `-- name:` line.
+    /// Its name and cardinality; `None` before the first `-- name:` line.
     pub name: Option<(String, Cardinality)>,
-    /// In whose rows its own stand, if in any.
+    /// The parent, if the statement is nested.
     pub nesting: Option<Nesting>,
-    /// Whether it opens refcursors, or reads one.
+    /// The refcursors that it opens or reads.
     pub refcursors: Refcursors,
-    /// Where its `-- name:` line begins, or its text when it has none, in bytes.
+    /// The start of its `-- name:` line, or of its text if there's no such line, in bytes.
     pub offset: usize,
-    /// Its text, without the `-- name:` line, in bytes of the whole.
+    /// The place of its text in the whole, in bytes, without the `-- name:` line.
     pub range: Range<usize>,
 }
 
 impl Section {
-    /// Its name.
+    /// The section's name.
     pub fn name_text(&self) -> Option<&str> {
         self.name.as_ref().map(|(name, _)| name.as_str())
     }
 
-    /// The name of the section whose refcursor it reads.
+    /// The name of the section that opens the refcursor read here.
     pub fn opener(&self) -> Option<&str> {
         match &self.refcursors {
             Refcursors::From(opener) => Some(opener),
@@ -249,12 +249,12 @@ impl Section {
     }
 }
 
-/// Cuts a text at its lines `-- name: NAME :many|:one|:value [nested in …|from …]` and `-- name:
-/// NAME :refcursors`. Text before the first of them is a section of its own if there is anything
-/// but blanks and comments in it, or if there are no such lines.
+/// Splits a text at its lines `-- name: NAME :many|:one|:value [nested in …|from …]` and `-- name:
+/// NAME :refcursors`. Text before the first of them is a separate section, unless it contains only
+/// blanks and comments. A text without these lines is one section.
 ///
 /// # Errors
-/// A line `-- name:` that cannot be read, or a quote or comment that does not end.
+/// A `-- name:` line can't be read, or a quote or comment isn't closed.
 pub fn sections(text: &str, dialect: &'static Dialect) -> Result<Vec<Section>, SqlError> {
     let mut lexer = Lexer::new(text, dialect);
     let mut sections = Vec::new();
@@ -278,10 +278,10 @@ pub fn sections(text: &str, dialect: &'static Dialect) -> Result<Vec<Section>, S
     Ok(sections)
 }
 
-/// Whether there is no statement in a text: nothing but blanks and comments.
+/// Returns true if a text contains only blanks and comments.
 ///
 /// # Errors
-/// A quote or comment that does not end.
+/// A quote or comment isn't closed.
 pub fn is_blank(text: &str, dialect: &'static Dialect) -> Result<bool, SqlError> {
     let mut lexer = Lexer::new(text, dialect);
     while let Some(token) = lexer.next()? {
@@ -297,7 +297,7 @@ fn begins_line(text: &str, offset: usize) -> bool {
     text[line_start..offset].bytes().all(|byte| byte.is_ascii_whitespace())
 }
 
-/// The section that a comment `-- name: NAME :many` begins; `None` when it is another comment.
+/// The section that a comment `-- name: NAME :many` begins; `None` for any other comment.
 fn marker(text: &str, token: &Token) -> Result<Option<Section>, SqlError> {
     let comment = text[token.start..token.end].trim_start_matches('-').trim_start();
     let Some(rest) = comment.strip_prefix("name:") else { return Ok(None) };
@@ -317,7 +317,7 @@ fn marker(text: &str, token: &Token) -> Result<Option<Section>, SqlError> {
     Ok(Some(Section { name, nesting, refcursors, offset: token.start, range }))
 }
 
-/// What is said behind a statement's name and `word`; an error tells what could be.
+/// Reads the clause after a statement's name and `word`. An error is a hint about the right syntax.
 fn clause(word: &str, rest: &str) -> Result<(Option<Nesting>, Refcursors), &'static str> {
     const OPENS: &str = "write `-- name: NAME :refcursors`, and nothing after it";
     const READS: &str = "write `-- name: NAME :many from OPENER`: the name of a `:refcursors` statement";
@@ -330,7 +330,7 @@ fn clause(word: &str, rest: &str) -> Result<(Option<Nesting>, Refcursors), &'sta
     }
 }
 
-/// The first word, and what follows it.
+/// Splits a text after its first word.
 fn split_word(text: &str) -> (&str, &str) {
     let text = text.trim_start();
     text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()))
@@ -372,19 +372,19 @@ fn nesting(text: &str) -> Option<Nesting> {
     is_name(parent).then(|| Nesting { parent: (*parent).to_owned(), on })
 }
 
-/// A column's name, in which a quote is written twice.
+/// Unescapes the doubled quotes of a column's name.
 fn column(quoted: &str) -> String {
     quoted.replace("\"\"", "\"")
 }
 
-/// Whether a word stood in quotes, and means nothing but a name.
+/// Distinguishes a quoted word, which is always a name, from keywords.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quoting {
     Bare,
     Quoted,
 }
 
-/// Words, `=`, and what stands between double quotes; `None` when a quote has no end.
+/// Words, `=`, and texts in double quotes; `None` if a quote isn't closed.
 fn words(text: &str) -> Option<Vec<(Quoting, &str)>> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
@@ -407,7 +407,7 @@ fn words(text: &str) -> Option<Vec<(Quoting, &str)>> {
     Some(words)
 }
 
-/// Where the first quote stands that is not written twice.
+/// The place of the first quote that isn't doubled.
 fn quote_end(text: &str) -> Option<usize> {
     let mut from = 0;
     loop {
@@ -419,7 +419,8 @@ fn quote_end(text: &str) -> Option<usize> {
     }
 }
 
-/// Whether `name` is an ASCII letter or underscore, then letters, digits and underscores.
+/// Returns true if `name` is an ASCII letter or underscore, followed by letters, digits and
+/// underscores.
 pub fn is_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(lexer::begins_name) && bytes.all(lexer::continues_name)

@@ -1,65 +1,65 @@
-//! What databases differ in, as data: one [`Dialect`] for each, which stands in the folder of the
-//! database.
+//! The differences between databases, as data. Each database has one [`Dialect`], in its own
+//! folder.
 //!
-//! Nobody outside of `src/database/` asks which database it is. Where a new one differs in what no
-//! field says yet, it gets a field here, and the compiler names the dialects that lack it.
+//! Code outside `src/database/` never asks for the kind of a database. If a new one differs in
+//! another way, add a field here. The compiler then lists the dialects that lack it.
 
 use std::fmt::Write as _;
 
-/// Whose SQL it is, and what the database can do.
+/// The SQL and the abilities of a database.
 #[derive(Debug)]
 pub struct Dialect {
     /// The name of the database, for messages.
     pub name: &'static str,
-    /// How its sources are named.
+    /// The URLs of its sources.
     pub urls: Urls,
-    /// What is a string, a comment or a name in its SQL.
+    /// The syntax of strings, comments and names.
     pub syntax: Syntax,
-    /// How parameters stand in a statement that the database gets.
+    /// The form of a statement's placeholders.
     pub placeholders: Placeholders,
-    /// Who says of what types the parameters are.
+    /// The origin of the parameters' types.
     pub parameter_types: ParameterTypes,
     /// The treatment of a decimal that is bound.
     pub decimals: Decimals,
-    /// What stands around a parameter that is all of a limit or of an offset, so that NULL is none;
-    /// `None` where NULL is none by itself, or what is bound in its place is.
+    /// SQL around a parameter that is the whole limit or offset, so that NULL means "no limit".
+    /// `None` if NULL already means that, or if the driver binds another value for it.
     pub null_limit: Option<Around>,
-    /// How a statement is read in the order of a key, and from behind a row.
+    /// The way to read a statement in the order of a key, and from after a row.
     pub keys: Keys,
-    /// How rows become visible, which decides by what they can be followed.
+    /// The visibility of new rows, which decides how they can be followed.
     pub commits: Commits,
     /// The results that a statement can open for others to read.
     pub refcursors: Result<Opens, Refusal>,
-    /// True if a connection reads several statements side by side, as rows that nest need it.
+    /// `Ok` if a connection can read several statements side by side, as nested rows require.
     pub interleaved: Result<(), Refusal>,
-    /// True if the statements of a response can read one snapshot.
+    /// `Ok` if the statements of a response can read one snapshot.
     pub snapshots: Result<(), Refusal>,
-    /// How several connections read parts of one table.
+    /// The way to read parts of one table on several connections.
     pub parts: Result<Parts, Refusal>,
-    /// What has the database say how it would run the statement that follows; `None`: none of its
-    /// SQL does, or that is not known.
+    /// SQL that makes the database explain the statement that follows. `None` if there's no such
+    /// SQL, or if we don't know it.
     pub explain: Option<&'static str>,
-    /// How the catalog is asked for unique keys; `None`: it is not asked.
+    /// The query for unique keys; `None` if we don't ask the catalog for them.
     pub unique_keys: Option<UniqueKeys>,
-    /// How the catalog is asked for tables; `None`: it is not asked.
+    /// The query for tables; `None` if we don't ask the catalog for them.
     pub catalog: Option<Catalog>,
 }
 
-/// How several connections read parts of one table.
+/// The way to read parts of one table on several connections.
 #[derive(Debug)]
 pub struct Parts {
-    /// What stands before and after the first and the last bound of a part.
+    /// SQL before, between and after the first and the last bound of a part.
     pub condition: [&'static str; 3],
-    /// Questions about the table as it is written (`$1`) and what its statement may call (`$2`, see
-    /// [`super::Outline::functions_or_columns`]), which have a row where parts of it cannot be
-    /// read, for this reason.
+    /// Queries about the table as it's written (`$1`) and the functions that its statement may call
+    /// (`$2`, see [`super::Outline::functions_or_columns`]). A row means that parts of the table
+    /// can't be read, for this reason.
     pub refusals: &'static [(&'static str, Refusal)],
 }
 
-/// Why a database cannot do what is asked for, and what to do instead.
+/// The reason why a database can't do something, and an alternative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why.
+    /// The reason.
     pub message: &'static str,
     /// The remedy.
     pub hint: &'static str,
@@ -68,82 +68,81 @@ pub struct Refusal {
 /// A result that a statement opens for others to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opens {
-    /// Refcursors: each is the column of its row that has the reader's name.
+    /// Refcursors. A reader gets the column of the row that has its name.
     Refcursors,
-    /// The results of the procedure that it calls, in the order in which they come.
+    /// The results of the procedure that it calls, in their order.
     Results,
 }
 
-/// How the sources of a database are named.
+/// The URLs of a database's sources.
 #[derive(Debug)]
 pub struct Urls {
-    /// The schemes, in small letters.
+    /// The schemes, in lower case.
     pub schemes: &'static [&'static str],
-    /// What stands behind them.
+    /// The target after the scheme.
     pub location: Location,
-    /// A URL, for hints.
+    /// An example of a URL, for hints.
     pub example: &'static str,
-    /// Variables of the environment that count where a URL says nothing, as in the database's own
+    /// Environment variables that fill in parts missing from the URL, as in the database's own
     /// clients.
     pub variables: &'static [&'static str],
-    /// The source of a login's password.
+    /// The origin of a login's password.
     pub password: PasswordFrom,
 }
 
-/// The source of a login's password.
+/// The origin of a login's password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PasswordFrom {
-    /// The URL as it was read, if there are logins at all.
+    /// The URL as it was first read, if there are logins at all.
     Url,
-    /// The URL, which is read again if a login fails, or a command.
+    /// The URL, read again after a failed login, or a command.
     UrlOrCommand,
 }
 
-/// What the URL of a database names.
+/// The target of a database's URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Location {
     /// A server: `//user:password@host/database`.
     Server,
-    /// A file: its path, which is relative to the configuration, and nothing secret.
+    /// A file, by its path relative to the configuration. Nothing in it is secret.
     File,
-    /// A library that drives a database, and what it is given; a path in it is relative to the
-    /// configuration.
+    /// A driver library and its options. Paths in it are relative to the configuration.
     Driver,
 }
 
-/// What is a string, a comment or a name. Everywhere, `'…'` is a string and `"…"` a name, unless
-/// [`Strings`] say otherwise, in both of which the quote is doubled.
+/// The syntax of strings, comments and names. `'…'` is always a string. `"…"` is a name, unless
+/// [`Strings`] say otherwise. The quote is doubled in both.
 #[derive(Debug)]
 pub struct Syntax {
-    /// The quotes of names that the server writes.
+    /// The quote around names that the server writes.
     pub quote: char,
-    /// The quotes of names beside `"…"`.
+    /// The quotes of names, apart from `"…"`.
     pub identifiers: &'static [Quotes],
-    /// Strings beside `'…'`.
+    /// The forms of strings, apart from `'…'`.
     pub strings: &'static [Strings],
-    /// What begins a comment that ends with its line.
+    /// The beginnings of a comment that ends with its line.
     pub line_comments: &'static [LineComment],
-    /// Whether comments `/* … */` stand in one another.
+    /// The nesting of comments `/* … */`.
     pub block_comments: BlockComments,
-    /// What ends a line and its comment.
+    /// The bytes that end a line and its comment.
     pub line_ends: &'static [u8],
-    /// What begins a parameter as the database itself writes it, before a name or a number.
+    /// The characters before the name or number of the database's own parameters.
     pub variables: &'static [u8],
-    /// How names are compared.
+    /// The comparison of names.
     pub names: Names,
 }
 
-/// Quotes of a name.
+/// The quotes of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quotes {
-    /// The same on both sides, and doubled inside.
+    /// The same quote on both sides, and doubled inside.
     Doubled(u8),
-    /// An opening and a closing one, of which none can stand inside.
+    /// An opening and a closing quote. The name can't contain the closing one.
     Pair(u8, u8),
 }
 
 impl Syntax {
-    /// The quotes, beside `"…"`, that `first` opens.
+    /// The quotes, apart from `"…"`, that `first` opens.
     pub(super) fn quotes(&self, first: u8) -> Option<Quotes> {
         let opens = |quotes: &Quotes| match *quotes {
             Quotes::Doubled(open) | Quotes::Pair(open, _) => open == first,
@@ -152,23 +151,23 @@ impl Syntax {
     }
 }
 
-/// Strings that not every database has.
+/// Forms of strings that not every database has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strings {
-    /// `E'…'`, in which a backslash escapes the quote.
+    /// `E'…'`, with backslash escapes.
     Escape,
     /// `$tag$…$tag$`.
     Dollar,
-    /// `'…'` and `"…"`, which is a string too, in both of which a backslash escapes the quote.
+    /// `'…'` and `"…"` are both strings with backslash escapes.
     Backslash,
 }
 
-/// What begins a comment that ends with its line.
+/// The beginning of a comment that ends with its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineComment {
     /// `--`.
     Dashes,
-    /// `--` before a blank or a line end; otherwise it is two signs.
+    /// `--` before a blank or a line end. Otherwise they're two minus signs.
     DashesAndBlank,
     /// `#`.
     Hash,
@@ -177,31 +176,31 @@ pub enum LineComment {
 /// Comments between `/*` and `*/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockComments {
-    /// One may stand in another.
+    /// They nest.
     Nested,
     /// The first `*/` ends it.
     Flat,
-    /// The same; what stands in `/*! … */` and `/*M! … */` is executed, by some versions.
+    /// Like `Flat`, but some versions execute the text in `/*! … */` and `/*M! … */`.
     FlatOrExecuted,
 }
 
-/// How names are compared.
+/// The comparison of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
-    /// As they are written in quotes; without these, in small letters.
+    /// Case matters in quotes. Other names are in lower case.
     Exact,
-    /// Without regard to capital letters, in quotes or not.
+    /// Case doesn't matter, even in quotes.
     Caseless,
 }
 
-/// How parameters stand in a statement that the database gets.
+/// The form of a statement's placeholders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placeholders {
-    /// By number, behind this character (`$1`, `?1`): a parameter is sent once, however often it
-    /// stands in the text.
+    /// By number, after this character (`$1`, `?1`). A parameter is sent once, even if it's
+    /// repeated.
     ByNumber(char),
-    /// By occurrence, each a `?`: a parameter is sent as often as it stands in the text, in the
-    /// order of the text.
+    /// By occurrence, each a `?`. Arguments are sent in the order of the text, and repeated like
+    /// it.
     ByOccurrence,
 }
 
@@ -214,7 +213,8 @@ impl Placeholders {
         };
     }
 
-    /// The number of the argument that the placeholder `text` stands for, behind so many others.
+    /// The number of the argument for the placeholder `text`, with `before` placeholders in front
+    /// of it.
     pub(super) fn number(self, text: &str, before: usize) -> Option<usize> {
         match self {
             Self::ByNumber(sigil) => text.strip_prefix(sigil)?.parse().ok(),
@@ -223,31 +223,31 @@ impl Placeholders {
     }
 }
 
-/// Who says of what types the parameters of a statement are.
+/// The origin of a statement's parameter types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParameterTypes {
-    /// The database infers those that are not declared.
+    /// The database infers those that aren't declared.
     Inferred,
-    /// Whoever declares them: the database compares values of whatever types, and the wrong one is
-    /// a wrong answer that nobody sees.
+    /// The endpoint declares them. The database compares values of any types, so a wrong type would
+    /// silently return a wrong answer.
     Declared,
 }
 
-/// What becomes of a decimal that is bound.
+/// The treatment of a decimal that is bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decimals {
-    /// It stays what it is.
+    /// The value is kept.
     Exact,
-    /// Beyond the integers of 64 bits it is rounded.
+    /// Beyond 64-bit integers, the value is rounded.
     Rounded,
 }
 
-/// What stands before and behind an expression.
+/// SQL before and after an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Around {
     /// Before it.
     pub before: &'static str,
-    /// Behind it.
+    /// After it.
     pub behind: &'static str,
 }
 
@@ -255,7 +255,7 @@ impl Around {
     /// Nothing on either side.
     pub const NOTHING: Self = Self { before: "", behind: "" };
 
-    /// Writes what `inner` writes, and this around it.
+    /// Writes the output of `inner` with this around it.
     pub fn write(self, sql: &mut String, inner: impl FnOnce(&mut String)) {
         sql.push_str(self.before);
         inner(sql);
@@ -263,40 +263,40 @@ impl Around {
     }
 }
 
-/// How a statement is read in the order of a key, and from behind a row.
+/// The way to read a statement in the order of a key, and from after a row.
 #[derive(Debug)]
 pub struct Keys {
-    /// What makes of a column what a cursor holds: its value as the database compares it, of no
-    /// type that formats write otherwise.
+    /// Converts a column to the form stored in a cursor: its value as the database compares it, in
+    /// a type that formats don't rewrite.
     pub cast: Around,
-    /// What makes of a column of a `union` its value as it is sorted, if it is compared otherwise.
+    /// Converts a column of a `union` to its value as it's sorted, if comparisons use another.
     pub of_union: Around,
-    /// How rows are compared with the one that they are to stand behind.
+    /// The comparison that finds the rows after another one.
     pub comparison: Comparison,
-    /// An infinite number as a JSON number beyond all others, if the database reads it as one.
+    /// Infinity as a JSON number beyond all others, if the database can read that.
     pub infinity: Option<&'static str>,
-    /// Whether a cursor can hold bytes; where not, what to do.
+    /// `Ok` if a cursor can hold bytes; otherwise a hint.
     pub bytes: Result<(), &'static str>,
-    /// Types that the database sorts otherwise than it compares them.
+    /// Types whose sort order differs from their comparisons.
     pub unordered: &'static [Unordered],
 }
 
-/// Types whose order isn't that of their comparisons, so pages that are cut by it would lose rows.
+/// Types whose sort order differs from their comparisons, so pages cut by it would lose rows.
 #[derive(Debug)]
 pub struct Unordered {
-    /// Their names, without a length. One that begins with a dot is that of a type in a schema that
-    /// names have to mention.
+    /// Their names, without a length. A name that begins with a dot is a type in a schema that has
+    /// to be mentioned.
     pub types: &'static [&'static str],
-    /// Values of at most so many characters are well; those of a type without a length aren't.
+    /// Values with at most this many characters are safe. Without a length, no value is.
     pub longest: u32,
-    /// Why, as a message goes on after "whose values".
+    /// The reason, as the end of a message after "whose values".
     pub why: &'static str,
-    /// Another key.
+    /// A hint at another key.
     pub hint: &'static str,
 }
 
 impl Unordered {
-    /// Recognises a type by its name, such as `varchar(20)`.
+    /// Recognises a type by its name, for example `varchar(20)`.
     pub fn has(&self, type_name: &str) -> bool {
         let (name, length) = type_name.split_once('(').unwrap_or((type_name, ""));
         let length = length.strip_suffix(')').and_then(|length| length.parse().ok());
@@ -305,36 +305,36 @@ impl Unordered {
     }
 }
 
-/// How the rows behind another one are found.
+/// The comparison that finds the rows after another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
-    /// `(a, b) > (1, 2)`, where all columns have one direction: indexes are searched for it.
+    /// `(a, b) > (1, 2)`, if all columns have one direction. Databases search indexes for it.
     RowValues,
     /// Column by column: `a >= 1 and (a > 1 or a = 1 and b > 2)`.
     ByColumn,
 }
 
-/// How rows become visible to others.
+/// The visibility of committed rows to other transactions.
 #[derive(Debug)]
 pub struct Commits {
-    /// Whether that is in the order of their keys.
+    /// Their order.
     pub order: CommitOrder,
-    /// How rows are told apart whose transactions are still running, or yet to come.
+    /// Numbers for transactions, which identify rows that were written by one that's still running.
     pub transactions: Result<Transactions, Refusal>,
-    /// Whether a channel can tell of new rows.
+    /// `Ok` if a channel can announce new rows.
     pub channel: Result<(), Refusal>,
-    /// How the database is asked if it can have issued a key; `None`: it doesn't know.
+    /// The query that checks if the database can have issued a key. `None` if it doesn't know.
     pub counters: Option<Counters>,
 }
 
-/// Whether rows become visible in the order of their keys.
+/// The order of new rows as others see them, compared with their keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitOrder {
-    /// They do.
+    /// Rows become visible in the order of their keys.
     ByKey,
-    /// They do where whoever writes the rows sees to that, and the endpoint promises it.
+    /// They do if their writers ensure it, and the endpoint promises that.
     IfPromised(Refusal),
-    /// Nobody knows when they do, so they cannot be followed.
+    /// The order is unknown, so the rows can't be followed.
     Unknown(Refusal),
 }
 
@@ -342,7 +342,7 @@ impl CommitOrder {
     /// Checks that rows can be followed by their key, with the endpoint's promise or without it.
     ///
     /// # Errors
-    /// They are not known to become visible in that order.
+    /// The rows may become visible in another order.
     pub fn check(self, is_promised: bool) -> Result<(), Refusal> {
         match self {
             Self::ByKey => Ok(()),
@@ -355,33 +355,33 @@ impl CommitOrder {
 /// Transactions as numbers that a row can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transactions {
-    /// The oldest transaction that is still running, or the next one: each before it has ended, and
-    /// what it wrote is seen by the statement.
+    /// The oldest transaction that's still running, or else the next one. All earlier ones have
+    /// ended, and the statement sees their rows.
     pub horizon: &'static str,
-    /// The first transaction that has not begun: no row that is seen can be of it or of a later
-    /// one, unless it was brought from another server.
+    /// The first transaction that hasn't begun. No visible row can have its number or a later one,
+    /// except rows that were copied from another server.
     pub yet_to_come: &'static str,
-    /// Has a row if its parameter is a transaction that this server has yet to begin. That of a
-    /// replica may come from its primary.
+    /// Returns a row if its parameter is a transaction that this server hasn't begun yet. A
+    /// replica's transaction may come from its primary.
     pub ahead: &'static str,
 }
 
-/// How the database is asked for the counter that a key's numbers are taken from.
+/// Queries about the counter that issues a key's numbers.
 #[derive(Debug, Clone, Copy)]
 pub struct Counters {
-    /// Has a row if the column's counter is yet to reach the value that is the first and the second
-    /// parameter, and no row of the table has reached it. `{table}` and `{column}` stand for the
-    /// names as the statement has them, `{table_text}` and `{column_text}` for these as texts.
+    /// Returns a row if the column's counter hasn't reached the value yet, and no row of the table
+    /// has. The value is both parameters. `{table}` and `{column}` are replaced by the names in the
+    /// statement's form, `{table_text}` and `{column_text}` by the names as string literals.
     pub ahead: &'static str,
-    /// How the table is named there.
+    /// The table's name in that query.
     pub table: TableName,
-    /// Has a row if the counter of the column that is the second parameter, of the table that is
-    /// the first, may issue keys that a follower has gone past; and why.
+    /// Returns a row if a column's counter may issue keys that a follower has passed, and the
+    /// reason. The parameters are the table and the column.
     pub lapse: (&'static str, Refusal),
 }
 
 impl Counters {
-    /// [`Counters::ahead`] of a column.
+    /// [`Counters::ahead`] for a column.
     pub fn question(&self, dialect: &Dialect, table: &str, column: &str) -> String {
         let text = |text: &str| format!("'{}'", text.replace('\'', "''"));
         let named = match self.table {
@@ -396,49 +396,52 @@ impl Counters {
     }
 }
 
-/// How the catalog is asked for unique keys.
+/// The query for unique keys.
 #[derive(Debug)]
 pub struct UniqueKeys {
-    /// Has a row if the table that is its first parameter has a unique key of no other columns than
-    /// the list that is its second, and no function repeats a row.
+    /// Returns a row if a table has a unique key within a list of columns and no function repeats
+    /// rows. The parameters are the table and the list.
     pub query: &'static str,
-    /// How the table is named there.
+    /// The table's name in that query.
     pub table: TableName,
-    /// Whether the functions that the statement calls can repeat a row.
+    /// The effect of the functions that the statement calls.
     pub functions: Functions,
 }
 
-/// How the catalog is asked for the tables and views that may be read, by two statements whose
-/// columns have these names.
+/// Two statements that list readable tables and views, with these result columns.
 #[derive(Debug)]
 pub struct Catalog {
     /// `name`, and `kind`: `table` or `view`.
     pub tables: &'static str,
-    /// Of the table `:table`: `name`; `type`; `param`, the type of the parameter that a row is
-    /// found by, NULL where there is none; `cast`, what the parameter is cast to before it is
-    /// compared, or NULL; `place`, the place in the primary key, 0 where it is not in it; and if its
-    /// order isn't that of its comparisons `unordered`, why.
+    /// For the table `:table`:
+    ///
+    /// - `name`;
+    /// - `type`;
+    /// - `param`, the type of a parameter that finds a row by this column, or NULL;
+    /// - `cast`, the type that the parameter is cast to before the comparison, or NULL;
+    /// - `place`, the place in the primary key, or 0;
+    /// - `unordered`, if the sort order differs from comparisons, the reason.
     pub columns: &'static str,
-    /// What is true of a value of a primary key that no cursor holds, with the column's name in place
-    /// of each `{}`, if there are such values; and why.
+    /// A condition for values of a primary key that no cursor can hold, if there are any, and the
+    /// reason. Each `{}` is replaced by the column's name.
     pub misfit: Option<(&'static str, &'static str)>,
 }
 
-/// How the catalog is asked for a table.
+/// The name of a table in a query of the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableName {
-    /// As the statement names it, with quotes and schema.
+    /// The name in the statement, with its quotes and schema.
     AsWritten,
-    /// By its name alone; a table with a schema is not asked for.
+    /// The bare name. We don't ask for a table with a schema.
     Bare,
 }
 
-/// What functions do to rows.
+/// The effect of functions on rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Functions {
-    /// They may repeat one: the list of their names is the third parameter of the question.
+    /// They may repeat rows. The third parameter of the query is the list of their names.
     RepeatRows,
-    /// They make a value each.
+    /// Each call returns one value.
     MakeValues,
 }
 
@@ -457,13 +460,13 @@ impl Dialect {
 }
 
 pub mod samples {
-    //! Dialects of no database, for tests and examples.
+    //! Dialects without a database, for tests and examples.
 
     use super::*;
 
     const REFUSAL: Refusal = Refusal { message: "not in tests", hint: "leave it out" };
 
-    /// With all that PostgreSQL's SQL has.
+    /// PostgreSQL's syntax.
     pub static NUMBERED: Dialect = Dialect {
         name: "Numbered",
         urls: Urls {
@@ -503,7 +506,7 @@ pub mod samples {
         catalog: None,
     };
 
-    /// With all that SQLite's SQL has.
+    /// SQLite's syntax.
     pub static BRACKETED: Dialect = Dialect {
         name: "Bracketed",
         urls: Urls {
@@ -534,7 +537,7 @@ pub mod samples {
         catalog: None,
     };
 
-    /// With a `?` for each parameter, and no rows that can be compared.
+    /// `?` for each parameter, and comparisons column by column.
     pub static ANONYMOUS: Dialect = Dialect {
         name: "Anonymous",
         urls: Urls {

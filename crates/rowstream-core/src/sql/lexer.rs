@@ -1,9 +1,9 @@
-//! The tokens of SQL, as far as they decide whether a character is SQL or text.
+//! Splits SQL into tokens, just finely enough to tell code from strings and comments.
 
 use super::SqlError;
 use super::dialect::{BlockComments, Dialect, LineComment, Quotes, Strings, Syntax};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Blanks and line ends.
@@ -18,15 +18,15 @@ pub(super) enum Kind {
     Word,
     /// `:name`.
     Parameter,
-    /// `$1`, `?`, `@x`: a parameter as the database writes it.
+    /// `$1`, `?`, `@x`: a parameter in the database's own syntax.
     Placeholder,
     /// `;`.
     Semicolon,
-    /// An operator or a part of one, a bracket, a comma.
+    /// An operator or a part of it, a bracket, a comma.
     Other,
 }
 
-/// A token and its place, in bytes. Tokens follow each other without a gap.
+/// A token and its place, in bytes. Each token begins at the end of the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
@@ -34,12 +34,12 @@ pub(super) struct Token {
     pub(super) end: usize,
 }
 
-/// Cuts a text into tokens.
+/// Splits a text into tokens.
 pub(super) struct Lexer<'a> {
     text: &'a str,
     syntax: &'static Syntax,
     at: usize,
-    /// Open `[` that are no quotes, in which a colon can be a slice's.
+    /// The number of open `[` that aren't quotes. A colon in them can belong to a slice.
     brackets: usize,
 }
 
@@ -87,7 +87,8 @@ impl<'a> Lexer<'a> {
         &self.text[self.at..]
     }
 
-    /// Goes on while `wanted` holds. The bytes refused are ASCII, so this ends between characters.
+    /// Skips bytes while `wanted` returns true. The other bytes are ASCII, so this stops between
+    /// characters.
     fn skip_while(&mut self, wanted: impl Fn(u8) -> bool) {
         while self.peek(0).is_some_and(&wanted) {
             self.at += 1;
@@ -153,7 +154,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A quote in which the quote itself is doubled.
+    /// A quoted text that contains its quote doubled.
     fn quoted(&mut self, quote: u8, what: &str) -> Result<Kind, SqlError> {
         let start = self.at;
         self.at += 1;
@@ -170,7 +171,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A quote up to `close`, in which nothing can be escaped.
+    /// A text quoted up to `close`, without escapes.
     fn bracketed(&mut self, close: u8) -> Result<Kind, SqlError> {
         let start = self.at;
         self.skip_while(|byte| byte != close);
@@ -180,8 +181,8 @@ impl<'a> Lexer<'a> {
         Ok(self.single(Kind::Quoted))
     }
 
-    /// `E'…'`, from its quote, with what it is continued by on further lines: the
-    /// continuation has backslashes, too.
+    /// `E'…'`, from its quote, with its continuations on further lines. Backslashes escape in those
+    /// too.
     fn escaped(&mut self) -> Result<Kind, SqlError> {
         loop {
             self.backslashed(b'\'')?;
@@ -190,7 +191,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A string in which a backslash escapes the quote, which can also be doubled.
+    /// A string whose quote is escaped by a backslash or doubled.
     fn backslashed(&mut self, quote: u8) -> Result<Kind, SqlError> {
         let start = self.at;
         self.at += 1;
@@ -253,8 +254,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether the character before can end a value: then a colon in brackets is a slice's
-    /// (`a[1:n]`).
+    /// Returns true if the previous character can end a value. A colon in brackets then belongs to
+    /// a slice (`a[1:n]`).
     fn follows_value(&self) -> bool {
         let before = self.at.checked_sub(1).map(|at| self.text.as_bytes()[at]);
         before.is_some_and(|byte| continues_word(byte) || matches!(byte, b')' | b']' | b'\'' | b'"'))
@@ -268,14 +269,14 @@ impl<'a> Lexer<'a> {
         let start = self.at;
         self.at += 1;
         self.skip_while(continues_name);
-        // Claims of a token have a name of several parts: `:jwt.sub`.
+        // The claims of a token have dotted names: `:jwt.sub`.
         if &self.text[start + 1..self.at] == "jwt" {
             while self.peek(0) == Some(b'.') && self.peek(1).is_some_and(begins_name) {
                 self.at += 1;
                 self.skip_while(continues_name);
             }
         }
-        // `:naïve` would be the parameter `na` before a word that nobody wrote.
+        // `:naïve` isn't the parameter `na` followed by another word.
         match self.peek(0) {
             Some(byte) if byte == b'$' || !byte.is_ascii() => Err(bad_name(start)),
             _ => Ok(Kind::Parameter),
@@ -284,7 +285,7 @@ impl<'a> Lexer<'a> {
 
     fn word(&mut self, first: u8) -> Result<Kind, SqlError> {
         let start = self.at;
-        // A number ends before a dollar; an identifier may have one in it.
+        // A number ends at a dollar, but an identifier may contain one.
         let number = first.is_ascii_digit();
         self.skip_while(|byte| continues_word(byte) && !(number && byte == b'$'));
         let word = &self.text[start..self.at];
@@ -296,13 +297,13 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Whether a comment of MySQL or MariaDB is SQL.
+/// Returns true if MySQL or MariaDB executes this comment.
 fn is_executed(text: &str) -> bool {
     ["/*!", "/*M!"].iter().any(|begin| text.starts_with(begin))
 }
 
-/// Which versions execute it is the database's to say, so what it holds cannot be read here: its
-/// parameters, its end, or whether there is a limit in it.
+/// Refuses a comment that some versions execute. Only the database knows which, so we can't find
+/// its parameters, its end or its limit.
 fn executed(offset: usize) -> SqlError {
     let hint = "write it as plain SQL, without `/*!` and `*/`; for a comment, put a blank before the `!`";
     SqlError::new(offset, "the database executes what stands in this comment", Some(hint))
@@ -329,8 +330,8 @@ fn dollar_tag(text: &str) -> Option<&str> {
     (begins && inner[end..].starts_with('$')).then(|| &text[..end + 2])
 }
 
-/// How far it is to the quote that continues a string: SQL joins strings between which there is a
-/// line end and nothing but blanks and line comments.
+/// The distance to the quote that continues a string. SQL joins strings if there's a line end
+/// between them, and otherwise only blanks and line comments.
 fn continuation(text: &str) -> Option<usize> {
     let mut line_end = false;
     let mut at = 0;
@@ -364,7 +365,7 @@ pub(super) fn continues_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// What an identifier may have in it: all beyond ASCII counts, in all dialects.
+/// Accepts the bytes of an identifier. All bytes beyond ASCII count, in every dialect.
 fn continues_word(byte: u8) -> bool {
     continues_name(byte) || byte == b'$' || !byte.is_ascii()
 }

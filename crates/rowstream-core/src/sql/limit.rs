@@ -1,5 +1,4 @@
-//! The limit at the end of a statement, which is taken off where the statement is continued from
-//! behind a row.
+//! Finds the limit at the end of a statement. We remove it to resume the statement after a row.
 
 use std::ops::Range;
 
@@ -9,20 +8,20 @@ use super::lexer::{Kind, Lexer, Token};
 /// `limit …` at the end of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limit {
-    /// Where it begins, in bytes.
+    /// Its start, in bytes.
     pub start: usize,
-    /// The placeholders that stand nowhere but in it, by the numbers of their arguments.
+    /// The placeholders that appear only in the limit, by the numbers of their arguments.
     pub only: Vec<usize>,
-    /// The placeholder that says how many rows; none where it is fixed, or an expression that is
-    /// not understood.
+    /// The placeholder of the row count. `None` if the count is fixed, or an expression that we
+    /// don't understand.
     pub placeholder: Option<usize>,
-    /// How many rows where the placeholder is not given or NULL; `None` is not known.
+    /// The row count if the placeholder is missing or NULL; `None` if we don't know it.
     pub rows: Option<u64>,
 }
 
 impl Limit {
-    /// The limit of a statement with positional placeholders; `None` if it has none, or one that
-    /// cannot be taken off, because there is an offset, or because it is written in another way.
+    /// The limit of a statement with positional placeholders. `None` if there's no limit, or if we
+    /// can't remove it because there's an offset or another syntax.
     pub fn find(text: &str, dialect: &'static Dialect) -> Option<Self> {
         let tokens = significant(text, dialect)?;
         let mut depth = 0_usize;
@@ -34,7 +33,7 @@ impl Limit {
                 ")" => depth = depth.saturating_sub(1),
                 "limit" if depth == 0 && !is_name(text, &tokens[..index]) => at = Some(index),
                 "offset" | "fetch" | "for" if depth == 0 => return None,
-                // `limit 10, 20` has an offset, and a union begins anew.
+                // `limit 10, 20` has an offset, and a union begins another statement.
                 "," | "union" | "except" | "intersect" if depth == 0 && at.is_some() => return None,
                 _ => {}
             }
@@ -50,7 +49,7 @@ impl Limit {
     }
 }
 
-/// Whether the parameter at `index` is all of a limit or of an offset: `limit :n`, `limit (:n)
+/// Returns true if the parameter at `index` is a whole limit or offset: `limit :n`, `limit (:n)
 /// offset :o`, `limit :o, :n`.
 pub(super) fn is_whole(text: &str, tokens: &[Token], index: usize) -> bool {
     let word = |token: &Token| &text[token.start..token.end];
@@ -68,8 +67,8 @@ pub(super) fn is_whole(text: &str, tokens: &[Token], index: usize) -> bool {
     begins && ends
 }
 
-/// Whether what stands behind these tokens is a part of a limit: of `limit 10, :n`, and not of
-/// `select a, :n` or `f(a, :n)`.
+/// Returns true if the place after these tokens belongs to a limit: `limit 10, :n`, but not `select
+/// a, :n` or `f(a, :n)`.
 fn is_in_limit(text: &str, before: &[Token]) -> bool {
     let mut depth = 0_usize;
     for token in before.iter().rev() {
@@ -85,23 +84,23 @@ fn is_in_limit(text: &str, before: &[Token]) -> bool {
     false
 }
 
-/// Whether a word behind these tokens is the name of something: `t.limit`, `1 as limit`.
+/// Returns true if the word after these tokens is a name: `t.limit`, `1 as limit`.
 fn is_name(text: &str, before: &[Token]) -> bool {
     let last = before.last().map(|token| &text[token.start..token.end]);
     last.is_some_and(|last| last == "." || last.eq_ignore_ascii_case("as"))
 }
 
-/// What a parameter of a limit says.
+/// The meaning of a limit's parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitPart {
-    /// How many rows there are at most.
+    /// The maximum number of rows.
     Rows,
-    /// How many rows are left out before the first.
+    /// The number of rows to skip.
     Offset,
 }
 
-/// The placeholders that are all of a limit or of an offset, counted from 0, of a statement whose
-/// placeholders have no numbers.
+/// The placeholders that are a whole limit or offset, in a statement without numbered ones. They're
+/// counted from 0.
 pub fn limit_placeholders(text: &str, dialect: &'static Dialect) -> Vec<(usize, LimitPart)> {
     let tokens = significant(text, dialect).unwrap_or_default();
     let is = |token: Option<&Token>, wanted: &str| {
@@ -117,8 +116,8 @@ pub fn limit_placeholders(text: &str, dialect: &'static Dialect) -> Vec<(usize, 
     whole.map(part).collect()
 }
 
-/// The placeholders of a statement for a database that numbers them: each with its place in bytes
-/// and the number of its argument, from 1.
+/// The placeholders of a statement: the place of each in bytes, and the number of its argument,
+/// from 1.
 pub fn numbered_placeholders(text: &str, dialect: &'static Dialect) -> Vec<(Range<usize>, usize)> {
     let tokens = significant(text, dialect).unwrap_or_default();
     let numbers = numbers(text, &tokens, dialect);
@@ -126,7 +125,7 @@ pub fn numbered_placeholders(text: &str, dialect: &'static Dialect) -> Vec<(Rang
     placeholders.filter_map(|(token, number)| Some((token.start..token.end, number?))).collect()
 }
 
-/// The tokens that are more than blanks and comments.
+/// The tokens except blanks and comments.
 fn significant(text: &str, dialect: &'static Dialect) -> Option<Vec<Token>> {
     let mut lexer = Lexer::new(text, dialect);
     let mut tokens = Vec::new();
@@ -138,7 +137,7 @@ fn significant(text: &str, dialect: &'static Dialect) -> Option<Vec<Token>> {
     Some(tokens)
 }
 
-/// For each token that is a placeholder, the number of its argument.
+/// For each token, the number of its argument if it's a placeholder.
 fn numbers(text: &str, tokens: &[Token], dialect: &Dialect) -> Vec<Option<usize>> {
     let mut before = 0;
     let number = |token: &Token| {
@@ -150,8 +149,8 @@ fn numbers(text: &str, tokens: &[Token], dialect: &Dialect) -> Vec<Option<usize>
     tokens.iter().map(number).collect()
 }
 
-/// `:n`, `10`, and `coalesce(:n, 10)` or `ifnull(:n, 10)`, where -1 is no limit: the placeholder,
-/// and the number without it.
+/// Reads `:n`, `10`, and `coalesce(:n, 10)` or `ifnull(:n, 10)`; -1 means no limit. Returns the
+/// placeholder, and the count without it.
 fn rows(words: &[&str], numbers: &[Option<usize>]) -> (Option<usize>, Option<u64>) {
     let (function, number, rows) = match (words, numbers) {
         ([one], [number]) => return (*number, one.parse().ok()),
@@ -196,7 +195,7 @@ mod tests {
         }
     }
 
-    /// Each placeholder is an argument of its own.
+    /// Each placeholder is a separate argument.
     #[test]
     fn limits_of_placeholders_without_numbers() {
         for (text, only, placeholder) in [

@@ -1,21 +1,21 @@
-//! What the text of a statement tells of its rows: by what they are ordered, of which table they
-//! are, and whether each of them is a row of it.
+//! Finds the order of a statement's rows, their table, and if each of them is one row of that
+//! table.
 //!
-//! It knows the plain forms only. Of all others it knows nothing, and says so.
+//! Only plain statements are understood. For all others the answer is "unknown".
 
 use super::dialect::{Dialect, Names, Quotes, TableName};
 use super::lexer::{Kind, Lexer};
 
-/// What may stand behind the tables of a statement, and leaves each of its rows a row of theirs.
+/// The words that may follow the tables of a statement whose result rows are rows of those tables.
 const BEHIND_TABLE: [&str; 6] = ["where", "order", "limit", "offset", "fetch", "for"];
-/// What may stand behind the terms of an order.
+/// The words that may follow the terms of an order.
 const BEHIND_ORDER: [&str; 4] = ["limit", "offset", "fetch", "for"];
-/// What may stand behind a term of an order, and changes only its direction.
+/// The words that may follow a term of an order and change only its direction.
 const DIRECTIONS: [&str; 5] = ["asc", "desc", "nulls", "first", "last"];
-/// What puts the rows of several statements together.
+/// The words that combine the rows of several statements.
 pub const UNIONS: [&str; 3] = ["union", "intersect", "except"];
-/// What may not stand in a statement that selects rows of one table, each by itself. All of them
-/// are reserved words, which stand outside of brackets for nothing else.
+/// The words that a [`ByRow`] statement can't have. All of them are reserved, so outside of
+/// brackets they have no other meaning.
 const NOT_BY_ROW: [&str; 14] = [
     "union",
     "intersect",
@@ -33,14 +33,14 @@ const NOT_BY_ROW: [&str; 14] = [
     ";",
 ];
 
-/// A statement that selects rows of one table, each by itself, taken apart.
+/// The parts of a statement that maps single rows of one table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ByRow<'a> {
-    /// What stands before its condition.
+    /// The text before the condition.
     pub head: &'a str,
-    /// Its condition, without `where`.
+    /// The condition, without `where`.
     pub condition: Option<&'a str>,
-    /// The table as it is written.
+    /// The table, as it's written.
     pub table: String,
 }
 
@@ -51,13 +51,13 @@ pub struct Outline<'a> {
     dialect: &'static Dialect,
 }
 
-/// A token that is more than blanks and comments.
+/// A token that isn't a blank or a comment.
 #[derive(Debug, Clone, Copy)]
 struct Part<'a> {
     text: &'a str,
-    /// Where it begins in the statement.
+    /// Its start in the statement, in bytes.
     start: usize,
-    /// Brackets around it; a bracket is within itself.
+    /// The number of brackets around it. A bracket counts itself.
     depth: usize,
 }
 
@@ -75,7 +75,7 @@ impl Part<'_> {
     }
 }
 
-/// True if an item of a list of columns is `*` or `TABLE.*`.
+/// Returns true if an item of a list of columns is `*` or `TABLE.*`.
 fn is_star(item: &[Part<'_>]) -> bool {
     item.last().is_some_and(|part| part.is("*"))
 }
@@ -88,7 +88,7 @@ struct Named {
 }
 
 impl<'a> Outline<'a> {
-    /// That of a statement; `None` where it cannot be cut into tokens.
+    /// Splits a statement; `None` if the lexer can't read it.
     pub fn new(text: &'a str, dialect: &'static Dialect) -> Option<Self> {
         let mut lexer = Lexer::new(text, dialect);
         let (mut parts, mut depth) = (Vec::new(), 0_usize);
@@ -110,18 +110,18 @@ impl<'a> Outline<'a> {
         Some(Self { text, parts, dialect })
     }
 
-    /// Whether this is its first word.
+    /// Returns true if `word` is its first word.
     pub fn begins_with(&self, word: &str) -> bool {
         self.parts.first().is_some_and(|part| part.is(word))
     }
 
-    /// Looks for these words, also inside brackets.
+    /// Looks for these words, even inside brackets.
     pub fn has_any(&self, words: &[&str]) -> bool {
         let is_one = |text: &str| words.iter().any(|word| text.eq_ignore_ascii_case(word));
         self.parts.iter().any(|part| is_one(part.text))
     }
 
-    /// Looks for calls of these functions, also by quoted names.
+    /// Looks for calls of these functions, even by quoted names.
     pub fn calls_any(&self, functions: &[&str]) -> bool {
         let is_one = |text: &str| {
             functions.iter().any(|function| text.trim_matches('"').eq_ignore_ascii_case(function))
@@ -129,7 +129,7 @@ impl<'a> Outline<'a> {
         self.parts.windows(2).any(|pair| pair[1].text == "(" && is_one(pair[0].text))
     }
 
-    /// Looks for variables of the session as MySQL writes them, `@name`; `@@name` is the server's.
+    /// Looks for MySQL's session variables, `@name`. (`@@name` is a variable of the server.)
     pub fn has_session_variable(&self) -> bool {
         let is_sign = |index: usize| self.parts.get(index).is_some_and(|part| part.text == "@");
         let is_variable = |index: usize| {
@@ -138,8 +138,8 @@ impl<'a> Outline<'a> {
         (0..self.parts.len()).any(is_variable)
     }
 
-    /// Whether the rows are ordered by the columns `key` before all else, so that rows follow each
-    /// other that are the same in them. `columns` are the names of the result's.
+    /// Returns true if the rows are ordered by the columns `key` first, so that rows with equal
+    /// keys are adjacent. `columns` are the names of the result's columns.
     pub fn is_ordered_by(&self, columns: &[&str], key: &[usize]) -> bool {
         let mut open = key.to_vec();
         for term in self.order() {
@@ -162,8 +162,8 @@ impl<'a> Outline<'a> {
         })
     }
 
-    /// Whether a term of the order is a column of the result: by its name or number there, or as
-    /// the statement selects it.
+    /// Returns true if a term of the order is a column of the result, by its name, its number or
+    /// its expression.
     fn is_column(&self, term: &[Part<'_>], columns: &[&str], column: usize) -> bool {
         if let [Part { text, .. }] = term
             && let Ok(number) = text.parse::<usize>()
@@ -181,8 +181,8 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// The table whose rows the statement's are, each of them once or not at all, as the catalog is
-    /// asked for it. [`Outline::functions`] could repeat them.
+    /// The table whose rows the statement returns, each at most once, in the form that the
+    /// catalog's query expects. [`Outline::functions`] could repeat rows.
     pub fn table_name(&self, asked: TableName) -> Option<String> {
         let (written, table) = self.table()?;
         match (asked, table.table) {
@@ -193,7 +193,7 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// The same as it is written, with what stands behind, and as it is compared.
+    /// The tokens from the table on, and the table's name in its comparable form.
     fn table(&self) -> Option<(&[Part<'a>], Named)> {
         if !self.parts.first()?.is("select") || self.parts.iter().any(|part| part.is_any(&UNIONS)) {
             return None;
@@ -204,11 +204,11 @@ impl<'a> Outline<'a> {
         Some((rest, self.aliased(&rest[..len])?))
     }
 
-    /// The statement taken apart, where its rows are those of one table, each by itself, as far as
-    /// words can tell: [`Outline::functions_or_columns`] may put several together.
+    /// Takes a statement apart that maps single rows of one table. We see only words:
+    /// [`Outline::functions_or_columns`] may still combine rows.
     ///
     /// # Errors
-    /// What else it is.
+    /// The reason why the statement isn't of this form.
     pub fn by_row(&self) -> Result<ByRow<'a>, String> {
         let (Some(first), Some(last)) = (self.parts.first(), self.parts.last()) else {
             return Err("there is no statement".to_owned());
@@ -236,12 +236,12 @@ impl<'a> Outline<'a> {
         Ok(ByRow { head: &self.text[..head], condition, table })
     }
 
-    /// The column of its table that a column of the result is, where the statement has one table.
+    /// The table's column behind a column of the result, if the statement has one table.
     pub fn origin(&self, columns: &[&str], column: usize) -> Option<String> {
         self.selected(columns, column).map(|selected| selected.column)
     }
 
-    /// The column of its one table that is called `name` in the result.
+    /// The column of its only table that's called `name` in the result.
     pub fn column_of(&self, name: &str) -> Option<String> {
         self.table()?;
         let items = self.items()?;
@@ -254,14 +254,14 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// What the statement calls.
+    /// The functions that the statement calls.
     pub fn functions(&self) -> Vec<String> {
         let calls = self.parts.windows(2).filter(|pair| pair[1].text == "(");
         calls.filter_map(|pair| self.name(pair[0].text)).collect()
     }
 
-    /// The same, and with a dot before them its names that stand after one: `e.count` is the
-    /// column, or else the aggregate of the rows of `e`.
+    /// The functions, and each name after a dot with that dot in front. `e.count` is a column, or
+    /// else the aggregate of the rows of `e`.
     pub fn functions_or_columns(&self) -> Vec<String> {
         let dotted = self.parts.windows(2).filter(|pair| pair[0].text == ".");
         let dotted = dotted.filter_map(|pair| Some(format!(".{}", self.name(pair[1].text)?)));
@@ -279,11 +279,11 @@ impl<'a> Outline<'a> {
         Some(list.split(|part| part.is(",")).collect())
     }
 
-    /// The column that the statement selects as a column of its result.
+    /// The table's column that the statement selects as this column of its result.
     fn selected(&self, columns: &[&str], column: usize) -> Option<Named> {
         let items = self.items()?;
         match items[0] {
-            // The first column of a name is the one that is meant.
+            // If a name is repeated, it means its first column.
             [_] if is_star(items[0]) => {
                 self.table()?;
                 Some(Named { table: None, column: self.fold(columns[column]) })
@@ -296,7 +296,7 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// What `NAME` or `NAME.NAME` names, also where `as NAME` or `NAME` stands behind it.
+    /// Reads `NAME` or `NAME.NAME`, with or without an alias (`as NAME` or `NAME`).
     fn aliased(&self, parts: &[Part<'_>]) -> Option<Named> {
         if let Some(named) = self.named(parts) {
             return Some(named);
@@ -319,7 +319,7 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// A name as it is compared; `None` where the token is none.
+    /// A name in its comparable form; `None` if the token isn't a name.
     fn name(&self, token: &str) -> Option<String> {
         let first = *token.as_bytes().first()?;
         let quotes =
@@ -341,7 +341,7 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// The name of a column of a result as it is compared.
+    /// The name of a result's column in its comparable form.
     fn fold(&self, name: &str) -> String {
         match self.dialect.syntax.names {
             Names::Exact => name.to_owned(),

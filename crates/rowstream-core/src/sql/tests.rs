@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::dialect::samples::{ANONYMOUS, BRACKETED, NUMBERED};
 use super::*;
 
-/// The text for the database, and the names joined by blanks.
+/// The text for the database, and the names separated by blanks.
 fn parsed(text: &str, dialect: &'static Dialect) -> (String, String) {
     let sql = Sql::parse(text, dialect).unwrap_or_else(|error| panic!("{text}: {error}"));
     (sql.text, sql.names.join(" "))
@@ -84,7 +84,7 @@ fn errors_have_their_place() {
         ("select :über", &BRACKETED, 7, "the name of this parameter cannot be read"),
         ("select :a$b", &NUMBERED, 7, "the name of this parameter cannot be read"),
         ("select \0", &NUMBERED, 7, "a NUL character in a statement"),
-        // In quotes and comments it was not seen, and each request failed instead.
+        // These were once missed in quotes and comments, so each request failed instead.
         ("select '\0'", &NUMBERED, 8, "a NUL character in a statement"),
         ("select [\0]", &BRACKETED, 8, "a NUL character in a statement"),
         ("select 1 -- \0", &NUMBERED, 12, "a NUL character in a statement"),
@@ -94,7 +94,7 @@ fn errors_have_their_place() {
     }
 }
 
-/// A database in LATIN1 refused a statement for a letter in one of its comments.
+/// A database in LATIN1 refused a statement because of a letter in a comment.
 #[test]
 fn comments_are_in_ascii() {
     let text = "select /*+ SeqScan(é) */ 'é' as \"é\" -- ’€ :a\n, :b /* ’ /* € */ */ from t";
@@ -229,7 +229,7 @@ fn a_name_tells_whose_refcursor_a_statement_reads() {
     assert_eq!(found, [Refcursors::Opens, from(), from(), Refcursors::None]);
 }
 
-/// A text that is quoted from its first to its last character, whatever stands inside.
+/// Text with quotes around the whole of it, and anything inside.
 fn quoted_piece() -> impl Strategy<Value = String> {
     let inside = "[a-z:$'\"\\\\/*;?@ \\n\\-\\[\\]ß]{0,12}";
     prop_oneof![
@@ -242,8 +242,7 @@ fn quoted_piece() -> impl Strategy<Value = String> {
     ]
 }
 
-/// What placeholders without numbers are bound to is the order of the text: a name that stands
-/// twice is bound twice.
+/// Arguments without numbers follow the order of the text, so a repeated name is bound twice.
 #[test]
 fn parameters_without_numbers() {
     for (text, expected, names) in [
@@ -259,7 +258,7 @@ fn parameters_without_numbers() {
     assert_eq!(sql.distinct().collect::<Vec<_>>(), [("a", 7), ("b", 11)]);
 }
 
-/// The statement as a database reads it that gets `values` for its placeholders.
+/// The statement as a database reads it with `value` in place of each placeholder.
 fn bound(sql: &Sql, dialect: &'static Dialect, value: impl Fn(&str) -> String) -> String {
     let args: Vec<_> = sql.names.iter().map(|name| value(name)).collect();
     let (mut lexer, mut text, mut seen) = (Lexer::new(&sql.text, dialect), String::new(), 0);
@@ -277,8 +276,8 @@ fn bound(sql: &Sql, dialect: &'static Dialect, value: impl Fn(&str) -> String) -
 }
 
 proptest! {
-    /// However a database wants its arguments, by number or by occurrence, each parameter gets its
-    /// own value: the statement is what it would be with the values in the places of the names.
+    /// Each parameter gets its own value, by number or by occurrence. The bound statement equals
+    /// the original with the values in place of the names.
     #[test]
     fn parameters_get_their_values(
         pieces in prop::collection::vec(
@@ -307,12 +306,12 @@ proptest! {
 
     #[test]
     fn quoted_text_has_no_parameters(pieces in prop::collection::vec(quoted_piece(), 1..8)) {
-        // Commas, because a string behind an `E''` and a line end is a part of it, backslashes and
-        // all.
+        // The commas separate the pieces: a string after an `E''` and a line end would continue it,
+        // backslashes included.
         let text = format!("select {}", pieces.join(" , "));
         let sql = Sql::parse(&text, &NUMBERED).unwrap();
         prop_assert_eq!(&sql.names, &Vec::<String>::new());
-        // Only comments are changed, and only in letters beyond ASCII.
+        // Only non-ASCII letters in comments change.
         prop_assert_eq!(sql.text.len(), text.len());
         let is_comment = |piece: &&String| piece.starts_with("--") || piece.starts_with("/*");
         for piece in pieces.iter().filter(|piece| piece.is_ascii() || !is_comment(piece)) {
@@ -337,7 +336,7 @@ proptest! {
         }
     }
 
-    /// Tokens follow each other without a gap, so that nothing is lost.
+    /// Tokens leave no gaps, so no text is lost.
     #[test]
     fn tokens_cover_the_text(text in "[:$?@'\"a-z\\[\\]\\- \\nß]{0,40}") {
         for dialect in [&NUMBERED, &BRACKETED] {
