@@ -1,9 +1,8 @@
-//! Diagnostics of configuration: each with file, line, column and a hint, collected so that all are
-//! shown at once.
+//! Errors in configuration files, each with its file, line, column and a hint. They're collected
+//! and shown together.
 //!
-//! Reading goes on after an error, with a default in the place of what was wrong, so that one run
-//! of the server or of `rowstream check` tells everything. What was read is thrown away when any
-//! error was found.
+//! After an error we continue with a default in place of the bad value. So one run of the server or
+//! of `rowstream check` reports everything. After any error the result is discarded.
 
 pub mod encoding;
 pub mod reader;
@@ -15,18 +14,18 @@ use std::cell::RefCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// One error of a configuration or endpoint file.
+/// An error in a configuration or endpoint file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Diagnostic {
     /// The file, as the user named it.
     pub file: PathBuf,
-    /// Line, from 1; 0 where there are none, as in an argument of the command line.
+    /// The line, from 1. Arguments of the command line have no lines, and 0 here.
     pub line: usize,
-    /// Column in characters, from 1.
+    /// The column in characters, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The error message.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub hint: Option<String>,
 }
 
@@ -43,10 +42,10 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// The code of each error, for programs.
+/// The code of all these errors, for programs.
 pub const CODE: &str = "configuration";
 
-/// All errors of all files, by file, line and column; never empty where it is an error.
+/// All errors of all files, by file, line and column. It's never empty as an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostics(Vec<Diagnostic>);
 
@@ -67,8 +66,7 @@ impl<'a> IntoIterator for &'a Diagnostics {
 }
 
 impl fmt::Display for Diagnostics {
-    /// One error after the other, each on its own line with its hint below; no line end after the
-    /// last.
+    /// Writes each error on its own line with its hint below, without a line end after the last.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, error) in self.0.iter().enumerate() {
             if i > 0 {
@@ -82,51 +80,52 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// Where errors go while files are read. Shared by everything that reads, hence the cell.
+/// Collects errors while files are read. All readers share it, so it uses cells.
 #[derive(Debug, Default)]
 pub struct Collector {
     errors: RefCell<Vec<Diagnostic>>,
-    /// The files that a reload reads again, readable or not: secrets, certificates of clients.
+    /// The files that a reload reads again, even if they couldn't be read: secrets and client
+    /// certificates.
     files: RefCell<Vec<PathBuf>>,
 }
 
 impl Collector {
-    /// Keeps an error.
+    /// Adds an error.
     pub fn add(&self, error: Diagnostic) {
         self.errors.borrow_mut().push(error);
     }
 
-    /// Keeps the paths of files that a reload reads again.
+    /// Adds the paths of files that a reload reads again.
     fn note_files(&self, files: impl IntoIterator<Item = PathBuf>) {
         self.files.borrow_mut().extend(files);
     }
 
-    /// The files that were noted until now.
+    /// The files that were noted so far.
     pub fn files(&self) -> Vec<PathBuf> {
         self.files.borrow().clone()
     }
 
-    /// Keeps an error of a file whose text is not there to point into.
+    /// Adds an error about a whole file, because we don't have its text.
     pub fn add_to_file(&self, file: &Path, message: impl Into<String>, hint: Option<&str>) {
         let hint = hint.map(str::to_owned);
         self.add(Diagnostic { file: file.to_owned(), line: 1, column: 1, message: message.into(), hint });
     }
 
-    /// Keeps what is wrong with an argument of the command line, which has no lines.
+    /// Adds an error about an argument of the command line, which has no lines.
     pub fn add_to_argument(&self, name: &str, message: impl Into<String>, hint: impl Into<String>) {
         let (message, hint) = (message.into(), Some(hint.into()));
         self.add(Diagnostic { file: PathBuf::from(name), line: 0, column: 0, message, hint });
     }
 
-    /// `value` if there was no error.
+    /// Returns `value` if there were no errors.
     ///
     /// # Errors
-    /// The errors.
+    /// All errors.
     pub fn finish<T>(self, value: T) -> Result<T, Diagnostics> {
         if self.errors.borrow().is_empty() { Ok(value) } else { Err(self.into_diagnostics()) }
     }
 
-    /// The errors, sorted; the same error at the same place is reported once.
+    /// The errors, sorted and without duplicates.
     pub fn into_diagnostics(self) -> Diagnostics {
         let mut errors = self.errors.into_inner();
         errors.sort();
@@ -135,30 +134,30 @@ impl Collector {
     }
 }
 
-/// A file that is being read, for errors that point into it.
+/// A file that's being read, and its place for errors.
 #[derive(Clone, Copy)]
 pub struct File<'a> {
     /// The file, as the user named it.
     pub path: &'a Path,
     /// Its whole text.
     pub text: &'a str,
-    /// What `${NAME}` in its strings means.
+    /// The treatment of `${NAME}` in its strings.
     pub variables: Variables<'a>,
-    /// Where its errors go.
+    /// The collector of its errors.
     pub errors: &'a Collector,
 }
 
-/// What `${NAME}` in a file's strings means.
+/// The treatment of `${NAME}` in a file's strings.
 #[derive(Clone, Copy)]
 pub enum Variables<'a> {
-    /// Nothing: endpoint files hold no secrets, and `$rows` in them is a placeholder.
+    /// It's kept: endpoint files contain no secrets, and `$rows` in them is a placeholder.
     Keep,
-    /// The variable of the environment that the function gives.
+    /// It's replaced by the environment variable that the function returns.
     Expand(&'a Environment<'a>),
 }
 
-/// Looks up a variable of the environment; injected, because tests cannot change a process's own
-/// safely.
+/// Looks up an environment variable. It's a parameter because tests can't safely change their own
+/// environment.
 pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 impl File<'_> {
@@ -175,7 +174,7 @@ impl File<'_> {
     }
 }
 
-/// Line and column, both from 1, of a byte offset. The column counts characters, as editors do.
+/// The line and column, both from 1, of a byte offset. Columns are characters, as in editors.
 pub fn place(text: &str, offset: usize) -> (usize, usize) {
     let before = &text[..text.floor_char_boundary(offset)];
     let line_start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -183,8 +182,8 @@ pub fn place(text: &str, offset: usize) -> (usize, usize) {
     (line, before[line_start..].chars().count() + 1)
 }
 
-/// The line of a byte offset with its number, and a caret below the place. Of a long line, only
-/// what stands around the place.
+/// The line of a byte offset with its number, and a caret below the place. A long line is cut
+/// around it.
 pub fn excerpt(text: &str, offset: usize) -> String {
     const BEFORE: usize = 60;
     const AFTER: usize = 40;
@@ -192,7 +191,7 @@ pub fn excerpt(text: &str, offset: usize) -> String {
     let (line, column) = place(text, offset);
     let rest = text[offset..].lines().next().unwrap_or_default();
     let before = text[..offset].chars().rev().take((column - 1).min(BEFORE)).collect::<Vec<_>>();
-    // Each character takes one column, whatever it does to a terminal.
+    // Each character should fill one column, even one that a terminal would interpret.
     let plain = |c: char| if is_invisible(c) { ' ' } else { c };
     let shown: String = before.iter().rev().copied().chain(rest.chars().take(AFTER)).map(plain).collect();
     let (shown, number) = (shown.trim_end(), line.to_string());
@@ -200,9 +199,9 @@ pub fn excerpt(text: &str, offset: usize) -> String {
     format!("    {number} | {shown}\n    {margin} | {indent}^")
 }
 
-/// The candidate that `name` is most likely a slip of; `None` when none is near.
+/// The candidate that `name` is probably a typo of; `None` if none is similar.
 pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Names of requests come from anybody, and the distance costs the product of the lengths.
+    // A request's names can be long, and the cost is the product of the lengths.
     const LONGEST: usize = 64;
     if name.len() > LONGEST {
         return None;
@@ -214,13 +213,13 @@ pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str
         .into_iter()
         .map(|candidate| (distance(candidate), candidate))
         .filter(|&(distance, candidate)| distance <= near(candidate))
-        // Of a name of one letter, any other one is a slip away.
+        // Every name of one letter would be a typo of every other.
         .filter(|&(distance, candidate)| distance < name.chars().count().max(candidate.chars().count()))
         .min_by_key(|&(distance, _)| distance)
         .map(|(_, candidate)| candidate)
 }
 
-/// "did you mean `x`?", or else the list of what is known.
+/// "did you mean `x`?", or else the list of known names.
 pub fn suggest<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match did_you_mean(name, known.clone()) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -228,14 +227,14 @@ pub fn suggest<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a s
     }
 }
 
-/// `` `a`, `b`, `c` ``; "none" for nothing.
+/// `` `a`, `b`, `c` ``, or "none".
 pub fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.into_iter().map(shown).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// A foreign text as messages show it: in backticks, cut, and without characters that would move a
-/// cursor or change the direction of writing.
+/// A foreign text for messages: in backticks, cut, and without characters that move the cursor or
+/// change the direction of text.
 pub fn shown(text: &str) -> String {
     const LONGEST: usize = 60;
     let mut out = String::from("`");
@@ -250,8 +249,8 @@ pub fn shown(text: &str) -> String {
     out
 }
 
-/// Control characters, and those that order, hide or look like nothing (bidirectional marks, line
-/// separators, fillers, tags, BOM).
+/// Returns true for control characters, and for those that reorder or hide text or are invisible
+/// (bidirectional marks, line separators, fillers, tags, BOM).
 pub fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(

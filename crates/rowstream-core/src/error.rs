@@ -1,10 +1,9 @@
-//! What goes wrong on the way from a request to its last byte, as a user sees it.
+//! The failures of a request, as its user sees them.
 //!
-//! An [`Error`] is made where the situation is known, by a constructor that names it. It becomes a
-//! problem document (RFC 9457) before the head is sent, and an aborted stream after it; it never
-//! becomes data. What users see (code, status, message, hint, SQLSTATE) is apart from the
-//! cause, which goes to the log alone. No text of an error is longer than [`bounds`] lets it be, so
-//! that a problem document has at most 4 KB.
+//! A constructor's name states the situation. Before the head is sent, an [`Error`] becomes a
+//! problem document (RFC 9457). After that it aborts the stream. It never becomes data. Users see
+//! its code, status, message, hint and SQLSTATE. The cause goes only to the log. The [`bounds`]
+//! limit all texts, so a problem document has at most 4 KB.
 
 pub mod bounds;
 mod codes;
@@ -30,7 +29,7 @@ pub const SOURCE_UNAVAILABLE: &str = "source_unavailable";
 pub const STATEMENT_FAILED: &str = "statement_failed";
 /// The code of [`Error::pool_full`].
 pub const POOL_FULL: &str = "pool_full";
-/// The code of a database file that is none, or is broken.
+/// The code of a file that isn't a database, or is a damaged one.
 pub const SOURCE_DAMAGED: &str = "source_damaged";
 /// The code of [`Error::pool_timeout`].
 pub const POOL_TIMEOUT: &str = "pool_timeout";
@@ -39,7 +38,7 @@ pub const POOL_TIMEOUT: &str = "pool_timeout";
 pub const INVALID_DATA: &str = "invalid_data";
 /// The code of [`Error::bad_value`].
 pub(crate) const BAD_VALUE: &str = "bad_value";
-/// The code of a statement that took longer than it may.
+/// The code of a statement that exceeded its time limit.
 pub const STATEMENT_TIMEOUT: &str = "statement_timeout";
 
 /// A failure with a stable code, an HTTP status, and a message for the user.
@@ -49,7 +48,7 @@ struct Inner {
     code: &'static str,
     status: StatusCode,
     message: String,
-    /// The database's own text, where that is not for clients.
+    /// The database's text, if clients shouldn't see it.
     database: Option<String>,
     hint: Option<String>,
     sqlstate: Option<String>,
@@ -61,8 +60,9 @@ struct Inner {
 }
 
 impl Error {
-    /// A failure by its `code` (stable, snake_case), `status` and `message`; see the constructors
-    /// by situation first. A long message is cut. A code is one of [`codes`]: each has a page.
+    /// An error with its `code` (stable, snake_case), `status` and `message`. Prefer the
+    /// constructors for a situation. A long message is cut. The code must be one of [`codes`],
+    /// because each has a page.
     pub fn new(code: &'static str, status: StatusCode, message: impl Into<String>) -> Self {
         debug_assert!(codes::is_known(code), "{code} is missing in error/codes.rs");
         Self(Box::new(Inner {
@@ -80,13 +80,13 @@ impl Error {
         }))
     }
 
-    /// The database cannot be reached, or went away: 503, worth another try.
+    /// The database can't be reached, or the connection to it is lost: 503. It's worth another try.
     pub fn source_unavailable(message: impl Into<String>) -> Self {
         Self::new(SOURCE_UNAVAILABLE, StatusCode::SERVICE_UNAVAILABLE, message)
             .retry_after(Duration::from_secs(1))
     }
 
-    /// There is no room for another connection, and none that could give way: 503.
+    /// There are too many connections, and none can be closed: 503.
     pub fn too_many_connections() -> Self {
         Self::new(
             "too_many_connections",
@@ -104,7 +104,7 @@ impl Error {
         )
     }
 
-    /// A request line and header fields that are longer than is read: 431.
+    /// The request line and header fields are too long: 431.
     pub fn headers_too_long() -> Self {
         let message = "the request line and the header fields have more than 16 KiB, or more than 100 fields";
         Self::new("headers_too_long", StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, message)
@@ -128,7 +128,7 @@ impl Error {
         .retry_after(Duration::from_secs(1))
     }
 
-    /// No connection came free within `acquire_timeout`: 504.
+    /// No connection was free within `acquire_timeout`: 504.
     pub fn pool_timeout(source: &str, timeout: Duration) -> Self {
         Self::new(
             POOL_TIMEOUT,
@@ -147,7 +147,7 @@ impl Error {
         )
     }
 
-    /// An answer that took longer than `timeout.total`: 504, or aborted.
+    /// The response took longer than `timeout.total`: 504, or aborted.
     pub fn total_timeout(timeout: Duration) -> Self {
         Self::new(
             "total_timeout",
@@ -156,23 +156,23 @@ impl Error {
         )
     }
 
-    /// A stream that somebody stopped who may: aborted.
+    /// An operator stopped the stream: aborted.
     pub fn stream_stopped() -> Self {
         Self::new("stream_stopped", StatusCode::SERVICE_UNAVAILABLE, "the stream was stopped by an operator")
     }
 
-    /// The peer broke its protocol: a length, count or order that cannot be. Ends the stream and
+    /// The peer broke its protocol with an impossible length, count or order. Ends the stream and
     /// the connection.
     pub fn protocol(message: impl Into<String>) -> Self {
         Self::new("source_protocol", StatusCode::BAD_GATEWAY, message)
     }
 
-    /// A value that its source holds but no format can carry (text that is not UTF-8).
+    /// A value that no format can represent, for example text that isn't UTF-8.
     pub fn bad_value(message: impl Into<String>) -> Self {
         Self::new(BAD_VALUE, StatusCode::INTERNAL_SERVER_ERROR, message)
     }
 
-    /// A row beyond `max_row_bytes`.
+    /// A row is larger than `max_row_bytes`.
     pub fn row_too_large(bytes: u64, limit: usize) -> Self {
         Self::new(
             "row_too_large",
@@ -182,29 +182,29 @@ impl Error {
         .hint("raise `max_row_bytes` of the source, or select less")
     }
 
-    /// An error of the endpoint's own definition that shows only when it runs.
+    /// An error in the endpoint's definition that appears only when it runs.
     pub fn endpoint(message: impl Into<String>) -> Self {
         Self::new("endpoint", StatusCode::INTERNAL_SERVER_ERROR, message)
     }
 
-    /// A statement that must yield one row yields a second one.
+    /// A statement that must return one row returns a second one.
     pub fn several_rows(statement: &str) -> Self {
         Self::endpoint(format!("statement `{statement}` must yield one row, and yields more"))
     }
 
-    /// A statement that must yield a row yields none: 404.
+    /// A statement that must return a row returns none: 404.
     pub fn no_such_row() -> Self {
         Self::new("not_found", StatusCode::NOT_FOUND, "there is no such row")
     }
 
-    /// Parameters that the request has wrong, each by its name and what is wrong with it: 400. The
-    /// first ten are listed.
+    /// Invalid parameters, each with its name and a message: 400. The first ten are listed.
     pub fn invalid_parameters(parameters: Vec<(String, String)>) -> Self {
         let more = parameters.len().saturating_sub(bounds::PARAMETERS);
         Self::wrong_parameters(parameters, (more > 0).then(|| format!("and {more} more")))
     }
 
-    /// The same, where so many pairs and parameters after them were not looked at.
+    /// Like [`Error::invalid_parameters`], with the number of later pairs and parameters that we
+    /// didn't check.
     pub(crate) fn invalid_parameters_before(parameters: Vec<(String, String)>, unread: usize) -> Self {
         Self::wrong_parameters(
             parameters,
@@ -220,15 +220,15 @@ impl Error {
         error
     }
 
-    /// A query of so many pairs that nobody means it: 400.
+    /// A query with too many pairs: 400.
     pub(crate) fn too_many_pairs(pairs: usize, most: usize) -> Self {
         let message = format!("the query has {pairs} parameters, and at most {most} are read");
         Self::new("too_many_parameters", StatusCode::BAD_REQUEST, message)
             .hint("ask for less at a time; a list of numbers, dates or UUIDs may stand in one parameter: `id=1,2,3`")
     }
 
-    /// Adds the database's own text, for the log and the command line. It may name tables, columns
-    /// and values, so clients are given the `message` alone, unless the configuration says
+    /// Adds the database's text, for the log and the command line. It may contain names of tables
+    /// and columns, and values. So clients see only the `message`, unless the configuration says
     /// [otherwise](ErrorDetail).
     #[must_use]
     pub fn database(mut self, text: impl Into<String>) -> Self {
@@ -236,9 +236,9 @@ impl Error {
         self
     }
 
-    /// The error of a request that has given a value, or hasn't: then the value that the database can't
-    /// use is one of its own. An exception that a function raises was written for the client, and
-    /// stays.
+    /// Adapts the error to a request, `given` if it has set a value. If it hasn't, an unusable
+    /// value must be the database's own. An exception that a function raises is written for
+    /// clients, and is kept.
     #[must_use]
     pub fn of_request(mut self, given: bool) -> Self {
         let inner = &mut self.0;
@@ -250,7 +250,7 @@ impl Error {
         self
     }
 
-    /// The error as clients see it.
+    /// Replaces the message by the database's text if clients may see it.
     #[must_use]
     pub fn in_detail(mut self, detail: ErrorDetail) -> Self {
         if detail == ErrorDetail::Database
@@ -261,29 +261,28 @@ impl Error {
         self
     }
 
-    /// Adds what the user can do about it.
+    /// Adds a hint for the user.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(bounds::cut(hint.into(), bounds::HINT));
         self
     }
 
-    /// Adds the SQLSTATE that the database gave.
+    /// Adds the database's SQLSTATE.
     #[must_use]
     pub fn sqlstate(mut self, sqlstate: impl Into<String>) -> Self {
         self.0.sqlstate = Some(bounds::cut(sqlstate.into(), bounds::SQLSTATE));
         self
     }
 
-    /// Adds the place in the statement's text, in bytes from its start, at which the database found
-    /// the error.
+    /// Adds the place of the error in the statement's text, in bytes from its start.
     #[must_use]
     pub fn position(mut self, offset: usize) -> Self {
         self.0.position = Some(offset);
         self
     }
 
-    /// Adds when another try is worth it (`Retry-After`).
+    /// Adds the delay before another try is worthwhile (`Retry-After`).
     #[must_use]
     pub fn retry_after(mut self, delay: Duration) -> Self {
         self.0.retry_after = Some(delay);
@@ -297,7 +296,7 @@ impl Error {
         self
     }
 
-    /// The same failure for another request that it has met.
+    /// A copy of the failure for another request that it affects.
     pub fn retold(&self) -> Self {
         let Inner {
             code,
@@ -328,9 +327,9 @@ impl Error {
         }))
     }
 
-    /// The problem document (RFC 9457): `type`, which is the address of a page at this server,
-    /// `title`, `status`, `detail` and `code`, and where there is one `hint`, `sqlstate`, and the
-    /// list of `parameters` that are wrong. It has at most 4 KB.
+    /// The problem document (RFC 9457). Its members are `type` (the path of a page of this server),
+    /// `title`, `status`, `detail` and `code`. `hint`, `sqlstate` and the list of invalid
+    /// `parameters` are optional. It has at most 4 KB.
     pub fn problem(&self) -> String {
         self.members().to_string() + "\n"
     }
@@ -364,23 +363,23 @@ impl Error {
         self.0.code
     }
 
-    /// The status that the response has when nothing of it has been sent.
+    /// The status of the response, if its head hasn't been sent.
     pub fn status(&self) -> StatusCode {
         self.0.status
     }
 
-    /// What happened, for the user. What the database itself says is shown by `Display`, where it
-    /// is not for clients.
+    /// The message for the user. If clients shouldn't see the database's text, only `Display` shows
+    /// it.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The parameters that the request has wrong, each by its name and what is wrong with it.
+    /// The invalid parameters, each with its name and a message.
     pub fn parameters(&self) -> &[(String, String)] {
         &self.0.parameters
     }
 
-    /// What the user can do about it.
+    /// The hint for the user.
     pub fn hint_text(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
@@ -395,7 +394,7 @@ impl Error {
         self.0.position
     }
 
-    /// What happened and why, in one line for operators.
+    /// The message and the cause, in one line for operators.
     pub fn for_operators(&self) -> String {
         match &self.0.cause {
             Some(cause) => format!("{}: {cause}", self.0.database.as_ref().unwrap_or(&self.0.message)),
@@ -403,14 +402,14 @@ impl Error {
         }
     }
 
-    /// Whether it is the state of its source, which may be another one at the next try, and not
-    /// what was asked.
+    /// Returns true if the error is due to the state of its source, which may change before the
+    /// next try, and not to the request.
     pub fn is_of_source(&self) -> bool {
         let passing = [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
         passing.contains(&self.0.status) || self.0.code == SOURCE_DAMAGED
     }
 
-    /// When another try is worth it.
+    /// The delay before another try is worthwhile.
     pub fn retry_delay(&self) -> Option<Duration> {
         self.0.retry_after
     }
@@ -448,7 +447,7 @@ mod tests {
 
     use super::*;
 
-    /// The longest that there can be, of a character that JSON writes in six bytes.
+    /// The longest possible error, from a character that JSON writes in six bytes.
     fn longest(parameters: usize) -> Error {
         let long = "\u{1}".repeat(100_000);
         let wrong = (0..parameters).map(|_| (long.clone(), long.clone())).collect();
@@ -456,8 +455,8 @@ mod tests {
         Error(Box::new(Inner { code: "too_many_streams_of_endpoint", ..*error.0 }))
     }
 
-    /// 15 KB of unknown parameters were answered with 390 KB: each stood in the document twice, at
-    /// any length.
+    /// 15 KB of unknown parameters once led to a response of 390 KB. It contained each of them
+    /// twice, in full length.
     #[test]
     fn a_problem_document_has_an_end() {
         for parameters in [0, 1, 2, 5, 10, 11, 10_000] {

@@ -1,8 +1,8 @@
-//! What the server says: its messages on standard error, each a text or a JSON object on a line of
-//! its own. The access log, on standard output, is `access_log`'s; it takes its format, its escapes
-//! and its [`lines`] from here.
+//! The server's messages on standard error, each a text or a JSON object on its own line. The
+//! access log on standard output belongs to `access_log`, which uses the format, the escapes and
+//! the [`lines`] of this module.
 //!
-//! It has three levels and no filter: a server says little, and all of it matters.
+//! There are three levels and no filter: the server logs little, and all of it matters.
 
 pub mod lines;
 pub mod text;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use self::lines::MESSAGES;
 use self::text::Object;
 
-/// How lines of logs look.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
     /// For people.
@@ -25,14 +25,14 @@ pub enum LogFormat {
     Json,
 }
 
-/// How much a message matters.
+/// The importance of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// What has happened.
+    /// An event.
     Info,
-    /// What may not have been meant, or will hurt.
+    /// A likely mistake, or a problem in the future.
     Warning,
-    /// What failed.
+    /// A failure.
     Error,
 }
 
@@ -46,19 +46,19 @@ impl Level {
     }
 }
 
-/// Says that something has happened.
+/// Logs an event.
 #[macro_export]
 macro_rules! log_info {
     ($($argument:tt)*) => { $crate::log::say($crate::log::Level::Info, format_args!($($argument)*)) };
 }
 
-/// Says that something may not have been meant, or will hurt.
+/// Logs a likely mistake, or a problem in the future.
 #[macro_export]
 macro_rules! log_warning {
     ($($argument:tt)*) => { $crate::log::say($crate::log::Level::Warning, format_args!($($argument)*)) };
 }
 
-/// Says that something failed.
+/// Logs a failure.
 #[macro_export]
 macro_rules! log_error {
     ($($argument:tt)*) => { $crate::log::say($crate::log::Level::Error, format_args!($($argument)*)) };
@@ -66,10 +66,10 @@ macro_rules! log_error {
 
 pub use {log_error as error, log_info as info, log_warning as warning};
 
-/// Whether messages are JSON. One for the process: there is one standard error.
+/// True if messages are JSON. It's global, because the process has one standard error.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// How messages look from now on, panics too.
+/// Sets the format of all further messages, including panics.
 pub fn set_format(format: LogFormat) {
     let is_json = format == LogFormat::Json;
     if IS_JSON.swap(is_json, Ordering::Relaxed) != is_json {
@@ -80,7 +80,7 @@ pub fn set_format(format: LogFormat) {
     }
 }
 
-/// Has a message written. That nobody reads it changes nothing of what the server does.
+/// Logs a message. A slow or missing reader doesn't affect the server.
 pub fn say(level: Level, message: Arguments<'_>) {
     let message = message.to_string();
     match IS_JSON.load(Ordering::Relaxed) {
@@ -104,7 +104,7 @@ fn object(level: Level, message: &str) -> String {
     object.finish()
 }
 
-/// What a text says of its level for people, JSON says in a member.
+/// Replaces a level's prefix in the text with the level, which has its own member in JSON.
 fn without_prefix(level: Level, message: &str) -> (Level, &str) {
     let prefixes = [("note: ", Level::Info), ("warning: ", Level::Warning), ("error: ", Level::Error)];
     let mut found =
@@ -112,7 +112,7 @@ fn without_prefix(level: Level, message: &str) -> (Level, &str) {
     found.next().unwrap_or((level, message))
 }
 
-/// Writes by itself: who panicked may be who writes the lines.
+/// Writes the line directly, because the panicked thread may be the one that writes lines.
 fn panicked(info: &PanicHookInfo<'_>) {
     let mut line = object(Level::Error, &info.to_string());
     line.push('\n');

@@ -1,10 +1,10 @@
-//! Texts of files: UTF-8, with or without the byte order mark that editors on Windows put first.
+//! Decodes files as UTF-8, with or without the byte order mark that editors on Windows write.
 
 use super::place;
 
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// Why bytes aren't a text in UTF-8.
+/// The reason why bytes aren't UTF-8 text.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NotUtf8 {
     /// They're UTF-16.
@@ -28,8 +28,8 @@ pub fn read_utf8(mut bytes: Vec<u8>) -> Result<String, NotUtf8> {
     })
 }
 
-/// True for the mark of UTF-16, and for a first letter that has a zero byte beside it: a text has
-/// no NUL.
+/// Returns true for a UTF-16 mark, or a zero byte beside a non-zero one at the start. A UTF-8 text
+/// contains no NUL.
 pub fn is_utf16(bytes: &[u8]) -> bool {
     match bytes {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => true,

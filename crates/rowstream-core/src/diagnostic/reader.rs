@@ -1,7 +1,7 @@
-//! A reader of TOML that knows the place of everything: typed values by key, an error at the place
-//! of what has the wrong type, and an error for each key that nobody asked for.
+//! Reads TOML with the places of all values. It returns typed values by key, and reports wrong
+//! types and unknown keys at their places.
 //!
-//! It stands in the place of a derived deserializer, which stops at the first error and forgets
+//! We don't derive a deserializer, because that would stop at the first error and forget the
 //! places.
 
 use std::cell::Cell;
@@ -35,13 +35,13 @@ pub struct Value<'a> {
     span: Range<usize>,
     key: String,
     raw: DeValue<'a>,
-    /// Whether [`Value::string`] took something from the environment: such a text is never shown.
+    /// True if [`Value::string`] has replaced a variable. Messages never show this text.
     secret: Cell<bool>,
 }
 
 impl<'a> Table<'a> {
-    /// Parses the part `range` of a file. `None`, with all syntax errors recorded, when it is not
-    /// TOML: what could be read of it would only give errors that follow from those.
+    /// Parses the part `range` of a file. If it isn't TOML, records all syntax errors and returns
+    /// `None`, because further errors would only follow from those.
     pub fn parse(file: File<'a>, range: Range<usize>, hint: Option<&str>) -> Option<Self> {
         let base = range.start;
         let (table, errors) = DeTable::parse_recoverable(&file.text[range]);
@@ -58,13 +58,13 @@ impl<'a> Table<'a> {
         errors.is_empty().then_some(Self { file, base, offset, name, entries, known: Vec::new() })
     }
 
-    /// Takes the value of a key; the key is then known.
+    /// Takes the value of a key, which becomes a known one.
     pub fn take(&mut self, key: &'static str) -> Option<Value<'a>> {
         self.known.push(key);
         self.entries.remove(key).map(|value| self.value(key, value))
     }
 
-    /// Takes the value of a key that must be there; an error at the table's place when it is not.
+    /// Takes the value of a required key. If it's missing, the error is at the table's place.
     pub fn require(&mut self, key: &'static str, hint: &str) -> Option<Value<'a>> {
         let value = self.take(key);
         if value.is_none() {
@@ -74,7 +74,7 @@ impl<'a> Table<'a> {
         value
     }
 
-    /// Records an error where a key is there that has no meaning here, and takes it out.
+    /// Takes a key that has no meaning here, and records an error if it's present.
     pub fn refuse(&mut self, key: &str, message: &str, hint: &str) {
         if let Some(value) = self.entries.remove(key) {
             self.value(key, value).error_with(format!("`{key}` {message}"), hint);
@@ -92,8 +92,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// All keys with their values, for a table whose keys are names: `[source.NAME]`. The offset is
-    /// the key's.
+    /// All keys with their offsets and values, for a table whose keys are names: `[source.NAME]`.
     pub fn entries(mut self) -> Vec<(usize, String, Value<'a>)> {
         let entries = std::mem::take(&mut self.entries);
         let place = |key: &Spanned<_>| self.base + key.span().start;
@@ -103,7 +102,7 @@ impl<'a> Table<'a> {
             .collect()
     }
 
-    /// Ends the reading: each key that was not taken is an error.
+    /// Ends the reading, and reports each key that wasn't taken.
     pub fn finish(self) {
         for key in self.entries.keys() {
             let message = format!("unknown key {} in {}", shown(key.get_ref()), self.name);
@@ -119,7 +118,7 @@ impl<'a> Value<'a> {
         self.base + self.span.start
     }
 
-    /// The value as it stands in the file.
+    /// The text of the value in the file.
     pub fn source_text(&self) -> &'a str {
         &self.file.text[self.base + self.span.start..self.base + self.span.end]
     }
@@ -129,18 +128,17 @@ impl<'a> Value<'a> {
         self.file.error(self.offset(), message, None);
     }
 
-    /// Records an error at the value's place, with what to do about it.
+    /// Records an error at the value's place, with a hint.
     pub fn error_with(&self, message: impl Into<String>, hint: impl Into<String>) {
         self.file.error(self.offset(), message, Some(hint.into()));
     }
 
-    /// Records an error at a place within the value, that [`Value::find`] found.
+    /// Records an error at a place within the value, from [`Value::find`].
     pub fn error_at(&self, offset: usize, message: impl Into<String>, hint: String) {
         self.file.error(offset, message, Some(hint));
     }
 
-    /// `text`, which came from this value, as messages show it; "the value" when it came from the
-    /// environment.
+    /// Formats a part of this value for messages; "the value" if it contains a variable.
     pub fn shown(&self, text: &str) -> String {
         if self.secret.get() { "the value".to_owned() } else { shown(text) }
     }
@@ -154,15 +152,15 @@ impl<'a> Value<'a> {
         format!("{} must be {expected}, not {}", shown(&self.key), type_name(&self.raw))
     }
 
-    /// A string, as by [`Value::string`]. An integer is an error with the hint of `example`, which gets
-    /// its digits.
+    /// Reads a string like [`Value::string`]. If it's an integer, `example` turns its digits into
+    /// the error's hint.
     pub fn string_or_number(&self, example: impl FnOnce(&str) -> String) -> Option<String> {
         let Some(digits) = self.integer_text() else { return self.string() };
         self.error_with(self.is_not("a string"), example(&digits));
         None
     }
 
-    /// A string, with `${NAME}` replaced where the file's policy says so.
+    /// Reads a string. `${NAME}` in it is replaced if the file allows that.
     pub fn string(&self) -> Option<String> {
         let DeValue::String(text) = &self.raw else { return self.wrong_type("a string") };
         match self.file.variables {
@@ -185,7 +183,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A string with files in it, which can be read again; `None` if it has none.
+    /// A string that mentions files, which can be read again; `None` if it mentions none.
     pub fn template(&self) -> Option<Template> {
         match (&self.raw, self.file.variables) {
             (DeValue::String(text), Variables::Expand(environment)) => {
@@ -195,7 +193,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A file that must be there, relative to `folder`. A reload reads it again.
+    /// An existing file, relative to `folder`. A reload reads it again.
     pub fn file(&self, folder: &Path) -> Option<PathBuf> {
         let name = self.string()?;
         let path = folder.join(&name);
@@ -206,7 +204,7 @@ impl<'a> Value<'a> {
         Some(path)
     }
 
-    /// A variable of the environment, where the file may have such.
+    /// An environment variable, if the file can have variables.
     pub fn variable(&self, name: &str) -> Option<String> {
         match self.file.variables {
             Variables::Keep => None,
@@ -229,7 +227,7 @@ impl<'a> Value<'a> {
         count
     }
 
-    /// The decimal text of an integer.
+    /// The decimal digits of an integer.
     fn integer_text(&self) -> Option<String> {
         let integer = self.raw.as_integer()?;
         match i128::from_str_radix(integer.as_str(), integer.radix()) {
@@ -238,8 +236,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The text of a string, number, boolean or date, as a request would give it; `None` for lists
-    /// and tables.
+    /// The text of a string, number, boolean or date, as in a request; `None` for lists and tables.
     pub fn scalar_text(&self) -> Option<String> {
         match &self.raw {
             DeValue::String(text) => Some(text.to_string()),
@@ -251,7 +248,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A time span such as `"1h30m"`, more than nothing.
+    /// A positive time span, for example `"1h30m"`.
     pub fn duration(&self) -> Option<Duration> {
         let text = self.string_or_number(|digits| format!("write its unit, too: \"{digits}s\""))?;
         let duration = parse_duration(&text).filter(|duration| !duration.is_zero());
@@ -262,7 +259,7 @@ impl<'a> Value<'a> {
         duration
     }
 
-    /// A number of bytes of at least one: an integer, or a string such as `"64KiB"`.
+    /// A positive number of bytes: an integer, or a string like `"64KiB"`.
     pub fn size(&self) -> Option<usize> {
         if self.raw.is_integer() {
             return self.count(1);
@@ -296,33 +293,33 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A list of strings, each with its place; those that are not strings are errors and left out.
+    /// A list of strings, each with its place. Other values are reported and left out.
     pub fn strings(&self) -> Option<Vec<(String, Value<'a>)>> {
         let items = self.list()?;
         Some(items.into_iter().filter_map(|item| item.string().map(|text| (text, item))).collect())
     }
 
-    /// Whether the value is `true` or `false`.
+    /// Returns true if the value is `true` or `false`.
     pub fn is_boolean(&self) -> bool {
         self.raw.as_bool().is_some()
     }
 
-    /// Whether the value is a string.
+    /// Returns true if the value is a string.
     pub fn is_string(&self) -> bool {
         self.raw.is_str()
     }
 
-    /// Whether the value is a list.
+    /// Returns true if the value is a list.
     pub fn is_list(&self) -> bool {
         self.raw.is_array()
     }
 
-    /// Whether the value is a table.
+    /// Returns true if the value is a table.
     pub fn is_table(&self) -> bool {
         self.raw.is_table()
     }
 
-    /// A table, called `name` in messages.
+    /// A table, with its `name` for messages.
     pub fn table(&self, name: impl Into<String>) -> Option<Table<'a>> {
         let Some(table) = self.raw.as_table() else { return self.wrong_type("a table") };
         Some(Table {
@@ -335,7 +332,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// A table, as by [`Value::table`]. Anything else is an error with this hint.
+    /// A table, as in [`Value::table`]. For other values the error has this hint.
     pub fn table_like(&self, name: impl Into<String>, hint: &str) -> Option<Table<'a>> {
         if self.is_table() {
             return self.table(name);
@@ -344,7 +341,7 @@ impl<'a> Value<'a> {
         None
     }
 
-    /// The value as JSON: dates become strings. Infinities, NaN and integers beyond 64 bits are
+    /// The value as JSON, with dates as strings. Infinities, NaN and integers beyond 64 bits are
     /// errors.
     pub fn json(&self) -> Option<serde_json::Value> {
         match to_json(&self.raw) {
@@ -360,13 +357,13 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The place of the first string within the value that is `wanted`; else the value's own.
+    /// The place of the first `wanted` string within the value, or else the value's own.
     pub fn find(&self, wanted: impl Fn(&str) -> bool) -> usize {
         find(&self.raw, &self.span, &wanted).map_or(self.offset(), |start| self.base + start)
     }
 }
 
-/// A TOML value's type, as messages name it.
+/// The type of a TOML value, for messages.
 fn type_name(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a string",
@@ -380,7 +377,7 @@ fn type_name(value: &DeValue<'_>) -> &'static str {
 }
 
 /// # Errors
-/// The text of the number that JSON cannot hold.
+/// The text of a number that JSON can't represent.
 fn to_json(value: &DeValue<'_>) -> Result<serde_json::Value, String> {
     use serde_json::Value as Json;
     Ok(match value {
@@ -417,15 +414,15 @@ fn find(value: &DeValue<'_>, span: &Range<usize>, wanted: &dyn Fn(&str) -> bool)
     }
 }
 
-/// Changes a setting if the file says so.
+/// Changes a setting if the file contains it.
 pub fn set<T>(setting: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *setting = value;
     }
 }
 
-/// A time span in jiff's friendly format or in ISO 8601; days are 24 hours, weeks seven of them.
-/// `None` when it is not one, or negative.
+/// A time span in jiff's friendly format or in ISO 8601. A day has 24 hours, and a week seven days.
+/// `None` if it's invalid or negative.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     let span = SpanParser::new()
@@ -436,7 +433,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     duration.try_into().ok()
 }
 
-/// `64KiB`, `16 MB`, `4096`: a whole number of bytes. `None` when it is not one, or beyond the
+/// `64KiB`, `16 MB`, `4096`: a whole number of bytes. `None` if it's invalid, or exceeds the
 /// address space.
 pub fn parse_size(text: &str) -> Option<usize> {
     let text = text.trim();
@@ -503,7 +500,7 @@ mod tests {
         }
     }
 
-    /// What reading `text` with `read` complains about.
+    /// The errors from reading `text` with `read`.
     fn errors(text: &str, read: impl Fn(&mut Table<'_>)) -> String {
         let errors = Collector::default();
         let environment = |name: &str| (name == "SECRET").then(|| "hunter2".to_owned());
@@ -538,8 +535,8 @@ mod tests {
         }
     }
 
-    /// `write_timeout = 60` "must be a string", and `timeout = "10s"` "must be a table", said nothing of
-    /// what to write.
+    /// `write_timeout = 60` "must be a string" and `timeout = "10s"` "must be a table" once didn't
+    /// suggest the right value.
     #[test]
     fn wrong_types_have_hints() {
         for (text, expected) in [

@@ -1,5 +1,5 @@
-//! What stands for `${…}` in a configuration: a variable of the environment, a file's text, or a
-//! credential of systemd's. A message names where it comes from, and never what it is.
+//! Replaces `${…}` in a configuration by an environment variable, a file's text or a systemd
+//! credential. A message contains the name of the variable, but never its value.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 
 use super::{Environment, shown};
 
-/// Where what stands for a `${…}` comes from.
+/// The origins of the values for `${…}`.
 pub(super) struct Origins<'a> {
     environment: &'a Environment<'a>,
-    /// Files are named relative to it.
+    /// The folder that relative paths start from.
     folder: &'a Path,
-    /// The files that were looked for.
+    /// The files that were looked for, even if they don't exist.
     files: RefCell<Vec<PathBuf>>,
 }
 
 impl<'a> Origins<'a> {
-    /// Those of a file of the configuration.
+    /// The origins for one configuration file.
     pub(super) fn of(file: &'a Path, environment: &'a Environment<'a>) -> Self {
         Self::below(file.parent().unwrap_or(Path::new("")), environment)
     }
@@ -45,12 +45,12 @@ impl<'a> Origins<'a> {
 pub struct Template {
     text: String,
     folder: PathBuf,
-    /// The variables that it names, because the environment doesn't change.
+    /// The environment variables that it names. They don't change.
     variables: BTreeMap<String, String>,
 }
 
 impl Template {
-    /// `None` if `text` has no files in it. `file` is the configuration that has it.
+    /// `None` if `text` mentions no files. `file` is the configuration that contains it.
     pub(super) fn of(text: &str, file: &Path, environment: &Environment<'_>) -> Option<Self> {
         let variables = RefCell::new(BTreeMap::new());
         let noting = |name: &str| {
@@ -65,30 +65,31 @@ impl Template {
         (!files.is_empty()).then(|| Self { text: text.to_owned(), folder, variables })
     }
 
-    /// The text by the files as they are now; `None` if one can't be read.
+    /// The text with the current contents of its files; `None` if one can't be read.
     pub(crate) fn expand(&self) -> Option<String> {
         expand(&self.text, &Origins::below(&self.folder, &|name| self.variables.get(name).cloned())).ok()
     }
 }
 
-/// The longest file that stands for a `${file:…}`, in bytes.
+/// The largest file for a `${file:…}`, in bytes.
 const LONGEST_SECRET: u64 = 64 << 10;
 /// The folder of systemd's credentials (systemd.exec(5), `LoadCredential=`).
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 
-/// Why a `${…}` could not be replaced. It names the variable, never a value.
+/// The reason why a `${…}` can't be replaced. It contains the variable's name, but never a value.
 #[derive(Debug)]
 pub(super) struct Unexpandable {
     pub(super) message: String,
     pub(super) hint: String,
 }
 
-/// What there is, or why there is nothing, for which a default may stand; `Err`: no default may.
+/// The inner result is the value, or the reason why there's none; a default can replace either. The
+/// outer `Err` rules out a default.
 type Found = Result<Result<String, Unexpandable>, Unexpandable>;
 
-/// Replaces `${NAME}`, `${file:PATH}`, `${credential:NAME}`, and the same with a default
-/// (`${NAME:-default}`), which also stands for what is empty, as in a shell, and never for what is
-/// there and cannot be read. `$${` is `${` itself; every other `$` stays.
+/// Replaces `${NAME}`, `${file:PATH}` and `${credential:NAME}`. A default (`${NAME:-default}`)
+/// replaces a missing or empty value, as in a shell, but not one that can't be read. `$${` means a
+/// literal `${`. Every other `$` is kept.
 pub(super) fn expand(text: &str, origins: &Origins<'_>) -> Result<String, Unexpandable> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -129,7 +130,7 @@ fn variable(inner: &str, origins: &Origins<'_>) -> Result<String, Unexpandable> 
     }
 }
 
-/// A variable.
+/// The value of an environment variable.
 fn of_environment(name: &str, environment: &Environment<'_>) -> Found {
     if !crate::sql::is_name(name) {
         return Err(Unexpandable {
@@ -143,7 +144,7 @@ fn of_environment(name: &str, environment: &Environment<'_>) -> Found {
     }))
 }
 
-/// What a file holds, without the end of its line.
+/// The text of a file, without its line end.
 fn of_file(path: &Path) -> Found {
     let wrong = |why: String| Unexpandable {
         message: format!("the file {} {why}", shown(&path.display().to_string())),
@@ -162,7 +163,7 @@ fn of_file(path: &Path) -> Found {
     Ok(Ok(line.strip_suffix('\r').unwrap_or(line).to_owned()))
 }
 
-/// A credential that the service manager has handed over.
+/// A credential from the service manager.
 fn of_credential(name: &str, origins: &Origins<'_>) -> Found {
     let wrong = |message: String| Unexpandable {
         message,
@@ -250,7 +251,7 @@ mod tests {
             let origins = Origins::of(&file, &environment);
             let error = expand(&format!("${{file:{name}}}"), &origins).unwrap_err();
             assert!(error.message.contains(why) && error.message.contains(name), "{error:?}");
-            // A default stands for no file, and for none that cannot be read.
+            // A default replaces a missing file, but not one that can't be read.
             let is_there = expand(&format!("${{file:{name}:-d}}"), &origins).is_err();
             assert_eq!(is_there, name != "missing", "{name}");
         }

@@ -1,30 +1,30 @@
-//! How much an error tells at most.
+//! The length limits of an error's texts.
 //!
-//! Its texts come from anybody: a request, a database, an upstream. Each is cut where the error is
-//! made, so that the error, its line in the log and its problem document are all bounded. Lengths
-//! are those in JSON, where a control character takes six bytes.
+//! Requests, databases and upstreams supply the texts. Each is cut when the error is created, so
+//! that the error, its log line and its problem document are all bounded. Lengths are those in
+//! JSON, so a control character counts as six bytes.
 
-/// What happened.
+/// The message.
 pub(super) const MESSAGE: usize = 1500;
-/// What the user can do about it.
+/// The hint.
 pub(super) const HINT: usize = 600;
-/// A code of five characters, as databases write it.
+/// The SQLSTATE. Databases write five characters.
 pub(super) const SQLSTATE: usize = 16;
-/// The parameters that are listed.
+/// The number of parameters in the list.
 pub const PARAMETERS: usize = 10;
-/// The list of them, and of each what JSON puts around its texts.
+/// The list of parameters, and the JSON around the texts of each.
 const LIST: usize = 1600;
 const AROUND: usize = r#"{"name":"","message":""},"#.len();
-/// A whole document, which has some 250 bytes beside these texts.
+/// A whole document, which has some 250 more bytes.
 #[cfg(test)]
 pub(super) const DOCUMENT: usize = 4096;
 
-/// Says that something was cut.
+/// Marks a cut.
 const CUT: char = '…';
 
-/// Cuts a text to so many bytes of JSON.
+/// Cuts a text to `most` bytes of JSON.
 pub(super) fn cut(mut text: String, most: usize) -> String {
-    // No character takes more than six times its bytes: most texts need not be looked at.
+    // A character needs at most six times its bytes, so most texts don't have to be scanned.
     if text.len() > most / 6
         && let Some(end) = end(&text, most)
     {
@@ -35,7 +35,7 @@ pub(super) fn cut(mut text: String, most: usize) -> String {
     text
 }
 
-/// Bytes of a character in JSON.
+/// The bytes of a character in JSON.
 fn length(c: char) -> usize {
     match c {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
@@ -44,7 +44,7 @@ fn length(c: char) -> usize {
     }
 }
 
-/// Where a text has to end that is longer than `most`.
+/// The end of a text that's longer than `most`.
 fn end(text: &str, most: usize) -> Option<usize> {
     let (mut written, mut end) = (0, 0);
     for (at, c) in text.char_indices() {
@@ -59,7 +59,7 @@ fn end(text: &str, most: usize) -> Option<usize> {
     None
 }
 
-/// The parameters as the document lists them, each with its share of the room.
+/// The parameters in the document's list, each cut to its share of the bytes.
 pub(super) fn listed(parameters: &[(String, String)]) -> impl Iterator<Item = (String, String)> {
     let share = (LIST / parameters.len().max(1)).saturating_sub(AROUND);
     parameters.iter().map(move |(name, message)| {
@@ -69,7 +69,7 @@ pub(super) fn listed(parameters: &[(String, String)]) -> impl Iterator<Item = (S
     })
 }
 
-/// What is said of all of them in the message, and that there are `more` of which nothing is known.
+/// The message about all parameters, with `more` at its end.
 pub(super) fn sentence(parameters: &[(String, String)], more: Option<String>) -> String {
     let share = (MESSAGE - 64) / parameters.len().max(1);
     let named =

@@ -1,6 +1,6 @@
-//! The codes of all errors. They're stable: clients may compare them.
+//! The codes of all errors. They're stable, because clients may compare them.
 
-/// Where the server explains a code: the address of its page before the code.
+/// The path of the pages that explain errors. A code follows it.
 pub const PAGES: &str = "/_rowstream/errors/";
 
 /// Calls the macro `$then` with every code, in alphabetical order.
@@ -91,7 +91,7 @@ pub(super) fn is_known(code: &str) -> bool {
     CODES.binary_search(&code).is_ok()
 }
 
-/// Every code that there is, in alphabetical order.
+/// Every code, in alphabetical order.
 pub fn codes() -> impl Iterator<Item = &'static str> {
     CODES.iter().copied()
 }

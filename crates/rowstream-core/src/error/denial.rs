@@ -1,28 +1,28 @@
-//! Why a request may not have what it asks for, by what it shows of who it is from.
+//! The reasons to deny a request because of its credentials.
 
 use http::StatusCode;
 
 use super::Error;
 
-/// A reason, as `rowstream_denied_total` counts them.
+/// A reason, as a label of `rowstream_denied_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denial {
-    /// It shows nothing.
+    /// The request has no credentials.
     Missing,
-    /// It shows what nobody has.
+    /// The credentials aren't valid.
     Invalid,
-    /// What it shows was valid once.
+    /// The credentials have expired.
     Expired,
-    /// It is known who asks, and that is not enough.
+    /// The client is known, but it may not do this.
     Forbidden,
-    /// What it shows does not say what its endpoint needs.
+    /// The token lacks a claim that the endpoint needs.
     Claim,
-    /// The database refuses the statement to the role that it has.
+    /// The database refuses the statement to the request's role.
     Role,
 }
 
 impl Denial {
-    /// Each of them, in order.
+    /// All reasons, in order.
     pub const ALL: [Self; 6] =
         [Self::Missing, Self::Invalid, Self::Expired, Self::Forbidden, Self::Claim, Self::Role];
 
@@ -48,7 +48,7 @@ impl Denial {
         }
     }
 
-    /// The status of the answer.
+    /// The status of the response.
     pub fn status(self) -> StatusCode {
         match self {
             Self::Missing | Self::Invalid | Self::Expired => StatusCode::UNAUTHORIZED,
@@ -56,8 +56,8 @@ impl Denial {
         }
     }
 
-    /// What `WWW-Authenticate` says of bearer tokens (RFC 6750, section 3). Who has shown nothing
-    /// learns of no error.
+    /// The challenge for bearer tokens in `WWW-Authenticate` (RFC 6750, section 3). It contains no
+    /// error if the request had no credentials.
     pub fn challenge(self) -> &'static str {
         match self {
             Self::Missing => "Bearer realm=\"rowstream\"",
@@ -73,15 +73,14 @@ impl Denial {
 }
 
 impl Error {
-    /// The request may not have what it asks for: 401, where other credentials would help it, or
-    /// 403.
+    /// The request is denied: 401 if other credentials would help, otherwise 403.
     pub fn denied(denial: Denial, message: impl Into<String>) -> Self {
         let mut error = Self::new(denial.code(), denial.status(), message);
         error.0.denial = Some(denial);
         error
     }
 
-    /// The database refused it to the role of a request, which may not have what it asks for.
+    /// Turns a database's error into a denial, because the request's role lacks a privilege.
     #[must_use]
     pub fn denied_by_database(mut self, denial: Denial) -> Self {
         self.0.code = denial.code();
@@ -90,7 +89,7 @@ impl Error {
         self
     }
 
-    /// Why the request was denied, if that is what went wrong.
+    /// The reason of a denial; `None` for any other error.
     pub fn denial(&self) -> Option<Denial> {
         self.0.denial
     }

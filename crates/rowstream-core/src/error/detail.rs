@@ -1,20 +1,20 @@
-//! `error_detail`: how much of what a database says reaches clients.
+//! `error_detail`: the part of a database's error that clients see.
 
 use crate::diagnostic::reader::Value;
 
-/// Whose words the `detail` of a problem document has, where a database refuses a statement.
+/// The text in a problem document's `detail` if a database refuses a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorDetail {
-    /// Ours: a general sentence beside the code, the SQLSTATE and the hint. What was raised for
-    /// clients stays as it is.
+    /// Our general sentence. The code, the SQLSTATE and the hint are shown with it. Messages that a
+    /// function raises for clients are kept.
     Code,
-    /// The database's own.
+    /// The database's text.
     Database,
 }
 
 impl ErrorDetail {
-    /// That of a server without that setting: what cannot be reached from other machines is
-    /// somebody's own.
+    /// The default for a server that listens on this address. If other machines can't reach it, its
+    /// only clients are the developer's.
     pub fn of_address(listen: &str) -> Self {
         let host = listen.rsplit_once(':').map_or(listen, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -1,10 +1,9 @@
-//! Lines on their way to standard output or standard error.
+//! Writes lines to standard output and standard error on a separate thread.
 //!
-//! A thread of its own writes what has come: a system call for each line of the access log would
-//! take a tenth of a lookup, and a reader that is slow would hold up whoever has something to say.
-//! Lines stay whole and in their order. Beyond [`MOST`] bytes that wait, lines are dropped and
-//! counted: no reader of a log stops the server. Who kills the process loses the last of them; its
-//! orderly end [flushes](Lines::flush).
+//! A system call for each line of the access log would cost a tenth of a lookup, and a slow reader
+//! would block the writer of a message. Lines stay whole and in order. Once more than [`MOST`]
+//! bytes wait, further lines are dropped and counted, so a log's reader can't stop the server. A
+//! killed process loses its last lines. An orderly exit [flushes](Lines::flush) them.
 
 use std::io::{self, Write as _};
 use std::mem;
@@ -14,17 +13,17 @@ use std::time::Duration;
 
 use crate::lock::{Condvar, Mutex};
 
-/// Bytes that may wait.
+/// The number of bytes that may wait.
 const MOST: usize = 1 << 20;
-/// How long the end of the process waits for a log that nobody reads.
+/// The time limit for the last lines at exit, if the log isn't read.
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// The access log.
 pub static ACCESS: Lines = Lines::new(Output::Access);
-/// What else the server says.
+/// All other messages of the server.
 pub(crate) static MESSAGES: Lines = Lines::new(Output::Messages);
 
-/// Where lines go.
+/// The destination of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Output {
     /// Standard output.
@@ -34,7 +33,7 @@ enum Output {
 }
 
 impl Output {
-    /// How long lines are collected before they are written.
+    /// The delay of a write, so that it can contain several lines.
     fn collect(self) -> Duration {
         match self {
             Self::Access => Duration::from_millis(20),
@@ -60,32 +59,32 @@ impl Output {
     }
 }
 
-/// One of the two logs: lines that a thread of their own writes to an output.
+/// One of the two logs. A thread writes its lines to its output.
 pub struct Lines {
     output: Output,
     waiting: Mutex<Waiting>,
-    /// There are lines.
+    /// Signals new lines.
     come: Condvar,
-    /// There are fewer.
+    /// Signals that lines were written.
     gone: Condvar,
 }
 
 struct Waiting {
     text: Vec<u8>,
-    /// Whether some were taken and are not written yet.
+    /// True while lines have been taken but not written yet.
     is_writing: bool,
     writer: Writer,
-    /// Lines for which there was no room, or that could not be written.
+    /// Lines that didn't fit, or that couldn't be written.
     dropped: u64,
 }
 
-/// The thread that writes.
+/// The state of the writing thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writer {
-    /// It begins with the first line.
+    /// It starts with the first line.
     None,
     Runs,
-    /// There is no such thread. Nothing is written, and nothing waits either.
+    /// The thread couldn't be started. Lines are dropped, and `flush` doesn't wait.
     Failed,
 }
 
@@ -101,7 +100,7 @@ impl Lines {
         Self { output, waiting: Mutex::new(waiting), come: Condvar::new(), gone: Condvar::new() }
     }
 
-    /// Has a line written, which is without its end. A log that cannot be written stops nothing.
+    /// Queues a line, which has no line end. A log that can't be written doesn't stop the server.
     pub fn write(&'static self, line: &str) {
         let mut waiting = self.waiting.lock();
         if waiting.writer == Writer::None {
@@ -119,18 +118,18 @@ impl Lines {
         }
     }
 
-    /// Lines that were not written, since the process began.
+    /// The number of lines that weren't written since the process started.
     pub fn dropped(&self) -> u64 {
         self.waiting.lock().dropped
     }
 
-    /// Waits until all lines are written.
+    /// Waits until all lines are written, at most [`FLUSH`].
     pub fn flush(&self) {
         let unwritten = |waiting: &mut Waiting| waiting.writer == Writer::Runs && !waiting.is_over();
         drop(self.gone.wait_timeout_while(self.waiting.lock(), FLUSH, unwritten));
     }
 
-    /// Counts lines that are not written, and says so once.
+    /// Counts dropped lines, and warns about the first ones.
     #[cold]
     fn drop_lines(&self, mut waiting: MutexGuard<'_, Waiting>, lines: usize) {
         let is_first = waiting.dropped == 0;

@@ -1,5 +1,5 @@
-//! Texts in lines of logs. What comes from outside can begin no line of its own, no field, and no
-//! terminal's command, and is no longer than it is worth.
+//! Escapes the texts of log lines. Text from outside can't begin a new line, a field or a
+//! terminal's escape sequence, and it's cut.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -10,32 +10,32 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::lines::Lines;
 
 thread_local! {
-    /// The second that a thread wrote last, since 1970, and its text.
+    /// The last second that this thread wrote, since 1970, and its text.
     static SECOND: Cell<(u64, [u8; SECOND_LENGTH])> = const { Cell::new((0, *b"1970-01-01T00:00:00")) };
-    /// The room of the line that a thread wrote last.
+    /// The buffer of the last line that this thread wrote.
     static ROOM: Cell<String> = const { Cell::new(String::new()) };
 }
 
-/// Room for most lines.
+/// The capacity that most lines need.
 const USUAL_LINE: usize = 512;
-/// More room than this is given back.
+/// A larger buffer is freed.
 const LONG_LINE: usize = 4096;
 
-/// Of `2026-11-25T14:05:26`.
+/// The length of `2026-11-25T14:05:26`.
 const SECOND_LENGTH: usize = 19;
 
-/// Whether a character is for machines alone: controls (U+009B begins a terminal's command), ends
-/// of lines, and what turns the direction of text around.
+/// Returns true if a character isn't visible text: controls (U+009B begins a terminal's escape
+/// sequence), line ends, and marks that change the direction of text.
 fn is_hidden(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The beginning of a text, of so many bytes at most.
+/// The beginning of a text, at most `most` bytes.
 pub fn bounded(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }
 
-/// A text on one line, as it stands between spaces.
+/// Puts a text on one line, without quotes.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     let is_shown = |byte: u8| matches!(byte, b' '..=b'~');
     match text.bytes().all(is_shown) || !text.contains(is_hidden) {
@@ -44,7 +44,7 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A text as JSON writes it; plainer JSON than most, as what is hidden is escaped too.
+/// A text as a JSON string. It also escapes the hidden characters, which JSON doesn't require.
 struct Quoted<'a>(&'a str);
 
 impl Display for Quoted<'_> {
@@ -59,7 +59,7 @@ impl Display for Quoted<'_> {
                 Some('\n') => f.write_str("\\n")?,
                 Some('\t') => f.write_str("\\t")?,
                 Some(c @ ('"' | '\\')) => write!(f, "\\{c}")?,
-                // None of them needs more than four digits.
+                // No hidden character needs more than four digits.
                 Some(c) => write!(f, "\\u{:04x}", u32::from(c))?,
             }
         }
@@ -67,20 +67,20 @@ impl Display for Quoted<'_> {
     }
 }
 
-/// Whether a text is one value of a field as it is.
+/// Returns true if a text can be a field's value without quotes.
 fn is_word(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'=');
     !text.is_empty() && text.bytes().all(is_plain)
 }
 
-/// A text line on its way.
+/// A text line that's being written.
 ///
-/// It is put together piece by piece: each lookup has a line, and `write!` costs more for each of
-/// its twenty pieces than to copy them.
+/// It's built piece by piece, because each lookup has a line. For each of the twenty pieces,
+/// `write!` costs more than copying it.
 pub struct Line(String);
 
 impl Line {
-    /// One that begins with the time.
+    /// A line that begins with the time.
     pub fn begin() -> Self {
         let mut line = ROOM.take();
         line.clear();
@@ -89,14 +89,14 @@ impl Line {
         Self(line)
     }
 
-    /// A text as it is: it is ours, or [`one_line`] has made it harmless. Inlined, because most are
-    /// known, and a few bytes that are known are one instruction.
+    /// Appends a text unchanged, so it has to be ours or the result of [`one_line`]. It's inlined,
+    /// because most texts are constants, and a few constant bytes need only one instruction.
     #[inline]
     pub fn push(&mut self, text: &str) {
         self.0.push_str(text);
     }
 
-    /// Begins a field of this name, whose value follows.
+    /// Begins a field with this name. Its value is next.
     #[inline]
     pub fn field(&mut self, name: &str) {
         self.push(" ");
@@ -104,7 +104,7 @@ impl Line {
         self.push("=");
     }
 
-    /// The value of a field: quoted where it could be taken for more than one.
+    /// Appends a field's value, in quotes if it could look like several.
     pub fn word(&mut self, text: &str) {
         match is_word(text) {
             true => self.push(text),
@@ -112,7 +112,7 @@ impl Line {
         }
     }
 
-    /// A number. Most have one digit.
+    /// Appends a number. Most have one digit.
     pub fn number(&mut self, number: u64) {
         match u8::try_from(number) {
             Ok(digit @ 0..=9) => self.0.push(char::from(b'0' + digit)),
@@ -120,7 +120,7 @@ impl Line {
         }
     }
 
-    /// A time in milliseconds, with one decimal.
+    /// Appends a time in milliseconds, with one decimal.
     pub fn milliseconds(&mut self, time: Duration) {
         let tenths = tenths(time);
         self.number(tenths / 10);
@@ -128,7 +128,7 @@ impl Line {
         self.number(tenths % 10);
     }
 
-    /// An address.
+    /// Appends an address.
     pub fn address(&mut self, address: IpAddr) {
         let IpAddr::V4(address) = address else { return self.any(address) };
         for (number, octet) in address.octets().into_iter().enumerate() {
@@ -137,12 +137,12 @@ impl Line {
         }
     }
 
-    /// Whatever else.
+    /// Appends any other value.
     pub fn any(&mut self, value: impl Display) {
         let _ = write!(self.0, "{value}");
     }
 
-    /// Has the line written, and keeps its room for the next one of this thread.
+    /// Writes the line to a log, and keeps its buffer for this thread's next line.
     pub fn write(self, lines: &'static Lines) {
         lines.write(&self.0);
         if self.0.capacity() <= LONG_LINE {
@@ -150,19 +150,19 @@ impl Line {
         }
     }
 
-    /// The line, without its end.
+    /// The line, without a line end.
     pub fn finish(self) -> String {
         self.0
     }
 }
 
-/// Since 1970.
+/// The time since 1970.
 fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Writes a time since 1970 as RFC 3339 does, with milliseconds, in UTC. The date and all but the
-/// milliseconds are those of the line before, mostly.
+/// Appends a time since 1970 in UTC as in RFC 3339, with milliseconds. Everything before the
+/// milliseconds is usually the same as in the previous line.
 fn push_time(time: Duration, line: &mut String) {
     let (mut second, mut text) = SECOND.get();
     if second != time.as_secs() {
@@ -181,8 +181,8 @@ fn push_time(time: Duration, line: &mut String) {
     line.push('Z');
 }
 
-/// Tenths of a millisecond, rounded. Whole numbers of 64 bits only: formatting a float, or five
-/// numbers of 128 bits, costs more than the rest of a line.
+/// The tenths of a millisecond, rounded. It uses only 64-bit integers: formatting a float, or five
+/// 128-bit operations, would cost more than the rest of a line.
 fn tenths(time: Duration) -> u64 {
     time.as_secs() * 10_000 + u64::from(time.subsec_micros() + 50) / 100
 }
@@ -197,29 +197,29 @@ impl Display for Milliseconds {
     }
 }
 
-/// A JSON object on its way to a line.
+/// A JSON object that's being written to a line.
 pub struct Object(String);
 
 impl Object {
-    /// One without members, and with room for those of most lines.
+    /// An object without members, with capacity for most lines.
     pub fn empty() -> Self {
         let mut line = String::with_capacity(USUAL_LINE);
         line.push('{');
         Self(line)
     }
 
-    /// A member whose value is a text.
+    /// Adds a member with a string.
     pub fn text(&mut self, name: &str, value: &str) {
         self.raw(name, Quoted(value));
     }
 
-    /// A member whose value is JSON as it is written. Names are ours, and need no escape.
+    /// Adds a member whose value is already JSON. Names are ours and need no escapes.
     pub fn raw(&mut self, name: impl Display, value: impl Display) {
         let comma = if self.0.len() > 1 { "," } else { "" };
         let _ = write!(self.0, "{comma}\"{name}\":{value}");
     }
 
-    /// The line, without its end.
+    /// The line, without a line end.
     pub fn finish(mut self) -> String {
         self.0.push('}');
         self.0
