@@ -1,9 +1,9 @@
-//! Cursors: opaque tokens from which a stream is resumed.
+//! Cursors: opaque tokens that a client resumes a stream with.
 //!
-//! A cursor holds the key of the row that came last, and a signature over it, over the endpoint and
-//! over the parameters: it resumes what it was given out for, and nothing else. It holds no state
-//! of the server's, so every replica with the same files and the same `cursor_secret` takes it,
-//! also after a restart.
+//! A cursor contains the key of the last row, and a signature over that key, the endpoint and its
+//! parameters. So it's valid only for the request that it was issued for. The server keeps no
+//! state, so every replica with the same files and the same `cursor_secret` accepts it, even after
+//! a restart.
 //!
 //! ```text
 //! base64url( HMAC-SHA-256, its first 16 bytes | JSON array of the key's values )
@@ -21,7 +21,7 @@ use sha2::Sha256;
 use crate::Error;
 use crate::params::ParamValue;
 
-/// Bytes of the signature: the half of an HMAC-SHA-256, as RFC 2104 (section 5) allows.
+/// The bytes of the signature: half of an HMAC-SHA-256, as RFC 2104 (section 5) allows.
 const SIGNATURE: usize = 16;
 
 /// Signs the cursors of one endpoint.
@@ -31,12 +31,12 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// The signer of what `parts` tell: the endpoint, its statement and its key. A change of any of
-    /// them makes the cursors of before invalid. Without a secret, whoever knows the files could
-    /// make up a cursor; what it leads to are rows that may be read anyway.
+    /// A signer for `parts`: the endpoint, its statement and its key. If any of them changes,
+    /// earlier cursors become invalid. Without a secret, anyone who knows the files could forge a
+    /// cursor. It would lead only to rows that the client can read anyway.
     ///
     /// # Panics
-    /// Never: HMAC takes keys of any length.
+    /// Never: HMAC accepts keys of any length.
     pub fn new(secret: &str, parts: &[&str]) -> Self {
         let mac = Hmac::new_from_slice(secret.as_bytes()).expect("HMAC takes keys of any length");
         let mut this = Self { mac };
@@ -45,7 +45,7 @@ impl Signer {
         this
     }
 
-    /// This signer for the cursors of one response: those of its parameters.
+    /// A signer for the cursors of one response, which depend on its parameters.
     #[must_use]
     pub fn bind<'a>(&self, values: impl Iterator<Item = &'a ParamValue>) -> Self {
         let mut bound = self.clone();
@@ -53,7 +53,7 @@ impl Signer {
         bound
     }
 
-    /// Takes a text into account, or that there is none; the length keeps neighbours apart.
+    /// Adds a text or its absence to the signature. The length separates it from its neighbours.
     fn feed(&mut self, text: Option<&str>) {
         let length = text.map_or(u64::MAX, |text| text.len() as u64);
         self.mac.update(&length.to_le_bytes());
@@ -67,10 +67,10 @@ impl Signer {
         out.extend_from_slice(BASE64_URL_SAFE_NO_PAD.encode(cursor).as_bytes());
     }
 
-    /// The values of a cursor's key, which has so many `columns`.
+    /// The values of a cursor's key, which has `columns` values.
     ///
     /// # Errors
-    /// 400: it is no cursor of this endpoint with these parameters.
+    /// 400: it isn't a cursor of this endpoint with these parameters.
     pub fn open(&self, cursor: &str, columns: usize) -> Result<Vec<ParamValue>, Error> {
         self.values(cursor).filter(|values| values.len() == columns).ok_or_else(|| {
             let message = "the cursor is not one of this endpoint with these parameters";

@@ -1,16 +1,16 @@
-//! Dates and timestamps of ISO 8601, read from text.
+//! Parses ISO 8601 dates and timestamps.
 //!
-//! SQLite keeps them as text, and so does JSON. What is written to clients is `rowstream_encode`'s.
+//! SQLite and JSON store them as text. `rowstream_encode` formats them for clients.
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// A timestamp in UTC, and whether its text said so.
+/// A timestamp in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timestamp {
     /// Microseconds since 1970-01-01T00:00:00Z.
     pub micros: i64,
-    /// Whether the text had a zone; without one, the time is read as UTC.
+    /// True if the text had a zone. Without one, the time is read as UTC.
     pub is_zoned: bool,
 }
 
@@ -20,8 +20,9 @@ pub fn date(text: &[u8]) -> Option<i32> {
     rest.is_empty().then_some(date)
 }
 
-/// The forms that SQLite's date functions read: `YYYY-MM-DD HH:MM[:SS[.fff]]`, `T` for the blank,
-/// then nothing, `Z` or `±HH:MM`. A fraction below the microsecond is refused, not rounded.
+/// Parses the forms of SQLite's date functions: `YYYY-MM-DD HH:MM[:SS[.fff]]`, with a blank or a
+/// `T`, and then nothing, `Z` or `±HH:MM`. A fraction finer than a microsecond is refused, not
+/// rounded.
 pub fn timestamp(text: &[u8]) -> Option<Timestamp> {
     let (days, rest) = split_date(text)?;
     let ([b' ' | b'T', h1, h2, b':', m1, m2], rest) = rest.split_first_chunk()? else { return None };
@@ -40,7 +41,7 @@ fn split_date(text: &[u8]) -> Option<(i32, &[u8])> {
     Some((days(year, two_digits(*m1, *m2, 12)?, two_digits(*d1, *d2, 31)?)?, rest))
 }
 
-/// `:SS`, or nothing, which is 0.
+/// `:SS`, or 0 if it's missing.
 fn split_second(text: &[u8]) -> Option<(i64, &[u8])> {
     match text {
         [b':', s1, s2, rest @ ..] => Some((two_digits(*s1, *s2, 59)?, rest)),
@@ -49,7 +50,7 @@ fn split_second(text: &[u8]) -> Option<(i64, &[u8])> {
     }
 }
 
-/// `.fff` in microseconds, or nothing, which is 0.
+/// `.fff` in microseconds, or 0 if it's missing.
 fn split_fraction(text: &[u8]) -> Option<(i64, &[u8])> {
     let Some(fraction) = text.strip_prefix(b".") else { return Some((0, text)) };
     let (digits, rest) = fraction.split_at(fraction.iter().take_while(|byte| byte.is_ascii_digit()).count());
@@ -64,8 +65,7 @@ fn split_fraction(text: &[u8]) -> Option<(i64, &[u8])> {
     Some((value * 10_i64.pow(6 - kept.len() as u32), rest))
 }
 
-/// The offset in minutes; `Some(None)` when there is no zone. SQLite's own bound on its hours is
-/// 14.
+/// The offset in minutes; `Some(None)` without a zone. Like SQLite, we allow at most 14 hours.
 fn zone(text: &[u8]) -> Option<Option<i64>> {
     match text {
         [] => Some(None),
@@ -84,9 +84,8 @@ fn two_digits(tens: u8, ones: u8, max: i64) -> Option<i64> {
     (tens < 10 && ones < 10 && value <= max).then_some(value)
 }
 
-/// Days since 1970-01-01; `None` for a day that its month does not have, and for the year 0, which
-/// no calendar has. The arithmetic is Howard Hinnant's `days_from_civil`, for years that are not
-/// negative.
+/// Days since 1970-01-01. `None` for a day that doesn't exist in its month, and for the year 0,
+/// which no calendar has. It's Howard Hinnant's `days_from_civil` for non-negative years.
 pub fn days(year: i64, month: i64, day: i64) -> Option<i32> {
     if year == 0 || month == 0 || day == 0 || day > days_in(year, month) {
         return None;

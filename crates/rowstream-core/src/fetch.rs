@@ -1,7 +1,7 @@
-//! Requests of the server's own, beside those of endpoints: one over HTTP/1.1, on a connection of
-//! its own, whose answer is small, quick, and no redirect.
+//! The server's own small requests, for example to Consul or an ACME authority. Each uses HTTP/1.1
+//! on a new connection, has a time limit, and doesn't follow redirects.
 //!
-//! What endpoints ask of upstreams is `upstream/`'s affair.
+//! The requests of endpoints are in `upstream/`.
 
 use std::future::poll_fn;
 use std::io;
@@ -23,28 +23,28 @@ use tokio_rustls::TlsConnector;
 use crate::tcp;
 use crate::tls::servers::{self, Roots, Trust};
 
-/// How long a request may take.
+/// The time limit of a request.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest answer, in bytes. The keys of large issuers have some 10 KB.
+/// The longest response, in bytes. The keys of large issuers have some 10 KB.
 const LONGEST: usize = 256 * 1024;
 
-/// Why a request has no usable answer.
+/// The reason why a request has no usable response.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Sends a request, whose URL is absolute, and waits for its answer.
+/// Sends a request with an absolute URL, and waits for its response.
 ///
 /// # Errors
-/// There is none in time, or it is too long.
+/// The request fails or takes too long, or its response is too long.
 pub async fn send(request: Request<String>) -> Result<(StatusCode, Vec<u8>), Failure> {
     let response = send_trusting(request, None).await?;
     Ok((response.status(), response.into_body()))
 }
 
-/// The same of a server whose certificate is of an authority in the file `roots`, or of one that the
-/// system knows; with the headers of its answer.
+/// Like [`send`], with the response's headers. The server's certificate must be signed by an
+/// authority in the file `roots`, or by one that the system knows.
 ///
 /// # Errors
-/// As [`send`], and the file cannot be read.
+/// As in [`send`], or the file can't be read.
 pub async fn send_trusting(
     request: Request<String>,
     roots: Option<&Path>,
@@ -87,7 +87,7 @@ async fn exchange(
         Ok(Response::from_parts(head, read(body).await?))
     };
     tokio::pin!(answer, connection);
-    // The connection is driven as long as the answer is not there.
+    // The connection has to be polled until the response is complete.
     let mut is_over = false;
     poll_fn(|cx| {
         if !is_over {

@@ -1,4 +1,4 @@
-//! How many times took how long, or how many things were as large.
+//! Histograms of durations and sizes.
 
 use std::ops::AddAssign;
 use std::time::Duration;
@@ -7,11 +7,11 @@ const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// For what is waited for: a place in a pool, a first row.
+/// Bounds for waits: for a connection of a pool, for a first row.
 pub const WAITS: &[Duration] =
     &[Duration::from_micros(250), ms(1), ms(5), ms(25), ms(100), ms(500), ms(2_500), ms(10_000), ms(60_000)];
 
-/// For whole answers, which may take hours.
+/// Bounds for whole responses, which can last for hours.
 pub const ANSWERS: &[Duration] = &[
     ms(1),
     ms(5),
@@ -27,30 +27,30 @@ pub const ANSWERS: &[Duration] = &[
     ms(21_600_000),
 ];
 
-/// For timers, which fire up to two milliseconds late on a worker that does nothing.
+/// Bounds for the delays of timers, which fire up to two milliseconds late on an idle worker.
 pub const DELAYS: &[Duration] = &[ms(2), ms(5), ms(10), ms(25), ms(100), ms(500), ms(2_500)];
 
-/// For what is sent together.
+/// Bounds for the sizes of batches.
 pub const SIZES: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
 
 /// The most bounds of any histogram.
 const MOST: usize = 12;
-/// The most buckets: the last is of what is beyond all bounds.
+/// The most buckets. The last one counts values beyond all bounds.
 pub const BUCKETS: usize = MOST + 1;
 
-/// What a histogram is of: times, or numbers of things.
+/// The unit of a histogram: durations, or numbers.
 pub trait Measure: Copy + PartialOrd + AddAssign + 'static {
-    /// Nothing measured.
+    /// The zero value.
     const ZERO: Self;
 
-    /// In the unit of the metrics.
+    /// The value in the unit of the metrics.
     fn value(self) -> f64;
 }
 
 impl Measure for Duration {
     const ZERO: Self = Self::ZERO;
 
-    /// In seconds.
+    /// The value in seconds.
     fn value(self) -> f64 {
         self.as_secs_f64()
     }
@@ -64,7 +64,7 @@ impl Measure for u64 {
     }
 }
 
-/// Times, or other measures, by upper bounds.
+/// Counts of durations or numbers, by upper bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram<M: Measure = Duration> {
     bounds: &'static [M],
@@ -73,34 +73,34 @@ pub struct Histogram<M: Measure = Duration> {
 }
 
 impl<M: Measure> Histogram<M> {
-    /// An empty one; at most [`MOST`] bounds, in their order.
+    /// An empty histogram with at most [`MOST`] bounds, in ascending order.
     pub const fn new(bounds: &'static [M]) -> Self {
         assert!(bounds.len() <= MOST, "too many bounds");
         Self { bounds, counts: [0; BUCKETS], sum: M::ZERO }
     }
 
-    /// One more that took so long, or is so large.
+    /// Counts a value.
     pub fn observe(&mut self, measure: M) {
         self.counts[self.bucket(measure)] += 1;
         self.sum += measure;
     }
 
-    /// The bucket of what takes so long, or is so large.
+    /// The bucket of a value.
     pub fn bucket(&self, measure: M) -> usize {
         self.bounds.iter().position(|bound| measure <= *bound).unwrap_or(self.bounds.len())
     }
 
-    /// How many buckets there are.
+    /// The number of buckets.
     pub fn bucket_count(&self) -> usize {
         self.bounds.len() + 1
     }
 
-    /// So many more that took no time at all.
+    /// Counts `count` values of zero.
     pub(crate) fn add_instants(&mut self, count: u64) {
         self.counts[0] += count;
     }
 
-    /// All of another one of the same bounds.
+    /// Adds another histogram with the same bounds.
     pub fn add(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
             *count += more;
@@ -108,18 +108,18 @@ impl<M: Measure> Histogram<M> {
         self.sum += other.sum;
     }
 
-    /// The sum of everything observed.
+    /// The sum of all values.
     pub fn sum(&self) -> M {
         self.sum
     }
 
-    /// How often something was observed.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Upper bounds in the unit of the metrics, the last of them infinite, and how many are in each
-    /// bucket alone.
+    /// The upper bounds in the unit of the metrics, with infinity as the last, and the count of
+    /// each bucket alone.
     pub fn buckets(&self) -> Vec<(f64, u64)> {
         let bounds = self.bounds.iter().map(|bound| bound.value()).chain([f64::INFINITY]);
         bounds.zip(self.counts).collect()

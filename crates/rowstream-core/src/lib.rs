@@ -1,7 +1,7 @@
-//! The parts that Rowstream's databases, upstreams and server share.
+//! The shared parts of Rowstream's databases, upstreams and server.
 //!
-//! Nothing here knows a certain database, an endpoint or a configuration file. The modules, and the
-//! floors on which they stand: a module uses those below it, and on its own floor those to its left.
+//! Nothing in this crate depends on a certain database, an endpoint or a configuration file. The
+//! modules form layers. A module may use those below it, and in its own layer those to its left.
 //!
 //! ```text
 //! cursor fetch settings
@@ -12,9 +12,10 @@
 //! lock timer datetime
 //! ```
 //!
-//! - [`sql`] turns named parameters into a database's placeholders. [`params`] checks the values of a
-//!   request, and [`cursor`] signs the values after which a list resumes.
-//! - [`error`] is a failure of a request, and [`diagnostic`] a mistake in a file, with its line.
+//! - [`sql`] turns named parameters into a database's placeholders. [`params`] checks the values of
+//!   a request, and [`cursor`] signs the values after which a list resumes.
+//! - [`error`] describes a request's failure, and [`diagnostic`] a mistake in a file, with its
+//!   line.
 //! - [`pool`] shares connections among clients, and [`settings`] has the limits of a source.
 //! - [`tcp`], [`tls`] and [`fetch`] connect to other hosts.
 //!
@@ -29,7 +30,7 @@
 //! # Ok::<(), rowstream_core::sql::SqlError>(())
 //! ```
 
-// Tests may unwrap; what runs in production may not.
+// Tests may unwrap, but production code may not.
 #![warn(clippy::unwrap_used)]
 
 pub mod client;

@@ -1,9 +1,8 @@
-//! Locks that are used on after a panic.
+//! Locks without poisoning.
 //!
-//! The standard library poisons a lock whose holder panics, and asks each later holder what to make
-//! of that. Here the answer is the same everywhere: nothing under these locks panics half way
-//! through a change, so what they hold is whole; and the panic of one request ends that request
-//! and not the server.
+//! The standard library poisons a lock if its holder panics, and each later holder has to handle
+//! that. Our code never panics halfway through a change under these locks, so their data stays
+//! consistent. The panic of one request ends that request, not the server.
 
 pub use std::sync::MutexGuard;
 use std::sync::{self, PoisonError, RwLockReadGuard, RwLockWriteGuard};
@@ -19,7 +18,7 @@ impl<T> Mutex<T> {
         Self(sync::Mutex::new(value))
     }
 
-    /// Waits for the lock, and holds it until the guard is dropped.
+    /// Waits for the lock. Dropping the guard releases it.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -36,13 +35,13 @@ impl<T> RwLock<T> {
         Self(sync::RwLock::new(value))
     }
 
-    /// Waits until no writer holds the lock.
+    /// Waits until there's no writer.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nothing else holds the lock.
+    /// Waits until there's no reader and no other writer.
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
@@ -54,7 +53,7 @@ impl<T> RwLock<T> {
 pub struct Condvar(sync::Condvar);
 
 impl Condvar {
-    /// A condition that no thread waits for.
+    /// A condition without waiting threads.
     pub const fn new() -> Self {
         Self(sync::Condvar::new())
     }
@@ -69,7 +68,7 @@ impl Condvar {
         self.0.notify_all();
     }
 
-    /// May wake by itself.
+    /// Waits for a wake-up, which can be spurious.
     pub fn wait<'a, T>(&self, held: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.0.wait(held).unwrap_or_else(PoisonError::into_inner)
     }
@@ -83,7 +82,7 @@ impl Condvar {
         self.0.wait_while(held, condition).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`Condvar::wait_while`], for so long at most.
+    /// Like [`Condvar::wait_while`], but at most for `time`.
     pub fn wait_timeout_while<'a, T>(
         &self,
         held: MutexGuard<'a, T>,

@@ -46,7 +46,7 @@ pub enum ParamType {
 }
 
 impl ParamType {
-    /// All types, in the order in which we list them to users.
+    /// All types, in the order of our lists for users.
     pub const ALL: [Self; 9] = [
         Self::Integer,
         Self::Number,

@@ -1,4 +1,4 @@
-//! What every source is given, whatever it is: its URL, its pool and its bounds.
+//! The settings of all kinds of sources: the URL, the pool and the limits.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,94 +8,92 @@ use std::time::Duration;
 use crate::diagnostic::Template;
 use crate::pool::PoolConfig;
 
-/// The settings that all sources have, of one `[source.NAME]`.
+/// The common settings of a `[source.NAME]`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SourceSettings {
-    /// Its name.
+    /// The source's name.
     pub name: String,
-    /// Its URL, secrets included; never printed.
+    /// The URL, with its secrets. It's never printed.
     pub url: String,
-    /// The URL as the configuration has it, if files stand in it.
+    /// The URL in the configuration, if it mentions files.
     pub template: Option<Template>,
-    /// The program that writes the password of logins, and its arguments; empty if there's none. Only
-    /// for databases whose dialect says so.
+    /// The program that prints the password for logins, and its arguments. Empty if there's none.
+    /// Only some dialects allow it.
     pub password_command: Vec<String>,
     /// The pool's limits.
     pub pool: PoolConfig,
-    /// Prepared statements kept per connection.
+    /// The number of prepared statements kept per connection.
     pub statement_cache: usize,
-    /// Rows per fetch; 0: all in one, which is the fastest and holds no more memory.
+    /// The rows per fetch. 0 fetches all at once, which is fastest and needs no more memory.
     pub fetch_rows: usize,
-    /// How many bytes of rows the worker of a driver sends at once, at most; other databases have
-    /// no such batches.
+    /// The most bytes of rows in a batch from a driver process. Other databases have no batches of
+    /// this kind.
     pub fetch_bytes: usize,
     /// The largest row, in bytes as the database sends it.
     pub max_row_bytes: usize,
-    /// Who has chosen it.
+    /// The origin of `max_row_bytes`.
     pub max_row_bytes_by: ChosenBy,
-    /// How long a statement may run in the database; `None`: as long as it wants.
+    /// The time limit for a statement in the database; `None` for no limit.
     pub statement_timeout: Option<Duration>,
-    /// How long one request or statement holds its connection, as those who run it expect; `None`:
-    /// nobody says.
+    /// The time that a request or statement is expected to hold its connection; `None` if unknown.
     pub expected_duration: Option<Duration>,
-    /// How many bytes of a SQLite file are mapped into memory instead of read; 0: none.
+    /// The bytes of a SQLite file that are mapped into memory instead of read; 0 for none.
     pub mmap: usize,
-    /// What the worker process of a driver may take of the memory, in bytes; other databases pass
-    /// it over.
+    /// The memory limit of a driver process, in bytes. Other databases ignore it.
     pub worker_memory: usize,
-    /// What is between here and a PostgreSQL server; other databases pass it over.
+    /// The pooler between us and a PostgreSQL server. Other databases ignore it.
     pub pooler: Pooler,
-    /// What the variables of the environment say that the database's own clients read too, by name.
+    /// The environment variables that the database's own clients read too, by name.
     pub variables: BTreeMap<&'static str, String>,
-    /// As whom the statements of a request are run in PostgreSQL, where that hangs on who asks.
+    /// The PostgreSQL roles of a request's statements, if they depend on its token.
     pub roles: Option<Roles>,
-    /// How late a PostgreSQL replica may be that is asked; `None`: as late as it is.
+    /// The largest lag of a PostgreSQL replica that we use; `None` for any lag.
     pub max_lag: Option<Duration>,
-    /// SQL scripts that fill a SQLite file that does not exist yet; other databases pass them over.
+    /// SQL scripts that fill a new SQLite file. Other databases ignore them.
     pub create: Vec<PathBuf>,
 }
 
-/// How a pooler such as PgBouncer hands out its server's connections.
+/// The mode of a pooler such as PgBouncer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pooler {
-    /// Where there is one, for a transaction each; the server's answers tell whether there is.
+    /// Per transaction, if the server's responses show that there's a pooler.
     #[default]
     Detected,
-    /// For a transaction each.
+    /// Per transaction.
     Transaction,
-    /// For as long as a client stays, as if there were no pooler.
+    /// Per client connection, as if there were no pooler.
     Session,
 }
 
-/// Which role of PostgreSQL a request's statements have.
+/// The PostgreSQL roles of a request's statements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roles {
-    /// The claim that names it. If no claim is called `a.b`, it's the member `b` of `a`.
+    /// The claim with the role's name. If there's no claim `a.b`, it's the member `b` of `a`.
     pub claim: String,
-    /// That of a request whose token names none, or that has none; `None`: it is denied.
+    /// The role of a request without a token, or whose token has no such claim. `None` denies it.
     pub anonymous: Option<String>,
-    /// Those that a token may name; none: those that the source's user may have.
+    /// The roles that a token can choose. Empty: all roles of the source's user.
     pub allowed: Vec<String>,
 }
 
 impl Roles {
-    /// Whether a token may name this role.
+    /// Returns true if a token can choose this role.
     pub fn allows(&self, role: &str) -> bool {
         self.allowed.is_empty() || self.allowed.iter().any(|allowed| allowed == role)
     }
 }
 
-/// Who has chosen the value of a setting.
+/// The origin of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChosenBy {
-    /// Nobody: it may be another default where `memory` is bounded.
+    /// The default, which can be lower if `memory` is limited.
     Default,
-    /// The file that it stands in.
+    /// The configuration file.
     User,
 }
 
 impl SourceSettings {
-    /// Every setting at its default.
+    /// All settings at their defaults.
     pub fn new(name: impl Into<String>, url: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -122,7 +120,7 @@ impl SourceSettings {
 }
 
 impl SourceSettings {
-    /// The URL by its files as they are now; `None` if one can't be read.
+    /// The URL with the current contents of its files; `None` if one can't be read.
     pub fn url_now(&self) -> Option<String> {
         match &self.template {
             Some(template) => template.expand(),
@@ -132,7 +130,7 @@ impl SourceSettings {
 }
 
 impl fmt::Debug for SourceSettings {
-    /// Without the URL, which may hold a password.
+    /// Omits the URL, which can contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SourceSettings")
             .field("name", &self.name)

@@ -1,4 +1,4 @@
-//! TCP connections to servers that may have several addresses.
+//! Opens TCP connections to servers that can have several addresses.
 
 use std::fmt;
 use std::io;
@@ -10,34 +10,34 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// What the kernel may hold of bytes that are not read, where the server is on this machine (it
-/// doubles the number). Left to itself the buffer grows to a megabyte and stays so large, and the
-/// next slow client leaves it full.
+/// The kernel's buffer for unread bytes if the server is on this machine (the kernel doubles it).
+/// By default the buffer would grow to a megabyte and stay at that size, and the next slow client
+/// would leave it full.
 const RECEIVE_BUFFER: usize = 48 * 1024;
 
-/// Bytes that a server sends in a microsecond at most. The buffer has to hold what comes in a round
-/// trip: so late does the server hear that it may send more.
+/// The most bytes that a server sends per microsecond. The buffer has to hold the bytes of a round
+/// trip, because the server learns that late that it may send more.
 const BYTES_PER_MICROSECOND: usize = 256;
 
-/// The largest buffer that we set. Linux gives no more where `net.core.rmem_max` is as it comes, but
-/// a buffer that nobody has set grows to some megabytes.
+/// The largest buffer that we set. With the default `net.core.rmem_max`, Linux doesn't grant more.
+/// A buffer whose size isn't set grows to some megabytes.
 const LARGEST_RECEIVE_BUFFER: usize = 208 * 1024;
 
-/// Why no address took a connection: what came of the last one.
+/// The reason why no address accepted a connection: the last one's error.
 #[derive(Debug)]
 pub struct Refused {
-    /// `None`: there was none.
+    /// `None` if there was no address.
     address: Option<SocketAddr>,
     cause: io::Error,
 }
 
 impl Refused {
-    /// What the system said.
+    /// The system's error.
     pub fn into_cause(self) -> io::Error {
         self.cause
     }
 
-    /// The same, with the address of which it was said.
+    /// The system's error, with the address in its message.
     pub fn into_named_cause(self) -> io::Error {
         io::Error::new(self.cause.kind(), self.to_string())
     }
@@ -52,10 +52,10 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Connects to the first address that takes a connection; each has `patience` to do so.
+/// Connects to the first address that accepts a connection within `patience`.
 ///
 /// # Errors
-/// None takes one.
+/// No address accepts one.
 pub async fn connect(
     addresses: impl IntoIterator<Item = SocketAddr>,
     patience: Duration,
@@ -75,21 +75,21 @@ pub async fn connect(
 async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
-    // Not before the connection is made: how large it can become at all is agreed on there.
+    // Only now, because the handshake fixes the buffer's maximum size.
     if let Some(size) = round_trip(&stream).and_then(receive_buffer) {
         SockRef::from(&stream).set_recv_buffer_size(size)?;
     }
     Ok(stream)
 }
 
-/// The receive buffer for a server at this distance; `None`: the kernel finds it out.
+/// The receive buffer for a server at this distance; `None` leaves it to the kernel.
 fn receive_buffer(round_trip: Duration) -> Option<usize> {
     let on_the_way = usize::try_from(round_trip.as_micros()).ok()?.checked_mul(BYTES_PER_MICROSECOND)?;
     Some(RECEIVE_BUFFER.checked_add(on_the_way)?).filter(|&size| size <= LARGEST_RECEIVE_BUFFER)
 }
 
-/// How long a packet took to the server and back when it was quickest, by the kernel's clock
-/// (tcp(7), `TCP_INFO`); `None` where it does not tell.
+/// The shortest round trip of a packet, by the kernel's clock (tcp(7), `TCP_INFO`); `None` if the
+/// kernel doesn't know it.
 pub fn round_trip(stream: &TcpStream) -> Option<Duration> {
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
     #[expect(unsafe_code, reason = "neither the standard library nor socket2 asks for this")]
@@ -102,7 +102,7 @@ pub fn round_trip(stream: &TcpStream) -> Option<Duration> {
             libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, to, &raw mut length);
         (status, info)
     };
-    // An old kernel writes less of it, and one that has seen no answer writes the most.
+    // An old kernel writes a shorter structure. Before the first reply, the value is the maximum.
     let is_known = status == 0 && ![0, u32::MAX].contains(&info.tcpi_min_rtt);
     is_known.then(|| Duration::from_micros(info.tcpi_min_rtt.into()))
 }
@@ -115,7 +115,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// An address at which nobody listens.
+    /// An address without a listener.
     fn closed() -> SocketAddr {
         TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
     }
@@ -126,7 +126,7 @@ mod tests {
         let open = listener.local_addr().unwrap();
         let stream = connect([closed(), open], PATIENCE).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), open);
-        // The kernel tells how near it is, and gives twice what it is asked for.
+        // The kernel measures a short round trip, and doubles the requested size.
         let size = SockRef::from(&stream).recv_buffer_size().unwrap();
         assert!((2 * RECEIVE_BUFFER..=2 * LARGEST_RECEIVE_BUFFER).contains(&size), "{size}");
     }

@@ -1,4 +1,4 @@
-//! A timer that is set again and again.
+//! A timer that can be restarted.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A timer, which does not run before it is started. It is allocated then, and stays.
+/// A timer. It's stopped at first, and allocated when it's started.
 #[derive(Debug, Default)]
 pub struct Timer {
     sleep: Option<Pin<Box<Sleep>>>,
@@ -15,19 +15,19 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// Has it run for so long from now on, unless it runs already.
+    /// Starts the timer, unless it's running.
     pub fn start(&mut self, time: Duration) {
         if !self.runs {
             self.restart(time);
         }
     }
 
-    /// Has it run for so long from now on.
+    /// Starts the timer again, from now on.
     pub fn restart(&mut self, time: Duration) {
         self.run_until(Instant::now() + time);
     }
 
-    /// Has it run until then.
+    /// Sets the timer's end.
     pub fn run_until(&mut self, at: Instant) {
         self.runs = true;
         match &mut self.sleep {
@@ -37,8 +37,8 @@ impl Timer {
         }
     }
 
-    /// Has it run until then at most. One that ends too early is cheaper than one that is set
-    /// whenever its end moves away.
+    /// Lets the timer end no later than `at`. An early end is cheaper than resetting the timer each
+    /// time its end moves away.
     pub fn run_at_most_until(&mut self, at: Instant) {
         let ends_before = |sleep: &Pin<Box<Sleep>>| sleep.deadline() <= at && !sleep.is_elapsed();
         if !self.runs || !self.sleep.as_ref().is_some_and(ends_before) {
@@ -46,12 +46,12 @@ impl Timer {
         }
     }
 
-    /// It runs no longer. Who waits for it may still be woken when it would have ended.
+    /// Stops the timer. A task that waits for it can still be woken at the former end.
     pub fn stop(&mut self) {
         self.runs = false;
     }
 
-    /// Ready once it has run out, until it is started again; never while it does not run.
+    /// Ready from the timer's end until it's started again. Pending while it's stopped.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.sleep {
             Some(sleep) if self.runs => sleep.as_mut().poll(cx),
@@ -59,12 +59,12 @@ impl Timer {
         }
     }
 
-    /// As [`Timer::poll`].
+    /// Waits like [`Timer::poll`].
     pub async fn elapsed(&mut self) {
         poll_fn(|cx| self.poll(cx)).await;
     }
 
-    /// Whether it runs, or has run out.
+    /// Returns true if the timer was started, even if it has ended.
     pub fn runs(&self) -> bool {
         self.runs
     }

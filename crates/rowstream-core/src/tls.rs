@@ -1,6 +1,6 @@
-//! TLS to other servers ([`servers`]), and the PEM files that TLS reads.
+//! TLS to other servers ([`servers`]), and the PEM files for TLS.
 //!
-//! It does no handshake: the databases and upstreams do.
+//! The databases and upstreams do the handshakes.
 
 pub mod servers;
 
@@ -23,10 +23,10 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The certificates of a PEM file, in their order; at least one.
+/// The certificates of a PEM file, in their order. There's at least one.
 ///
 /// # Errors
-/// The file can't be read, or has none.
+/// The file can't be read, or contains no certificate.
 pub fn certificates_of(path: &Path) -> Result<Vec<CertificateDer<'static>>, Box<dyn Error>> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
     match certificates {
@@ -41,7 +41,7 @@ pub fn certificates_of(path: &Path) -> Result<Vec<CertificateDer<'static>>, Box<
 /// The private key of a PEM file.
 ///
 /// # Errors
-/// The file can't be read, or has none, or the key is encrypted.
+/// The file can't be read, or contains no key, or the key is encrypted.
 pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     let pem = read(path)?;
     let is_encrypted = String::from_utf8_lossy(&pem).contains("ENCRYPTED");
@@ -57,7 +57,7 @@ pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
 /// The system's root certificates.
 ///
 /// # Errors
-/// It has none.
+/// The system has none.
 fn system_roots() -> Result<RootCertStore, Box<dyn Error>> {
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -70,7 +70,7 @@ fn system_roots() -> Result<RootCertStore, Box<dyn Error>> {
 /// The root certificates in a PEM file.
 ///
 /// # Errors
-/// The file can't be read, or has none.
+/// The file can't be read, or contains no certificate.
 pub fn roots_of(path: &Path) -> Result<RootCertStore, Box<dyn Error>> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates_of(path)? {
@@ -79,7 +79,7 @@ pub fn roots_of(path: &Path) -> Result<RootCertStore, Box<dyn Error>> {
     Ok(roots)
 }
 
-/// The begin and the end of a certificate's validity.
+/// The start and the end of a certificate's validity.
 ///
 /// # Errors
 /// `certificate` isn't an X.509 certificate.
@@ -99,7 +99,7 @@ pub fn parse_certificate(
     Ok(CertificateInner::from_der(certificate)?)
 }
 
-/// The begin and the end of a certificate's validity.
+/// The start and the end of a certificate's validity.
 pub fn times(validity: &Validity<Raw>) -> (SystemTime, SystemTime) {
     (validity.not_before.to_system_time(), validity.not_after.to_system_time())
 }

@@ -47,7 +47,7 @@ pub struct Bound {
     pub values: Vec<ParamValue>,
     /// `_format`, unchanged.
     pub format: Option<String>,
-    /// `_after`: the cursor after which the rows begin.
+    /// `_after`: the cursor that the rows resume after.
     pub after: Option<String>,
     /// `_follow`: how the request waits for new rows.
     pub follow: Option<Followed>,
@@ -55,7 +55,7 @@ pub struct Bound {
     pub feed: Option<CouchFeed>,
     /// `_shard`: the part of a table to read.
     pub shard: Option<Shard>,
-    /// `_snapshot`: the token of the snapshot from which the part is read.
+    /// `_snapshot`: the token of the snapshot that contains the part.
     pub snapshot: Option<String>,
     /// `_download`: the name under which the response is saved as a file.
     pub download: Option<String>,
@@ -433,7 +433,7 @@ fn choice<T: Choice>(text: &str) -> Result<T, String> {
     })
 }
 
-/// Decodes a name or value of a query, in which `+` is a blank.
+/// Decodes a name or value of a query. A `+` is a blank.
 fn query_decode(text: &str) -> Option<String> {
     percent_decode(&text.replace('+', " ")).map(Cow::into_owned)
 }

@@ -1,4 +1,4 @@
-//! The control parameters by which a request asks for a proof that its answer is complete.
+//! The control parameters for proofs that a response is complete.
 
 use rowstream_encode::Choice;
 
@@ -33,7 +33,7 @@ impl Choice for End {
     }
 }
 
-/// The event, after the first chunk, for which the headers of a response wait.
+/// An event after the first chunk that the response's headers wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// The end of the result.

@@ -156,7 +156,7 @@ fn timestamp_offset(text: &str) -> Option<&str> {
 
 fn not_a_timestamp(text: &str) -> String {
     let message = format!("{} is not a timestamp (YYYY-MM-DDThh:mm:ss, with `Z` or an offset)", shown(text));
-    // The most common mistake: an offset of `+02:00` in a query, in which a plus is a blank.
+    // The most common mistake: an offset of `+02:00` in a query. A plus means a blank there.
     match text.rsplit_once(' ') {
         Some((before, offset)) if has_shape(offset, "00:00") && timestamp_offset(before) == Some("") => {
             format!("{message}; a `+` in a query is a blank: write `%2B`")
@@ -210,7 +210,7 @@ fn json(text: &str) -> Result<ParamValue, String> {
     }
 }
 
-/// Returns true if `text` has the form of `shape`, where each `0` is any digit.
+/// Returns true if `text` has the form of `shape`. A `0` in `shape` matches any digit.
 fn has_shape(text: &str, shape: &str) -> bool {
     let alike =
         |(byte, wanted): (u8, u8)| if wanted == b'0' { byte.is_ascii_digit() } else { byte == wanted };

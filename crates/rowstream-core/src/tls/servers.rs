@@ -1,8 +1,8 @@
-//! Checks the certificates of servers: databases, upstreams, and those that the commands ask.
+//! Checks the certificates of servers: databases, upstreams, and the servers that commands call.
 //!
-//! webpki reads certificates strictly. Database servers often have others (version 1, self-signed,
-//! keys that ring doesn't know), so keys are read by x509-cert here, and errors say what is wrong
-//! with a certificate.
+//! webpki is strict about certificates. Those of database servers are often unusual: version 1,
+//! self-signed, or with keys that ring doesn't support. So we read keys with x509-cert, and errors
+//! explain the defect of a certificate.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -33,23 +33,23 @@ use x509_cert::ext::pkix::SubjectAltName;
 
 use super::{certificates_of, private_key, roots_of, system_roots, validity};
 
-/// The servers that we speak TLS with.
+/// The servers that we accept.
 #[derive(Debug)]
 pub enum Trust {
-    /// Any server. TLS then protects against listeners only.
+    /// Any server. TLS then protects only against eavesdroppers.
     Anybody,
-    /// A server with a certificate of these roots, for any host.
+    /// A server whose certificate is signed by these roots, for any host.
     AnyHost(Roots),
-    /// A server with a certificate of these roots for its host.
+    /// A server whose certificate is signed by these roots, for its host.
     Host(Roots),
 }
 
-/// The certificates that others are checked by.
+/// The certificates that sign servers' certificates.
 #[derive(Debug)]
 pub struct Roots {
     store: RootCertStore,
-    /// Those of the user's file. A server with one of them is trusted, although it may be no
-    /// authority's.
+    /// The certificates of the user's file. A server with one of them is trusted, even if it isn't
+    /// an authority's.
     pinned: Vec<CertificateDer<'static>>,
 }
 
@@ -57,7 +57,7 @@ impl Roots {
     /// Reads a PEM file, or the system's certificates.
     ///
     /// # Errors
-    /// The file can't be read; there is no certificate.
+    /// The file can't be read, or there are no certificates.
     pub fn read(file: Option<&Path>) -> Result<Self, Box<dyn Error>> {
         Ok(match file {
             Some(path) => Self { store: roots_of(path)?, pinned: certificates_of(path)? },
@@ -66,14 +66,14 @@ impl Roots {
     }
 }
 
-/// The certificate that a client shows, with its key.
+/// The certificate that a client presents, with its key.
 pub struct Shown(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 impl Shown {
     /// Reads PEM files.
     ///
     /// # Errors
-    /// A file can't be read, or holds none; the key is encrypted.
+    /// A file can't be read or lacks its content, or the key is encrypted.
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, Box<dyn Error>> {
         Ok(Self(certificates_of(certificate)?, private_key(key)?))
     }
@@ -82,15 +82,15 @@ impl Shown {
 /// The configuration of a client that trusts these servers.
 ///
 /// # Errors
-/// The provider lacks a cipher suite of some version.
+/// The provider lacks a cipher suite for some version.
 pub fn client(trust: Trust) -> Result<ClientConfig, rustls::Error> {
     client_as(None, trust)
 }
 
-/// The same of one that logs in by a certificate.
+/// Like [`client`], for a client that logs in with a certificate.
 ///
 /// # Errors
-/// The key isn't that of the certificate.
+/// The key doesn't belong to the certificate.
 pub fn client_as(shown: Option<Shown>, trust: Trust) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
@@ -110,7 +110,7 @@ pub fn client_as(shown: Option<Shown>, trust: Trust) -> Result<ClientConfig, rus
     }
 }
 
-/// Opens TLS on `stream`. Errors have the words of [`in_words`].
+/// Opens TLS on `stream`. Errors are rewritten by [`in_words`].
 pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     tls: &TlsConnector,
     name: ServerName<'static>,
@@ -119,11 +119,12 @@ pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     tls.connect(name, stream).await.map_err(in_words)
 }
 
-/// What binds a login to TLS with the server of this certificate (RFC 5929, `tls-server-end-point`);
-/// `None`: its signature doesn't name one hash function, as that of Ed25519.
+/// The value that binds a login to TLS with this server's certificate (RFC 5929,
+/// `tls-server-end-point`). `None` if its signature doesn't determine a hash function, as with
+/// Ed25519.
 pub fn end_point(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
     const SHA_256: [&str; 6] = [
-        // MD5 and SHA-1, in whose place SHA-256 is taken, with RSA and ECDSA.
+        // MD5 and SHA-1 with RSA and ECDSA, which SHA-256 replaces here.
         "1.2.840.113549.1.1.4",
         "1.2.840.113549.1.1.5",
         "1.2.840.10045.4.1",
@@ -140,7 +141,7 @@ pub fn end_point(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
     }
 }
 
-/// An error of a handshake, in words that say what to change.
+/// Rewrites an error of a handshake so that it suggests a remedy.
 pub fn in_words(error: io::Error) -> io::Error {
     let tls = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
     match tls.and_then(words) {
@@ -153,7 +154,7 @@ const NOTHING_IN_COMMON: &str = "the server and Rowstream have no version or cip
      Rowstream offers TLS 1.3, and TLS 1.2 with ECDHE and AES-GCM or ChaCha20-Poly1305; allow one of these in \
      the server's configuration";
 
-/// What webpki and rustls call a fault of a certificate, and the words for it.
+/// webpki's and rustls' names for a certificate's defects, and our explanations.
 const FAULTS: [(&str, &str); 4] = [
     (
         "UnsupportedCertVersion",
@@ -206,7 +207,7 @@ impl Verifier {
         mapping.iter().find(|(known, _)| *known == scheme).map_or(&[], |(_, algorithms)| algorithms)
     }
 
-    /// Checks the certificate by `roots`, without the host's name.
+    /// Checks the certificate against `roots`, without the host's name.
     fn check(
         &self,
         roots: &Roots,
@@ -226,8 +227,8 @@ impl Verifier {
         )
     }
 
-    /// Checks a signature. One that can't be checked is an error only if the server has to be a
-    /// trusted one.
+    /// Checks a signature. If we don't support its algorithm, it's an error only if the server must
+    /// be trusted.
     fn check_signature(
         &self,
         message: &[u8],
@@ -279,8 +280,8 @@ impl ServerCertVerifier for Verifier {
         self.check_signature(message, certificate, signature, usize::MAX)
     }
 
-    /// In TLS 1.3 a scheme has one algorithm, rustls' first, and never PKCS #1 v1.5 (RFC 8446,
-    /// section 4.4.3).
+    /// In TLS 1.3 a scheme has one algorithm, the first in rustls' list. PKCS #1 v1.5 isn't allowed
+    /// (RFC 8446, section 4.4.3).
     fn verify_tls13_signature(
         &self,
         message: &[u8],
@@ -297,8 +298,8 @@ impl ServerCertVerifier for Verifier {
         }
     }
 
-    /// Also those that we can't check, last: without them a server that has such a key only ends the
-    /// handshake, without a reason.
+    /// Includes schemes that we can't check, at the end. Without them a server with such a key
+    /// would end the handshake without a reason.
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         let mut schemes = self.provider.signature_verification_algorithms.supported_schemes();
         schemes.extend(RSA_PSS.map(|(scheme, _)| scheme));
@@ -307,8 +308,8 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// The schemes of keys that are for RSA-PSS only (`rsa_pss_pss_*`, which rustls has no names for),
-/// and those of the same signature by keys for all of RSA (RFC 8446, section 4.2.3).
+/// The schemes of keys for RSA-PSS only (`rsa_pss_pss_*`, which rustls has no names for), with the
+/// schemes of the same signatures by general RSA keys (RFC 8446, section 4.2.3).
 const RSA_PSS: [(SignatureScheme, SignatureScheme); 3] = [
     (SignatureScheme::Unknown(0x0809), SignatureScheme::RSA_PSS_SHA256),
     (SignatureScheme::Unknown(0x080a), SignatureScheme::RSA_PSS_SHA384),
@@ -319,7 +320,7 @@ fn rsae(scheme: SignatureScheme) -> SignatureScheme {
     RSA_PSS.iter().find(|(pss, _)| *pss == scheme).map_or(scheme, |(_, rsae)| *rsae)
 }
 
-/// The error of a trusted server whose signature can't be checked.
+/// The error if we need to trust a server, but can't check its signature.
 fn uncheckable(key: Option<Key>) -> String {
     let name = key.map_or_else(|| "an unknown type".to_owned(), |key| key.name());
     format!(
@@ -330,7 +331,7 @@ fn uncheckable(key: Option<Key>) -> String {
 
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 const RSA_PSS_ONLY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10");
-/// The types of keys that have a name, by their algorithm, or their curve.
+/// The names of key types, by their algorithm or curve.
 const KEYS: [(&str, &str); 8] = [
     ("1.2.840.113549.1.1.1", "RSA"),
     ("1.2.840.113549.1.1.10", "RSA-PSS"),
@@ -341,15 +342,16 @@ const KEYS: [(&str, &str); 8] = [
     ("1.3.101.112", "Ed25519"),
     ("1.3.101.113", "Ed448"),
 ];
-/// The length of an RSA key of 2048 to 8192 bits with its exponent, in bytes; ring checks no others.
+/// The length in bytes of an RSA key of 2048 to 8192 bits with its exponent. ring doesn't check
+/// others.
 const RSA_LENGTHS: std::ops::RangeInclusive<usize> = 260..=1050;
 
 /// A certificate's public key.
 struct Key {
     algorithm: ObjectIdentifier,
-    /// Of elliptic curves.
+    /// The curve, for elliptic curves.
     curve: Option<ObjectIdentifier>,
-    /// The content of its AlgorithmIdentifier.
+    /// The contents of its AlgorithmIdentifier.
     id: Vec<u8>,
     bits: Vec<u8>,
 }
@@ -401,8 +403,8 @@ fn check_time(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), rus
     }
 }
 
-/// Checks that a certificate is for the host. A pinned one without a subjectAltName, as `openssl req
-/// -x509` makes them, has the host as its common name.
+/// Checks that a certificate is for the host. A pinned one without a subjectAltName, such as
+/// `openssl req -x509` makes, has the host in its common name.
 fn check_name(
     certificate: &CertificateDer<'_>,
     host: &ServerName<'_>,
@@ -421,7 +423,7 @@ fn check_name(
     }
 }
 
-/// Tells if the certificate is for this host by its common name, because it has no subjectAltName.
+/// Returns true if the certificate has the host as its common name and no subjectAltName.
 fn has_common_name(certificate: &CertificateDer<'_>, host: &str) -> Option<bool> {
     const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
     let parsed = CertificateInner::<Raw>::from_der(certificate).ok()?;
