@@ -1,19 +1,19 @@
-//! Rows whose values go different ways by their columns while they are written.
+//! Row writers that treat each column differently.
 //!
-//! A row hands out its values one after the other and does not number them. One type counts them,
-//! for all that keep, add or leave out the values of certain columns.
+//! A row passes its values one by one, without their columns. [`Counted`] counts the columns for
+//! all writers that keep, add or omit some of them.
 
 use rowstream_encode::{RowWriter, Value, ValueOptions};
 
-/// Takes the values of a row, each with the number of its column.
+/// Receives the values of a row, each with its column.
 pub(crate) trait ByColumn {
-    /// A row begins.
+    /// Begins a row.
     fn begin(&mut self, out: &mut Vec<u8>);
 
-    /// The value of a column; the first column is 0.
+    /// Writes the value of a column. The first column is 0.
     fn value(&mut self, column: usize, value: Value<'_>, out: &mut Vec<u8>);
 
-    /// The row ends, which had so many columns.
+    /// Ends a row, which had `columns` values.
     fn end(&mut self, columns: usize, out: &mut Vec<u8>);
 
     /// See [`RowWriter::options`].
@@ -23,7 +23,7 @@ pub(crate) trait ByColumn {
     }
 }
 
-/// Counts the columns of each row for what takes its values.
+/// Counts the columns of each row for a [`ByColumn`].
 pub(crate) struct Counted<T> {
     taker: T,
     /// The column of the next value.
@@ -35,7 +35,7 @@ impl<T> Counted<T> {
         Self { taker, column: 0 }
     }
 
-    /// What has taken the values.
+    /// Returns the wrapped [`ByColumn`].
     pub(crate) fn into_taker(self) -> T {
         self.taker
     }

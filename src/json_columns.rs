@@ -1,8 +1,8 @@
-//! The columns of rows that are JSON: where in a row each of them stands, and what it may hold.
+//! The columns of JSON rows: the place and the type of each.
 //!
-//! A [`Plan`] is made once. For each row a [`Finder`] walks over its JSON, which is known to be
-//! well, and notes where the values are; they are read from there, and written. Numbers are taken
-//! by their text, so that none is rounded.
+//! A [`Plan`] is made once. For each row, a [`Finder`] scans the text, which must be valid JSON,
+//! and records the places of the values. Values are then written from the text. Numbers are copied
+//! as text, so they aren't rounded.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use rowstream_encode::{Column, ColumnKind, RowWriter, Value, is_json_number};
 use crate::pointer::Pointer;
 use crate::pointer::tree::{Finder, Tree};
 
-/// What the values of a column are.
+/// The type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// An integer of 64 bits: a number without point and exponent, or a string of one.
+    /// A 64-bit integer: a number without point and exponent, or a string of one.
     Integer,
-    /// A float of 64 bits: a number, or one of the strings `NaN`, `Infinity` and `-Infinity`.
+    /// A 64-bit float: a number, or one of the strings `NaN`, `Infinity` and `-Infinity`.
     Float,
     /// An exact decimal: a number, or a string of one.
     Decimal,
-    /// An exact decimal of so many digits, so many of them after the point.
+    /// An exact decimal with its number of digits, and the number of them after the point.
     DecimalOf(u8, u8),
     /// A string.
     Text,
@@ -29,21 +29,21 @@ pub enum Kind {
     Boolean,
     /// A string `YYYY-MM-DD`.
     Date,
-    /// A string of RFC 3339, or with a blank for its `T` and without a zone, which is UTC then; to
-    /// the microsecond.
+    /// A string in RFC 3339, or one with a blank instead of the `T` and without a zone, which means
+    /// UTC. It's exact to the microsecond.
     Timestamp,
-    /// A string of a UUID.
+    /// A string with a UUID.
     Uuid,
-    /// Anything, as it stands there.
+    /// Any JSON, unchanged.
     Json,
 }
 
 impl Kind {
-    /// The names of the types, as they are listed to users.
+    /// The names of the types, in the order of our lists for users.
     pub const NAMES: [&str; 9] =
         ["integer", "float", "decimal", "text", "boolean", "date", "timestamp", "uuid", "json"];
 
-    /// The type of a name; a decimal may have its digits after it, as in SQL: `decimal(12, 2)`.
+    /// The type with this name. A decimal's digits can follow it, as in SQL: `decimal(12, 2)`.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "integer" => Self::Integer,
@@ -85,7 +85,7 @@ impl Kind {
             Self::Integer => ColumnKind::Int64,
             Self::Float => ColumnKind::Float64,
             Self::DecimalOf(precision, scale) => ColumnKind::Decimal { precision, scale },
-            // How many digits they have is not known.
+            // The number of digits isn't known.
             Self::Decimal => ColumnKind::Number,
             Self::Text => ColumnKind::Text,
             Self::Boolean => ColumnKind::Bool,
@@ -97,30 +97,30 @@ impl Kind {
     }
 }
 
-/// A column as a file declares it.
+/// A column from a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Declared {
-    /// Its name.
+    /// The column's name.
     pub name: String,
-    /// What it holds.
+    /// The type of its values.
     pub kind: Kind,
-    /// Where it stands in a row; `None`: the member of its name, or where rows are arrays, the
-    /// element of its number.
+    /// Its place in a row. By default it's the member with the column's name, or the element with
+    /// its index if rows are arrays.
     pub at: Option<Pointer>,
 }
 
-/// How rows are read.
+/// The plan for reading rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     columns: Arc<[Column]>,
     kinds: Vec<Kind>,
-    /// Of rows that are objects, and of those that are arrays.
+    /// The places in rows that are objects, and in rows that are arrays.
     objects: Tree,
     arrays: Tree,
 }
 
 impl Plan {
-    /// How rows of these columns are read.
+    /// A plan for rows with these columns.
     pub fn new(declared: &[Declared]) -> Self {
         let column = |declared: &Declared| Column {
             name: declared.name.clone(),
@@ -150,10 +150,10 @@ impl Plan {
         if row.trim_start().starts_with('[') { &self.arrays } else { &self.objects }
     }
 
-    /// Looks for the values of a row, which is JSON.
+    /// Finds the values of a row, which must be valid JSON.
     ///
     /// # Errors
-    /// It has no columns, or one of them twice.
+    /// It isn't an object or array, or contains a column twice.
     pub(crate) fn find(&self, row: &str, finder: &mut Finder) -> Result<(), String> {
         let places = self.places(row);
         if places.has_steps() && !row.trim_start().starts_with(['{', '[']) {
@@ -166,10 +166,10 @@ impl Plan {
         }
     }
 
-    /// Writes a row, whose values `found` has found.
+    /// Writes a row with the values in `found`.
     ///
     /// # Errors
-    /// Which column holds what it may not.
+    /// A message about the first column whose value has the wrong type.
     pub(crate) fn encode(
         &self,
         (row, found): (&str, &Finder),
@@ -187,10 +187,10 @@ impl Plan {
     }
 }
 
-/// Writes a value of this type, of the JSON `text`.
+/// Writes a value of this type, from its JSON `text`.
 ///
 /// # Errors
-/// What it is instead; nothing of what it says, because errors are logged.
+/// A message about the actual type. It doesn't contain the value, because errors are logged.
 fn write(kind: Kind, text: &str, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), String> {
     if text == "null" {
         encoder.value(Value::Null, out);
@@ -198,7 +198,7 @@ fn write(kind: Kind, text: &str, encoder: &mut impl RowWriter, out: &mut Vec<u8>
     }
     let wrong = || format!("type {} holds {}", kind.name(), what(text));
     let unescaped;
-    // What a string says, or else the text of the scalar.
+    // The unescaped string, or the text of another value.
     let said = match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
         Some(plain) if !plain.contains('\\') => plain,
         Some(_) if kind != Kind::Json => {
@@ -220,7 +220,7 @@ fn write(kind: Kind, text: &str, encoder: &mut impl RowWriter, out: &mut Vec<u8>
             _ => None,
         },
         Kind::Date => is_string.then(|| datetime::date(said.as_bytes())).flatten().map(Value::Date),
-        // Without a zone it is UTC, as that of a parameter is.
+        // Without a zone it's UTC, as in a parameter.
         Kind::Timestamp => is_string
             .then(|| datetime::timestamp(said.as_bytes()))
             .flatten()
@@ -232,7 +232,7 @@ fn write(kind: Kind, text: &str, encoder: &mut impl RowWriter, out: &mut Vec<u8>
     Ok(())
 }
 
-/// What a JSON value is, for people.
+/// The type of a JSON value, for messages.
 fn what(text: &str) -> &'static str {
     match text.as_bytes().first() {
         Some(b'"') => "a string that is none",
@@ -245,7 +245,7 @@ fn what(text: &str) -> &'static str {
     }
 }
 
-/// Whether a number has neither point nor exponent.
+/// Returns true if `text` is a number without a point or exponent.
 fn is_integer(text: &str) -> bool {
     is_json_number(text.as_bytes()) && !text.contains(['.', 'e', 'E'])
 }
@@ -321,7 +321,7 @@ mod tests {
                 r#"{"address":null,"list":{"2":true}}"#,
                 r#"{"id":null,"city":null,"address":null,"last":true}"#,
             ),
-            // Elements at the positions of the columns that do not say where they are.
+            // The columns without a pointer are elements at their indices.
             (r#"[1,2,[3,[4]]]"#, r#"{"id":1,"city":null,"address":[3,[4]],"last":null}"#),
             ("[]", r#"{"id":null,"city":null,"address":null,"last":null}"#),
         ] {

@@ -1,4 +1,4 @@
-//! JSON pointers (RFC 6901), followed through a text without building what it says.
+//! JSON pointers (RFC 6901), which are resolved in a text without parsing it into values.
 
 pub(crate) mod tree;
 
@@ -6,12 +6,13 @@ use serde::de::IgnoredAny;
 
 use self::tree::{Finder, Tree};
 
-/// The place of a value in a JSON document: `/hits/hits`; empty: the document itself.
+/// The place of a value in a JSON document, for example `/hits/hits`. An empty one means the
+/// document.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pointer(Vec<String>);
 
 impl Pointer {
-    /// Reads a pointer; `None` if it is none.
+    /// Reads a pointer; `None` if it's invalid.
     pub fn parse(text: &str) -> Option<Self> {
         if text.is_empty() {
             return Some(Self(Vec::new()));
@@ -19,21 +20,21 @@ impl Pointer {
         text.strip_prefix('/')?.split('/').map(unescape).collect::<Option<_>>().map(Self)
     }
 
-    /// The member of this name, or the element of this number, of the document itself.
+    /// A pointer to a member of the document, or to an element if `name` is an index.
     pub(crate) fn to_member(name: &str) -> Self {
         Self(vec![name.to_owned()])
     }
 
-    /// The names and numbers that lead to the value.
+    /// The names and indices on the way to the value.
     pub(crate) fn tokens(&self) -> &[String] {
         &self.0
     }
 
-    /// What it leads to in `json`; `None` where it leads nowhere. Of members of one name the last
-    /// one counts.
+    /// The value in `json`; `None` if it doesn't exist. If a name is repeated, the last member
+    /// counts.
     ///
     /// # Errors
-    /// That is not JSON.
+    /// `json` isn't JSON.
     pub(crate) fn find<'a>(&self, json: &'a str) -> serde_json::Result<Option<&'a str>> {
         serde_json::from_str::<IgnoredAny>(json)?;
         let tree = Tree::new([self.clone()]);
@@ -43,13 +44,14 @@ impl Pointer {
     }
 }
 
-/// `~1` is a slash, `~0` a tilde.
+/// Replaces `~1` by a slash and `~0` by a tilde.
 fn unescape(token: &str) -> Option<String> {
     let is_well = |escape: &str| escape.starts_with(['0', '1']);
     token.split('~').skip(1).all(is_well).then(|| token.replace("~1", "/").replace("~0", "~"))
 }
 
-/// Whether what stands between the quotes of a member's name is `wanted`.
+/// Returns true if a member's name is `wanted`. `name` is the text between the quotes, with its
+/// escapes.
 pub(crate) fn names(name: &[u8], wanted: &str) -> bool {
     if !name.contains(&b'\\') {
         return name == wanted.as_bytes();
@@ -58,7 +60,7 @@ pub(crate) fn names(name: &[u8], wanted: &str) -> bool {
     serde_json::from_slice::<String>(&quoted).is_ok_and(|name| name == wanted)
 }
 
-/// The place in a list that a token names: digits without a zero before them.
+/// The index of an element, from digits without leading zeros.
 pub(crate) fn index(token: &str) -> Option<u64> {
     let is_plain = token == "0" || !token.starts_with(['0', '+']);
     is_plain.then(|| token.parse().ok())?
@@ -70,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// The document and the pointers of RFC 6901, section 5, and what goes wrong.
+    /// The document and the pointers of RFC 6901, section 5, and invalid ones.
     #[test]
     fn pointers_lead_where_they_say() {
         let document = r#" {"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "i\\j": 5, "k\"l": 6, " ": 7, "m~n": 8,
@@ -138,7 +140,7 @@ mod tests {
     }
 
     proptest! {
-        /// What serde_json finds in a tree that it builds is found here without one.
+        /// We find the same value in the text as serde_json in its parsed value.
         #[test]
         fn a_tree_leads_there_too(
             keys in proptest::collection::vec("[a-c/~0]{0,2}", 1..4),

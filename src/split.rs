@@ -1,8 +1,8 @@
-//! Rows out of JSON while it comes: the elements of one array of a document, or the lines of
-//! NDJSON, each as soon as its last byte is there.
+//! Splits JSON into rows while it arrives: the elements of an array in a document, or the lines of
+//! NDJSON. Each row is available after its last byte.
 //!
-//! Bytes in, elements out; no I/O. What is in an element is its reader's affair. A document comes
-//! in chunks that are cut anywhere:
+//! The splitter does no I/O, and doesn't interpret the elements. A document arrives in chunks,
+//! which may be cut anywhere:
 //!
 //! ```text
 //! begin ─► push ─► advance ──true──► element ─► advance …
@@ -12,17 +12,14 @@
 //!
 //! Invariants:
 //!
-//! 1. memory: the chunk, one element (at most `most` bytes), one scalar for each pointer that is
-//!    captured (at most [`LONGEST_CAPTURE`] bytes), and a byte or two for each container that is
-//!    open, of which there are [`DEPTH`] at most; all else is skipped;
-//! 2. how the document is cut changes nothing in what comes out, and nothing in whether it ends
-//!    well;
-//! 3. the whole of it has to be JSON (RFC 8259) and UTF-8, also what is skipped:
-//!    [`Splitter::finish`] is well for nothing else, so that one that was cut off is never a short
-//!    one;
-//! 4. names are compared as what they say, whatever is escaped in them; where a pointer leads to
-//!    two members of the same name, the document fails: readers do not agree on which of them
-//!    counts.
+//! 1. memory: the chunk, one element (at most `most` bytes), one scalar for each captured pointer
+//!    (at most [`LONGEST_CAPTURE`] bytes), and a byte or two for each open container, at most
+//!    [`DEPTH`] of them. Everything else is skipped;
+//! 2. the cuts between chunks don't affect the elements or the final result;
+//! 3. the whole document must be JSON (RFC 8259) and UTF-8, even the skipped parts. Otherwise
+//!    [`Splitter::finish`] fails, so a truncated document never looks like a shorter one;
+//! 4. names are compared after unescaping. If a pointer leads to two members with the same name,
+//!    the document fails, because some parsers use the first and others the last.
 
 #[cfg(test)]
 mod tests;
@@ -37,42 +34,40 @@ use memchr::memchr2;
 use self::track::Track;
 use crate::pointer::{self, Pointer};
 
-/// The most containers that stand in one another. Documents have ten or so; a reader of JSON that
-/// allows more is rare.
+/// The most nested containers. Documents have about ten, and few JSON parsers allow more than this.
 pub const DEPTH: usize = 128;
-/// The longest scalar that is captured, in bytes: a URL, or a token that stands for a place in a
-/// list.
+/// The longest captured scalar, in bytes. It's a URL, or the token of a page.
 pub const LONGEST_CAPTURE: usize = 16 * 1024;
 
-/// What a document is.
+/// The layout of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// One JSON text, which holds the array.
+    /// One JSON text that contains the array.
     Document,
-    /// A JSON text in each line, each of them an element.
+    /// NDJSON: each line is an element.
     Lines,
 }
 
-/// Why a document cannot be split.
+/// The reason why a document can't be split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SplitError {
-    /// It is not JSON; after so many bytes.
+    /// It isn't JSON; with the number of valid bytes before the error.
     NotJson(u64),
-    /// It is not UTF-8.
+    /// It isn't UTF-8.
     NotUtf8,
-    /// It ended before its end.
+    /// It's truncated.
     Cut,
-    /// More than [`DEPTH`] containers stand in one another.
+    /// More than [`DEPTH`] containers are nested.
     TooDeep,
-    /// An element has so many bytes at least.
+    /// An element has at least this many bytes.
     TooLarge(u64),
-    /// A scalar that is captured is longer than [`LONGEST_CAPTURE`].
+    /// A captured scalar is longer than [`LONGEST_CAPTURE`].
     LongScalar,
-    /// What stands in the place of the array is something else.
+    /// There's another value in place of the array.
     NoArray,
-    /// There is nothing in the place of the array.
+    /// The array is missing.
     Missing,
-    /// Two members of one object have this name, and it matters which.
+    /// An object has two members with this name, and a pointer leads to it.
     Twice(String),
 }
 
@@ -96,45 +91,45 @@ impl fmt::Display for SplitError {
     }
 }
 
-/// What stands at a pointer that is captured.
+/// The value at a captured pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Captured<'a> {
-    /// Nothing.
+    /// There's no value.
     Missing,
-    /// A scalar, as the document has it.
+    /// A scalar, as it's written in the document.
     Scalar(&'a str),
     /// An array or an object.
     Container,
 }
 
-/// Splits one document after another.
+/// Splits documents, one after another.
 #[derive(Debug)]
 pub struct Splitter {
     layout: Layout,
     state: State,
     stack: Vec<Frame>,
     track: Track,
-    /// The node of the array, and in how many containers it stands.
+    /// The node of the array, and the number of containers around it.
     rows: usize,
     rows_depth: usize,
-    /// Whether the array has begun, and whether it has not ended.
+    /// True once the array has begun, and true until it ends.
     found: bool,
     is_open: bool,
     element: Taken,
-    /// Whether it is complete.
+    /// True if `element` is complete.
     is_whole: bool,
     name: Taken,
     captures: Vec<Capture>,
     chunk: Bytes,
-    /// Where the reading of `chunk` stands, and up to where it is UTF-8.
+    /// The read position in `chunk`, and the end of its valid UTF-8.
     at: usize,
     valid: usize,
-    /// Bytes of the document before `chunk`.
+    /// The bytes of the document before `chunk`.
     before: u64,
     utf8: Utf8,
 }
 
-/// What has to come next.
+/// The syntax that's expected next.
 #[derive(Debug, Clone, Copy)]
 enum State {
     Value,
@@ -142,33 +137,33 @@ enum State {
     NameOrClose,
     Name,
     Colon,
-    /// Behind a value in a container.
+    /// After a value in a container.
     CommaOrClose,
-    /// Behind the last value.
+    /// After the last value.
     End,
     Text(Text, Escape),
     Number(Digits),
-    /// What is left of `true`, `false` or `null`.
+    /// The rest of `true`, `false` or `null`.
     Literal(&'static [u8]),
 }
 
-/// What a string is.
+/// The role of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Text {
     Name,
     Value,
 }
 
-/// Where in an escape a string is.
+/// The position in a string's escape.
 #[derive(Debug, Clone, Copy)]
 enum Escape {
     None,
     Backslash,
-    /// So many hexadecimal digits are to come.
+    /// The number of missing hexadecimal digits.
     Hex(u8),
 }
 
-/// Where in a number the reading is, after this.
+/// The last part of a number that was read.
 #[derive(Debug, Clone, Copy)]
 enum Digits {
     Minus,
@@ -181,15 +176,15 @@ enum Digits {
     Exponent,
 }
 
-/// A container that is open.
+/// An open container.
 #[derive(Debug, Clone, Copy)]
 enum Frame {
     Object,
-    /// With so many elements begun.
+    /// The number of elements that have begun.
     Array(u64),
 }
 
-/// A pointer, and what stands there.
+/// A pointer's node, and the value there.
 #[derive(Debug)]
 struct Capture {
     node: usize,
@@ -198,12 +193,12 @@ struct Capture {
 }
 
 impl Splitter {
-    /// Takes the elements of the array that `rows` leads to, of at most `most` bytes each, and
-    /// keeps what stands at the pointers of `captures`.
+    /// Splits off the elements of the array at `rows`, each at most `most` bytes long. Captures the
+    /// values at the pointers of `captures`.
     pub fn new<'a>(rows: &'a Pointer, captures: impl IntoIterator<Item = &'a Pointer>, most: usize) -> Self {
         let track = Track::new([rows].into_iter().chain(captures).cloned());
         let capture = |&node| Capture { node, text: Taken::new(LONGEST_CAPTURE), is_container: false };
-        // Each byte of a name may be escaped, which makes six of it.
+        // Each byte of a name may be escaped, which needs six bytes.
         let longest = 6 * track.longest_name();
         Self {
             layout: Layout::Document,
@@ -244,7 +239,7 @@ impl Splitter {
         self.utf8 = Utf8::default();
     }
 
-    /// Goes on with `chunk`, once [`Splitter::advance`] has had all of the one before.
+    /// Continues with `chunk`. [`Splitter::advance`] must have returned false for the previous one.
     pub fn push(&mut self, chunk: Bytes) {
         self.before += self.chunk.len() as u64;
         self.valid = self.utf8.check(&chunk);
@@ -254,10 +249,10 @@ impl Splitter {
         self.name.go_on();
     }
 
-    /// Whether another element is complete; false: it takes more bytes to tell.
+    /// Returns true if another element is complete, and false if that needs more bytes.
     ///
     /// # Errors
-    /// The document cannot be split. It must not be gone on with.
+    /// The document can't be split. Don't continue with it.
     pub fn advance(&mut self) -> Result<bool, SplitError> {
         self.drop_element();
         let chunk = mem::take(&mut self.chunk);
@@ -266,19 +261,19 @@ impl Splitter {
         scanned
     }
 
-    /// The element that is complete.
+    /// The complete element.
     ///
     /// # Errors
-    /// Never: its bytes are UTF-8.
+    /// Never, because its bytes are valid UTF-8.
     pub fn element(&self) -> Result<&str, SplitError> {
         std::str::from_utf8(&self.element.text).map_err(|_| SplitError::NotUtf8)
     }
 
-    /// Ends the document. Whether that was the end of one more element: then it is to be asked
-    /// again.
+    /// Ends the document. Returns true if that completes another element. Read the element, then
+    /// call this again.
     ///
     /// # Errors
-    /// It cannot end here.
+    /// The document is incomplete.
     pub fn finish(&mut self) -> Result<bool, SplitError> {
         self.drop_element();
         if let State::Number(digits) = self.state
@@ -298,15 +293,16 @@ impl Splitter {
         if is_end { Ok(false) } else { Err(SplitError::Cut) }
     }
 
-    /// Whether the array was there.
+    /// Returns true if the array has begun.
     pub fn has_rows(&self) -> bool {
         self.found
     }
 
-    /// What stands at the pointer that is captured as `which`; known once the document has ended.
+    /// The value at the captured pointer with index `which`. It's final once the document has
+    /// ended.
     ///
     /// # Errors
-    /// Never: its bytes are UTF-8.
+    /// Never, because its bytes are valid UTF-8.
     pub fn captured(&self, which: usize) -> Result<Captured<'_>, SplitError> {
         let Some(capture) = self.captures.get(which) else { return Ok(Captured::Missing) };
         match (capture.is_container, &capture.text.text[..]) {
@@ -322,7 +318,7 @@ impl Splitter {
         }
     }
 
-    /// Reads up to the end of an element, or of the chunk.
+    /// Reads up to the end of an element or of the chunk.
     fn scan(&mut self, chunk: &[u8]) -> Result<bool, SplitError> {
         let valid = &chunk[..self.valid];
         while self.at < valid.len() {
@@ -344,7 +340,7 @@ impl Splitter {
             capture.text.save(chunk, chunk.len()).map_err(|_| SplitError::LongScalar)?;
         }
         if self.name.save(chunk, chunk.len()).is_err() {
-            // It is none of those that are looked for.
+            // It's longer than all names in the tree.
             self.name.drop_text();
         }
         Ok(false)
@@ -355,7 +351,7 @@ impl Splitter {
         SplitError::NotJson(self.before + self.at as u64)
     }
 
-    /// A byte that stands between scalars.
+    /// Reads a byte between scalars.
     fn read_token(&mut self, chunk: &[u8]) -> Result<bool, SplitError> {
         let byte = chunk[self.at];
         match (self.state, byte) {
@@ -377,7 +373,7 @@ impl Splitter {
         Ok(false)
     }
 
-    /// A line of its own ends with the text in it.
+    /// Ends a line. With NDJSON, its value must be complete.
     fn read_line_end(&mut self) -> Result<(), SplitError> {
         match (self.layout, self.state) {
             (Layout::Document, _) => {}
@@ -417,7 +413,7 @@ impl Splitter {
         Ok(())
     }
 
-    /// Looks whether the value that begins with `byte` stands at a pointer.
+    /// Checks if the value that begins with `byte` is at a pointer.
     fn note_value(&mut self, byte: u8) -> Result<(), SplitError> {
         let depth = self.stack.len();
         let here = self.track.here(depth);
@@ -430,14 +426,14 @@ impl Splitter {
         match byte {
             _ if here != Some(self.rows) => {}
             b'[' => (self.found, self.is_open) = (true, true),
-            // As if it were not there.
+            // `null` counts as a missing array.
             b'n' => {}
             _ => return Err(SplitError::NoArray),
         }
         Ok(())
     }
 
-    /// Whether a value in so many containers is an element.
+    /// Returns true if a value inside `depth` containers is an element.
     fn is_element(&self, depth: usize) -> bool {
         let within = match self.layout {
             Layout::Document => self.rows_depth + 1,
@@ -446,7 +442,7 @@ impl Splitter {
         self.is_open && depth == within
     }
 
-    /// Counts the elements of an array, which pointers name by their numbers.
+    /// Counts the elements of an array, because pointers contain their indices.
     fn step_into_element(&mut self) {
         let depth = self.stack.len();
         let Some(Frame::Array(begun)) = self.stack.last_mut() else { return };
@@ -465,7 +461,7 @@ impl Splitter {
         }
     }
 
-    /// Notes that the name has ended where the reading stands.
+    /// Ends the name at the read position.
     fn end_name(&mut self, chunk: &[u8]) -> Result<(), SplitError> {
         self.state = State::Colon;
         let known = self.name.from.is_some() && self.name.end(chunk, self.at).is_ok();
@@ -491,7 +487,7 @@ impl Splitter {
         Ok(())
     }
 
-    /// Closes the innermost container, by the byte that is read.
+    /// Closes the innermost container with the current byte.
     fn close(&mut self, chunk: &[u8]) -> Result<bool, SplitError> {
         self.stack.pop();
         let depth = self.stack.len();
@@ -503,7 +499,7 @@ impl Splitter {
         self.end_value(chunk)
     }
 
-    /// Notes that a value has ended where the reading stands; whether it is an element.
+    /// Ends a value at the read position. Returns true if it's an element.
     fn end_value(&mut self, chunk: &[u8]) -> Result<bool, SplitError> {
         let depth = self.stack.len();
         self.state = if depth == 0 { State::End } else { State::CommaOrClose };
@@ -517,7 +513,7 @@ impl Splitter {
         Ok(self.is_whole)
     }
 
-    /// Reads on in a string.
+    /// Continues a string.
     fn read_text(&mut self, chunk: &[u8], text: Text, escape: Escape) -> Result<bool, SplitError> {
         let escape = match (escape, chunk[self.at]) {
             (Escape::None, _) => return self.read_plain_text(chunk, text),
@@ -534,7 +530,7 @@ impl Splitter {
         Ok(false)
     }
 
-    /// Reads up to the end of a string, or to an escape in it.
+    /// Reads up to the end of a string, or to its next escape.
     fn read_plain_text(&mut self, chunk: &[u8], text: Text) -> Result<bool, SplitError> {
         let rest = &chunk[self.at..];
         let plain = memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
@@ -561,7 +557,7 @@ impl Splitter {
         Ok(false)
     }
 
-    /// Reads on in a number, whose end only the byte after it tells.
+    /// Continues a number. Only the byte after it shows its end.
     fn read_number(&mut self, chunk: &[u8], mut digits: Digits) -> Result<bool, SplitError> {
         while let Some(byte) = chunk.get(self.at) {
             match digits.then(*byte) {
@@ -575,7 +571,7 @@ impl Splitter {
         Ok(false)
     }
 
-    /// Reads on in `true`, `false` or `null`, of which `rest` is to come.
+    /// Continues `true`, `false` or `null`. Its `rest` is missing.
     fn read_literal(&mut self, chunk: &[u8], rest: &'static [u8]) -> Result<bool, SplitError> {
         let Some((first, rest)) = rest.split_first() else { return self.end_value(chunk) };
         if chunk[self.at] != *first {
@@ -588,7 +584,7 @@ impl Splitter {
 }
 
 impl Digits {
-    /// Where the reading is after `byte`; `None` where that is not the number's.
+    /// The state after `byte`; `None` if it isn't part of the number.
     fn then(self, byte: u8) -> Option<Self> {
         Some(match (self, byte) {
             (Self::Minus, b'0') => Self::Zero,
@@ -607,11 +603,11 @@ impl Digits {
     }
 }
 
-/// Bytes of a document that are kept, over as many chunks as they take.
+/// Bytes that are collected from one or more chunks.
 #[derive(Debug)]
 struct Taken {
     text: Vec<u8>,
-    /// From where on those of the chunk belong to it; `None`: no more do.
+    /// The start of the next bytes in the current chunk; `None` if no more are collected.
     from: Option<usize>,
     most: usize,
 }
@@ -631,10 +627,10 @@ impl Taken {
         self.from = None;
     }
 
-    /// Keeps what stands before `end`.
+    /// Saves the bytes before `end`.
     ///
     /// # Errors
-    /// How long it would be, where that is too long.
+    /// The length, if that's too long.
     fn save(&mut self, chunk: &[u8], end: usize) -> Result<(), u64> {
         let Some(from) = self.from else { return Ok(()) };
         let (more, length) = (&chunk[from..end], self.text.len() + end - from);
@@ -642,7 +638,7 @@ impl Taken {
             return Err(length as u64);
         }
         if length > self.text.capacity() {
-            // Twice as much each time, and never more than it may be.
+            // The capacity doubles each time, up to the limit.
             let room = (2 * self.text.len()).clamp(length, self.most);
             self.text.reserve_exact(room - self.text.len());
         }
@@ -657,22 +653,22 @@ impl Taken {
         saved
     }
 
-    /// Goes on with the next chunk.
+    /// Continues with the next chunk.
     fn go_on(&mut self) {
         self.from = self.from.map(|_| 0);
     }
 }
 
-/// Whether chunks are UTF-8, wherever they are cut.
+/// Checks that chunks are UTF-8. Characters can be split between chunks.
 #[derive(Debug, Default)]
 struct Utf8 {
-    /// A character whose end is in the next chunk.
+    /// The beginning of a character that ends in the next chunk.
     begun: [u8; 4],
     length: usize,
 }
 
 impl Utf8 {
-    /// Up to where a chunk can be UTF-8.
+    /// The end of the part of a chunk that can be valid UTF-8.
     fn check(&mut self, chunk: &[u8]) -> usize {
         let mut at = 0;
         while let (true, Some(byte)) = (self.length > 0, chunk.get(at)) {

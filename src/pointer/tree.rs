@@ -1,6 +1,6 @@
-//! Several pointers as one tree, which a reader of JSON follows from value to value.
+//! Several pointers as one tree. A reader of JSON descends it from value to value.
 //!
-//! A [`Finder`] does so in a text that is there, and [`split`](crate::split) while bytes come.
+//! A [`Finder`] does that in a complete text, and [`split`](crate::split) while bytes arrive.
 
 use std::ops::Range;
 
@@ -8,17 +8,17 @@ use memchr::memchr2;
 
 use super::Pointer;
 
-/// Where pointers lead. Its nodes are numbered; the first one is the document itself.
+/// A tree of pointers. Its nodes are numbered, and the first is the document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tree {
-    /// Of each node, what leads on from there: names or numbers, each with its node.
+    /// For each node, its children: each has a name or an index, and a node.
     nodes: Vec<Vec<(String, usize)>>,
-    /// Of each pointer, the node that it leads to.
+    /// The final node of each pointer.
     ends: Vec<usize>,
 }
 
 impl Tree {
-    /// The document itself.
+    /// The node of the document.
     pub(crate) const ROOT: usize = 0;
 
     pub(crate) fn new(pointers: impl IntoIterator<Item = Pointer>) -> Self {
@@ -40,51 +40,51 @@ impl Tree {
         next
     }
 
-    /// Of each pointer, the node that it leads to.
+    /// The final node of each pointer.
     pub(crate) fn ends(&self) -> &[usize] {
         &self.ends
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// What leads on from a node: names or numbers, each with its node.
+    /// The children of a node: each has a name or an index, and a node.
     #[inline]
     pub(crate) fn steps(&self, node: usize) -> &[(String, usize)] {
         &self.nodes[node]
     }
 
-    /// Whether a pointer leads anywhere but to the document itself.
+    /// Returns true unless all pointers mean the document itself.
     pub(crate) fn has_steps(&self) -> bool {
         !self.steps(Self::ROOT).is_empty()
     }
 
-    /// The step from a node to the element of this number.
+    /// The child of a node for the element with this index.
     #[inline]
     pub(crate) fn element(&self, node: usize, number: u64) -> Option<usize> {
         let step = self.steps(node).iter().find(|(token, _)| super::index(token) == Some(number));
         step.map(|(_, next)| *next)
     }
 
-    /// The steps from all nodes.
+    /// The children of all nodes.
     pub(crate) fn all_steps(&self) -> impl Iterator<Item = &(String, usize)> {
         self.nodes.iter().flatten()
     }
 }
 
-/// Where in a text the nodes of a tree are.
+/// The places of a tree's nodes in a text.
 #[derive(Debug, Default)]
 pub(crate) struct Finder {
-    /// For each node, what stands there.
+    /// The place of each node's value.
     found: Vec<Option<Range<usize>>>,
-    /// The first node to which an object has two members.
+    /// The first node that an object has two members for.
     twice: Option<usize>,
 }
 
 impl Finder {
-    /// Looks for all nodes in a text, which is JSON. Of members of one name the last one counts.
+    /// Finds all nodes in a JSON text. If a name is repeated, the last member counts.
     pub(crate) fn find(&mut self, tree: &Tree, json: &str) {
         self.found.clear();
         self.found.resize(tree.len(), None);
@@ -92,19 +92,19 @@ impl Finder {
         self.walk(tree, Tree::ROOT, json, skip_blanks(json, 0));
     }
 
-    /// What stands at a node.
+    /// The text of a node's value.
     #[inline]
     pub(crate) fn text<'a>(&self, node: usize, json: &'a str) -> Option<&'a str> {
         self.found[node].clone().map(|range| &json[range])
     }
 
-    /// The name of members of which an object has two, where pointers lead to them.
+    /// The first repeated name on the way of a pointer.
     pub(crate) fn twice<'t>(&self, tree: &'t Tree) -> Option<&'t str> {
         let twice = self.twice?;
         tree.all_steps().find(|(_, node)| *node == twice).map(|(name, _)| name.as_str())
     }
 
-    /// Notes the value that begins at `at`, and those in it to which pointers lead; gives its end.
+    /// Records the value at `at`, and the values in it that pointers lead to. Returns its end.
     fn walk(&mut self, tree: &Tree, node: usize, json: &str, at: usize) -> usize {
         let end = match json.as_bytes().get(at) {
             _ if tree.steps(node).is_empty() => skip_value(json, at),
@@ -119,12 +119,12 @@ impl Finder {
     fn walk_object(&mut self, tree: &Tree, node: usize, json: &str, begin: usize) -> usize {
         let (bytes, members) = (json.as_bytes(), tree.steps(node));
         let mut at = skip_blanks(json, begin + 1);
-        // Rows have their members in one order, mostly.
+        // Most rows have their members in the same order.
         let mut next = 0;
         while bytes.get(at) == Some(&b'"') {
             let name_end = skip_string(json, at);
             let name = &json[at + 1..name_end - 1];
-            // Behind the name and its colon.
+            // Skips the name and its colon.
             at = skip_blanks(json, skip_blanks(json, name_end) + 1);
             let (before, after) = members.split_at(next.min(members.len()));
             let wanted =
@@ -158,7 +158,7 @@ impl Finder {
         at + 1
     }
 
-    /// Forgets what the member before has held, where an object has two of one name.
+    /// Forgets the previous member if an object has two with this name.
     fn begin_member(&mut self, tree: &Tree, node: usize) {
         if self.found[node].is_some() {
             self.twice.get_or_insert(node);
@@ -177,13 +177,13 @@ fn skip_blanks(json: &str, at: usize) -> usize {
     at + json.as_bytes()[at..].iter().take_while(|byte| blank(byte)).count()
 }
 
-/// What follows a value, after the comma if there is one.
+/// The place after a value, and after its comma if there's one.
 fn skip_comma(json: &str, at: usize) -> usize {
     let at = skip_blanks(json, at);
     if json.as_bytes().get(at) == Some(&b',') { skip_blanks(json, at + 1) } else { at }
 }
 
-/// The end of the string that begins at `at`.
+/// The end of the string at `at`.
 fn skip_string(json: &str, at: usize) -> usize {
     let bytes = json.as_bytes();
     let mut at = at + 1;
@@ -196,7 +196,7 @@ fn skip_string(json: &str, at: usize) -> usize {
     json.len()
 }
 
-/// The end of the value that begins at `at`.
+/// The end of the value at `at`.
 fn skip_value(json: &str, at: usize) -> usize {
     let bytes = json.as_bytes();
     let (mut at, mut depth) = (at, 0_usize);
@@ -224,7 +224,7 @@ fn skip_value(json: &str, at: usize) -> usize {
     at
 }
 
-/// Whether a byte belongs to a number, or to `true`, `false` or `null`.
+/// Returns true if a byte can be part of a number, `true`, `false` or `null`.
 fn is_of_scalar(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')
 }

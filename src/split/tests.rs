@@ -10,8 +10,7 @@ fn pointer(text: &str) -> Pointer {
     Pointer::parse(text).expect("a pointer")
 }
 
-/// What came of a document: its elements, what stood at the pointers that were captured, and how it
-/// ended.
+/// The result of a document: its elements, the captured values, and its end.
 #[derive(Debug, PartialEq)]
 struct Split {
     elements: Vec<String>,
@@ -40,7 +39,7 @@ fn split(splitter: &mut Splitter, layout: Layout, pieces: &[&[u8]]) -> Split {
         Captured::Scalar(text) => Some(text.to_owned()),
         Captured::Container => Some("(container)".to_owned()),
     };
-    // It is known at the end alone.
+    // Captures are final only at the end.
     let captured =
         (0..splitter.captures.len()).map(|which| ended.as_ref().ok().and_then(|_| captured(which)));
     let captured = captured.collect();
@@ -171,14 +170,14 @@ fn what_is_no_whole_document_fails() {
     for bytes in [&b"[\"\xff\"]"[..], b"[\"\xc3\"]", b"{\"\xed\xa0\x80\":1}", b"[\"\xc3"] {
         assert!(whole("", &[], Layout::Document, bytes).ended.is_err(), "{bytes:?}");
     }
-    // Names that lead nowhere may be there twice, as serde_json has it.
+    // Names that aren't on a pointer can be repeated, as in serde_json.
     assert_eq!(
         whole("/items", &[], Layout::Document, br#"{"a":1,"a":2,"items":[{"a":1,"a":2}]}"#).ended,
         Ok(true)
     );
 }
 
-/// What is skipped is not held, and an element is held once.
+/// Skipped parts aren't kept in memory, and an element is kept once.
 #[test]
 fn only_an_element_is_held() {
     let mut splitter = Splitter::new(&pointer("/items"), [&pointer("/next")], 4096);
@@ -203,7 +202,7 @@ fn only_an_element_is_held() {
     assert_eq!((elements, splitter.finish()), (2001, Ok(false)));
 }
 
-/// The members of an object as they stand in it, those of one name too.
+/// The members of an object in their order, including repeated names.
 struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
@@ -228,7 +227,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     }
 }
 
-/// What a pointer leads to, by serde_json; an error where a name on the way is there twice.
+/// The value at a pointer, found with serde_json. It's an error if a name on the way is repeated.
 fn find<'a>(value: &'a RawValue, tokens: &[String]) -> Result<Option<&'a RawValue>, ()> {
     let Some((first, rest)) = tokens.split_first() else { return Ok(Some(value)) };
     let next = match value.get().as_bytes()[0] {
@@ -250,7 +249,7 @@ fn find<'a>(value: &'a RawValue, tokens: &[String]) -> Result<Option<&'a RawValu
     next.map_or(Ok(None), |next| find(next, rest))
 }
 
-/// Any JSON document, with blanks and escapes of all kinds.
+/// Any JSON document, with all kinds of blanks and escapes.
 fn document() -> impl Strategy<Value = String> {
     let blank = prop_oneof![5 => Just(""), 1 => Just(" "), 1 => Just("\r\n\t ")];
     let name = prop_oneof![
@@ -293,8 +292,7 @@ fn document() -> impl Strategy<Value = String> {
 const POINTERS: [&str; 7] = ["", "/a", "/b", "/a/a", "/a/0", "/0", "/a/0/b"];
 
 proptest! {
-    /// However a document is cut, its elements are those that serde_json finds, and so are the
-    /// scalars.
+    /// With any cuts, we find the same elements and scalars as serde_json.
     #[test]
     fn any_cut_gives_what_serde_json_finds(
         text in document(),
@@ -335,7 +333,7 @@ proptest! {
             }
         }
         prop_assert_eq!(&split(&mut splitter, Layout::Document, &pieces), &all);
-        // What is cut off does not end well. A number alone is whole wherever it is cut.
+        // A truncated document doesn't end well. A number is complete wherever it's cut.
         let ends = if text.trim_start().starts_with(['[', '{']) { text.trim_end().len() } else { 0 };
         for end in (0..ends).step_by(1 + text.len() / 64) {
             let cut = split(&mut splitter, Layout::Document, &[&text.as_bytes()[..end]]);
