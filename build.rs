@@ -1,6 +1,7 @@
-//! Tells `rowstream -V` the commit that it was built of, where git knows it.
+//! Adds the commit to `rowstream -V`, if git knows it.
 //!
-//! Only for optimised builds: a development build would be compiled anew after each commit.
+//! This applies only to release builds, because a development build would be recompiled after each
+//! commit.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +13,7 @@ fn main() {
         && let Some(commit) = git(&["log", "-1", "--format=%h %cs"])
     {
         version = format!("{version} ({commit})");
-        // Whatever moves HEAD is written there.
+        // Each change of HEAD is recorded in this file.
         if let Some(log) =
             git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists())
         {
@@ -22,8 +23,8 @@ fn main() {
     println!("cargo::rustc-env=ROWSTREAM_VERSION={version}");
 }
 
-/// What git says of the repository of this package; `None` outside of one, as in a crate from a
-/// registry that lies in somebody else's repository.
+/// The output of git about this package's repository. `None` outside of it, for example in a crate
+/// from a registry that's inside another repository.
 fn git(arguments: &[&str]) -> Option<String> {
     let run = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).output().ok()?;

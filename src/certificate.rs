@@ -1,5 +1,5 @@
-//! The certificate by which clients know this server: files, or one that an authority issues while
-//! the server runs ([`issued`]).
+//! The server's TLS certificate: from files, or issued by an authority while the server runs
+//! ([`issued`]).
 //!
 //! The handshakes are in `server::transport`.
 
@@ -18,40 +18,40 @@ use rustls::{ConfigBuilder, ServerConfig};
 
 use self::issued::Issued;
 
-/// The versions of HTTP that are spoken over TLS, the better one first (RFC 7301).
+/// The versions of HTTP that we accept over TLS, with the preferred one first (RFC 7301).
 const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
 
-/// By what this server is known, and whom it lets in.
+/// The server's certificate, and the clients that it accepts.
 #[derive(Clone)]
 pub struct Identity {
-    /// What a handshake needs.
+    /// The configuration of handshakes.
     pub config: Arc<ServerConfig>,
     /// The files that it was read from.
     pub files: Vec<PathBuf>,
     until: Until,
 }
 
-/// When a certificate expires.
+/// The expiry of a certificate.
 #[derive(Clone)]
 enum Until {
     At(SystemTime),
-    /// Whenever what was issued last does.
+    /// The expiry of the certificate that was issued last.
     Issued(Arc<Issued>),
 }
 
 impl fmt::Debug for Identity {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identity").field("files", &self.files).finish_non_exhaustive()
     }
 }
 
 impl Identity {
-    /// Reads the certificates of this server, its own first, and its key; and where clients need
-    /// certificates, the authorities that these must be of. All are PEM files.
+    /// Reads PEM files: the server's certificates, its own first, and its key. If clients need
+    /// certificates, `clients` contains the authorities that sign those.
     ///
     /// # Errors
-    /// A file cannot be read, or holds nothing of its kind; the key is another certificate's.
+    /// A file can't be read, or lacks its content, or the key belongs to another certificate.
     pub fn read(certificate: &Path, key: &Path, clients: Option<&Path>) -> Result<Self, Box<dyn Error>> {
         let certificates = certificates_of(certificate)?;
         let private = private_key(key)?;
@@ -63,16 +63,16 @@ impl Identity {
         Ok(Self::of(config, Until::At(until), &[Some(certificate), Some(key), clients]))
     }
 
-    /// The same where the certificate is the one that `issued` has at each moment.
+    /// Like [`Identity::read`], with the current certificate of `issued`.
     ///
     /// # Errors
-    /// The file of authorities cannot be read, or holds none.
+    /// The file of authorities can't be read, or contains none.
     pub fn issued(issued: Arc<Issued>, clients: Option<&Path>) -> Result<Self, Box<dyn Error>> {
         let config = letting_in(clients)?.with_cert_resolver(Arc::clone(&issued) as _);
         Ok(Self::of(config, Until::Issued(issued), &[clients]))
     }
 
-    /// When the certificate expires; `None`: there is none yet.
+    /// The expiry of the certificate; `None` if there isn't one yet.
     pub fn until(&self) -> Option<SystemTime> {
         match &self.until {
             Until::At(time) => Some(*time),
@@ -87,7 +87,7 @@ impl Identity {
     }
 }
 
-/// The begin of a configuration that asks clients for certificates of these authorities, if any.
+/// Begins a configuration. If `clients` is given, clients need certificates from its authorities.
 fn letting_in(
     clients: Option<&Path>,
 ) -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, Box<dyn Error>> {
@@ -104,7 +104,7 @@ fn letting_in(
     })
 }
 
-/// Why a certificate and its key cannot be used.
+/// The error message for an unusable certificate or key.
 fn unusable(error: &rustls::Error, certificate: &Path, key: &Path) -> String {
     match error {
         rustls::Error::InconsistentKeys(_) => {

@@ -1,6 +1,6 @@
-//! The page of each error code, to which the `type` of a problem document links.
+//! The pages of the error codes. The `type` of a problem document links to one of them.
 //!
-//! The pages are compiled into the program, so that they fit its version and need no network. A code
+//! The pages are compiled into the program, so they match its version and need no network. A code
 //! without a page doesn't compile.
 
 use std::sync::LazyLock;
@@ -24,8 +24,8 @@ pub(crate) fn of(code: &str) -> Option<&'static str> {
     Some(&SERVED[found])
 }
 
-/// Keeps the links between these pages, also behind a path prefix. The book's other pages aren't here,
-/// so their links become their names.
+/// Keeps the links between these pages, which also work after a path prefix. The server doesn't
+/// have the book's other pages, so links to them are replaced by their paths.
 fn without_dead_links(page: &str) -> String {
     let mut parts = page.split("](");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -44,7 +44,7 @@ fn without_dead_links(page: &str) -> String {
     text
 }
 
-/// The path of a page in the book, to which these pages link.
+/// The path in the book of a page that these pages link to.
 fn in_the_book(target: &str) -> String {
     let page = target.split('#').next().unwrap_or(target);
     match page.strip_prefix("../../") {
@@ -53,8 +53,8 @@ fn in_the_book(target: &str) -> String {
     }
 }
 
-/// The status of a code's problem documents, as its page has it; `None`: only the command line
-/// tells of it.
+/// The status of a code's problem documents, from its page; `None` for a code of the command line
+/// only.
 pub(crate) fn status(code: &str) -> Option<u16> {
     let (_, after) = of(code)?.split_once("\n\n**")?;
     after.split(' ').next()?.parse().ok()
@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    /// They led to `../capacity.md`, which the server doesn't have.
+    /// Links once led to `../capacity.md`, which the server doesn't have.
     #[test]
     fn no_link_is_dead() {
         let page = "See [a](unauthorized.md), [b c](../memory.md#x) and [d](../../how-to/roles.md).\n[e](https://x/)\n";

@@ -1,7 +1,7 @@
-//! Keys by which signatures are checked (RFC 7517), for the algorithms of a fixed list (RFC 8725).
+//! Public keys for checking signatures (RFC 7517), with a fixed list of algorithms (RFC 8725).
 //!
-//! There is no key of a secret that both sides know here, so none of an algorithm that needs one:
-//! nobody can have a public key taken for such a secret. Signatures are ring's affair.
+//! Shared secrets and their algorithms aren't supported, so a public key can't be misused as a
+//! shared secret. ring checks the signatures.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,23 +9,23 @@ use http::Uri;
 use ring::signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde_json::Value as Json;
 
-/// More keys than an issuer has at a time; further ones are not read.
+/// More keys than any issuer has at a time. Further ones are ignored.
 const MOST_KEYS: usize = 100;
 
-/// By what a token is signed.
+/// The algorithm of a token's signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     /// RSASSA-PKCS1-v1_5 with SHA-256.
     Rs256,
-    /// The same with SHA-384.
+    /// RSASSA-PKCS1-v1_5 with SHA-384.
     Rs384,
-    /// The same with SHA-512.
+    /// RSASSA-PKCS1-v1_5 with SHA-512.
     Rs512,
     /// RSASSA-PSS with SHA-256.
     Ps256,
-    /// The same with SHA-384.
+    /// RSASSA-PSS with SHA-384.
     Ps384,
-    /// The same with SHA-512.
+    /// RSASSA-PSS with SHA-512.
     Ps512,
     /// ECDSA on P-256 with SHA-256.
     Es256,
@@ -36,7 +36,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All that there are.
+    /// All algorithms.
     pub const ALL: [Self; 9] = [
         Self::Rs256,
         Self::Rs384,
@@ -64,13 +64,13 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm of this name. RFC 9864 calls that of RFC 8037 by its curve.
+    /// The algorithm with this name. RFC 9864 renames RFC 8037's EdDSA after its curve.
     pub fn from_name(name: &str) -> Option<Self> {
         let name = if name == "Ed25519" { "EdDSA" } else { name };
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 
-    /// That of RSA.
+    /// The parameters, if it's an RSA algorithm.
     fn rsa(self) -> Option<&'static RsaParameters> {
         match self {
             Self::Rs256 => Some(&signature::RSA_PKCS1_2048_8192_SHA256),
@@ -87,9 +87,9 @@ impl Algorithm {
 /// A public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
-    /// Its name.
+    /// The key's name.
     id: Option<String>,
-    /// The only algorithm that it is for; `None`: all that it fits.
+    /// The only algorithm that it may be used with. `None` allows all that fit its type.
     algorithm: Option<Algorithm>,
     material: Material,
 }
@@ -103,7 +103,8 @@ enum Material {
 }
 
 impl Key {
-    /// The keys of a JWK set that are for signatures and of a known kind. `None`: it is no set.
+    /// The keys of a JWK set, except those of unknown types or not for signatures. `None` if `text`
+    /// isn't a set.
     pub fn read_set(text: &[u8]) -> Option<Vec<Self>> {
         let set: Json = serde_json::from_slice(text).ok()?;
         Some(set.get("keys")?.as_array()?.iter().filter_map(Self::read).take(MOST_KEYS).collect())
@@ -115,7 +116,7 @@ impl Key {
         if text("use").is_some_and(|purpose| purpose != "sig") {
             return None;
         }
-        // A key for an algorithm that is not known is for none of the others.
+        // A key for an unknown algorithm isn't used with other ones.
         let algorithm = match text("alg") {
             Some(name) => Some(Algorithm::from_name(name)?),
             None => None,
@@ -130,13 +131,13 @@ impl Key {
         Some(Self { id: text("kid").map(str::to_owned), algorithm, material })
     }
 
-    /// Whether it may have signed a token that names the key `id`.
+    /// Returns true if it can be the key of a token that names the key `id`.
     pub(crate) fn is(&self, id: Option<&str>, algorithm: Algorithm) -> bool {
         let is_named = id.is_none_or(|id| self.id.as_deref() == Some(id));
         is_named && self.algorithm.is_none_or(|own| own == algorithm)
     }
 
-    /// Whether it has signed a message by `algorithm`, which a key of another kind never has.
+    /// Returns true if it has signed a message with `algorithm`. A key of another type never has.
     pub(crate) fn has_signed(&self, algorithm: Algorithm, message: &[u8], signed: &[u8]) -> bool {
         let verified = match (&self.material, algorithm) {
             (Material::Rsa { n, e }, _) => match algorithm.rsa() {
@@ -158,8 +159,8 @@ impl Key {
     }
 }
 
-/// Whether keys may be asked for at a URL: over TLS, or from this machine, where nobody else can
-/// put other keys in their place.
+/// Returns true if keys from a URL can be trusted: over TLS, or from this machine, because no other
+/// host can replace them.
 pub(crate) fn is_safe(url: &Uri) -> bool {
     let is_local = matches!(url.host(), Some("127.0.0.1" | "[::1]" | "localhost"));
     match url.scheme_str() {
@@ -169,7 +170,7 @@ pub(crate) fn is_safe(url: &Uri) -> bool {
     }
 }
 
-/// A point of a curve, uncompressed (SEC 1, section 2.3.3).
+/// An uncompressed point of a curve (SEC 1, section 2.3.3).
 fn point(x: &[u8], y: &[u8]) -> Vec<u8> {
     [&[4], x, y].concat()
 }

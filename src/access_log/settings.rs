@@ -1,15 +1,15 @@
-//! `[log]` of a configuration, and the flag of the command line that overrides it.
+//! `[log]` in the configuration, and the command line's flag that overrides it.
 
 use rowstream_core::log::LogFormat;
 
 /// `[log]`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LogSettings {
-    /// How all lines look.
+    /// The format of all lines.
     pub format: LogFormat,
-    /// Whether there is an access log.
+    /// True if there's an access log.
     pub access: bool,
-    /// The part of the requests that went well that the access log has: 1 is all of them.
+    /// The share of successful requests that are logged. 1 logs all.
     pub sample: f64,
 }
 
@@ -19,19 +19,19 @@ impl Default for LogSettings {
     }
 }
 
-/// `--log-format`, which wins over `[log]`.
+/// `--log-format`, which overrides `[log]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFlag {
-    /// For people.
+    /// Text for people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
     /// No access log.
     Off,
 }
 
 impl LogSettings {
-    /// These settings, and what a flag changes of them.
+    /// These settings, with the changes of a flag.
     #[must_use]
     pub fn with(self, flag: Option<LogFlag>) -> Self {
         match flag {

@@ -1,9 +1,9 @@
-//! A certificate that an authority issues while the server runs (ACME, RFC 8555), and the proofs by
-//! which the authority sees that a name is this server's (TLS-ALPN-01, RFC 8737).
+//! A certificate that an authority issues while the server runs (ACME, RFC 8555). It includes the
+//! proofs that a name belongs to this server (TLS-ALPN-01, RFC 8737).
 //!
-//! It asks the authority for nothing: `server::acme` does, and handshakes read here what it got.
+//! `server::acme` talks to the authority and stores the results here. Handshakes read them.
 
-// Without the feature, nothing is issued.
+// Without the feature, this code isn't used.
 #![cfg_attr(not(feature = "acme"), allow(dead_code))]
 
 use std::collections::HashMap;
@@ -25,42 +25,42 @@ use rustls::sign::CertifiedKey;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
-/// The protocol by which an authority asks for a proof (RFC 8737, section 4).
+/// The protocol of an authority's request for a proof (RFC 8737, section 4).
 const PROOF: &[u8] = b"acme-tls/1";
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// What handshakes need of what was issued.
+/// The issued certificate and the proofs, for handshakes.
 #[derive(Default)]
 pub struct Issued {
-    /// `None`: nothing was issued yet, so that no handshake succeeds.
+    /// `None` if there's no certificate yet. Handshakes fail until then.
     certificate: RwLock<Option<Certificate>>,
-    /// The proofs that are wanted now, by their names.
+    /// The proofs that the authority may ask for now, by name.
     proofs: RwLock<HashMap<String, Arc<ServerConfig>>>,
 }
 
 impl Issued {
-    /// Has handshakes to come see this certificate.
+    /// Uses this certificate in later handshakes.
     pub fn set(&self, certificate: Certificate) {
         *self.certificate.write() = Some(certificate);
     }
 
-    /// When the certificate expires that handshakes see; `None`: there is none.
+    /// The expiry of the current certificate; `None` if there isn't one.
     pub fn until(&self) -> Option<SystemTime> {
         self.certificate.read().as_ref().map(|certificate| certificate.until)
     }
 
-    /// Whoever asks for a proof for this name gets this one.
+    /// Answers requests for a proof of this name with `proof`.
     pub fn prove(&self, name: &str, proof: Arc<ServerConfig>) {
         self.proofs.write().insert(name.to_owned(), proof);
     }
 
-    /// No proof is wanted any more.
+    /// Removes all proofs.
     pub fn forget_proofs(&self) {
         self.proofs.write().clear();
     }
 
-    /// What a client asks for that begins with this.
+    /// The purpose of a handshake that begins with `hello`.
     pub fn asked(&self, hello: &ClientHello<'_>) -> Asked {
         if !hello.alpn().is_some_and(|mut names| names.any(|name| name == PROOF)) {
             return Asked::Connection;
@@ -70,18 +70,18 @@ impl Issued {
     }
 }
 
-/// What a handshake is for.
+/// The purpose of a handshake.
 pub enum Asked {
-    /// To ask for something over it.
+    /// An ordinary connection.
     Connection,
-    /// For the proof that is wanted for its name, which is all of it.
+    /// A proof that we have. The handshake is all that the authority needs.
     Proof(Arc<ServerConfig>),
-    /// For one that is not wanted.
+    /// A proof that we don't have.
     UnknownProof,
 }
 
 impl fmt::Debug for Issued {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Issued").field("until", &self.until()).finish_non_exhaustive()
     }
@@ -93,21 +93,21 @@ impl ResolvesServerCert for Issued {
     }
 }
 
-/// A certificate, what leads from it to its authority, and its key.
+/// A certificate, its chain to the authority, and its key.
 pub struct Certificate {
     key: Arc<CertifiedKey>,
-    /// The names that it is for.
+    /// The certificate's names.
     names: Vec<String>,
     from: SystemTime,
-    /// When it expires.
+    /// The expiry.
     pub until: SystemTime,
 }
 
 impl Certificate {
-    /// Reads all that from one text of PEM.
+    /// Reads the certificates and the key from one PEM text.
     ///
     /// # Errors
-    /// Something is missing, or is not what it should be.
+    /// A part is missing or invalid.
     pub fn read(pem: &[u8]) -> Result<Self, Failure> {
         let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| "there is no private key in it")?;
         let chain = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>()?;
@@ -122,13 +122,13 @@ impl Certificate {
         Ok(Self { key, names, from, until })
     }
 
-    /// Whether it is for each of these names, which are in lower case.
+    /// Returns true if the certificate is for all of these names, which must be in lower case.
     pub fn is_for(&self, names: &[String]) -> bool {
         names.iter().all(|name| self.names.contains(name))
     }
 
-    /// From when on another one should be asked for: when two thirds of its time are over, which is
-    /// what authorities recommend.
+    /// The time to renew the certificate: after two thirds of its lifetime, as authorities
+    /// recommend.
     pub fn renewal(&self) -> SystemTime {
         let whole = self.until.duration_since(self.from).unwrap_or_default();
         self.from + whole * 2 / 3
@@ -142,11 +142,11 @@ fn dns_name(name: &GeneralName) -> Option<String> {
     }
 }
 
-/// What an authority is to see that asks for a proof for `name`: a certificate of our own with the
-/// digest that it expects (RFC 8737, section 3).
+/// The handshake that proves to an authority that `name` is ours. It has a self-signed certificate
+/// with the expected digest (RFC 8737, section 3).
 ///
 /// # Errors
-/// The name is none that a certificate can have.
+/// A certificate can't have this name.
 #[cfg(feature = "acme")]
 pub(crate) fn proof(name: &str, digest: &[u8]) -> Result<Arc<ServerConfig>, Failure> {
     use rustls::crypto::ring::sign::any_supported_type;
@@ -159,7 +159,7 @@ pub(crate) fn proof(name: &str, digest: &[u8]) -> Result<Arc<ServerConfig>, Fail
     let certificate = parameters.self_signed(&key)?.der().clone();
     let key = PrivatePkcs8KeyDer::from(key.serialize_der());
     let key = any_supported_type(&key.into())?;
-    // Not `with_single_cert`: it refuses the extension that makes this a proof.
+    // `with_single_cert` would refuse the extension that makes this a proof.
     let resolver = SingleCertAndKey::from(CertifiedKey::new(vec![certificate], key));
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
