@@ -45,7 +45,7 @@ impl fmt::Display for Diagnostic {
 /// The code of all these errors, for programs.
 pub const CODE: &str = "configuration";
 
-/// All errors of all files, by file, line and column. It's never empty as an error.
+/// All errors of all files, by file, line and column. It isn't empty if it's an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostics(Vec<Diagnostic>);
 
@@ -105,7 +105,7 @@ impl Collector {
         self.files.borrow().clone()
     }
 
-    /// Adds an error about a whole file, because we don't have its text.
+    /// Adds an error about a file whose text isn't available.
     pub fn add_to_file(&self, file: &Path, message: impl Into<String>, hint: Option<&str>) {
         let hint = hint.map(str::to_owned);
         self.add(Diagnostic { file: file.to_owned(), line: 1, column: 1, message: message.into(), hint });
@@ -134,7 +134,7 @@ impl Collector {
     }
 }
 
-/// A file that's being read, and its place for errors.
+/// A file that's being read. Errors point into its text.
 #[derive(Clone, Copy)]
 pub struct File<'a> {
     /// The file, as the user named it.

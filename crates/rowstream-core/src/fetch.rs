@@ -34,7 +34,7 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// Sends a request with an absolute URL, and waits for its response.
 ///
 /// # Errors
-/// The request fails or takes too long, or its response is too long.
+/// The request fails or times out, or its response is too long.
 pub async fn send(request: Request<String>) -> Result<(StatusCode, Vec<u8>), Failure> {
     let response = send_trusting(request, None).await?;
     Ok((response.status(), response.into_body()))

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! - [`sql`] turns named parameters into a database's placeholders. [`params`] checks the values of
-//!   a request, and [`cursor`] signs the values after which a list resumes.
+//!   a request, and [`cursor`] signs the values that a list resumes after.
 //! - [`error`] describes a request's failure, and [`diagnostic`] a mistake in a file, with its
 //!   line.
 //! - [`pool`] shares connections among clients, and [`settings`] has the limits of a source.

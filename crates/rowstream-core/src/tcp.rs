@@ -16,7 +16,7 @@ use tokio::time::timeout;
 const RECEIVE_BUFFER: usize = 48 * 1024;
 
 /// The most bytes that a server sends per microsecond. The buffer has to hold the bytes of a round
-/// trip, because the server learns that late that it may send more.
+/// trip, because the server learns only after that time that it may send more.
 const BYTES_PER_MICROSECOND: usize = 256;
 
 /// The largest buffer that we set. With the default `net.core.rmem_max`, Linux doesn't grant more.
@@ -26,7 +26,7 @@ const LARGEST_RECEIVE_BUFFER: usize = 208 * 1024;
 /// The reason why no address accepted a connection: the last one's error.
 #[derive(Debug)]
 pub struct Refused {
-    /// `None` if there was no address.
+    /// The last address. Missing if the name has no address.
     address: Option<SocketAddr>,
     cause: io::Error,
 }

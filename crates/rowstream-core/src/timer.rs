@@ -37,8 +37,8 @@ impl Timer {
         }
     }
 
-    /// Lets the timer end no later than `at`. An early end is cheaper than resetting the timer each
-    /// time its end moves away.
+    /// Makes the timer end no later than `at`. An early end is cheaper than resetting the timer
+    /// each time its end moves away.
     pub fn run_at_most_until(&mut self, at: Instant) {
         let ends_before = |sleep: &Pin<Box<Sleep>>| sleep.deadline() <= at && !sleep.is_elapsed();
         if !self.runs || !self.sleep.as_ref().is_some_and(ends_before) {

@@ -33,7 +33,7 @@ enum Output {
 }
 
 impl Output {
-    /// The delay of a write, so that it can contain several lines.
+    /// The delay before a write, which then contains several lines.
     fn collect(self) -> Duration {
         match self {
             Self::Access => Duration::from_millis(20),
@@ -123,7 +123,7 @@ impl Lines {
         self.waiting.lock().dropped
     }
 
-    /// Waits until all lines are written, at most [`FLUSH`].
+    /// Waits until all lines are written, at most a second.
     pub fn flush(&self) {
         let unwritten = |waiting: &mut Waiting| waiting.writer == Writer::Runs && !waiting.is_over();
         drop(self.gone.wait_timeout_while(self.waiting.lock(), FLUSH, unwritten));

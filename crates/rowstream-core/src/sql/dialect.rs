@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-/// The SQL and the abilities of a database.
+/// The SQL of a database, and the features that it supports.
 #[derive(Debug)]
 pub struct Dialect {
     /// The name of the database, for messages.
@@ -24,7 +24,7 @@ pub struct Dialect {
     /// SQL around a parameter that is the whole limit or offset, so that NULL means "no limit".
     /// `None` if NULL already means that, or if the driver binds another value for it.
     pub null_limit: Option<Around>,
-    /// The way to read a statement in the order of a key, and from after a row.
+    /// The way to read a statement in the order of a key, and after a given row.
     pub keys: Keys,
     /// The visibility of new rows, which decides how they can be followed.
     pub commits: Commits,
@@ -187,7 +187,7 @@ pub enum BlockComments {
 /// The comparison of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
-    /// Case matters in quotes. Other names are in lower case.
+    /// Case matters in quotes. Other names are folded to lower case.
     Exact,
     /// Case doesn't matter, even in quotes.
     Caseless,
@@ -263,7 +263,7 @@ impl Around {
     }
 }
 
-/// The way to read a statement in the order of a key, and from after a row.
+/// The way to read a statement in the order of a key, and after a given row.
 #[derive(Debug)]
 pub struct Keys {
     /// Converts a column to the form stored in a cursor: its value as the database compares it, in
@@ -317,9 +317,9 @@ pub enum Comparison {
 /// The visibility of committed rows to other transactions.
 #[derive(Debug)]
 pub struct Commits {
-    /// Their order.
+    /// The order of commits, compared with the rows' keys.
     pub order: CommitOrder,
-    /// Numbers for transactions, which identify rows that were written by one that's still running.
+    /// The SQL that identifies rows of transactions that are still running, or haven't begun.
     pub transactions: Result<Transactions, Refusal>,
     /// `Ok` if a channel can announce new rows.
     pub channel: Result<(), Refusal>,
@@ -370,8 +370,9 @@ pub struct Transactions {
 #[derive(Debug, Clone, Copy)]
 pub struct Counters {
     /// Returns a row if the column's counter hasn't reached the value yet, and no row of the table
-    /// has. The value is both parameters. `{table}` and `{column}` are replaced by the names in the
-    /// statement's form, `{table_text}` and `{column_text}` by the names as string literals.
+    /// has. The first and the second parameter are the value. `{table}` and `{column}` are replaced
+    /// by the names in the statement's form, `{table_text}` and `{column_text}` by the names as
+    /// string literals.
     pub ahead: &'static str,
     /// The table's name in that query.
     pub table: TableName,

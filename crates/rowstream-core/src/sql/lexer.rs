@@ -330,8 +330,8 @@ fn dollar_tag(text: &str) -> Option<&str> {
     (begins && inner[end..].starts_with('$')).then(|| &text[..end + 2])
 }
 
-/// The distance to the quote that continues a string. SQL joins strings if there's a line end
-/// between them, and otherwise only blanks and line comments.
+/// The distance to the quote that continues a string. SQL joins two strings if only blanks and line
+/// comments separate them, with at least one line end.
 fn continuation(text: &str) -> Option<usize> {
     let mut line_end = false;
     let mut at = 0;

@@ -1,5 +1,5 @@
-//! Finds the order of a statement's rows, their table, and if each of them is one row of that
-//! table.
+//! Finds out how a statement's rows are ordered, which table they're from, and if each of them is a
+//! row of that table.
 //!
 //! Only plain statements are understood. For all others the answer is "unknown".
 
@@ -33,7 +33,7 @@ const NOT_BY_ROW: [&str; 14] = [
     ";",
 ];
 
-/// The parts of a statement that maps single rows of one table.
+/// The parts of a statement that selects rows of one table, each independently.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ByRow<'a> {
     /// The text before the condition.
@@ -204,8 +204,8 @@ impl<'a> Outline<'a> {
         Some((rest, self.aliased(&rest[..len])?))
     }
 
-    /// Takes a statement apart that maps single rows of one table. We see only words:
-    /// [`Outline::functions_or_columns`] may still combine rows.
+    /// Takes a statement apart that selects rows of one table, each independently. We see only
+    /// words: [`Outline::functions_or_columns`] may still combine rows.
     ///
     /// # Errors
     /// The reason why the statement isn't of this form.

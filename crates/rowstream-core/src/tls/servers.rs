@@ -403,8 +403,8 @@ fn check_time(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), rus
     }
 }
 
-/// Checks that a certificate is for the host. A pinned one without a subjectAltName, such as
-/// `openssl req -x509` makes, has the host in its common name.
+/// Checks that a certificate is for the host. For a pinned one without a subjectAltName (`openssl
+/// req -x509` makes those), the common name counts.
 fn check_name(
     certificate: &CertificateDer<'_>,
     host: &ServerName<'_>,
