@@ -12,11 +12,11 @@ use std::fmt;
 use std::time::Duration;
 
 use rowstream_core::params::ParamValue;
+use rowstream_upstream::Protocol;
 
 use crate::config::{Config, memory};
 use crate::endpoint::{Calls, Endpoint, Handler, Repeat, SlowClients};
 use crate::source::{Kind, SourceConfig};
-use crate::upstream::Protocol;
 
 /// Two limits that contradict each other.
 #[derive(Debug, PartialEq, Eq)]

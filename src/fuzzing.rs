@@ -7,6 +7,8 @@ use std::path::Path;
 use futures_util::FutureExt as _;
 use rowstream_core::diagnostic::{Collector, Diagnostic, File, Variables};
 use rowstream_core::params::{Param, ParamType};
+use rowstream_upstream::url::Base;
+use rowstream_upstream::{Balance, Protocol, Settings, Timeouts, TlsFiles};
 
 pub use crate::auth::fuzzing::claims;
 use crate::database::DatabaseKind;
@@ -14,10 +16,6 @@ use crate::endpoint::Endpoint;
 use crate::endpoint::read::{self, Defaults, Known};
 use crate::server::proxy_protocol;
 use crate::source::SourceConfig;
-#[cfg(feature = "discovery")]
-pub use crate::upstream::discovery::fuzzing::{consul_answer, srv_answer};
-use crate::upstream::url::Base;
-use crate::upstream::{Balance, Protocol, Settings, Timeouts, TlsFiles};
 
 /// Reads an endpoint file with this path and text. The configuration has one database, one HTTP
 /// service and one token. Also returns the errors.

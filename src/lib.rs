@@ -16,7 +16,6 @@ pub mod access_log;
 pub mod admission;
 pub mod auth;
 mod budget;
-mod by_column;
 pub mod capacity;
 mod certificate;
 mod check;
@@ -30,25 +29,21 @@ mod error_pages;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod json_columns;
 pub mod jwk;
 pub mod metrics;
 pub mod negotiate;
 mod openapi;
 pub mod outcome;
-pub mod pointer;
 mod rate_limit;
 mod readiness;
 pub mod respond;
 pub mod route;
 pub mod server;
 pub mod source;
-pub mod split;
 mod spool;
 pub mod stream;
 mod tables;
 pub mod traces;
-pub mod upstream;
 mod watchdog;
 
 pub use rowstream_core::Error;

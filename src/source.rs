@@ -1,7 +1,7 @@
 //! Sources: the databases and HTTP services that rows are read from.
 //!
 //! A [`Source`] has a URL and a pool. [`crate::database`] sends statements to databases, and
-//! [`crate::upstream`] sends requests to HTTP services.
+//! [`rowstream_upstream`] sends requests to HTTP services.
 
 mod settings;
 
@@ -12,11 +12,10 @@ use std::time::Duration;
 
 use rowstream_core::Error;
 use rowstream_core::pool::{self, HostStats, Priority, Waiter};
+use rowstream_upstream::discovery::Seen as Discovered;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::database::{AnyDatabase, HostSaid, Probe, Session, SharedLookups, Snapshot};
-use crate::upstream;
-use crate::upstream::discovery::Seen as Discovered;
 
 /// A database or an HTTP service, with its pool.
 #[derive(Clone)]
@@ -24,7 +23,7 @@ pub enum Source {
     /// A database.
     Database(AnyDatabase),
     /// An HTTP service.
-    Upstream(upstream::Source),
+    Upstream(rowstream_upstream::Source),
 }
 
 impl Source {
@@ -35,7 +34,7 @@ impl Source {
     pub fn open(config: &SourceConfig) -> Result<Self, Error> {
         match &config.kind {
             Kind::Sql(kind) => AnyDatabase::open(*kind, config).map(Self::Database),
-            Kind::Http(settings) => upstream::Source::open(config, settings).map(Self::Upstream),
+            Kind::Http(settings) => rowstream_upstream::Source::open(config, settings).map(Self::Upstream),
         }
     }
 
@@ -183,7 +182,7 @@ impl Source {
     ///
     /// # Errors
     /// The source is a database.
-    pub fn upstream(&self) -> Result<&upstream::Source, Error> {
+    pub fn upstream(&self) -> Result<&rowstream_upstream::Source, Error> {
         match self {
             Self::Upstream(upstream) => Ok(upstream),
             Self::Database(_) => Err(Error::endpoint("this source is no HTTP service")),

@@ -69,7 +69,6 @@ pub use crate::completeness::page::PageEnd;
 use crate::endpoint::{Cardinality, Endpoint, Piece};
 pub use crate::outcome::Times;
 use crate::source::Source;
-use crate::upstream;
 
 /// The first chunk is full earlier, because the client's first byte matters more than one write.
 const FIRST_CHUNK: usize = 4 * 1024;
@@ -150,7 +149,7 @@ pub struct Reading {
     /// True if cursors are wanted in addition to those in the body.
     pub cursors: bool,
     /// The upstreams to call for each row, in the order of the endpoint's calls.
-    pub upstreams: Vec<upstream::Source>,
+    pub upstreams: Vec<rowstream_upstream::Source>,
 }
 
 /// All rows, in a format and with options.

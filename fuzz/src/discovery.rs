@@ -1,6 +1,6 @@
 //! Where services are, as DNS and Consul answer it.
 
-use rowstream::fuzzing::{consul_answer, srv_answer};
+use rowstream_upstream::discovery::fuzzing::{consul_answer, srv_answer};
 use serde_json::Value;
 
 /// The least bytes of a record of DNS with a host and a port (RFC 1035, section 3.2.1; RFC 2782).

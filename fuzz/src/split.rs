@@ -2,8 +2,8 @@
 //! what serde_json finds.
 
 use bytes::Bytes;
-use rowstream::pointer::Pointer;
-use rowstream::split::{Captured, Layout, SplitError, Splitter};
+use rowstream_upstream::pointer::Pointer;
+use rowstream_upstream::split::{Captured, Layout, SplitError, Splitter};
 use serde_json::value::RawValue;
 
 use crate::json::Members;

@@ -2,10 +2,10 @@
 
 use rowstream_core::diagnostic::encoding::{NotUtf8, read_utf8};
 use rowstream_core::diagnostic::{Collector, Diagnostic, did_you_mean};
+use rowstream_upstream::FileStamp;
 
 use super::unserved::lower_extension;
 use super::{Config, Reason, Unserved, dotenv};
-use crate::upstream::FileStamp;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -6,8 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use rowstream_encode::{Column, ColumnKind};
 
-use crate::upstream;
-use crate::upstream::template::Template;
+use rowstream_upstream::template::Template;
 
 /// The requests that an endpoint makes for each request of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +83,7 @@ impl Calls {
 /// The most memory for one call, in bytes, if its reply has at most `max_reply` bytes. The reply
 /// counts twice because its buffer is copied while it grows.
 pub(crate) fn reply_budget(max_reply: usize) -> usize {
-    max_reply.saturating_mul(2).saturating_add(upstream::budget())
+    max_reply.saturating_mul(2).saturating_add(rowstream_upstream::budget())
 }
 
 /// The columns that describe a reply: their names, types and kinds. The last one exists only if

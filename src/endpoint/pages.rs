@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use rowstream_encode::Column;
 
-use crate::json_columns::Plan;
-use crate::pointer::Pointer;
-use crate::split::LONGEST_CAPTURE;
-use crate::upstream;
-use crate::upstream::payload::Payload;
-use crate::upstream::template::Template;
+use rowstream_upstream::json_columns::Plan;
+use rowstream_upstream::payload::Payload;
+use rowstream_upstream::pointer::Pointer;
+use rowstream_upstream::split::LONGEST_CAPTURE;
+use rowstream_upstream::template::Template;
 
 /// A list that an endpoint reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +93,6 @@ impl Pages {
         // A scalar counts twice because its buffer is copied while it grows, and once more in the
         // request that's built from it.
         let captured = 2 * 3 * LONGEST_CAPTURE;
-        row.saturating_add(captured).saturating_add(upstream::budget())
+        row.saturating_add(captured).saturating_add(rowstream_upstream::budget())
     }
 }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use rowstream_core::Error;
 use rowstream_core::diagnostic::suggest;
 use rowstream_encode::{Column, ColumnKind};
+use rowstream_upstream::pointer::Pointer;
+use rowstream_upstream::template::Template;
 
 use super::calls::{OnError, Order, reply_budget, reply_columns};
-use crate::pointer::Pointer;
-use crate::upstream::template::Template;
 
 /// The most bytes for all values in one request. Percent-encoding makes three bytes of one, so this
 /// is as much as servers usually accept.

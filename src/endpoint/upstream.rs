@@ -12,15 +12,15 @@ use rowstream_core::Error;
 use rowstream_core::diagnostic::reader::{Table, Value};
 use rowstream_core::diagnostic::{File, list, shown, suggest};
 use rowstream_core::params::{ParamType, ParamValue};
+use rowstream_upstream::Call;
+use rowstream_upstream::fields::is_of_connection;
+use rowstream_upstream::pointer::Pointer;
+use rowstream_upstream::template::{NUMBER, Name, Template, Values};
 
 use super::params::Declared;
 use super::read::Defaults;
 use super::{Calls, Handler, OnError, Order, Pages, Repeat, SourceRef};
-use crate::pointer::Pointer;
 use crate::source::{Kind, SourceConfig};
-use crate::upstream::Call;
-use crate::upstream::fields::is_of_connection;
-use crate::upstream::template::{NUMBER, Name, Template, Values};
 
 /// A request whose response is proxied.
 #[derive(Debug)]

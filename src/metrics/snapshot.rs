@@ -12,6 +12,7 @@ use rowstream_core::error::denial::Denial;
 use rowstream_core::histogram::{Histogram, Measure};
 use rowstream_core::log::lines::ACCESS;
 use rowstream_core::pool;
+use rowstream_upstream::discovery::Seen as Discovered;
 
 use super::Observed;
 use super::exemplars::{Exemplar, Exemplars};
@@ -23,7 +24,6 @@ use crate::admission::{self, Refusal};
 use crate::database::SharedLookups;
 use crate::outcome::Ended;
 use crate::rate_limit::By;
-use crate::upstream::discovery::Seen as Discovered;
 use rowstream_procfs::{ProcessFiles, kibibytes, number};
 
 /// All metrics at one moment.

@@ -2,12 +2,12 @@
 
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
+use rowstream_upstream::fields;
 
 use super::app::App;
 use super::body::Answer;
 use super::head::ALLOW;
 use crate::config::Cors;
-use crate::upstream::fields;
 
 /// The headers that pages of other origins may read, in addition to those that Fetch allows.
 const EXPOSED: &str = "allow, content-digest, content-disposition, incremental, link, ratelimit, ratelimit-policy, retry-after, rowstream-changes, \

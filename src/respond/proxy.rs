@@ -14,6 +14,7 @@ use http::{HeaderMap, Request, Response, header};
 use rowstream_core::Error;
 use rowstream_core::params::{self, ParamValue};
 use rowstream_core::pool::Patience;
+use rowstream_upstream::{Call, Reply, Source, Waited, fields};
 
 use super::app::App;
 use super::body::Answer;
@@ -24,7 +25,6 @@ use crate::admission::Claim;
 use crate::config::memory;
 use crate::endpoint::{Authorization, Endpoint, Proxy, SlowClients};
 use crate::route::Match;
-use crate::upstream::{Call, Reply, Source, Waited, fields};
 
 /// How long an answer that exceeds its source's time may take to be polled and report that.
 pub(crate) const LATE: Duration = Duration::from_millis(500);

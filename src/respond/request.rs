@@ -10,6 +10,7 @@ use rowstream_core::Error;
 use rowstream_core::client::{Client, UNIX, network_of};
 use rowstream_core::params::{self, AskedShard, Bound, Claims, ParamValue, Shard};
 use rowstream_encode::Format;
+use rowstream_upstream::fields;
 
 use super::app::App;
 use super::follow;
@@ -21,7 +22,6 @@ use crate::endpoint::{Compression, Endpoint, Followed, Timeout};
 use crate::negotiate::{self, Encoding};
 use crate::route::{Match, Suffix};
 use crate::stream::Reading;
-use crate::upstream::fields;
 
 /// The event after which an `EventSource` continues when it reconnects (HTML standard, "Server-sent
 /// events").

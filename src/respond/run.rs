@@ -32,7 +32,6 @@ use crate::source::Source;
 use crate::spool::spill::{Spill, Spills};
 use crate::spool::whole;
 use crate::stream::{self, LookedUp, LookedUpRow, Reading, RowStream};
-use crate::upstream;
 
 /// A whole answer up to this length fits the buffers on its path, so no client can hold it up.
 const LARGE: usize = 64 * 1024;
@@ -231,7 +230,11 @@ impl App {
     }
 
     /// The upstreams that are called for each row, on behalf of a client.
-    fn upstreams(&self, client: Client, request: &StreamRequest<'_>) -> Result<Vec<upstream::Source>, Error> {
+    fn upstreams(
+        &self,
+        client: Client,
+        request: &StreamRequest<'_>,
+    ) -> Result<Vec<rowstream_upstream::Source>, Error> {
         let Some(calls) = request.endpoint.per_row() else { return Ok(Vec::new()) };
         let open = |source: &SourceRef| {
             Ok(self.source(source).upstream()?.on_behalf_of(client, request.forwarded()))

@@ -10,7 +10,7 @@ use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::dialect::Location;
 
 use crate::database::DatabaseKind;
-use crate::upstream as http;
+use rowstream_upstream as http;
 
 /// One `[source.NAME]`: its kind, and the settings that all sources share.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -25,11 +25,11 @@ use rowstream_core::Error;
 use rowstream_core::error::POOL_TIMEOUT;
 use rowstream_core::params::ParamValue;
 use rowstream_encode::{RowWriter, Value};
+use rowstream_upstream::template::Values;
+use rowstream_upstream::{Call, Group, Reply, Source, fields};
 use serde::de::IgnoredAny;
 
 use crate::endpoint::{Calls, OnError, Order, Repeat};
-use crate::upstream::template::Values;
-use crate::upstream::{Call, Group, Reply, Source, fields};
 
 /// The calls of one response.
 pub(crate) struct CallRows {

@@ -4,10 +4,10 @@ use http::StatusCode;
 use rowstream_core::Error;
 use rowstream_core::cursor::Signer;
 use rowstream_encode::{Column, RowWriter, Value, ValueOptions, write_value};
+use rowstream_upstream::by_column::{ByColumn, Counted};
 
 use super::open::Tail;
 use super::producer::Row;
-use crate::by_column::{ByColumn, Counted};
 use crate::completeness::page::PageEnd;
 use crate::stream::encoder::Encoder;
 

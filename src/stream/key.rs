@@ -3,7 +3,7 @@
 
 use rowstream_encode::{OptionsEncoder, RowWriter as _, Value, ValueOptions, write_value};
 
-use crate::by_column::ByColumn;
+use rowstream_upstream::by_column::ByColumn;
 
 /// The values of a row's columns that belong to keys.
 #[derive(Debug, Default)]

@@ -29,11 +29,11 @@ use std::task::{Context, Poll, ready};
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 use rowstream_encode::{Column, Format, ListEncoder, OptionsEncoder, ValueOptions};
+use rowstream_upstream::by_column::Counted;
 
 use super::key::{Key, Keyed};
 use super::open::shape;
 use super::producer::{Producer, Row};
-use crate::by_column::Counted;
 use crate::endpoint::{Cardinality, Endpoint};
 
 /// The memory that a row's buffer keeps, in bytes. If a row needed more, the rest is freed.

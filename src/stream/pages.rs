@@ -16,7 +16,7 @@
 //! 3. the rows end successfully only if the reply of the last page did, and says that no other page
 //!    follows. If a page can't be requested, or reports that it failed, they end with an error;
 //! 4. memory: a chunk of the reply, one row, and the reference to the next page; see
-//!    [`crate::split`].
+//!    [`rowstream_upstream::split`].
 
 mod next;
 
@@ -28,14 +28,14 @@ use http::{HeaderMap, Method, StatusCode, header};
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 use rowstream_encode::RowWriter;
+use rowstream_upstream::payload::Payload;
+use rowstream_upstream::pointer::tree::Finder;
+use rowstream_upstream::split::{Captured, Layout, SplitError, Splitter};
+use rowstream_upstream::template::Values;
+use rowstream_upstream::{Call, Group, Reply, Source, fields};
 
 use self::next::Refused;
 use crate::endpoint::{Absent, CURSOR, Next, Pages};
-use crate::pointer::tree::Finder;
-use crate::split::{Captured, Layout, SplitError, Splitter};
-use crate::upstream::payload::Payload;
-use crate::upstream::template::Values;
-use crate::upstream::{Call, Group, Reply, Source, fields};
 
 /// The pages of one response.
 pub(crate) struct PageRows {

@@ -34,12 +34,12 @@ use std::time::Instant;
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 use rowstream_encode::Column;
+use rowstream_upstream::Source;
 
 pub(crate) use self::row::EnrichedRow;
 use self::window::Window;
 use crate::database::{self, RowsOf, Statement};
 use crate::endpoint::{Bound, PerRow, of_refcursor};
-use crate::upstream::Source;
 
 /// Boxed, because it's part of the future that prepares statements of any producer.
 type Preparing<'a> = Pin<Box<dyn Future<Output = Result<Arc<[Column]>, Error>> + Send + 'a>>;

@@ -18,7 +18,6 @@ use super::pages::{PageRow, PageRows};
 use super::per_row::{EnrichedRow, EnrichedRows, Produced};
 use crate::database::{self, Batch, Parts, ResultSet, RowsOf, Session, Statement};
 use crate::endpoint::PerRow;
-use crate::upstream;
 
 /// The producer of one response's rows.
 pub(crate) enum Producer {
@@ -56,7 +55,7 @@ impl Producer {
     pub(super) fn enriched(
         self,
         plan: &Arc<PerRow>,
-        upstreams: &[upstream::Source],
+        upstreams: &[rowstream_upstream::Source],
         values: &[ParamValue],
     ) -> Result<Self, Error> {
         let inner = match self {

@@ -8,7 +8,7 @@ use rowstream_core::Error;
 use rowstream_core::params::{ParamType, ParamValue};
 use rowstream_core::pool::{Priority, Waiter};
 use rowstream_core::settings::SourceSettings;
-use rowstream_database::{Database, DatabaseRow, DatabaseSession, Snapshot, Statement};
+use rowstream_database::{Database, DatabaseRow, Snapshot, Statement};
 use rowstream_encode::{RowEncoder, Shape};
 use rowstream_mysql::{Session, Source};
 

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use rowstream_core::diagnostic::reader::Value;
+use rowstream_upstream::discovery::{Discover, Registry};
+use rowstream_upstream::url::{Base, Host};
 
 use crate::config::discovery::{read_name, read_token, read_url};
 use crate::config::features;
-use crate::upstream::discovery::{Discover, Registry};
-use crate::upstream::url::{Base, Host};
 
 /// The shortest interval between two requests to a registry.
 const LEAST: Duration = Duration::from_secs(1);

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use http::{HeaderName, HeaderValue, StatusCode};
 use rowstream_core::diagnostic::reader::{Table, Value, set};
+use rowstream_upstream::address::Allowed;
+use rowstream_upstream::url::{Base, Host};
+use rowstream_upstream::{Balance, Health, MOST_HOSTS, Protocol, Retries, Settings, Timeouts, TlsFiles};
 
 use super::super::files::stamped;
 use super::{Scheme, UrlError, discover, pool_table, read_pool};
 use crate::endpoint::upstream::header_name;
 use crate::source::{Kind, SourceConfig};
-use crate::upstream::address::Allowed;
-use crate::upstream::url::{Base, Host};
-use crate::upstream::{Balance, Health, MOST_HOSTS, Protocol, Retries, Settings, Timeouts, TlsFiles};
 
 /// Reads the rest of a source, whose URL or URLs are in `given`. Returns `None` and records the
 /// reason if they can't be used.

@@ -4,13 +4,13 @@
 use percent_encoding::utf8_percent_encode;
 use rowstream_core::diagnostic::reader::{Table, Value};
 use rowstream_core::diagnostic::shown;
+use rowstream_upstream::json_columns::{Declared, Kind, Plan};
+use rowstream_upstream::payload::Payload;
+use rowstream_upstream::pointer::Pointer;
+use rowstream_upstream::template::{ENCODED, Name};
 
 use super::{Names, read_pointer};
 use crate::endpoint::{Absent, CURSOR, Next};
-use crate::json_columns::{Declared, Kind, Plan};
-use crate::pointer::Pointer;
-use crate::upstream::payload::Payload;
-use crate::upstream::template::{ENCODED, Name};
 
 /// The default limit on the pages of a response.
 const MOST: usize = 1000;

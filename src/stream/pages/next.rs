@@ -8,8 +8,8 @@ use http::header::{self, HeaderMap};
 use http::uri::PathAndQuery;
 use percent_encoding::utf8_percent_encode;
 
-use crate::upstream::template::{ENCODED, is_dots};
-use crate::upstream::url::Base;
+use rowstream_upstream::template::{ENCODED, is_dots};
+use rowstream_upstream::url::Base;
 
 /// The reason why a link isn't followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 use rowstream_encode::{RowWriter, Value, ValueOptions, write_value};
+use rowstream_upstream::by_column::{ByColumn, Counted};
 
 use super::window::{Held, Replies};
-use crate::by_column::{ByColumn, Counted};
 use crate::database::Layout;
 use crate::endpoint::{Form, PerRow, reply_columns};
 

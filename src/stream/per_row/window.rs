@@ -11,15 +11,15 @@ use http::{HeaderMap, Method, StatusCode};
 use rowstream_core::Error;
 use rowstream_core::error::POOL_TIMEOUT;
 use rowstream_core::params::ParamValue;
+use rowstream_upstream::by_column::Counted;
+use rowstream_upstream::pointer::Pointer;
+use rowstream_upstream::template::Values;
+use rowstream_upstream::{Call, Group, Source, fields};
 
 use super::row::{EnrichedRow, Keeping};
-use crate::by_column::Counted;
 use crate::database::{self, Layout};
 use crate::endpoint::{Bound, Form, LONGEST, OnError, Order, PerRow, RowCall};
-use crate::pointer::Pointer;
 use crate::stream::calls::{Outcome, Text, run};
-use crate::upstream::template::Values;
-use crate::upstream::{Call, Group, Source, fields};
 
 /// The rows that wait for their calls, and these calls.
 pub(super) struct Window {

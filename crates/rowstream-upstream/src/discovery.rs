@@ -7,7 +7,7 @@
 //! lists no instance, there's none.
 
 #[cfg(all(feature = "discovery", feature = "fuzzing"))]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 #[cfg(feature = "discovery")]
 mod srv;
 
@@ -92,9 +92,11 @@ struct Known {
 
 /// The metrics of a registry: the known instances, and the number of failed queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) instances: usize,
-    pub(crate) failures: u64,
+pub struct Seen {
+    /// The number of known instances.
+    pub instances: usize,
+    /// The number of queries that failed.
+    pub failures: u64,
 }
 
 impl Discovery {

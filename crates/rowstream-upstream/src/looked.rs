@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 
 /// True while the reads of a socket ask the kernel.
 #[derive(Default, Clone)]
-pub(in crate::upstream) struct Looks(Arc<AtomicBool>);
+pub(crate) struct Looks(Arc<AtomicBool>);
 
 /// Makes reads ask the kernel until it's dropped.
 pub(super) struct Looking(Looks);

@@ -33,7 +33,7 @@ impl Base {
     ///
     /// # Errors
     /// The message and the hint. Neither quotes the URL.
-    pub(crate) fn parse(url: &str) -> Result<Self, (&'static str, &'static str)> {
+    pub fn parse(url: &str) -> Result<Self, (&'static str, &'static str)> {
         const WRITE: &str = "write `http://host:port` or `https://host/prefix`, in ASCII";
         let unreadable = ("this is no URL of an HTTP service", WRITE);
         if url.contains(['#', '?']) {
@@ -66,7 +66,7 @@ impl Base {
     }
 
     /// `host:port`, even if the port is the default of the scheme.
-    pub(crate) fn host_and_port(&self) -> String {
+    pub fn host_and_port(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
 }

@@ -154,7 +154,7 @@ impl Plan {
     ///
     /// # Errors
     /// It isn't an object or array, or contains a column twice.
-    pub(crate) fn find(&self, row: &str, finder: &mut Finder) -> Result<(), String> {
+    pub fn find(&self, row: &str, finder: &mut Finder) -> Result<(), String> {
         let places = self.places(row);
         if places.has_steps() && !row.trim_start().starts_with(['{', '[']) {
             return Err("it is neither an object nor an array".to_owned());
@@ -170,7 +170,7 @@ impl Plan {
     ///
     /// # Errors
     /// A message about the first column whose value has the wrong type.
-    pub(crate) fn encode(
+    pub fn encode(
         &self,
         (row, found): (&str, &Finder),
         encoder: &mut impl RowWriter,

@@ -10,7 +10,7 @@ use super::Pointer;
 
 /// A tree of pointers. Its nodes are numbered, and the first is the document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tree {
+pub struct Tree {
     /// For each node, its children: each has a name or an index, and a node.
     nodes: Vec<Vec<(String, usize)>>,
     /// The final node of each pointer.
@@ -19,9 +19,10 @@ pub(crate) struct Tree {
 
 impl Tree {
     /// The node of the document.
-    pub(crate) const ROOT: usize = 0;
+    pub const ROOT: usize = 0;
 
-    pub(crate) fn new(pointers: impl IntoIterator<Item = Pointer>) -> Self {
+    /// The tree of these pointers.
+    pub fn new(pointers: impl IntoIterator<Item = Pointer>) -> Self {
         let mut tree = Self { nodes: vec![Vec::new()], ends: Vec::new() };
         for pointer in pointers {
             let end = pointer.tokens().iter().fold(Self::ROOT, |node, token| tree.grow(node, token));
@@ -41,18 +42,18 @@ impl Tree {
     }
 
     /// The final node of each pointer.
-    pub(crate) fn ends(&self) -> &[usize] {
+    pub fn ends(&self) -> &[usize] {
         &self.ends
     }
 
     /// The number of nodes.
-    pub(crate) fn len(&self) -> usize {
+    pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
     /// The children of a node: each has a name or an index, and a node.
     #[inline]
-    pub(crate) fn steps(&self, node: usize) -> &[(String, usize)] {
+    pub fn steps(&self, node: usize) -> &[(String, usize)] {
         &self.nodes[node]
     }
 
@@ -63,7 +64,7 @@ impl Tree {
 
     /// The child of a node for the element with this index.
     #[inline]
-    pub(crate) fn element(&self, node: usize, number: u64) -> Option<usize> {
+    pub fn element(&self, node: usize, number: u64) -> Option<usize> {
         let step = self.steps(node).iter().find(|(token, _)| super::index(token) == Some(number));
         step.map(|(_, next)| *next)
     }
@@ -76,7 +77,7 @@ impl Tree {
 
 /// The places of a tree's nodes in a text.
 #[derive(Debug, Default)]
-pub(crate) struct Finder {
+pub struct Finder {
     /// The place of each node's value.
     found: Vec<Option<Range<usize>>>,
     /// The first node that an object has two members for.
@@ -85,21 +86,21 @@ pub(crate) struct Finder {
 
 impl Finder {
     /// Finds all nodes in a JSON text. If a name is repeated, the last member counts.
-    pub(crate) fn find(&mut self, tree: &Tree, json: &str) {
+    pub fn find(&mut self, tree: &Tree, json: &str) {
         self.found.clear();
-        self.found.resize(tree.len(), None);
+        self.found.resize(tree.node_count(), None);
         self.twice = None;
         self.walk(tree, Tree::ROOT, json, skip_blanks(json, 0));
     }
 
     /// The text of a node's value.
     #[inline]
-    pub(crate) fn text<'a>(&self, node: usize, json: &'a str) -> Option<&'a str> {
+    pub fn text<'a>(&self, node: usize, json: &'a str) -> Option<&'a str> {
         self.found[node].clone().map(|range| &json[range])
     }
 
     /// The first repeated name on the way of a pointer.
-    pub(crate) fn twice<'t>(&self, tree: &'t Tree) -> Option<&'t str> {
+    pub fn twice<'t>(&self, tree: &'t Tree) -> Option<&'t str> {
         let twice = self.twice?;
         tree.all_steps().find(|(_, node)| *node == twice).map(|(name, _)| name.as_str())
     }

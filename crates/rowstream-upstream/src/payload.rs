@@ -43,10 +43,7 @@ impl Payload {
     ///
     /// # Errors
     /// The message and the hint.
-    pub(crate) fn parse(
-        text: &str,
-        find: &mut dyn FnMut(&str) -> Option<Name>,
-    ) -> Result<Self, TemplateError> {
+    pub fn parse(text: &str, find: &mut dyn FnMut(&str) -> Option<Name>) -> Result<Self, TemplateError> {
         if !text.trim_start().starts_with(['{', '[']) {
             return match placeholders(text).next() {
                 Some((_, name, _)) if find(name).is_some() => Err((
@@ -82,7 +79,7 @@ impl Payload {
     }
 
     /// The body's content type.
-    pub(crate) fn content_type(&self) -> HeaderValue {
+    pub fn content_type(&self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Json(_) => "application/json",
             Self::Text(_) => "text/plain; charset=utf-8",
@@ -93,7 +90,7 @@ impl Payload {
     ///
     /// # Errors
     /// 400 with the name of a parameter whose value can't be used at its position.
-    pub(crate) fn fill(&self, values: &Values<'_>) -> Result<String, Error> {
+    pub fn fill(&self, values: &Values<'_>) -> Result<String, Error> {
         let parts = match self {
             Self::Json(parts) => parts,
             Self::Text(text) => return Ok(text.clone()),

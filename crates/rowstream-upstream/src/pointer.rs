@@ -1,6 +1,6 @@
 //! JSON pointers (RFC 6901), which are resolved in a text without parsing it into values.
 
-pub(crate) mod tree;
+pub mod tree;
 
 use serde::de::IgnoredAny;
 
@@ -26,7 +26,7 @@ impl Pointer {
     }
 
     /// The names and indices on the way to the value.
-    pub(crate) fn tokens(&self) -> &[String] {
+    pub fn tokens(&self) -> &[String] {
         &self.0
     }
 
@@ -35,7 +35,7 @@ impl Pointer {
     ///
     /// # Errors
     /// `json` isn't JSON.
-    pub(crate) fn find<'a>(&self, json: &'a str) -> serde_json::Result<Option<&'a str>> {
+    pub fn find<'a>(&self, json: &'a str) -> serde_json::Result<Option<&'a str>> {
         serde_json::from_str::<IgnoredAny>(json)?;
         let tree = Tree::new([self.clone()]);
         let mut finder = Finder::default();
@@ -52,7 +52,7 @@ fn unescape(token: &str) -> Option<String> {
 
 /// Returns true if a member's name is `wanted`. `name` is the text between the quotes, with its
 /// escapes.
-pub(crate) fn names(name: &[u8], wanted: &str) -> bool {
+pub fn names(name: &[u8], wanted: &str) -> bool {
     if !name.contains(&b'\\') {
         return name == wanted.as_bytes();
     }
@@ -61,7 +61,7 @@ pub(crate) fn names(name: &[u8], wanted: &str) -> bool {
 }
 
 /// The index of an element, from digits without leading zeros.
-pub(crate) fn index(token: &str) -> Option<u64> {
+pub fn index(token: &str) -> Option<u64> {
     let is_plain = token == "0" || !token.starts_with(['0', '+']);
     is_plain.then(|| token.parse().ok())?
 }

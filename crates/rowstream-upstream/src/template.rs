@@ -18,7 +18,7 @@ use rowstream_core::params::ParamValue;
 use super::Call;
 
 /// The characters that are encoded in paths and queries: all except RFC 3986's unreserved ones.
-pub(crate) const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+pub const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The name of the number of a call among several.
 pub const NUMBER: &str = "n";
@@ -55,11 +55,13 @@ pub enum Name {
 type TemplateError = (String, String);
 
 /// The values of one request.
-pub(crate) struct Values<'a> {
+pub struct Values<'a> {
     /// The names of the parameters, for messages.
-    pub(crate) names: &'a [String],
-    pub(crate) values: &'a [ParamValue],
-    pub(crate) number: u64,
+    pub names: &'a [String],
+    /// Their values.
+    pub values: &'a [ParamValue],
+    /// The number of the request in its response, from 1.
+    pub number: u64,
 }
 
 impl Template {
@@ -67,10 +69,7 @@ impl Template {
     ///
     /// # Errors
     /// The message and the hint.
-    pub(crate) fn parse(
-        text: &str,
-        find: &mut dyn FnMut(&str) -> Option<Name>,
-    ) -> Result<Self, TemplateError> {
+    pub fn parse(text: &str, find: &mut dyn FnMut(&str) -> Option<Name>) -> Result<Self, TemplateError> {
         const WRITE: &str = "write `GET /path/{parameter}?name={parameter}`";
         let error = |message: &str| (message.to_owned(), WRITE.to_owned());
         let Some(target) = text.strip_prefix("GET ") else {
@@ -102,7 +101,7 @@ impl Template {
     ///
     /// # Errors
     /// The message and the hint.
-    pub(crate) fn header(
+    pub fn header(
         &mut self,
         name: HeaderName,
         text: &str,
@@ -119,7 +118,7 @@ impl Template {
     }
 
     /// The names of the header fields, including those that a request may leave out.
-    pub(crate) fn header_names(&self) -> impl Iterator<Item = &HeaderName> {
+    pub fn header_names(&self) -> impl Iterator<Item = &HeaderName> {
         self.headers.iter().map(|(name, _)| name)
     }
 
@@ -127,7 +126,7 @@ impl Template {
     ///
     /// # Errors
     /// 400 with the name of a parameter whose value can't be used at its position.
-    pub(crate) fn fill(&self, values: &Values<'_>) -> Result<Call, Error> {
+    pub fn fill(&self, values: &Values<'_>) -> Result<Call, Error> {
         let (target, headers) = (self.fill_target(values)?, self.fill_headers(values)?);
         Ok(Call { method: Method::GET, target, headers, body: None })
     }
@@ -136,7 +135,7 @@ impl Template {
     ///
     /// # Errors
     /// Those of [`Template::fill`].
-    pub(crate) fn fill_target(&self, values: &Values<'_>) -> Result<String, Error> {
+    pub fn fill_target(&self, values: &Values<'_>) -> Result<String, Error> {
         let mut target = String::new();
         for segment in &self.path {
             target.push('/');
@@ -161,7 +160,7 @@ impl Template {
     }
 
     /// The parameters in the path and the query, and those in the header fields.
-    pub(crate) fn params(&self) -> [Vec<usize>; 2] {
+    pub fn params(&self) -> [Vec<usize>; 2] {
         let target = self.path.iter().chain(self.query.iter().map(|(_, text)| text));
         let headers = self.headers.iter().map(|(_, text)| text);
         [target.flat_map(params).collect(), headers.flat_map(params).collect()]
@@ -171,7 +170,7 @@ impl Template {
     ///
     /// # Errors
     /// Those of [`Template::fill`].
-    pub(crate) fn fill_headers(&self, values: &Values<'_>) -> Result<HeaderMap, Error> {
+    pub fn fill_headers(&self, values: &Values<'_>) -> Result<HeaderMap, Error> {
         let mut headers = HeaderMap::new();
         for (name, text) in &self.headers {
             if let [Part::Value(only)] = &text[..]
@@ -313,7 +312,7 @@ fn check_literals(target: &str) -> Result<(), TemplateError> {
 }
 
 /// Returns true if clients and servers read a segment as a path to another folder.
-pub(crate) fn is_dots(segment: &str) -> bool {
+pub fn is_dots(segment: &str) -> bool {
     let plain = segment.to_ascii_lowercase().replace("%2e", ".");
     matches!(plain.as_str(), "." | "..")
 }

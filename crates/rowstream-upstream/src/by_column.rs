@@ -6,7 +6,7 @@
 use rowstream_encode::{RowWriter, Value, ValueOptions};
 
 /// Receives the values of a row, each with its column.
-pub(crate) trait ByColumn {
+pub trait ByColumn {
     /// Begins a row.
     fn begin(&mut self, out: &mut Vec<u8>);
 
@@ -24,19 +24,20 @@ pub(crate) trait ByColumn {
 }
 
 /// Counts the columns of each row for a [`ByColumn`].
-pub(crate) struct Counted<T> {
+pub struct Counted<T> {
     taker: T,
     /// The column of the next value.
     column: usize,
 }
 
 impl<T> Counted<T> {
-    pub(crate) fn new(taker: T) -> Self {
+    /// Counts for `taker`.
+    pub fn new(taker: T) -> Self {
         Self { taker, column: 0 }
     }
 
     /// Returns the wrapped [`ByColumn`].
-    pub(crate) fn into_taker(self) -> T {
+    pub fn into_taker(self) -> T {
         self.taker
     }
 }

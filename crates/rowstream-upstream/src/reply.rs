@@ -114,7 +114,7 @@ impl Reply {
     ///
     /// # Errors
     /// 502 if it's empty, and those of [`Reply::poll_data`].
-    pub(crate) async fn begin(&mut self) -> Result<(), Error> {
+    pub async fn begin(&mut self) -> Result<(), Error> {
         if !self.must_have_json() {
             return Ok(());
         }
@@ -129,7 +129,7 @@ impl Reply {
     ///
     /// # Errors
     /// 502 if it claims to be JSON.
-    pub(crate) fn ended_empty(&self) -> Result<(), Error> {
+    pub fn ended_empty(&self) -> Result<(), Error> {
         if self.must_have_json() { Err(error::empty(self.source.name())) } else { Ok(()) }
     }
 
@@ -147,7 +147,7 @@ impl Reply {
     }
 
     /// The number of the host that sent it.
-    pub(crate) fn host(&self) -> usize {
+    pub fn host(&self) -> usize {
         self.host
     }
 

@@ -20,7 +20,7 @@ pub(super) struct Track {
 impl Track {
     pub(super) fn new(pointers: impl IntoIterator<Item = Pointer>) -> Self {
         let tree = Tree::new(pointers);
-        Self { nodes: vec![Tree::ROOT], seen: vec![false; tree.len()], tree }
+        Self { nodes: vec![Tree::ROOT], seen: vec![false; tree.node_count()], tree }
     }
 
     /// The final node of each pointer.

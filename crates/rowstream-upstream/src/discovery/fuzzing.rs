@@ -1,4 +1,4 @@
-//! See [`crate::fuzzing`].
+//! Entry points to private code, for the properties in `fuzz/`.
 
 use super::{Failure, Instance, listed, srv};
 

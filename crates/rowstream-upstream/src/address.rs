@@ -17,7 +17,7 @@ pub enum Allowed {
 
 impl Allowed {
     /// Reads `"public"`, an address or a network.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         match text {
             "public" => Some(Self::Public),
             _ => text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from)).ok().map(Self::Network),
@@ -25,7 +25,7 @@ impl Allowed {
     }
 
     /// Returns true if it allows `address`.
-    pub(crate) fn has(&self, address: IpAddr) -> bool {
+    pub fn has(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         match self {
             Self::Public => is_public(address),

@@ -1,4 +1,26 @@
-//! Upstreams: the HTTP services that we call on behalf of a request.
+//! Upstreams: the HTTP services that we call on behalf of a request, and the JSON of their replies.
+//!
+//! JSON is read piece by piece: a [`Splitter`](split::Splitter) finds the elements of one list in it,
+//! however large the reply is.
+//!
+//! ```
+//! use rowstream_upstream::pointer::Pointer;
+//! use rowstream_upstream::split::{Layout, Splitter};
+//!
+//! let rows = Pointer::parse("/_embedded/films").expect("a pointer");
+//! let mut splitter = Splitter::new(&rows, [], 1 << 20);
+//! splitter.begin(Layout::Document);
+//! let mut films = Vec::new();
+//! for chunk in [&br#"{"total": 2, "_embedded": {"films": [{"id": 1}, {"i"#[..], br#"d": 2}]}}"#] {
+//!     splitter.push(chunk.into());
+//!     while splitter.advance()? {
+//!         films.push(splitter.element()?.to_owned());
+//!     }
+//! }
+//! assert!(!splitter.finish()?);
+//! assert_eq!(films, [r#"{"id": 1}"#, r#"{"id": 2}"#]);
+//! # Ok::<(), rowstream_upstream::split::SplitError>(())
+//! ```
 //!
 //! | file | contents |
 //! |---|---|
@@ -23,10 +45,14 @@
 //! host.
 
 pub mod address;
+pub mod by_column;
 pub mod discovery;
 pub mod fields;
+pub mod json_columns;
 pub mod payload;
+pub mod pointer;
 pub mod settings;
+pub mod split;
 pub mod template;
 pub mod url;
 
@@ -67,7 +93,25 @@ use self::retry::Budget;
 /// The right to use a slot of the pool at one host.
 type Lease = hosts::Lease<Box<Http1>>;
 /// The requests of one response, which the pool admits together.
-pub(crate) type Group = hosts::Group<Box<Http1>>;
+pub struct Group(hosts::Group<Box<Http1>>);
+
+impl Group {
+    /// True if one of the requests has had a slot.
+    pub fn has_begun(&self) -> bool {
+        self.0.has_begun()
+    }
+
+    /// Records that the response has begun: from now on its requests wait without a time limit.
+    pub fn begin(&self) {
+        self.0.begin();
+    }
+
+    /// Sets the number of requests at a time to `width`. If it's lower than before, other requests
+    /// may use the difference.
+    pub fn resize(&self, width: usize) {
+        self.0.resize(width);
+    }
+}
 
 /// An HTTP service with its pool.
 #[derive(Clone)]
@@ -177,12 +221,12 @@ impl Source {
     }
 
     /// The header fields of every request that we make ourselves.
-    pub(crate) fn own_fields(&self) -> HeaderMap {
+    pub fn own_fields(&self) -> HeaderMap {
         fields::own(&self.forwarded)
     }
 
     /// The URL of the host with this number.
-    pub(crate) fn base(&self, host: usize) -> &url::Base {
+    pub fn base(&self, host: usize) -> &url::Base {
         &self.shared.settings.hosts[host]
     }
 
@@ -225,17 +269,17 @@ impl Source {
     }
 
     /// The state of the pool.
-    pub(crate) fn pool_stats(&self) -> pool::Stats {
+    pub fn pool_stats(&self) -> pool::Stats {
         self.pool().stats()
     }
 
     /// The state of each host.
-    pub(crate) fn host_stats(&self) -> Vec<pool::HostStats> {
+    pub fn host_stats(&self) -> Vec<pool::HostStats> {
         self.shared.balance.stats()
     }
 
     /// The state of the registry. `None`: the source has none.
-    pub(crate) fn discovered(&self) -> Option<Seen> {
+    pub fn discovered(&self) -> Option<Seen> {
         self.shared.discovery.as_ref().map(|discovery| discovery.seen())
     }
 
@@ -250,7 +294,7 @@ impl Source {
     }
 
     /// The time limit of a response, up to its last byte.
-    pub(crate) fn total(&self) -> Option<Duration> {
+    pub fn total(&self) -> Option<Duration> {
         self.shared.settings.timeouts.total
     }
 
@@ -278,17 +322,17 @@ impl Source {
     ///
     /// # Errors
     /// 503 at once if the queue is full.
-    pub(crate) fn enter(&self, width: usize) -> Result<Group, Error> {
-        self.shared.balance.enter(width, self.client)
+    pub fn enter(&self, width: usize) -> Result<Group, Error> {
+        self.shared.balance.enter(width, self.client).map(Group)
     }
 
     /// Like [`Source::send`], for a request of a group.
     ///
     /// # Errors
     /// Like [`Source::send`], except the pool's 503.
-    pub(crate) async fn send_in(&self, group: &Group, call: &Call) -> Result<(Reply, Waited), Error> {
+    pub async fn send_in(&self, group: &Group, call: &Call) -> Result<(Reply, Waited), Error> {
         let entered = Instant::now();
-        let place = self.shared.balance.acquire_in(group).await?;
+        let place = self.shared.balance.acquire_in(&group.0).await?;
         self.send_from(place, Some(group), call, entered).await
     }
 
@@ -363,7 +407,7 @@ impl Source {
             Failover::Done => Moved::There(place),
             Failover::Nowhere => Moved::Nowhere(place),
             Failover::Full => {
-                let moved = place.move_on(group, tried);
+                let moved = place.move_on(group.map(|Group(group)| group), tried);
                 let moved = tokio::time::timeout_at(late.into(), moved).await;
                 moved.ok().flatten().map_or(Moved::Exhausted, Moved::There)
             }
@@ -398,9 +442,9 @@ enum Moved {
 }
 
 /// The memory of an idle connection, in bytes.
-pub(crate) const IDLE: usize = http1::IDLE;
+pub const IDLE: usize = http1::IDLE;
 
 /// The most memory for one request in flight whose response is passed through.
-pub(crate) fn budget() -> usize {
+pub fn budget() -> usize {
     http1::IDLE + http2::WINDOW as usize
 }

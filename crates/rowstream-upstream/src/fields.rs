@@ -97,7 +97,7 @@ pub fn request(client: &HeaderMap, forwarded: &HeaderMap, is_public: bool) -> He
 }
 
 /// A copy of the value. A clone would keep the whole buffer of its head alive.
-pub(crate) fn detached(value: &HeaderValue) -> HeaderValue {
+pub fn detached(value: &HeaderValue) -> HeaderValue {
     let mut own = HeaderValue::from_bytes(value.as_bytes()).unwrap_or_else(|_| value.clone());
     own.set_sensitive(value.is_sensitive());
     own
@@ -116,12 +116,12 @@ pub fn response(upstream: &HeaderMap) -> HeaderMap {
 }
 
 /// Returns true if only the HTTP implementation of a connection may set this field.
-pub(crate) fn is_of_connection(name: &HeaderName) -> bool {
+pub fn is_of_connection(name: &HeaderName) -> bool {
     HOP_BY_HOP.contains(name) || NOT_OURS.contains(name)
 }
 
 /// Sets fields, and replaces those with the same names.
-pub(crate) fn put(headers: &mut HeaderMap, fields: &HeaderMap) {
+pub fn put(headers: &mut HeaderMap, fields: &HeaderMap) {
     for name in fields.keys() {
         copy(fields, name, headers);
     }
@@ -176,14 +176,14 @@ fn forwarded_element(peer: IpAddr, host: Option<&str>) -> String {
 }
 
 /// Returns true if a reply has a content coding that must be decoded (RFC 9110, section 8.4).
-pub(crate) fn is_coded(headers: &HeaderMap) -> bool {
+pub fn is_coded(headers: &HeaderMap) -> bool {
     let coding = headers.get(header::CONTENT_ENCODING);
     coding.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
 /// Returns true if a response claims to be JSON: `application/json`, or a type that ends in `+json`
 /// (RFC 6839).
-pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+pub fn is_json(headers: &HeaderMap) -> bool {
     let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else {
         return false;
     };
