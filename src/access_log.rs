@@ -40,7 +40,7 @@ static REFUSALS: Refusals = Refusals::new();
 pub(crate) fn tell_refusals(now: Instant) {
     if let Some(further) = REFUSALS.further(now) {
         log::warning!(
-            "{further} more requests were refused within a second than have lines in the access log"
+            "{further} more requests were refused within a second, without lines in the access log"
         );
     }
 }

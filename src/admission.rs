@@ -196,8 +196,8 @@ impl Admission {
         counts.claim(held, bytes, holder, most).map_err(|missing| match missing {
             Missing::Memory => counts.no_memory(),
             Missing::Share => {
-                let message = "requests of this client that wait, and answers that it hasn't read, have all the \
-                    memory that one client may hold";
+                let message = "this client's waiting requests and unread answers use all the memory that one \
+                    client may have";
                 counts.refuse(Refusal::Memory, message.to_owned())
             }
         })
@@ -246,18 +246,18 @@ impl Admission {
         if let Some((client, limit)) = client
             && counts.clients.get(&client).is_some_and(|&running| running >= limit)
         {
-            let message = format!("{limit} streams of this client run already");
+            let message = format!("this client already has {limit} streams");
             return Err(counts.refuse(Refusal::Client, message));
         }
         let path = endpoint.max_streams.map(|limit| (Arc::<str>::from(endpoint.path.as_str()), limit));
         if let Some((path, limit)) = &path
             && counts.endpoints.get(path).is_some_and(|running| running >= limit)
         {
-            let message = format!("{limit} streams of this endpoint run already");
+            let message = format!("this endpoint already has {limit} streams");
             return Err(counts.refuse(Refusal::Endpoint, message));
         }
         if counts.all >= self.max_streams {
-            let message = format!("{} streams run already", self.max_streams);
+            let message = format!("{} streams are already running", self.max_streams);
             return Err(counts.refuse(Refusal::Server, message));
         }
         if !take(&mut counts.memory, memory.saturating_sub(permit.memory), self.memory) {
@@ -322,7 +322,7 @@ impl Counts {
 
     fn no_memory(&mut self) -> Error {
         let message =
-            format!("{} streams, and the answers that wait for their clients, have all the memory", self.all);
+            format!("{} streams, and the answers that wait for their clients, use all the memory", self.all);
         self.short = Some(Instant::now());
         self.refuse(Refusal::Memory, message)
     }

@@ -89,7 +89,7 @@ impl Credentials {
             (None, _) => Self::None,
             (Some(value), None) => Self::of(value, tokens),
             // Another program on the path may have read the other header.
-            (Some(_), Some(_)) => Self::Invalid("there are two headers `Authorization`"),
+            (Some(_), Some(_)) => Self::Invalid("the request has two `Authorization` headers"),
         }
     }
 
@@ -129,13 +129,13 @@ impl Credentials {
             Self::None => Err(Error::denied(Denial::Missing, "a bearer token is needed").hint(HOW)),
             Self::Invalid(why) => Err(Error::denied(Denial::Invalid, *why).hint(HOW)),
             Self::Expired(_) => Err(Error::denied(Denial::Expired, "the bearer token has expired")
-                .hint("ask who gave it to you for a new one")),
+                .hint("ask the issuer for a new one")),
             Self::Unchecked => Err(keys_unavailable()),
             Self::Token(_) | Self::Jwt(_) if scopes.is_none_or(|scopes| self.has_any(scopes)) => Ok(()),
             Self::Token(_) | Self::Jwt(_) if scopes.is_some_and(Vec::is_empty) => {
-                let message = "the configuration says of no token that it is for this admin endpoint";
+                let message = "the configuration allows no token for this admin endpoint";
                 Err(Error::denied(Denial::Forbidden, message)
-                    .hint("name it in `authorization` of `[admin]`, or open the endpoint by `public`"))
+                    .hint("list one in `authorization` of `[admin]`, or open the endpoint with `public`"))
             }
             Self::Token(_) | Self::Jwt(_) => {
                 Err(Error::denied(Denial::Forbidden, "this token is not for this endpoint"))
@@ -208,7 +208,7 @@ const NOT_VALID: &str = "the bearer token is not valid";
 const HOW: &str = "send `Authorization: Bearer <token>`";
 
 fn keys_unavailable() -> Error {
-    let message = "the token cannot be checked, because the keys of its issuer cannot be had";
+    let message = "the token can't be checked, because the keys of its issuer can't be fetched";
     Error::new("keys_unavailable", StatusCode::SERVICE_UNAVAILABLE, message)
         .retry_after(Duration::from_secs(30))
 }

@@ -181,7 +181,8 @@ impl Load<'_> {
             let least = self.least(calls, duration);
             let full = times(least, self.inside() as f64 / places as f64);
             format!(
-                "{}: {rate} requests/s{said}, {duration:?} each on {parallel} places; {least:?} alone, {full:?} with a full queue",
+                "{}: {rate} requests/s{said}, {duration:?} each on {parallel} connections; {least:?} alone, \
+                 {full:?} with a full queue",
                 self.endpoint.path,
             )
         });
@@ -226,7 +227,9 @@ impl Load<'_> {
             return None;
         }
         self.warning(
-            format!("its `max_streams` is {own}, and never reached: the server's own `max_streams` is {all}"),
+            format!(
+                "its `max_streams` is {own}, but is never reached: the server's own `max_streams` is {all}"
+            ),
             format!(
                 "raise `max_streams` of the configuration, or lower that of the endpoint to {all} or less"
             ),
@@ -245,7 +248,8 @@ impl Load<'_> {
         let name = &self.source.name;
         self.warning(
             format!(
-                "its `max_streams` is {own}, and never reached: the pool of source `{name}` lets in {room} at a time and refuses the others"
+                "its `max_streams` is {own}, but is never reached: the pool of source `{name}` admits {room} \
+                 at a time and refuses the others"
             ),
             format!("raise `pool.max` or `pool.waiting` of source `{name}`, or lower `max_streams` to {room} or less"),
         )
@@ -257,11 +261,11 @@ impl Load<'_> {
         let used = streams.saturating_mul(self.width());
         let (what, limit) = match self.endpoint.max_streams {
             Some(own) if streams < own => ("its `max_streams` is", own),
-            _ if used < places => ("the pool has places for", places),
+            _ if used < places => ("the pool has connections for", places),
             _ => return None,
         };
         self.warning(
-            format!("`memory` has room for {streams} of its streams at a time, and {what} {limit}"),
+            format!("`memory` has room for {streams} of its streams at a time, but {what} {limit}"),
             format!(
                 "raise `memory`, lower `max_row_bytes` of source `{}`, or lower the other one",
                 self.source.name
@@ -314,7 +318,7 @@ impl Load<'_> {
             format!(
                 "a response{said} takes {least:?} at least, and `timeout.total` aborts it after {bound:?}"
             ),
-            "raise `timeout.total`, have more calls run at a time, or allow fewer of them".to_owned(),
+            "raise `timeout.total`, run more calls at a time, or allow fewer of them".to_owned(),
         )
     }
 }
@@ -323,7 +327,7 @@ fn per_client(config: &Config) -> Option<Warning> {
     let (one, all) = (config.limits.max_streams_per_client?, config.limits.max_streams);
     (one > all).then(|| Warning {
         subject: "server".to_owned(),
-        message: format!("`max_streams_per_client` is {one}, and never reached: `max_streams` is {all}"),
+        message: format!("`max_streams_per_client` is {one}, but is never reached: `max_streams` is {all}"),
         hint: format!("lower `max_streams_per_client` below {all}, or raise `max_streams`"),
     })
 }
@@ -335,7 +339,8 @@ fn too_many(path: &str, source: &SourceConfig, wanted: Option<usize>) -> Option<
     Some(Warning {
         subject: path.to_owned(),
         message: format!(
-            "`concurrency` is {wanted}, and only {max} calls are made at a time: source `{name}` has no more places"
+            "`concurrency` is {wanted}, but only {max} calls are made at a time: source `{name}` has no more \
+             connections"
         ),
         hint: format!("raise `pool.max` of source `{name}` to {wanted}, or lower `concurrency` to {max}"),
     })
@@ -353,7 +358,8 @@ fn opens_anew(path: &str, source: &SourceConfig, width: usize) -> Option<Warning
     (is_http1 && kept < width).then(|| Warning {
         subject: path.to_owned(),
         message: format!(
-            "it makes {width} calls at a time, and source `{name}` keeps {kept} idle connections: each response opens the others anew"
+            "it makes {width} calls at a time, but source `{name}` keeps {kept} idle connections: each \
+             response opens the others again"
         ),
         hint: format!("raise `pool.max_idle` of source `{name}` to {width}"),
     })
@@ -391,7 +397,8 @@ fn unused_places(config: &Config, source: &SourceConfig) -> Option<Warning> {
     (used < source.pool.max).then(|| Warning {
         subject: format!("source {}", source.name),
         message: format!(
-            "its pool has {} places, and `max_streams` lets {streams} streams run, which take {used} of them",
+            "its pool has {} connections, but `max_streams` allows {streams} streams, which use {used} of \
+             them",
             source.pool.max
         ),
         hint: format!("raise `max_streams` to {}, or lower `pool.max`", source.pool.max),

@@ -142,7 +142,7 @@ async fn reach(config: &SourceConfig, within: Duration) -> Result<Source, Error>
     }
     let source = Source::open(&alone)?;
     let reached = timeout(within, source.reach()).await;
-    reached.unwrap_or_else(|_| Err(unanswered(&source, "it let nobody in", within)))?;
+    reached.unwrap_or_else(|_| Err(unanswered(&source, "it accepted no connection", within)))?;
     Ok(source)
 }
 
@@ -365,8 +365,8 @@ fn unread(endpoint: &Endpoint, results: &[Option<Columns>]) -> Vec<Refusal> {
 }
 
 fn not_read(opener: &str, name: &str) -> Error {
-    Error::endpoint(format!("nothing reads the refcursor `{name}` of `{opener}`"))
-        .hint(format!("write `-- name: {name} :many from {opener}`, or have it open fewer"))
+    Error::endpoint(format!("no statement reads the refcursor `{name}` of `{opener}`"))
+        .hint(format!("write `-- name: {name} :many from {opener}`, or open fewer refcursors"))
 }
 
 /// A refusal at the position that the database reported, or else at the beginning of the statement.

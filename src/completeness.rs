@@ -73,9 +73,10 @@ impl Asked {
 /// Refuses an end record in a format that can't contain one. Otherwise the client would take the
 /// missing record for a failure, or a cut answer for a complete one.
 fn no_records() -> Error {
-    let message = "`csv` holds rows and nothing else".to_owned();
+    let message = "`csv` holds only rows".to_owned();
     Error::invalid_parameters(vec![("_end".to_owned(), message)]).hint(
-        "ask for `ndjson`; or leave it out, and ask `/_rowstream/streams/{id}` (the id is in the header `Rowstream-Stream`)",
+        "use `ndjson`; or leave it out, and query `/_rowstream/streams/{id}` (the id is in the header \
+         `Rowstream-Stream`)",
     )
 }
 
@@ -91,7 +92,7 @@ impl Id {
     pub(crate) fn random() -> Result<Self, Error> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(|cause| {
-            let message = "the system gives no random numbers";
+            let message = "the system returns no random numbers";
             Error::new("no_randomness", StatusCode::INTERNAL_SERVER_ERROR, message).cause(cause)
         })?;
         Ok(Self(u128::from_ne_bytes(bytes)))

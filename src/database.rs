@@ -571,7 +571,7 @@ macro_rules! databases {
 /// The error of a call that a lookup doesn't support.
 #[cold]
 fn of_lookup() -> Error {
-    Error::protocol("a lookup has no refcursors, and no statements beside its own")
+    Error::protocol("a lookup has no refcursors and no other statements")
 }
 
 // The list. Each line has the name of a variant, the module of the database, and the cargo feature

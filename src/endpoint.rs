@@ -285,7 +285,7 @@ pub(crate) fn check_columns(name: &str, cardinality: Cardinality, columns: &[Col
     for (i, column) in columns.iter().enumerate() {
         if columns[..i].iter().any(|before| before.name == column.name) {
             let message = format!("statement `{name}` has two columns called `{}`", column.name);
-            let hint = "name one of them otherwise with `as`; CSV alone keeps both";
+            let hint = "rename one of them with `as`; only CSV keeps both";
             return Err(Error::endpoint(message).hint(hint));
         }
     }
@@ -295,7 +295,7 @@ pub(crate) fn check_columns(name: &str, cardinality: Cardinality, columns: &[Col
 fn check_count(name: &str, cardinality: Cardinality, columns: &[Column]) -> Result<(), Error> {
     if cardinality == Cardinality::Value && columns.len() != 1 {
         return Err(Error::endpoint(format!(
-            "statement `{name}` is a `:value` and must have one column, not {}",
+            "statement `{name}` is a `:value`, so it must have one column, not {}",
             columns.len()
         )));
     }

@@ -42,11 +42,11 @@ pub fn choose<'a>(
             _ => Err(not_known(name, formats)),
         },
         (Suffix::Format(format), None) => Some(*format).filter(offered).map(fixed).ok_or_else(|| {
-            not_acceptable(&format!("this endpoint does not answer in {}", shown(format.name())), formats)
+            not_acceptable(&format!("this endpoint doesn't answer in {}", shown(format.name())), formats)
         }),
         (Suffix::None, None) => accepted(accept, formats)
             .map(|(format, framed)| Choice { format, framed, vary_accept: true })
-            .ok_or_else(|| not_acceptable("`Accept` names no format of this endpoint", formats)),
+            .ok_or_else(|| not_acceptable("`Accept` doesn't name a format of this endpoint", formats)),
     }
 }
 
@@ -57,7 +57,7 @@ fn fixed(format: Format) -> Choice {
 /// The error of a name that isn't a format of the endpoint. It may be misspelled, unless it's
 /// another format's name.
 fn not_known(name: &str, formats: &[Format]) -> Error {
-    let error = not_acceptable(&format!("{} is no format of this endpoint", shown(name)), formats);
+    let error = not_acceptable(&format!("{} isn't a format of this endpoint", shown(name)), formats);
     let meant = match name {
         "jsonl" | "jsonlines" => Format::Ndjson.name(),
         "arrows" => Format::Arrow.name(),
@@ -74,7 +74,7 @@ fn not_acceptable(message: &str, formats: &[Format]) -> Error {
     let names = list(formats.iter().map(|format| format.name()));
     let types = list(formats.iter().map(|format| format.media_type()));
     Error::new("not_acceptable", StatusCode::NOT_ACCEPTABLE, format!("{message}; its formats are {names}"))
-        .hint(format!("ask with `_format`, or by `Accept` with one of {types}"))
+        .hint(format!("choose one with `_format`, or send `Accept` with one of {types}"))
 }
 
 /// Chooses the best of `formats` for the header's lines. For equal quality, the more specific range
@@ -349,13 +349,13 @@ mod tests {
     #[test]
     fn what_is_not_offered_is_a_406() {
         for (suffix, control, accept, message) in [
-            (Some(Ndjson), None, None, "this endpoint does not answer in `ndjson`; its formats are `json`"),
-            (None, Some("ndjson"), None, "`ndjson` is no format of this endpoint; its formats are `json`"),
+            (Some(Ndjson), None, None, "this endpoint doesn't answer in `ndjson`; its formats are `json`"),
+            (None, Some("ndjson"), None, "`ndjson` isn't a format of this endpoint; its formats are `json`"),
             (
                 None,
                 None,
                 Some("application/x-ndjson"),
-                "`Accept` names no format of this endpoint; its formats are `json`",
+                "`Accept` doesn't name a format of this endpoint; its formats are `json`",
             ),
         ] {
             let accept = accept.map(HeaderValue::from_static);
@@ -365,7 +365,7 @@ mod tests {
             assert_eq!(error.message(), message);
             assert_eq!(
                 error.hint_text(),
-                Some("ask with `_format`, or by `Accept` with one of `application/json`")
+                Some("choose one with `_format`, or send `Accept` with one of `application/json`")
             );
         }
     }

@@ -107,8 +107,8 @@ pub(crate) fn write<'a>(
         .collect();
     let info = json!({
         "title": "Rowstream",
-        "description": "SQL as streaming HTTP endpoints. An answer that breaks off is not whole, \
-            whatever its status.",
+        "description": "SQL as streaming HTTP endpoints. A response that is cut is incomplete, even if its \
+         status is 200.",
         "version": "1",
     });
     write!(out, "{{\"openapi\":\"{}.0\",\"info\":{info},", asked.version.name())?;
@@ -152,7 +152,7 @@ fn security_schemes(config: &Config) -> Map<String, Value> {
     let mut schemes = Map::new();
     if !config.tokens.is_empty() {
         schemes.insert("token".to_owned(), json!({"type": "http", "scheme": "bearer"}));
-        let description = "The name of the token, and the token as the password.";
+        let description = "The name of the token is the user, and the token is the password.";
         schemes.insert(
             "basic".to_owned(),
             json!({"type": "http", "scheme": "basic", "description": description}),

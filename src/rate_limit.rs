@@ -118,10 +118,10 @@ impl Rates {
         let taken = limiter.take(client, limiter.started.elapsed());
         quotas.0[by as usize] = Some(taken.unwrap_or_else(Quota::none));
         taken.map(drop).map_err(|after| {
-            let message = format!("this {} has asked more often than it may", by.name());
+            let message = format!("this {} has sent more requests than allowed", by.name());
             Error::new(CODE, StatusCode::TOO_MANY_REQUESTS, message)
                 .retry_after(Duration::from_secs(seconds(after).into()))
-                .hint("wait as long as `Retry-After` says, and spread requests over time")
+                .hint("wait for the time in `Retry-After`, and spread requests over time")
         })
     }
 

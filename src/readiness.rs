@@ -129,7 +129,7 @@ impl Readiness {
         endpoints: &[Endpoint],
     ) -> Result<(), Error> {
         if leaving {
-            return Err(not_ready("the server is on its way out".to_owned()));
+            return Err(not_ready("the server is shutting down".to_owned()));
         }
         let mut errors = Vec::new();
         for (asked, why_not) in self.0.iter().zip(answers) {

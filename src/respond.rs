@@ -128,7 +128,7 @@ impl App {
         response
     }
 
-    #[expect(clippy::manual_async_fn, reason = "an `async fn` holds what it is given twice")]
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
     fn respond_within<B>(
         self: Arc<Self>,
         mut request: Request<Arrived<B>>,
@@ -385,7 +385,8 @@ fn explain_suffix(error: Error, endpoint: &Endpoint, found: &Match<'_>) -> Error
                 && endpoint.route().suffixes == Suffixes::Data =>
         {
             let value = shown(value);
-            error.hint(format!("`{name}` is a text, and {value} is all of it: `_format` asks for a format"))
+            error
+                .hint(format!("`{name}` is a text, and {value} is all of it: choose a format with `_format`"))
         }
         _ => error,
     }

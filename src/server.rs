@@ -154,10 +154,12 @@ pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) 
     state.send_replace(State::Draining);
     log::info!("draining: {} connections, {} streams", connections.len(), app.admission().in_use());
     tokio::select! {
-        () = std::future::ready(()), if asked_twice => log::info!("asked twice: aborting what still runs"),
+        () = std::future::ready(()), if asked_twice => log::info!("second signal: aborting the remaining \
+            streams"),
         () = all_done(&mut connections) => {}
-        () = tokio::time::sleep(app.config().limits.drain_timeout) => log::warning!("the drain time is over: aborting what still runs"),
-        () = stop.next() => log::info!("asked twice: aborting what still runs"),
+        () = tokio::time::sleep(app.config().limits.drain_timeout) => log::warning!("the drain time is over: \
+            aborting the remaining streams"),
+        () = stop.next() => log::info!("second signal: aborting the remaining streams"),
     }
     app.end();
     state.send_replace(State::Ended);
@@ -281,7 +283,7 @@ impl Serving {
         if delay.is_zero() {
             return false;
         }
-        log::info!("leaving: `ready` says so, and connections are accepted for {delay:?} more");
+        log::info!("leaving: `ready` reports it, and connections are accepted for another {delay:?}");
         let mut asked_twice = false;
         let end = async {
             tokio::select! {

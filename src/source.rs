@@ -172,7 +172,7 @@ impl Source {
         match self {
             Self::Database(database) => Ok(database),
             Self::Upstream(upstream) => Err(Error::endpoint(format!(
-                "source `{}` is an HTTP service and takes no statements",
+                "source `{}` is an HTTP service and can't run statements",
                 upstream.name()
             ))),
         }
@@ -185,7 +185,7 @@ impl Source {
     pub fn upstream(&self) -> Result<&rowstream_upstream::Source, Error> {
         match self {
             Self::Upstream(upstream) => Ok(upstream),
-            Self::Database(_) => Err(Error::endpoint("this source is no HTTP service")),
+            Self::Database(_) => Err(Error::endpoint("this source isn't an HTTP service")),
         }
     }
 }

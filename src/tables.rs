@@ -56,7 +56,7 @@ pub(crate) fn configuration(
 /// The error if no table can become an endpoint. A view can give a table a name that is valid in a
 /// path.
 pub(crate) fn none_served(instead: &str) -> Error {
-    let message = "this database has no table or view that may be read and whose name a path can have";
+    let message = "this database has no readable table or view whose name can be a path";
     let hint = format!("make a table, or a view (`create view NAME as select …`), or {instead}");
     Error::endpoint(message).hint(hint)
 }
@@ -65,10 +65,10 @@ pub(crate) fn none_served(instead: &str) -> Error {
 fn unserved(table: &Table) -> Option<String> {
     let is_refused = |c: &char| matches!(c, '/' | '%' | '?' | '#' | '\\' | '{' | '}') || c.is_control();
     if matches!(table.name.as_str(), "" | "." | "..") {
-        return Some("a path cannot have such a segment".to_owned());
+        return Some("a path can't have such a segment".to_owned());
     }
     if let Some(c) = table.name.chars().find(is_refused) {
-        return Some(format!("a path cannot have {} in a segment", shown(&c.to_string())));
+        return Some(format!("a segment of a path can't contain {}", shown(&c.to_string())));
     }
     if table.name == "_rowstream" {
         return Some("the path is the server's own".to_owned());

@@ -189,14 +189,14 @@ impl Sending {
         }
         let dropped = self.spans.dropped.swap(0, Ordering::Relaxed);
         if dropped > 0 {
-            log::warning!("traces: the spans of {dropped} requests found no place and are lost");
+            log::warning!("traces: the spans of {dropped} requests are lost, because the buffer was full");
         }
         let Some(outcome) = outcome else { return };
         let mut failing = self.spans.failing.lock();
         match (&outcome, failing.is_some()) {
-            (Ok(()), true) => log::info!("traces: {} takes spans again", to.url),
+            (Ok(()), true) => log::info!("traces: {} accepts spans again", to.url),
             (Err(cause), _) if failing.as_ref() != Some(cause) => {
-                log::warning!("traces: {} takes no spans: {cause}", to.url);
+                log::warning!("traces: {} doesn't accept spans: {cause}", to.url);
             }
             _ => {}
         }

@@ -32,7 +32,7 @@ fn assert_read(text: &str, (endpoint, errors): (Option<Endpoint>, Vec<Diagnostic
     match endpoint {
         Some(endpoint) if errors.is_empty() => assert_endpoint(text, &endpoint),
         Some(_) => {}
-        None => assert!(!errors.is_empty(), "what is not read has left an error"),
+        None => assert!(!errors.is_empty(), "a configuration that wasn't read has left an error"),
     }
 }
 

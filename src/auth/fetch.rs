@@ -12,7 +12,7 @@ use crate::jwk::{self, Key};
 /// It can't be fetched, or isn't a JWK set.
 pub(super) async fn keys(url: &Uri) -> Result<Vec<Key>, Failure> {
     let set = get(url).await.map_err(|cause| format!("{url}: {cause}"))?;
-    Ok(Key::read_set(&set).ok_or_else(|| format!("{url}: this is no JWK set"))?)
+    Ok(Key::read_set(&set).ok_or_else(|| format!("{url}: this isn't a JWK set"))?)
 }
 
 /// The URL of an issuer's keys (OpenID Connect Discovery 1.0, section 4).
@@ -23,12 +23,12 @@ pub(super) async fn discover(issuer: &str) -> Result<Uri, Failure> {
     let url: Uri = format!("{}{OIDC_CONFIGURATION}", issuer.trim_end_matches('/')).parse()?;
     let document = get(&url).await.map_err(|cause| format!("{url}: {cause}"))?;
     let document: serde_json::Value =
-        serde_json::from_slice(&document).map_err(|_| format!("{url}: this is no JSON"))?;
+        serde_json::from_slice(&document).map_err(|_| format!("{url}: this isn't JSON"))?;
     if document["issuer"] != issuer {
         return Err(format!("{url}: this is the configuration of another issuer").into());
     }
     let keys = document["jwks_uri"].as_str().and_then(|text| text.parse().ok());
-    Ok(keys.filter(jwk::is_safe).ok_or_else(|| format!("{url}: `jwks_uri` is no https URL"))?)
+    Ok(keys.filter(jwk::is_safe).ok_or_else(|| format!("{url}: `jwks_uri` isn't an https URL"))?)
 }
 
 async fn get(url: &Uri) -> Result<Vec<u8>, Failure> {

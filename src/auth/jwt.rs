@@ -84,13 +84,13 @@ impl Refusal {
     /// The message for its client.
     pub(super) fn message(self) -> &'static str {
         match self {
-            Self::Malformed => "the bearer token is none that is believed here",
-            Self::UnknownKey => "the token is signed by a key that its issuer does not have",
+            Self::Malformed => "this server doesn't accept the bearer token",
+            Self::UnknownKey => "the token is signed with a key that its issuer doesn't list",
             Self::Signature => "the signature of the token is not valid",
-            Self::Claim("iss") => "the token is of another issuer (`iss`)",
+            Self::Claim("iss") => "the token is from another issuer (`iss`)",
             Self::Claim("aud") => "the token is for another server (`aud`)",
-            Self::Claim("exp") => "the token says no time at which it ends (`exp`)",
-            Self::Claim(_) => "the token says no time from which on it is valid (`nbf`)",
+            Self::Claim("exp") => "the token has no expiry time (`exp`)",
+            Self::Claim(_) => "the token has an invalid start time (`nbf`)",
             Self::Early => "the token is not valid yet (`nbf`)",
             Self::Expired => "the token has expired (`exp`)",
         }

@@ -55,5 +55,5 @@ impl Credentials {
 }
 
 fn no_role() -> Error {
-    Error::denied(Denial::Forbidden, "the token is for no role that may ask here")
+    Error::denied(Denial::Forbidden, "the token's role may not use this endpoint")
 }

@@ -109,9 +109,9 @@ impl Certificate {
     /// # Errors
     /// A part is missing or invalid.
     pub fn read(pem: &[u8]) -> Result<Self, Failure> {
-        let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| "there is no private key in it")?;
+        let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| "it contains no private key")?;
         let chain = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>()?;
-        let first = chain.first().ok_or("there is no certificate in it")?;
+        let first = chain.first().ok_or("it contains no certificate")?;
         let parsed = parse_certificate(first)?;
         let names = match parsed.tbs_certificate().get_extension::<SubjectAltName>()? {
             Some((_, SubjectAltName(names))) => names.iter().filter_map(dns_name).collect(),

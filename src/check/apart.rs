@@ -50,11 +50,12 @@ pub(super) async fn repeatable(
 
 fn repeated(name: &str, parent: &str, key: &str) -> Error {
     let message = format!(
-        "rows of `{parent}` are not known to differ in {key}: of two that are the same in it, with others between them, the second could \
-         have an empty list of `{name}`"
+        "{key} may not be unique in `{parent}`: if two rows with the same value had others between them, the \
+         second could get an empty list of `{name}`"
     );
     Error::endpoint(message).hint(format!(
-        "order `{parent}` by {key} before all else, which makes such rows an error, or select it from one table by its primary key"
+        "order `{parent}` by {key} first, so that such rows are an error, or select it from one table by its \
+         primary key"
     ))
 }
 

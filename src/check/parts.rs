@@ -43,7 +43,8 @@ pub(super) async fn reason(divided: &Divided, source: &Source) -> Result<Option<
     let args = [ParamValue::Text(divided.table.clone()), texts(divided.functions.clone())];
     for (question, refusal) in rules.refusals {
         let asked = timeout(PATIENCE, has_row(question, &args, source)).await;
-        let asked = asked.unwrap_or_else(|_| Err(unanswered(source, "its catalog said nothing", PATIENCE)));
+        let asked =
+            asked.unwrap_or_else(|_| Err(unanswered(source, "its catalog returned nothing", PATIENCE)));
         match of_endpoint(asked)? {
             Ok(false) => {}
             Ok(true) => return Ok(Some(Error::endpoint(refusal.message).hint(refusal.hint))),
@@ -56,13 +57,13 @@ pub(super) async fn reason(divided: &Divided, source: &Source) -> Result<Option<
 
 fn of_refcursor(divided: &Divided) -> Error {
     let key = divided.key;
-    Error::endpoint(format!("`{key}` reads rows of a table, and not those of a refcursor"))
+    Error::endpoint(format!("`{key}` needs the rows of a table, not those of a refcursor"))
         .hint("leave it out")
 }
 
 /// The error for a source with several hosts, because a snapshot belongs to one host.
 fn of_several_hosts(divided: &Divided) -> Error {
     let key = divided.key;
-    Error::endpoint("the source has several hosts, and a snapshot is of one of them")
+    Error::endpoint("the source has several hosts, but a snapshot belongs to one of them")
         .hint(format!("name one host in the `url` of a source for this endpoint, or leave out `{key}`"))
 }

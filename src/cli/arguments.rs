@@ -54,7 +54,8 @@ pub(super) fn refuse(error: &clap::Error) -> ! {
 pub(super) fn warn_of_passwords() {
     if env::args().any(|word| word == "--token" || word.starts_with("--token=")) {
         log::warning!(
-            "every user of this machine can read a token on the command line: put it into ROWSTREAM_TOKEN, or into a file by --token-file"
+            "every user of this machine can read a token on the command line: put it into ROWSTREAM_TOKEN, \
+             or into a file with --token-file"
         );
     }
     if let Some(word) = env::args().find(|word| password(word).is_some()) {
@@ -117,7 +118,7 @@ fn of_variable(error: &clap::Error, command: &mut Command) -> Option<clap::Error
     let why = match (error.get(ContextKind::ValidValue), std::error::Error::source(error)) {
         (Some(ContextValue::Strings(values)), _) => format!("the choices are {}", values.join(", ")),
         (_, Some(source)) => source.to_string(),
-        _ => format!("it is no value of {argument}"),
+        _ => format!("it isn't a value of {argument}"),
     };
     let message = format!("the variable {variable} has an invalid value: {why}");
     Some(command.error(ErrorKind::ValueValidation, message))

@@ -25,49 +25,49 @@ pub(super) struct Args {
     /// Requests over all connections [default: 1].
     #[arg(short = 'n', value_name = "REQUESTS", value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
-    /// Begin requests for so long (10s, 1m30s), instead of counting them.
+    /// Start requests for this long (10s, 1m30s), instead of a fixed number.
     #[arg(short = 'z', value_name = "DURATION", conflicts_with = "requests", value_parser = duration)]
     duration: Option<Duration>,
-    /// Begin so many requests a second, whether or not earlier ones have ended.
+    /// Start this many requests a second, even if earlier ones haven't ended.
     #[arg(short = 'q', value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
-    /// Read no more than so many bytes a second on each connection (100KB, 1MB).
+    /// Read at most this many bytes a second on each connection (100KB, 1MB).
     #[arg(long, value_name = "BYTES_PER_S", value_parser = byte_rate)]
     slow: Option<u64>,
     /// Speak HTTP/2 without TLS, by prior knowledge.
     #[arg(long)]
     http2: bool,
-    /// A header of every request.
+    /// A header to send with every request.
     #[arg(short = 'H', value_name = "NAME: VALUE", value_parser = header)]
     header: Vec<(HeaderName, HeaderValue)>,
-    /// The rows that each answer has to hold.
+    /// The number of rows that each answer must have.
     #[arg(long, value_name = "N")]
     expect_rows: Option<u64>,
-    /// How long a server may send nothing.
+    /// The longest time that a server may send nothing.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     timeout: Duration,
     /// The server's process, to report its CPU time and memory (Linux).
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// A second URL, driven in turn with the first one.
+    /// A second URL, measured in turn with the first one.
     #[arg(long, value_name = "URL", value_parser = Target::parse)]
     compare: Option<Target>,
     /// The process of the second server.
     #[arg(long, value_name = "PID", requires = "compare")]
     compare_pid: Option<u32>,
-    /// How often both are driven [default: 7].
+    /// The number of runs for each URL [default: 7].
     #[arg(long, value_name = "N", requires = "compare", value_parser = positive())]
     pairs: Option<u32>,
-    /// Threads that drive [default: the number of cores].
+    /// The number of threads [default: the number of cores].
     #[arg(long, value_name = "N", value_parser = positive())]
     threads: Option<u32>,
-    /// How the report is written.
+    /// The format of the report.
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
     /// The file to write the report to, instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// A web page with pictures, to be written besides.
+    /// Also write the report to this file, as a web page with charts.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -110,8 +110,8 @@ fn byte_rate(text: &str) -> Result<u64, String> {
 
 pub(super) fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = text.split_once(':').ok_or("write 'Name: value'")?;
-    let name = name.trim().parse().map_err(|_| format!("`{name}` is no header name"))?;
-    let value = value.trim().parse().map_err(|_| format!("`{value}` is no header value"))?;
+    let name = name.trim().parse().map_err(|_| format!("`{name}` isn't a header name"))?;
+    let value = value.trim().parse().map_err(|_| format!("`{value}` isn't a header value"))?;
     Ok((name, value))
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Args {
     given: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
-    /// How what is found is written.
+    /// The format of the results.
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
     /// Writes the endpoints to FILE as an OpenAPI document, if there is no error.

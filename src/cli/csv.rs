@@ -52,9 +52,8 @@ type Wrong = Box<dyn std::error::Error>;
 pub(super) fn database(path: &Path) -> Result<PathBuf, Failure> {
     let made = path.with_extension("db");
     if made.exists() {
-        let hint = format!("go on with it: `rowstream init {}`", made.display());
-        let message =
-            format!("{} is there already, and nothing was written\n    hint: {hint}", made.display());
+        let hint = format!("continue with it: `rowstream init {}`", made.display());
+        let message = format!("{} already exists, so nothing was written\n    hint: {hint}", made.display());
         return Err(Failure::Message(message));
     }
     let partial = path.with_extension("db.partial");
@@ -104,12 +103,12 @@ fn explain(path: &Path, layout: &Layout, error: ::csv::Error) -> Wrong {
     let line = |pos: &Option<::csv::Position>| pos.as_ref().map_or(1, ::csv::Position::line) + layout.lines;
     match error.kind() {
         ErrorKind::UnequalLengths { pos, expected_len, len } => {
-            format!("line {}: the row has {len} values, and there are {expected_len} columns", line(pos))
+            format!("line {}: the row has {len} values, but there are {expected_len} columns", line(pos))
                 .into()
         }
         ErrorKind::Utf8 { pos, .. } => {
             let hint = layout::convert(path, "WINDOWS-1252");
-            format!("line {}: the text is not UTF-8\n    hint: if it's of Excel, {hint}", line(pos)).into()
+            format!("line {}: the text is not UTF-8\n    hint: if it's from Excel, {hint}", line(pos)).into()
         }
         _ => error.into(),
     }

@@ -18,7 +18,7 @@ use crate::server::{Origin, Preparing, Reload, Roles};
 /// Writes a demo (a SQLite database, a configuration, endpoints) and serves it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The folder to write to; what exists there is used as it is.
+    /// The folder to write to; files that exist there are kept.
     #[arg(long, value_name = "DIR", default_value = "rowstream-demo")]
     dir: PathBuf,
     /// Reload when the configuration or an endpoint file changes, as on SIGHUP.
@@ -114,21 +114,22 @@ fn failed(path: &Path, error: io::Error) -> Error {
 /// end).
 fn banner(base_url: &str) -> String {
     format!(
-        "Look at {base_url}/_rowstream/ in a browser: the console runs endpoints, and shows rows as they come.
+        "Look at {base_url}/_rowstream/ in a browser: the console runs endpoints, and shows rows as they \
+         arrive.
 Or try, in another terminal:
 
   curl -s {base_url}/authors | head -c 500             100,000 authors as a JSON array
   curl -s {base_url}/authors.ndjson | head -n 2        the same, one object a line
   curl {base_url}/authors/4711                         one of them
-  curl '{base_url}/events?maxEvents=2'                 payment events, of which there are 1,000,000
-  curl '{base_url}/events?lastEventNo=999998'          those after the last one that you have
+  curl '{base_url}/events?maxEvents=2'                 two of 1,000,000 payment events
+  curl '{base_url}/events?lastEventNo=999998'          the ones after your last one
   curl -N '{base_url}/events.ndjson?lastEventNo=999998&_follow=1'
                                              the same, and new ones as they are booked
   curl -o /dev/null {base_url}/events                  all of them: watch the server's memory
   curl {base_url}/films/7                              one film, by a lookup
   curl -s {base_url}/articles | tail -c 60             a document around the rows
 
-The files are yours to change. Among them is a page that fills a table while the rows come; open it in a browser as
+You can change the files. One of them is a page that fills a table while rows arrive; open it in a browser as
 articles.html?url={base_url}/articles
 "
     )

@@ -28,23 +28,24 @@ const MOST_SHOWN: usize = 200;
 /// The header fields of every probe.
 const ASKED: [(HeaderName, &str); 2] = [(header::TE, "trailers"), (header::ACCEPT_ENCODING, "gzip")];
 
-/// Asks a server through all that stands before it, and says what buffers, recompresses, strips
-/// trailers, times out early, or makes clean ends of cuts; exit status 0: nothing, 1: something.
+/// Checks what the proxies before a server do to its answers: buffer or recompress them, strip
+/// trailers, time out early, or end cut answers cleanly. Exit status 0: no problem, 1: a problem.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The server as its clients reach it: http://HOST or https://HOST, with the path that a proxy
-    /// has it at.
+    /// The server's URL for its clients: http://HOST or https://HOST, with the path at the proxy if
+    /// there's one.
     #[arg(long, value_name = "URL")]
     via: Uri,
-    /// For how many seconds a stream is silent, and another one flows, to see if it's cut. As long as
-    /// your streams may be: a proxy's own limit is often 60.
+    /// The number of seconds for which one stream stays silent and another one flows, to see if
+    /// either is cut. Choose it as long as your streams may last: a proxy's own limit is often 60.
     #[arg(long, value_name = "SECONDS", default_value_t = 65)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=600))]
     silence: u64,
-    /// A header of every request, such as 'Authorization: Bearer …'.
+    /// A header to send with every request, such as 'Authorization: Bearer …'.
     #[arg(short = 'H', value_name = "NAME: VALUE", value_parser = super::bench::header)]
     header: Vec<(HeaderName, HeaderValue)>,
-    /// A PEM file of authorities that the server's certificate may be of, instead of the system's.
+    /// A PEM file of the authorities to trust for the server's certificate, instead of the
+    /// system's.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 }
@@ -53,12 +54,12 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let (via, silence) = (args.via, Duration::from_secs(args.silence));
     let refused = |error: asking::Failure| Failure::Message(error.to_string());
     let server = Server::read(&via, args.ca.as_ref(), args.header).map_err(refused)?;
-    eprintln!("asking over HTTP/1.1 and HTTP/2, for {} s", args.silence);
+    eprintln!("sending probes over HTTP/1.1 and HTTP/2, for {} s", args.silence);
     let is_well = block_on(async {
         let examined = |version| examine(&server, version, silence);
         let answers = join(examined(Version::HTTP_11), examined(Version::HTTP_2)).await;
         if let (Err(error), Err(_)) = &answers {
-            return Err(Failure::Message(format!("{via} cannot be asked: {error}")));
+            return Err(Failure::Message(format!("{via} can't be reached: {error}")));
         }
         let is_well = report(&via, "HTTP/1.1", &answers.0);
         Ok(report(&via, "HTTP/2", &answers.1) && is_well)
@@ -110,12 +111,12 @@ fn why_no_probe(arrived: &Arrived) -> Option<String> {
     Some(match arrived.status {
         200 => return None,
         401 | 403 => format!(
-            "status {}: probes are not for everybody there\n    hint: give the token of whoever may, \
-             as [admin] says: -H 'Authorization: Bearer …'",
+            "status {}: the server doesn't allow you its probes\n    hint: send a token that [admin] allows: -H \
+             'Authorization: Bearer …'",
             arrived.status
         ),
         404 => "status 404: no Rowstream answers there, or one without probes\n    hint: a proxy that hides \
-                /_rowstream/ has to let /_rowstream/probe/ through"
+            /_rowstream/ must pass on /_rowstream/probe/"
             .to_owned(),
         status => format!("status {status}: {}", shown(&String::from_utf8_lossy(&arrived.body))),
     })
@@ -127,7 +128,7 @@ fn report(via: &Uri, version: &str, examined: &Result<Examined, asking::Failure>
     let examined = match examined {
         Ok(examined) => examined,
         Err(error) => {
-            println!("{via} over {version}: nothing answers: {}", shown(&error.to_string()));
+            println!("{via} over {version}: no answer: {}", shown(&error.to_string()));
             return true;
         }
     };

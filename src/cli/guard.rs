@@ -20,7 +20,7 @@ pub(super) struct GuardArgs {
     /// of this machine can read it here, but not in the variable or in a file.
     #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
     token: Option<String>,
-    /// The file that has the token.
+    /// The file that contains the token.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }

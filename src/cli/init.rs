@@ -14,11 +14,11 @@ use crate::database::is_csv;
 use crate::source::{Kind, SourceConfig};
 use crate::tables::{self as catalog, EndpointFile, Table};
 
-/// Writes a configuration and an endpoint or two that run.
+/// Writes a configuration with one or two working endpoints.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The URL of a database, or the path of a SQLite file; or of a CSV or TSV, beside which a SQLite
-    /// file is made. A small example unless given.
+    /// The URL of a database, or the path of a SQLite file; or of a CSV or TSV file, from which a
+    /// SQLite file is made beside it [default: a small example].
     #[arg(value_name = "URL|FILE")]
     given: Option<String>,
     /// The folder to write to.
@@ -102,7 +102,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let place = if dir == "." { String::new() } else { format!(" {}", shell_word(&dir)) };
     let first = plan.first.map(|first| format!("  {first}\n")).unwrap_or_default();
     eprintln!(
-        "\nNext:\n{first}  rowstream check{place}                  reads the files, and asks the database\n  rowstream serve{place} --watch --open   serves them, and sees what you change"
+        "\nNext:\n{first}  rowstream check{place}                  checks the files and the database\n  \
+         rowstream serve{place} --watch --open   serves them, and reloads your changes"
     );
     Ok(())
 }
@@ -162,18 +163,18 @@ fn url(source: &SourceConfig, dir: &Path) -> Result<(String, Option<String>), Fa
     if location == Location::File && !url.contains("${") {
         return Ok((serde_json::Value::from(url).to_string(), None));
     }
-    let first = format!("export {VARIABLE}='…'          the URL that you gave, or a line of the file .env");
+    let first = format!("export {VARIABLE}='…'          the URL that you gave; or put it into the file .env");
     Ok((format!("\"${{{VARIABLE}}}\""), Some(first)))
 }
 
 fn configuration(source: &str) -> String {
     format!(
         "#:schema {SCHEMA}\n\
-         # Written by `rowstream init`, and yours to change. `rowstream check` says what is wrong with it.\n\
-         listen    = \"{}\"   # this machine alone; \":8080\" is all its addresses\n\
+         # Written by `rowstream init`; change it as you like. `rowstream check` finds mistakes in it.\n\
+         listen    = \"{}\"   # only this machine; \":8080\" is all its addresses\n\
          endpoints = \"endpoints\"        # endpoints/books/{{id}}.sql answers at /books/{{id}}\n\
-         # max_streams = 1024            # beyond: 503\n\
-         # memory = \"512MB\"              # what the server may take, all streams together\n\
+         # max_streams = 1024            # more get 503\n\
+         # memory = \"512MB\"              # the server's limit, with all streams\n\
          # authorization = [\"reader\"]    # `rowstream token reader` makes a token and its hash\n\
          \n[source.main]\n{source}\
          # pool = {{ max = 20, waiting = 100, acquire_timeout = \"5s\" }}\n",
@@ -188,7 +189,7 @@ fn refuse_existing(dir: &Path, path: &Path) -> Result<(), Failure> {
     }
     let hint = "choose another folder: `--dir DIR`";
     Err(Failure::Message(format!(
-        "{} is there already, and nothing was written\n    hint: {hint}",
+        "{} already exists, so nothing was written\n    hint: {hint}",
         path.display()
     )))
 }

@@ -63,7 +63,7 @@ pub(super) fn target(given: &Path) -> Result<Target, Failure> {
     }
     if text.contains("://") {
         let hint = format!("name it in a {NAME}: `[source.NAME]` with its `url`");
-        return Err(Failure::Message(format!("this URL is no configuration\n    hint: {hint}")));
+        return Err(Failure::Message(format!("this is a URL, not a configuration\n    hint: {hint}")));
     }
     Err(missing(given, &text))
 }
@@ -80,9 +80,10 @@ pub(super) fn configuration(given: &Path) -> Result<PathBuf, Failure> {
         None => (shown(&database), format!("{}:{database}", scheme(&database))),
     };
     let hint = format!(
-        "`rowstream serve {url}` serves its tables, `rowstream init {url}` writes a configuration for it, and `rowstream query {url} 'select …'` asks it"
+        "`rowstream serve {url}` serves its tables, `rowstream init {url}` writes a configuration for it, \
+         and `rowstream query {url} 'select …'` queries it"
     );
-    Err(Failure::Message(format!("{what} is a database, and no configuration\n    hint: {hint}")))
+    Err(Failure::Message(format!("{what} is a database, not a configuration\n    hint: {hint}")))
 }
 
 /// The URL scheme for a database file, or for a file that DuckDB reads as a table.

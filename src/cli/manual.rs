@@ -9,7 +9,7 @@ use clap_mangen::Man;
 
 use super::{Failure, arguments};
 
-/// Writes what a shell completes commands and flags by.
+/// Writes the completion script for a shell.
 ///
 /// `rowstream completions bash > ~/.local/share/bash-completion/completions/rowstream`
 #[derive(Debug, clap::Args)]
@@ -18,12 +18,12 @@ pub(super) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Writes the manual page, or with --dir one of each command.
+/// Writes the manual page, or with --dir one for each command.
 ///
 /// `rowstream man | man -l -` shows it; `rowstream man --dir ~/.local/share/man/man1` installs all.
 #[derive(Debug, clap::Args)]
 pub(super) struct ManArgs {
-    /// A folder that exists, for a page of each command: `rowstream.1`, `rowstream-serve.1`, …
+    /// An existing folder for the pages of all commands: `rowstream.1`, `rowstream-serve.1`, …
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -151,7 +151,7 @@ impl fmt::Display for Failure {
             Self::Error(error) => Told(error).fmt(f),
             Self::Message(message) => write!(f, "error: {message}"),
             Self::Signalled(signal) => {
-                write!(f, "error: {} ended the query: its rows are not whole", signal.name())
+                write!(f, "error: {} ended the query: its rows are incomplete", signal.name())
             }
             Self::Reported | Self::Silent => Ok(()),
         }

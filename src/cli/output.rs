@@ -30,7 +30,7 @@ struct Left;
 
 impl std::fmt::Display for Left {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("nobody reads standard output any more")
+        f.write_str("the reader of standard output is gone")
     }
 }
 

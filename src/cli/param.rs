@@ -25,7 +25,7 @@ pub(super) fn parse(text: &str) -> Result<Argument, String> {
         None => (head, None),
     };
     if !is_name(name) {
-        return Err(format!("{} is no name: names are ASCII letters, digits and underscores", shown(name)));
+        return Err(format!("{} isn't a name: names are ASCII letters, digits and underscores", shown(name)));
     }
     Ok(Argument { name: name.to_owned(), kind, value })
 }
@@ -57,7 +57,7 @@ mod tests {
             ("a:integr=1", Err("there is no type `integr`; did you mean `integer`?".to_owned())),
             ("a:int[]=1", Err("there is no type `int[]`; did you mean `integer`?".to_owned())),
             ("a:varchar=1", Err("there is no type `varchar`; did you mean `text`?".to_owned())),
-            ("ä=1", Err("`ä` is no name: names are ASCII letters, digits and underscores".to_owned())),
+            ("ä=1", Err("`ä` isn't a name: names are ASCII letters, digits and underscores".to_owned())),
         ] {
             assert_eq!(parse(text), expected, "{text}");
         }

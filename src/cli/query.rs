@@ -39,19 +39,19 @@ use crate::stream::RowStream;
 pub(super) struct Args {
     /// The URL of the database (postgres://…, sqlite:FILE), or the path of a SQLite file.
     url: String,
-    /// The statement, or - for that on standard input; its `:names` are parameters.
+    /// The statement, or - to read it from standard input; its `:names` are parameters.
     #[arg(required_unless_present = "file")]
     sql: Option<String>,
-    /// The file of the statement, or - for standard input.
+    /// The file that contains the statement, or - for standard input.
     #[arg(short, long, value_name = "FILE", conflicts_with = "sql")]
     file: Option<PathBuf>,
     /// A parameter of the statement, with its type (integer, number, text, boolean, date,
     /// timestamp, duration, uuid, json, and lists: integer[]).
     ///
-    /// Without a type, PostgreSQL infers it from the statement. Where it cannot, and in other
-    /// databases, the value's form decides: digits are an integer (150, -2), with a point between
-    /// them a number (1.5); all else is text, and so is 007. An empty value is NULL if a type other
-    /// than text is written; without a type it's an empty text.
+    /// Without a type, PostgreSQL infers it from the statement. If it can't, and in other
+    /// databases, the form of the value decides: digits are an integer (150, -2), digits with a
+    /// point are a number (1.5), and everything else is text, including 007. An empty value is NULL
+    /// if a type other than text is written; without a type it's an empty text.
     #[arg(short, long = "param", value_name = "NAME[:TYPE]=VALUE", value_parser = param::with_value)]
     param: Vec<Argument>,
     /// The format: table, json, ndjson, csv, sse, json-seq, arrow [default: by the suffix of the
@@ -63,21 +63,20 @@ pub(super) struct Args {
     /// The file to write, instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Read the rows by up to so many connections at once, each a part of the one table that the
-    /// statement selects from; they come in any order. PostgreSQL only.
+    /// Read the rows with up to this many connections at once. Each reads a part of the only table
+    /// in the statement, and the rows arrive in any order. PostgreSQL only.
     #[arg(long, value_name = "CONNECTIONS", value_parser = clap::value_parser!(u8).range(2..=64))]
     parallel: Option<u8>,
-    /// A pooler on the way hands out its connections for a transaction or a session each, as `pooler`
-    /// in a configuration says. PostgreSQL only.
+    /// The mode of a pooler in front of the database, which lends its connections for a transaction
+    /// or for a session each, like `pooler` in a configuration. PostgreSQL only.
     #[arg(long, value_enum, value_name = "MODE")]
     pooler: Option<tables::PoolerMode>,
-    /// Say at the end how many rows there were, in what time, on stderr; which
-    /// a terminal shows anyway.
+    /// Report the number of rows and the time on stderr at the end. A terminal always shows them.
     #[arg(long)]
     stats: bool,
 }
 
-/// How values are written.
+/// The form of values.
 #[derive(Debug, clap::Args)]
 struct OptionArgs {
     /// 64-bit integers and decimals as: number, string.

@@ -27,17 +27,17 @@ const MOST: usize = 64 * 1024;
 /// The longest reason that we show, in bytes.
 const MOST_SHOWN: usize = 500;
 
-/// Asks whether a server is ready; exit status 0: yes, 1: no.
+/// Checks if a server is ready. Exit status 0: yes, 1: no.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The server: http://HOST:PORT or https://HOST:PORT. With a path, this is asked instead of
-    /// /_rowstream/ready.
+    /// The server: http://HOST:PORT or https://HOST:PORT. A path replaces /_rowstream/ready.
     #[arg(default_value = "http://127.0.0.1:8080")]
     url: Uri,
-    /// How many seconds it may take.
+    /// The time limit in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
-    /// A PEM file of authorities that the server's certificate may be of, instead of the system's.
+    /// A PEM file of the authorities to trust for the server's certificate, instead of the
+    /// system's.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 }
@@ -79,11 +79,11 @@ impl Server {
             (Some("http"), Some(host)) => (false, host),
             (Some("https"), Some(host)) => (true, host),
             _ => {
-                let message = format!("{url} is no URL of a server\n    hint: write http://HOST:PORT");
+                let message = format!("{url} isn't the URL of a server\n    hint: write http://HOST:PORT");
                 return Err(Failure::Message(message));
             }
         };
-        let unusable = |error: &dyn Display| Failure::Message(format!("{url} cannot be asked: {error}"));
+        let unusable = |error: &dyn Display| Failure::Message(format!("{url} can't be reached: {error}"));
         let tls = match is_tls {
             false => None,
             true => {

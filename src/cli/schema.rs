@@ -17,11 +17,11 @@ const SHARED: &str = include_str!("schema/shared.json");
 
 /// Writes the JSON Schema of rowstream.toml or of endpoint files, for editors.
 ///
-/// Editors with Taplo (Even Better TOML and others) read it where the file begins with
-/// `#:schema rowstream.schema.json`.
+/// Editors with Taplo (Even Better TOML and others) use it if the file begins with `#:schema
+/// rowstream.schema.json`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Of what.
+    /// The kind of file.
     #[arg(value_enum, default_value = "config")]
     of: Of,
 }
@@ -31,7 +31,7 @@ pub(super) struct Args {
 enum Of {
     /// rowstream.toml
     Config,
-    /// Endpoint files: `.toml`, and but for `sql` the first comment of `.sql`
+    /// Endpoint files: `.toml`, and the first comment of `.sql` (without the key `sql`)
     Endpoint,
 }
 

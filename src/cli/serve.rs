@@ -21,9 +21,8 @@ use crate::source;
 /// Serves the endpoints of a configuration, the tables of a database, or one statement at /rows.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration file, or its folder; or the URL of a database, or the path of a SQLite
-    /// file, whose tables and views are served, or one statement by --sql [default:
-    /// rowstream.toml].
+    /// The configuration file, or its folder; or the URL of a database or the path of a SQLite
+    /// file, to serve its tables and views, or one statement with --sql [default: rowstream.toml].
     #[arg(value_name = "CONFIG|URL")]
     given: Option<PathBuf>,
     #[command(flatten)]
@@ -32,21 +31,22 @@ pub(super) struct Args {
     #[arg(long, value_name = "STATEMENT")]
     sql: Option<String>,
     /// A parameter of the statement with its type (integer, number, text, boolean, date, timestamp,
-    /// duration, uuid, json, and lists: integer[]), and its default if it is optional; an empty one
-    /// is NULL, but for text.
+    /// duration, uuid, json, and lists: integer[]), and its default if it's optional. An empty
+    /// default is NULL, except for text.
     ///
-    /// What PostgreSQL infers from the statement needs no type; other databases infer none.
+    /// The type may be left out if PostgreSQL infers it from the statement. Other databases don't
+    /// infer types.
     #[arg(short, long, value_name = "NAME:TYPE[=DEFAULT]", requires = "sql", value_parser = param::parse)]
     param: Vec<Argument>,
-    /// Reload when the configuration or an endpoint file changes, as on SIGHUP; or the tables of a
-    /// database that is served without files.
+    /// Reload when the configuration or an endpoint file changes, as on SIGHUP. Without files,
+    /// reload when the tables of the database change.
     #[arg(long, conflicts_with = "sql")]
     watch: bool,
-    /// Do not have the databases prepare every statement at the start and at each reload.
+    /// Don't prepare every statement at the start and at each reload.
     #[arg(long)]
     no_check: bool,
-    /// A pooler on the way to the database of URL hands out its connections for a transaction or a
-    /// session each, as `pooler` in a configuration says. PostgreSQL only.
+    /// The mode of a pooler in front of the database at URL, which lends its connections for a
+    /// transaction or for a session each, like `pooler` in a configuration. PostgreSQL only.
     #[arg(long, value_enum, value_name = "MODE")]
     pooler: Option<tables::PoolerMode>,
     #[command(flatten)]
@@ -58,18 +58,18 @@ pub(super) struct Args {
 /// Where to listen and how to log.
 #[derive(Debug, clap::Args)]
 pub(super) struct ListenArgs {
-    /// Where to listen, instead of where the configuration says; :PORT is all addresses of this
-    /// machine, and port 0 any free one.
+    /// The address to listen on, instead of the configuration's. :PORT is all addresses of this
+    /// machine, and port 0 is any free port.
     #[arg(long, value_name = "[HOST]:PORT|unix:PATH", value_parser = listen::parse)]
     pub(super) listen: Option<String>,
-    /// The port to listen on, instead of that of the address.
+    /// The port to listen on, instead of the one in the address.
     #[arg(long, value_name = "PORT")]
     pub(super) port: Option<u16>,
-    /// Open the browser at the console.
+    /// Open the console in a browser.
     #[arg(long)]
     pub(super) open: bool,
-    /// How log lines look, instead of as the configuration says: those of requests, on standard
-    /// output, and all others, on standard error.
+    /// The format of log lines, instead of the configuration's: those of requests on standard
+    /// output, and all others on standard error.
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(super) log_format: Option<LogFlag>,
 }
@@ -185,7 +185,7 @@ pub(super) fn serve(
         }
         log::info!("listening on {url}");
         if let Some(redirect) = &listeners.redirect {
-            log::info!("{} leads there", redirect.url("http")?);
+            log::info!("{} redirects there", redirect.url("http")?);
         }
         if let Some(admin) = &listeners.admin {
             log::info!("admin endpoints at {}/_rowstream/", admin.url("http")?);
@@ -204,7 +204,10 @@ fn open_tables(config: &Config, reload: Option<&Reload>, listener: &Listener) ->
     let address = listener.address().ok().filter(|address| !address.ip().is_loopback())?;
     (is_tables && config.tokens.is_empty()).then(|| {
         format!(
-            "warning: everybody who reaches {address} can read each table and view of this database, and the server's metrics, streams and plans\n    hint: `--token-file FILE` or `--token TOKEN` has each request need a token, which `rowstream token` makes; `--listen 127.0.0.1:{}` serves this machine alone",
+            "warning: anyone who can reach {address} can read every table and view of this database, and the \
+             server's metrics, streams and plans\n    hint: `--token-file FILE` or `--token TOKEN` requires \
+             a token of each request, and `rowstream token` makes one; `--listen 127.0.0.1:{}` serves only \
+             this machine",
             address.port()
         )
     })

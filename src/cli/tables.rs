@@ -17,9 +17,9 @@ use crate::tables::{self, Found, Table};
 /// `--pooler`: how a pooler hands out its server's connections.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(super) enum PoolerMode {
-    /// For a transaction each.
+    /// For one transaction.
     Transaction,
-    /// For as long as a client stays, as if there were no pooler.
+    /// For as long as a client stays connected, as if there were no pooler.
     Session,
 }
 

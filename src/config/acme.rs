@@ -62,7 +62,8 @@ impl PartialEq for Acme {
     }
 }
 
-const KEPT: &str = "where the account's key and the certificate are kept, so that a restart asks for no others: `folder = \"acme\"`";
+const KEPT: &str =
+    "the folder that keeps the account's key and the certificate across restarts: `folder = \"acme\"`";
 
 /// Reads `[tls.acme]`. Paths are relative to the folder `base`.
 pub(super) fn read(value: &Value<'_>, base: &Path) -> Option<Acme> {
@@ -96,7 +97,7 @@ fn read_domains(value: &Value<'_>) -> Option<Vec<String>> {
     let names: Vec<_> = value.strings()?.into_iter().map(|(text, item)| read_domain(&text, &item)).collect();
     if names.is_empty() {
         value.error_with(
-            "a certificate is for one name at least",
+            "a certificate needs at least one name",
             "write the name of this server: [\"shop.example\"]",
         );
         return None;
@@ -111,19 +112,20 @@ fn read_domain(text: &str, item: &Value<'_>) -> Option<String> {
     };
     let hint = match text {
         _ if text.starts_with("*.") => {
-            "an authority proves such a name by DNS alone, which is not spoken here: write each name, or give `certificate` and `key`"
+            "an authority can prove such a name only by DNS, which isn't supported: write each name, or give \
+             `certificate` and `key`"
         }
         _ if text.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok() => {
-            "write the name by which clients come, and not its address"
+            "write the name that clients use, not its address"
         }
-        _ if !text.is_ascii() => "write it as DNS has it: \"xn--bcher-kva.example\"",
-        _ if text.contains(':') => "write the name alone, without scheme and port: \"shop.example\"",
+        _ if !text.is_ascii() => "write it in its DNS form: \"xn--bcher-kva.example\"",
+        _ if text.contains(':') => "write only the name, without scheme and port: \"shop.example\"",
         _ => "names are letters, digits and hyphens, with dots between them: \"shop.example\"",
     };
     let is_name =
         text.len() <= 253 && text.split('.').all(is_label) && text.parse::<std::net::IpAddr>().is_err();
     if !is_name {
-        item.error_with(format!("{} is no name that can be proven", item.shown(text)), hint);
+        item.error_with(format!("{} isn't a name that can be proven", item.shown(text)), hint);
     }
     is_name.then(|| text.to_ascii_lowercase())
 }
@@ -138,7 +140,7 @@ fn read_contact(value: &Value<'_>) -> Option<Vec<String>> {
         addresses.iter().find(|address| !address.contains('@') || address.contains(char::is_whitespace));
     if let Some(wrong) = wrong {
         value.error_with(
-            format!("{} is no address of mail", value.shown(wrong)),
+            format!("{} isn't an email address", value.shown(wrong)),
             "write one, or a list: \"ops@shop.example\"",
         );
         return None;
@@ -155,21 +157,21 @@ fn read_directory(value: &Value<'_>) -> Option<Uri> {
     };
     let url = text.parse().ok().filter(is_well);
     if url.is_none() {
-        let message = format!("{} is no https URL", value.shown(&text));
-        value.error_with(message, format!("write that of the authority's directory: \"{LETS_ENCRYPT}\""));
+        let message = format!("{} isn't an https URL", value.shown(&text));
+        value.error_with(message, format!("write the URL of the authority's directory: \"{LETS_ENCRYPT}\""));
     }
     url
 }
 
 fn read_external(value: &Value<'_>) -> Option<ExternalAccount> {
     const HINT: &str =
-        "the authority's pages give both: `external_account = { id = \"…\", key = \"${ACME_KEY}\" }`";
+        "the authority's website shows both: `external_account = { id = \"…\", key = \"${ACME_KEY}\" }`";
     let mut table = value.table("external_account")?;
     let (id, key) = (table.require("id", HINT), table.require("key", HINT));
     table.finish();
     let (id, key) = (id?.string()?, key?);
     let Ok(bytes) = URL_SAFE_NO_PAD.decode(key.string()?.trim_end_matches('=')) else {
-        key.error_with("the key is no base64url", HINT);
+        key.error_with("the key isn't base64url", HINT);
         return None;
     };
     Some(ExternalAccount { id, key: bytes })

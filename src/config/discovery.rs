@@ -55,7 +55,7 @@ fn read_address(value: &Value<'_>) -> Option<Authority> {
     let address =
         text.parse().ok().filter(|address: &Authority| !text.contains('@') && !address.host().is_empty());
     if address.is_none() {
-        let message = format!("{} is no address of a replica", value.shown(&text));
+        let message = format!("{} isn't an address of a replica", value.shown(&text));
         value.error_with(message, "write a host, or host and port: \"10.0.0.5\", \"10.0.0.5:8080\"");
     }
     address
@@ -66,7 +66,7 @@ fn read_peers(value: &Value<'_>) -> Option<Vec<String>> {
         let address = read_address(&item)?;
         if address.port_u16().is_none() {
             let message = format!("{} has no port", item.shown(&text));
-            item.error_with(message, "write that of its metrics: \"10.0.0.6:8080\"");
+            item.error_with(message, "write the port of its metrics: \"10.0.0.6:8080\"");
         }
         Some(text)
     });
@@ -75,7 +75,7 @@ fn read_peers(value: &Value<'_>) -> Option<Vec<String>> {
 
 fn read_consul(value: &Value<'_>) -> Option<Consul> {
     let mut table = value.table("[discovery.consul]")?;
-    let url = table.require("url", "that of the agent on this machine: `url = \"http://127.0.0.1:8500\"`");
+    let url = table.require("url", "the URL of the agent on this machine: `url = \"http://127.0.0.1:8500\"`");
     let service = table.take("service").map_or(Some("rowstream".to_owned()), |value| read_name(&value));
     let tags = table.take("tags").and_then(|value| value.strings()).unwrap_or_default();
     let token = table.take("token").and_then(|value| read_token(&value));
@@ -110,7 +110,7 @@ pub(super) fn read_url(value: &Value<'_>, example: &str) -> Option<Uri> {
     };
     let url = text.parse().ok().filter(is_well);
     if url.is_none() {
-        let message = format!("{} is no URL of a host", value.shown(&text));
+        let message = format!("{} isn't the URL of a host", value.shown(&text));
         value.error_with(message, format!("write scheme, host and port: \"{example}\""));
     }
     url
@@ -122,7 +122,7 @@ pub(super) fn read_token(value: &Value<'_>) -> Option<http::HeaderValue> {
     let mut token = http::HeaderValue::try_from(text.trim()).ok();
     match &mut token {
         Some(token) => token.set_sensitive(true),
-        None => value.error_with("`token` has letters that no header takes", "it is a UUID"),
+        None => value.error_with("`token` has characters that a header can't contain", "it is a UUID"),
     }
     token
 }

@@ -89,10 +89,9 @@ fn unknown(path: &Path, line: usize) -> Diagnostic {
         file: path.to_owned(),
         line,
         column: 1,
-        message: "a value has a `$` that would be replaced by a variable, and there is none of this name"
-            .to_owned(),
+        message: "a value has a `$` with the name of a variable that doesn't exist".to_owned(),
         hint: Some(
-            "put a value with `$` into single quotes, in which nothing is replaced: NAME='a$b'".to_owned(),
+            "put a value with `$` into single quotes, which prevent replacement: NAME='a$b'".to_owned(),
         ),
     }
 }
@@ -103,8 +102,8 @@ fn unreadable(path: &Path, line: usize) -> Diagnostic {
         file: path.to_owned(),
         line,
         column: 1,
-        message: "this is not `NAME=VALUE`, or its quotes do not match".to_owned(),
-        hint: Some("put a value with blanks, quotes, `$` or `\\` into single quotes: NAME='a b'".to_owned()),
+        message: "this is not `NAME=VALUE`, or its quotes don't match".to_owned(),
+        hint: Some("put a value with spaces, quotes, `$` or `\\` into single quotes: NAME='a b'".to_owned()),
     }
 }
 

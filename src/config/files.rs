@@ -72,7 +72,7 @@ pub(super) fn near(path: &Path) -> Option<PathBuf> {
 
 fn reason(error: &std::io::Error) -> String {
     match error.kind() {
-        ErrorKind::NotFound => "there is no such file".to_owned(),
+        ErrorKind::NotFound => "the file doesn't exist".to_owned(),
         ErrorKind::IsADirectory => "this is a folder, not a file".to_owned(),
         ErrorKind::PermissionDenied => "the file may not be read".to_owned(),
         _ => format!("the file cannot be read: {error}"),
@@ -104,7 +104,7 @@ fn walk(root: &Path, below: &Path, depth: usize, errors: &Collector, found: &mut
     if depth > DEEPEST {
         return errors.add_to_file(
             &folder,
-            "the folders are too deep",
+            "the folders are nested too deeply",
             Some("is one of them a link to a folder above it?"),
         );
     }

@@ -68,8 +68,8 @@ fn discovered(value: &Value<'_>, issuer: &str) -> Option<KeySource> {
     if issuer.parse().is_ok_and(|url| is_safe(&url)) {
         return Some(KeySource::Discovered);
     }
-    let message = format!("{} is no https URL, so its keys cannot be found", value.shown(issuer));
-    value.error_with(message, "write where they are: `keys = \"keys.json\"`, or an https URL");
+    let message = format!("{} isn't an https URL, so its keys can't be found", value.shown(issuer));
+    value.error_with(message, "name them: `keys = \"keys.json\"`, or an https URL");
     None
 }
 
@@ -78,8 +78,8 @@ fn read_keys(value: &Value<'_>, base: &Path, errors: &Collector) -> Option<(KeyS
     if text.contains("://") {
         let url: Option<Uri> = text.parse().ok().filter(is_safe);
         if url.is_none() {
-            let message = format!("{} is no https URL", value.shown(&text));
-            value.error_with(message, "plain HTTP is for this machine alone");
+            let message = format!("{} isn't an https URL", value.shown(&text));
+            value.error_with(message, "plain HTTP is allowed only on this machine");
         }
         return url.map(|url| (KeySource::Url(url), None));
     }
@@ -97,7 +97,7 @@ fn read_algorithms(value: &Value<'_>) -> Option<Vec<Algorithm>> {
     let names = value.strings()?;
     let algorithms: Option<Vec<_>> = names.iter().map(|(name, item)| read_algorithm(name, item)).collect();
     if names.is_empty() {
-        value.error_with("`algorithms` allows none", "list some, or leave it out for all");
+        value.error_with("`algorithms` is empty", "list some, or leave it out for all");
     }
     algorithms
 }

@@ -187,7 +187,8 @@ pub(crate) fn error(config: &Config) -> Option<(String, String)> {
     let own = without_streams(config);
     let connections = config.limits.max_connections;
     let message = format!(
-        "`memory` holds no stream of {}, which may take {}: {} of it are for the server itself, {connections} connections and the pools",
+        "`memory` has no room for a stream of {}, which may take {}: {} of it are for the server itself, \
+         {connections} connections and the pools",
         endpoint.path,
         megabytes(budget),
         megabytes(own),

@@ -39,7 +39,7 @@ const MOST_REQUESTS: usize = 1_000_000;
 pub(super) fn load(path: &Path, environment: &Environment<'_>) -> Result<Config, Diagnostics> {
     let errors = Collector::default();
     let config = read(path, environment, &errors);
-    errors.finish(config).map(|config| config.expect("what is not read has left an error"))
+    errors.finish(config).map(|config| config.expect("a configuration that wasn't read has left an error"))
 }
 
 /// See [`Config::load_partly`].
@@ -146,7 +146,7 @@ fn read_sources(
 ) -> Vec<(String, Option<SourceConfig>)> {
     let Some(value) = value else {
         let hint = "add `[source.main]` with `url = \"postgres://…\"` or `url = \"sqlite:…\"`".to_owned();
-        file.error(0, "there is no source", Some(hint));
+        file.error(0, "the configuration has no source", Some(hint));
         return Vec::new();
     };
     let entries = value.table("[source]").map(Table::entries).unwrap_or_default();
@@ -172,11 +172,11 @@ fn read_authorization(value: Option<Value<'_>>, known: &Known) -> Option<Authori
 /// `host:port`, `:port`, or `unix:/path`.
 pub(super) fn read_listen(value: &Value<'_>) -> Option<String> {
     let text = value.string_or_number(|port| {
-        format!("write \"127.0.0.1:{port}\" for this machine alone, \":{port}\" for all its addresses")
+        format!("write \"127.0.0.1:{port}\" for this machine only, or \":{port}\" for all its addresses")
     })?;
     let address = Config::listen_address(&text);
     if address.is_none() {
-        let message = format!("{} is no address to listen on", value.shown(&text));
+        let message = format!("{} isn't an address to listen on", value.shown(&text));
         value.error_with(
             message,
             "write host and port: \"127.0.0.1:8080\", \"[::]:80\"; or a file: \"unix:/run/rowstream/http.sock\"",
@@ -191,8 +191,8 @@ fn read_mode(value: &Value<'_>) -> Option<u32> {
     let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= 0o777);
     if mode.is_none() {
         value.error_with(
-            format!("{} is no mode of a file", value.shown(&text)),
-            "write it as `chmod` has it: \"0660\"",
+            format!("{} isn't a file mode", value.shown(&text)),
+            "write it as for `chmod`: \"0660\"",
         );
     }
     mode
@@ -301,7 +301,7 @@ fn read_networks(value: &Value<'_>) -> Vec<IpNet> {
         let address = || if text == "unix" { Ok(UNIX) } else { text.parse() };
         let network = text.parse().or_else(|_| address().map(IpNet::from));
         if network.is_err() {
-            let message = format!("{} is no address and no network", item.shown(&text));
+            let message = format!("{} is neither an address nor a network", item.shown(&text));
             item.error_with(message, "write \"10.0.0.1\", \"10.0.0.0/8\", \"2001:db8::/32\" or \"unix\"");
         }
         network.ok()
@@ -368,16 +368,16 @@ fn read_cors(value: &Value<'_>) -> Option<Cors> {
 fn read_origins(value: &Value<'_>) -> Option<Vec<String>> {
     let origins = value.strings()?;
     if origins.is_empty() {
-        value.error_with("`origins` allows none", "list some, or leave out `[cors]`");
+        value.error_with("`origins` is empty", "list some, or leave out `[cors]`");
     }
     for (origin, item) in &origins {
         if origin == "*" && origins.len() > 1 {
             item.error_with(
-                "`*` allows all origins, and stands beside others",
+                "`*` allows all origins, but others are listed too",
                 "leave out one or the others",
             );
         } else if origin != "*" && !is_origin(origin) {
-            let message = format!("{} is no origin", item.shown(origin));
+            let message = format!("{} isn't an origin", item.shown(origin));
             item.error_with(message, "write scheme, host and port as browsers do: \"https://example.org\", without a slash at the end");
         }
     }
@@ -423,7 +423,7 @@ fn read_folder(
             Some(unserved) => unserved.advice(),
             None => "write one: `endpoints/NAME.sql` answers at `/NAME`".to_owned(),
         };
-        file.error(offset, format!("there is no endpoint in the folder {named}"), Some(hint));
+        file.error(offset, format!("the folder {named} has no endpoints"), Some(hint));
     }
     let endpoints: Vec<_> =
         found.iter().filter_map(|relative| read_endpoint(&folder, relative, defaults, file.errors)).collect();

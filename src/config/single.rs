@@ -125,7 +125,7 @@ fn locate(url: &str) -> Result<(String, Scheme), UrlError> {
         }
         match url.contains(':') {
             _ if path.is_dir() => {
-                Err(UrlError { message: format!("{} is a folder, and no database", shown(url)), hint })
+                Err(UrlError { message: format!("{} is a folder, not a database", shown(url)), hint })
             }
             // A text with a colon may be a URL with a password, so it isn't shown.
             true => Err(error),

@@ -222,8 +222,8 @@ fn unknown_scheme(scheme: &str) -> UrlError {
     let known = ["file", "jdbc", "mssql", "oracle", "sqlite3"];
     let named = near.is_some() || known.contains(&scheme.to_ascii_lowercase().as_str());
     let message = match named {
-        true => format!("the scheme {} is not known", shown(scheme)),
-        false => "the scheme of this URL is not known".to_owned(),
+        true => format!("the scheme {} isn't known", shown(scheme)),
+        false => "the scheme of this URL isn't known".to_owned(),
     };
     UrlError { message, hint: format!("the schemes are {}", list(schemes())) }
 }
@@ -289,7 +289,7 @@ fn read_pooler(value: &Value<'_>) -> Option<Pooler> {
         "transaction" => Some(Pooler::Transaction),
         "session" => Some(Pooler::Session),
         _ => {
-            let message = format!("{} is no mode of a pooler", value.shown(&text));
+            let message = format!("{} isn't a mode of a pooler", value.shown(&text));
             value.error_with(message, r#"write "transaction" or "session", or leave it out"#);
             None
         }
@@ -332,8 +332,8 @@ fn read_roles(table: &mut Table<'_>, database: Option<DatabaseKind>, has_claims:
     };
     if !has_claims {
         claim.error_with(
-            "there is no `[jwt]`, so no request has a claim that names its role",
-            "say whose tokens have it: `[jwt]` with `issuer` and `audience`",
+            "without `[jwt]`, no request has a claim that names its role",
+            "add `[jwt]` with `issuer` and `audience`",
         );
     }
     Some(Roles {
@@ -389,11 +389,11 @@ mod tests {
             ("postgresql+asyncpg://u:p@h/d", Err("this URL is for a Python program")),
             ("mysql+pymysql://u:p@h/d", Err("this URL is for a Python program")),
             ("jdbc:postgresql://h/d?password=p", Err("this URL is for a Java program")),
-            ("jdbc:hunter2:x", Err("the scheme `jdbc` is not known")),
-            ("hunter+2:x", Err("the scheme of this URL is not known")),
-            ("oracle://h", Err("the scheme `oracle` is not known")),
-            ("postgre://h", Err("the scheme `postgre` is not known")),
-            ("hunter2:x", Err("the scheme of this URL is not known")),
+            ("jdbc:hunter2:x", Err("the scheme `jdbc` isn't known")),
+            ("hunter+2:x", Err("the scheme of this URL isn't known")),
+            ("oracle://h", Err("the scheme `oracle` isn't known")),
+            ("postgre://h", Err("the scheme `postgre` isn't known")),
+            ("hunter2:x", Err("the scheme of this URL isn't known")),
             ("shop.db", Err("this URL has no scheme")),
             ("", Err("this URL has no scheme")),
         ] {

@@ -58,7 +58,7 @@ impl Tls {
         self.identity.until().filter(|until| *until < SystemTime::now())?;
         let file = self.identity.files.first().filter(|_| self.acme.is_none())?.display();
         Some(format!(
-            "warning: tls: the certificate {file} has expired, and clients refuse it\n    \
+            "warning: tls: the certificate {file} has expired, so clients refuse it\n    \
              hint: put a new one in its place, and reload"
         ))
     }
@@ -82,8 +82,8 @@ pub(super) fn read(value: &Value<'_>, base: &Path) -> Option<Tls> {
             for key in ["certificate", "key"] {
                 table.refuse(
                     key,
-                    "cannot stand beside `[tls.acme]`",
-                    "the authority issues it: leave one of the two out",
+                    "can't be combined with `[tls.acme]`",
+                    "the authority issues it: remove one of the two",
                 );
             }
             table.finish();
@@ -101,7 +101,8 @@ pub(super) fn read(value: &Value<'_>, base: &Path) -> Option<Tls> {
     }
 }
 
-const HINT: &str = "`certificate` is a PEM file of the certificate and those that lead to its authority, `key` one of its private key; or have an authority issue them by `[tls.acme]`";
+const HINT: &str = "`certificate` is a PEM file with the certificate and the chain to its authority, `key` \
+    one with its private key; or let an authority issue them with `[tls.acme]`";
 
 /// Reads the certificate and the key from files. The inner result is an error if they're unusable.
 fn read_files(

@@ -14,7 +14,8 @@ const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 
 pub(super) fn read(value: &Value<'_>) -> Option<TraceSettings> {
     let mut table = value.table("[traces]")?;
-    let url = table.require("url", "that of a collector of OpenTelemetry: `url = \"http://127.0.0.1:4318\"`");
+    let url =
+        table.require("url", "the URL of an OpenTelemetry collector: `url = \"http://127.0.0.1:4318\"`");
     let sample = table.take("sample").map_or(Some(0.01), |value| read_sample(&value));
     let service = table.take("service").map_or(Some("rowstream".to_owned()), |value| value.string());
     table.finish();
@@ -36,8 +37,8 @@ fn read_headers(value: &Value<'_>, text: &str) -> HeaderMap {
     };
     let headers: Option<HeaderMap> = pairs.map(header).collect();
     if headers.is_none() {
-        let hint = "write name=value,name=value; other letters than those of URLs as in `Bearer%20…`";
-        value.error_with(format!("the variable {HEADERS} is no list of headers"), hint);
+        let hint = "write name=value,name=value, and percent-encode other characters, as in `Bearer%20…`";
+        value.error_with(format!("the variable {HEADERS} isn't a list of headers"), hint);
     }
     headers.unwrap_or_default()
 }

@@ -1,12 +1,7 @@
 //! The smallest database, in some 130 lines. It shows the requirements for a database: [`memory`]
 //! implements the traits, and its own list generates the enums. Its placeholders have no numbers.
 
-#![allow(
-    dead_code,
-    private_interfaces,
-    unreachable_pub,
-    reason = "the list makes what a server needs, not a test"
-)]
+#![allow(dead_code, private_interfaces, unreachable_pub, reason = "the list is for a server, not for a test")]
 
 use std::future::poll_fn;
 

@@ -102,7 +102,7 @@ impl Follow {
             Some(first) if first.name == *transaction && !first.descending => Ok(()),
             _ => Err((
                 "the column of `follow.transaction` is not the first of the `key`",
-                "rows come in the order of their transactions: `key = [\"the transaction\", \"…\"]`",
+                "rows are sent in the order of their transactions: `key = [\"the transaction\", \"…\"]`",
             )),
         }
     }

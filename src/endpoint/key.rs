@@ -126,12 +126,12 @@ impl Key {
         let statement = endpoint
             .rows_statement()
             .filter(|&index| endpoint.statements()[index].cardinality == Cardinality::Many)
-            .ok_or(("`key` orders the rows of one list, and this endpoint has another shape", "remove it"))?;
+            .ok_or(("`key` orders the rows of one list, but this endpoint has another shape", "remove it"))?;
         if endpoint.children(statement).next().is_some() {
-            return Err(("rows with others nested in them cannot be continued by a `key`", "remove it"));
+            return Err(("a statement with nested ones can't have a `key`", "remove it"));
         }
         if endpoint.statements()[statement].opener.is_some() {
-            return Err(("rows of a refcursor cannot be continued by a `key`", "remove it"));
+            return Err(("the rows of a refcursor can't have a `key`", "remove it"));
         }
         if let Some(follow) = endpoint.follow() {
             follow.check(&columns)?;
@@ -198,7 +198,7 @@ impl Key {
 
     /// The error for rows of a refcursor. They belong to a call, which can't be repeated.
     pub fn of_refcursor() -> Error {
-        Error::endpoint("rows of a refcursor cannot be continued by a `key`").hint("remove the `key`")
+        Error::endpoint("the rows of a refcursor can't have a `key`").hint("remove the `key`")
     }
 
     /// Explains why the statement can't continue after a row, if the key is the cause.
@@ -215,7 +215,7 @@ impl Key {
             return error;
         }
         Error::endpoint(format!(
-            "`key` names {which} composites: PostgreSQL cannot read them back from a cursor"
+            "`key` names {which} composites, which PostgreSQL can't read back from a cursor"
         ))
         .hint("select the parts that order the rows, `(c).a as a`, and name these")
     }
@@ -233,7 +233,7 @@ impl Key {
         match self.columns.iter().find(has_bytes) {
             Some(key) => {
                 let message =
-                    format!("`key` names `{}`, whose values are bytes: no cursor holds these", key.name);
+                    format!("`key` names `{}`, whose values are bytes, which a cursor can't hold", key.name);
                 Err(Error::endpoint(message).hint(hint))
             }
             None => Ok(()),
@@ -250,7 +250,8 @@ impl Key {
         let of_key = &columns[columns.len().saturating_sub(self.columns.len())..];
         for (KeyColumn { name, .. }, column) in self.columns.iter().zip(of_key) {
             if column.kind == ColumnKind::Json {
-                let message = format!("`key` names `{name}`, whose values are JSON: no cursor holds these");
+                let message =
+                    format!("`key` names `{name}`, whose values are JSON, which a cursor can't hold");
                 return Err(
                     Error::endpoint(message).hint("select the part that orders the rows, and name it")
                 );
@@ -285,7 +286,7 @@ impl Key {
         let missing = |key: &&KeyColumn| !columns.iter().any(|column| column.name == key.name);
         match self.columns.iter().find(missing) {
             Some(key) => {
-                let message = format!("`key` names `{}`, which is no column of the result", key.name);
+                let message = format!("`key` names `{}`, which isn't a column of the result", key.name);
                 Err(Error::endpoint(message))
             }
             None => Ok(()),

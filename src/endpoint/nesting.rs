@@ -47,8 +47,9 @@ impl Endpoint {
         let Some(nested) = &child.nested else { return Ok(Vec::new()) };
         let (name, parent) = (&child.name, &self.statements()[nested.parent].name);
         if parent_columns.iter().any(|column| column.name == *name) {
-            let message =
-                format!("statement `{parent}` has a column `{name}`, and `{name}` is nested in its rows");
+            let message = format!(
+                "statement `{parent}` has a column `{name}`, but `{name}` is also nested in its rows"
+            );
             return Err(Error::endpoint(message).hint("rename one of them"));
         }
         let pair = |(own, other): &(String, String)| {
@@ -67,7 +68,7 @@ impl Endpoint {
 fn place(columns: &[Column], name: &str, statement: &str) -> Result<usize, Error> {
     columns.iter().position(|column| column.name == name).ok_or_else(|| {
         let message =
-            format!("{} is no column of statement `{statement}`, and rows are nested by it", shown(name));
+            format!("{} isn't a column of statement `{statement}`, but rows are nested by it", shown(name));
         let hint = suggest("its columns are", name, columns.iter().map(|column| column.name.as_str()));
         Error::endpoint(message).hint(hint)
     })
@@ -75,7 +76,7 @@ fn place(columns: &[Column], name: &str, statement: &str) -> Result<usize, Error
 
 fn never_the_same((name, own): (&String, &Column), (parent, other): (&String, &Column)) -> Error {
     let message = format!(
-        "`{}` of statement `{name}` is {}, and `{}` of `{parent}` is {}: they are never the same",
+        "`{}` of statement `{name}` is {}, and `{}` of `{parent}` is {}: they can't be equal",
         own.name, own.type_name, other.name, other.type_name
     );
     Error::endpoint(message).hint("cast one of them to the type of the other")

@@ -100,7 +100,8 @@ impl Shards {
             return wrong("_shard", format!("there are at most {} shards", self.most));
         }
         if asked.shard.index > 0 && asked.snapshot.is_none() {
-            let why = "all shards are of one snapshot: ask for `_shard=1/n` first, whose header `Rowstream-Snapshot` is its token";
+            let why = "all shards read one snapshot: request `_shard=1/n` first, and send its header \
+                `Rowstream-Snapshot` as `_snapshot`";
             return wrong("_snapshot", why.to_owned());
         }
         Ok(())
@@ -120,7 +121,7 @@ impl Shards {
     pub(crate) fn open(&self, token: &str, of: u32, values: &[ParamValue]) -> Result<TableSnapshot, Error> {
         let opened = self.signer(of, values).open(token, TableSnapshot::VALUES).ok();
         opened.and_then(TableSnapshot::of_values).ok_or_else(|| {
-            let why = "it is no token of this endpoint with these parameters and so many shards";
+            let why = "it isn't a token of this endpoint with these parameters and this number of shards";
             Error::invalid_parameters(vec![("_snapshot".to_owned(), why.to_owned())])
         })
     }
@@ -138,23 +139,23 @@ impl Divided {
     ) -> Result<Self, (String, String)> {
         let refused = |why: &str, hint: &str| {
             Err((
-                format!("`{key}` reads the rows of one table in any order, and {why}"),
+                format!("`{key}` reads the rows of one table in any order, but {why}"),
                 format!("leave out {hint}"),
             ))
         };
         let rules = dialect.parts.as_ref().map_err(|no| (no.message.to_owned(), no.hint.to_owned()))?;
         if endpoint.key().is_some() {
-            return refused("a cursor needs theirs", &format!("`key`, or `{key}`"));
+            return refused("a cursor needs an order", &format!("`key`, or `{key}`"));
         }
         if endpoint.per_row().is_some() {
-            return refused("calls for them keep theirs", &format!("the calls, or `{key}`"));
+            return refused("calls for each row keep the order", &format!("the calls, or `{key}`"));
         }
         let [statement] = endpoint.statements() else {
             let why = "this endpoint has several statements";
             return refused(why, &format!("`{key}`, or give each an endpoint of its own"));
         };
         if statement.cardinality != Cardinality::Many || statement.opener.is_some() {
-            return refused("this endpoint has no list of them", &format!("`{key}`"));
+            return refused("this endpoint has no list of rows", &format!("`{key}`"));
         }
         let outline = Outline::new(&statement.query.sql, dialect);
         let by_row = outline.as_ref().map_or(Err("it cannot be read".to_owned()), Outline::by_row);
@@ -167,7 +168,7 @@ impl Divided {
                 offset,
             }),
             Err(why) => Err((
-                format!("this statement cannot be read in parts: {why}"),
+                format!("this statement can't be read in parts: {why}"),
                 format!("write `select … from TABLE`, with `where …` or without, or leave out `{key}`"),
             )),
         }

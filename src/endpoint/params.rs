@@ -74,7 +74,7 @@ fn check_name(file: File<'_>, offset: usize, name: &str) {
         file.error(
             offset,
             message,
-            Some("such parameters are the server's own (`_format`): rename it".to_owned()),
+            Some("names with an underscore are reserved for the server (`_format`): rename it".to_owned()),
         );
     }
 }
@@ -136,20 +136,20 @@ fn read_place(table: &mut Table<'_>, param: &mut Param) {
     let header = table.take("header");
     if param.place == ParamPlace::Path {
         for value in place.iter().chain(&header) {
-            value.error_with(format!("the path has `{{{}}}` already", param.name), "leave this out");
+            value.error_with(format!("the path already has `{{{}}}`", param.name), "leave this out");
         }
         return;
     }
     if param.place == ParamPlace::Claim {
         for value in place.iter().chain(&header) {
-            value.error_with("the token has this parameter already", "leave this out");
+            value.error_with("the token already has this parameter", "leave this out");
         }
         return;
     }
     let place = place.and_then(|value| Some((value.string()?, value)));
     match (place.as_ref().map(|(text, value)| (text.as_str(), value)), header) {
         (Some(("query", value)), Some(_)) => {
-            value.error_with("a parameter of the query has no header", "leave out one of the two");
+            value.error_with("a query parameter has no header", "leave out one of the two");
         }
         (None | Some(("query", _)), None) => {}
         (None | Some(("header", _)), Some(header)) => {
@@ -199,10 +199,7 @@ fn read_allowed(value: Option<Value<'_>>, param: &mut Param) {
     let Some(value) = value else { return };
     let Some(items) = value.list() else { return };
     if items.is_empty() {
-        value.error_with(
-            format!("`enum` of `{}` allows nothing", param.name),
-            "list the values, or leave it out",
-        );
+        value.error_with(format!("`enum` of `{}` is empty", param.name), "list the values, or leave it out");
     }
     param.allowed = items.iter().filter_map(|item| read_one("enum", item, param)).collect();
 }
@@ -211,14 +208,14 @@ fn read_default(optional: Option<Value<'_>>, default: Option<Value<'_>>, param: 
     let optional = optional.and_then(|value| value.boolean().filter(|optional| *optional).map(|_| value));
     if param.place == ParamPlace::Path {
         for value in optional.iter().chain(&default) {
-            let message = format!("`{}` stands in the path, and so is never missing", param.name);
+            let message = format!("`{}` is in the path, so it's never missing", param.name);
             value.error_with(message, "leave out `default` and `optional`");
         }
         return;
     }
     param.default = match (optional, default) {
         (Some(optional), Some(_)) => {
-            let message = format!("`{}` has a default, and so is optional already", param.name);
+            let message = format!("`{}` has a default, so it's already optional", param.name);
             optional.error_with(message, "leave out one of the two: `optional` makes it NULL");
             None
         }

@@ -64,7 +64,7 @@ fn check(path: &str) -> Result<Vec<String>, PathError> {
     for segment in inner.split('/') {
         if let Some(name) = check_segment(segment)? {
             if names.contains(&name) {
-                return error("has two parameters of one name", format!("rename one `{{{name}}}`"));
+                return error("has two parameters with the same name", format!("rename one `{{{name}}}`"));
             }
             names.push(name);
         }
@@ -76,19 +76,16 @@ fn check(path: &str) -> Result<Vec<String>, PathError> {
 /// The name of the parameter if the segment is one.
 fn check_segment(segment: &str) -> Result<Option<String>, PathError> {
     if segment.is_empty() {
-        return error(
-            "has an empty segment",
-            "leave out the slash at the end, and slashes that follow each other",
-        );
+        return error("has an empty segment", "leave out the slash at the end and repeated slashes");
     }
     if matches!(segment, "." | "..") {
-        return error("has a segment of dots", "clients remove such segments before they ask: leave it out");
+        return error("has a segment `.` or `..`", "clients remove such segments from a URL: leave it out");
     }
     if let Some(name) = parameter_name(segment) {
         return match is_name(name) {
             true => Ok(Some(name.to_owned())),
             false => error(
-                "has a parameter whose name cannot be read",
+                "has a parameter whose name can't be read",
                 "names are ASCII letters, digits and underscores",
             ),
         };
@@ -98,8 +95,8 @@ fn check_segment(segment: &str) -> Result<Option<String>, PathError> {
     }
     if segment.contains(|c: char| matches!(c, '%' | '?' | '#' | '\\') || c.is_control()) {
         return error(
-            "has a character that a path cannot have",
-            "leave out `%`, `?`, `#`, `\\`; other characters stand for themselves",
+            "has a character that a path can't contain",
+            "leave out `%`, `?`, `#` and `\\`; write other characters as they are",
         );
     }
     Ok(None)
@@ -107,12 +104,12 @@ fn check_segment(segment: &str) -> Result<Option<String>, PathError> {
 
 fn check_reserved(inner: &str) -> Result<(), PathError> {
     if inner.split('/').next() == Some("_rowstream") {
-        return error("is the server's own", "take another path than those below `/_rowstream`");
+        return error("is the server's own", "choose a path that isn't below `/_rowstream`");
     }
     match inner.rsplit_once('.') {
         Some((before, suffix)) if Format::from_name(suffix).is_some() => error(
             "ends in a format",
-            format!("leave out the suffix: `/{before}` answers to `/{before}.{suffix}`, too"),
+            format!("leave out the suffix: `/{before}` answers at `/{before}.{suffix}`, too"),
         ),
         _ => Ok(()),
     }
@@ -148,14 +145,14 @@ mod tests {
             ("", Err("does not begin with a slash")),
             ("/a/", Err("has an empty segment")),
             ("//a", Err("has an empty segment")),
-            ("/a/../b", Err("has a segment of dots")),
+            ("/a/../b", Err("has a segment `.` or `..`")),
             ("/a/{id}.x", Err("has a brace within a segment")),
             ("/a/x{id}", Err("has a brace within a segment")),
-            ("/a/{}", Err("has a parameter whose name cannot be read")),
-            ("/a/{*rest}", Err("has a parameter whose name cannot be read")),
-            ("/{a}/{a}", Err("has two parameters of one name")),
-            ("/a%20b", Err("has a character that a path cannot have")),
-            ("/a?b", Err("has a character that a path cannot have")),
+            ("/a/{}", Err("has a parameter whose name can't be read")),
+            ("/a/{*rest}", Err("has a parameter whose name can't be read")),
+            ("/{a}/{a}", Err("has two parameters with the same name")),
+            ("/a%20b", Err("has a character that a path can't contain")),
+            ("/a?b", Err("has a character that a path can't contain")),
             ("/_rowstream", Err("is the server's own")),
             ("/_rowstream/a", Err("is the server's own")),
             ("/a.json", Err("ends in a format")),

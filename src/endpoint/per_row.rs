@@ -120,21 +120,25 @@ impl PerRow {
         let statement = &self.statement.1;
         let message = match self.form {
             Form::Enrich => {
-                format!("statement `{statement}` has a column `{name}`, and `[enrich.{name}]` adds another")
+                format!(
+                    "statement `{statement}` already has a column `{name}`, so `[enrich.{name}]` can't add it"
+                )
             }
             Form::Each(_) => {
                 format!(
-                    "statement `{statement}` has a column `{name}`, which is what a part of each reply is called"
+                    "statement `{statement}` has a column `{name}`, but that name is used for a part of each \
+                     reply"
                 )
             }
         };
-        Error::endpoint(message).hint("name the column otherwise with `as`")
+        Error::endpoint(message).hint("rename the column with `as`")
     }
 
     fn no_column(&self, name: &str, columns: &[Column]) -> Error {
         let statement = &self.statement.1;
-        let message =
-            format!("a request names `{{{name}}}`, which is no parameter and no column of `{statement}`");
+        let message = format!(
+            "a request uses `{{{name}}}`, which is neither a parameter nor a column of `{statement}`"
+        );
         let names = columns.iter().map(|column| column.name.as_str());
         Error::endpoint(message).hint(suggest("the columns are", name, names))
     }
@@ -159,6 +163,6 @@ impl PerRow {
 /// The error for refcursors. Their rows are those of other statements than the one that we
 /// prepared.
 pub(crate) fn of_refcursor() -> Error {
-    Error::endpoint("no calls can be made for the rows of a refcursor, nor beside them")
+    Error::endpoint("calls can't be combined with a refcursor")
         .hint("write a query, or a function that returns a table")
 }

@@ -202,7 +202,10 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
     } else if let Some(value) = &follow
         && endpoint.follow().is_some()
     {
-        value.error_with("rows are followed by their key, and there is none", "say which: `key = [\"…\"]`");
+        value.error_with(
+            "`follow` needs a `key`, but this endpoint has none",
+            "name its columns: `key = [\"…\"]`",
+        );
     }
     check_next(file, &endpoint, next);
     check_claims(file, &endpoint, defaults.known);
@@ -238,7 +241,8 @@ pub(crate) fn single(
     let sql = Sql::parse(&text.text, dialect).map_err(|error| sql_error(file, &text, 0, error)).ok()?;
     for (name, offset) in sql.distinct() {
         if name.starts_with('_') {
-            let hint = "such parameters are the server's own (`_format`): rename it".to_owned();
+            let hint =
+                "names with an underscore are reserved for the server (`_format`): rename it".to_owned();
             file.error(offset, format!("the name {} begins with an underscore", shown(name)), Some(hint));
         }
     }
@@ -352,7 +356,7 @@ fn open<'a>(file: File<'a>) -> Option<(Table<'a>, Behind<'a>)> {
         if let Some(upstream) = table.take("upstream") {
             return Some((table, Behind::Upstream(upstream)));
         }
-        let hint = "an endpoint is made of SQL (`sql = \"\"\"…\"\"\"`) or of requests (`[upstream]`)";
+        let hint = "an endpoint needs SQL (`sql = \"\"\"…\"\"\"`) or requests (`[upstream]`)";
         let sql = table.require("sql", hint);
         return Some((table, Behind::Sql(sql.and_then(|value| toml_sql(&value)))));
     }
@@ -447,15 +451,15 @@ fn choose_source(
             [] if defaults.sources.is_empty() => None,
             [] => {
                 let hint = "add a source with a database, or write `[upstream]` in a `.toml` file".to_owned();
-                file.error(0, "there is no database for this SQL", Some(hint));
+                file.error(0, "this SQL needs a database, but the configuration has none", Some(hint));
                 None
             }
             _ => {
                 let hint = format!(
-                    "say which: `source = \"NAME\"`, one of {}",
+                    "choose one: `source = \"NAME\"`, one of {}",
                     rowstream_core::diagnostic::list(names())
                 );
-                file.error(0, "there are several sources, and this endpoint names none", Some(hint));
+                file.error(0, "there are several sources, but this endpoint names none", Some(hint));
                 None
             }
         };
@@ -467,7 +471,7 @@ fn choose_source(
         return None;
     };
     if !may_be(source) {
-        let message = format!("the source {} is an HTTP service, and takes no SQL", shown(&name));
+        let message = format!("the source {} is an HTTP service and can't run SQL", shown(&name));
         value.error_with(message, format!("the databases are {}", rowstream_core::diagnostic::list(names())));
     }
     defaults.database(&name)
@@ -482,8 +486,8 @@ fn each_source(
     let databases = defaults.sources.iter().filter(|(_, source)| dialect_of(source.as_ref()).is_some());
     match &each.source {
         None if databases.count() > 1 => {
-            let hint = "say which: `each = { sql = \"…\", source = \"NAME\" }`";
-            each.sql.error_with("there are several databases, and `each` names none", hint);
+            let hint = "choose one: `each = { sql = \"…\", source = \"NAME\" }`";
+            each.sql.error_with("there are several databases, but `each` names none", hint);
             None
         }
         source => choose_source(file, source.as_ref(), defaults),
@@ -499,7 +503,8 @@ fn endpoint_authorization(
         (Some(value), _) => authorization(&value, defaults.known).unwrap_or(Authorization::Public),
         (None, Some(default)) => default.clone(),
         (None, None) => {
-            let hint = "there are tokens: write `authorization = \"public\"` or a list of token names, here or in the configuration file for all";
+            let hint = "because tokens are configured, write `authorization = \"public\"` or a list of token \
+                names, here or in the configuration file for all endpoints";
             file.error(0, "this endpoint does not say who may call it", Some(hint.to_owned()));
             Authorization::Public
         }
@@ -512,12 +517,12 @@ fn check_claims(file: File<'_>, endpoint: &Endpoint, known: &Known) {
     let (message, hint) = match (known.has_claims, &endpoint.authorization) {
         (true, Authorization::Tokens(_) | Authorization::Authenticated) => return,
         (true, Authorization::Public) => (
-            format!("`:{}` is of a token, and this endpoint asks for none", claim.name),
+            format!("`:{}` comes from a token, but this endpoint requires none", claim.name),
             "write `authorization = \"authenticated\"`, or a list of names",
         ),
         (false, _) => (
-            format!("`:{}` is of a JSON Web Token, and none is believed here", claim.name),
-            "say whose are by `[jwt]` in the configuration file",
+            format!("`:{}` comes from a JSON Web Token, but this server accepts none", claim.name),
+            "add `[jwt]` to the configuration file",
         ),
     };
     file.error(0, message, Some(hint.to_owned()));
@@ -537,7 +542,7 @@ pub(crate) fn authorization(value: &Value<'_>, known: &Known) -> Option<Authoriz
     }
     let names = value.strings()?;
     if names.is_empty() {
-        value.error_with("`authorization` lets nobody in", HINT);
+        value.error_with("`authorization` is empty", HINT);
     }
     for (name, value) in &names {
         if !known.scopes.contains(name) {
@@ -566,7 +571,7 @@ impl Statements<'_> {
             sql::sections(&self.text.text, self.dialect).map_err(|error| self.error(0, error)).ok()?;
         let named = self.check_names(&sections);
         if let Some((_, value)) = result.filter(|_| sections.iter().any(|section| section.name.is_some())) {
-            let hint = "say it after the name: `-- name: NAME :one`";
+            let hint = "write it after the name: `-- name: NAME :one`";
             value.error_with("`result` is for a statement without a name", hint);
         }
         let result = result.and_then(|(cardinality, _)| *cardinality).unwrap_or(Cardinality::Many);
@@ -637,7 +642,7 @@ impl Statements<'_> {
         let (before, name) = (&statements[..i], &statements[i].name);
         let (message, hint) = match before.iter().position(|statement| statement.name == nesting.parent) {
             Some(parent) if statements[i].cardinality != Cardinality::Many => (
-                format!("`{name}` is nested in `{}`, and is no list", statements[parent].name),
+                format!("`{name}` is nested in `{}`, but isn't a list", statements[parent].name),
                 "write `:many`".to_owned(),
             ),
             Some(parent) if statements[parent].cardinality == Cardinality::Value => (
@@ -692,7 +697,7 @@ impl Statements<'_> {
 
     fn reserved(&self, name: &str, section: &Section) {
         let message = format!("no statement can be named `{name}`: `${name}` is reserved");
-        self.file.error(self.text.offset(section.offset), message, Some("name it otherwise".to_owned()));
+        self.file.error(self.text.offset(section.offset), message, Some("rename it".to_owned()));
     }
 
     fn unnamed(&self, section: &Section) {
@@ -726,7 +731,7 @@ impl Statements<'_> {
             };
             let is_behind_word = self.text.text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
             let hint = match is_behind_word {
-                true => format!("{hint}; if the colon is SQL's own, write a blank behind it: `: {name}`"),
+                true => format!("{hint}; if the colon belongs to SQL, write a space after it: `: {name}`"),
                 false => hint,
             };
             self.file.error(
@@ -743,9 +748,10 @@ impl Statements<'_> {
             let name = &declared.param.name;
             let hint = match self.text.text.contains(&format!(":{name}")) {
                 true => format!(
-                    "in quotes and comments `:{name}` is text: write it outside of them, such as `like concat('%', :{name}, '%')`"
+                    "in quotes and comments `:{name}` is text: write it outside them, as in `like \
+                     concat('%', :{name}, '%')`"
                 ),
-                false => format!("write `:{name}` where its value belongs, or remove it"),
+                false => format!("use `:{name}` in a statement, or remove the parameter"),
             };
             self.file.error(declared.offset, format!("no statement uses the parameter `{name}`"), Some(hint));
         }
@@ -775,8 +781,8 @@ fn default_body(file: File<'_>, sets: &[RowSet<'_>]) -> Option<Vec<Piece>> {
         return Some(vec![Piece::Rows(root)]);
     }
     let example: Vec<_> = roots.iter().map(|&i| format!("{0} = \"${0}\"", sets[i].name)).collect();
-    let hint = format!("say where they stand: `body = {{ {} }}`", example.join(", "));
-    file.error(0, "`body` is missing, and there are several statements", Some(hint));
+    let hint = format!("arrange them: `body = {{ {} }}`", example.join(", "));
+    file.error(0, "there are several statements, so `body` is needed", Some(hint));
     None
 }
 
@@ -870,7 +876,7 @@ fn read_shards(
     if places(endpoint, defaults) == Some(1) {
         let name = endpoint.source.name();
         value.error_with(
-            "shards are read while another connection keeps their snapshot",
+            "shards need another connection that keeps their snapshot",
             format!("give the pool of source `{name}` at least 2 connections (`pool.max`)"),
         );
         return None;
@@ -895,9 +901,9 @@ fn check_next(file: File<'_>, endpoint: &Endpoint, offset: usize) {
     let Some(at) = endpoint.body.iter().position(|piece| *piece == Piece::Next) else { return };
     let rows = endpoint.key().map(|key| Piece::Rows(key.statement));
     let (message, hint) = match rows {
-        None => ("`$next` is a cursor, and this endpoint has none", "say by which columns: `key = [\"…\"]`"),
+        None => ("`$next` is a cursor, but this endpoint has no `key`", "name its columns: `key = [\"…\"]`"),
         Some(rows) if !endpoint.body[..at].contains(&rows) => {
-            ("`$next` stands before the rows that it continues", "put it after them")
+            ("`$next` precedes the rows that it continues", "put it after them")
         }
         Some(_) => return,
     };
@@ -910,8 +916,8 @@ fn read_template(value: &Value<'_>) -> Option<Body> {
     let json = value.json()?;
     let Ok(body) = Body::new(&json) else {
         let offset = value.find(is_no_placeholder);
-        let hint = "write `$name` for a statement's rows, or double the dollar if it is one".to_owned();
-        value.error_at(offset, "this text begins with a dollar, and names no statement", hint);
+        let hint = "write `$name` for a statement's rows, or `$$` for a dollar".to_owned();
+        value.error_at(offset, "this text begins with a dollar, but doesn't name a statement", hint);
         return None;
     };
     Some(body)
@@ -926,8 +932,8 @@ fn is_no_placeholder(text: &str) -> bool {
 /// The statement of a placeholder.
 fn placed(file: File<'_>, offset: usize, name: &str, sets: &[RowSet<'_>], before: &[Piece]) -> Option<usize> {
     if RESERVED.contains(&name) {
-        let hint = format!("name the statement otherwise (the text itself is written `$${name}`)");
-        file.error(offset, format!("`${name}` is reserved, and stands for nothing yet"), Some(hint));
+        let hint = format!("rename the statement (write `$${name}` for the text itself)");
+        file.error(offset, format!("`${name}` is reserved, but has no meaning yet"), Some(hint));
         return None;
     }
     let Some(index) = sets.iter().position(|set| set.name == name) else {
@@ -935,17 +941,17 @@ fn placed(file: File<'_>, offset: usize, name: &str, sets: &[RowSet<'_>], before
             return None;
         }
         let near = suggest("the statements are", name, sets.iter().map(|set| set.name));
-        let hint = format!("{near} (the text itself is written `$${name}`)");
+        let hint = format!("{near} (write `$${name}` for the text itself)");
         file.error(offset, format!("no statement is named `{name}`"), Some(hint));
         return None;
     };
     if before.iter().any(|piece| piece.statement() == Some(index)) {
-        let hint = "a statement runs once: give a second one a name of its own".to_owned();
-        file.error(offset, format!("`${name}` stands twice in the body"), Some(hint));
+        let hint = "a statement runs once: write a second one with its own name".to_owned();
+        file.error(offset, format!("the body has `${name}` twice"), Some(hint));
         return None;
     }
     if let Some(parent) = sets[index].parent {
-        let message = format!("`{name}` stands in the rows of `{}`", sets[parent].name);
+        let message = format!("`{name}` is already nested in the rows of `{}`", sets[parent].name);
         file.error(offset, message, Some("remove it from the body".to_owned()));
         return None;
     }
@@ -956,8 +962,8 @@ fn placed(file: File<'_>, offset: usize, name: &str, sets: &[RowSet<'_>], before
 fn read_digest(file: File<'_>, value: &Value<'_>, before: &[Piece], placed: usize) -> Option<Piece> {
     if before.iter().filter(|piece| piece.statement().is_some()).count() < placed {
         let offset = value.find(|text| text == "$digest");
-        let hint = "put it after all rows: it is that of the bytes before it".to_owned();
-        file.error(offset, "`$digest` stands before rows", Some(hint));
+        let hint = "put it after all rows: it covers the bytes before it".to_owned();
+        file.error(offset, "`$digest` precedes rows", Some(hint));
         return None;
     }
     Some(Piece::Digest)
@@ -981,12 +987,9 @@ impl Counts<'_> {
             Ok(list) if self.is_before(list) => Some(list),
             Ok(list) => {
                 let name = &self.sets[self.root(list)].name;
-                let hint = format!("put it after `\"${name}\"`: a number of rows is known at their end");
-                self.file.error(
-                    offset,
-                    format!("`{shown}` stands before the rows that it counts"),
-                    Some(hint),
-                );
+                let hint =
+                    format!("put it after `\"${name}\"`: the number of rows is known only at their end");
+                self.file.error(offset, format!("`{shown}` precedes the rows that it counts"), Some(hint));
                 None
             }
             Err((message, hint)) => {
@@ -1005,11 +1008,12 @@ impl Counts<'_> {
         let lists: Vec<_> = (0..self.sets.len()).filter(placed).collect();
         match lists[..] {
             [list] => Ok(list),
-            [] => {
-                Err(("counts the rows of a list, and the body has none".to_owned(), "remove it".to_owned()))
-            }
+            [] => Err((
+                "counts the rows of a list, but the body has no list".to_owned(),
+                "remove it".to_owned(),
+            )),
             [first, ..] => Err((
-                "does not say which list it counts".to_owned(),
+                "doesn't name the list that it counts".to_owned(),
                 format!("write `$count({})`", self.sets[first].name),
             )),
         }
@@ -1020,7 +1024,7 @@ impl Counts<'_> {
         let index = self.sets.iter().position(|set| set.name == name);
         index.filter(|&index| self.sets[index].cardinality == Cardinality::Many).ok_or_else(|| {
             let hint = suggest("the lists are", name, lists().map(|set| set.name).collect::<Vec<_>>());
-            ("counts the rows of no list".to_owned(), hint)
+            ("names something other than a list".to_owned(), hint)
         })
     }
 
@@ -1041,8 +1045,8 @@ fn check_placed(value: &Value<'_>, sets: &[RowSet<'_>], pieces: &[Piece]) {
     for (i, set) in sets.iter().enumerate() {
         if set.parent.is_none() && !pieces.iter().any(|piece| piece.statement() == Some(i)) {
             let name = set.name;
-            let hint = format!("put `\"${name}\"` where its rows belong, or remove the statement");
-            value.error_with(format!("the body has no place for the statement `{name}`"), hint);
+            let hint = format!("add `\"${name}\"` to the body, or remove the statement");
+            value.error_with(format!("the body doesn't use the statement `{name}`"), hint);
         }
     }
 }
@@ -1051,7 +1055,7 @@ fn check_placed(value: &Value<'_>, sets: &[RowSet<'_>], pieces: &[Piece]) {
 fn read_formats<'a>(value: &Value<'a>) -> Vec<(Format, Value<'a>)> {
     let Some(names) = value.strings() else { return Vec::new() };
     if names.is_empty() {
-        value.error_with("`formats` lists none", "leave it out to offer all");
+        value.error_with("`formats` is empty", "leave it out to offer all");
     }
     let mut formats: Vec<(Format, Value<'a>)> = Vec::new();
     for (name, item) in names {
@@ -1090,9 +1094,9 @@ fn all_formats(endpoint: &Endpoint) -> Vec<Format> {
 fn reason_not_to_carry(format: Format, endpoint: &Endpoint) -> Option<&'static str> {
     match (format, endpoint.rows_statement()) {
         (Format::Json, _) => None,
-        (_, None) => Some("holds the rows of one list, and this endpoint has several"),
+        (_, None) => Some("holds the rows of one list, but this endpoint has several"),
         (Format::Csv | Format::Arrow, Some(rows)) if endpoint.children(rows).next().is_some() => {
-            Some("holds no lists within rows, and this endpoint nests statements")
+            Some("can't hold lists within rows, but this endpoint nests statements")
         }
         (Format::Ndjson | Format::Csv | Format::Sse | Format::JsonSeq | Format::Arrow, Some(_)) => None,
     }
@@ -1154,7 +1158,7 @@ mod tests {
         let endpoint = read(file, Path::new(path), &defaults);
         assert!(
             errors.finish(()).is_err() || endpoint.is_some(),
-            "what is not read has left an error: {text}"
+            "a configuration that wasn't read has left an error: {text}"
         );
     }
 

@@ -81,7 +81,7 @@ impl Statement {
             RowsOf::Results => "calls a procedure",
             RowsOf::Own | RowsOf::Refcursors(_) => "reads a refcursor",
         };
-        let message = format!("statement `{}` {what}, and its rows cannot be nested", self.name);
+        let message = format!("statement `{}` {what}, so its rows can't be nested", self.name);
         Err(Error::endpoint(message).hint("nest queries, or functions that return a table"))
     }
 
@@ -90,9 +90,9 @@ impl Statement {
         if let Some(other) = (0..columns.len()).find(|column| !refcursors.contains(column)) {
             let Column { name, type_name, .. } = &columns[other];
             let message = format!(
-                "statement `{opener}` has a column `{name}` of type {type_name}, and not of refcursor"
+                "statement `{opener}` has a column `{name}` of type {type_name} instead of refcursor"
             );
-            return Err(Error::endpoint(message).hint("have it yield refcursors alone"));
+            return Err(Error::endpoint(message).hint("let it return only refcursors"));
         }
         let column = columns.iter().position(|column| column.name == self.name).ok_or_else(|| {
             let message = format!("statement `{opener}` opens no refcursor `{}`", self.name);
@@ -107,7 +107,7 @@ impl Statement {
         let message = format!("statement `{}` has a refcursor `{refcursor}` beside other columns", self.name);
         Error::endpoint(message).hint(format!(
             "for several, write `-- name: opened :refcursors` before it, and `-- name: {refcursor} :many from opened`; \
-             for the name of a cursor as a text, cast it"
+             to get the name of a cursor as a text, cast it"
         ))
     }
 }
@@ -142,7 +142,7 @@ pub(crate) fn check_results<'a>(
 #[cold]
 fn behind_others(statement: &Statement, other: &Statement) -> Error {
     let message = format!(
-        "the rows of a procedure come when it is called, so `{}` must stand first in the body, before `{}`",
+        "a procedure returns its rows when it's called, so `{}` must be first in the body, before `{}`",
         statement.name, other.name
     );
     Error::endpoint(message).hint("put it before other statements, and call one procedure in an endpoint")
@@ -152,7 +152,7 @@ fn behind_others(statement: &Statement, other: &Statement) -> Error {
 fn out_of_order(statement: &Statement, other: &Statement) -> Error {
     let (name, other) = (&statement.name, &other.name);
     let message = format!(
-        "the results of `{}` come in the order in which the file names them, so `{name}` must stand before `{other}` in the body",
+        "`{}` returns its results in the order of the file, so `{name}` must precede `{other}` in the body",
         statement.opened_by()
     );
     Error::endpoint(message).hint(format!("place `${name}` before `${other}`"))

@@ -22,7 +22,11 @@ pub(crate) fn read(value: &Value<'_>) -> Option<SlowClients> {
         // The setting's name in earlier versions.
         let rate = match table.take("shed") {
             Some(rate) => {
-                table.refuse("min_rate", "stands beside `shed`, which is the same", "remove `shed`");
+                table.refuse(
+                    "min_rate",
+                    "can't be combined with `shed`, which means the same",
+                    "remove `shed`",
+                );
                 Some(rate)
             }
             None => table.require("min_rate", HINT),

@@ -50,7 +50,7 @@ impl Timeout {
     }
 }
 
-#[expect(clippy::manual_async_fn, reason = "an `async fn` holds what it is given twice")]
+#[expect(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
 fn bounded<T>(
     bound: Option<(Duration, Late)>,
     begun: Instant,

@@ -67,7 +67,7 @@ pub(super) fn read(
     }
     let rows = table.take("rows");
     if let (Some(rows), Some(_)) = (&rows, &repeat) {
-        let message = "`rows` and `repeat` exclude one another: with `repeat`, each reply is a row";
+        let message = "`rows` and `repeat` exclude each other: with `repeat`, each reply is a row";
         rows.error_with(message, "remove one of them");
     }
     let template = read_template(&mut table, rows.is_some(), &mut names);
@@ -78,8 +78,8 @@ pub(super) fn read(
     let (template, _) = template?;
     for (declared, _) in declared.iter().zip(&names.used).filter(|(_, used)| !**used) {
         let name = &declared.param.name;
-        let hint = format!("write `{{{name}}}` where its value belongs, or remove it");
-        file.error(declared.offset, format!("the request does not use the parameter `{name}`"), Some(hint));
+        let hint = format!("use `{{{name}}}` in the request, or remove the parameter");
+        file.error(declared.offset, format!("the request doesn't use the parameter `{name}`"), Some(hint));
     }
     let source = source?;
     let names = declared.iter().map(|declared| declared.param.name.clone()).collect();
@@ -115,14 +115,18 @@ pub(super) fn read(
 pub(super) fn refuse_others(table: &mut Table<'_>, upstream: &Value<'_>) {
     const OF_STATEMENTS: [&str; 6] = ["result", "key", "follow", "enrich", "parallel", "shards"];
     const OF_ROWS: [&str; 6] = ["body", "formats", "csv", "values", "compression", "heartbeat"];
-    table.refuse("source", "stands in `[upstream]` where an upstream is asked", "move it there");
+    table.refuse(
+        "source",
+        "belongs in `[upstream]` here, because this endpoint calls an upstream",
+        "move it there",
+    );
     for key in OF_STATEMENTS {
         table.refuse(key, "is for rows of a database", "remove it");
     }
     let has = |key| upstream.table("[upstream]").is_some_and(|mut table| table.take(key).is_some());
     let has_rows = has("repeat") || has("rows") || per_row::has_each(upstream);
     for key in OF_ROWS.into_iter().filter(|_| !has_rows) {
-        table.refuse(key, "has no meaning where an answer is passed through", "remove it");
+        table.refuse(key, "has no effect on a response that is passed through", "remove it");
     }
 }
 
@@ -143,12 +147,12 @@ fn choose_source<'a>(
         match (all.next(), all.next()) {
             (Some((_, source)), None) => return source.as_ref(),
             (None, _) => upstream.error_with(
-                "there is no HTTP service to ask",
+                "the configuration has no HTTP service",
                 "add a source with `url = \"https://…\"` to the configuration",
             ),
             (Some(_), Some(_)) => upstream.error_with(
-                "there are several HTTP services, and this endpoint names none",
-                format!("say which: `source = \"NAME\"`, one of {}", list(names())),
+                "there are several HTTP services, but this endpoint names none",
+                format!("choose one: `source = \"NAME\"`, one of {}", list(names())),
             ),
         }
         return None;
@@ -242,8 +246,9 @@ fn read_pointer(value: &Value<'_>) -> Option<Pointer> {
     let text = value.string()?;
     let pointer = Pointer::parse(&text);
     if pointer.is_none() {
-        let hint = "write a slash before each name: `/hits/hits`; in a name a slash is `~1` and a tilde `~0`";
-        value.error_with(format!("{} is no JSON pointer", shown(&text)), hint);
+        let hint = "write a slash before each name: `/hits/hits`; within a name, write `~1` for a slash and \
+            `~0` for a tilde";
+        value.error_with(format!("{} isn't a JSON pointer", shown(&text)), hint);
     }
     pointer
 }
@@ -255,7 +260,7 @@ pub(crate) fn header_name(name: &str, value: &Value<'_>) -> Option<HeaderName> {
         return None;
     };
     if is_of_connection(&field) {
-        value.error_with(format!("the header `{field}` is the connection's own"), "leave it out");
+        value.error_with(format!("the header `{field}` belongs to the connection"), "leave it out");
         return None;
     }
     Some(field)
@@ -271,7 +276,7 @@ fn read_calls(
     let on_error = table.take("on_error");
     let Some(repeat) = repeat else {
         for value in [concurrency, order, on_error].into_iter().flatten() {
-            value.error_with("this has no meaning for a single request", "remove it, or add `repeat`");
+            value.error_with("this has no effect on a single request", "remove it, or add `repeat`");
         }
         return None;
     };
@@ -293,7 +298,7 @@ fn choice<T>(value: &Value<'_>, choices: [(&str, T); 2]) -> Option<T> {
     let hint = format!("write \"{}\" or \"{}\"", choices[0].0, choices[1].0);
     let chosen = choices.into_iter().find(|(name, _)| *name == text);
     if chosen.is_none() {
-        value.error_with(format!("{} is none of the choices here", value.shown(&text)), hint);
+        value.error_with(format!("{} isn't one of the choices", value.shown(&text)), hint);
     }
     chosen.map(|(_, choice)| choice)
 }
@@ -301,7 +306,7 @@ fn choice<T>(value: &Value<'_>, choices: [(&str, T); 2]) -> Option<T> {
 /// A number, or the name of a numeric parameter.
 fn read_repeat(value: &Value<'_>, names: &mut Names<'_>) -> Option<Repeat> {
     if let Some(index) = names.check() {
-        let message = format!("`{NUMBER}` is the number of the call, and a parameter has this name");
+        let message = format!("`{NUMBER}` is the number of the call, but a parameter has this name");
         value.error_with(message, format!("rename the parameter `{}`", names.declared[index].param.name));
         return None;
     }
@@ -317,7 +322,7 @@ fn read_repeat(value: &Value<'_>, names: &mut Names<'_>) -> Option<Repeat> {
     };
     let param = &names.declared[index].param;
     if param.kind != ParamType::Integer || param.list || param.default == Some(ParamValue::Null) {
-        let message = format!("`{name}` says how many calls there are, and may be something else");
+        let message = format!("`{name}` is the number of calls, but its value may not be a number");
         value.error_with(message, format!("declare it as `{name} = {{ type = \"integer\", max = 1000 }}`"));
         return None;
     }

@@ -78,81 +78,87 @@ macro_rules! families {
 
 families! {
     REQUESTS: Counter "rowstream_requests_total" ["endpoint", "format", "protocol", "outcome"]
-        "Requests that have ended, by how they did";
+        "Requests that have ended, by outcome";
     STREAMS: Counter "rowstream_streams_total" ["endpoint", "format", "protocol", "outcome"]
-        "Responses that were sent as their rows came, without a Content-Length, by how they ended";
+        "Responses that were streamed, without a Content-Length, by outcome";
     STREAMS_RUNNING: Gauge "rowstream_streams_running" ["endpoint"]
         "Responses without a Content-Length that are in flight";
     ROWS: Counter "rowstream_rows_total" ["endpoint", "format"]
-        "Rows encoded; of a stream that lasts, about once a second";
+        "Rows encoded; updated about once a second during a long stream";
     SENT_BYTES: Counter "rowstream_sent_bytes_total" ["endpoint", "format"]
-        "Bytes of bodies that were handed to HTTP, as they are sent";
+        "Bytes of bodies handed to HTTP, as they are sent";
     FIRST_ROW: Histogram "rowstream_first_row_seconds" ["endpoint"]
-        "From a request to its first row, or to the end of a result without any, also where it failed";
+        "Time from a request to its first row, or to the end of a result without rows, even if it failed";
     DURATION: Histogram "rowstream_request_duration_seconds" ["endpoint"]
-        "From a request to its last byte, of requests that had a permit";
+        "Time from a request to its last byte, for requests that had a permit";
     PHASE: Counter "rowstream_phase_seconds_total" ["endpoint", "phase"]
-        "Where the time of responses went: waiting for the pool, for the database, encoding, waiting for the client";
+        "Time of responses by phase: waiting for the pool, waiting for the database, encoding, waiting for \
+         the client";
     HELD: Counter "rowstream_connection_held_seconds_total" ["endpoint"]
-        "What of the phase `client` a connection of the source was held for: by clients that are slower than the database";
+        "The part of the phase `client` during which a connection of the source was held, because the client \
+         was slower than the database";
 
     PERMITS: Gauge "rowstream_permits" []
-        "Permits in use: requests that run statements, or send what has come of them";
+        "Permits in use: requests that run statements or send their results";
     PERMITS_MAX: Gauge "rowstream_permits_max" []
-        "Permits that there are (`max_streams`)";
+        "The number of permits (`max_streams`)";
     REFUSED: Counter "rowstream_refused_total" ["reason"]
         "Requests that got no permit, by the error's code";
     DENIED: Counter "rowstream_denied_total" ["reason"]
-        "Requests that were denied by what they show of who they are from: `missing`, `invalid` or `expired` credentials, `forbidden` to these or to their `role`, or without a `claim`";
+        "Requests that were denied because of their credentials: `missing`, `invalid` or `expired`, \
+         `forbidden` for them or for their `role`, or without a `claim`";
     RATE_LIMITED: Counter "rowstream_rate_limited_total" ["by"]
-        "Requests that were refused because their `address` or their `token` had asked more often than `[rate_limit]` lets them";
+        "Requests that were refused because their `address` or their `token` exceeded `[rate_limit]`";
     STREAM_MEMORY: Gauge "rowstream_stream_memory_bytes" []
-        "What the streams that run may take together, where `memory` is set";
+        "Memory that the running streams may use together, if `memory` is set";
     STREAM_MEMORY_MAX: Gauge "rowstream_stream_memory_max_bytes" []
-        "What streams could take together at most, where `memory` is set";
+        "The most memory that streams may use together, if `memory` is set";
 
     POOL_MAX: Gauge "rowstream_pool_max" ["source"]
-        "Most connections of a pool (`pool.max`)";
+        "The most connections of a pool (`pool.max`)";
     POOL_USED: Gauge "rowstream_pool_used" ["source"]
-        "Places in use: connections that serve a request, are opened, or are made ready for the next one";
+        "Connections in use: they serve a request, are being opened, or are made ready for the next request";
     POOL_IDLE: Gauge "rowstream_pool_idle" ["source"]
         "Connections that are open and wait for a request";
     POOL_WAITING: Gauge "rowstream_pool_waiting" ["source"]
-        "Requests that wait for a place";
+        "Requests that wait for a connection";
     POOL_WAITING_MAX: Gauge "rowstream_pool_waiting_max" ["source"]
-        "Lists that may wait for a place, and lookups besides (`pool.waiting`)";
+        "The number of lists that may wait for a connection, and as many lookups (`pool.waiting`)";
     POOL_ACQUIRE: Histogram "rowstream_pool_acquire_seconds" ["source"]
-        "How long requests waited for a place, whether they got one or not; opening a connection is not in it";
+        "Time that requests waited for a connection, even if they got none; without the time to open one";
     POOL_OPENED: Counter "rowstream_pool_opened_total" ["source"]
         "Connections that were opened";
     POOL_TIMEOUTS: Counter "rowstream_pool_timeouts_total" ["source"]
-        "Requests that got no place within `pool.acquire_timeout`";
+        "Requests that got no connection within `pool.acquire_timeout`";
     POOL_REFUSED: Counter "rowstream_pool_refused_total" ["source"]
-        "Requests that were refused at once, because as many as may wait did";
+        "Requests that were refused at once, because the queue was full";
     FOLLOW_WAIT: Gauge "rowstream_follow_wait_seconds" ["source"]
-        "How long live tails have waited for the end of a transaction, open or prepared, before they send later rows; the log names it";
+        "Time that live tails have waited for the end of a transaction, open or prepared, before they send \
+         later rows; the log names the transaction";
     POOL_LOOKUPS: Gauge "rowstream_pool_lookups" ["source"]
-        "Lookups on their way on the connections that they share; not over drivers";
+        "Lookups in flight on shared connections; not counted for drivers";
     POOL_BATCH_SIZE: Histogram "rowstream_pool_batch_size" ["source"]
-        "Lookups that were sent together on a connection that they share; not over drivers";
+        "Lookups that were sent together on a shared connection; not counted for drivers";
 
     HOST_REQUESTS: Counter "rowstream_host_requests_total" ["source", "host", "outcome"]
-        "Requests that were sent to a host of an HTTP service, again or not: `answered`, `failed` by the host, or `aborted` before either; connections to one of several hosts of a database: lent, or failed";
+        "Requests that were sent to a host of an HTTP service, including retries: `answered`, `failed` by \
+         the host, or `aborted` before either; connections to one of several hosts of a database: lent, or \
+         failed";
     HOST_IN_FLIGHT: Gauge "rowstream_host_in_flight" ["source", "host"]
-        "Requests in flight at a host, up to the last byte of the answer; connections in use of a database";
+        "Requests in flight at a host, until the last byte of the answer; for a database, connections in use";
     HOST_UP: Gauge "rowstream_host_up" ["source", "host"]
-        "0 while a host is ejected, and while one request probes it; else 1";
+        "0 while a host is ejected, and while one request probes it; otherwise 1";
     HOST_EJECTED: Counter "rowstream_host_set_aside_total" ["source", "host"]
-        "How often a host that was up was ejected";
+        "The number of times that a host was ejected";
     DISCOVERED: Gauge "rowstream_discovered_instances" ["source"]
         "Instances of an HTTP service, as its registry (`discover`) listed them last";
     DISCOVERY_FAILURES: Counter "rowstream_discovery_failures_total" ["source"]
-        "How often that registry could not be asked";
+        "The number of failed queries to that registry";
     HOST_LAG: Gauge "rowstream_host_lag_seconds" ["source", "host"]
-        "How late a replica is; 0 for the primary, nothing while it is not known";
+        "The lag of a replica; 0 for the primary, absent while unknown";
 
     CONNECTIONS: Gauge "rowstream_connections" ["protocol"]
-        "Connections of clients; `none` until the first request has come";
+        "Connections of clients; `none` until the first request has arrived";
     CONNECTIONS_MAX: Gauge "rowstream_connections_max" []
         "Connections that may be open at a time (`max_connections`, or fewer if descriptors are short)";
     ACCEPTED: Counter "rowstream_connections_accepted_total" []
@@ -162,18 +168,21 @@ families! {
     TIMED_OUT: Counter "rowstream_connections_timed_out_total" []
         "Connections of clients that were closed because no handshake or head of a request was complete within `header_timeout`, or no next request began within `idle_timeout`";
     REFUSED_CONNECTIONS: Counter "rowstream_connections_refused_total" []
-        "Requests on connections for which there was no room";
+        "Requests on connections that exceeded the limit";
     LOG_DROPPED: Counter "rowstream_access_log_dropped_lines_total" []
-        "Lines of the access log that were not written, because nobody reads standard output, or too slowly";
+        "Lines of the access log that were not written, because standard output isn't read, or too slowly";
     TLS_FAILURES: Counter "rowstream_tls_failures_total" []
-        "Connections on which no TLS came about: plain HTTP, a client without its certificate or without trust in ours, or one that left";
+        "Connections without a completed TLS handshake: plain HTTP, a client without its certificate or \
+         without trust in ours, or one that left";
     CERTIFICATE: Gauge "rowstream_tls_certificate_expiry_timestamp_seconds" []
-        "When the certificate that clients see expires, in seconds since 1970; nothing while there is none";
+        "When the certificate that clients see expires, in seconds since 1970; absent if no certificate is \
+         loaded";
 
     WORKER_BUSY: Counter "rowstream_worker_busy_seconds_total" ["worker"]
-        "How long a worker's thread did something; its rate is the share of the time, and 1 is all that a core has";
+        "Time that a worker's thread was busy; its rate is the share of the time, and 1 is a whole core";
     WORKER_DELAY: Histogram "rowstream_worker_delay_seconds" ["worker"]
-        "How late a timer fires, which is how long what is ready waits for the worker; up to 2 ms are a timer's own";
+        "The delay of a timer, which is the time that ready tasks wait for the worker; up to 2 ms are the \
+         timer's own";
     WORKER_CONNECTIONS: Gauge "rowstream_worker_connections" ["worker"]
         "Connections of clients by worker";
 
@@ -188,7 +197,7 @@ families! {
     OPEN_FDS: Gauge "process_open_fds" []
         "Open descriptors";
     MAX_FDS: Gauge "process_max_fds" []
-        "Descriptors that may be open, where that is bounded";
+        "The limit of open descriptors, if there is one";
     THREADS: Gauge "process_threads" []
         "Threads";
     START: Gauge "process_start_time_seconds" []

@@ -78,7 +78,7 @@ fn names(coding: Coding) -> &'static [&'static str] {
 }
 
 fn not_acceptable() -> Error {
-    let message = "`Accept-Encoding` refuses `identity`, and names no coding that there is";
+    let message = "`Accept-Encoding` refuses `identity` and names no supported coding";
     let hint = format!("the codings are {}", list(Coding::ALL.into_iter().map(Coding::name)));
     Error::new("not_acceptable", StatusCode::NOT_ACCEPTABLE, message).hint(hint)
 }

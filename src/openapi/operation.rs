@@ -42,7 +42,7 @@ impl Shared {
     /// The components that [`Operation::describe`] refers to as responses.
     pub(super) fn responses(&self) -> Value {
         let failures = self.failures.iter().map(|((_, codes), name)| (name.clone(), failure(codes)));
-        let description = "No row is left: an `EventSource` does not connect again.";
+        let description = "No row is left, so an `EventSource` doesn't connect again.";
         let no_row = (NO_ROW.to_owned(), json!({"description": description}));
         failures.chain([no_row]).collect::<Map<_, _>>().into()
     }
@@ -154,7 +154,7 @@ impl Operation<'_> {
 
     fn success(&self) -> Value {
         if self.is_proxy() {
-            return json!({"description": "What the upstream answers, as it comes.", "content": {"*/*": {}}});
+            return json!({"description": "The upstream's response, unchanged.", "content": {"*/*": {}}});
         }
         let row = self.answers().row_name();
         let mut content = Map::new();
@@ -162,7 +162,7 @@ impl Operation<'_> {
             let described = match format {
                 Format::Json => json!({"schema": reference(&self.name)}),
                 Format::Ndjson | Format::JsonSeq | Format::Sse => self.stream(*format, row.as_deref()),
-                Format::Csv => text("a line for each row, as RFC 4180 has them"),
+                Format::Csv => text("a line for each row, as in RFC 4180"),
                 Format::Arrow => json!({}),
             };
             content.insert(format.media_type().to_owned(), described);
@@ -180,7 +180,7 @@ impl Operation<'_> {
             .filter(|name| *name != RETRY_AFTER)
             .map(|name| (name.to_owned(), json!({"$ref": format!("#/components/headers/{name}")})))
             .collect();
-        let description = "The rows. An answer that breaks off is not whole.";
+        let description = "The rows. A response that is cut is incomplete.";
         json!({"description": description, "headers": headers, "content": content})
     }
 
@@ -203,7 +203,7 @@ impl Operation<'_> {
         };
         match self.asked.version {
             Version::V3_1 => {
-                let mut described = text("each of its items is as `x-itemSchema` says");
+                let mut described = text("`x-itemSchema` describes each item");
                 described["x-itemSchema"] = item;
                 described
             }
@@ -337,19 +337,19 @@ fn value(value: &ParamValue) -> Option<Value> {
 /// values. No values means any text.
 type Control = (&'static str, &'static str, fn() -> Vec<&'static str>);
 const CONTROLS: &[Control] = &[
-    ("after", "the cursor of the row after which the rows begin", Vec::new),
+    ("after", "the cursor of a row; the response begins after it", Vec::new),
     ("follow", "waits for new rows", names::<Followed>),
-    ("shard", "which of n parts of the table is read: `i/n`, from `1/n` to `n/n`", Vec::new),
-    ("snapshot", "the token of the snapshot that a shard is of", Vec::new),
-    ("end", "a record of the server's own at the end of the rows", names::<End>),
-    ("digest", "a digest of what is sent", names::<DigestAlgorithm>),
-    ("explain", "answers with how the database would run the statements", || vec!["0", "1"]),
-    ("wait", "answers once all of the result is there", names::<Wait>),
-    ("download", "the name of the file that a browser saves", Vec::new),
-    ("numbers", "how integers of 64 bits and decimals are written", names::<Numbers>),
-    ("bytes", "how bytes are written", names::<BytesForm>),
-    ("intervals", "how intervals are written", names::<Intervals>),
-    ("nulls", "what becomes of members that are NULL", names::<Nulls>),
+    ("shard", "the part of the table to read: `i/n`, from `1/n` to `n/n`", Vec::new),
+    ("snapshot", "the token of the snapshot that a shard reads", Vec::new),
+    ("end", "a record of the server after the last row", names::<End>),
+    ("digest", "a digest of the content", names::<DigestAlgorithm>),
+    ("explain", "returns the database's plan of the statements", || vec!["0", "1"]),
+    ("wait", "responds once the whole result is known", names::<Wait>),
+    ("download", "the file name for a browser's download", Vec::new),
+    ("numbers", "the form of 64-bit integers and decimals", names::<Numbers>),
+    ("bytes", "the form of bytes", names::<BytesForm>),
+    ("intervals", "the form of intervals", names::<Intervals>),
+    ("nulls", "the form of members that are NULL", names::<Nulls>),
 ];
 
 /// The pattern of `_download`: file names without folders and invisible characters. It doesn't
@@ -385,16 +385,20 @@ const RETRY_AFTER: &str = "Retry-After";
 
 /// Headers of responses: the name, the description and the type.
 const HEADERS: &[(&str, &str, &str)] = &[
-    ("Rowstream-Stream", "the id at which `/_rowstream/streams/{id}` says how the stream went", "string"),
-    ("Rowstream-Tag", "the tag of the server's own records, where `_end` asks for them", "string"),
-    ("Rowstream-Page", "whether pages follow: `full`, `last` or `streamed`", "string"),
-    ("Rowstream-Parts", "how many connections read parts of the table", "integer"),
-    ("Rowstream-Snapshot", "the token of the snapshot that a shard is of, for the others", "string"),
+    ("Rowstream-Stream", "the stream's id; `/_rowstream/streams/{id}` reports its outcome", "string"),
+    ("Rowstream-Tag", "the tag of the server's own records, if `_end` requests them", "string"),
+    (
+        "Rowstream-Page",
+        "the kind of page, which tells if more follow: `full`, `last` or `streamed`",
+        "string",
+    ),
+    ("Rowstream-Parts", "the number of connections that read parts of the table", "integer"),
+    ("Rowstream-Snapshot", "the token of the shard's snapshot, for the other shards", "string"),
     ("Link", "the next page (`rel=\"next\"`)", "string"),
-    ("Rowstream-Changes", "how values are written that are not written as by default", "string"),
-    ("Content-Digest", "the digest of the body (RFC 9530), where it is known before it", "string"),
-    ("Server-Timing", "where the time went until the head", "string"),
-    (RETRY_AFTER, "in how many seconds another try is worth it", "integer"),
+    ("Rowstream-Changes", "the forms of values that differ from the default", "string"),
+    ("Content-Digest", "the digest of the body (RFC 9530), if it's known before the body", "string"),
+    ("Server-Timing", "the times before the headers, by phase", "string"),
+    (RETRY_AFTER, "the seconds to wait before another try", "integer"),
 ];
 
 /// The headers as components.

@@ -372,11 +372,11 @@ fn not_from_there() -> Error {
     Error::new(
         "forbidden",
         StatusCode::FORBIDDEN,
-        "without tokens, a stream is stopped on the server's machine",
+        "without tokens, a stream can be stopped only on the server's machine",
     )
     .hint(
-        "ask at `localhost` there, or at the port of `admin_listen`, and not by a page of another site; or let \
-         a `[token.…]` by `[admin] authorization`",
+        "send the request to `localhost` there, or to the port of `admin_listen`, and not from a page of \
+         another site; or allow a `[token.…]` with `[admin] authorization`",
     )
 }
 

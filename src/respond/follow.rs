@@ -32,11 +32,11 @@ pub(super) fn read(endpoint: &Endpoint, bound: &mut Bound) -> Result<Followed, E
         (None, None) => return Ok(Followed::No),
         (Some(followed), None) => ("_follow", followed),
         (None, Some(feed)) => ("feed", feed.followed()),
-        (Some(_), Some(_)) => return Err(wrong("feed", "`_follow` says it already")),
+        (Some(_), Some(_)) => return Err(wrong("feed", "`_follow` already selects it")),
     };
     if endpoint.follow().is_none() {
-        let error = wrong(name, "this endpoint cannot be followed");
-        return Err(error.hint("ask again after the cursor of the last row, if it has a `key`"));
+        let error = wrong(name, "this endpoint has no live tail");
+        return Err(error.hint("request the rows after the last cursor again, if the endpoint has a `key`"));
     }
     if let (None, Some(format)) = (&bound.format, bound.feed.and_then(CouchFeed::format)) {
         bound.format = Some(format.name().to_owned());
@@ -53,13 +53,13 @@ pub(super) fn check(followed: Followed, format: Format, asked: &Asked) -> Result
         return Ok(());
     }
     if asked.wait {
-        return Err(wrong("_wait", "a stream that is followed has no end to wait for"));
+        return Err(wrong("_wait", "a live tail has no end to wait for"));
     }
     if stays_open(&format) {
         return Ok(());
     }
-    let message = format!("`{}` cannot stay open for rows to come", format.name());
-    Err(wrong("_follow", &message).hint("ask for `ndjson`, `sse` or `json-seq`, or for a `longpoll`"))
+    let message = format!("`{}` can't stay open for new rows", format.name());
+    Err(wrong("_follow", &message).hint("use `ndjson`, `sse` or `json-seq`, or a `longpoll`"))
 }
 
 /// The formats among which `Accept` chooses for a stream that stays open: those that can stay open,

@@ -234,7 +234,7 @@ impl App {
 
 /// RFC 9112, section 3.2: otherwise each hop could read another host.
 pub(super) fn no_host() -> Error {
-    let message = "the request needs one header `Host`, and has none or several";
+    let message = "the request must have exactly one `Host` header";
     Error::new("invalid_host", StatusCode::BAD_REQUEST, message).hint("send one line `Host: HOST:PORT`")
 }
 

@@ -80,7 +80,7 @@ impl App {
                     return Err(error);
                 }
                 if error.code() == whole::FAILED {
-                    log::warning!("a result cannot wait for its end, and is streamed: {error:?}");
+                    log::warning!("a result can't be held until its end, so it's streamed: {error:?}");
                 }
                 streaming.ahead = Some(Box::new(spool.so_far()));
                 return self.begin_stream(request, coding, streaming, tracker);

@@ -96,22 +96,22 @@ pub(super) fn write_page(out: &mut dyn Write, endpoints: &[&Endpoint], config: &
          <style>{STYLE}</style>\n<h1>Endpoints</h1>\n"
     )?;
     if endpoints.is_empty() {
-        out.write_all(b"<p>There is none that may be called like this.</p>\n")?;
+        out.write_all(b"<p>This request may not call any endpoint.</p>\n")?;
     }
     if !config.tokens.is_empty() || config.jwt.is_some() {
-        out.write_all(b"<p>Endpoints that need a token are listed for requests that have it.</p>\n")?;
+        out.write_all(b"<p>Endpoints that need a token are listed only if the request has it.</p>\n")?;
     }
     if config.console {
         out.write_all(
-            b"<p><a href=\"./_rowstream/\">The console</a> runs them, and shows rows as they come.</p>\n",
+            b"<p><a href=\"./_rowstream/\">The console</a> runs them, and shows rows as they arrive.</p>\n",
         )?;
     }
     for endpoint in endpoints {
         out.write_all(section(endpoint).as_bytes())?;
     }
     out.write_all(
-        b"<p>Programs read the same as JSON: <code>Accept: application/json</code>; or \
-        <a href=\"./_rowstream/openapi.json\">as OpenAPI</a>.</p>\n",
+        b"<p>Programs can read this page as JSON: <code>Accept: application/json</code>; or <a \
+            href=\"./_rowstream/openapi.json\">as OpenAPI</a>.</p>\n",
     )
 }
 
@@ -122,9 +122,7 @@ fn section(endpoint: &Endpoint) -> String {
         out.push_str(&format!("<p>{}</p>\n", escaped(summary)));
     }
     if !endpoint.params.is_empty() {
-        out.push_str(
-            "<table>\n<thead><tr><th>parameter<th>type<th>in<th>if it is not given<th></tr></thead>\n",
-        );
+        out.push_str("<table>\n<thead><tr><th>parameter<th>type<th>in<th>if left out<th></tr></thead>\n");
         out.extend(endpoint.params.iter().map(row));
         out.push_str("</table>\n");
     }

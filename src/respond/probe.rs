@@ -210,11 +210,11 @@ fn too_many() -> Error {
     Error::new(
         "too_many_streams",
         StatusCode::SERVICE_UNAVAILABLE,
-        format!("{MOST} probes run already, which is as many as may"),
+        format!("{MOST} probes are already running, which is the limit"),
     )
     .retry_after(Duration::from_secs(5))
 }
 
 fn aborted() -> Error {
-    Error::new("probe_aborted", StatusCode::INTERNAL_SERVER_ERROR, "this probe is aborted, as was asked for")
+    Error::new("probe_aborted", StatusCode::INTERNAL_SERVER_ERROR, "this probe is aborted, as requested")
 }

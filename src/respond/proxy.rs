@@ -123,7 +123,7 @@ pub(crate) fn values<B>(
     let pairs = query.unwrap_or_default().split('&').map(|pair| pair.split('=').next().unwrap_or_default());
     let names = pairs.filter_map(params::percent_decode).filter(|name| name.starts_with('_'));
     let refused: Vec<_> = names
-        .map(|name| (name.into_owned(), "it is for rows, and this answer is passed through".to_owned()))
+        .map(|name| (name.into_owned(), "it needs rows, but this response is passed through".to_owned()))
         .collect();
     if refused.is_empty() { Ok(bound.values) } else { Err(Error::invalid_parameters(refused)) }
 }

@@ -157,9 +157,8 @@ fn explained<'a>(endpoint: &'a Endpoint, bound: &Bound) -> Result<&'a Endpoint, 
         return Err(wrong(&format!("it explains the statements as they are written, without `{name}`")));
     }
     endpoint.explained.as_deref().ok_or_else(|| {
-        let why = "the statements of this endpoint are not explained";
-        wrong(why)
-            .hint("`explain = true` in rowstream.toml has those explained that the database can explain")
+        let why = "this endpoint doesn't explain its statements";
+        wrong(why).hint("set `explain = true` in rowstream.toml, if the database can explain statements")
     })
 }
 
@@ -172,7 +171,7 @@ fn after<B>(
     request: &Request<B>,
 ) -> Result<Option<String>, Error> {
     if given.is_some() && endpoint.key().is_none() {
-        let message = "this endpoint has no `key`, and so no cursors".to_owned();
+        let message = "this endpoint has no `key`, so it has no cursors".to_owned();
         return Err(Error::invalid_parameters(vec![("_after".to_owned(), message)]));
     }
     let has_ids = format == Format::Sse && endpoint.key().is_some();
@@ -190,7 +189,7 @@ fn asked_shard(
     let wrong = |name: &str, why: &str| Error::invalid_parameters(vec![(name.to_owned(), why.to_owned())]);
     let Some(shard) = shard else {
         return match snapshot {
-            Some(_) => Err(wrong("_snapshot", "it is that of a `_shard`, and there is none")),
+            Some(_) => Err(wrong("_snapshot", "it needs `_shard`, which is missing")),
             None => Ok(None),
         };
     };

@@ -40,7 +40,7 @@ const ACCOUNT: &str = "account.json";
 const CERTIFICATE: &str = "certificate.pem";
 /// The error of an authority that no longer knows the account (RFC 8555, section 6.7).
 const NO_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
-const HINT: &str = "the authority has to reach this server at port 443 of each name";
+const HINT: &str = "the authority must reach this server at port 443 of each name";
 
 /// Keeps a valid certificate available to handshakes for as long as the server runs.
 pub(super) async fn keep_certificate(acme: Acme, kept: Kept) {
@@ -60,7 +60,7 @@ pub(super) async fn keep_certificate(acme: Acme, kept: Kept) {
                     pause = FIRST_PAUSE;
                     continue;
                 }
-                Failure::from("what was issued just now is old already: look at the clock of this machine")
+                Failure::from("the new certificate has already expired: check the clock of this machine")
             }
             Err(cause) => cause,
         };
@@ -75,7 +75,7 @@ fn report(acme: &Acme, cause: &Failure, pause: Duration) {
     let cause = cause.strip_prefix("API error: ").unwrap_or(&cause);
     let (names, minutes) = (acme.domains.join(", "), pause.as_secs() / 60);
     log::warning!(
-        "ACME: no certificate for {names}: {cause}\n    hint: {HINT}; it is tried again in {minutes} min"
+        "ACME: no certificate for {names}: {cause}\n    hint: {HINT}; the next try is in {minutes} min"
     );
 }
 
@@ -150,7 +150,7 @@ async fn prove(acme: &Acme, order: &mut Order) -> Result<(), Failure> {
         }
         let mut challenge = authorization
             .challenge(ChallengeType::TlsAlpn01)
-            .ok_or("the authority does not ask for proofs by TLS (tls-alpn-01)")?;
+            .ok_or("the authority doesn't offer proofs by TLS (tls-alpn-01)")?;
         let name = challenge.identifier().to_string();
         let digest = challenge.key_authorization().digest();
         acme.issued.prove(&name, proof(&name, digest.as_ref())?);
@@ -191,7 +191,7 @@ impl Kept {
         let tried = std::fs::create_dir_all(&kept.0).and_then(|()| tempfile::NamedTempFile::new_in(&kept.0));
         let folder = kept.0.display();
         let failed =
-            |error| format!("[tls.acme]: {folder}: {error}\n    hint: have the server's user write there");
+            |error| format!("[tls.acme]: {folder}: {error}\n    hint: let the server's user write there");
         tried.map_err(failed)?;
         Ok(kept)
     }

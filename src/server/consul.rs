@@ -86,8 +86,8 @@ impl Registration {
     }
 }
 
-const NOWHERE: &str = "[discovery.consul]: the server listens on all addresses, and it is not known by which of \
-    them others reach it\n    hint: say it: `address = \"10.0.0.5\"` in [discovery]";
+const NOWHERE: &str = "[discovery.consul]: the server listens on all addresses, so the one that others use \
+    isn't known\n    hint: set `address = \"10.0.0.5\"` in [discovery]";
 
 fn authority(host: &str, port: u16) -> String {
     match host.contains(':') && !host.starts_with('[') {

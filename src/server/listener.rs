@@ -79,7 +79,7 @@ impl Listener {
         let address = socket.local_addr()?;
         let is_known = address.as_socket().is_some() || address.is_unix();
         if !is_known || socket.r#type()? != Type::STREAM || !socket.is_listener()? {
-            return Err(io::Error::other("it is no socket of TCP or Unix that listens"));
+            return Err(io::Error::other("it isn't a listening TCP or Unix socket"));
         }
         set_up(&SockRef::from(&socket))?;
         match address.is_unix() {

@@ -106,7 +106,7 @@ impl Seen {
                 let before = std::mem::replace(endpoints, tables::endpoints(&tables));
                 before != *endpoints
             }
-            _ => unreachable!("what is seen is of its origin"),
+            _ => unreachable!("the page is of its own origin"),
         }
     }
 

@@ -197,7 +197,8 @@ impl Found {
 
 fn warn(source: &SourceConfig, error: &Error) {
     log::warning!(
-        "warning: {}\n    hint: `ready` says 503 until source {} has prepared its statements, which is tried again and again",
+        "warning: {}\n    hint: `ready` answers 503 until source {} has prepared its statements; the server \
+         keeps trying",
         error.for_operators(),
         source.name
     );

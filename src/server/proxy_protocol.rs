@@ -33,7 +33,7 @@ pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Op
 
 async fn read_v1(first: &[u8], stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<IpAddr>> {
     if !first.starts_with(NAME) {
-        return Err(wrong("there is none"));
+        return Err(wrong("it is missing"));
     }
     let mut line = first.to_vec();
     while !line.ends_with(b"\r\n") {
@@ -42,8 +42,8 @@ async fn read_v1(first: &[u8], stream: &mut (impl AsyncRead + Unpin)) -> io::Res
         }
         line.push(stream.read_u8().await?);
     }
-    let text = str::from_utf8(&line[..line.len() - 2]).map_err(|_| wrong("its line is no text"))?;
-    client_of_line(text).ok_or_else(|| wrong("its line is none of version 1"))
+    let text = str::from_utf8(&line[..line.len() - 2]).map_err(|_| wrong("its line isn't text"))?;
+    client_of_line(text).ok_or_else(|| wrong("its line isn't valid in version 1"))
 }
 
 /// Parses a line of version 1 without its end. `None` if it's malformed.
@@ -72,7 +72,7 @@ async fn read_v2(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<IpA
     }
     let mut rest = vec![0; length];
     stream.read_exact(&mut rest).await?;
-    client_of_block(command, family, &rest).ok_or_else(|| wrong("it is none of version 2"))
+    client_of_block(command, family, &rest).ok_or_else(|| wrong("it isn't valid in version 2"))
 }
 
 /// Parses a block of version 2. `None` if it's malformed.

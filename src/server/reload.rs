@@ -115,7 +115,7 @@ impl Reloader {
                     systemd::ready();
                     return before;
                 }
-                Err(why) => log::error!("{why}\nnot reloaded: all stays as it was"),
+                Err(why) => log::error!("{why}\nnot reloaded: the old configuration stays in use"),
             }
             systemd::ready();
         }
@@ -144,7 +144,7 @@ impl Reloader {
     /// Serves new requests with the new app, and reports it.
     fn swap(&mut self, current: &Current, before: &App, (app, pending): Loaded) {
         for change in pending {
-            log::warning!("{change} changes at the next start");
+            log::warning!("{change} takes effect at the next start");
         }
         for unserved in &app.config().unserved {
             log::warning!("{unserved}");
@@ -205,7 +205,7 @@ fn unchangeable(before: &Config, after: &Config) -> Vec<&'static str> {
         ("`admin_listen`", before.admin_listen != after.admin_listen),
         ("`[discovery.consul]`", before.discovery.consul != after.discovery.consul),
         ("`max_connections`", before.limits.max_connections != after.limits.max_connections),
-        ("whether there is `[tls]`", before.tls.is_some() != after.tls.is_some()),
+        ("adding or removing `[tls]`", before.tls.is_some() != after.tls.is_some()),
         ("`redirect` of `[tls]`", redirect(before) != redirect(after)),
         ("`http3` of `[tls]`", http3(before) != http3(after)),
         ("`[tls.acme]`", acme(before) != acme(after)),

@@ -100,7 +100,7 @@ pub fn inherited() -> io::Result<Roles<Listener>> {
             _ => &mut roles.public,
         };
         if role.is_some() {
-            return Err(io::Error::other(format!("the socket `{name}` is one too many of its kind")));
+            return Err(io::Error::other(format!("the socket `{name}` is a duplicate of its kind")));
         }
         let listener = take(descriptor)
             .map_err(|error| io::Error::other(format!("the socket `{name}` cannot be used: {error}")))?;

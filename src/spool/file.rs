@@ -66,7 +66,7 @@ impl Drop for Part {
 /// the quota does.
 struct Open {
     file: File,
-    #[expect(dead_code, reason = "held for its drop: a write may outlive the stream that it is for")]
+    #[expect(dead_code, reason = "held for its drop: a write may outlive its stream")]
     part: Arc<Part>,
 }
 

@@ -254,7 +254,7 @@ impl Spill {
 }
 
 fn unreadable(cause: io::Error) -> Error {
-    let message = "what waited for the client could not be read";
+    let message = "the data that waited for the client could not be read";
     Error::new("spill_failed", StatusCode::INTERNAL_SERVER_ERROR, message).cause(cause)
 }
 
@@ -405,7 +405,9 @@ impl Queue {
                     self.reuse_block();
                 }
                 Err(error) => {
-                    log::warning!("a slow client cannot be spilled, and holds its database: {error}");
+                    log::warning!(
+                        "the rows of a slow client can't be spilled, so it holds its connection: {error}"
+                    );
                     self.takes = Takes::Failed;
                 }
             }

@@ -119,24 +119,24 @@ fn too_long(limit: u64) -> Error {
     Error::new(
         "result_too_long",
         StatusCode::INSUFFICIENT_STORAGE,
-        format!("the result is longer than the {limit} bytes that may wait for its end"),
+        format!("the result is longer than {limit} bytes, the most that may wait for its end"),
     )
-    .hint("ask without `_wait`, ask for less, or raise `spool_limit`")
+    .hint("leave out `_wait`, request less, or raise `spool_limit`")
 }
 
 fn no_quota(quota: u64) -> Error {
     Error::new(
         "spool_full",
         StatusCode::INSUFFICIENT_STORAGE,
-        format!("the results that wait have all of the {quota} bytes that they may take together"),
+        format!("the waiting results use all of the {quota} bytes that they may take together"),
     )
-    .hint("ask without `_wait`, ask again later, or raise `spool_quota`")
+    .hint("leave out `_wait`, try again later, or raise `spool_quota`")
     .retry_after(Duration::from_secs(1))
 }
 
 fn failed(cause: io::Error) -> Error {
     Error::new(FAILED, StatusCode::INSUFFICIENT_STORAGE, "the result could not be kept until its end")
-        .hint("ask without `_wait`")
+        .hint("leave out `_wait`")
         .cause(cause)
 }
 

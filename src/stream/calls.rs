@@ -140,7 +140,7 @@ impl CallRows {
         };
         match &self.values[index] {
             ParamValue::Integer(count) => u64::try_from(*count).map_err(|_| wrong("it is less than 0")),
-            _ => Err(wrong("it is no number of calls")),
+            _ => Err(wrong("it isn't a number of calls")),
         }
     }
 
@@ -261,7 +261,7 @@ async fn read(reply: &mut Reply, source: &Source, most: usize) -> Result<Text, E
         Error::new("upstream_reply", StatusCode::BAD_GATEWAY, message)
     };
     if fields::is_coded(&reply.head.headers) {
-        return Err(unreadable("compressed, which was not asked for"));
+        return Err(unreadable("compressed, although the request didn't allow that"));
     }
     let text = String::from_utf8(body).map_err(|_| unreadable("not UTF-8"))?;
     if text.is_empty() {
@@ -272,7 +272,7 @@ async fn read(reply: &mut Reply, source: &Source, most: usize) -> Result<Text, E
     }
     match serde_json::from_str::<IgnoredAny>(&text) {
         Ok(_) => Ok(Text::Json(one_line(text))),
-        Err(_) => Err(unreadable("not the JSON that it says it is")),
+        Err(_) => Err(unreadable("declared as JSON, but invalid")),
     }
 }
 

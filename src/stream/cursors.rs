@@ -12,11 +12,11 @@ use crate::completeness::page::PageEnd;
 use crate::stream::encoder::Encoder;
 
 /// The hint for rows that have a NULL in their key.
-const LEAVE_OUT: &str = "leave such rows out (`where … is not null`), or take another key";
+const LEAVE_OUT: &str = "leave such rows out (`where … is not null`), or use another key";
 
 /// The hint for rows whose transaction may be another server's.
-const FOREIGN: &str = "rows that came from another server, by a restored dump or by replication, have its transactions: give them one of this \
-     server's, `update … set tx = pg_current_xact_id()`";
+const FOREIGN: &str = "rows from another server (a restored dump, or replication) keep its transaction \
+    numbers: give them one of this server's with `update … set tx = pg_current_xact_id()`";
 
 /// Collects the key of each row, so that a stream can be resumed after it. The key's values follow
 /// the columns of the result, and aren't written.
@@ -106,19 +106,18 @@ impl Cursors {
     pub(super) fn left_out(statement: &str, committed_only: bool) -> Error {
         let (which, hint) = match committed_only {
             false => ("NULL in its key", LEAVE_OUT),
-            true => ("NULL in its key, or with a transaction that this server has yet to begin", FOREIGN),
+            true => ("NULL in its key, or with a transaction that this server hasn't begun yet", FOREIGN),
         };
-        Error::endpoint(format!("statement `{statement}` has a row with {which}: no cursor leads to it"))
+        Error::endpoint(format!("statement `{statement}` has a row with {which}, so no cursor can reach it"))
             .hint(hint)
     }
 
     /// The error for a list that should begin after a row that the database hasn't written yet.
     #[cold]
     pub(super) fn ahead() -> Error {
-        let message = "the cursor is of a row that this database is yet to write";
+        let message = "the cursor points to a row that this database hasn't written yet";
         Error::new("cursor_ahead", StatusCode::GONE, message).hint(
-            "its keys restarted: by a backup that was restored, a failover, or `restart identity`. Read from the beginning, \
-             without a cursor",
+            "its keys restarted, because of a restored backup, a failover or `restart identity`. Read from the beginning, without a cursor",
         )
     }
 
@@ -160,11 +159,11 @@ impl Misfit {
             Self::Infinite => {
                 let message =
                     format!("a row has an infinite number in `{column}`, which is a column of the key");
-                Error::endpoint(message).hint("leave such rows out, or take another key")
+                Error::endpoint(message).hint("leave such rows out, or use another key")
             }
             Self::Kind => {
                 Error::endpoint(format!("a row has bytes in `{column}`, which is a column of the key"))
-                    .hint("take a key of texts or numbers")
+                    .hint("use a key of texts or numbers")
             }
         }
     }

@@ -45,7 +45,7 @@ impl Encoder {
                 encoder.batch(rows, message, out);
                 Ok(())
             }
-            _ => Err(Error::protocol("a batch came where rows were asked for")),
+            _ => Err(Error::protocol("a batch arrived, but rows were expected")),
         }
     }
 
@@ -64,7 +64,7 @@ impl Encoder {
                 row.encode(&mut **encoder, out)?;
                 self.check_row()
             }
-            Self::Batches(_) => Err(Error::protocol("a row came where batches were asked for")),
+            Self::Batches(_) => Err(Error::protocol("a row arrived, but batches were expected")),
         }
     }
 
@@ -120,7 +120,7 @@ impl Encoder {
 }
 
 /// If it accepted rows without writing them, an answer without them would look complete.
-const NO_ROWS: &str = "rows that come as batches are never written value by value";
+const NO_ROWS: &str = "rows that arrive in batches are never written value by value";
 
 /// Writes value by value, for callers that can't use [`Encoder::encode`] because the row has more
 /// values than are written. It's slower.

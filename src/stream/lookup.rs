@@ -105,7 +105,7 @@ impl LookedUpRow {
                 Piece::Literal(text) => body.extend_from_slice(text),
                 // If these were left out, half an answer would look complete.
                 Piece::Count(_) | Piece::Next | Piece::Digest => {
-                    return Err(Error::endpoint("this body is for a stream to write"));
+                    return Err(Error::endpoint("only a stream can write this body"));
                 }
             }
         }

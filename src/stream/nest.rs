@@ -220,7 +220,7 @@ impl Nest {
             {
                 let parent = &self.levels[*level].name;
                 let message = format!(
-                    "statement `{name}` has a row whose key is NULL, and which so stands in no row of `{parent}`"
+                    "statement `{name}` has a row whose key is NULL, so it belongs to no row of `{parent}`"
                 );
                 Err(Error::endpoint(message).hint("leave such rows out: `where … is not null`"))
             }
@@ -264,9 +264,9 @@ impl Nest {
             Some(&child) => {
                 let child = &self.levels[child].name;
                 let message = format!(
-                    "statement `{name}` has two rows with the same key, by which `{child}` is nested in it"
+                    "statement `{name}` has two rows with the same key, so `{child}` can't be nested in them"
                 );
-                Err(Error::endpoint(message).hint("nest by columns that tell its rows apart"))
+                Err(Error::endpoint(message).hint("nest by columns whose values are unique in it"))
             }
             None => Ok(()),
         }
@@ -318,7 +318,8 @@ impl Nest {
         let Level { name, parent, .. } = &self.levels[which];
         let parent = parent.as_ref().map_or(name, |parent| &self.levels[parent.level].name);
         let message = format!(
-            "statement `{name}` is not ordered as `{parent}` is, or has rows that stand in no row of `{parent}`"
+            "statement `{name}` isn't in the order of `{parent}`, or has rows that belong to no row of \
+             `{parent}`"
         );
         Error::endpoint(message).hint("order both by the key, and select no rows without a parent")
     }

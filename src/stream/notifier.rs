@@ -257,5 +257,5 @@ impl Subscription {
 }
 
 fn gone(cause: &str) -> Error {
-    Error::source_unavailable("the source does not say any more whether there are new rows").cause(cause)
+    Error::source_unavailable("the source no longer reports new rows").cause(cause)
 }

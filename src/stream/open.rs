@@ -374,7 +374,7 @@ async fn begin(
             let rows = PageRows::new(source.upstream()?, pages);
             return Ok((Producer::Pages(Box::new(rows)), Clock::new(Duration::ZERO)));
         }
-        Handler::Proxy(_) => return Err(Error::endpoint("an answer that is proxied has no rows")),
+        Handler::Proxy(_) => return Err(Error::endpoint("a response that is passed through has no rows")),
     }
     let database = source.database()?;
     let Wanted { lookup, several } = Wanted::of(endpoint, reading);

@@ -215,20 +215,20 @@ impl PageRows {
         }
         let headers = &reply.head.headers;
         if fields::is_coded(headers) {
-            return Err(self.bad("is compressed, which was not asked for"));
+            return Err(self.bad("is compressed, although the request didn't allow that"));
         }
         self.layout = if is_lines(headers) { Layout::Lines } else { Layout::Document };
         self.host = reply.host();
         if self.layout == Layout::Lines && self.pages.error.is_some() {
-            return Err(self.bad("has lines, in which nothing is looked for at `error`"));
+            return Err(self.bad("has lines, so `error` can't be looked up in it"));
         }
         if self.pages.next == Some(Next::Link) {
             self.link = next::link(headers).map_err(|()| self.bad("has a `Link` that cannot be read"))?;
             // The source is another Rowstream, whose page is too long for a `Link`. The page
             // without a link may not be the last.
             if headers.get("rowstream-page").is_some_and(|page| page == "streamed") {
-                let error = self.bad("is too long to say in its head what follows it");
-                return Err(error.hint("ask for at most 1,000 rows a page, or with `_wait=end`"));
+                let error = self.bad("is too long to name the next page in its header");
+                return Err(error.hint("request at most 1,000 rows a page, or add `_wait=end`"));
             }
         }
         self.splitter.begin(self.layout);
@@ -246,7 +246,7 @@ impl PageRows {
             };
             if let Some(said) = said {
                 let message =
-                    format!("page {} of source `{}` says that it failed", self.page, self.source.name());
+                    format!("page {} of source `{}` reports a failure", self.page, self.source.name());
                 // Only the log shows the text, because it may not be for clients.
                 return Err(
                     Error::new("upstream_failed", StatusCode::BAD_GATEWAY, message).cause(said.to_owned())
@@ -265,7 +265,7 @@ impl PageRows {
             return Ok(None);
         };
         if next.pointer().is_some() && self.layout == Layout::Lines {
-            return Err(self.bad("is made of lines, which say nothing of how they go on"));
+            return Err(self.bad("consists of lines, which can't name the next page"));
         }
         let has_rows = self.rows > self.rows_before;
         let mut call = (**first).clone();
@@ -273,7 +273,7 @@ impl PageRows {
         call.target = match next {
             Next::Url(_) => match self.cursor()? {
                 Some(ParamValue::Text(link)) => return self.follow(asked, &link),
-                Some(_) => return Err(self.bad("says how it goes on by something else than a URL")),
+                Some(_) => return Err(self.bad("names the next page by something other than a URL")),
                 None => return Ok(None),
             },
             Next::Link => match &self.link {
@@ -322,7 +322,7 @@ impl PageRows {
         }
         let message = format!("source `{}` has more than {} pages", self.source.name(), self.pages.most);
         Err(Error::new("upstream_pages", StatusCode::BAD_GATEWAY, message)
-            .hint("raise `pages` of the endpoint, or ask for longer pages"))
+            .hint("raise `pages` of the endpoint, or request longer pages"))
     }
 
     /// The cursor to the next page; `None` if the page has none.
@@ -331,7 +331,7 @@ impl PageRows {
             Captured::Missing | Captured::Scalar("null" | "\"\"") => return Ok(None),
             Captured::Scalar(text) if !matches!(text, "true" | "false") => text,
             Captured::Scalar(_) | Captured::Container => {
-                return Err(self.bad("says how it goes on by something else than a string or a number"));
+                return Err(self.bad("names the next page by something other than a string or a number"));
             }
         };
         if !text.starts_with('"') {
@@ -362,14 +362,16 @@ impl PageRows {
     #[cold]
     fn refuse(&self, refused: Refused, link: &str) -> Error {
         let leads = match refused {
-            Refused::NoUrl => "goes on with what is no URL that can be asked for",
-            Refused::OtherOrigin => "goes on at another scheme, host or port, where nothing is asked",
-            Refused::OutOfPrefix => "goes on outside of the path of the source's URL, where nothing is asked",
+            Refused::NoUrl => "names a next page that isn't a usable URL",
+            Refused::OtherOrigin => "names a next page at another scheme, host or port, which isn't followed",
+            Refused::OutOfPrefix => {
+                "names a next page outside the path of the source's URL, which isn't followed"
+            }
         };
         let message = format!("page {} of source `{}` {leads}", self.page, self.source.name());
         let error = Error::new("upstream_refused", StatusCode::BAD_GATEWAY, message);
         let error = error.hint(
-            "links are followed on the source's own scheme, host and port, below the path of its `url`",
+            "only links to the source's own scheme, host and port, below the path of its `url`, are followed",
         );
         error.cause(format!("to {}", rowstream_core::diagnostic::shown(link)))
     }

@@ -42,7 +42,7 @@ impl Producer {
         match self {
             Self::Statements(session) => Ok(session),
             Self::Parts(_) | Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => {
-                Err(Error::protocol("these rows are not those of statements alone"))
+                Err(Error::protocol("these rows aren't from statements alone"))
             }
         }
     }
@@ -61,7 +61,7 @@ impl Producer {
         let inner = match self {
             Self::Statements(session) => session,
             Self::Parts(_) | Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => {
-                return Err(Error::protocol("calls are made for the rows of statements alone"));
+                return Err(Error::protocol("calls can be made only for rows of statements"));
             }
         };
         Ok(Self::Enriched(Box::new(EnrichedRows::new(inner, plan, upstreams, values))))

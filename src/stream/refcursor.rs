@@ -101,7 +101,7 @@ fn awaited(
     statement: &Statement,
 ) -> Result<Awaited, Error> {
     let shape = shape(format, statement.cardinality)
-        .ok_or_else(|| Error::endpoint("this format has rows of one statement alone"))?;
+        .ok_or_else(|| Error::endpoint("this format supports the rows of only one statement"))?;
     Ok(Awaited { result, shape, options })
 }
 
@@ -117,17 +117,19 @@ async fn call(
     match (rows.pop(), rows.is_empty()) {
         (Some(row), true) => Ok(row),
         (None, _) => Err(Error::endpoint(format!("statement `{}` opens no cursor", statement.opened_by()))
-            .hint("it must yield one row with the refcursor, and yields none")),
+            .hint("it must return one row with the refcursor, but returns none")),
         (Some(_), false) => Err(Error::endpoint(format!(
-            "statement `{}` must yield one row of refcursors, and yields more",
+            "statement `{}` must return one row of refcursors, but returns more",
             statement.opened_by()
         ))
-        .hint("have it yield several as columns of one row, and read each by its name: `-- name: opened :refcursors`")),
+        .hint(
+            "return several as columns of one row, and read each by its name: `-- name: opened :refcursors`",
+        )),
     }
 }
 
 #[cold]
 fn is_null(statement: &Statement) -> Error {
     let message = format!("the refcursor of statement `{}` is NULL", statement.name);
-    Error::endpoint(message).hint("the function has to open it, and to return it")
+    Error::endpoint(message).hint("the function must open it and return it")
 }

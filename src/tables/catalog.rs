@@ -118,7 +118,7 @@ pub(crate) struct Found {
 pub(crate) async fn read(config: &SourceConfig, source: &Source) -> Result<Found, Error> {
     let dialect = source.database()?.dialect();
     let Some(catalog) = &dialect.catalog else {
-        return Err(Error::endpoint(format!("{} is not asked for its tables", dialect.name))
+        return Err(Error::endpoint(format!("the tables of {} can't be listed", dialect.name))
             .hint("write endpoint files, or `--sql 'select …'`"));
     };
     let mut found = Found::default();

@@ -284,7 +284,7 @@ async fn who_cannot_be_reached_learns_why_and_the_server_goes_on() {
         said.contains("Failed to connect to 127.0.0.1") && said.contains("at port 443 of each name"),
         "{said}"
     );
-    assert!(said.contains("it is tried again in 2 min"), "{said}");
+    assert!(said.contains("the next try is in 2 min"), "{said}");
     assert_eq!(get(&format!("http://{}/_rowstream/live", ports.1)).await.status, 200);
     assert_eq!(serial(ports, "shop.example"), "");
     let metrics = get(&format!("http://{}/_rowstream/metrics", ports.1)).await;
@@ -344,7 +344,7 @@ async fn a_reload_keeps_what_was_issued() {
     assert_eq!(ask(ports, &root, "shop.example", &hsts).await.stdout, b"max-age=172800");
     std::fs::write(&file, text.replace("\"shop.example\"", "\"other.example\"")).expect("it can be written");
     server.hang_up();
-    server.wait_for_stderr("`[tls.acme]` changes at the next start").await;
+    server.wait_for_stderr("`[tls.acme]` takes effect at the next start").await;
     let certificate = Certificate::new();
     let (section, _) = text.split_once("[tls]").expect("it is there");
     let files = format!(
@@ -354,7 +354,7 @@ async fn a_reload_keeps_what_was_issued() {
     );
     std::fs::write(&file, files).expect("it can be written");
     server.hang_up();
-    let said = async || server.count_stderr("`[tls.acme]` changes at the next start") >= 2;
+    let said = async || server.count_stderr("`[tls.acme]` takes effect at the next start") >= 2;
     wait_until("it's said again", said).await;
     assert_eq!(ask(ports, &root, "shop.example", &[]).await.code, 0);
     assert_eq!(serial(ports, "shop.example"), first);
@@ -390,7 +390,7 @@ async fn what_cannot_be_kept_is_not_asked_for() {
     assert_eq!(status.code(), Some(1));
     let said = server.stderr();
     assert!(
-        said.contains("[tls.acme]: ") && said.contains("hint: have the server's user write there"),
+        said.contains("[tls.acme]: ") && said.contains("hint: let the server's user write there"),
         "{said}"
     );
 }
@@ -409,15 +409,16 @@ async fn what_is_wrong_is_said_all_at_once() {
     let said = String::from_utf8_lossy(&ran.stderr).into_owned() + &String::from_utf8_lossy(&ran.stdout);
     assert_eq!(ran.status.code(), Some(1), "{said}");
     for words in [
-        "4:15: `certificate` cannot stand beside `[tls.acme]`",
-        "6:12: `*.shop.example` is no name that can be proven\n    hint: an authority proves such a name by DNS alone",
-        "`10.0.0.5` is no name that can be proven\n    hint: write the name by which clients come",
-        "is no name that can be proven\n    hint: write it as DNS has it",
-        "`https://shop.example` is no name that can be proven\n    hint: write the name alone",
-        "`a..b` is no name that can be proven\n    hint: names are letters, digits and hyphens",
-        "7:11: `ops` is no address of mail",
-        "8:13: `http://authority.example/dir` is no https URL",
-        "the key is no base64url",
+        "4:15: `certificate` can't be combined with `[tls.acme]`",
+        "6:12: `*.shop.example` isn't a name that can be proven\n    hint: an authority can prove such a \
+         name only by DNS",
+        "`10.0.0.5` isn't a name that can be proven\n    hint: write the name that clients use",
+        "isn't a name that can be proven\n    hint: write it in its DNS form",
+        "`https://shop.example` isn't a name that can be proven\n    hint: write only the name",
+        "`a..b` isn't a name that can be proven\n    hint: names are letters, digits and hyphens",
+        "7:11: `ops` isn't an email address",
+        "8:13: `http://authority.example/dir` isn't an https URL",
+        "the key isn't base64url",
         "`folder` is missing in [tls.acme]",
         "unknown key `foldr` in [tls.acme]\n    hint: did you mean `folder`?",
     ] {

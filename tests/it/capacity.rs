@@ -76,15 +76,21 @@ async fn what_an_endpoint_can_carry_is_computed() {
         [
             // 25 places ÷ (50 × 100 ms); two rounds of 25; and seven responses of 25 calls find
             // room.
-            "/calls: 5.00 requests/s of 50 calls (the default of `n1`), 100ms each on 25 places; 200ms alone, 1.4s with a full queue",
-            "/calls: 0.2500 requests/s of 1000 calls (`max` of `n1`), 100ms each on 25 places; 4s alone, 28s with a full queue",
+            "/calls: 5.00 requests/s of 50 calls (the default of `n1`), 100ms each on 25 connections; 200ms \
+             alone, 1.4s with a full queue",
+            "/calls: 0.2500 requests/s of 1000 calls (`max` of `n1`), 100ms each on 25 connections; 4s \
+             alone, 28s with a full queue",
             // Two streams of ten calls each take 20 of the 25 places.
-            "/few: 0.4000 requests/s of 50 calls (the default of `n1`), 1s each on 20 places; 5s alone, 36s with a full queue",
-            "/few: 0.0200 requests/s of 1000 calls (`max` of `n1`), 1s each on 20 places; 100s alone, 720s with a full queue",
-            "/pass: 2.50 requests/s, 10s each on 25 places; 10s alone, 70s with a full queue",
-            "/quick: 250 requests/s, 100ms each on 25 places; 100ms alone, 700ms with a full queue",
-            "/seven: 35.7 requests/s of 7 calls, 100ms each on 25 places; 100ms alone, 700ms with a full queue",
-            "/unbounded: 250 requests/s of one call, 100ms each on 25 places; 100ms alone, 700ms with a full queue",
+            "/few: 0.4000 requests/s of 50 calls (the default of `n1`), 1s each on 20 connections; 5s alone, \
+             36s with a full queue",
+            "/few: 0.0200 requests/s of 1000 calls (`max` of `n1`), 1s each on 20 connections; 100s alone, \
+             720s with a full queue",
+            "/pass: 2.50 requests/s, 10s each on 25 connections; 10s alone, 70s with a full queue",
+            "/quick: 250 requests/s, 100ms each on 25 connections; 100ms alone, 700ms with a full queue",
+            "/seven: 35.7 requests/s of 7 calls, 100ms each on 25 connections; 100ms alone, 700ms with a \
+             full queue",
+            "/unbounded: 250 requests/s of one call, 100ms each on 25 connections; 100ms alone, 700ms with a \
+             full queue",
         ]
     );
     assert_eq!(warnings, Vec::<String>::new());
@@ -118,17 +124,20 @@ async fn statements_are_computed_as_well() {
         carried(&stdout),
         [
             &format!(
-                "/list: {}.0 requests/s, 500ms each on {lists} places; 500ms alone, {:?} with a full queue",
+                "/list: {}.0 requests/s, 500ms each on {lists} connections; 500ms alone, {:?} with a full \
+                 queue",
                 2 * lists,
                 behind(500.0, lists)
             ),
             &format!(
-                "/long: {}.0 requests/s, 100ms each on {long} places; 100ms alone, {:?} with a full queue",
+                "/long: {}.0 requests/s, 100ms each on {long} connections; 100ms alone, {:?} with a full \
+                 queue",
                 10 * long,
                 behind(100.0, long)
             ),
             &format!(
-                "/quick: {rate} requests/s, 1ms each on {shared} places; 1ms alone, {full}ms with a full queue"
+                "/quick: {rate} requests/s, 1ms each on {shared} connections; 1ms alone, {full}ms with a \
+                 full queue"
             ),
         ]
     );
@@ -152,13 +161,16 @@ async fn calls_for_rows_are_computed() {
     let (db, upstream) = (TestDb::new().await, up().await);
     for (calls, expected) in [
         // 64 places ÷ 1 ms.
-        (member("a", ""), "/e: 64000 rows/s of one call of `up`, 1ms each on 64 places"),
-        (member("a", "concurrency = 8"), "/e: 8000 rows/s of one call of `up`, 1ms each on 8 places"),
+        (member("a", ""), "/e: 64000 rows/s of one call of `up`, 1ms each on 64 connections"),
+        (member("a", "concurrency = 8"), "/e: 8000 rows/s of one call of `up`, 1ms each on 8 connections"),
         // Each row takes both, and they share the places.
-        (member("a", "") + &member("b", ""), "/e: 32000 rows/s of 2 calls of `up`, 1ms each on 64 places"),
+        (
+            member("a", "") + &member("b", ""),
+            "/e: 32000 rows/s of 2 calls of `up`, 1ms each on 64 connections",
+        ),
         (
             member("a", "concurrency = 8") + &member("b", "concurrency = 40"),
-            "/e: 8000 rows/s of 2 calls of `up`, 1ms each on 16 places",
+            "/e: 8000 rows/s of 2 calls of `up`, 1ms each on 16 connections",
         ),
     ] {
         let config = config(&upstream, "", "expected_duration = '1ms'\npool = { max = 64 }");
@@ -177,7 +189,8 @@ async fn calls_for_a_single_row_are_no_list() {
             "max_streams = 2",
             "pool = { max = 9, max_idle = 1 }",
             Some(
-                "source up: its pool has 9 places, and `max_streams` lets 2 streams run, which take 2 of them | \
+                "source up: its pool has 9 connections, but `max_streams` allows 2 streams, which use 2 of \
+                 them | \
                  raise `max_streams` to 9, or lower `pool.max`",
             ),
         ),
@@ -197,14 +210,16 @@ async fn limits_of_calls_for_rows_contradict_others_too() {
             "",
             "pool = { max = 5 }",
             member("a", "concurrency = 50"),
-            "/e: `concurrency` is 50, and only 5 calls are made at a time: source `up` has no more places | \
+            "/e: `concurrency` is 50, but only 5 calls are made at a time: source `up` has no more \
+             connections | \
              raise `pool.max` of source `up` to 50, or lower `concurrency` to 5",
         ),
         (
             "",
             "pool = { max = 20, max_idle = 4 }",
             member("a", "concurrency = 3") + &member("b", "concurrency = 3"),
-            "/e: it makes 6 calls at a time, and source `up` keeps 4 idle connections: each response opens the others anew | \
+            "/e: it makes 6 calls at a time, but source `up` keeps 4 idle connections: each response opens \
+             the others again | \
              raise `pool.max_idle` of source `up` to 6",
         ),
         (
@@ -220,7 +235,8 @@ async fn limits_of_calls_for_rows_contradict_others_too() {
             "max_streams = 2",
             "pool = { max = 9 }",
             member("a", "concurrency = 4"),
-            "source up: its pool has 9 places, and `max_streams` lets 2 streams run, which take 8 of them | \
+            "source up: its pool has 9 connections, but `max_streams` allows 2 streams, which use 8 of them \
+             | \
              raise `max_streams` to 9, or lower `pool.max`",
         ),
     ] {
@@ -238,35 +254,39 @@ async fn limits_that_contradict_each_other_are_told() {
             "",
             "pool = { max = 5 }",
             calls("", "concurrency = 50"),
-            "/e: `concurrency` is 50, and only 5 calls are made at a time: source `up` has no more places | \
+            "/e: `concurrency` is 50, but only 5 calls are made at a time: source `up` has no more \
+             connections | \
              raise `pool.max` of source `up` to 50, or lower `concurrency` to 5",
         ),
         (
             "",
             "pool = { max = 20, max_idle = 4 }",
             calls("", ""),
-            "/e: it makes 20 calls at a time, and source `up` keeps 4 idle connections: each response opens the others anew | \
+            "/e: it makes 20 calls at a time, but source `up` keeps 4 idle connections: each response opens \
+             the others again | \
              raise `pool.max_idle` of source `up` to 20",
         ),
         (
             "max_streams = 30",
             "",
             pass("max_streams = 31"),
-            "/e: its `max_streams` is 31, and never reached: the server's own `max_streams` is 30 | \
+            "/e: its `max_streams` is 31, but is never reached: the server's own `max_streams` is 30 | \
              raise `max_streams` of the configuration, or lower that of the endpoint to 30 or less",
         ),
         (
             "",
             "pool = { max = 4, waiting = 6 }",
             pass("max_streams = 11"),
-            "/e: its `max_streams` is 11, and never reached: the pool of source `up` lets in 10 at a time and refuses the others | \
+            "/e: its `max_streams` is 11, but is never reached: the pool of source `up` admits 10 at a time \
+             and refuses the others | \
              raise `pool.max` or `pool.waiting` of source `up`, or lower `max_streams` to 10 or less",
         ),
         (
             "",
             "pool = { max = 4, waiting = 6 }",
             calls("max_streams = 4", ""),
-            "/e: its `max_streams` is 4, and never reached: the pool of source `up` lets in 3 at a time and refuses the others | \
+            "/e: its `max_streams` is 4, but is never reached: the pool of source `up` admits 3 at a time \
+             and refuses the others | \
              raise `pool.max` or `pool.waiting` of source `up`, or lower `max_streams` to 3 or less",
         ),
         (
@@ -304,20 +324,21 @@ async fn limits_that_contradict_each_other_are_told() {
             "expected_duration = '100ms'\npool = { max = 25 }",
             calls("", ""),
             "/e: a response of 1000 calls (`max` of `n1`) takes 4s at least, and `timeout.total` aborts it after 3s | \
-             raise `timeout.total`, have more calls run at a time, or allow fewer of them",
+             raise `timeout.total`, run more calls at a time, or allow fewer of them",
         ),
         (
             "max_streams = 5\nmax_streams_per_client = 6",
             "pool = { max = 5 }",
             pass(""),
-            "server: `max_streams_per_client` is 6, and never reached: `max_streams` is 5 | \
+            "server: `max_streams_per_client` is 6, but is never reached: `max_streams` is 5 | \
              lower `max_streams_per_client` below 5, or raise `max_streams`",
         ),
         (
             "max_streams = 5",
             "pool = { max = 9 }",
             pass(""),
-            "source up: its pool has 9 places, and `max_streams` lets 5 streams run, which take 5 of them | \
+            "source up: its pool has 9 connections, but `max_streams` allows 5 streams, which use 5 of them \
+             | \
              raise `max_streams` to 9, or lower `pool.max`",
         ),
     ] {
@@ -347,7 +368,7 @@ async fn memory_and_statements_have_contradictions_too() {
             MEMORY,
             "pool = { max = 90 }\nmax_row_bytes = '64KiB'",
             "",
-            &["/e: `memory` has room for ", "and the pool has places for 90 | raise `memory`"][..],
+            &["/e: `memory` has room for ", "and the pool has connections for 90 | raise `memory`"][..],
         ),
         (
             MEMORY,

@@ -67,7 +67,7 @@ async fn a_replica_of_mariadb_says_how_late_it_is() {
     assert!(seconds(&role(&of_older_words(servers.port(1)).await).await) >= 1.0);
     servers.ask(1, "stop slave");
     servers.until(1, RUNS, |said| said.trim() == "OFF");
-    assert_eq!(role(&replica).await, "replica, which does not replicate now");
+    assert_eq!(role(&replica).await, "replica, which isn't replicating now");
 }
 
 /// The URL of the server as an older one, which does not know the word `replica`.
@@ -120,10 +120,10 @@ async fn is_said(cases: &[(String, &str, &str)]) {
     assert_eq!(remedies.len(), cases.len(), "each has its own");
 }
 
-const LISTENS: &str = "nothing listens there: start the server, or correct host and port";
-const KNOWN: &str = "no such host is known: correct it in the source's `url`";
-const FIREWALL: &str = "correct host and port in the source's `url`, and see whether a firewall is between";
-const AUTHORITY: &str = "name its authority by `sslrootcert` (`ssl-ca` of MySQL)";
+const LISTENS: &str = "no server listens there: start it, or correct host and port";
+const KNOWN: &str = "the host isn't known: correct it in the source's `url`";
+const FIREWALL: &str = "correct host and port in the source's `url`, and check for a firewall in between";
+const AUTHORITY: &str = "name its authority with `sslrootcert` (`ssl-ca` of MySQL)";
 
 #[tokio::test]
 async fn what_keeps_postgresql_from_being_checked_is_said() {
@@ -133,7 +133,7 @@ async fn what_keeps_postgresql_from_being_checked_is_said() {
     let wrong = Login { user: "scram_user", password: "s3cret" };
     is_said(&[
         (db.url_of(&wrong, ""), "password authentication failed", "correct the user and the password"),
-        (db.url_of(&logins::REFUSED, ""), "pg_hba.conf rejects", "let it in by a line of the server's"),
+        (db.url_of(&logins::REFUSED, ""), "pg_hba.conf rejects", "allow it in the server's"),
         ("postgres://u:s3cret@127.0.0.1:1/d".to_owned(), "Connection refused", LISTENS),
         ("postgres://u:s3cret@no-such-host.invalid/d".to_owned(), "no-such-host.invalid", KNOWN),
         (format!("postgres://u:s3cret@127.0.0.1:{port}/d?connect_timeout=1"), "within 1s", FIREWALL),

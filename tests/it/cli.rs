@@ -480,8 +480,7 @@ async fn files_that_are_not_served_are_named() {
     let only = check(&[("rowstream.toml", SQLITE), ("endpoints/T.SQL", "select n from t")]).await;
     assert_eq!(code(&only), Some(1));
     assert!(
-        stderr(&only).contains("there is no endpoint in the folder")
-            && stderr(&only).contains("T.SQL to `T.sql`"),
+        stderr(&only).contains("has no endpoints") && stderr(&only).contains("T.SQL to `T.sql`"),
         "{}",
         stderr(&only)
     );
@@ -503,11 +502,11 @@ async fn what_was_meant_is_found_or_said() {
             &["query", &missing, "select 1"][..],
             "missing.db`, and a URL begins with its scheme\n    hint: write `postgres://user@host/database`, `sqlite:FILE`",
         ),
-        (&["query", &empty, "select 1"], "empty` is a folder, and no database"),
+        (&["query", &empty, "select 1"], "empty` is a folder, not a database"),
         (&["serve", postgres], "at `127.0.0.1:1` as user `me`, database `d`"),
         (
             &["serve", "oracle://me:secret@h/d"],
-            "this URL is no configuration\n    hint: name it in a rowstream.toml",
+            "this is a URL, not a configuration\n    hint: name it in a rowstream.toml",
         ),
         (&["check", &file], &format!("`rowstream query {sqlite_url} 'select …'`")),
         (&["serve", &missing], "missing.db`\n    hint: `rowstream init` writes a configuration"),
@@ -638,7 +637,7 @@ select n, s from t where n = :n and s like :like and :ids is null";
         {
             "file": null, "line": null, "column": null, "code": "source_unavailable", "sqlstate": null,
             "message": format!("the file of source `far` does not exist: no file {}", file("none.db")),
-            "hint": "`create` names the SQL scripts that make it", "endpoint": null, "source": "far",
+            "hint": "`create` names the SQL scripts that create it", "endpoint": null, "source": "far",
         },
     ]);
     assert_eq!(found["errors"], errors);

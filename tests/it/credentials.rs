@@ -109,7 +109,7 @@ async fn a_login_that_fails_reads_the_password_file_again() {
     let file = launch.path().join("passwords");
     let server = launch.variable("PGPASSFILE", file.to_str().unwrap()).argument("--no-check").start().await;
     assert_answers(&server, "/a", 503, "no password").await;
-    server.wait_for_stdout("asks for a password, and there is none").await;
+    server.wait_for_stdout("asks for a password, but none is configured").await;
     write(server.folder(), "passwords", "*:*:*:*:one");
     assert_answers(&server, "/a", 200, "a password file").await;
     rotate(&db, &user, "two").await;

@@ -125,9 +125,12 @@ async fn what_nobody_can_reach_is_not_registered() {
         "[discovery]\naddress = \"a b\"\npeers = [\"b\"]\nconsul = { url = \"127.0.0.1:8500\", service = \"a/b\" }",
     );
     let exit = launch(&wrong).try_start().await.err().expect("no start");
-    for words in
-        ["no address of a replica", "has no port", "no URL of a host", "cannot be the name of a service"]
-    {
+    for words in [
+        "isn't an address of a replica",
+        "has no port",
+        "isn't the URL of a host",
+        "cannot be the name of a service",
+    ] {
         assert!(exit.stderr.contains(words), "{words}: {}", exit.stderr);
     }
 }

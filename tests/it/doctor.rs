@@ -46,8 +46,8 @@ async fn a_server_without_hops_is_well_over_both_versions() {
     assert_says(
         &report,
         &[
-            "over HTTP/1.1 (no hop says who it is",
-            "asked with HTTP/2.0",
+            "over HTTP/1.1 (no hop names itself",
+            "arrive at the server as HTTP/2.0",
             "trailers arrive",
             "has aborted fails",
         ],
@@ -68,7 +68,7 @@ async fn nginx_is_well_as_the_how_to_has_it() {
             &[
                 &format!("over {other}: nothing answers"),
                 "by way of nginx",
-                "well   the server is asked with HTTP/1.1",
+                "well   requests arrive at the server as HTTP/1.1",
                 "well   rows arrive as they are sent",
                 "well   a response that the server has aborted fails",
                 "note   `TE: trailers` does not reach the server",
@@ -92,7 +92,7 @@ async fn bad_settings_of_nginx_are_named_with_their_cures() {
     assert_says(
         &report,
         &[
-            "wrong  rows are withheld: one was sent every 0.2 s, and none came for 1.",
+            "wrong  rows are held back: one was sent every 0.2 s, but none arrived for 1.",
             "nginx: gzip off; proxy_buffering off;",
             "wrong  a silent stream is cut after ",
             "nginx: proxy_read_timeout 1h;",
@@ -105,7 +105,10 @@ async fn bad_settings_of_nginx_are_named_with_their_cures() {
     let (status, report) =
         doctor(Hop::nginx_by_default(address(&server)).await.http1, &["--silence", "1"]).await;
     assert_eq!(status, Some(1), "{report}");
-    assert_says(&report, &["wrong  the server is asked with HTTP/1.0", "nginx: proxy_http_version 1.1;"]);
+    assert_says(
+        &report,
+        &["wrong  requests arrive at the server as HTTP/1.0", "nginx: proxy_http_version 1.1;"],
+    );
 }
 
 #[tokio::test]
@@ -118,13 +121,13 @@ async fn haproxy_ends_cuts_well_over_http2_alone() {
     let (http1, http2) = report.split_once(" over HTTP/2 ").expect("both versions");
     assert_eq!(http1.matches("  well   ").count(), 7, "{report}");
     assert_eq!(http2.matches("  well   ").count(), 6, "{report}");
-    assert_says(http1, &["the server is asked with HTTP/2.0", "well   trailers arrive"]);
+    assert_says(http1, &["requests arrive at the server as HTTP/2.0", "well   trailers arrive"]);
     assert_says(
         http2,
         &[
             "wrong  a response that the server has aborted ends as if it were whole",
             "HAProxy: bind … alpn http/1.1",
-            "else: clients look for the end itself: _end=1",
+            "otherwise: clients check for the end with _end=1",
         ],
     );
 }
@@ -139,7 +142,7 @@ async fn bad_settings_of_haproxy_are_named_with_their_cures() {
     assert_says(
         &report,
         &[
-            "over HTTP/1.1 (no hop says who it is",
+            "over HTTP/1.1 (no hop names itself",
             "wrong  a silent stream is cut after ",
             "HAProxy: timeout server 1h",
             "wrong  a silent stream is ended after ",
@@ -179,7 +182,7 @@ async fn probes_are_for_whom_the_configuration_lets_ask() {
     assert_eq!(get(&server.url("/_rowstream/probe/plain")).await.status, 401);
     let (status, report) = doctor(address(&server), &[]).await;
     assert_eq!(status, Some(1), "{report}");
-    assert_says(&report, &["status 401: probes are not for everybody there", "hint: give the token"]);
+    assert_says(&report, &["status 401: the server doesn't allow you its probes", "hint: send a token"]);
     let token = ["--silence", "1", "-H", "Authorization: Bearer abc"];
     let (status, report) = doctor(address(&server), &token).await;
     assert_eq!(status, Some(0), "{report}");

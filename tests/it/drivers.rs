@@ -777,7 +777,7 @@ fn what_drivers_cannot_do_is_refused() {
     let uuid = "/* key = [\"id\"] */\nselect '6f1e3c8a-0000-4000-8000-000000000001'::uuid as id";
     for (url, sql, message) in [
         (in_memory(), nested, "one statement at a time"),
-        (in_memory(), follow, "cannot be followed"),
+        (in_memory(), follow, "has no live tail"),
         (adbc_postgres("postgres", pg_port()), uuid, "`key` names `id`, whose values are bytes"),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -796,5 +796,5 @@ fn what_drivers_cannot_do_is_refused() {
 fn nobody_calls_a_worker_by_hand() {
     let output = Command::new(program()).args(["worker", "1000000000"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("by the server alone"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("only the server can run a worker"));
 }

@@ -717,7 +717,7 @@ async fn each_row_has_a_reply() {
             (1, 200, json!({ "id": "1", "name": { "de": name(1) }, "price": [1.5, null] }), None),
             (2, 404, json!("there is none"), Some("answered")),
             (3, 503, json!({ "name": "busy" }), Some("answered")),
-            (4, 200, Value::Null, Some("not the JSON")),
+            (4, 200, Value::Null, Some("declared as JSON")),
             (5, 200, Value::Null, Some("over the limit")),
             (6, 200, json!("<p>log in"), None),
         ] {
@@ -830,17 +830,17 @@ async fn what_does_not_fit_the_columns_is_told() {
     for (path, words, hint) in [
         (
             "/missing",
-            "a request names `{costumer}`, which is no parameter and no column of `rows`",
+            "a request uses `{costumer}`, which is neither a parameter nor a column of `rows`",
             "did you mean `customer`?",
         ),
         (
             "/taken",
-            "statement `rows` has a column `customer`, and `[enrich.customer]` adds another",
+            "statement `rows` already has a column `customer`, so `[enrich.customer]` can't add it",
             "with `as`",
         ),
         (
             "/each",
-            "statement `rows` has a column `body`, which is what a part of each reply is called",
+            "statement `rows` has a column `body`, but that name is used for a part of each reply",
             "with `as`",
         ),
     ] {
@@ -879,7 +879,7 @@ async fn what_is_asked_is_told_and_held() {
     let bounded = |memory: &str| format!("memory = '{memory}'\n{text}");
     std::fs::write(&config, bounded("400MB")).unwrap();
     let refused = rowstream(&["check", &config]).await;
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("`memory` holds no stream of"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("`memory` has no room for a stream of"));
     std::fs::write(&config, bounded("2GB")).unwrap();
     assert!(rowstream(&["check", &config]).await.status.success());
 }
@@ -893,40 +893,41 @@ async fn faults_have_their_place() {
     for ((file, text), words) in [
         (enrich("source = 'upp'"), "there is no source `upp`"),
         (enrich("source = 'db'"), "the source `db` is a database"),
-        (enrich("at = 'name'"), "`name` is no JSON pointer"),
-        (enrich("at = '/a~2'"), "`/a~2` is no JSON pointer"),
+        (enrich("at = 'name'"), "`name` isn't a JSON pointer"),
+        (enrich("at = '/a~2'"), "`/a~2` isn't a JSON pointer"),
         (enrich("on_error = 'row'"), "write \"fail\" or \"null\""),
         (enrich("concurrency = 0"), "must be an integer of at least 1"),
         (enrich("order = 'input'"), "unknown key `order` in [enrich.a]"),
-        (enrich("headers = { Host = 'x' }"), "the header `host` is the connection's own"),
+        (enrich("headers = { Host = 'x' }"), "the header `host` belongs to the connection"),
         (sql("[enrich.a]\nat = '/a'"), "`request` is missing in [enrich.a]"),
-        (sql("[enrich.a]\nrequest = 'POST /'"), "a request begins with `GET`"),
+        (sql("[enrich.a]\nrequest = 'POST /'"), "a request must begin with `GET`"),
         (sql("[enrich]"), "`[enrich]` adds nothing"),
         (sql("enrich = 'a'"), "must be a table"),
         (sql("[params]\nb = 'text'\n[enrich.a]\nrequest = 'GET /{id}'"), "no statement uses the parameter `b`"),
         (sql("result = 'value'\n[enrich.a]\nrequest = 'GET /{id}'"), "this statement has a single value"),
-        (sql("key = ['id']\nfollow = {}\n[enrich.a]\nrequest = 'GET /{id}'"), "rows that are followed cannot be enriched"),
+        (sql("key = ['id']\nfollow = {}\n[enrich.a]\nrequest = 'GET /{id}'"), "rows of a live tail can't be \
+            enriched"),
         (
             (
                 "a.sql",
                 "/*\nbody = ['$a', '$b']\n[enrich.x]\nrequest = 'GET /{id}'\n*/\n-- name: a :many\nselect 1 as id;\n-- name: b :many\nselect 2 as id".to_owned(),
             ),
-            "adds to the rows of one list, and this endpoint has several",
+            "adds to the rows of one list, but this endpoint has several",
         ),
         (
             (
                 "a.sql",
                 "/*\n[enrich.x]\nrequest = 'GET /{id}'\n*/\n-- name: a :many\nselect 1 as id;\n-- name: b :many nested in a on id = id\nselect 1 as id".to_owned(),
             ),
-            "rows with others nested in them cannot be enriched",
+            "a statement with nested ones can't be enriched",
         ),
         (toml("each = 'select :b as id'"), "the parameter `:b` is not declared"),
-        (toml("each = 'select 1 as id; select 2'"), "two statements where one is expected"),
+        (toml("each = 'select 1 as id; select 2'"), "there are two statements, but one is expected"),
         (toml("each = 3"), "must be a table"),
         (toml("each = { source = 'db' }"), "`sql` is missing in `each`"),
-        (toml("each = { sql = 'select 1 as id', source = 'up' }"), "is an HTTP service, and takes no SQL"),
-        (toml("each = 'select 1 as id'\nrepeat = 2"), "`repeat` stands beside `each`"),
-        (toml("each = 'select 1 as id'\norder = 'size'"), "is none of the choices"),
+        (toml("each = { sql = 'select 1 as id', source = 'up' }"), "is an HTTP service and can't run SQL"),
+        (toml("each = 'select 1 as id'\nrepeat = 2"), "`repeat` can't be combined with `each`"),
+        (toml("each = 'select 1 as id'\norder = 'size'"), "isn't one of the choices"),
         (toml("each = 'select 1 as id'\nat = '/a'"), "unknown key `at`"),
         (toml("each = 'select 1 as id'\n[enrich.a]\nrequest = 'GET /'"), "`enrich` is for rows of a database"),
         (("a.toml", "key = ['id']\n".to_owned() + &toml("each = 'select 1 as id'").1), "`key` is for rows of a database"),

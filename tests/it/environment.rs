@@ -157,7 +157,7 @@ async fn a_file_of_variables_stands_in_for_the_environment() {
 #[test]
 fn a_line_of_the_file_that_is_none_is_named_and_not_shown() {
     let folder = folder(&[(".env", "DB=two.db\n\nPASSWORD=hunter2 twelve\n")]);
-    let place = ".env:3:1: this is not `NAME=VALUE`, or its quotes do not match\n    hint: ";
+    let place = ".env:3:1: this is not `NAME=VALUE`, or its quotes don't match\n    hint: ";
     let ran = run(folder.path(), &[], &["check"]);
     assert_eq!(ran.status.code(), Some(1));
     assert!(stderr(&ran).contains(place) && !stderr(&ran).contains("hunter2"), "{}", stderr(&ran));

@@ -44,16 +44,18 @@ fn signposts_lead_to_the_command_that_helps() {
             &["serve", "x.tsv"],
             "hint: `rowstream init x.tsv` makes a SQLite database of it, which needs no driver; or ",
         ),
-        (&["serve", "zero.db"], "this database has no table or view that may be read"),
+        (&["serve", "zero.db"], "this database has no readable table or view"),
         (&["serve", "damaged.db"], "file is not a database"),
         (&["init", "damaged.db"], "file is not a database"),
         (&["query", "damaged.db", "select 1"], "file is not a database"),
         (&["serve", "text.sqlite3"], "file is not a database"),
         (
             &["check", "shop.db"],
-            "`shop.db` is a database, and no configuration\n    hint: `rowstream serve sqlite:shop.db` serves its tables, `rowstream init sqlite:shop.db` writes a configuration for it, and `rowstream query sqlite:shop.db 'select …'` asks it\n",
+            "`shop.db` is a database, not a configuration\n    hint: `rowstream serve sqlite:shop.db` serves \
+             its tables, `rowstream init sqlite:shop.db` writes a configuration for it, and `rowstream query \
+             sqlite:shop.db 'select …'` queries it\n",
         ),
-        (&["check", "zero.db"], "`zero.db` is a database, and no configuration"),
+        (&["check", "zero.db"], "`zero.db` is a database, not a configuration"),
         (
             &["query", "jdbc:postgresql://h/d", "select 1"],
             "hint: leave out `jdbc:`: the URL begins with `postgresql:`",
@@ -88,7 +90,8 @@ async fn wrong_values_say_what_to_write() {
         (
             "listen = 8080\n",
             "",
-            "`listen` must be a string, not an integer\n    hint: write \"127.0.0.1:8080\" for this machine alone, \":8080\" for all its addresses",
+            "`listen` must be a string, not an integer\n    hint: write \"127.0.0.1:8080\" for this machine \
+             only, or \":8080\" for all its addresses",
         ),
         ("listen = \":1\"\nlisten = \":2\"\n", "", "duplicate key\n    hint: remove one of the two"),
         (
@@ -101,7 +104,8 @@ async fn wrong_values_say_what_to_write() {
         (
             "",
             "[params]\nq = \"text\"",
-            "no statement uses the parameter `q`\n    hint: in quotes and comments `:q` is text: write it outside of them, such as `like concat('%', :q, '%')`",
+            "no statement uses the parameter `q`\n    hint: in quotes and comments `:q` is text: write it \
+             outside them, as in `like concat('%', :q, '%')`",
         ),
     ] {
         let endpoint = format!("/*\n{endpoint}\n*/\nselect 1 as n where 'a' like '%:q%'");
@@ -138,7 +142,10 @@ async fn slips_are_not_made_up() {
     let reply = get(&server.url("/t.jsonl")).await;
     assert!(reply.text().contains("did you mean `ndjson`?"), "{}", reply.text());
     let reply = get(&server.url("/t?x=1")).await.text().to_owned();
-    assert!(reply.contains("there is no such parameter") && !reply.contains("did you mean"), "{reply}");
+    assert!(
+        reply.contains("this endpoint has no such parameter") && !reply.contains("did you mean"),
+        "{reply}"
+    );
 }
 
 /// "a path cannot have one of its characters" didn't say which.
@@ -152,7 +159,7 @@ async fn the_character_that_no_path_has_is_named() {
     let script = format!("exec \"$0\" serve {} --listen 127.0.0.1:0", file.display());
     let server = Launch::folder(folder.path()).shell(&script).start().await;
     for c in ["%", "#", "?", "\\u{a}"] {
-        server.wait_for_stderr(&format!("a path cannot have `{c}` in a segment")).await;
+        server.wait_for_stderr(&format!("a segment of a path can't contain `{c}`")).await;
     }
 }
 

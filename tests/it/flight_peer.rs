@@ -657,7 +657,7 @@ async fn a_server_that_prepares_nothing_takes_no_parameters() {
     let output = rowstream(&["query", &peer.url(), "select :a as n", "-p", "a=1"]).await;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains("prepares no statements") && said.contains("hint"), "{said}");
+    assert!(said.contains("doesn't prepare statements") && said.contains("hint"), "{said}");
 }
 
 #[tokio::test]
@@ -730,9 +730,9 @@ async fn what_flight_sql_cannot_do_is_refused() {
             "-- name: a :many\nselect n\n-- name: b :many nested in a on n = n\nselect n",
             "read no common snapshot, so rows of one",
         ),
-        ("/*\nkey = ['n']\nfollow = true\n*/\nselect n", "cannot be followed"),
+        ("/*\nkey = ['n']\nfollow = true\n*/\nselect n", "has no live tail"),
         // Nobody can promise what nobody knows.
-        ("/*\nkey = ['n']\nfollow = { commits = 'ordered' }\n*/\nselect n", "cannot be followed"),
+        ("/*\nkey = ['n']\nfollow = { commits = 'ordered' }\n*/\nselect n", "has no live tail"),
     ] {
         let launch = Launch::files(&[("rowstream.toml", &config), ("endpoints/rows.sql", sql)]);
         let path = launch.path().join("rowstream.toml");

@@ -675,13 +675,13 @@ async fn what_cannot_be_followed_says_why() {
     ];
     let server = Server::start(&files).await;
     for (path, name, words) in [
-        ("/rows.json?_follow=1", "_follow", "`json` cannot stay open"),
-        ("/rows?_format=csv&feed=continuous", "_follow", "`csv` cannot stay open"),
+        ("/rows.json?_follow=1", "_follow", "`json` can't stay open"),
+        ("/rows?_format=csv&feed=continuous", "_follow", "`csv` can't stay open"),
         ("/rows?_follow=2", "_follow", "is not one of"),
-        ("/rows?feed=eventsource&_follow=1", "feed", "`_follow` says it already"),
+        ("/rows?feed=eventsource&_follow=1", "feed", "`_follow` already selects it"),
         ("/rows.ndjson?_follow=1&_wait=end", "_wait", "no end to wait for"),
-        ("/plain?_follow=1", "_follow", "cannot be followed"),
-        ("/plain?feed=normal", "feed", "cannot be followed"),
+        ("/plain?_follow=1", "_follow", "has no live tail"),
+        ("/plain?feed=normal", "feed", "has no live tail"),
     ] {
         let reply = get(&server.url(path)).await;
         assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{path}");
@@ -720,7 +720,7 @@ async fn rows_of_another_server_are_refused() {
     for path in ["/rows.json", "/rows.ndjson?_follow=1", "/rows?_follow=longpoll"] {
         let reply = get(&server.url(path)).await;
         assert_eq!(reply.status, StatusCode::INTERNAL_SERVER_ERROR, "{path}");
-        assert!(reply.json()["detail"].as_str().unwrap().contains("yet to begin"), "{}", reply.text());
+        assert!(reply.json()["detail"].as_str().unwrap().contains("hasn't begun yet"), "{}", reply.text());
     }
     db.execute("update t set tx = pg_current_xact_id() where tx = '9000000000'").await;
     let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;

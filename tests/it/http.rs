@@ -383,7 +383,7 @@ async fn a_text_in_a_path_may_end_like_a_format() {
     let lines = fixture.accept("/file/data.csv", NDJSON).await;
     assert_eq!(lines.text(), "{\"name\":\"data.csv\"}\n");
     let missing = problem(&fixture.get("/gone/readme.json").await, 404, "not_found");
-    let hint = "`name` is a text, and `readme.json` is all of it: `_format` asks for a format";
+    let hint = "`name` is a text, and `readme.json` is all of it: choose a format with `_format`";
     assert_eq!(missing["hint"], hint);
     assert_eq!(
         problem(&fixture.get("/gone/readme").await, 404, "not_found")["hint"],
@@ -406,7 +406,7 @@ sha256 = \"3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30\"";
     let fixture = Fixture::start(settings, &endpoints).await;
     let with_token = [("authorization", "Bearer reader")];
     for (path, headers, status, code, hint) in [
-        ("/authors.xml", &[][..], 406, "not_acceptable", Some("ask with `_format`")),
+        ("/authors.xml", &[][..], 406, "not_acceptable", Some("choose one with `_format`")),
         ("/authors.jsn", &[], 406, "not_acceptable", Some("did you mean `json`?")),
         ("/authors?_format=jsn", &[], 406, "not_acceptable", Some("did you mean `json`?")),
         ("/author", &[], 404, "no_endpoint", Some("did you mean `/authors`?")),
@@ -418,7 +418,7 @@ sha256 = \"3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30\"";
         ("/secre", &[], 404, "no_endpoint", None),
         ("/secre", &with_token, 404, "no_endpoint", Some("did you mean `/secret`?")),
         ("/secret.xml", &[], 401, "unauthorized", Some("send `Authorization")),
-        ("/secret.xml", &with_token, 406, "not_acceptable", Some("ask with `_format`")),
+        ("/secret.xml", &with_token, 406, "not_acceptable", Some("choose one with `_format`")),
     ] {
         let reply = fixture.send(Client::HTTP1, "GET", path, headers).await;
         let problem = problem(&reply, status, code);

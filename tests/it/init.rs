@@ -82,7 +82,7 @@ async fn what_is_there_stays() {
     let ran = rowstream(&["init", "--dir", dir]).await;
     assert_eq!(ran.status.code(), Some(1));
     let said = text(&ran.stderr);
-    assert!(said.contains("data.sql is there already, and nothing was written"), "{said}");
+    assert!(said.contains("data.sql already exists, so nothing was written"), "{said}");
     assert!(said.contains("--dir"), "{said}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     assert_eq!(std::fs::read_to_string(folder.path().join("data.sql")).unwrap(), "mine");
@@ -120,9 +120,9 @@ async fn a_database_without_usable_names_is_refused() {
         let ran = rowstream(&["init", &file, "--dir", dir.to_str().unwrap()]).await;
         let said = text(&ran.stderr);
         assert_eq!(ran.status.code(), Some(1), "{said}");
-        assert!(said.contains("no table or view that may be read and whose name a path can have"), "{said}");
+        assert!(said.contains("no readable table or view whose name can be a path"), "{said}");
         assert!(said.contains("create view NAME as select") && said.contains("without a database"), "{said}");
-        assert_eq!(said.contains("a path cannot have `/` in a segment"), left_out, "{said}");
+        assert_eq!(said.contains("a segment of a path can't contain `/`"), left_out, "{said}");
         assert!(!dir.exists(), "nothing is written");
     }
 }
@@ -175,8 +175,8 @@ async fn a_csv_becomes_a_table() {
     assert_eq!(get(&server.url("/twice?limit=9")).await.text(), r#"[{"id":1,"v":1},{"id":1,"v":2}]"#);
 
     for (file, expected) in [
-        ("readings.csv", "readings.db is there already, and nothing was written"),
-        ("uneven.csv", "uneven.csv: line 3: the row has 1 values, and there are 2 columns"),
+        ("readings.csv", "readings.db already exists, so nothing was written"),
+        ("uneven.csv", "uneven.csv: line 3: the row has 1 values, but there are 2 columns"),
     ] {
         let ran = rowstream(&["init", &path(file), "--dir", &path("third")]).await;
         assert_eq!(ran.status.code(), Some(1), "{file}");
@@ -212,14 +212,15 @@ async fn a_csv_that_cannot_be_read_leaves_nothing() {
         (b"", "u.csv: the file is empty\n    hint: its first line has the names"),
         (b"\xef\xbb\xbf\n\n", "u.csv: the file is empty\n"),
         (b"sep=;\r\n", "u.csv: the file is empty\n"),
-        (b"sep=;\nid;t\n1;a;b\n", "u.csv: line 3: the row has 3 values, and there are 2 columns"),
+        (b"sep=;\nid;t\n1;a;b\n", "u.csv: line 3: the row has 3 values, but there are 2 columns"),
         (
             b"\xff\xfei\0d\0",
             "u.csv: the file is UTF-16\n    hint: write it as UTF-8: `iconv -f UTF-16 -t UTF-8 u.csv > utf8-u.csv`",
         ),
         (
             b"id,t\n1,caf\xe9\n",
-            "u.csv: line 2: the text is not UTF-8\n    hint: if it's of Excel, write it as UTF-8: `iconv -f WINDOWS-1252 -t UTF-8",
+            "u.csv: line 2: the text is not UTF-8\n    hint: if it's from Excel, write it as UTF-8: `iconv \
+             -f WINDOWS-1252 -t UTF-8",
         ),
         (b"id,caf\xe9\n1,a\n", "u.csv: line 1: the text is not UTF-8\n"),
     ] {

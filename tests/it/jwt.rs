@@ -227,7 +227,11 @@ async fn a_token_is_believed_by_its_signature_and_its_claims() {
         ("for several", of_rs256(json!({}), json!({"aud": ["elsewhere", "rowstream"]})), (200, "")),
         ("for nobody", of_rs256(json!({}), json!({"aud": null})), (401, "unauthorized")),
         ("without an end", of_rs256(json!({}), json!({"exp": null})), (401, "unauthorized")),
-        ("an end that is no time", of_rs256(json!({}), json!({"exp": "never"})), (401, "unauthorized")),
+        (
+            "an end that isn't a valid time",
+            of_rs256(json!({}), json!({"exp": "never"})),
+            (401, "unauthorized"),
+        ),
         (
             "over for a minute and a half",
             of_rs256(json!({}), json!({"exp": now - 90})),

@@ -97,7 +97,7 @@ async fn a_token_has_a_quota_wherever_it_comes_from() {
     let (number, reply) = refused.expect("it is refused");
     let came = begun.elapsed().as_secs() as usize * 2 + 2;
     assert!((20..=20 + came).contains(&number), "{number} of 20, and of {came} that have come since");
-    assert_eq!(reply.json()["detail"], "this token has asked more often than it may");
+    assert_eq!(reply.json()["detail"], "this token has sent more requests than allowed");
     assert_eq!(ask(&server, "/mine", &shown("Bearer b", 0)).await.status, 200);
     assert_eq!(ask(&server, "/mine", &shown("Bearer c", 0)).await.status, 401);
     // Where no token is needed, none is counted.

@@ -398,7 +398,7 @@ async fn a_second_row_is_an_error_and_is_not_held(db: &Db) {
         for (n, reply) in (1..).zip(&replies) {
             if n == 20 {
                 assert_eq!(reply.status, 500);
-                assert!(reply.text().contains("must yield one row"), "{}", reply.text());
+                assert!(reply.text().contains("must return one row"), "{}", reply.text());
             } else {
                 assert_eq!(row(reply), by_key(n));
             }

@@ -389,17 +389,17 @@ async fn rows_that_do_not_fit_together_are_errors_that_name_the_statement() {
         PLAIN,
         WELL,
     ];
-    let unordered =
-        "statement `children` is not ordered as `parents` is, or has rows that stand in no row of `parents`";
-    let null = "statement `children` has a row whose key is NULL, and which so stands in no row of `parents`";
-    let twins = "statement `parents` has two rows with the same key, by which `children` is nested in it";
+    let unordered = "statement `children` isn't in the order of `parents`, or has rows that belong to no row \
+        of `parents`";
+    let null = "statement `children` has a row whose key is NULL, so it belongs to no row of `parents`";
+    let twins = "statement `parents` has two rows with the same key, so `children` can't be nested in them";
     for both in &on_both(PARENTS, "pool = { max = 1 }", &endpoints).await {
         for (path, detail) in [
             ("/short_orphans", unordered),
             ("/short_disorder", unordered),
             ("/short_nulls", null),
             ("/twins", twins),
-            ("/second", "statement `parent` must yield one row, and yields more"),
+            ("/second", "statement `parent` must return one row, but returns more"),
         ] {
             let reply = get(&both.server.url(path)).await;
             let told = reply.json();
@@ -642,24 +642,24 @@ async fn check_shows_what_is_nested_and_finds_columns_that_do_not_suit() {
         for (place, message, hint) in [
             (
                 "b_own.sql:3:1",
-                "`a_ad` is no column of statement `b`, and rows are nested by it",
+                "`a_ad` isn't a column of statement `b`, but rows are nested by it",
                 "did you mean `a_id`?",
             ),
             (
                 "c_other.sql:3:1",
-                "`identity` is no column of statement `list`, and rows are nested by it",
+                "`identity` isn't a column of statement `list`, but rows are nested by it",
                 "its columns are `id`, `name`",
             ),
             (
                 "d_kinds.sql:3:1",
                 &format!(
-                    "`a_id` of statement `b` is {integer}, and `name` of `list` is text: they are never the same"
+                    "`a_id` of statement `b` is {integer}, and `name` of `list` is text: they can't be equal"
                 ),
                 "cast one of them to the type of the other",
             ),
             (
                 "e_name.sql:3:1",
-                "statement `list` has a column `name`, and `name` is nested in its rows",
+                "statement `list` has a column `name`, but `name` is also nested in its rows",
                 "rename one of them",
             ),
         ] {
@@ -676,7 +676,7 @@ async fn check_shows_what_is_nested_and_finds_columns_that_do_not_suit() {
     let server = Launch::files(&files).argument("--no-check").start().await;
     let reply = get(&server.url("/b_own")).await;
     assert_eq!(reply.status, StatusCode::INTERNAL_SERVER_ERROR);
-    assert!(reply.text().contains("`a_ad` is no column of statement `b`"), "{}", reply.text());
+    assert!(reply.text().contains("`a_ad` isn't a column of statement `b`"), "{}", reply.text());
 }
 
 /// Two parents with the same key and another one between them: the first had the rows, the second
@@ -772,7 +772,7 @@ async fn parents_that_may_be_the_same_are_a_warning() {
             let warned = err.lines().any(|line| {
                 line.starts_with("warning: ")
                     && line.contains(&format!("/c{index}.sql:"))
-                    && line.contains("rows of `a` are not known to differ in")
+                    && line.contains("may not be unique in `a`")
             });
             assert_eq!(warned, *warns, "{parent}\n{err}");
         }
@@ -790,7 +790,7 @@ async fn parents_that_may_be_the_same_are_a_warning() {
         // A server starts, says the same, and answers as it did.
         let files: Vec<_> = files.iter().map(|(name, text)| (&name[..], &text[..])).collect();
         let server = Server::start(&files).await;
-        server.wait_for_stderr("rows of `a` are not known to differ in `id`").await;
+        server.wait_for_stderr("`id` may not be unique in `a`").await;
         let rows = whole(&get(&server.url("/c0")).await);
         let lists: Vec<_> =
             rows.as_array().unwrap().iter().map(|row| row["b"].as_array().unwrap().len()).collect();

@@ -141,7 +141,7 @@ async fn h2_streams_what_it_sends_as_postgresql_does() {
     let failed = get(&server.url("/fails?n=0")).await;
     assert_eq!((failed.status.as_u16(), &failed.json()["code"]), (400, &json!("invalid_data")));
     assert_eq!(get(&server.url("/fails?n=1")).await.json(), json!([{"v": 1}]));
-    server.wait_for_stderr("no PostgreSQL but `PostgreSQL 8.2.23 server protocol using H2 2.3").await;
+    server.wait_for_stderr("not PostgreSQL but `PostgreSQL 8.2.23 server protocol using H2 2.3").await;
 }
 
 /// H2's times are floats on the wire, and were years beyond 150,000.
@@ -152,7 +152,7 @@ async fn check_says_what_h2_cannot_do() {
         ("select 1 as v", "its sessions can write"),
         ("select timestamp '2024-02-29 12:00:00' as at", "column `at` is a time"),
         ("select time '12:00:00' as at", "select its text: `cast(… as varchar)`"),
-        (TWO, "is asked for no transaction that reads one snapshot"),
+        (TWO, "it gets no transactions that read one snapshot"),
         ("/* key = [\"x\"] */ select \"X\" from system_range(1, 9) order by 1", "leave out `key`"),
         ("select * from nosuch", "Table \"nosuch\" not found"),
     ] {
@@ -192,6 +192,6 @@ async fn questdb_streams_what_it_has() {
         assert_eq!(get(&server.url("/found?n=9")).await.json(), json!([{"i": 10}]));
     }
     assert!(questdb.checks("select 1 as v").await.contains("QuestDB"));
-    assert!(questdb.checks(TWO).await.contains("is asked for no transaction that reads one snapshot"));
+    assert!(questdb.checks(TWO).await.contains("it gets no transactions that read one snapshot"));
     assert!(questdb.checks("select * from nosuch").await.contains("table does not exist"));
 }

@@ -163,16 +163,16 @@ async fn replies_have_many_shapes() {
         ("application/x-ndjson", "{\"id\":1}\n\n{\"id\":2}\n", "''", Ok(vec![1, 2])),
         ("application/JSONL; charset=utf-8", "{\"id\":1}\n{\"id\":2}", "'/data'", Ok(vec![1, 2])),
         ("application/x-ndjson", "", "''", Ok(vec![])),
-        (JSON, r#"{"id":"3"}"#, "''", Err("without an array where its rows should be")),
+        (JSON, r#"{"id":"3"}"#, "''", Err("without an array in the place of its rows")),
         (
             JSON,
             r#"{"error":"no such index"}"#,
             "'/data'",
-            Err("without its rows: nothing stands in their place"),
+            Err("without rows: it has no value in their place"),
         ),
-        (JSON, r#"{"data":null}"#, "'/data'", Err("without its rows: nothing stands in their place")),
-        (JSON, "", "''", Err("cut off: its JSON does not end")),
-        ("text/html", "<html></html>", "''", Err("no JSON from byte 0 on")),
+        (JSON, r#"{"data":null}"#, "'/data'", Err("without rows: it has no value in their place")),
+        (JSON, "", "''", Err("truncated: its JSON doesn't end")),
+        ("text/html", "<html></html>", "''", Err("invalid JSON from byte 0 on")),
         (
             JSON,
             r#"{"data":[1]}"#,
@@ -205,7 +205,11 @@ async fn what_was_compressed_unasked_is_not_taken_for_json() {
     let server = server(&upstream, "", &[("list", &list("GET /", ""))]).await;
     let reply = get(&server.url("/list")).await;
     assert_problem(&reply, 502, "upstream_reply");
-    assert!(reply.text().contains("is compressed, which was not asked for"), "{}", reply.text());
+    assert!(
+        reply.text().contains("is compressed, although the request didn't allow that"),
+        "{}",
+        reply.text()
+    );
 }
 
 /// The pages of fifty rows, by twenties, as an upstream of each kind has them.
@@ -414,7 +418,7 @@ async fn trinos_protocol_is_a_list() {
     assert_eq!(upstream.asked().len(), 6);
     let failed = get(&server.url("/fails?_wait=end")).await;
     assert_problem(&failed, 502, "upstream_failed");
-    assert!(failed.text().contains("page 3 of source `up` says that it failed"), "{}", failed.text());
+    assert!(failed.text().contains("page 3 of source `up` reports a failure"), "{}", failed.text());
 }
 
 #[tokio::test]
@@ -485,12 +489,12 @@ async fn what_is_cut_or_garbled_is_never_a_short_list() {
     let garbled: Vec<(Vec<u8>, &str)> = vec![
         (whole.as_bytes()[..whole.len() - 1].to_vec(), "cut off"),
         (whole.as_bytes()[..20].to_vec(), "cut off"),
-        (format!("{whole} x").into_bytes(), "no JSON from byte 42 on"),
-        (whole.replace("},{", "} {").into_bytes(), "no JSON from byte 19 on"),
-        (whole.replace("\"next\"", "\"items\"").into_bytes(), "it has `items` twice"),
+        (format!("{whole} x").into_bytes(), "invalid JSON from byte 42 on"),
+        (whole.replace("},{", "} {").into_bytes(), "invalid JSON from byte 19 on"),
+        (whole.replace("\"next\"", "\"items\"").into_bytes(), "it contains `items` twice"),
         (b"{\"items\":[{\"id\":1}],\"a\":\"\xff\"}".to_vec(), "not UTF-8"),
         (format!("{{\"items\":[{{\"id\":1}},{}", "[".repeat(200)).into_bytes(), "nested more than 128 deep"),
-        (whole.replace("null", "[1]").into_bytes(), "something else than a string or a number"),
+        (whole.replace("null", "[1]").into_bytes(), "something other than a string or a number"),
         (
             format!("{{\"items\":[{{\"id\":1}},{{\"id\":2,\"x\":\"{endless}\"}}]}}").into_bytes(),
             "is over the limit of 1000 bytes",
@@ -558,19 +562,19 @@ async fn a_list_that_cannot_go_on_fails() {
             json!({ "next": other }),
             "next = { at = '/next' }",
             "upstream_refused",
-            "goes on at another scheme, host or port",
+            "names a next page at another scheme, host or port",
         ),
         (
             json!({ "next": "//169.254.169.254/latest" }),
             "next = { at = '/next' }",
             "upstream_refused",
-            "goes on at another scheme",
+            "names a next page at another scheme",
         ),
         (
             json!({ "next": "/p\r\nX-Evil: 1" }),
             "next = { at = '/next' }",
             "upstream_refused",
-            "no URL that can be asked for",
+            "isn't a usable URL",
         ),
         (
             json!({ "next": "/list" }),
@@ -578,7 +582,7 @@ async fn a_list_that_cannot_go_on_fails() {
             "upstream_reply",
             "page 1 of source `up` leads to itself",
         ),
-        (json!({ "next": 7 }), "next = { at = '/next' }", "upstream_reply", "by something else than a URL"),
+        (json!({ "next": 7 }), "next = { at = '/next' }", "upstream_reply", "by something other than a URL"),
         (
             json!({ "next": "/a" }),
             "next = { at = '/next' }\npages = 5",
@@ -635,7 +639,7 @@ async fn lines_in_which_a_failure_cannot_be_told_are_refused() {
     let server = server(&upstream, "", &[(files[0].0, &files[0].1)]).await;
     let failed = get(&server.url("/list")).await;
     assert_problem(&failed, 502, "upstream_reply");
-    assert!(failed.text().contains("nothing is looked for at `error`"), "{}", failed.text());
+    assert!(failed.text().contains("`error` can't be looked up"), "{}", failed.text());
 }
 
 /// A link is one of the host that gave it, whose prefix may be another than those of the others.
@@ -662,23 +666,27 @@ async fn links_belong_to_the_host_that_gives_them() {
 #[tokio::test]
 async fn values_that_do_not_fit_are_told_by_column_and_row() {
     for (kind, value, words) in [
-        ("integer", "1.5", "row 2 of source `up`: column `v` of type integer holds a number that is none"),
+        (
+            "integer",
+            "1.5",
+            "row 2 of source `up`: column `v` of type integer holds a number that doesn't fit",
+        ),
         ("integer", "9223372036854775808", "column `v` of type integer holds an integer beyond 64 bits"),
         ("integer", "true", "column `v` of type integer holds a boolean"),
         ("float", "1e999", "column `v` of type float holds"),
-        ("decimal", "\"x\"", "column `v` of type decimal holds a string that is none"),
+        ("decimal", "\"x\"", "column `v` of type decimal holds a string that doesn't fit"),
         ("text", "7", "column `v` of type text holds an integer"),
         ("text", "\"\\ud800\"", "column `v` of type text holds a string with half a surrogate pair"),
         ("boolean", "0", "column `v` of type boolean holds an integer"),
-        ("date", "\"2023-02-29\"", "column `v` of type date holds a string that is none"),
+        ("date", "\"2023-02-29\"", "column `v` of type date holds a string that doesn't fit"),
         (
             "timestamp",
             "\"2023-02-28T00:00:00.0000001Z\"",
-            "column `v` of type timestamp holds a string that is none",
+            "column `v` of type timestamp holds a string that doesn't fit",
         ),
-        ("uuid", "\"6ba7b810\"", "column `v` of type uuid holds a string that is none"),
+        ("uuid", "\"6ba7b810\"", "column `v` of type uuid holds a string that doesn't fit"),
         ("text", "{}", "column `v` of type text holds an object"),
-        ("json", "1,\"v\":2", "row 2 of source `up`: it has `v` twice"),
+        ("json", "1,\"v\":2", "row 2 of source `up`: it contains `v` twice"),
     ] {
         let upstream =
             upstream(move |_| reply(200, JSON, format!("[{{\"v\":null}},{{\"v\":{value}}}]"))).await;
@@ -944,7 +952,7 @@ async fn what_another_rowstream_has_is_read_as_it_is() {
         // It was taken for the last, because it has no `Link`.
         let long = get(&server.url("/long.ndjson")).await;
         assert_problem(&long, 502, "upstream_reply");
-        assert!(long.text().contains("too long to say in its head"), "{}", long.text());
+        assert!(long.text().contains("too long to name the next page"), "{}", long.text());
     }
 }
 
@@ -965,7 +973,7 @@ async fn what_lists_take_is_told_and_counted() {
     // A row counts as often as it may stand: in the list, in the chunks and in what it grows to.
     let small = launch("memory = '256MB'", &url, "max_row_bytes = '50MB'", &endpoints);
     let Err(exit) = small.try_start().await else { panic!("it cannot be held") };
-    assert!(exit.stderr.contains("`memory` holds no stream of /list"), "{}", exit.stderr);
+    assert!(exit.stderr.contains("`memory` has no room for a stream of /list"), "{}", exit.stderr);
 }
 
 #[tokio::test]
@@ -973,28 +981,25 @@ async fn faults_have_their_place() {
     const COLUMNS: &str = "columns = { id = 'integer' }";
     for (upstream, words) in [
         ("request = 'GET /'\nrows = '/a'".to_owned(), "`columns` is missing"),
-        ("request = 'GET /'\nrows = '/a'\ncolumns = {}".to_owned(), "`columns` has none"),
-        (format!("request = 'GET /'\nrows = 'a'\n{COLUMNS}"), "`a` is no JSON pointer"),
-        (format!("request = 'GET /'\nrows = '/~2'\n{COLUMNS}"), "`/~2` is no JSON pointer"),
-        ("request = 'GET /'\nrows = ''\ncolumns = { id = 'int' }".to_owned(), "`int` is no type of a column"),
-        (
-            "request = 'GET /'\nrows = ''\ncolumns = { id = 'decimal(80)' }".to_owned(),
-            "is no type of a column",
-        ),
+        ("request = 'GET /'\nrows = '/a'\ncolumns = {}".to_owned(), "`columns` is empty"),
+        (format!("request = 'GET /'\nrows = 'a'\n{COLUMNS}"), "`a` isn't a JSON pointer"),
+        (format!("request = 'GET /'\nrows = '/~2'\n{COLUMNS}"), "`/~2` isn't a JSON pointer"),
+        ("request = 'GET /'\nrows = ''\ncolumns = { id = 'int' }".to_owned(), "`int` isn't a column type"),
+        ("request = 'GET /'\nrows = ''\ncolumns = { id = 'decimal(80)' }".to_owned(), "isn't a column type"),
         (
             "request = 'GET /'\nrows = ''\ncolumns = { id = { at = '/x' } }".to_owned(),
             "`type` is missing in the column `id`",
         ),
         (format!("request = 'GET /'\nrows = {{ optional = true }}\n{COLUMNS}"), "`at` is missing in `rows`"),
-        (format!("request = 'GET /'\n{COLUMNS}"), "this is for a reply that is split into rows"),
-        ("request = 'GET /'\nnext = 'link'".to_owned(), "this is for a reply that is split into rows"),
+        (format!("request = 'GET /'\n{COLUMNS}"), "this needs a reply that is split into rows"),
+        ("request = 'GET /'\nnext = 'link'".to_owned(), "this needs a reply that is split into rows"),
         (
             format!("request = 'GET /'\nrows = ''\nnext = 'links'\n{COLUMNS}"),
-            "`links` is no way to the next page",
+            "`links` isn't a way to the next page",
         ),
         (
             format!("request = 'GET /'\nrows = ''\nnext = {{ cursor = 'a' }}\n{COLUMNS}"),
-            "this is no way to the next page",
+            "this isn't a way to the next page",
         ),
         (
             format!("request = 'GET /'\nrows = ''\nnext = {{ at = '/n', page = 'p' }}\n{COLUMNS}"),
@@ -1002,18 +1007,18 @@ async fn faults_have_their_place() {
         ),
         (
             format!("request = 'GET /?o=1'\nrows = ''\nnext = {{ offset = 'o' }}\n{COLUMNS}"),
-            "the request has `o` already",
+            "the request already has `o`",
         ),
         (format!("request = 'GET /'\nrows = ''\npages = 0\n{COLUMNS}"), "must be an integer of at least 1"),
-        (format!("request = 'GET /'\nrows = ''\nbody = '{{}}'\n{COLUMNS}"), "a request with GET has no body"),
-        (format!("request = 'POST /'\nrows = ''\n{COLUMNS}"), "the request is a POST, and has no body"),
+        (format!("request = 'GET /'\nrows = ''\nbody = '{{}}'\n{COLUMNS}"), "a GET request has no body"),
+        (format!("request = 'POST /'\nrows = ''\n{COLUMNS}"), "the request is a POST, but has no body"),
         (
             format!("request = 'POST /'\nrows = ''\nbody = '{{\"a\":{{b}}}}'\n{COLUMNS}"),
             "the parameter `{b}` is not declared",
         ),
         (
             format!("request = 'POST /'\nrows = ''\nbody = '{{\"a\":}}'\n{COLUMNS}"),
-            "this body begins like JSON, and is none",
+            "this body begins like JSON, but isn't valid JSON",
         ),
         (
             format!(
@@ -1021,15 +1026,15 @@ async fn faults_have_their_place() {
             ),
             "would be the same for each page",
         ),
-        (format!("request = 'PUT /'\nrows = ''\n{COLUMNS}"), "a request begins with `GET`"),
-        ("request = 'POST /'".to_owned(), "a request begins with `GET`"),
+        (format!("request = 'PUT /'\nrows = ''\n{COLUMNS}"), "a request must begin with `GET`"),
+        ("request = 'POST /'".to_owned(), "a request must begin with `GET`"),
         (
             format!("request = 'GET /'\nrows = ''\nrepeat = 2\n{COLUMNS}"),
-            "`rows` and `repeat` exclude one another",
+            "`rows` and `repeat` exclude each other",
         ),
         (
             format!("request = 'GET /'\nrows = ''\norder = 'input'\n{COLUMNS}"),
-            "has no meaning for a single request",
+            "has no effect on a single request",
         ),
     ] {
         let endpoint = format!("[upstream]\n{upstream}\n");
@@ -1044,5 +1049,5 @@ async fn faults_have_their_place() {
     let Err(exit) = launch("", "http://127.0.0.1:9", "", &[("a", &endpoint)]).try_start().await else {
         panic!("an error")
     };
-    assert!(exit.stderr.contains("stands in a body that is no JSON"), "{}", exit.stderr);
+    assert!(exit.stderr.contains("is in a body that isn't JSON"), "{}", exit.stderr);
 }

@@ -194,7 +194,7 @@ async fn formats_with_an_end_of_their_own_stay_as_they_are_and_csv_refuses() {
         assert!(!String::from_utf8_lossy(&framed.body).contains("$rowstream"), "{target}");
     }
     for (target, told) in [
-        ("/pg/rows.csv?_end=1", "`csv` holds rows and nothing else"),
+        ("/pg/rows.csv?_end=1", "`csv` holds only rows"),
         ("/pg/rows?_end=yes", "`yes` is not one of"),
         ("/pg/rows?_digest=md5", "`md5` is not one of `sha-256`"),
         ("/pg/rows?_wait=start", "`start` is not one of `end`"),

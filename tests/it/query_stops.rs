@@ -66,7 +66,7 @@ async fn signals_cancel_postgresqls_statement() {
             let child = start(&[&url, sql]);
             until_active(&db, 1, Some(waits_for)).await;
             signal(&child, name);
-            let told = format!("error: SIG{name} ended the query: its rows are not whole\n");
+            let told = format!("error: SIG{name} ended the query: its rows are incomplete\n");
             assert_eq!(ended(child).await, (Some(status), told), "{name} {sql}");
             assert_none_active(&db).await;
         }

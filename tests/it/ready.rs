@@ -197,7 +197,7 @@ async fn a_server_that_ends_says_so_before_it_refuses() {
     server.terminate();
     server.wait_for_stderr("leaving").await;
     for client in [Client::HTTP1, Client::H2C] {
-        assert_not_ready(&client.get(&server.url("/_rowstream/ready")).await, "the server is on its way out");
+        assert_not_ready(&client.get(&server.url("/_rowstream/ready")).await, "the server is shutting down");
         assert_eq!(client.get(&server.url("/_rowstream/live")).await.status, 200);
         let reply = client.get(&server.url("/few")).await;
         assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete));

@@ -122,7 +122,7 @@ async fn consul_says_where_a_service_is() {
     while agent.count("/v1/health") < asked + 2 {
         until_from(&server, &["b"]).await;
     }
-    server.wait_for_stderr("so the 1 instances of its last answer hold: it answers 500").await;
+    server.wait_for_stderr("so the 1 instances of its last answer stay in use: it answers 500").await;
     assert!(metric(&server, "rowstream_discovery_failures_total").await >= 2.0);
     assert_eq!(server.count_stderr("of its last answer hold"), 1, "it is said once");
 
@@ -131,7 +131,7 @@ async fn consul_says_where_a_service_is() {
     // That there is nobody is an answer.
     say(200, "[]".to_owned());
     wait_until("a refusal", async || get(&server.url("/who")).await.status == 503).await;
-    server.wait_for_stdout("knows of no instance").await;
+    server.wait_for_stdout("lists no instance").await;
     assert!(!server.stderr().contains(TOKEN) && !server.stdout().contains(TOKEN));
 }
 
@@ -162,7 +162,7 @@ async fn a_registry_that_never_answered_is_an_error_that_says_so() {
     let agent = agent(&said).await;
     let server = server(&format!("consul = \"http://{}\", service = \"orders\"", agent.address())).await;
     assert_eq!(get(&server.url("/who")).await.json()["code"], "source_unavailable");
-    server.wait_for_stderr("cannot be asked: it answers 403").await;
+    server.wait_for_stderr("can't be queried: it answers 403").await;
     assert_eq!(metric(&server, "rowstream_discovered_instances").await, 0.0);
 }
 
@@ -235,13 +235,13 @@ async fn what_is_wrong_in_discover_is_said() {
     let files = [("rowstream.toml", wrong), ("endpoints/who.toml", endpoint)];
     let exit = Launch::files(&files).try_start().await.err().expect("no start");
     for words in [
-        "no URL of a host",
+        "isn't the URL of a host",
         "cannot be the name of a service",
-        "not asked as often as that",
+        "a registry can't be queried that often",
         "with `discover`, `url` is one URL with a name",
-        "nothing says which of them may be asked",
-        "no name of SRV records",
-        "no address of a DNS server",
+        "no setting says which of them are allowed",
+        "isn't a name of SRV records",
+        "isn't the address of a DNS server",
         "`discover` asks one registry",
     ] {
         assert!(exit.stderr.contains(words), "{words}: {}", exit.stderr);

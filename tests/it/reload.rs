@@ -146,7 +146,7 @@ async fn streams_that_run_count_after_a_reload() {
     let settings = "max_connections = 9\nlisten = \"127.0.0.1:1\"\n";
     write(&server, "rowstream.toml", &format!("{settings}{}", config.replace("max = 1", "max = 2")));
     reload(&server, "reloaded: 2 endpoints").await;
-    assert!(server.stderr().contains("`max_connections` changes at the next start"));
+    assert!(server.stderr().contains("`max_connections` takes effect at the next start"));
     // The address of the command line wins over that of the file.
     assert!(!server.stderr().contains("`listen` changes"));
     assert_eq!(get(&server.url("/a")).await.status, 503);

@@ -127,7 +127,7 @@ async fn who_is_asked() {
     let line =
         |begin: &str| said.lines().find(|line| line.starts_with(begin)).unwrap_or_else(|| panic!("{said}"));
     assert!(line(&primary).ends_with(", primary") && line(&replica).contains(", replica, "), "{said}");
-    assert!(warned.contains("host 127.0.0.1:1: ") && warned.contains("nothing listens there"), "{warned}");
+    assert!(warned.contains("host 127.0.0.1:1: ") && warned.contains("no server listens there"), "{warned}");
     assert!(checked.status.success(), "{said}{warned}");
 }
 
@@ -168,7 +168,7 @@ async fn what_is_asked_of_a_host_is_asked_of_the_only_one_too() {
     // Of several hosts, too.
     let said = asks(&replicas.url(&[0, 1], "&target_session_attrs=read-write")).await.unwrap_err();
     let [one, other] = [0, 1].map(|node| format!("127.0.0.1:{} is a ", replicas.port(node)));
-    assert!(said.contains(&format!("{one}{role}, {other}replica; name a host")), "{said}");
+    assert!(said.contains(&format!("{one}{role}, {other}replica; name such a host")), "{said}");
 }
 
 /// Asks one node by each `target_session_attrs`, and is let in or hears why not.
@@ -181,7 +181,7 @@ async fn has_to_suit(replicas: &Replicas, node: usize, role: &str, attrs: &[(&st
         };
         let said = asked.expect_err(attrs);
         let host = format!("127.0.0.1:{} is a {role}; ", replicas.port(node));
-        let remedy = "name a host that is one in the source's `url`, or correct its `target_session_attrs`";
+        let remedy = "name such a host in the source's `url`, or correct its `target_session_attrs`";
         for words in [*refused, &host, remedy] {
             assert!(said.contains(words), "{attrs}: {words}: {said}");
         }

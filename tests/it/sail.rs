@@ -131,5 +131,5 @@ async fn parameters_are_refused_with_the_reason() {
     let output = rowstream(&["check", launch.path().join("rowstream.toml").to_str().unwrap()]).await;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains("rows.sql") && said.contains("prepares no statements"), "{said}");
+    assert!(said.contains("rows.sql") && said.contains("doesn't prepare statements"), "{said}");
 }

@@ -171,7 +171,7 @@ async fn only_sockets_that_listen_are_taken() {
     let exit = activated("", "http", UdpSocket::bind("127.0.0.1:0").expect("a port")).try_start().await;
     let said = exit.err().expect("it cannot be served").stderr;
     assert!(
-        said.contains("the socket `http` cannot be used: it is no socket of TCP or Unix that listens"),
+        said.contains("the socket `http` cannot be used: it isn't a listening TCP or Unix socket"),
         "{said}"
     );
     let script = "export LISTEN_FDS=1 LISTEN_PID=1; exec \"$0\" \"$@\"";

@@ -410,7 +410,7 @@ async fn a_slip_makes_no_database() {
         (&["check", &slip], "shp.db`\n    hint: did you mean `"),
         (&["query", &slip, "select 1"], "hint: did you mean `"),
         (&["query", &url, "select 1"], "shp.db"),
-        (&["serve", &empty], "this database has no table or view that may be read"),
+        (&["serve", &empty], "this database has no readable table or view"),
         (&["serve", "postgres://me:hunter2@127.0.0.1:1/d"], "source `main`"),
     ] {
         let ran = rowstream(arguments).await;
@@ -438,7 +438,7 @@ async fn tables_are_watched(url: &str, change: impl AsyncFn(&str)) {
     assert_eq!(get(&server.url("/other")).await.status.as_u16(), 404);
     // Without any table there is nothing to serve instead.
     change("drop table item").await;
-    server.started = server.started.said("not reloaded: all stays as it was").await;
+    server.started = server.started.said("not reloaded: the old configuration stays in use").await;
 }
 
 /// `--watch` was taken here, and watched nothing.
@@ -461,7 +461,7 @@ async fn tables_of_postgres_are_watched() {
 async fn tables_on_the_network_are_warned_of() {
     let folder = tempfile::tempdir().unwrap();
     sqlite(&folder.path().join("shop.db"), "create table t (id integer primary key)");
-    let open = "can read each table and view of this database";
+    let open = "can read every table and view of this database";
     let file = folder.path().join("shop.db");
     let serve = |arguments: &str| {
         Launch::folder(folder.path()).shell(&format!("exec \"$0\" serve {} {arguments}", file.display()))

@@ -152,9 +152,9 @@ async fn who_speaks_plain_http_hears_what_to_do() {
 async fn plain_http_leads_to_https() {
     let (db, certificate) = (TestDb::new().await, Certificate::new());
     let server = server(&db, &certificate, "", "redirect = \"127.0.0.1:0\"").await;
-    server.wait_for_stderr(" leads there").await;
+    server.wait_for_stderr(" redirects there").await;
     let said = server.stderr();
-    let plain = said.lines().find_map(|line| line.strip_suffix(" leads there")).expect("it says where");
+    let plain = said.lines().find_map(|line| line.strip_suffix(" redirects there")).expect("it says where");
     let (_, port) = plain.rsplit_once(':').expect("it has a port");
     let url = format!("http://localhost:{port}/rows.csv?n=1%20");
     let reply = get(&url).await;
@@ -274,7 +274,7 @@ async fn a_new_certificate_needs_no_new_process() {
     std::fs::copy(next.certificate(), certificate.certificate()).expect("a copy");
     server.hang_up();
     server.wait_for_stderr("is not the key of").await;
-    assert_eq!(trusting(&certificate.ca(), &[&url]).await.code, 0, "all stays as it was");
+    assert_eq!(trusting(&certificate.ca(), &[&url]).await.code, 0, "the old configuration stays in use");
     std::fs::copy(next.key(), certificate.key()).expect("a copy");
     server.hang_up();
     server.wait_for_stderr("reloaded: 3 endpoints").await;
@@ -296,7 +296,7 @@ async fn a_certificate_that_has_expired_is_a_warning() {
     let ran = std::process::Command::new("sh").args(["-c", expire]).current_dir(folder).status();
     assert!(ran.expect("a shell").success());
     server.hang_up();
-    server.wait_for_stderr("server.crt has expired, and clients refuse it").await;
+    server.wait_for_stderr("server.crt has expired, so clients refuse it").await;
     let checked = rowstream(&["check", server.folder().to_str().expect("a path is text")]).await;
     let said = String::from_utf8_lossy(&checked.stderr).into_owned();
     assert!(checked.status.success() && said.contains("server.crt has expired"), "{said}");
@@ -309,12 +309,18 @@ async fn what_is_wrong_with_certificates_has_a_place() {
         [one.certificate(), one.key(), other.key()].map(|path| path.display().to_string());
     for (lines, message) in [
         (format!("certificate = \"none.crt\"\nkey = \"{key}\""), "none.crt: No such file"),
-        (format!("certificate = \"{key}\"\nkey = \"{key}\""), "holds no certificate"),
-        (format!("certificate = \"{file}\"\nkey = \"{file}\""), "holds no private key"),
+        (format!("certificate = \"{key}\"\nkey = \"{key}\""), "contains no certificate"),
+        (format!("certificate = \"{file}\"\nkey = \"{file}\""), "contains no private key"),
         (format!("certificate = \"{file}\"\nkey = \"{wrong}\""), "is not the key of"),
         (format!("certificate = \"{file}\""), "`key` is missing"),
-        (format!("certificate = \"{file}\"\nkey = \"{key}\"\nclient_ca = \"{key}\""), "holds no certificate"),
-        (format!("certificate = \"{file}\"\nkey = \"{key}\"\nredirect = \"80\""), "no address to listen on"),
+        (
+            format!("certificate = \"{file}\"\nkey = \"{key}\"\nclient_ca = \"{key}\""),
+            "contains no certificate",
+        ),
+        (
+            format!("certificate = \"{file}\"\nkey = \"{key}\"\nredirect = \"80\""),
+            "isn't an address to listen on",
+        ),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
         let config = format!("[source.db]\nurl = \"sqlite::memory:\"\n[tls]\n{lines}\n");

@@ -103,7 +103,7 @@ async fn the_variable_of_otlp_has_headers_for_the_collector() {
     );
     assert!(!server.stderr().contains("a+b") && !server.stdout().contains("a+b"));
     let exit = launch("no secret").try_start().await.err().expect("no start");
-    assert!(exit.stderr.contains("OTEL_EXPORTER_OTLP_HEADERS is no list of headers"), "{}", exit.stderr);
+    assert!(exit.stderr.contains("OTEL_EXPORTER_OTLP_HEADERS isn't a list of headers"), "{}", exit.stderr);
     assert!(!exit.stderr.contains("no secret"), "{}", exit.stderr);
 }
 

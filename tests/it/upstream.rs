@@ -804,11 +804,11 @@ async fn a_call_that_fails_fails_the_response_or_is_a_row() {
     }
     assert_eq!(upstream.count("/fail"), 3, "nothing is asked after a failure");
     for (path, status, body, error) in [
-        ("bad", json!(200), json!(null), "is not the JSON that it says it is"),
+        ("bad", json!(200), json!(null), "is declared as JSON, but invalid"),
         ("binary", json!(200), json!(null), "is not UTF-8"),
         ("large", json!(200), json!(null), "is over the limit of 1000 bytes"),
-        ("redirect", json!(null), json!(null), "redirects are not followed"),
-        ("cut", json!(200), json!(null), "its answer was truncated"),
+        ("redirect", json!(null), json!(null), "redirects aren't followed"),
+        ("cut", json!(200), json!(null), "was invalid or truncated"),
     ] {
         let rows = get(&server.url(&format!("/row/{path}?count=2"))).await;
         assert_eq!(rows.ended, Ended::Complete, "{path}");
@@ -892,7 +892,7 @@ async fn faults_have_their_place() {
         (
             "url = 'http://127.0.0.1:9'\nallow = ['example.org']",
             PASS,
-            "`example.org` is no address and no network",
+            "`example.org` is neither an address nor a network",
         ),
         ("url = 'http://127.0.0.1:9'\nallow = ['public']", PASS, "`allow` leaves out the address of the URL"),
         ("url = 'http://127.0.0.1:9'\nallow = []", PASS, "`allow` leaves out the address of the URL"),
@@ -909,15 +909,19 @@ async fn faults_have_their_place() {
         (
             "url = 'http://127.0.0.1:9'\nheaders = { Host = 'x' }",
             PASS,
-            "the header `host` is the connection's own",
+            "the header `host` belongs to the connection",
         ),
         ("url = 'http://u:hunter2@127.0.0.1:9'", PASS, "this URL has a name or a password"),
-        ("url = 'sqlite:a.db'", PASS, "there is no HTTP service to ask"),
-        ("url = 'http://127.0.0.1:9'", "sql = 'select 1'", "there is no database for this SQL"),
+        ("url = 'sqlite:a.db'", PASS, "the configuration has no HTTP service"),
+        (
+            "url = 'http://127.0.0.1:9'",
+            "sql = 'select 1'",
+            "this SQL needs a database, but the configuration has none",
+        ),
         (
             "url = 'http://127.0.0.1:9'",
             "source = 'up'\nsql = 'select 1'",
-            "is an HTTP service, and takes no SQL",
+            "is an HTTP service and can't run SQL",
         ),
         (
             "url = 'http://127.0.0.1:9'",
@@ -933,12 +937,12 @@ async fn faults_have_their_place() {
         (
             "url = 'http://127.0.0.1:9'",
             "[params]\na = 'text'\n[upstream]\nrequest = 'GET /'",
-            "does not use the parameter `a`",
+            "doesn't use the parameter `a`",
         ),
         (
             "url = 'http://127.0.0.1:9'",
             "[upstream]\nrequest = 'GET /'\norder = 'input'",
-            "has no meaning for a single request",
+            "has no effect on a single request",
         ),
         (
             "url = 'http://127.0.0.1:9'",
@@ -948,12 +952,12 @@ async fn faults_have_their_place() {
         (
             "url = 'http://127.0.0.1:9'",
             "[upstream]\nrequest = 'GET /'\nrepeat = 2\norder = 'size'",
-            "is none of the choices",
+            "isn't one of the choices",
         ),
         (
             "url = 'http://127.0.0.1:9'",
             "body = {}\n[upstream]\nrequest = 'GET /'",
-            "`body` has no meaning where an answer is passed",
+            "`body` has no effect on a response that is passed",
         ),
         (
             "url = 'http://127.0.0.1:9'",
@@ -963,7 +967,7 @@ async fn faults_have_their_place() {
         (
             "url = 'http://127.0.0.1:9'",
             "source = 'up'\n[upstream]\nrequest = 'GET /'",
-            "`source` stands in `[upstream]`",
+            "`source` belongs in `[upstream]`",
         ),
         (
             "url = 'http://127.0.0.1:9'",
@@ -973,7 +977,7 @@ async fn faults_have_their_place() {
         (
             "url = 'http://127.0.0.1:9'",
             "[params]\nc = 'text'\n[upstream]\nrequest = 'GET /'\nrepeat = 'c'",
-            "`c` says how many calls there are",
+            "`c` is the number of calls",
         ),
     ] {
         let config = format!("[source.up]\n{config}\n");

@@ -360,7 +360,7 @@ fn what_becomes_of_slow_clients() {
         ),
         (
             "{ shed = \"64KB/s\", min_rate = \"64KB/s\" }",
-            "1:49: `min_rate` stands beside `shed`, which is the same\n    hint: remove `shed`",
+            "1:49: `min_rate` can't be combined with `shed`, which means the same\n    hint: remove `shed`",
         ),
     ] {
         let text = format!("/* slow_clients = {value} */ select 1");
@@ -393,7 +393,7 @@ fn memory_that_holds_no_stream() {
     let settings = "memory = \"64MB\"\nmax_connections = 1000";
     let report = load(settings, "max_row_bytes = \"16MiB\"").unwrap_err();
     assert!(
-        report.starts_with("rowstream.toml:1:10: `memory` holds no stream of /a, which may take "),
+        report.starts_with("rowstream.toml:1:10: `memory` has no room for a stream of /a, which may take "),
         "{report}"
     );
     assert!(report.contains(" 1000 connections "), "{report}");
@@ -559,7 +559,8 @@ fn faults_of_endpoints() {
         ("/* */ -- name: a :many\n", "1:23: there is no statement here"),
         (
             "select 1; select 2",
-            "1:11: two statements where one is expected\n    hint: give each a name in a line of its own before it: `-- name: NAME :many`, `:one` or `:value`",
+            "1:11: there are two statements, but one is expected\n    hint: give each a name in a line of \
+             its own before it: `-- name: NAME :many`, `:one` or `:value`",
         ),
         (
             "select 1;\n-- name: a :many\nselect 2",
@@ -575,15 +576,18 @@ fn faults_of_endpoints() {
         ),
         (
             "/*body=[\"$a\"]*/\n-- name: open :refcursors\nselect f();\n-- name: a :many from opened\n",
-            "2:1: nothing reads the refcursors of `open`\n    hint: write `-- name: NAME :many from open`, NAME a column of its row",
+            "2:1: no statement reads the refcursors of `open`\n    hint: write `-- name: NAME :many from \
+             open`, NAME a column of its row",
         ),
         (
             "-- name: a :many from opened",
-            "1:1: no statement `opened` opens refcursors\n    hint: name the statement that does `-- name: opened :refcursors`",
+            "1:1: no statement `opened` opens refcursors\n    hint: write `-- name: opened :refcursors` \
+             before the statement that does",
         ),
         (
             "/*body=[\"$o\", \"$a\"]*/\n-- name: o :refcursors\nselect f();\n-- name: a :many from o\n",
-            "1:9: `o` opens refcursors, and has no rows of its own\n    hint: place what reads them, such as `\"$a\"`",
+            "1:9: `o` opens refcursors and has no rows of its own\n    hint: use the statements that read \
+             them, such as `\"$a\"`",
         ),
         (
             "-- name: o :refcursors\nselect f(:nothing);\n-- name: x :one from o\n",
@@ -591,15 +595,18 @@ fn faults_of_endpoints() {
         ),
         (
             "/*body=[\"$rows\",\n\"$row\"]*/ select 1",
-            "2:1: no statement is named `row`\n    hint: did you mean `rows`? (the text itself is written `$$row`)",
+            "2:1: no statement is named `row`\n    hint: did you mean `rows`? (write `$$row` for the text \
+             itself)",
         ),
         (
             "/*body=[\"$rows\", \"$rows\"]*/ select 1",
-            "1:9: `$rows` stands twice in the body\n    hint: a statement runs once: give a second one a name of its own",
+            "1:9: the body has `$rows` twice\n    hint: a statement runs once: write a second one with its \
+             own name",
         ),
         (
             "/*body={a=1}*/ select 1",
-            "1:8: the body has no place for the statement `rows`\n    hint: put `\"$rows\"` where its rows belong, or remove the statement",
+            "1:8: the body doesn't use the statement `rows`\n    hint: add `\"$rows\"` to the body, or \
+             remove the statement",
         ),
         (
             "/*result=\"some\"*/ select 1",
@@ -607,7 +614,8 @@ fn faults_of_endpoints() {
         ),
         (
             "/*result=\"one\"*/\n-- name: a :one\nselect 1",
-            "1:10: `result` is for a statement without a name\n    hint: say it after the name: `-- name: NAME :one`",
+            "1:10: `result` is for a statement without a name\n    hint: write it after the name: `-- name: \
+             NAME :one`",
         ),
         (
             "/*compression=\"yes\"*/ select 1",
@@ -641,10 +649,10 @@ fn faults_of_endpoints() {
             "/*values={null=\"omit\"}*/ select 1",
             "1:11: unknown key `null` in [values]\n    hint: did you mean `nulls`?",
         ),
-        ("/*formats=[]*/ select 1", "1:11: `formats` lists none\n    hint: leave it out to offer all"),
+        ("/*formats=[]*/ select 1", "1:11: `formats` is empty\n    hint: leave it out to offer all"),
         (
             "/*formats=[\"ndjson\"]\nbody=[\"$a\",\"$b\"]*/\n-- name: a :many\nselect 1;\n-- name: b :many\nselect 1",
-            "1:12: `ndjson` holds the rows of one list, and this endpoint has several",
+            "1:12: `ndjson` holds the rows of one list, but this endpoint has several",
         ),
         (
             "-- name: a :many\nselect 1;\n-- name: b :many nested in c on x = y\nselect 2;\n-- name: d :many nested in d on x = y\nselect 3",
@@ -652,7 +660,7 @@ fn faults_of_endpoints() {
         ),
         (
             "-- name: a :many\nselect 1;\n-- name: b :one nested in a on x = y\nselect 2",
-            "3:1: `b` is nested in `a`, and is no list\n    hint: write `:many`",
+            "3:1: `b` is nested in `a`, but isn't a list\n    hint: write `:many`",
         ),
         (
             "-- name: a :value\nselect 1;\n-- name: b :many nested in a on x = y\nselect 2",
@@ -660,47 +668,52 @@ fn faults_of_endpoints() {
         ),
         (
             "-- name: a :many\nselect 1;\n-- name: b :many nested in a\nselect 2",
-            "3:1: a line that begins with `-- name:` names a statement, and this one cannot be read\n    hint: write `-- name: NAME :many nested in PARENT on COLUMN = COLUMN`: its own column, then that of PARENT, and further pairs after `and`",
+            "3:1: a line that begins with `-- name:` names a statement, but this one can't be read\n    \
+             hint: write `-- name: NAME :many nested in PARENT on COLUMN = COLUMN`: its own column, then \
+             that of PARENT, and further pairs after `and`",
         ),
         (
             "/*body=[\"$a\", \"$b\"]*/\n-- name: a :many\nselect 1;\n-- name: b :many nested in a on x = y\nselect 2",
-            "1:15: `b` stands in the rows of `a`\n    hint: remove it from the body",
+            "1:15: `b` is already nested in the rows of `a`\n    hint: remove it from the body",
         ),
         (
             "/*formats=[\"json\", \"csv\"]*/\n-- name: a :many\nselect 1;\n-- name: b :many nested in a on x = y\nselect 2",
-            "1:20: `csv` holds no lists within rows, and this endpoint nests statements",
+            "1:20: `csv` can't hold lists within rows, but this endpoint nests statements",
         ),
         (
             "/*body=[\"$a\"]*/\n-- name: a :many\nselect 1;\n-- name: count :many\nselect 2",
-            "4:1: no statement can be named `count`: `$count` is reserved\n    hint: name it otherwise",
+            "4:1: no statement can be named `count`: `$count` is reserved\n    hint: rename it",
         ),
         (
             "/*body=[\"$rows\", \"$next\"]*/ select 1",
-            "1:18: `$next` is a cursor, and this endpoint has none\n    hint: say by which columns: `key = [\"…\"]`",
+            "1:18: `$next` is a cursor, but this endpoint has no `key`\n    hint: name its columns: `key = \
+             [\"…\"]`",
         ),
         (
             "/*body={n=\"$count\", rows=\"$rows\"}*/ select 1",
-            "1:11: `$count` stands before the rows that it counts\n    hint: put it after `\"$rows\"`: a number of rows is known at their end",
+            "1:11: `$count` precedes the rows that it counts\n    hint: put it after `\"$rows\"`: the number \
+             of rows is known only at their end",
         ),
         (
             "/*body=[\"$count(b)\", \"$a\"]*/\n-- name: a :many\nselect 1;\n-- name: b :many nested in a on x = y\nselect 2",
-            "1:9: `$count(b)` stands before the rows that it counts\n    hint: put it after `\"$a\"`: a number of rows is known at their end",
+            "1:9: `$count(b)` precedes the rows that it counts\n    hint: put it after `\"$a\"`: the number \
+             of rows is known only at their end",
         ),
         (
             "/*body=[\"$a\", \"$b\", \"$count\"]*/\n-- name: a :many\nselect 1;\n-- name: b :many\nselect 2",
-            "1:21: `$count` does not say which list it counts\n    hint: write `$count(a)`",
+            "1:21: `$count` doesn't name the list that it counts\n    hint: write `$count(a)`",
         ),
         (
             "/*body=[\"$a\", \"$count\"]*/\n-- name: a :one\nselect 1",
-            "1:15: `$count` counts the rows of a list, and the body has none\n    hint: remove it",
+            "1:15: `$count` counts the rows of a list, but the body has no list\n    hint: remove it",
         ),
         (
             "/*body={d=\"$digest\", rows=\"$rows\"}*/ select 1",
-            "1:11: `$digest` stands before rows\n    hint: put it after all rows: it is that of the bytes before it",
+            "1:11: `$digest` precedes rows\n    hint: put it after all rows: it covers the bytes before it",
         ),
         (
             "/*body=[\"$a\", \"$count(b)\"]*/\n-- name: a :many\nselect 1",
-            "1:15: `$count(b)` counts the rows of no list\n    hint: the lists are `a`",
+            "1:15: `$count(b)` names something other than a list\n    hint: the lists are `a`",
         ),
         (
             "/*path=\"/{id}\"*/ select :id",
@@ -708,15 +721,17 @@ fn faults_of_endpoints() {
         ),
         (
             "/*path=\"/_rowstream/x\"*/ select 1",
-            "1:8: the path `/_rowstream/x` is the server's own\n    hint: take another path than those below `/_rowstream`",
+            "1:8: the path `/_rowstream/x` is the server's own\n    hint: choose a path that isn't below \
+             `/_rowstream`",
         ),
         (
             "/*[params]\na=\"text\"\n*/ select 1",
-            "2:1: no statement uses the parameter `a`\n    hint: write `:a` where its value belongs, or remove it",
+            "2:1: no statement uses the parameter `a`\n    hint: use `:a` in a statement, or remove the parameter",
         ),
         (
             "/*[params]\n_a=\"text\"\n*/ select :_a",
-            "2:1: the name `_a` begins with an underscore\n    hint: such parameters are the server's own (`_format`): rename it",
+            "2:1: the name `_a` begins with an underscore\n    hint: names with an underscore are reserved \
+             for the server (`_format`): rename it",
         ),
         (
             "/*[params]\na={type=\"text\",min=\"a\"}\n*/ select :a",
@@ -732,7 +747,8 @@ fn faults_of_endpoints() {
         ),
         (
             "/*[params]\na={type=\"integer\",default=1,optional=true}\n*/ select :a",
-            "2:38: `a` has a default, and so is optional already\n    hint: leave out one of the two: `optional` makes it NULL",
+            "2:38: `a` has a default, so it's already optional\n    hint: leave out one of the two: \
+             `optional` makes it NULL",
         ),
         (
             "/*[params]\na={type=\"integer[]\",default=1}\n*/ select :a",
@@ -752,7 +768,8 @@ fn faults_of_endpoints() {
         ),
         (
             "/*path=\"/{a}\"\n[params]\na={type=\"text\",default=\"\",in=\"query\"}\n*/ select :a",
-            "3:24: `a` stands in the path, and so is never missing\n    hint: leave out `default` and `optional`\n3:30: the path has `{a}` already\n    hint: leave this out",
+            "3:24: `a` is in the path, so it's never missing\n    hint: leave out `default` and \
+             `optional`\n3:30: the path already has `{a}`\n    hint: leave this out",
         ),
         (
             "/*sumary=\"x\"*/ select 1",
@@ -772,7 +789,7 @@ fn faults_of_endpoints() {
     }
     assert_eq!(
         errors("endpoints/a.sql", "/*body=[\"$rows\", {a = \"$5\"}]*/ select 1"),
-        "1:23: this text begins with a dollar, and names no statement\n    hint: write `$name` for a statement's rows, or double the dollar if it is one"
+        "1:23: this text begins with a dollar, but doesn't name a statement\n    hint: write `$name` for a statement's rows, or `$$` for a dollar"
     );
 }
 
@@ -781,7 +798,8 @@ fn sqlite_has_no_refcursors() {
     let text = "-- name: o :refcursors\nselect 1;\n-- name: x :one from o\n";
     assert_eq!(
         Folder::new(SQLITE, &[("endpoints/a.sql", text)]).report(),
-        "endpoints/a.sql:1:1: SQLite has no refcursors\n    hint: they are PostgreSQL's: write a statement for each list"
+        "endpoints/a.sql:1:1: SQLite has no refcursors\n    hint: only PostgreSQL has them: write a \
+         statement for each list"
     );
 }
 
@@ -814,7 +832,8 @@ fn faults_of_following() {
         (
             SQLITE,
             "follow=true",
-            "1:10: rows are followed by their key, and there is none\n    hint: say which: `key = [\"…\"]`",
+            "1:10: `follow` needs a `key`, but this endpoint has none\n    hint: name its columns: `key = \
+             [\"…\"]`",
         ),
         (SQLITE, "follow=1\nkey=[\"id\"]", "1:10: `follow` must be a table, not an integer"),
         (
@@ -825,12 +844,14 @@ fn faults_of_following() {
         (
             POSTGRES,
             "key=[\"id\", \"t\"]\nfollow={transaction=\"t\"}",
-            "1:7: the column of `follow.transaction` is not the first of the `key`\n    hint: rows come in the order of their transactions: `key = [\"the transaction\", \"…\"]`",
+            "1:7: the column of `follow.transaction` is not the first of the `key`\n    hint: rows are sent \
+             in the order of their transactions: `key = [\"the transaction\", \"…\"]`",
         ),
         (
             POSTGRES,
             "key=[\"t desc\"]\nfollow={transaction=\"t\"}",
-            "1:7: the column of `follow.transaction` is not the first of the `key`\n    hint: rows come in the order of their transactions: `key = [\"the transaction\", \"…\"]`",
+            "1:7: the column of `follow.transaction` is not the first of the `key`\n    hint: rows are sent \
+             in the order of their transactions: `key = [\"the transaction\", \"…\"]`",
         ),
         (
             SQLITE,
@@ -840,7 +861,8 @@ fn faults_of_following() {
         (
             SQLITE,
             "key=[\"t\"]\nfollow={channel=\"c\"}",
-            "2:8: `channel` is for PostgreSQL\n    hint: SQLite notifies nobody: it is asked every `poll`",
+            "2:8: `channel` is for PostgreSQL\n    hint: SQLite sends no notifications: we query it every \
+             `poll`",
         ),
         (
             SQLITE,
@@ -872,7 +894,8 @@ fn faults_of_the_configuration() {
         (
             SQLITE,
             &[("endpoints/x.txt", "")][..],
-            "1:1: there is no endpoint in the folder `endpoints`\n    hint: write one: `endpoints/NAME.sql` answers at `/NAME`",
+            "1:1: the folder `endpoints` has no endpoints\n    hint: write one: `endpoints/NAME.sql` \
+             answers at `/NAME`",
         ),
         (
             "[source.a]\nurl = \"sqlite::memory:\"",
@@ -887,17 +910,21 @@ fn faults_of_the_configuration() {
         (
             "[source.a]\nurl = \"oracle://h\"",
             endpoint,
-            "2:7: the scheme `oracle` is not known\n    hint: the schemes are `postgres`, `postgresql`, `sqlite`, `mysql`, `mariadb`, `adbc`, `duckdb`, `odbc`, `flightsql`, `flightsql+tls`, `http`, `https`",
+            "2:7: the scheme `oracle` isn't known\n    hint: the schemes are `postgres`, `postgresql`, \
+             `sqlite`, `mysql`, `mariadb`, `adbc`, `duckdb`, `odbc`, `flightsql`, `flightsql+tls`, `http`, \
+             `https`",
         ),
         (
             "listen = \"${BAD}\"\n[source.a]\nurl = \"sqlite:x\"",
             endpoint,
-            "1:10: the value is no address to listen on\n    hint: write host and port: \"127.0.0.1:8080\", \"[::]:80\"; or a file: \"unix:/run/rowstream/http.sock\"",
+            "1:10: the value isn't an address to listen on\n    hint: write host and port: \
+             \"127.0.0.1:8080\", \"[::]:80\"; or a file: \"unix:/run/rowstream/http.sock\"",
         ),
         (
             "[source.a]\nurl = \"postgres://h\"\nrole_claim = \"role\"",
             endpoint,
-            "3:14: there is no `[jwt]`, so no request has a claim that names its role\n    hint: say whose tokens have it: `[jwt]` with `issuer` and `audience`",
+            "3:14: without `[jwt]`, no request has a claim that names its role\n    hint: add `[jwt]` with \
+             `issuer` and `audience`",
         ),
         ("[source.a]\nurl = \"postgres://h\"\ncreate = [\"a\"]", endpoint, "3:11: there is no file `a`"),
         ("[source]\na = 1", endpoint, "2:5: `a` must be a table, not an integer"),
@@ -934,7 +961,8 @@ fn faults_of_tokens() {
 fn endpoints_must_say_who_may_call_them_once_there_are_tokens() {
     let token = format!("{SQLITE}[token.a]\nsha256 = \"{}\"\n", "0".repeat(64));
     let open = [("endpoints/a.sql", "select 1")];
-    let hint = "    hint: there are tokens: write `authorization = \"public\"` or a list of token names, here or in the configuration file for all";
+    let hint = "    hint: because tokens are configured, write `authorization = \"public\"` or a list of \
+        token names, here or in the configuration file for all endpoints";
     assert_eq!(
         Folder::new(&token, &open).report(),
         format!("endpoints/a.sql:1:1: this endpoint does not say who may call it\n{hint}")
@@ -952,7 +980,7 @@ fn endpoints_must_say_who_may_call_them_once_there_are_tokens() {
         "rowstream.toml:1:18: the value is not the name of a token\n    hint: the tokens are `a`"
     );
     let report = Folder::new(&format!("authorization = []\n{token}"), &open).report();
-    assert!(report.starts_with("rowstream.toml:1:17: `authorization` lets nobody in"), "{report}");
+    assert!(report.starts_with("rowstream.toml:1:17: `authorization` is empty"), "{report}");
 }
 
 #[test]
@@ -975,7 +1003,7 @@ fn endpoints_of_one_path_are_faults() {
 fn a_file_that_is_not_there() {
     let folder = tempfile::tempdir().unwrap();
     let report = Config::load(&folder.path().join("none.toml")).unwrap_err().to_string();
-    assert!(report.ends_with("none.toml:1:1: there is no such file"), "{report}");
+    assert!(report.ends_with("none.toml:1:1: the file doesn't exist"), "{report}");
     let report = Config::load(folder.path()).unwrap_err().to_string();
     assert!(report.ends_with(":1:1: this is a folder, not a file"), "{report}");
     assert!(Config::load(Path::new("")).is_err());
@@ -1019,12 +1047,14 @@ fn one_statement_without_a_file() {
         (
             "postgres://h",
             "\u{feff}select :_a",
-            "--sql:1:8: the name `_a` begins with an underscore\n    hint: such parameters are the server's own (`_format`): rename it",
+            "--sql:1:8: the name `_a` begins with an underscore\n    hint: names with an underscore are \
+             reserved for the server (`_format`): rename it",
         ),
         (
             "postgres://h",
             "select :_a",
-            "--sql:1:8: the name `_a` begins with an underscore\n    hint: such parameters are the server's own (`_format`): rename it",
+            "--sql:1:8: the name `_a` begins with an underscore\n    hint: names with an underscore are \
+             reserved for the server (`_format`): rename it",
         ),
         (
             "shop.db",

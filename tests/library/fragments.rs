@@ -100,7 +100,7 @@ fn wrong(mut config: Table, (name, endpoint): (&str, &str)) -> Vec<String> {
     };
     let Err(errors) = Config::load_with(&path, &environment) else { return Vec::new() };
     let is_of_file = |error: &String| {
-        ["there is no file", "there is no such file", "No such file"].iter().any(|one| error.contains(one))
+        ["there is no file", "the file doesn't exist", "No such file"].iter().any(|one| error.contains(one))
     };
     errors.iter().map(ToString::to_string).filter(|error| !is_of_file(error)).collect()
 }

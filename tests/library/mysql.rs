@@ -656,9 +656,9 @@ async fn what_cannot_be_reached_says_why() {
             Some("42000"),
             "Access denied; `grant select` on it",
         ),
-        (db.url_at(closed), None, "refused; nothing listens there"),
-        ("mysql://u@no-such-host.invalid/d".to_owned(), None, "no-such-host.invalid; no such host is known"),
-        (address, None, "certificate; and the host as the certificate does"),
+        (db.url_at(closed), None, "refused; no server listens there"),
+        ("mysql://u@no-such-host.invalid/d".to_owned(), None, "no-such-host.invalid; the host isn't known"),
+        (address, None, "certificate; and write the host as in the certificate"),
         (db.url_of(&native(NATIVE), "ssl-mode=verify_identity"), None, "certificate; `ssl-ca` of MySQL"),
         (db.url_of("ed25519_user:ed25519", ""), None, "client_ed25519; "),
         ("mysql://u@/d?socket=/no/such/socket".to_owned(), None, "/no/such/socket; there is no such socket"),
@@ -834,9 +834,9 @@ async fn procedures_answer_with_the_rows_of_their_result() {
         ("call numbers(-1)", "invalid_data", "below nothing"),
         ("call none()", "endpoint", "no result"),
         ("call two()", "endpoint", "more than one result"),
-        (SEVERAL_IN_DISORDER, "endpoint", "`total` must stand before `items`"),
-        (SEVERAL_AROUND, "endpoint", "`items` must stand first in the body, before `plain`"),
-        (ONE_OF_TWO, "endpoint", "statement `b` is a `:value` and must have one column"),
+        (SEVERAL_IN_DISORDER, "endpoint", "`total` must precede `items`"),
+        (SEVERAL_AROUND, "endpoint", "`items` must be first in the body, before `plain`"),
+        (ONE_OF_TWO, "endpoint", "statement `b` is a `:value`, so it must have one column"),
         ("call writes()", "statement_failed", ""),
         ("call fails()", "invalid_data", "late"),
         ("call nothing()", "statement_failed", ""),
@@ -960,8 +960,8 @@ async fn results_that_fail_are_never_a_whole_body() {
             ("/half.ndjson?early=true", Some("in between")),
             ("/half?early=false", None),
             ("/half.ndjson?early=false", None),
-            ("/fewer", Some("the procedure has 2 results, and 3 are read")),
-            ("/disorder", Some("`total` must stand before `items`")),
+            ("/fewer", Some("the procedure has 2 results, but 3 are read")),
+            ("/disorder", Some("`total` must precede `items`")),
         ] {
             let reply = get(&server.url(path)).await;
             let is_cut = reply.status == 200 && matches!(reply.ended, Ended::Broken(_));
@@ -1009,12 +1009,12 @@ async fn check_says_where_results_must_stand() {
         (SEVERAL, true, "items :many -> a result of opened, whose columns are known once it has been called"),
         (CALL_NUMBERS, true, "rows :many -> a result, whose columns"),
         (SEVERAL_IN_DISORDER, false, "place `$total` before `$items`"),
-        (SEVERAL_AROUND, false, "`items` must stand first in the body, before `plain`"),
-        ("-- name: opened :refcursors\ncall two();\n", false, "nothing reads the results of `opened`"),
+        (SEVERAL_AROUND, false, "`items` must be first in the body, before `plain`"),
+        ("-- name: opened :refcursors\ncall two();\n", false, "no statement reads the results of `opened`"),
         (
             "-- name: opened :refcursors\nselect 1;\n-- name: a :many from opened",
             false,
-            "`opened` calls no procedure",
+            "`opened` doesn't call a procedure",
         ),
     ] {
         std::fs::write(folder.path().join("endpoints/t.sql"), sql).unwrap();

@@ -245,7 +245,7 @@ async fn what_is_not_of_one_table_row_by_row_is_refused() {
     let lite = format!("sqlite:{}", file.path().display());
     let lite = rowstream(&["query", &lite, "select 1 from t", "--parallel", "2"]).await;
     let said = String::from_utf8_lossy(&lite.stderr);
-    assert!(said.contains("connections of SQLite cannot be made to read one snapshot"), "{said}");
+    assert!(said.contains("connections of SQLite can't read one snapshot together"), "{said}");
 }
 
 /// `check` and the start say so, at the place of the key.
@@ -254,7 +254,7 @@ async fn an_endpoint_that_cannot_be_read_so_is_refused_with_its_place() {
     let db = TestDb::new().await;
     db.execute("create table event (id int primary key); create view seen as select * from event").await;
     for (keys, sql, why) in [
-        ("key = [\"id\"]", "select id from event", "a cursor needs theirs"),
+        ("key = [\"id\"]", "select id from event", "a cursor needs an order"),
         ("result = \"one\"", "select id from event", "has no list of them"),
         (
             "",

@@ -156,7 +156,7 @@ async fn logins_that_are_refused() {
         let none = url(&db, &login, "sslmode=disable", |url| {
             url.replace(&format!(":{}@", utf8_percent_encode(login.password, NON_ALPHANUMERIC)), "@")
         });
-        refuses(&none, None, "asks for a password, and there is none", &[login.user]).await;
+        refuses(&none, None, "asks for a password, but none is configured", &[login.user]).await;
     }
     let empty = Login { user: "scram_user", password: "" };
     let error = who(&db.url_of(&empty, "")).await.unwrap_err();
@@ -178,17 +178,17 @@ async fn what_helps_is_said() {
     for (url, sqlstate, remedy) in [
         (db.url_of(&wrong, ""), Some("28P01"), "correct the user and the password"),
         (db.url_of(&logins::REFUSED, ""), Some("28000"), "pg_hba.conf"),
-        (db.url_of(&logins::TLS_ONLY, "sslmode=disable"), Some("28000"), "has to come over TLS"),
+        (db.url_of(&logins::TLS_ONLY, "sslmode=disable"), Some("28000"), "must connect over TLS"),
         (db.url().replace(db.name(), "nowhere"), Some("3D000"), "correct the database"),
-        (nowhere, None, "nothing listens there"),
-        (format!("postgres://u@no-such-host.invalid:{port}/d"), None, "no such host is known"),
+        (nowhere, None, "no server listens there"),
+        (format!("postgres://u@no-such-host.invalid:{port}/d"), None, "the host isn't known"),
         (format!("postgres://u@%2Fno%2Fsuch:{port}/d"), None, "there is no such socket"),
         (db.url_of(&logins::SCRAM, "sslmode=verify-full"), None, "`sslrootcert`"),
         (
             db.url_of(&logins::SCRAM, &format!("sslmode=verify-full&sslrootcert={right}"))
                 .replace("localhost", "127.0.0.1"),
             None,
-            "and the host as the certificate does",
+            "and write the host as in the certificate",
         ),
     ] {
         refuses(&url, sqlstate, remedy, &[]).await;
@@ -317,7 +317,7 @@ async fn certificates_that_do_not_verify() {
     lets_in(&db.url_of(&logins::SCRAM, &format!("sslmode=prefer&sslrootcert={wrong}")), "scram_user", true)
         .await;
 
-    for (path, cause) in [("/no/such/file", "No such file"), ("/dev/null", "holds no certificate")] {
+    for (path, cause) in [("/no/such/file", "No such file"), ("/dev/null", "contains no certificate")] {
         let error = source(&format!("postgres://u:p@h/d?sslmode=verify-full&sslrootcert={path}"))
             .map(|_| ())
             .unwrap_err();

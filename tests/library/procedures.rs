@@ -199,7 +199,7 @@ async fn a_look_up_of_a_refcursor_has_a_connection_of_its_own() {
     for _ in 0..5 {
         assert!(whole(&get(&server.url("/one?n=1")).await).starts_with(r#"{"n":1,"small":1,"#));
         refused("none", &get(&server.url("/one?n=0")).await, 404, &["not_found"]);
-        refused("two", &get(&server.url("/one?n=2")).await, 500, &["`rows` must yield one row"]);
+        refused("two", &get(&server.url("/one?n=2")).await, 500, &["`rows` must return one row"]);
         assert_eq!(whole(&get(&server.url("/value")).await), "42");
     }
     db.until_none_active().await;
@@ -327,7 +327,7 @@ async fn check_calls_nothing_and_says_so() {
         assert!(told.contains(line), "{told}");
     }
     let (well, _, errors) = check(&db, &[("keyed", "/* key = [\"n\"] */ select never()")]).await;
-    assert!(!well && errors.contains("rows of a refcursor cannot be continued by a `key`"), "{errors}");
+    assert!(!well && errors.contains("the rows of a refcursor can't have a `key`"), "{errors}");
 }
 
 /// Errors that show only with what the database says of a statement: at `check`, and as an error of
@@ -360,24 +360,25 @@ async fn refcursors_that_do_not_suit_are_faults() {
         (
             "plain",
             of("\"$items\"", "select items, 1 as status from open_items(1)", items),
-            &["statement `opened` has a column `status` of type int4, and not of refcursor"],
+            &["statement `opened` has a column `status` of type int4 instead of refcursor"],
         ),
         (
             "none",
             of("\"$items\"", "select 'x' as items", items),
-            &["statement `opened` has a column `items` of type text, and not of refcursor"],
+            &["statement `opened` has a column `items` of type text instead of refcursor"],
         ),
         (
             "nested",
             "-- name: a :many\nselect 1 as id;\n-- name: b :many nested in a on id = id\nselect items as id from open_items(1)"
                 .to_owned(),
-            &["statement `b` reads a refcursor, and its rows cannot be nested", "functions that return a table"],
+            &["statement `b` reads a refcursor, so its rows can't be nested", "functions that return a \
+                table"],
         ),
         (
             "above",
             "-- name: a :many\nselect items as id from open_items(1);\n-- name: b :many nested in a on id = id\nselect 1 as id"
                 .to_owned(),
-            &["statement `a` reads a refcursor, and its rows cannot be nested"],
+            &["statement `a` reads a refcursor, so its rows can't be nested"],
         ),
     ] {
         let (well, told, said) = check(&db, &[(name, &sql)]).await;
@@ -392,7 +393,7 @@ async fn refcursors_that_do_not_suit_are_faults() {
     }
     // That a cursor is opened in vain is an error of the file, and no reason not to answer.
     let (well, _, said) = check(&db, &[("unread", &unread)]).await;
-    assert!(!well && said.contains("nothing reads the refcursor `total` of `opened`"), "{said}");
+    assert!(!well && said.contains("no statement reads the refcursor `total` of `opened`"), "{said}");
     assert!(said.contains("endpoints/unread.sql:5:1:") && said.ends_with("1 error\n"), "{said}");
     let server = server(&db, "", &[("unread", &unread)]).await;
     assert!(server.stderr().contains("unread.sql:5:1:"), "{}", server.stderr());
@@ -442,11 +443,11 @@ async fn what_fails_before_the_first_row_has_its_status() {
         ("select nothing()", 500, &["the refcursor of statement `rows` is NULL", "hint"]),
         ("select unknown()", 500, &["no cursor `gone` is open", "34000", "hint"]),
         ("select unnamed()", 500, &["no cursor `` is open", "hint"]),
-        ("select closed()", 500, &["is open, and a refcursor names it", "34000"]),
-        ("select caught()", 500, &["is open, and a refcursor names it", "34000"]),
+        ("select closed()", 500, &["which isn't open", "34000"]),
+        ("select caught()", 500, &["which isn't open", "34000"]),
         ("select many(0)", 500, &["statement `rows` opens no cursor", "hint"]),
-        ("select many(2)", 500, &["must yield one row of refcursors, and yields more", ":refcursors"]),
-        ("select * from many(1000)", 500, &["must yield one row of refcursors, and yields more"]),
+        ("select many(2)", 500, &["must return one row of refcursors, but returns more", ":refcursors"]),
+        ("select * from many(1000)", 500, &["must return one row of refcursors, but returns more"]),
         ("call writes(null)", 500, &["25006"]),
         ("call commits(null)", 500, &["2D000"]),
         ("select twins()", 500, &["statement `rows` has two columns called `n`"]),

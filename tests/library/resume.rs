@@ -504,15 +504,15 @@ async fn keys_that_cannot_be_are_faults() {
         ),
         (
             "/* body = { a = \"$rows\", n = \"$next\" } */ select id from t",
-            "`$next` is a cursor, and this endpoint has none",
+            "`$next` is a cursor, but this endpoint has no `key`",
         ),
         (
             "/* key = [\"id\"]\nbody = { n = \"$next\", a = \"$rows\" } */ select id from t",
-            "2:14: `$next` stands before the rows that it continues",
+            "2:14: `$next` precedes the rows that it continues",
         ),
         (
             "/* key = [\"id\"] */\n-- name: a :many\nselect id from t;\n-- name: b :many nested in a on id = id\nselect id from t",
-            "1:10: rows with others nested in them cannot be continued",
+            "1:10: a statement with nested ones can't have a `key`",
         ),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -530,7 +530,7 @@ async fn keys_that_cannot_be_are_faults() {
     let checked = crate::support::rowstream(&["check", config.to_str().unwrap()]).await;
     let told = String::from_utf8(checked.stderr).unwrap();
     assert!(
-        told.contains("1:10: statement `rows`: `key` names `nr`, which is no column of the result"),
+        told.contains("1:10: statement `rows`: `key` names `nr`, which isn't a column of the result"),
         "{told}"
     );
 }

@@ -112,12 +112,12 @@ async fn what_names_no_shard_is_refused() {
         ("/s?_shard=4/3", "_shard", "write `i/n`"),
         ("/s?_shard=1/9", "_shard", "at most 8 shards"),
         ("/s?_shard=1/3&_shard=2/3", "_shard", "more than once"),
-        ("/s?_shard=2/3", "_snapshot", "ask for `_shard=1/n` first"),
-        ("/s?_shard=2/3&_snapshot=", "_snapshot", "no token of this endpoint"),
-        ("/s?_shard=2/3&_snapshot=00000003-0000001B-1", "_snapshot", "no token of this endpoint"),
-        (&format!("/s?_shard=2/3&_snapshot={token}A"), "_snapshot", "no token of this endpoint"),
-        (&format!("/s?_shard=2/4&_snapshot={token}"), "_snapshot", "so many shards"),
-        (&format!("/t?_shard=2/3&_snapshot={token}"), "_snapshot", "no token of this endpoint"),
+        ("/s?_shard=2/3", "_snapshot", "request `_shard=1/n` first"),
+        ("/s?_shard=2/3&_snapshot=", "_snapshot", "isn't a token of this endpoint"),
+        ("/s?_shard=2/3&_snapshot=00000003-0000001B-1", "_snapshot", "isn't a token of this endpoint"),
+        (&format!("/s?_shard=2/3&_snapshot={token}A"), "_snapshot", "isn't a token of this endpoint"),
+        (&format!("/s?_shard=2/4&_snapshot={token}"), "_snapshot", "this number of shards"),
+        (&format!("/t?_shard=2/3&_snapshot={token}"), "_snapshot", "isn't a token of this endpoint"),
         (&format!("/v?least=2&_shard=2/3&_snapshot={token_of_v}"), "_snapshot", "with these parameters"),
         (&format!("/s?_snapshot={token}"), "_snapshot", "there is none"),
         ("/whole?_shard=1/3", "_shard", "has no `shards`"),
@@ -148,7 +148,7 @@ async fn a_snapshot_that_is_gone_is_said_to_be() {
     end_keepers(&db).await;
     let gone = get(&second).await;
     assert_eq!(code(&gone), (410, "snapshot_expired".to_owned()), "{}", gone.text());
-    assert!(gone.json()["hint"].as_str().unwrap().contains("begin again"));
+    assert!(gone.json()["hint"].as_str().unwrap().contains("start again"));
     // Its place is free again soon, also for others.
     let mut again = get(&server.url("/s?_shard=1/2")).await;
     while again.status == 503 {
@@ -239,13 +239,13 @@ async fn endpoints_that_have_no_shards_are_refused_with_their_place() {
         .execute_batch("create table event (id integer primary key)")
         .unwrap();
     for (url, pool, keys, sql, why) in [
-        (&postgres, 5, "key = [\"id\"]", "select id from event", "a cursor needs theirs"),
+        (&postgres, 5, "key = [\"id\"]", "select id from event", "a cursor needs an order"),
         (&postgres, 5, "result = \"one\"", "select id from event", "has no list of them"),
         (&postgres, 5, "", "select id from event order by id", "it has `order`"),
         (&postgres, 5, "", "select id from seen", "only ordinary tables"),
         (&postgres, 5, "", "select count(*) from event", "an aggregate"),
-        (&postgres, 1, "", "select id from event", "another connection keeps their snapshot"),
-        (&lite, 5, "", "select id from event", "connections of SQLite cannot be made to read one snapshot"),
+        (&postgres, 1, "", "select id from event", "another connection that keeps their snapshot"),
+        (&lite, 5, "", "select id from event", "connections of SQLite can't read one snapshot together"),
     ] {
         let config = format!("[source.db]\nurl = \"{url}\"\npool = {{ max = {pool} }}\n");
         std::fs::write(folder.path().join("rowstream.toml"), config).unwrap();

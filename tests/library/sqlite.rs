@@ -272,13 +272,13 @@ async fn a_statement_that_is_no_query_is_refused() {
     let database = Database::new("create table t (id)");
     let mut session = acquire(&database.source()).await;
     for (sql, message) in [
-        ("insert into t values (1)", "the statement writes, and sources are read-only"),
-        ("insert into t values (1) returning id", "the statement writes, and sources are read-only"),
-        ("commit", "the statement has no columns, so it is no query"),
-        ("attach 'other.db' as other", "the statement has no columns, so it is no query"),
-        ("-- nothing", "the statement has no columns, so it is no query"),
-        ("select ?1, ?2", "the statement has 2 placeholders, and 0 parameters are declared for it"),
-        ("select 1; select 2", "the text holds several statements, and SQLite runs one at a time"),
+        ("insert into t values (1)", "the statement writes, but sources are read-only"),
+        ("insert into t values (1) returning id", "the statement writes, but sources are read-only"),
+        ("commit", "the statement has no columns, so it isn't a query"),
+        ("attach 'other.db' as other", "the statement has no columns, so it isn't a query"),
+        ("-- nothing", "the statement has no columns, so it isn't a query"),
+        ("select ?1, ?2", "the statement has 2 placeholders, but 0 parameters are declared for it"),
+        ("select 1; select 2", "the text contains several statements, but SQLite runs one at a time"),
     ] {
         let error = session.prepare(&statement(sql, &[])).await.unwrap_err();
         assert_eq!((error.code(), error.message()), ("endpoint", message), "{sql}");

@@ -73,9 +73,9 @@ impl Signer {
     /// 400: it isn't a cursor of this endpoint with these parameters.
     pub fn open(&self, cursor: &str, columns: usize) -> Result<Vec<ParamValue>, Error> {
         self.values(cursor).filter(|values| values.len() == columns).ok_or_else(|| {
-            let message = "the cursor is not one of this endpoint with these parameters";
+            let message = "the cursor is from another endpoint or from other parameters";
             Error::new("invalid_cursor", StatusCode::BAD_REQUEST, message)
-                .hint("repeat the request that it came from, or begin anew without a cursor")
+                .hint("repeat the request that returned it, or start again without a cursor")
         })
     }
 

@@ -91,7 +91,7 @@ impl Error {
         Self::new(
             "too_many_connections",
             StatusCode::SERVICE_UNAVAILABLE,
-            "there is no room for another connection, and each one that is open is being answered",
+            "the server has no room for another connection, because each open one has a request in flight",
         )
         .retry_after(Duration::from_secs(1))
     }
@@ -100,7 +100,7 @@ impl Error {
     pub fn malformed_request() -> Self {
         let message = "the request line or a header field isn't HTTP";
         Self::new("malformed_request", StatusCode::BAD_REQUEST, message).hint(
-            "percent-encode the URL (`%22` for `\"`, `%20` for a blank); a header field is `name: value`",
+            "percent-encode the URL (`%22` for `\"`, `%20` for a space); a header field is `name: value`",
         )
     }
 
@@ -113,9 +113,9 @@ impl Error {
 
     /// HTTP/1.0 on a Unix socket: 505.
     pub fn no_http_1_0() -> Self {
-        let message = "HTTP/1.0 is not spoken on a Unix socket: what is cut there would look whole";
+        let message = "HTTP/1.0 isn't supported on a Unix socket, because a cut response would look complete";
         Self::new("http_version", StatusCode::HTTP_VERSION_NOT_SUPPORTED, message)
-            .hint("ask by HTTP/1.1; in nginx: `proxy_http_version 1.1;`")
+            .hint("use HTTP/1.1; in nginx: `proxy_http_version 1.1;`")
     }
 
     /// The pool's queue is full: 503 at once.
@@ -123,7 +123,7 @@ impl Error {
         Self::new(
             POOL_FULL,
             StatusCode::SERVICE_UNAVAILABLE,
-            format!("source `{source}` is busy, and {waiting} requests wait already"),
+            format!("source `{source}` is busy, and {waiting} requests are already waiting"),
         )
         .retry_after(Duration::from_secs(1))
     }
@@ -133,7 +133,7 @@ impl Error {
         Self::new(
             POOL_TIMEOUT,
             StatusCode::GATEWAY_TIMEOUT,
-            format!("no connection of source `{source}` came free within {timeout:?}"),
+            format!("no connection of source `{source}` became free within {timeout:?}"),
         )
         .retry_after(Duration::from_secs(1))
     }
@@ -143,7 +143,7 @@ impl Error {
         Self::new(
             "first_row_timeout",
             StatusCode::GATEWAY_TIMEOUT,
-            format!("there was no row within {timeout:?}"),
+            format!("the first row didn't arrive within {timeout:?}"),
         )
     }
 
@@ -189,7 +189,7 @@ impl Error {
 
     /// A statement that must return one row returns a second one.
     pub fn several_rows(statement: &str) -> Self {
-        Self::endpoint(format!("statement `{statement}` must yield one row, and yields more"))
+        Self::endpoint(format!("statement `{statement}` must return one row, but returns more"))
     }
 
     /// A statement that must return a row returns none: 404.
@@ -206,10 +206,7 @@ impl Error {
     /// Like [`Error::invalid_parameters`], with the number of later pairs and parameters that we
     /// didn't check.
     pub(crate) fn invalid_parameters_before(parameters: Vec<(String, String)>, unread: usize) -> Self {
-        Self::wrong_parameters(
-            parameters,
-            (unread > 0).then(|| format!("and {unread} more were not looked at")),
-        )
+        Self::wrong_parameters(parameters, (unread > 0).then(|| format!("and {unread} more weren't checked")))
     }
 
     fn wrong_parameters(mut parameters: Vec<(String, String)>, more: Option<String>) -> Self {
@@ -222,9 +219,10 @@ impl Error {
 
     /// A query with too many pairs: 400.
     pub(crate) fn too_many_pairs(pairs: usize, most: usize) -> Self {
-        let message = format!("the query has {pairs} parameters, and at most {most} are read");
-        Self::new("too_many_parameters", StatusCode::BAD_REQUEST, message)
-            .hint("ask for less at a time; a list of numbers, dates or UUIDs may stand in one parameter: `id=1,2,3`")
+        let message = format!("the query has {pairs} parameters, but at most {most} are read");
+        Self::new("too_many_parameters", StatusCode::BAD_REQUEST, message).hint(
+            "request less at a time; one parameter can hold a list of numbers, dates or UUIDs: `id=1,2,3`",
+        )
     }
 
     /// Adds the database's text, for the log and the command line. It may contain names of tables

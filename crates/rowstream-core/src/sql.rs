@@ -139,7 +139,7 @@ fn in_ascii<'a>(text: &'a str, comments: &[Token]) -> Cow<'a, str> {
 
 fn second_statement(offset: usize) -> SqlError {
     let hint = "give each a name in a line of its own before it: `-- name: NAME :many`, `:one` or `:value`";
-    SqlError::new(offset, "two statements where one is expected", Some(hint))
+    SqlError::new(offset, "there are two statements, but one is expected", Some(hint))
 }
 
 fn placeholder(text: &str, token: &Token) -> SqlError {
@@ -304,8 +304,8 @@ fn marker(text: &str, token: &Token) -> Result<Option<Section>, SqlError> {
     let (name, rest) = split_word(rest);
     let (word, rest) = split_word(rest);
     let cardinality = cardinality(word).filter(|_| is_name(name)).ok_or_else(|| {
-        let hint =
-            "write `-- name: NAME :many`, `:one` or `:value`, NAME of ASCII letters, digits and underscores";
+        let hint = "write `-- name: NAME :many`, `:one` or `:value`, with NAME of ASCII letters, digits and \
+             underscores";
         unreadable(token.start, hint)
     })?;
     let (nesting, refcursors) = match (word, rest.trim()) {
@@ -337,7 +337,7 @@ fn split_word(text: &str) -> (&str, &str) {
 }
 
 fn unreadable(offset: usize, hint: &str) -> SqlError {
-    let message = "a line that begins with `-- name:` names a statement, and this one cannot be read";
+    let message = "a line that begins with `-- name:` names a statement, but this one can't be read";
     SqlError::new(offset, message, Some(hint))
 }
 

@@ -32,7 +32,7 @@ pub fn certificates_of(path: &Path) -> Result<Vec<CertificateDer<'static>>, Box<
     match certificates {
         Err(error) => Err(format!("{}: {error}", path.display()).into()),
         Ok(certificates) if certificates.is_empty() => {
-            Err(format!("{} holds no certificate", path.display()).into())
+            Err(format!("{} contains no certificate", path.display()).into())
         }
         Ok(certificates) => Ok(certificates),
     }
@@ -50,7 +50,7 @@ pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
             "the key in {0} is encrypted: write it without its password, `openssl pkey -in {0} -out {0}.plain`",
             path.display()
         ),
-        false => format!("{} holds no private key", path.display()),
+        false => format!("{} contains no private key", path.display()),
     })
 }
 
@@ -62,7 +62,7 @@ fn system_roots() -> Result<RootCertStore, Box<dyn Error>> {
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     match added {
-        0 => Err("this system has none; name a file of your own".into()),
+        0 => Err("this system has none; name your own file".into()),
         _ => Ok(roots),
     }
 }

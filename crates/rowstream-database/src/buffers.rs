@@ -358,7 +358,7 @@ fn silent(limit: Duration) -> Error {
     Error::new(
         STATEMENT_TIMEOUT,
         StatusCode::GATEWAY_TIMEOUT,
-        format!("the database has said nothing for {seconds} s, longer than `statement_timeout`"),
+        format!("the database hasn't sent anything for {seconds} s, longer than `statement_timeout`"),
     )
     .hint("the database or the network on the way to it doesn't answer: look at the load of its machine, and if a firewall drops the connection")
 }

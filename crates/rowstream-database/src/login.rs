@@ -18,7 +18,7 @@ pub struct ConnectError {
 }
 
 /// The message of a login without a password, if the server requires one.
-pub const NO_PASSWORD: &str = "the database asks for a password, and there is none";
+pub const NO_PASSWORD: &str = "the database asks for a password, but none is configured";
 
 impl ConnectError {
     /// Returns true if the server refused the user or the password: SQLSTATE 28000 or 28P01, which
@@ -61,19 +61,20 @@ impl ConnectError {
 fn remedy(words: &str) -> Option<&'static str> {
     Some(match () {
         () if words.contains("Connection refused") => {
-            "nothing listens there: start the server, or correct host and port in the source's `url`"
+            "no server listens there: start it, or correct host and port in the source's `url`"
         }
         () if words.contains("failed to lookup address") => {
-            "no such host is known: correct it in the source's `url`"
+            "the host isn't known: correct it in the source's `url`"
         }
         () if words.contains("No such file") => {
-            "there is no such socket: start the server, or correct the folder in the source's `url`"
+            "the socket doesn't exist: start the server, or correct the folder in the source's `url`"
         }
         () if words.contains("no answer within") => {
-            "correct host and port in the source's `url`, and see whether a firewall is between"
+            "correct host and port in the source's `url`, and check for a firewall in between"
         }
         () if words.contains("invalid peer certificate") => {
-            "the server's certificate is not trusted for this host: name its authority by `sslrootcert` (`ssl-ca` of MySQL) in the source's `url`, and the host as the certificate does"
+            "the server's certificate is not trusted for this host: name its authority with `sslrootcert` \
+             (`ssl-ca` of MySQL) in the source's `url`, and write the host as in the certificate"
         }
         () => return None,
     })

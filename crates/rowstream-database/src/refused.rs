@@ -5,11 +5,11 @@ use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
 /// The message for an error code. It replaces the database's own text.
 pub fn general(code: &str) -> &'static str {
     match code {
-        "statement_changed" => "the statement is no longer what the database has prepared",
+        "statement_changed" => "the statement has changed since the database prepared it",
         STATEMENT_TIMEOUT => "the database ended the statement before it was complete",
         "source_unavailable" => "the database cannot answer now",
-        INVALID_DATA => "the database cannot use a value as the statement has it",
-        "conflict" => "the database refused the statement, because a constraint does not hold",
+        INVALID_DATA => "the database can't use a value in the statement",
+        "conflict" => "the database refused the statement, because it violates a constraint",
         _ => "the database refused the statement",
     }
 }

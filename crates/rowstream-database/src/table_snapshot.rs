@@ -49,9 +49,9 @@ impl TableSnapshot {
 
     /// The error of a snapshot that isn't kept any more: 410.
     pub fn expired() -> Error {
-        let message = "the snapshot that `_snapshot` names is not kept any more";
+        let message = "the snapshot that `_snapshot` names has expired";
         Error::new("snapshot_expired", StatusCode::GONE, message)
-            .hint("begin again with `_shard=1/n`, without `_snapshot`, and read all shards anew")
+            .hint("start again with `_shard=1/n`, without `_snapshot`, and read all shards again")
     }
 }
 

@@ -212,7 +212,7 @@ impl Connector {
                 Ok((Socket::Tls(Box::new(stream)), greeting, 2))
             }
             Some(_) if self.target.ssl_mode != SslMode::Prefer => {
-                Err(Error::source_unavailable("the server has no TLS, and ssl-mode wants it").hint(
+                Err(Error::source_unavailable("the server has no TLS, but ssl-mode requires it").hint(
                     "set `ssl-cert` and `ssl-key` in the server's configuration, or `ssl-mode=disabled` in the source's `url`",
                 ))
             }
@@ -340,8 +340,8 @@ fn scramble(password: &[u8], (plugin, nonce): (&str, &[u8]), secrecy: Secrecy) -
             Secrecy::Open => Err(not_in_the_open()),
         },
         _ => Err(Error::source_unavailable(format!(
-            "the server asks for the authentication plugin `{plugin}`: those known here are mysql_native_password, \
-             caching_sha2_password, sha256_password and mysql_clear_password"
+            "the server asks for the authentication plugin `{plugin}`: the supported ones are \
+             mysql_native_password, caching_sha2_password, sha256_password and mysql_clear_password"
         ))),
     }
 }
@@ -402,7 +402,7 @@ async fn greeting(stream: &mut (impl AsyncReadExt + Unpin)) -> Result<Greeting, 
     let [a, b, c, sequence] = header;
     let length = u32::from_le_bytes([a, b, c, 0]) as usize;
     if sequence != 0 || length > GREETING_AT_MOST {
-        return Err(Error::protocol("this is no MySQL or MariaDB: its greeting cannot be read"));
+        return Err(Error::protocol("this isn't MySQL or MariaDB: its greeting can't be read"));
     }
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.map_err(unreachable)?;
@@ -410,7 +410,7 @@ async fn greeting(stream: &mut (impl AsyncReadExt + Unpin)) -> Result<Greeting, 
         return Err(error(&body).ok_or_else(out_of_order)?.into_error(None));
     }
     Greeting::parse(&body)
-        .ok_or_else(|| Error::protocol("this is no MySQL or MariaDB: its greeting cannot be read"))
+        .ok_or_else(|| Error::protocol("this isn't MySQL or MariaDB: its greeting can't be read"))
 }
 
 /// The statements that prepare each session. They need no privileges. For all defaults of servers,
@@ -455,13 +455,15 @@ fn xor(a: &[u8], b: &[u8]) -> Vec<u8> {
 
 fn not_in_the_open() -> Error {
     Error::source_unavailable(
-        "the server wants the password itself, which is not sent in the open: the URL needs `ssl-mode=required`, and the server TLS",
+        "the server asks for the password itself, which isn't sent without encryption: the URL needs \
+         `ssl-mode=required`, and the server needs TLS",
     )
 }
 
 fn not_to_anybody() -> Error {
     Error::source_unavailable(
-        "the server wants the password itself, and nothing shows which server it is: the URL needs `ssl-mode=verify_identity`, and `ssl-ca` if its authority is your own",
+        "the server asks for the password itself, but nothing proves its identity: the URL needs \
+         `ssl-mode=verify_identity`, and `ssl-ca` if its authority is your own",
     )
 }
 

@@ -38,7 +38,7 @@ pub static DIALECT: Dialect = Dialect {
         of_union: Around::NOTHING,
         comparison: Comparison::ByColumn,
         infinity: None,
-        bytes: Err("take a key of texts or numbers: `hex(c) as c` is in the same order"),
+        bytes: Err("use a key of texts or numbers: `hex(c) as c` is in the same order"),
         unordered: &[
             Unordered {
                 types: &["enum", "set"],
@@ -50,25 +50,26 @@ pub static DIALECT: Dialect = Dialect {
             Unordered {
                 types: &["char", "varchar", "text"],
                 longest: 255,
-                why: "MySQL and MariaDB sort by their beginning alone, if they are long",
-                hint: "take a key of numbers or of at most 255 characters: select `left(c, 255) as c`, and tell rows apart \
-                       that are alike in it by another column, `key = [\"c\", \"id\"]`",
+                why: "MySQL and MariaDB sort only by the beginning of long ones",
+                hint: "use a key of numbers or of at most 255 characters: select `left(c, 255) as c`, and \
+                    add another column that makes rows unique, `key = [\"c\", \"id\"]`",
             },
         ],
     },
     commits: Commits {
         order: CommitOrder::IfPromised(Refusal {
             message: "MySQL's transactions commit in any order, so a row could become visible after the key of one that was sent",
-            hint: "promise that rows become visible in the order of their keys, where one writer at a time sees to that: \
-                   `follow = { commits = \"ordered\" }`",
+            hint: "if one writer at a time makes rows visible in the order of their keys, promise it: \
+                `follow = { commits = \"ordered\" }`",
         }),
         transactions: Err(Refusal {
             message: "`transaction` is for PostgreSQL",
-            hint: "where rows become visible in the order of their keys, write `follow = { commits = \"ordered\" }`",
+            hint: "if rows become visible in the order of their keys, write `follow = { commits = \
+                \"ordered\" }`",
         }),
         channel: Err(Refusal {
             message: "`channel` is for PostgreSQL",
-            hint: "MySQL notifies nobody: it is asked every `poll`",
+            hint: "MySQL sends no notifications: we query it every `poll`",
         }),
         counters: None,
     },
@@ -76,7 +77,8 @@ pub static DIALECT: Dialect = Dialect {
     interleaved: Ok(()),
     snapshots: Ok(()),
     parts: Err(Refusal {
-        message: "connections of MySQL and MariaDB cannot be made to read one snapshot, so parts of a table would be of different states of it",
+        message: "connections of MySQL and MariaDB can't read one snapshot together, so parts of a table \
+            would show different states",
         hint: "leave out `parallel` and `shards`",
     }),
     explain: Some("explain "),

@@ -125,11 +125,13 @@ fn remedy(number: u16, message: &str) -> Option<&'static str> {
         1044 => "correct the database in the source's `url`, or `grant select` on it to the user",
         // ER_BAD_DB_ERROR
         1049 => {
-            "correct the database in the source's `url`, or create it; `show databases` lists those that there are"
+            "correct the database in the source's `url`, or create it; `show databases` lists the existing \
+             ones"
         }
         // ER_HOST_NOT_PRIVILEGED, ER_HOST_IS_BLOCKED
         1129 | 1130 => {
-            "the server lets nobody in from this machine: create the user for its address, or correct the host in the source's `url`"
+            "the server doesn't accept connections from this machine: create the user for its address, or \
+             correct the host in the source's `url`"
         }
         // ER_CON_COUNT_ERROR, ER_TOO_MANY_USER_CONNECTIONS, ER_USER_LIMIT_REACHED
         1040 | 1203 | 1226 => "lower `pool.max` of the source, or raise `max_connections` of the server",
@@ -142,7 +144,7 @@ fn remedy(number: u16, message: &str) -> Option<&'static str> {
             "this server is too old for `statement_timeout`: leave that out of the source"
         }
         _ if message.contains("insecure transport") => {
-            "the server wants TLS: leave `ssl-mode=disabled` out of the `url`"
+            "the server requires TLS: leave `ssl-mode=disabled` out of the `url`"
         }
         _ => return None,
     })

@@ -44,10 +44,10 @@ pub(super) async fn look(connection: &mut Connection) -> Result<String, Error> {
     let role = match role {
         Role::Primary => "primary".to_owned(),
         Role::Replica(Some(seconds)) => format!("replica, {seconds} s late"),
-        Role::Replica(None) => "replica, which does not replicate now".to_owned(),
+        Role::Replica(None) => "replica, which isn't replicating now".to_owned(),
         Role::Hidden if is_mariadb => "of a role that `grant slave monitor` lets this user see".to_owned(),
         Role::Hidden => "of a role that `grant replication client` lets this user see".to_owned(),
-        Role::Unknown(why) => format!("of a role that it does not say ({why})"),
+        Role::Unknown(why) => format!("of a role that it doesn't report ({why})"),
     };
     let lacks = lacks(product).join(", ");
     let lacks = if lacks.is_empty() { lacks } else { format!("; not supported there: {lacks}") };

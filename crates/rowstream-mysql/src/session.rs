@@ -181,7 +181,7 @@ impl Execution {
 fn decoder(reading: Reading, definition: &Definition) -> Result<Decoder, Error> {
     Decoder::of(definition, reading).ok_or_else(|| {
         let Definition { name, kind, .. } = definition;
-        Error::endpoint(format!("column `{name}` is of a type that is not known here (number {kind})"))
+        Error::endpoint(format!("column `{name}` has an unknown type (number {kind})"))
             .hint("select its text: `cast(… as char)`")
     })
 }

@@ -117,7 +117,7 @@ pub(super) fn push_execute(
     command: &mut Vec<u8>,
 ) -> Result<(), Error> {
     if args.len() != statement.parameters {
-        return Err(Error::endpoint("the statement has another number of placeholders than of arguments"));
+        return Err(Error::endpoint("the numbers of placeholders and arguments differ"));
     }
     if statement.limits.iter().any(|(place, _)| is_negative(args[*place])) {
         return Err(negative_limit());

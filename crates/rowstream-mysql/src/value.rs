@@ -476,12 +476,13 @@ fn malformed_row() -> Error {
 fn bad_field(bad: BadField, columns: &[Column], index: usize) -> Error {
     let name = columns.get(index).map_or("", |column| &column.name);
     match bad {
-        BadField::Malformed => Error::protocol(format!("a value in column `{name}` cannot be of its type")),
+        BadField::Malformed => Error::protocol(format!("a value in column `{name}` doesn't fit its type")),
         BadField::NotUtf8 => Error::bad_value(format!("a text in column `{name}` is not UTF-8"))
             .hint("select it as `cast(… as binary)` to see its bytes"),
         BadField::ZeroDate => {
-            Error::bad_value(format!("column `{name}` holds a date that no calendar has, such as 0000-00-00"))
-                .hint("write `zero-dates=null` into the URL of the source for NULL in its place, or select its text, `concat(…)`")
+            Error::bad_value(format!("column `{name}` contains an impossible date, such as 0000-00-00"))
+                .hint("add `zero-dates=null` to the URL of the source to get NULL instead, or select its \
+                    text, `concat(…)`")
         }
         BadField::BitsOrDigits => Error::bad_value(format!(
             "column `{name}` is a computed BIT, and the database may have sent this value as bits or as digits"

@@ -41,7 +41,8 @@ const HOLDER: &str = "select format('pid %s of user %s, since %s', pid, usename,
        to_char(prepared at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')) \
      from pg_prepared_xacts where transaction::text = '{}'";
 
-const UNSEEN: &str = "its session isn't seen here: it's hidden from this role (`grant pg_read_all_stats`), or this is a replica";
+const UNSEEN: &str =
+    "its session isn't visible: it's hidden from this role (`grant pg_read_all_stats`), or this is a replica";
 
 /// After a change, the first pause; each next one is twice as long.
 const SOON: Duration = Duration::from_millis(10);
@@ -256,5 +257,5 @@ fn unsendable(cause: std::io::Error) -> Error {
 }
 
 fn silent() -> Error {
-    Error::source_unavailable(format!("the database said nothing for {PATIENCE:?}"))
+    Error::source_unavailable(format!("the database didn't answer for {PATIENCE:?}"))
 }

@@ -260,7 +260,8 @@ impl Connector {
                 Ok(Socket::Tls(Box::new(stream)))
             }
             Some(_) if self.target.ssl_mode != SslMode::Prefer => Err(io::Error::other(
-                "the server has no TLS, and sslmode wants it: set `ssl = on` in the server's configuration, or `sslmode=disable` in the source's `url`",
+                "the server has no TLS, but sslmode requires it: set `ssl = on` in the server's \
+                 configuration, or `sslmode=disable` in the source's `url`",
             )),
             _ => Ok(Socket::Tcp(stream)),
         }
@@ -508,7 +509,7 @@ impl Reusable for Connection {
 fn password(login: &UserPassword) -> Result<&[u8], Error> {
     login.password.as_deref().map(str::as_bytes).ok_or_else(|| {
         Error::source_unavailable(login::NO_PASSWORD)
-            .hint("write it into the URL by `${VARIABLE}`, or into PGPASSWORD or ~/.pgpass")
+            .hint("put it into the URL with `${VARIABLE}`, or into PGPASSWORD or ~/.pgpass")
     })
 }
 
@@ -638,12 +639,14 @@ const NAME_AT_MOST: usize = 200;
 /// The parameter that reports how the server sends times; H2's are floats.
 const INTEGER_TIMES: &str = "integer_datetimes";
 
-const REFUSES_SETTINGS: &str = "each session begins with settings; if a pooler or a proxy on the way refuses them, ask the database itself";
+const REFUSES_SETTINGS: &str =
+    "each session begins with settings; if a pooler or a proxy refuses them, connect to the database itself";
 
 /// Describes a server that isn't PostgreSQL, by its own name.
 pub(super) fn no_postgres(name: &str) -> String {
     format!(
-        "no PostgreSQL but `{name}`: its sessions can write, a response has one statement, and `statement_timeout` is not known there"
+        "not PostgreSQL but `{name}`: its sessions can write, a response has one statement, and it doesn't \
+         know `statement_timeout`"
     )
 }
 
@@ -661,7 +664,8 @@ fn is_of_login(error: &Error) -> bool {
 
 #[cold]
 fn unbound() -> Error {
-    Error::source_unavailable("the server doesn't bind the login to TLS, and `channel_binding=require` wants it")
+    Error::source_unavailable("the server doesn't bind the login to TLS, but `channel_binding=require` needs \
+        that")
         .hint("use TLS, and `scram-sha-256` for the user in the server's pg_hba.conf; a proxy that ends TLS can't bind a login")
 }
 

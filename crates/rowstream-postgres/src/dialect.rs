@@ -60,8 +60,8 @@ pub static DIALECT: Dialect = Dialect {
             Unordered {
                 types: &[".citext"],
                 longest: 0,
-                why: "PostgreSQL sorts without regard to capital letters and compares with it, because the schema of \
-                      `citext` isn't in the search_path",
+                why: "PostgreSQL ignores case when it sorts but not when it compares, because the schema of \
+                    `citext` isn't in the search_path",
                 hint: "add the schema to the search_path, `?options=-c search_path=public,extensions` in the URL, or select \
                        the text, `c::text as c`",
             },
@@ -86,8 +86,8 @@ pub static DIALECT: Dialect = Dialect {
             lapse: (
                 IN_BLOCKS,
                 Refusal {
-                    message: "the sequence of the key has a `cache`, so each session takes a block of numbers, and a row with a lesser \
-                              number may come after a follower has gone past it",
+                    message: "the sequence of the key has a `cache`, so each session takes a block of \
+                        numbers, and a row with a lower number may appear after a follower has passed it",
                     hint: "write `alter sequence … cache 1`, or follow the transactions: `follow = { transaction = \"…\" }`",
                 },
             ),
@@ -187,7 +187,7 @@ const NO_PARTS: &[(&str, Refusal)] = &[
                  where a.attrelid = to_regclass($1) and a.attname = p.proname and not a.attisdropped))))",
         Refusal {
             message: "the statement calls an aggregate or a window function, which would have a result for each part",
-            hint: "have it select rows of the table alone, or leave out `parallel` and `shards`",
+            hint: "select only rows of the table, or leave out `parallel` and `shards`",
         },
     ),
 ];

@@ -194,29 +194,31 @@ fn remedy(sqlstate: &str, message: &str) -> Option<&'static str> {
     Some(match sqlstate {
         // The prepared statement doesn't exist, or exists already.
         "26000" | "42P05" => {
-            "where a pooler such as PgBouncer gives each transaction another connection, set `pooler = \"transaction\"` of the source"
+            "if a pooler such as PgBouncer gives each transaction another connection, set `pooler = \
+             \"transaction\"` of the source"
         }
         "08P01" if message.contains("statement pooling") => {
             "a response is a transaction: set `pool_mode = transaction` in the pooler"
         }
         "08P01" if message.contains("startup parameter: options") => {
-            "PgBouncer takes no `options` in a URL: leave them out, and set them by `alter role … set …` or `alter database … set …`"
+            "PgBouncer doesn't support `options` in a URL: leave them out, and set them with `alter role … \
+             set …` or `alter database … set …`"
         }
         "28P01" => "correct the user and the password in the source's `url`",
         "28000" if message.contains("no encryption") => {
-            "this user has to come over TLS: leave `sslmode=disable` out of the `url`"
+            "this user must connect over TLS: leave `sslmode=disable` out of the `url`"
         }
-        "28000" => {
-            "correct the user in the source's `url`, or let it in by a line of the server's pg_hba.conf"
-        }
+        "28000" => "correct the user in the source's `url`, or allow it in the server's pg_hba.conf",
         "3D000" => {
-            "correct the database in the source's `url`, or create it; `psql -l` lists those that there are"
+            "correct the database in the source's `url`, or create it; `psql -l` lists the existing ones"
         }
         "53300" => "lower `pool.max` of the source, or raise `max_connections` of the server",
         IDLE_TOO_LONG | TRANSACTION_TOO_LONG => {
-            "the client reads slower than the database lets a transaction last: raise `idle_in_transaction_session_timeout` and `transaction_timeout` of the source's user, or set `slow_clients = \"spill\"`"
+            "the client reads more slowly than the database's limit for a transaction allows: raise \
+             `idle_in_transaction_session_timeout` and `transaction_timeout` of the source's user, or set \
+             `slow_clients = \"spill\"`"
         }
-        "57P03" => "the server starts or stops: ask again in a moment",
+        "57P03" => "the server is starting or stopping: try again in a moment",
         _ => return None,
     })
 }

@@ -294,7 +294,7 @@ impl Hosts {
         let hosts = hosts.collect::<Vec<_>>().join(", ");
         let later = if self.max_lag.is_some() { ", or raise `max_lag`" } else { "" };
         Error::source_unavailable(format!("source `{}` has no {wanted}", self.source)).cause(format!(
-            "{hosts}; name a host that is one in the source's `url`, or correct its `target_session_attrs`{later}"
+            "{hosts}; name such a host in the source's `url`, or correct its `target_session_attrs`{later}"
         ))
     }
 

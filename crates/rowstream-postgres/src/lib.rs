@@ -299,9 +299,9 @@ impl Database for Source {
 #[cold]
 fn no_transaction(name: &str) -> Error {
     Error::endpoint(format!(
-        "the server is no PostgreSQL but `{name}`, and is asked for no transaction that reads one snapshot"
+        "the server isn't PostgreSQL but `{name}`, so it gets no transactions that read one snapshot"
     ))
-    .hint("write one statement a response, without others nested in it; leave out `key`, `fetch_rows` and roles")
+    .hint("write one statement per response, without nested ones; leave out `key`, `fetch_rows` and roles")
 }
 
 /// The rows of a lookup, all of which have arrived.

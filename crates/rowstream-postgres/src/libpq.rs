@@ -196,7 +196,7 @@ pub(super) fn password(file: &Path, login: &Login<'_>) -> Option<String> {
     let found = fs::metadata(file).ok().filter(fs::Metadata::is_file)?;
     if found.permissions().mode() & 0o077 != 0 {
         log::warning!(
-            "the password file {} is not read, because others may read it: `chmod 600` it",
+            "the password file {} is ignored, because others may read it: `chmod 600` it",
             file.display()
         );
         return None;

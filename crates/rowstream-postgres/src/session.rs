@@ -461,7 +461,8 @@ impl Session {
             None => Ok(()),
             Some(Field { name: column, .. }) => {
                 let message = format!(
-                    "column `{column}` is a time, and the server is no PostgreSQL but `{name}`, whose times cannot be read"
+                    "column `{column}` is a time, but the server isn't PostgreSQL but `{name}`, whose times \
+                     can't be read"
                 );
                 Err(Error::endpoint(message).hint("select its text: `cast(… as varchar)`"))
             }
@@ -781,7 +782,7 @@ fn of_composite() -> Error {
     Error::new(
         rowstream_core::error::COMPOSITE,
         StatusCode::INTERNAL_SERVER_ERROR,
-        "the statement compares a composite with a value that it is given, and PostgreSQL reads no such value",
+        "the statement compares a composite with a parameter, and PostgreSQL can't read such a parameter",
     )
     .hint("compare its parts, or cast the value to the composite's type: `:value::type`")
 }

@@ -146,15 +146,15 @@ impl Targets {
         target.fill_defaults(variables);
         if target.ssl_mode == SslMode::VerifyCa && target.ssl_root_cert.is_none() {
             return refuse(
-                "sslmode=verify-ca needs sslrootcert=FILE, the certificate of your authority: those of the \
-                 system sign for anybody",
+                "sslmode=verify-ca needs sslrootcert=FILE, the certificate of your authority: the system's \
+                 authorities sign for anyone",
             );
         }
         if hosts.is_empty() {
             hosts = if addresses.is_empty() { vec![String::new()] } else { addresses.clone() };
         }
         if hosts.len() > MOST {
-            return refuse(format!("the URL has {} hosts, and may have {MOST}", hosts.len()));
+            return refuse(format!("the URL has {} hosts, but may have {MOST}", hosts.len()));
         }
         let several = hosts.len() > 1;
         let mut hosts = at_ports(&target, &hosts, &ports)?;
@@ -189,7 +189,7 @@ fn set_addresses(targets: &mut [Target], addresses: &[String]) -> Result<(), Url
         match (text.parse(), &target.host) {
             (Ok(address), Host::Tcp(_)) => target.address = Some(address),
             (Ok(_), Host::Unix(_)) => {
-                return refuse("hostaddr is for a host with a name, and not for a socket");
+                return refuse("hostaddr is for a host with a name, not for a socket");
             }
             (Err(_), _) => return refuse("hostaddr isn't an IP address: write a name as `host`"),
         }

@@ -342,9 +342,9 @@ fn bad_field(bad: BadField, columns: &[Column], index: usize) -> Error {
     let Column { name, type_name, .. } = &columns[index];
     match bad {
         BadField::NotUtf8 => Error::bad_value(format!("column `{name}` holds text that is not UTF-8")),
-        BadField::Malformed => {
-            Error::protocol(format!("the database sent a value for column `{name}` that is no {type_name}"))
-        }
+        BadField::Malformed => Error::protocol(format!(
+            "the database sent a value for column `{name}` that isn't a valid {type_name}"
+        )),
     }
 }
 

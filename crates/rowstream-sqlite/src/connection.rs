@@ -81,7 +81,7 @@ impl Connection {
 
 fn missing(driver: &Sqlite) -> Error {
     Error::source_unavailable(format!("the file of source `{}` does not exist", driver.source))
-        .hint("`create` names the SQL scripts that make it")
+        .hint("`create` names the SQL scripts that create it")
         .cause(format!("no file {}", driver.path.display()))
 }
 
@@ -236,15 +236,15 @@ fn bind(statement: &mut rusqlite::Statement<'_>, args: &[Value]) -> rusqlite::Re
 /// gives a clear message early.
 fn check(statement: &rusqlite::Statement<'_>, types: usize) -> Result<(), Error> {
     if !statement.readonly() {
-        return Err(Error::endpoint("the statement writes, and sources are read-only"));
+        return Err(Error::endpoint("the statement writes, but sources are read-only"));
     }
     if statement.column_count() == 0 {
-        return Err(Error::endpoint("the statement has no columns, so it is no query"));
+        return Err(Error::endpoint("the statement has no columns, so it isn't a query"));
     }
     let placeholders = statement.parameter_count();
     if placeholders != types {
         return Err(Error::endpoint(format!(
-            "the statement has {placeholders} placeholders, and {types} parameters are declared for it"
+            "the statement has {placeholders} placeholders, but {types} parameters are declared for it"
         )));
     }
     Ok(())

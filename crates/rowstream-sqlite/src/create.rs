@@ -117,7 +117,7 @@ fn put_in_place(partial: &Path, file: &Path) -> io::Result<()> {
 }
 
 fn being_filled(file: &Path) -> Error {
-    Error::source_unavailable(format!("another process fills {} at this moment", file.display()))
+    Error::source_unavailable(format!("another process is filling {}", file.display()))
 }
 
 fn failed(file: &Path, error: io::Error) -> Error {

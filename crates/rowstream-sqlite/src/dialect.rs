@@ -39,7 +39,7 @@ pub static DIALECT: Dialect = Dialect {
         of_union: Around { before: "+", behind: "" },
         comparison: Comparison::RowValues,
         infinity: Some("9e999"),
-        bytes: Err("take a key of texts or numbers: `hex(c) as c` is in the same order"),
+        bytes: Err("use a key of texts or numbers: `hex(c) as c` is in the same order"),
         unordered: &[],
     },
     commits: Commits {
@@ -50,7 +50,7 @@ pub static DIALECT: Dialect = Dialect {
         }),
         channel: Err(Refusal {
             message: "`channel` is for PostgreSQL",
-            hint: "SQLite notifies nobody: it is asked every `poll`",
+            hint: "SQLite sends no notifications: we query it every `poll`",
         }),
         counters: Some(Counters {
             ahead: AHEAD,
@@ -67,12 +67,13 @@ pub static DIALECT: Dialect = Dialect {
     },
     refcursors: Err(Refusal {
         message: "SQLite has no refcursors",
-        hint: "they are PostgreSQL's: write a statement for each list",
+        hint: "only PostgreSQL has them: write a statement for each list",
     }),
     interleaved: Ok(()),
     snapshots: Ok(()),
     parts: Err(Refusal {
-        message: "connections of SQLite cannot be made to read one snapshot, so parts of a table would be of different states of it",
+        message: "connections of SQLite can't read one snapshot together, so parts of a table would show \
+            different states",
         hint: "leave out `parallel` and `shards`",
     }),
     explain: Some("explain query plan "),

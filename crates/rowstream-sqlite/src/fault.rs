@@ -28,7 +28,7 @@ pub(super) fn of(source: &str, file: &Path, error: rusqlite::Error) -> Error {
             None => failure(source, *cause, message.as_deref()).cause(error),
         },
         rusqlite::Error::MultipleStatement => {
-            Error::endpoint("the text holds several statements, and SQLite runs one at a time")
+            Error::endpoint("the text contains several statements, but SQLite runs one at a time")
         }
         _ => statement_failed(&error.to_string(), ffi::Error::new(ffi::SQLITE_ERROR)).cause(error),
     }
@@ -95,7 +95,8 @@ fn no_shared_memory(source: &str, file: &Path, code: i32) -> Error {
         "source `{source}` cannot be read: its file is in WAL mode, and the `-shm` file beside it can't be written"
     );
     in_file(text, file, code).hint(
-        "let the server's user write the folder, have a writer keep a connection open, or run `pragma journal_mode = delete` before the file is shipped",
+        "let the server's user write to the folder, keep a writer's connection open, or run `pragma \
+         journal_mode = delete` before the file is shipped",
     )
 }
 
@@ -103,7 +104,7 @@ fn no_shared_memory(source: &str, file: &Path, code: i32) -> Error {
 /// pages.
 fn hot_journal(source: &str, file: &Path, code: i32) -> Error {
     let text = format!(
-        "source `{source}` cannot be read: a writer ended within a transaction, which has to be rolled back"
+        "source `{source}` cannot be read: a writer ended within a transaction, which must be rolled back"
     );
     in_file(text, file, code).hint("open the file once as a user who may write it: `sqlite3 FILE .tables`")
 }

@@ -117,7 +117,7 @@ impl Driver for Sqlite {
     fn new(settings: &SourceSettings) -> Result<Self, Error> {
         if !settings.url.starts_with("sqlite:") {
             return Err(Error::endpoint(format!(
-                "the URL of source `{}` is none of SQLite's",
+                "the URL of source `{}` isn't a URL of SQLite",
                 settings.name
             )));
         }

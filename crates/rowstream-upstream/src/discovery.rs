@@ -135,7 +135,7 @@ impl Discovery {
             }
         }
         match addresses.is_empty() {
-            true => Err(failed.unwrap_or_else(|| format!("{} knows of no instance", self.discover)).into()),
+            true => Err(failed.unwrap_or_else(|| format!("{} lists no instance", self.discover)).into()),
             false => Ok(addresses),
         }
     }
@@ -147,7 +147,7 @@ impl Discovery {
             // A request that waited for another one's query uses its result. If every request tried
             // again after a timeout, each would wait for all of those before it.
             Some((at, answer)) if *at >= came && known.instances.is_empty() => {
-                let unasked = |cause| format!("{} cannot be asked: {cause}", self.discover);
+                let unasked = |cause| format!("{} can't be queried: {cause}", self.discover);
                 return answer.clone().map(|()| Vec::new()).map_err(|cause| unasked(cause).into());
             }
             Some((at, _)) if at.elapsed() < self.discover.refresh && !known.instances.is_empty() => {
@@ -169,7 +169,7 @@ impl Discovery {
                     log::warning!("{}", self.cannot_be_asked(&cause, known.instances.len()));
                 }
                 if known.instances.is_empty() {
-                    return Err(format!("{} cannot be asked: {cause}", self.discover).into());
+                    return Err(format!("{} can't be queried: {cause}", self.discover).into());
                 }
             }
         }
@@ -179,10 +179,10 @@ impl Discovery {
     fn cannot_be_asked(&self, cause: &Failure, instances: usize) -> String {
         let (source, registry) = (&self.source, &self.discover);
         match instances {
-            0 => format!("source {source}: {registry} cannot be asked: {cause}"),
+            0 => format!("source {source}: {registry} can't be queried: {cause}"),
             count => format!(
-                "source {source}: {registry} cannot be asked, so the {count} instances of its last answer \
-                 hold: {cause}"
+                "source {source}: {registry} can't be queried, so the {count} instances of its last answer \
+                 stay in use: {cause}"
             ),
         }
     }

@@ -7,9 +7,9 @@ use rowstream_core::Error;
 
 /// The upstream's address, `seen`, isn't an allowed one.
 pub(super) fn refused(source: &str, seen: &str) -> Error {
-    let message = format!("the address of source `{source}` is not one that it may have");
+    let message = format!("the address of source `{source}` isn't allowed");
     Error::new("upstream_refused", StatusCode::BAD_GATEWAY, message)
-        .hint("`allow` of the source names the networks that its addresses may lie in")
+        .hint("`allow` of the source lists the networks that its addresses may be in")
         .cause(seen.to_owned())
 }
 
@@ -21,7 +21,8 @@ pub(super) fn unreachable(source: &str, cause: impl Into<Box<dyn std::error::Err
 /// All hosts are ejected. `backoff` is the time until the first one is probed. Users get whole
 /// seconds.
 pub(super) fn all_ejected(source: &str, backoff: Duration) -> Error {
-    let message = format!("source `{source}` has failed too often of late, and is not asked for a moment");
+    let message =
+        format!("source `{source}` has failed too often lately, so it gets no requests for a moment");
     let seconds = backoff.as_secs() + u64::from(backoff.subsec_nanos() > 0);
     Error::new("upstream_unavailable", StatusCode::SERVICE_UNAVAILABLE, message)
         .retry_after(Duration::from_secs(seconds.max(1)))
@@ -41,37 +42,39 @@ pub(super) fn no_end(source: &str, timeout: Duration) -> Error {
 
 /// The response was truncated, or it's invalid.
 pub(super) fn broken(source: &str, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    let message = format!("source `{source}` did not answer properly, or its answer was truncated");
+    let message = format!("the answer of source `{source}` was invalid or truncated");
     Error::new("upstream_broken", StatusCode::BAD_GATEWAY, message).cause(cause)
 }
 
 /// The end of the connection is the end of the response, so it can't be told from a truncated one.
 pub(super) fn endless(source: &str) -> Error {
-    let message =
-        format!("the answer of source `{source}` has no length and no chunks: its end cannot be seen");
+    let message = format!(
+        "the answer of source `{source}` has neither a length nor chunks, so a truncated one would look \
+         complete"
+    );
     Error::new("upstream_without_end", StatusCode::BAD_GATEWAY, message)
 }
 
 /// The response doesn't fit the request: it's a part of the content, or another protocol.
 pub(super) fn unasked(source: &str, status: StatusCode, what: &str) -> Error {
-    let message =
-        format!("source `{source}` answered {} with {what}, which was not asked for", status.as_u16());
+    let message = format!(
+        "source `{source}` answered {} with {what}, which the request didn't ask for",
+        status.as_u16()
+    );
     Error::new("upstream_broken", StatusCode::BAD_GATEWAY, message)
 }
 
 /// The response claims to be JSON, but it's empty.
 pub(super) fn empty(source: &str) -> Error {
-    let message = format!("the answer of source `{source}` is empty, and not the JSON that it says it is");
+    let message = format!("the answer of source `{source}` is empty, although it's declared as JSON");
     Error::new("upstream_reply", StatusCode::BAD_GATEWAY, message)
 }
 
 /// The response is a redirect.
 pub(super) fn redirect(source: &str, status: StatusCode, location: Option<&str>) -> Error {
-    let message = format!(
-        "source `{source}` answered {} and leads elsewhere: redirects are not followed",
-        status.as_u16()
-    );
+    let message =
+        format!("source `{source}` answered {}, a redirect, and redirects aren't followed", status.as_u16());
     Error::new("upstream_redirect", StatusCode::BAD_GATEWAY, message)
-        .hint("ask for what it leads to, or make that a source of its own")
+        .hint("request the new address, or make it a source of its own")
         .cause(format!("to {}", location.unwrap_or("nowhere")))
 }

@@ -317,8 +317,11 @@ impl Host {
         *request.method_mut() = call.method.clone();
         *request.uri_mut() = self.target(call).parse().map_err(bad_target)?;
         *request.headers_mut() = self.headers(call);
-        let host =
-            self.base.authority().parse().map_err(|_| Error::endpoint("the host is no header value"))?;
+        let host = self
+            .base
+            .authority()
+            .parse()
+            .map_err(|_| Error::endpoint("the host isn't a valid header value"))?;
         request.headers_mut().insert(header::HOST, host);
         Ok(request)
     }
@@ -356,5 +359,5 @@ fn failure_of_http1(error: &hyper::Error) -> Failure {
 }
 
 fn bad_target(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
-    Error::endpoint("the request of this endpoint is no URL").cause(cause)
+    Error::endpoint("the request of this endpoint isn't a valid URL").cause(cause)
 }

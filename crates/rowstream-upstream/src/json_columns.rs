@@ -161,7 +161,7 @@ impl Plan {
         }
         finder.find(places, row);
         match finder.twice(places) {
-            Some(name) => Err(format!("it has {} twice", rowstream_core::diagnostic::shown(name))),
+            Some(name) => Err(format!("it contains {} twice", rowstream_core::diagnostic::shown(name))),
             None => Ok(()),
         }
     }
@@ -235,13 +235,13 @@ fn write(kind: Kind, text: &str, encoder: &mut impl RowWriter, out: &mut Vec<u8>
 /// The type of a JSON value, for messages.
 fn what(text: &str) -> &'static str {
     match text.as_bytes().first() {
-        Some(b'"') => "a string that is none",
+        Some(b'"') => "a string that doesn't fit",
         Some(b'{') => "an object",
         Some(b'[') => "an array",
         Some(b't' | b'f') => "a boolean",
         _ if is_integer(text) && text.parse::<i64>().is_err() => "an integer beyond 64 bits",
         _ if is_integer(text) => "an integer",
-        _ => "a number that is none",
+        _ => "a number that doesn't fit",
     }
 }
 
@@ -329,8 +329,8 @@ mod tests {
         }
         for (row, why) in [
             ("7", "it is neither an object nor an array"),
-            (r#"{"id":1,"id":1}"#, "it has `id` twice"),
-            (r#"{"address":{"city":"a"},"address":{}}"#, "it has `address` twice"),
+            (r#"{"id":1,"id":1}"#, "it contains `id` twice"),
+            (r#"{"address":{"city":"a"},"address":{}}"#, "it contains `address` twice"),
         ] {
             assert_eq!(encode(&columns, row), Err(why.to_owned()), "{row}");
         }

@@ -47,10 +47,8 @@ impl Payload {
         if !text.trim_start().starts_with(['{', '[']) {
             return match placeholders(text).next() {
                 Some((_, name, _)) if find(name).is_some() => Err((
-                    format!(
-                        "`{{{name}}}` stands in a body that is no JSON, where it is not known how to escape its value"
-                    ),
-                    "write a body of JSON, or one without values".to_owned(),
+                    format!("`{{{name}}}` is in a body that isn't JSON, so its value can't be escaped"),
+                    "write the body as JSON, or without values".to_owned(),
                 )),
                 _ => Ok(Self::Text(text.to_owned())),
             };
@@ -72,8 +70,8 @@ impl Payload {
         match serde_json::from_str::<IgnoredAny>(&sample) {
             Ok(_) => Ok(Self::Json(parts)),
             Err(error) => Err((
-                format!("this body begins like JSON, and is none: {error}"),
-                "`{name}` is the place of a value, in a string or for a whole value".to_owned(),
+                format!("this body begins like JSON, but isn't valid JSON: {error}"),
+                "write `{name}` for a value, inside a string or as the whole value".to_owned(),
             )),
         }
     }
@@ -116,7 +114,7 @@ impl Values<'_> {
     fn needed(&self, name: Name) -> Result<String, Error> {
         let missing = || {
             let index = if let Name::Param(index) = name { Some(index) } else { None };
-            self.wrong(index, "it is missing, and stands in a string")
+            self.wrong(index, "it is missing, but a string needs it")
         };
         self.text(name).ok_or_else(missing)
     }
@@ -144,7 +142,8 @@ fn placeholders(text: &str) -> impl Iterator<Item = (usize, &str, bool)> {
 }
 
 fn quoted(text: &str) -> Result<String, Error> {
-    serde_json::to_string(text).map_err(|cause| Error::endpoint("a value is no JSON string").cause(cause))
+    serde_json::to_string(text)
+        .map_err(|cause| Error::endpoint("a value can't be written as a JSON string").cause(cause))
 }
 
 /// A value as JSON of its type.
@@ -223,12 +222,12 @@ mod tests {
             (r#"[{a}]"#, list.clone(), Ok(r#"[["x\"","y"]]"#)),
             (r#"["{a}"]"#, list, Ok(r#"["x\",y"]"#)),
             (r#"[{a}]"#, ParamValue::Json("{\"c\":1}".to_owned()), Ok("[{\"c\":1}]")),
-            (r#"["{a}"]"#, ParamValue::Null, Err("parameter `a`: it is missing, and stands in a string")),
+            (r#"["{a}"]"#, ParamValue::Null, Err("parameter `a`: it is missing, but a string needs it")),
             ("select {x} from t", text("x"), Ok("select {x} from t")),
             (
                 "select {a} from t",
                 text("x"),
-                Err("`{a}` stands in a body that is no JSON, where it is not known how to escape its value"),
+                Err("`{a}` is in a body that isn't JSON, so its value can't be escaped"),
             ),
             (r#"{"q":{c}}"#, text("x"), Err("the parameter `{c}` is not declared")),
             (r#"{"q":{}}"#, text("x"), Ok(r#"{"q":{}}"#)),
@@ -236,7 +235,8 @@ mod tests {
                 r#"{"{a}":{"#,
                 text("x"),
                 Err(
-                    "this body begins like JSON, and is none: EOF while parsing an object at line 1 column 5",
+                    "this body begins like JSON, but isn't valid JSON: EOF while parsing an object at line 1 \
+                     column 5",
                 ),
             ),
         ] {

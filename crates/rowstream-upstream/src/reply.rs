@@ -97,7 +97,9 @@ impl Reply {
             (Carrier::Http2(_), Incoming::Http2(body)) => {
                 http2::poll_data(body, cx).map_err(|cause| error::broken(self.source.name(), cause))
             }
-            _ => Poll::Ready(Some(Err(error::broken(self.source.name(), "it came on another connection")))),
+            _ => {
+                Poll::Ready(Some(Err(error::broken(self.source.name(), "it arrived on another connection"))))
+            }
         };
         if polled.is_pending() {
             return self.poll_deadline(cx).map(|error| Some(Err(error)));
@@ -169,7 +171,7 @@ impl Reply {
             Rest::Surplus if connection.is_reused() => {
                 return Err(error::broken(
                     self.source.name(),
-                    "more answers than requests have come on its connection",
+                    "its connection has delivered more answers than requests",
                 ));
             }
             Rest::Surplus | Rest::Over => {}
@@ -183,7 +185,7 @@ impl Source {
     fn unasked(&self, status: StatusCode, call: &Call) -> Option<&'static str> {
         match status {
             StatusCode::PARTIAL_CONTENT if !call.headers.contains_key(header::RANGE) && !self.has_range() => {
-                Some("a part of what it has")
+                Some("a part of its content")
             }
             // 103 and similar ones precede a response, and the HTTP library skips them.
             _ if status.is_informational() => Some("another protocol"),

@@ -74,18 +74,22 @@ pub enum SplitError {
 impl fmt::Display for SplitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotJson(at) => write!(f, "no JSON from byte {at} on"),
+            Self::NotJson(at) => write!(f, "invalid JSON from byte {at} on"),
             Self::NotUtf8 => f.write_str("not UTF-8"),
-            Self::Cut => f.write_str("cut off: its JSON does not end"),
+            Self::Cut => f.write_str("truncated: its JSON doesn't end"),
             Self::TooDeep => write!(f, "nested more than {DEPTH} deep"),
             Self::TooLarge(bytes) => write!(f, "one with an element of {bytes} bytes or more"),
             Self::LongScalar => {
-                write!(f, "one that says how it goes on in more than {LONGEST_CAPTURE} bytes")
+                write!(f, "one whose value at `next` or `error` has more than {LONGEST_CAPTURE} bytes")
             }
-            Self::NoArray => f.write_str("without an array where its rows should be"),
-            Self::Missing => f.write_str("without its rows: nothing stands in their place"),
+            Self::NoArray => f.write_str("without an array in the place of its rows"),
+            Self::Missing => f.write_str("without rows: it has no value in their place"),
             Self::Twice(name) => {
-                write!(f, "ambiguous: it has {} twice in one object", rowstream_core::diagnostic::shown(name))
+                write!(
+                    f,
+                    "ambiguous: it contains {} twice in one object",
+                    rowstream_core::diagnostic::shown(name)
+                )
             }
         }
     }

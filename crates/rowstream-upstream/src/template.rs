@@ -73,23 +73,23 @@ impl Template {
         const WRITE: &str = "write `GET /path/{parameter}?name={parameter}`";
         let error = |message: &str| (message.to_owned(), WRITE.to_owned());
         let Some(target) = text.strip_prefix("GET ") else {
-            return Err(error("a request begins with `GET` and a blank: other methods are not sent"));
+            return Err(error("a request must begin with `GET` and a space: other methods aren't sent"));
         };
         let Some(target) = target.strip_prefix('/') else {
-            return Err(error("the path of a request begins with a slash: its host is that of the source"));
+            return Err(error("the path of a request must begin with a slash: the host is the source's"));
         };
         check_literals(target)?;
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let path = path.split('/').map(|segment| parse_text(segment, find)).collect::<Result<Vec<_>, _>>()?;
         let is_dots = |segment: &Text| matches!(&segment[..], [Part::Literal(text)] if is_dots(text));
         if path.iter().any(is_dots) {
-            return Err(error("the path of a request has a segment of dots"));
+            return Err(error("the path of a request has a segment `.` or `..`"));
         }
         let mut pairs = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             if name.contains(['{', '}']) {
-                return Err(error("a parameter stands in the place of a name"));
+                return Err(error("a parameter can't be the name in a query"));
             }
             let name = if pair.contains('=') { format!("{name}=") } else { name.to_owned() };
             pairs.push((name, parse_text(value, find)?));
@@ -109,8 +109,8 @@ impl Template {
     ) -> Result<(), TemplateError> {
         if HeaderValue::from_str(text).is_err() {
             return Err((
-                "a header field cannot hold this".to_owned(),
-                "leave out what is not printable ASCII".to_owned(),
+                "a header field can't contain this".to_owned(),
+                "use printable ASCII only".to_owned(),
             ));
         }
         self.headers.push((name, parse_text(text, find)?));
@@ -188,7 +188,7 @@ impl Template {
             let value = header_value(&out);
             headers.append(
                 name,
-                value.ok_or_else(|| values.wrong(unfit(text, values), "a header cannot hold it"))?,
+                value.ok_or_else(|| values.wrong(unfit(text, values), "a header can't contain it"))?,
             );
         }
         Ok(headers)
@@ -235,7 +235,7 @@ impl Values<'_> {
                 Part::Value(name) => match (self.text(*name), name) {
                     (Some(value), _) => out.extend(utf8_percent_encode(&value, ENCODED)),
                     (None, Name::Param(index)) => {
-                        return Err(self.wrong(*index, format!("it is missing, and stands in {place}")));
+                        return Err(self.wrong(*index, format!("it is missing, but {place} needs it")));
                     }
                     (None, Name::Number) => {}
                 },
@@ -269,8 +269,8 @@ impl Values<'_> {
 /// Splits a text at its `{name}`s.
 fn parse_text(text: &str, find: &mut dyn FnMut(&str) -> Option<Name>) -> Result<Text, TemplateError> {
     let brace = || {
-        let hint = "a parameter stands in braces: `{name}`; a brace itself is `%7B` or `%7D`";
-        ("a brace stands alone".to_owned(), hint.to_owned())
+        let hint = "write a parameter in braces, `{name}`, and a literal brace as `%7B` or `%7D`";
+        ("a brace has no partner".to_owned(), hint.to_owned())
     };
     let mut parts = Vec::new();
     let mut rest = text;
@@ -305,10 +305,7 @@ fn check_literals(target: &str) -> Result<(), TemplateError> {
     let well = |c: char| c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@/?%{}".contains(c);
     let Some(bad) = target.chars().find(|c| !well(*c)) else { return Ok(()) };
     let hint = format!("write `{}`", utf8_percent_encode(bad.encode_utf8(&mut [0; 4]), ENCODED));
-    Err((
-        format!("a request cannot have {} in it", rowstream_core::diagnostic::shown(&bad.to_string())),
-        hint,
-    ))
+    Err((format!("a request can't contain {}", rowstream_core::diagnostic::shown(&bad.to_string())), hint))
 }
 
 /// Returns true if clients and servers read a segment as a path to another folder.
@@ -368,7 +365,7 @@ mod tests {
             ("GET /u/{a}", text(""), Err("parameter `a`: it would change the path of the request")),
             ("GET /u/v{a}", text(""), Ok("/u/v")),
             ("GET /u/{a}", text("..."), Ok("/u/...")),
-            ("GET /u/{a}", ParamValue::Null, Err("parameter `a`: it is missing, and stands in a path")),
+            ("GET /u/{a}", ParamValue::Null, Err("parameter `a`: it is missing, but a path needs it")),
             ("GET /u/{n}/x", text("x"), Ok("/u/7/x")),
             ("GET /u?a={a}&id={n}", text("x&id=8"), Ok("/u?a=x%26id%3D8&id=7")),
             ("GET /u?a={a}&id={n}", ParamValue::Null, Ok("/u?id=7")),
@@ -377,7 +374,7 @@ mod tests {
             (
                 "GET /u?a=-{a}",
                 ParamValue::Null,
-                Err("parameter `a`: it is missing, and stands in a longer value"),
+                Err("parameter `a`: it is missing, but a longer value needs it"),
             ),
             ("GET /u?flag&b=1", text("x"), Ok("/u?flag&b=1")),
             ("GET /u?d={a}", ParamValue::Duration("PT0.1S".into()), Ok("/u?d=PT0.1S")),
@@ -396,9 +393,9 @@ mod tests {
             (text("x y"), text("z"), Ok(vec!["x-a: x y", "x-b: id=z;n=7"])),
             (ParamValue::Null, ParamValue::Null, Ok(vec!["x-b: id=;n=7"])),
             (text("größe"), text("z"), Ok(vec!["x-a: größe", "x-b: id=z;n=7"])),
-            (text("x\r\nx-c: 1"), text("z"), Err("parameter `a`: a header cannot hold it")),
-            (text("x"), text("\n"), Err("parameter `b`: a header cannot hold it")),
-            (text("\u{7f}"), text("z"), Err("parameter `a`: a header cannot hold it")),
+            (text("x\r\nx-c: 1"), text("z"), Err("parameter `a`: a header can't contain it")),
+            (text("x"), text("\n"), Err("parameter `b`: a header can't contain it")),
+            (text("\u{7f}"), text("z"), Err("parameter `a`: a header can't contain it")),
         ] {
             let filled = fill(&template, &a, &b).map(|call| {
                 let field = |(name, value): (&HeaderName, &HeaderValue)| {
@@ -414,28 +411,28 @@ mod tests {
     #[test]
     fn templates_are_checked() {
         for (request, message) in [
-            ("POST /", "a request begins with `GET` and a blank: other methods are not sent"),
+            ("POST /", "a request must begin with `GET` and a space: other methods aren't sent"),
             (
                 "GET http://other.example/",
-                "the path of a request begins with a slash: its host is that of the source",
+                "the path of a request must begin with a slash: the host is the source's",
             ),
-            ("GET a", "the path of a request begins with a slash: its host is that of the source"),
-            ("GET /a b", "a request cannot have ` ` in it"),
-            ("GET /a#b", "a request cannot have `#` in it"),
-            ("GET /ä", "a request cannot have `ä` in it"),
-            ("GET /a\r\nx: y", "a request cannot have `\\u{d}` in it"),
-            ("GET /../a", "the path of a request has a segment of dots"),
-            ("GET /%2E%2e/a", "the path of a request has a segment of dots"),
+            ("GET a", "the path of a request must begin with a slash: the host is the source's"),
+            ("GET /a b", "a request can't contain ` `"),
+            ("GET /a#b", "a request can't contain `#`"),
+            ("GET /ä", "a request can't contain `ä`"),
+            ("GET /a\r\nx: y", "a request can't contain `\\u{d}`"),
+            ("GET /../a", "the path of a request has a segment `.` or `..`"),
+            ("GET /%2E%2e/a", "the path of a request has a segment `.` or `..`"),
             ("GET /{c}", "the parameter `{c}` is not declared"),
-            ("GET /{", "a brace stands alone"),
-            ("GET /}", "a brace stands alone"),
-            ("GET /{a}}", "a brace stands alone"),
-            ("GET /{{a}", "a brace stands alone"),
-            ("GET /?{a}=1", "a parameter stands in the place of a name"),
+            ("GET /{", "a brace has no partner"),
+            ("GET /}", "a brace has no partner"),
+            ("GET /{a}}", "a brace has no partner"),
+            ("GET /{{a}", "a brace has no partner"),
+            ("GET /?{a}=1", "a parameter can't be the name in a query"),
         ] {
             assert_eq!(template(request, &[]).unwrap_err(), message, "{request}");
         }
-        assert_eq!(template("GET /", &[("x-a", "b\nc")]).unwrap_err(), "a header field cannot hold this");
+        assert_eq!(template("GET /", &[("x-a", "b\nc")]).unwrap_err(), "a header field can't contain this");
     }
 
     proptest! {

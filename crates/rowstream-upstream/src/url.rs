@@ -35,7 +35,7 @@ impl Base {
     /// The message and the hint. Neither quotes the URL.
     pub fn parse(url: &str) -> Result<Self, (&'static str, &'static str)> {
         const WRITE: &str = "write `http://host:port` or `https://host/prefix`, in ASCII";
-        let unreadable = ("this is no URL of an HTTP service", WRITE);
+        let unreadable = ("this isn't the URL of an HTTP service", WRITE);
         if url.contains(['#', '?']) {
             return Err(("this URL has a query or a fragment", "leave it out: requests have their own"));
         }
@@ -108,11 +108,11 @@ mod tests {
             ("http://127.0.0.1:9090", Ok("127.0.0.1:9090 9090 ")),
             ("http://[::1]:9090/", Ok("[::1]:9090 9090 ")),
             ("https://[2001:db8::1]", Ok("[2001:db8::1] 443 ")),
-            ("http://api.example:0", Err("this is no URL of an HTTP service")),
-            ("http://api.example:", Err("this is no URL of an HTTP service")),
-            ("http://:80", Err("this is no URL of an HTTP service")),
-            ("http:///a", Err("this is no URL of an HTTP service")),
-            ("http://größe.example", Err("this is no URL of an HTTP service")),
+            ("http://api.example:0", Err("this isn't the URL of an HTTP service")),
+            ("http://api.example:", Err("this isn't the URL of an HTTP service")),
+            ("http://:80", Err("this isn't the URL of an HTTP service")),
+            ("http:///a", Err("this isn't the URL of an HTTP service")),
+            ("http://größe.example", Err("this isn't the URL of an HTTP service")),
             ("http://u:p@api.example", Err("this URL has a name or a password")),
             ("http://api.example/a?b=1", Err("this URL has a query or a fragment")),
             ("http://api.example/a/../b", Err("the path of this URL has a segment of dots")),

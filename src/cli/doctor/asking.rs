@@ -70,11 +70,11 @@ impl Server {
         if authority.is_some_and(|authority| authority.as_str().contains('@')) {
             let hint = "write https://HOST, and `-H 'Authorization: …'`";
             return Err(
-                format!("the URL has a user in it, which no request carries\n    hint: {hint}").into()
+                format!("the URL contains a user, which requests don't send\n    hint: {hint}").into()
             );
         }
         let (Some(authority), Some(scheme @ ("http" | "https"))) = (authority, url.scheme_str()) else {
-            return Err(format!("{url} is no URL of a server\n    hint: write https://HOST").into());
+            return Err(format!("{url} isn't the URL of a server\n    hint: write https://HOST").into());
         };
         let tls = (scheme == "https").then(|| trust(ca.map(PathBuf::as_path))).transpose()?;
         let folder = url.path().trim_end_matches('/').to_owned();
@@ -155,7 +155,7 @@ impl Server {
         let name = ServerName::try_from(host.to_owned())?;
         let stream = servers::connect(&TlsConnector::from(Arc::new(tls)), name, stream).await?;
         if version == Version::HTTP_2 && stream.get_ref().1.alpn_protocol() != Some(HTTP2) {
-            return Err("HTTP/2 is not spoken there".into());
+            return Err("HTTP/2 isn't supported there".into());
         }
         send(version, stream, request).await
     }

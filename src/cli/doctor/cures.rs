@@ -70,7 +70,7 @@ const CURES: &[(Ill, Proxy, &str)] = &[
     (Ill::Limits, Proxy::Caddy, "servers { timeouts { write 0 } }"),
     (Ill::Limits, Proxy::Envoy, "the route's timeout: 0s, and no max_stream_duration"),
     (Ill::Limits, Proxy::Varnish, "set bereq.last_byte_timeout = 0s; in vcl_backend_fetch"),
-    (Ill::EndsCuts, Proxy::Haproxy, "bind … alpn http/1.1: what is cut over HTTP/1.1 stays cut"),
+    (Ill::EndsCuts, Proxy::Haproxy, "bind … alpn http/1.1: over HTTP/1.1, a cut answer stays cut"),
     (
         Ill::StripsTrailers,
         Proxy::Nginx,
@@ -94,13 +94,15 @@ const CURES: &[(Ill, Proxy, &str)] = &[
 fn otherwise(ill: Ill) -> Option<&'static str> {
     Some(match ill {
         Ill::Http10 | Ill::Recompresses | Ill::HidesEncoding | Ill::StripsFields => return None,
-        Ill::Buffers => "else: clients wait, and lose no row by it",
+        Ill::Buffers => "otherwise: clients wait, but lose no rows",
         Ill::Limits => {
-            "else: shorter responses, by a limit, or clients that resume after their last row (`key`)"
+            "otherwise: shorter responses (with a limit), or clients that resume after their last row (`key`)"
         }
-        Ill::TimesOut => "else: a shorter `heartbeat` of the endpoint, for streams that wait for new rows",
+        Ill::TimesOut => {
+            "otherwise: a shorter `heartbeat` of the endpoint, for streams that wait for new rows"
+        }
         Ill::EndsCuts | Ill::StripsTrailers => {
-            "else: clients look for the end itself: _end=1, or /_rowstream/streams/{id}"
+            "otherwise: clients check for the end with _end=1, or /_rowstream/streams/{id}"
         }
     })
 }
@@ -138,7 +140,7 @@ impl Hops {
 impl fmt::Display for Hops {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.said.as_slice() {
-            [] => f.write_str(" (no hop says who it is; HAProxy does not)"),
+            [] => f.write_str(" (no hop names itself; HAProxy never does)"),
             said => write!(f, ", by way of {}", said.join(", ")),
         }
     }

@@ -82,16 +82,16 @@ impl Seen {
             Some("gzip") => GzDecoder::new(&arrived.body[..]).take(LONGEST).read_to_end(&mut text)?,
             _ => (&arrived.body[..]).take(LONGEST).read_to_end(&mut text)?,
         };
-        serde_json::from_slice(&text).map_err(|_| "no Rowstream answers there: its probe is no JSON".into())
+        serde_json::from_slice(&text).map_err(|_| "no Rowstream answers there: its probe isn't JSON".into())
     }
 
     pub(super) fn finding(&self) -> Finding {
         match self.version.as_str() {
             "HTTP/1.0" | "HTTP/0.9" => Finding::wrong(
-                "the server is asked with HTTP/1.0, so each answer waits for its last row",
+                "requests arrive at the server as HTTP/1.0, so each answer waits for its last row",
                 Ill::Http10,
             ),
-            version => Finding::well(format!("the server is asked with {version}")),
+            version => Finding::well(format!("requests arrive at the server as {version}")),
         }
     }
 }
@@ -108,7 +108,7 @@ pub(super) fn trickle(arrived: &Arrived) -> Finding {
     match longest > pause * records as u32 / 2 {
         true => Finding::wrong(
             format!(
-                "rows are withheld: one was sent every {}, and none came for {}",
+                "rows are held back: one was sent every {}, but none arrived for {}",
                 Seconds(pause),
                 Seconds(longest)
             ),
@@ -141,7 +141,7 @@ fn silence(arrived: &Arrived, silence: Duration) -> Finding {
     match ended {
         // A hop may have compressed it. Then we can't read it, and judge by its duration.
         Ok(()) if is_whole || *after >= silence => {
-            Finding::well(format!("a stream may be silent for {}; longer was not tried", Seconds(silence)))
+            Finding::well(format!("a stream may be silent for {}; longer wasn't tried", Seconds(silence)))
         }
         Ok(()) => Finding::wrong(
             format!("a silent stream is ended after {}, as if it were whole", Seconds(*after)),

@@ -50,12 +50,12 @@ pub(super) fn read(
         Some([Base { host: Host::Name(_), .. }]) | None => {}
         Some(_) => value.error_with(
             "with `discover`, `url` is one URL with a name",
-            "it says scheme, path, `Host` and the name in TLS: `url = \"http://orders.internal/v1\"`",
+            "it gives scheme, path, `Host` and the name in TLS: `url = \"http://orders.internal/v1\"`",
         ),
     }
     if !has_allow {
         value.error_with(
-            "`discover` finds addresses, and nothing says which of them may be asked",
+            "`discover` finds addresses, but no setting says which of them are allowed",
             "write the networks of the service: `allow = [\"10.0.0.0/8\"]`",
         );
     }
@@ -65,7 +65,7 @@ pub(super) fn read(
 fn read_refresh(value: &Value<'_>) -> Option<Duration> {
     let refresh = value.duration()?;
     if refresh < LEAST {
-        value.error_with("a registry is not asked as often as that", "write `refresh = \"1s\"`, or more");
+        value.error_with("a registry can't be queried that often", "write `refresh = \"1s\"`, or more");
     }
     Some(refresh)
 }
@@ -80,7 +80,7 @@ fn read_srv(value: &Value<'_>) -> Option<String> {
     if is_name {
         return Some(text.trim_end_matches('.').to_owned());
     }
-    let message = format!("{} is no name of SRV records", value.shown(&text));
+    let message = format!("{} isn't a name of SRV records", value.shown(&text));
     value.error_with(message, "write `srv = \"_http._tcp.orders.example\"`");
     None
 }
@@ -89,7 +89,7 @@ fn read_resolver(value: &Value<'_>) -> Option<std::net::SocketAddr> {
     let text = value.string()?;
     let resolver = text.parse().ok();
     if resolver.is_none() {
-        let message = format!("{} is no address of a DNS server", value.shown(&text));
+        let message = format!("{} isn't the address of a DNS server", value.shown(&text));
         value.error_with(message, "write address and port: \"127.0.0.1:8600\"");
     }
     resolver

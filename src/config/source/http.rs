@@ -122,8 +122,11 @@ fn check_max(pool: &Value<'_>, max: usize, settings: &Settings) {
     if most < max {
         let of = if hosts == 1 { "the one host has".to_owned() } else { format!("{hosts} hosts have") };
         let message =
-            format!("with `max_per_host = {max_per_host}` {of} {most} requests at most, and `max` is {max}");
-        pool.error_with(message, "raise `max_per_host`, or lower `max`: a place without a host is none");
+            format!("with `max_per_host = {max_per_host}` {of} {most} requests at most, but `max` is {max}");
+        pool.error_with(
+            message,
+            "raise `max_per_host`, or lower `max`: no host could serve the other requests",
+        );
     }
 }
 
@@ -156,7 +159,7 @@ fn read_status(value: &Value<'_>) -> Option<StatusCode> {
     let code = code.filter(StatusCode::is_server_error);
     if code.is_none() {
         let hint = "write statuses from 500 to 599, such as `statuses = [502, 503, 504]`";
-        value.error_with(format!("{status} is no failure of a host"), hint);
+        value.error_with(format!("{status} can't be a failure of a host"), hint);
     }
     code
 }
@@ -209,7 +212,7 @@ fn read_allow(value: Option<&Value<'_>>, hosts: &[Base]) -> Option<Vec<Allowed>>
     let mut allow = Vec::new();
     for (text, item) in texts {
         let Some(allowed) = Allowed::parse(&text) else {
-            item.error_with(format!("{} is no address and no network", item.shown(&text)), HINT);
+            item.error_with(format!("{} is neither an address nor a network", item.shown(&text)), HINT);
             return Some(allow);
         };
         allow.push(allowed);
@@ -233,7 +236,7 @@ fn read_headers(source: &str, value: &Value<'_>) -> Vec<(HeaderName, HeaderValue
         let field = header_name(&name, &value)?;
         let Ok(mut content) = HeaderValue::from_str(&text) else {
             // It may be a secret, so it isn't shown.
-            value.error_with("a header field cannot hold this", "leave out what is not printable ASCII");
+            value.error_with("a header field can't contain this", "use printable ASCII only");
             return None;
         };
         content.set_sensitive(true);

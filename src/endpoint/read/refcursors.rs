@@ -48,18 +48,18 @@ impl Statements<'_> {
         if !others.iter().any(|other| other.opener() == Some(name)) {
             let (what, hint) = match opens {
                 Opens::Refcursors => ("refcursors", ", NAME a column of its row"),
-                Opens::Results => ("results", " for each, in the order in which they come"),
+                Opens::Results => ("results", " for each, in the procedure's order"),
             };
             let hint = format!("write `-- name: NAME :many from {name}`{hint}");
-            self.file.error(at, format!("nothing reads the {what} of `{name}`"), Some(hint));
+            self.file.error(at, format!("no statement reads the {what} of `{name}`"), Some(hint));
             return None;
         }
         let (sql, args) = self.parse(&section)?;
         let calls =
             || Outline::new(&sql.text, self.dialect).is_some_and(|outline| outline.begins_with("call"));
         if opens == Opens::Results && !calls() {
-            let hint = "have it `call` a procedure, whose results are then read in their order".to_owned();
-            self.file.error(at, format!("`{name}` calls no procedure"), Some(hint));
+            let hint = "let it `call` a procedure, whose results are read in order".to_owned();
+            self.file.error(at, format!("`{name}` doesn't call a procedure"), Some(hint));
             return None;
         }
         Some(Opener { section, sql, args })
@@ -75,8 +75,8 @@ impl Statements<'_> {
         let Some(found) = openers.iter().find(|known| known.name() == opener) else {
             let message = format!("no statement {} opens refcursors", shown(opener));
             let hint = match openers {
-                [] => format!("name the statement that does `-- name: {opener} :refcursors`"),
-                _ => suggest("those that do are", opener, openers.iter().map(Opener::name)),
+                [] => format!("write `-- name: {opener} :refcursors` before the statement that does"),
+                _ => suggest("the ones that do are", opener, openers.iter().map(Opener::name)),
             };
             self.file.error(self.text.offset(section.offset), message, Some(hint));
             return None;
@@ -114,7 +114,11 @@ pub(super) fn opener(section: &Section, sections: &[Section]) -> Option<endpoint
 pub(super) fn is_placed(file: File<'_>, offset: usize, name: &str, sets: &[RowSet<'_>]) -> bool {
     let mut readers = sets.iter().filter(|set| set.opener == Some(name));
     let Some(reader) = readers.next() else { return false };
-    let message = format!("`{name}` opens refcursors, and has no rows of its own");
-    file.error(offset, message, Some(format!("place what reads them, such as `\"${}\"`", reader.name)));
+    let message = format!("`{name}` opens refcursors and has no rows of its own");
+    file.error(
+        offset,
+        message,
+        Some(format!("use the statements that read them, such as `\"${}\"`", reader.name)),
+    );
     true
 }

@@ -39,12 +39,11 @@ pub(super) fn read(
         let columns = table.take("columns");
         for value in [body, columns, next, pages, error].into_iter().flatten() {
             let hint = "add `rows`, a JSON pointer to the rows in the reply, or remove it";
-            value.error_with("this is for a reply that is split into rows", hint);
+            value.error_with("this needs a reply that is split into rows", hint);
         }
         return None;
     };
-    let hint =
-        "rows have the columns that are declared: write `columns = { id = \"integer\", name = \"text\" }`";
+    let hint = "rows have the declared columns: write `columns = { id = \"integer\", name = \"text\" }`";
     let columns = table.require("columns", hint);
     let place = read_rows(rows);
     // If the request couldn't be read, we assume that it's a POST if there's a body.
@@ -72,7 +71,7 @@ fn read_rows(value: &Value<'_>) -> Option<(Pointer, Absent)> {
         return Some((read_pointer(value)?, Absent::default()));
     }
     let mut table = value.table("`rows`")?;
-    let at = table.require("at", "write where in the reply they are: `at = \"/items\"`");
+    let at = table.require("at", "write their place in the reply: `at = \"/items\"`");
     let optional = table.take("optional").map_or(Some(false), |value| value.boolean());
     table.finish();
     let absent = if optional? { Absent::IsEmpty } else { Absent::Fails };
@@ -93,14 +92,11 @@ fn read_payload(
             parsed.map_err(|(message, hint)| body.error_with(message, hint)).ok().map(Some)
         }
         (Some(body), false) => {
-            body.error_with(
-                "a request with GET has no body",
-                "write `request = \"POST /path\"`, or remove it",
-            );
+            body.error_with("a GET request has no body", "write `request = \"POST /path\"`, or remove it");
             None
         }
         (None, true) => {
-            rows.error_with("the request is a POST, and has no body", "add `body = '{ … }'`");
+            rows.error_with("the request is a POST, but has no body", "add `body = '{ … }'`");
             None
         }
     }
@@ -110,7 +106,7 @@ fn read_payload(
 fn read_columns(value: &Value<'_>) -> Option<Plan> {
     let entries = value.table("`columns`")?.entries();
     if entries.is_empty() {
-        value.error_with("`columns` has none", "write `columns = { id = \"integer\", name = \"text\" }`");
+        value.error_with("`columns` is empty", "write `columns = { id = \"integer\", name = \"text\" }`");
         return None;
     }
     let count = entries.len();
@@ -136,7 +132,7 @@ fn read_kind(value: &Value<'_>) -> Option<Kind> {
     let kind = Kind::from_name(&text);
     if kind.is_none() {
         let hint = rowstream_core::diagnostic::suggest("the types are", &text, Kind::NAMES);
-        value.error_with(format!("{} is no type of a column", shown(&text)), hint);
+        value.error_with(format!("{} isn't a column type", shown(&text)), hint);
     }
     kind
 }
@@ -148,7 +144,7 @@ fn read_next(value: &Value<'_>, request: &str, names: &mut Names<'_>) -> Option<
     if value.is_string() {
         let text = value.string()?;
         if text != "link" {
-            value.error_with(format!("{} is no way to the next page", shown(&text)), WRITE);
+            value.error_with(format!("{} isn't a way to the next page", shown(&text)), WRITE);
             return None;
         }
         return Some(Next::Link);
@@ -172,7 +168,7 @@ fn read_next(value: &Value<'_>, request: &str, names: &mut Names<'_>) -> Option<
             Some(Next::Page(counted(&page)?, first as u64))
         }
         _ => {
-            value.error_with("this is no way to the next page, or more than one", WRITE);
+            value.error_with("this isn't a way to the next page, or it's more than one", WRITE);
             None
         }
     }
@@ -189,8 +185,8 @@ fn query_name(value: &Value<'_>, request: &str) -> Option<String> {
     let name = encoded(&value.string()?);
     let query = request.split_once('?').map_or("", |(_, query)| query);
     if query.split('&').any(|pair| pair.split('=').next() == Some(name.as_str())) {
-        let hint = "remove it there: it is set for each page, from the first on";
-        value.error_with(format!("the request has {} already", shown(&name)), hint);
+        let hint = "remove it there: every page sets it, beginning with the first";
+        value.error_with(format!("the request already has {}", shown(&name)), hint);
         return None;
     }
     Some(name)
@@ -205,7 +201,7 @@ fn next_body(value: &Value<'_>, names: &mut Names<'_>) -> Option<Payload> {
     });
     let payload = parsed.map_err(|(message, hint)| value.error_with(message, hint)).ok()?;
     if !is_used {
-        let hint = format!("write `{{{CURSOR}}}` where what stands at `at` of the page before belongs");
+        let hint = format!("write `{{{CURSOR}}}` for the value at `at` of the previous page");
         value.error_with("this body would be the same for each page", hint);
         return None;
     }

@@ -68,8 +68,8 @@ pub(in crate::endpoint) fn read_each<'a>(
     let mut table = value.table("[upstream]")?;
     table.refuse(
         "repeat",
-        "stands beside `each`",
-        "remove one: a call is made for each number, or for each row",
+        "can't be combined with `each`",
+        "remove one: calls are made for each number or for each row",
     );
     let each = table.require("each", "write `each = \"select …\"`");
     let order = table.take("order");
@@ -216,23 +216,23 @@ impl Draft {
 /// Finds the statement whose rows have calls. The error has a message and a hint.
 fn place(form: Form, endpoint: &Endpoint) -> Result<usize, (&'static str, &'static str)> {
     if endpoint.statements().iter().any(|statement| statement.opener.is_some()) {
-        return Err(("no calls can be made for the rows of refcursors, nor beside them", "write queries"));
+        return Err(("calls can't be combined with refcursors", "write queries"));
     }
     if form != Form::Enrich {
         return Ok(0);
     }
     if endpoint.statements().iter().any(|statement| statement.nested.is_some()) {
-        return Err(("rows with others nested in them cannot be enriched", "remove one or the other"));
+        return Err(("a statement with nested ones can't be enriched", "remove one or the other"));
     }
     let statement = endpoint.rows_statement().ok_or((
-        "`[enrich]` adds to the rows of one list, and this endpoint has several",
+        "`[enrich]` adds to the rows of one list, but this endpoint has several",
         "give each list an endpoint of its own",
     ))?;
     if endpoint.statements()[statement].cardinality == Cardinality::Value {
-        return Err(("`[enrich]` adds to rows, and this statement has a single value", "write `:one`"));
+        return Err(("`[enrich]` adds to rows, but this statement has a single value", "write `:one`"));
     }
     if endpoint.follow().is_some() {
-        return Err(("rows that are followed cannot be enriched", "remove `follow`, or `[enrich]`"));
+        return Err(("rows of a live tail can't be enriched", "remove `follow`, or `[enrich]`"));
     }
     Ok(statement)
 }

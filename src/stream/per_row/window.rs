@@ -420,7 +420,7 @@ fn check_length(plan: &PerRow, values: &[ParamValue], names: &[usize]) -> Result
         return Ok(());
     }
     let longest = names.iter().copied().max_by_key(length).unwrap_or_default();
-    let message = format!("with more than {LONGEST} bytes of values, no request is made for a row");
+    let message = format!("the values for a row's request have more than {LONGEST} bytes together");
     Err(Error::invalid_parameters(vec![(plan.names[longest].clone(), message)]))
 }
 
@@ -442,7 +442,7 @@ fn narrow(outcome: &mut Outcome, pointer: &Pointer) {
     match found {
         Some(found) => outcome.body = found.map(Text::Json),
         None => {
-            let message = "a reply is no JSON, and `value` leads into it";
+            let message = "`value` points into a reply that isn't JSON";
             outcome.error = Some(Error::new("upstream_reply", StatusCode::BAD_GATEWAY, message));
         }
     }
@@ -453,7 +453,8 @@ fn narrow(outcome: &mut Outcome, pointer: &Pointer) {
 fn of_column(plan: &PerRow, call: &RowCall, error: Error) -> Result<Error, Error> {
     match error.parameters() {
         [(name, message)] if plan.names[plan.params..].contains(name) => {
-            let message = format!("column `{name}` makes no request of `{}`: {message}", call.name);
+            let message =
+                format!("column `{name}` can't be used in the request of `{}`: {message}", call.name);
             Ok(Error::new("upstream_request", StatusCode::INTERNAL_SERVER_ERROR, message))
         }
         _ => Err(error),

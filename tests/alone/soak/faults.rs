@@ -92,6 +92,6 @@ async fn hang_up(setting: &Setting, said: &str) {
 async fn bad_reload(setting: &Setting) {
     let file = setting.server.folder().join("endpoints/direct/bad.sql");
     std::fs::write(&file, "select :x").expect("a file");
-    hang_up(setting, "not reloaded: all stays as it was").await;
+    hang_up(setting, "not reloaded: the old configuration stays in use").await;
     std::fs::remove_file(file).expect("it is there");
 }

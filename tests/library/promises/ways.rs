@@ -135,7 +135,9 @@ impl Way {
             (Engine::Sail, DatabaseKind::Adbc, Ask::Parameter(_) | Ask::Resume | Ask::AbsentLimit) => {
                 "do_action_create_prepared_statement"
             }
-            (Engine::Sail, _, Ask::Parameter(_) | Ask::Resume | Ask::AbsentLimit) => "prepares no statements",
+            (Engine::Sail, _, Ask::Parameter(_) | Ask::Resume | Ask::AbsentLimit) => {
+                "doesn't prepare statements"
+            }
             // Its driver wants the type of what a row is compared with when it prepares.
             (Engine::Postgres, DatabaseKind::Adbc, Ask::Resume) => "operator does not exist",
             (_, DatabaseKind::Odbc, Ask::Parameter(list)) if list.ends_with("[]") => "ODBC has no lists",

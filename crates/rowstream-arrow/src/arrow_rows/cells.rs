@@ -108,7 +108,7 @@ fn slice<'a>(values: &mut &'a [u8]) -> &'a [u8] {
 
 #[inline]
 fn text<'a>(values: &mut &'a [u8]) -> &'a str {
-    std::str::from_utf8(slice(values)).expect("what was packed was a text")
+    std::str::from_utf8(slice(values)).expect("the packed value was a text")
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ impl RowLayout for Layout {
 /// # Errors
 /// The reader failed or panicked.
 pub(crate) fn checked<T>(read: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowError> {
-    let panicked = |_| Err(ArrowError::IpcError("its lengths are not those of its values".to_owned()));
+    let panicked = |_| Err(ArrowError::IpcError("its lengths don't match its values".to_owned()));
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(panicked)
 }
 

@@ -250,12 +250,12 @@ fn map(array: &MapArray, entries: &FieldRef, is_sorted: bool) -> Result<ArrayRef
 /// The error of a batch that doesn't match its schema.
 #[cold]
 pub(super) fn unlike(error: ArrowError) -> Error {
-    Error::protocol("a record batch is not as its schema says").cause(error)
+    Error::protocol("a record batch doesn't match its schema").cause(error)
 }
 
 #[cold]
 fn unlike_nothing() -> Error {
-    Error::protocol("the entries of a map are no keys and values")
+    Error::protocol("the entries of a map aren't keys and values")
 }
 
 /// The encoded size of some rows' values, in bytes.

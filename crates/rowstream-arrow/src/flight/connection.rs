@@ -173,7 +173,7 @@ impl Connection {
 
     fn authorize(&mut self, authorization: &str) -> Result<(), Failure> {
         let mut value = HeaderValue::try_from(authorization)
-            .map_err(|_| Failure::broken("a token holds what no header field can"))?;
+            .map_err(|_| Failure::broken("a token contains characters that a header field can't contain"))?;
         value.set_sensitive(true);
         self.fields.insert(AUTHORIZATION, value);
         Ok(())
@@ -210,7 +210,7 @@ impl Connection {
         let uri = format!("{}/arrow.flight.protocol.FlightService/{method}", self.origin);
         let mut request = Request::post(uri)
             .body(())
-            .map_err(|_| Failure::broken("the host of the URL is none of HTTP"))?;
+            .map_err(|_| Failure::broken("the host of the URL isn't valid in HTTP"))?;
         let fields = request.headers_mut();
         fields.extend(self.fields.clone());
         fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
@@ -336,6 +336,9 @@ fn unreachable(cause: io::Error) -> Error {
 
 #[cold]
 fn no_http2(cause: h2::Error) -> Error {
-    Error::source_unavailable("the server does not speak HTTP/2 as it is written; is this the port of Arrow Flight SQL, and has it TLS?")
-        .cause(cause)
+    Error::source_unavailable(
+        "the server doesn't follow the protocol of HTTP/2; is this the port of Arrow \
+        Flight SQL, and does it need TLS?",
+    )
+    .cause(cause)
 }

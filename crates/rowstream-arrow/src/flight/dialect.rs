@@ -35,7 +35,7 @@ pub(super) static DIALECT: Dialect = Dialect {
         of_union: Around::NOTHING,
         comparison: Comparison::ByColumn,
         infinity: None,
-        bytes: Err("take a key of texts or numbers"),
+        bytes: Err("use a key of texts or numbers"),
         unordered: &[],
     },
     commits: Commits {
@@ -46,10 +46,10 @@ pub(super) static DIALECT: Dialect = Dialect {
     },
     refcursors: Err(Refusal {
         message: "Arrow Flight SQL has no refcursors",
-        hint: "they are PostgreSQL's: write a statement for each list",
+        hint: "only PostgreSQL has them: write a statement for each list",
     }),
     interleaved: Err(Refusal {
-        message: "statements of Arrow Flight SQL read no common snapshot, so rows of one cannot stand in those of another",
+        message: "statements of Arrow Flight SQL read no common snapshot, so rows of one can't be nested in those of another",
         hint: "join the two, or let the engine nest the rows: a list of structs is a JSON array",
     }),
     snapshots: Err(Refusal {
@@ -57,8 +57,9 @@ pub(super) static DIALECT: Dialect = Dialect {
         hint: "write an endpoint for each statement, or join them",
     }),
     parts: Err(Refusal {
-        message: "connections of Arrow Flight SQL cannot be made to read one snapshot",
-        hint: "leave out `parallel` and `shards`: what the engine hands out in parts is read side by side anyway",
+        message: "connections of Arrow Flight SQL can't read one snapshot together",
+        hint: "leave out `parallel` and `shards`: if the engine returns parts, they're read in parallel \
+            anyway",
     }),
     explain: None,
     unique_keys: None,
@@ -66,6 +67,6 @@ pub(super) static DIALECT: Dialect = Dialect {
 };
 
 const NOT_FOLLOWED: Refusal = Refusal {
-    message: "a source of Arrow Flight SQL cannot be followed",
-    hint: "nobody says when its rows become visible: leave out `follow`",
+    message: "a source of Arrow Flight SQL has no live tail",
+    hint: "it doesn't report when rows become visible: leave out `follow`",
 };

@@ -65,16 +65,17 @@ impl Failure {
                     .cause(cause)
             }
             Self::Broken(cause) => {
-                Error::protocol(format!("source `{source}` does not speak Arrow Flight SQL as it is written"))
+                Error::protocol(format!("source `{source}` doesn't follow the protocol of Arrow Flight SQL"))
                     .cause(cause)
             }
             Self::TooLong(bytes) => Error::new(
                 "row_too_large",
                 StatusCode::INTERNAL_SERVER_ERROR,
-                format!("a batch of rows has {bytes} bytes, and {limit} are the limit"),
+                format!("a batch of rows has {bytes} bytes, but {limit} are the limit"),
             )
             .hint(
-                "have the server send smaller batches, raise `max_row_bytes` of the source, or select less",
+                "configure smaller batches in the server, raise `max_row_bytes` of the source, or select \
+                 less",
             ),
             Self::Expired => {
                 Error::source_unavailable(format!("a ticket of source `{source}` expired before it was read"))
@@ -103,7 +104,7 @@ fn of_status(source: &str, code: u32, message: String) -> Error {
         code::UNAUTHENTICATED => {
             let text = format!("source `{source}` cannot be reached");
             return Error::source_unavailable(text)
-                .cause(format!("{message}; it wants a user and a password, or a `token`, in the URL"));
+                .cause(format!("{message}; it needs a user and a password, or a `token`, in the URL"));
         }
         _ => ("statement_failed", StatusCode::INTERNAL_SERVER_ERROR),
     };

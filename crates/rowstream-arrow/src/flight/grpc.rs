@@ -144,7 +144,7 @@ impl Frames {
         };
         let length = u32::from_be_bytes(*length) as usize;
         if flag != 0 {
-            return Err(Failure::broken("a message is compressed, which nobody asked for"));
+            return Err(Failure::broken("a message is compressed, although the request didn't allow that"));
         }
         if length > self.limit {
             return Err(Failure::TooLong(length as u64));
@@ -169,7 +169,7 @@ fn status(fields: &HeaderMap) -> Option<Result<(), Failure>> {
     Some(match number.to_str().ok().and_then(|number| number.parse().ok()) {
         Some(0) => Ok(()),
         Some(number) => Err(Failure::Status(number, message(fields))),
-        None => Err(Failure::broken("the status of an answer is no number")),
+        None => Err(Failure::broken("the status of an answer isn't a number")),
     })
 }
 

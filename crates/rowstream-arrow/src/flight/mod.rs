@@ -128,7 +128,7 @@ impl Database for Source {
     }
 
     async fn changes(&self, _channel: Option<&str>, _every: Duration) -> Result<NoChanges, Error> {
-        Err(Error::endpoint("a source of Arrow Flight SQL cannot be followed"))
+        Err(Error::endpoint("a source of Arrow Flight SQL has no live tail"))
     }
 }
 

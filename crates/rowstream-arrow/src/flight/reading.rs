@@ -124,7 +124,7 @@ impl Reading {
 
     /// Polls for the next message or end of an endpoint, with the endpoint's index. Returns `None`
     /// when all have ended.
-    #[expect(clippy::type_complexity, reason = "each of them says what the one above does")]
+    #[expect(clippy::type_complexity, reason = "each part of it is described above")]
     fn poll_message(
         &mut self,
         own: &mut Connection,
@@ -237,7 +237,7 @@ impl Batches {
                 read_record_batch(&body, batch, schema, &self.dictionaries, None, &message.version())
             })
             .map(Some),
-            _ => Err(Failure::broken("a message of Arrow comes where it cannot")),
+            _ => Err(Failure::broken("a message of Arrow arrived at the wrong place")),
         }
     }
 

@@ -178,9 +178,9 @@ impl Session {
                 self.unprepared(&statement.sql).await
             }
             Err(failure) if failure.is_unimplemented() => Ok(Err(Error::endpoint(
-                "this server of Arrow Flight SQL prepares no statements, so they take no parameters",
+                "this server of Arrow Flight SQL doesn't prepare statements, so they can't have parameters",
             )
-            .hint("leave out the parameters, or ask an engine that prepares statements"))),
+            .hint("leave out the parameters, or use an engine that prepares statements"))),
             Err(failure) => Err(failure),
         }
     }
@@ -504,8 +504,8 @@ fn described_by(described: Option<Schema>, asked: Asked) -> Result<Prepared, Err
             let columns = schema.fields().iter().map(|field| column(field)).collect();
             Ok(Prepared { described: Arc::new(Described { columns, schema }), asked, batches: None })
         }
-        Some(_) => Err(Error::endpoint("the statement has no columns, so it is no query")),
-        None => Err(Error::endpoint("the server does not say what columns the statement has")),
+        Some(_) => Err(Error::endpoint("the statement has no columns, so it isn't a query")),
+        None => Err(Error::endpoint("the server doesn't report the columns of the statement")),
     }
 }
 

@@ -56,7 +56,7 @@ impl Target {
         }
         let (host, port) = parts.address()?;
         let Host::Tcp(host) = to_host(host) else {
-            return refuse("a URL of Arrow Flight SQL names a host, and no socket");
+            return refuse("a URL of Arrow Flight SQL names a host, not a socket");
         };
         let address = Address { host, port: parse_port(port, PORT)?, has_tls: url.starts_with(TLS_SCHEME) };
         let login = match (parts.user, parts.password) {
@@ -162,7 +162,7 @@ fn parse_field(name: &str, value: &str) -> Result<Field, UrlError> {
             value.set_sensitive(true);
             Ok((name, value))
         }
-        _ => refuse("a `header.NAME=VALUE` of the URL is no header field"),
+        _ => refuse("a `header.NAME=VALUE` of the URL isn't a valid header field"),
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
             ("flightsql://u:secret@h:x", "port is not a number"),
             ("flightsql://u:secret@h?token=secret", "both a user and a `token`"),
             ("flightsql://h?tokn=secret", "`tokn`"),
-            ("flightsql://h?header.a%20b=secret", "no header field"),
+            ("flightsql://h?header.a%20b=secret", "a valid header field"),
             ("flightsql://h?ssl-ca=/x", "flightsql+tls"),
             ("flightsql://a,b", "several hosts"),
         ] {

@@ -48,7 +48,7 @@ fn opening(url: &str, library: Option<String>) -> Result<AdbcOpening, Error> {
     match url.split_once(':') {
         Some(("duckdb", file)) => Ok(duckdb(file, library)),
         Some(("adbc", rest)) => adbc(rest),
-        _ => Err(Error::endpoint("this URL is none of a driver")),
+        _ => Err(Error::endpoint("this URL isn't a URL of a driver")),
     }
 }
 

@@ -184,7 +184,7 @@ impl<K: Kind> Connection<K> {
             Missing::Failed(failed) => of_driver(source, failed),
             Missing::Lost(error) if is_closed(&error) => self.driver.process.closed(),
             Missing::Lost(error) => {
-                Error::source_unavailable(format!("the worker of source `{source}` answers with nonsense"))
+                Error::source_unavailable(format!("the worker of source `{source}` sends invalid answers"))
                     .cause(error)
             }
             Missing::Stopped => Error::source_unavailable(format!("source `{source}` does not answer")),
@@ -240,7 +240,7 @@ impl<K: Kind> DriverConnection for Connection<K> {
         reply.map_err(|missing| self.error(missing))?;
         let schema = decoder.schema().ok_or_else(|| Error::protocol("the worker sent no schema"))?;
         if schema.fields().is_empty() {
-            return Err(Error::endpoint("the statement has no columns, so it is no query"));
+            return Err(Error::endpoint("the statement has no columns, so it isn't a query"));
         }
         Ok((schema.fields().iter().map(|field| column(field)).collect(), schema))
     }
@@ -420,7 +420,8 @@ fn of_driver(source: &str, failed: Failed) -> Error {
         Fault::Driver => {
             let text = format!("the driver of source `{source}` cannot be loaded");
             return Error::source_unavailable(text).cause(message).hint(
-                "name its library: `adbc:/path/to/it.so?…`; of DuckDB, which also reads files, by the variable \
+                "name its library: `adbc:/path/to/it.so?…`; for DuckDB, which also reads files, set the \
+                 variable \
                  `ROWSTREAM_DUCKDB=/path/to/libduckdb.so`, as on https://duckdb.org/docs/installation",
             );
         }

@@ -71,7 +71,7 @@ const COMMON: Dialect = Dialect {
         of_union: Around::NOTHING,
         comparison: Comparison::ByColumn,
         infinity: None,
-        bytes: Err("take a key of texts or numbers"),
+        bytes: Err("use a key of texts or numbers"),
         unordered: &[],
     },
     commits: Commits {
@@ -82,7 +82,7 @@ const COMMON: Dialect = Dialect {
     },
     refcursors: Err(Refusal {
         message: "drivers have no refcursors",
-        hint: "they are PostgreSQL's: write a statement for each list",
+        hint: "only PostgreSQL has them: write a statement for each list",
     }),
     interleaved: Err(Refusal {
         message: "a driver's connection reads one statement at a time",
@@ -90,7 +90,7 @@ const COMMON: Dialect = Dialect {
     }),
     snapshots: Ok(()),
     parts: Err(Refusal {
-        message: "connections of a driver cannot be made to read one snapshot",
+        message: "connections of a driver can't read one snapshot together",
         hint: "leave out `parallel` and `shards`",
     }),
     explain: None,
@@ -99,8 +99,8 @@ const COMMON: Dialect = Dialect {
 };
 
 const NOT_FOLLOWED: Refusal = Refusal {
-    message: "the database of a driver cannot be followed",
-    hint: "nobody says when its rows become visible: leave out `follow`",
+    message: "the database of a driver has no live tail",
+    hint: "it doesn't report when rows become visible: leave out `follow`",
 };
 
 const TABLES: &str =

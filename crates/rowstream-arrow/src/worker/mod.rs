@@ -110,7 +110,7 @@ impl<K: Kind> Driver for Foreign<K> {
     }
 
     async fn changes(self: &Arc<Self>, _channel: Option<&str>, _every: Duration) -> Result<NoChanges, Error> {
-        Err(Error::endpoint("the database of a driver cannot be followed"))
+        Err(Error::endpoint("the database of a driver has no live tail"))
     }
 
     fn argument(param: &ParamValue) -> Argument {

@@ -121,7 +121,7 @@ impl Process {
     fn ended(&self, status: Option<ExitStatus>) -> Error {
         let how = status.map_or_else(|| "it closed a connection".to_owned(), |status| status.to_string());
         Error::source_unavailable(format!("the worker of source `{}` has ended", self.source))
-            .hint("its driver took the process with it, or wanted more than `worker_memory`; what it wrote to standard error says why")
+            .hint("its driver crashed the process, or needed more than `worker_memory`; see its output on standard error")
             .cause(how)
     }
 

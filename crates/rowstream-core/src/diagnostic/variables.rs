@@ -167,14 +167,16 @@ fn of_file(path: &Path) -> Found {
 fn of_credential(name: &str, origins: &Origins<'_>) -> Found {
     let wrong = |message: String| Unexpandable {
         message,
-        hint: "`LoadCredential=NAME:PATH` of the unit hands it over".to_owned(),
+        hint: "set `LoadCredential=NAME:PATH` in the unit".to_owned(),
     };
     if name.is_empty() || name.contains('/') || name.starts_with('.') {
         return Err(wrong(format!("{} is not the name of a credential", shown(name))));
     }
     match (origins.environment)(CREDENTIALS) {
         Some(folder) => origins.file(Path::new(&folder).join(name)),
-        None => Ok(Err(wrong(format!("there are no credentials, so none is called {}", shown(name))))),
+        None => {
+            Ok(Err(wrong(format!("{} isn't available, because the service has no credentials", shown(name)))))
+        }
     }
 }
 

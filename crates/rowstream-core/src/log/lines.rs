@@ -137,7 +137,7 @@ impl Lines {
         drop(waiting);
         if is_first && self.output == Output::Access {
             super::warning!(
-                "lines of the access log are dropped: nobody reads standard output, or too slowly; \
+                "lines of the access log are dropped, because standard output isn't read, or too slowly; \
                  `rowstream_access_log_dropped_lines_total` counts them"
             );
         }

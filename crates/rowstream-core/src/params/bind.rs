@@ -307,11 +307,11 @@ impl<'a> Given<'a> {
         let elsewhere = self.params.iter().find(|param| param.name == name).map(|param| &param.place);
         let message = match elsewhere {
             Some(ParamPlace::Path) => "it is a part of the path".to_owned(),
-            Some(ParamPlace::Header { spelling, .. }) => format!("it is taken from the header `{spelling}`"),
-            Some(ParamPlace::Claim) => "it is taken from the token".to_owned(),
+            Some(ParamPlace::Header { spelling, .. }) => format!("it is read from the header `{spelling}`"),
+            Some(ParamPlace::Claim) => "it is read from the token".to_owned(),
             _ => match did_you_mean(name, self.query_names()) {
-                Some(near) => format!("there is no such parameter; did you mean `{near}`?"),
-                None => "there is no such parameter".to_owned(),
+                Some(near) => format!("this endpoint has no such parameter; did you mean `{near}`?"),
+                None => "this endpoint has no such parameter".to_owned(),
             },
         };
         self.wrong(name, message);
@@ -414,7 +414,7 @@ fn file_name(text: &str) -> Result<String, String> {
     let is_well = !matches!(text, "" | "." | "..") && text.len() <= LONGEST && text.chars().all(well);
     match is_well {
         true => Ok(text.to_owned()),
-        false => Err("it must be the name of a file, without folders and invisible characters".to_owned()),
+        false => Err("it must be a file name, without folders and invisible characters".to_owned()),
     }
 }
 

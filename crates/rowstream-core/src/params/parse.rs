@@ -79,7 +79,7 @@ impl ParamType {
             Self::Integer => integer(text),
             Self::Number if decimal::is_decimal(text) => Ok(ParamValue::Number(text.to_owned())),
             Self::Number => Err(format!("{} is not a decimal number", shown(text))),
-            Self::Text if text.contains('\0') => Err(format!("{} has a NUL character in it", shown(text))),
+            Self::Text if text.contains('\0') => Err(format!("{} contains a NUL character", shown(text))),
             Self::Text => Ok(ParamValue::Text(text.to_owned())),
             Self::Boolean => boolean(text),
             Self::Date => date(text),
@@ -159,7 +159,7 @@ fn not_a_timestamp(text: &str) -> String {
     // The most common mistake: an offset of `+02:00` in a query. A plus means a blank there.
     match text.rsplit_once(' ') {
         Some((before, offset)) if has_shape(offset, "00:00") && timestamp_offset(before) == Some("") => {
-            format!("{message}; a `+` in a query is a blank: write `%2B`")
+            format!("{message}; a `+` in a query is a space: write `%2B`")
         }
         _ => message,
     }

@@ -31,7 +31,7 @@ fn texts_become_values() {
         (Text, "", Ok("")),
         (Text, "null", Ok("null")),
         (Text, "ä,b", Ok("ä,b")),
-        (Text, "a\0b", Err("`a\\u{0}b` has a NUL character in it")),
+        (Text, "a\0b", Err("`a\\u{0}b` contains a NUL character")),
         (Boolean, "true", Ok("true")),
         (Boolean, "0", Ok("false")),
         (Boolean, "TRUE", Err("`TRUE` is neither `true` nor `false`")),
@@ -115,7 +115,7 @@ fn timestamps_that_are_none() {
         );
     }
     let message = param("p", ParamType::Timestamp).parse("2024-05-06T07:08:09.5 02:00").unwrap_err();
-    assert!(message.ends_with("; a `+` in a query is a blank: write `%2B`"), "{message}");
+    assert!(message.ends_with("; a `+` in a query is a space: write `%2B`"), "{message}");
 }
 
 #[test]
@@ -222,25 +222,31 @@ fn wrong_requests_name_every_parameter() {
         ("lastEventNo=x", "parameter `lastEventNo`: `x` is not an integer"),
         ("lastEventNo=1&lastEventNo=1", "parameter `lastEventNo`: it is given more than once"),
         ("lastEventNo=&lastEventNo=1", "parameter `lastEventNo`: it is given more than once"),
-        ("lastEventNr=1", "parameter `lastEventNr`: there is no such parameter; did you mean `lastEventNo`?"),
-        ("password=1", "parameter `password`: there is no such parameter"),
+        (
+            "lastEventNr=1",
+            "parameter `lastEventNr`: this endpoint has no such parameter; did you mean `lastEventNo`?",
+        ),
+        ("password=1", "parameter `password`: this endpoint has no such parameter"),
         ("id=1", "parameter `id`: it is a part of the path"),
-        ("tenant=1", "parameter `tenant`: it is taken from the header `X-Tenant`"),
+        ("tenant=1", "parameter `tenant`: it is read from the header `X-Tenant`"),
         ("name=%zz", "parameter `name`: its percent-encoding is not valid"),
         ("name=%C3", "parameter `name`: its percent-encoding is not valid"),
         ("name=a%", "parameter `name`: its percent-encoding is not valid"),
         ("na%=a", "parameter `na%`: its percent-encoding is not valid"),
-        ("_formt=json", "parameter `_formt`: there is no such parameter; did you mean `_format`?"),
-        ("_behind=1", "parameter `_behind`: there is no such parameter"),
+        ("_formt=json", "parameter `_formt`: this endpoint has no such parameter; did you mean `_format`?"),
+        ("_behind=1", "parameter `_behind`: this endpoint has no such parameter"),
         ("_format=json&_format=json", "parameter `_format`: it is given more than once"),
         ("_numbers=text", "parameter `_numbers`: `text` is not one of `number`, `string`"),
         ("_bytes=", "parameter `_bytes`: `` is not one of `hex`, `base64`"),
         ("_intervals=ISO", "parameter `_intervals`: `ISO` is not one of `text`, `iso`"),
         ("_nulls=%zz", "parameter `_nulls`: its percent-encoding is not valid"),
         ("_nulls=omit&_nulls=omit", "parameter `_nulls`: it is given more than once"),
-        ("_null=omit", "parameter `_null`: there is no such parameter; did you mean `_nulls`?"),
+        ("_null=omit", "parameter `_null`: this endpoint has no such parameter; did you mean `_nulls`?"),
         ("ids=1,,2", "parameter `ids`: `` is not an integer"),
-        ("x=1&ids=a", "parameter `x`: there is no such parameter; parameter `ids`: `a` is not an integer"),
+        (
+            "x=1&ids=a",
+            "parameter `x`: this endpoint has no such parameter; parameter `ids`: `a` is not an integer",
+        ),
     ] {
         assert_eq!(bound(query).unwrap_err(), expected, "{query}");
     }
@@ -298,10 +304,10 @@ fn reading_stops_at_ten_errors() {
     let required = [param("a", ParamType::Integer)];
     let error = bind(&required, &none, Some(&query.join("&")), &HeaderMap::new()).unwrap_err();
     // 490 pairs, and the missing parameter.
-    assert!(error.message().ends_with("; and 491 more were not looked at"), "{}", error.message());
+    assert!(error.message().ends_with("; and 491 more weren't checked"), "{}", error.message());
     assert_eq!(error.parameters().len(), 10);
     let error = bind(&required, &none, Some(&query[..10].join("&")), &HeaderMap::new()).unwrap_err();
-    assert!(error.message().ends_with("; and 1 more were not looked at"), "{}", error.message());
+    assert!(error.message().ends_with("; and 1 more weren't checked"), "{}", error.message());
     let error = bind(&required, &none, Some(&query[..9].join("&")), &HeaderMap::new()).unwrap_err();
     assert!(error.message().ends_with("; parameter `a`: it is missing"), "{}", error.message());
 }

@@ -305,8 +305,8 @@ fn is_executed(text: &str) -> bool {
 /// Refuses a comment that some versions execute. Only the database knows which, so we can't find
 /// its parameters, its end or its limit.
 fn executed(offset: usize) -> SqlError {
-    let hint = "write it as plain SQL, without `/*!` and `*/`; for a comment, put a blank before the `!`";
-    SqlError::new(offset, "the database executes what stands in this comment", Some(hint))
+    let hint = "write it as plain SQL, without `/*!` and `*/`; for a comment, put a space before the `!`";
+    SqlError::new(offset, "the database executes the text in this comment", Some(hint))
 }
 
 fn unterminated(start: usize, what: &str, quote: u8) -> SqlError {
@@ -317,7 +317,7 @@ fn unterminated(start: usize, what: &str, quote: u8) -> SqlError {
 fn bad_name(offset: usize) -> SqlError {
     SqlError::new(
         offset,
-        "the name of this parameter cannot be read",
+        "the name of this parameter can't be read",
         Some("names are ASCII letters, digits and underscores"),
     )
 }

@@ -161,18 +161,14 @@ const FAULTS: [(&str, &str); 4] = [
         "it's a version 1 certificate. Make one of version 3, which names the host in a subjectAltName (`openssl \
          x509 -req -extfile`), or put this one itself into the file of root certificates",
     ),
-    (
-        "UnsupportedCriticalExtension",
-        "it has a critical extension that isn't known here. Make one without it",
-    ),
+    ("UnsupportedCriticalExtension", "it has a critical extension that isn't supported. Make one without it"),
     (
         "CaUsedAsEndEntity",
         "it's self-signed, or an authority's own. Put this certificate itself into the file of root certificates",
     ),
     (
         "UnsupportedSignatureAlgorithm",
-        "it's signed by an algorithm that can't be checked here. Have it signed with a key of RSA, P-256, P-384 \
-         or Ed25519",
+        "it's signed by an algorithm that isn't supported. Use a signing key of RSA, P-256, P-384 or Ed25519",
     ),
 ];
 
@@ -324,7 +320,7 @@ fn rsae(scheme: SignatureScheme) -> SignatureScheme {
 fn uncheckable(key: Option<Key>) -> String {
     let name = key.map_or_else(|| "an unknown type".to_owned(), |key| key.name());
     format!(
-        "the server's certificate isn't trusted: its key is of {name}, whose signatures can't be checked here. \
+        "the server's certificate isn't trusted: its key is of {name}, whose signatures aren't supported. \
          Give the server a key of RSA (2048 to 8192 bits), P-256, P-384 or Ed25519"
     )
 }

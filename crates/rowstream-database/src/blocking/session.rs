@@ -267,5 +267,5 @@ impl<D: Driver> Drop for Session<D> {
 /// The caller used a wrong order of calls: a bug of ours, never a user's error.
 pub(super) fn out_of_order<D: Driver>() -> Error {
     let database = D::DIALECT.name;
-    Error::protocol(format!("the calls of a {database} session came in a wrong order"))
+    Error::protocol(format!("the calls of a {database} session arrived in the wrong order"))
 }

@@ -140,8 +140,7 @@ fn too_many(of: usize) -> Error {
         _ => format!("the procedure has more results than the {of} that are read"),
     };
     Error::endpoint(message).hint(
-        "read each by a statement of its own: `-- name: opened :refcursors` before the `call`, and after it \
-         `-- name: NAME :many from opened` for each, in the order in which they come",
+        "read each with its own statement: write `-- name: opened :refcursors` before the `call`, and after it `-- name: NAME :many from opened` for each, in the procedure's order",
     )
 }
 
@@ -149,9 +148,9 @@ fn too_many(of: usize) -> Error {
 fn too_few(begun: usize, result: ResultSet) -> Error {
     match (begun, result.of) {
         (0, _) => Error::endpoint("the procedure has no result")
-            .hint("have it end with a `select`, whose rows are the answer"),
-        (_, of) => Error::endpoint(format!("the procedure has {begun} results, and {of} are read"))
-            .hint("have it `select` for each of the statements that read it, also where there are no rows"),
+            .hint("end it with a `select`, whose rows are the answer"),
+        (_, of) => Error::endpoint(format!("the procedure has {begun} results, but {of} are read"))
+            .hint("let it `select` for each statement that reads it, even if there are no rows"),
     }
 }
 

@@ -245,7 +245,10 @@ type Found = Result<(Numbering, Described), Error>;
 const AMBIGUOUS: &str = "42725";
 
 fn undeclared(error: Error) -> Error {
-    error.hint("the statement does not tell the type of each parameter: write it, as in `-p NAME:integer=VALUE`, `--param NAME:integer` or `:NAME::integer`")
+    error.hint(
+        "the statement doesn't determine the type of each parameter: write it, as in `-p \
+        NAME:integer=VALUE`, `--param NAME:integer` or `:NAME::integer`",
+    )
 }
 
 /// The server's description of a statement's parameters.

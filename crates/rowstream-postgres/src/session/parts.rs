@@ -173,7 +173,7 @@ impl Parts {
             }
             columns = Some(described);
         }
-        columns.ok_or_else(|| Error::protocol("there is no part to be read"))
+        columns.ok_or_else(|| Error::protocol("no part is left to read"))
     }
 
     /// See [`rowstream_database::Parts::execute`].
@@ -240,8 +240,8 @@ impl Session {
         let row = self.run(&sql, 3).await?;
         let exported = row.and_then(|row| TableSnapshot::read(row.into_iter().collect::<Option<Vec<_>>>()?));
         exported.ok_or_else(|| {
-            Error::endpoint(format!("{table} is no table whose parts can be read"))
-                .hint("run `rowstream check`, which says why")
+            Error::endpoint(format!("{table} isn't a table whose parts can be read"))
+                .hint("run `rowstream check`, which reports the reason")
         })
     }
 
@@ -266,7 +266,7 @@ impl Session {
         if file.is_some_and(|file| file == snapshot.file.to_string()) {
             return Ok(());
         }
-        Err(TableSnapshot::expired().cause("the table was written anew"))
+        Err(TableSnapshot::expired().cause("the table was rewritten"))
     }
 
     /// Runs statements of our own, and returns the texts of their last row.

@@ -209,8 +209,11 @@ impl Refcursor {
 #[cold]
 fn no_cursor(name: &str) -> Error {
     let message =
-        format!("no cursor {} is open, and a refcursor names it", rowstream_core::diagnostic::shown(name));
-    Error::endpoint(message).hint("the function has to open it, and to leave it open: it must not close it, nor catch an error behind it")
+        format!("a refcursor names cursor {}, which isn't open", rowstream_core::diagnostic::shown(name));
+    Error::endpoint(message).hint(
+        "the function must open it and leave it open: it must not close it, nor \
+        catch an error after opening it",
+    )
 }
 
 #[cfg(test)]

@@ -171,5 +171,5 @@ fn lock(tables: &BTreeSet<String>) -> String {
 }
 
 fn rewritten() -> Error {
-    Error::source_unavailable("a table that the response reads is rewritten").hint("ask again in a moment")
+    Error::source_unavailable("a table of the response is being rewritten").hint("try again in a moment")
 }

@@ -38,9 +38,10 @@ pub(super) async fn ask(name: &str, resolver: Option<SocketAddr>) -> Result<Vec<
         let Ok(answer) = asked else { continue };
         let answer = answer?;
         if Packet::parse(&answer)?.has_flags(PacketFlag::TRUNCATION) {
-            return Err(
-                format!("{server}: the answer is too long for UDP, and over TCP there is none").into()
-            );
+            return Err(format!(
+                "{server}: the answer is too long for UDP, and the server doesn't answer over TCP"
+            )
+            .into());
         }
         return read(&answer, resolver.is_some());
     }

@@ -102,7 +102,7 @@ fn lines_are_elements() {
             ),
             Err(error) => assert_eq!(split.ended, Err(error), "{text:?}"),
         }
-        assert_eq!(split.captured, [None], "members of lines say nothing of how it goes on: {text:?}");
+        assert_eq!(split.captured, [None], "members of lines aren't captured: {text:?}");
     }
 }
 

@@ -389,6 +389,6 @@ fn data_failed(message: String) -> Failed {
 /// The number of a statement's placeholders differs from that of its declared parameters.
 fn wrong_number(placeholders: usize, declared: usize) -> Failed {
     data_failed(format!(
-        "the statement has {placeholders} placeholders, and {declared} parameters are declared for it"
+        "the statement has {placeholders} placeholders, but {declared} parameters are declared for it"
     ))
 }

@@ -146,7 +146,7 @@ impl Handle {
             }
         }
         if messages.is_empty() {
-            messages.push("the driver failed without a word".to_owned());
+            messages.push("the driver failed without a message".to_owned());
         }
         let fault = sqlstate.as_deref().map_or(Fault::Statement, fault);
         Failed { fault, message: messages.join("; "), sqlstate }

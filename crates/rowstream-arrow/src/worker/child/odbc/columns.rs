@@ -259,7 +259,7 @@ impl Check {
                 Ok(())
             }
             Self::Json if is_document(text) => Ok(()),
-            Self::Json => Err(unlike("a text that is no JSON document")),
+            Self::Json => Err(unlike("a text that isn't a valid JSON document")),
         }
     }
 }
@@ -282,7 +282,7 @@ fn decode(bytes: &[u8], text: &mut String) -> Result<(), Failed> {
 
 fn integer<T: TryFrom<i64>>(bytes: &[u8]) -> Result<T, Failed> {
     let value = i64::from_ne_bytes(part(bytes, 0)?);
-    T::try_from(value).map_err(|_| unlike("an integer beyond those of its column's type"))
+    T::try_from(value).map_err(|_| unlike("an integer out of the range of its column's type"))
 }
 
 /// Normalizes a decimal for JSON: some drivers write `.5` and `12.`. `NaN` and infinities stay as
@@ -295,7 +295,7 @@ fn number(text: &mut String) -> Result<(), Failed> {
     let (whole, places) = digits.split_once('.').unwrap_or((digits, ""));
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if whole.len() + places.len() == 0 || !is_digits(whole) || !is_digits(places) {
-        return Err(unlike("a decimal that is not written as one"));
+        return Err(unlike("a decimal that isn't a valid number"));
     }
     let is_plain = (whole == "0" || !whole.is_empty() && !whole.starts_with('0'))
         && (!places.is_empty() || !digits.ends_with('.'));
@@ -311,7 +311,7 @@ fn number(text: &mut String) -> Result<(), Failed> {
 /// Returns `N` bytes at `at`.
 fn part<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Failed> {
     let part = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    part.copied().ok_or_else(|| unlike("fewer bytes than a value has"))
+    part.copied().ok_or_else(|| unlike("too few bytes for a value"))
 }
 
 /// Reads the date at the start of `SQL_DATE_STRUCT` and `SQL_TIMESTAMP_STRUCT`.
@@ -321,12 +321,12 @@ fn date(bytes: &[u8]) -> Result<jiff::civil::Date, Failed> {
     let (month, day) = (i8::try_from(month?), i8::try_from(day?));
     let date =
         month.ok().zip(day.ok()).and_then(|(month, day)| jiff::civil::Date::new(year, month, day).ok());
-    date.ok_or_else(|| unlike("a date that no calendar has"))
+    date.ok_or_else(|| unlike("an impossible date"))
 }
 
 fn days(date: jiff::civil::Date) -> Result<i32, Failed> {
     let span = jiff::civil::date(1970, 1, 1).until(date);
-    span.map(|span| span.get_days()).map_err(|_| unlike("a date that no calendar has"))
+    span.map(|span| span.get_days()).map_err(|_| unlike("an impossible date"))
 }
 
 /// Reads the time in `SQL_TIMESTAMP_STRUCT`, in nanoseconds.
@@ -342,7 +342,7 @@ fn nanos_of_day(bytes: &[u8]) -> Result<i64, Failed> {
 fn nanosecond_text(bytes: &[u8]) -> Result<String, Failed> {
     let (date, nanos) = (date(bytes)?, nanos_of_day(bytes)?);
     let time = jiff::civil::Time::midnight().checked_add(jiff::SignedDuration::from_nanos(nanos));
-    let time = time.map_err(|_| unlike("a time that no day has"))?;
+    let time = time.map_err(|_| unlike("an impossible time"))?;
     Ok(date.to_datetime(time).to_string())
 }
 

@@ -300,7 +300,7 @@ impl Connection {
 }
 
 fn other_columns() -> Failed {
-    data_failed("the statement has other columns than it was prepared with".to_owned())
+    data_failed("the columns of the statement differ from the prepared ones".to_owned())
 }
 
 /// Runs a prepared statement up to its first result with rows.
@@ -314,7 +314,7 @@ fn execute(statement: &Statement<'_>, arguments: &[Argument]) -> Result<(), Fail
     statement.execute()?;
     while statement.columns()? == 0 {
         if statement.more_results()? == Code::NoData {
-            return Err(data_failed("the statement has no rows, so it is no query".to_owned()));
+            return Err(data_failed("the statement has no rows, so it isn't a query".to_owned()));
         }
     }
     Ok(())
@@ -325,7 +325,7 @@ fn one_result(statement: &Statement<'_>) -> Result<(), Failed> {
     while statement.more_results()? != Code::NoData {
         if statement.columns()? > 0 {
             return Err(data_failed(
-                "the statement has several results, and an endpoint reads one".to_owned(),
+                "the statement has several results, but an endpoint reads one".to_owned(),
             ));
         }
     }

@@ -18,8 +18,8 @@ pub(super) fn quoted<'a>(sql: &'a str, quote: &str) -> Result<Cow<'a, str>, Fail
     let quote = quote.trim();
     if !matches!(quote, "\"" | "`") {
         return Err(data_failed(
-            "an endpoint of this database can have no `key`: its driver says that it quotes names neither \
-             by \" nor by ` (SQL_IDENTIFIER_QUOTE_CHAR)"
+            "an endpoint of this database can't have a `key`: its driver reports that it quotes names \
+             neither by \" nor by ` (SQL_IDENTIFIER_QUOTE_CHAR)"
                 .to_owned(),
         ));
     }

@@ -226,7 +226,7 @@ impl<'s> Rows<'s> {
                             )?;
                             if usize::try_from(length).is_ok_and(|length| length != read) {
                                 return Err(unreadable(
-                                    "the driver sent a value of another length than it said",
+                                    "the driver sent a value whose length differs from the announced one",
                                 ));
                             }
                         }
@@ -307,7 +307,7 @@ fn read(
     loop {
         let (code, length) = statement.get_data(column.number, column.read.c_type(), piece)?;
         if code == Code::NoData && value.is_empty() {
-            return Err(unreadable("the driver has no value where it said that there is one"));
+            return Err(unreadable("the driver announced a value, but has none"));
         }
         if length == NULL_DATA && code != Code::NoData {
             column.values.push_null();
