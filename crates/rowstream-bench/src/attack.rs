@@ -1,7 +1,7 @@
-//! One run: connections spread over threads. Each thread has a runtime of its own, so that cores
-//! hand nothing to one another.
+//! One run: connections spread over threads. Each thread has its own runtime, so no work moves
+//! between cores.
 //!
-//! The calling thread sends nothing. It looks at the server and the counts every 100 ms, and ends
+//! The calling thread sends nothing. It samples the server and the counts every 100 ms, and ends
 //! the run on Ctrl-C.
 
 use std::net::SocketAddr;
@@ -28,18 +28,17 @@ use super::{Error, Plan};
 
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 
-/// Beyond this share of a core a thread is taken to have had no time left.
+/// A thread that used more than this share of a core probably had no time to spare.
 const BUSY: f64 = 0.9;
 
-/// How long a connection waits after it was refused. The closed model would do nothing else
-/// otherwise.
+/// The pause of a connection after it was refused. Without it, the closed model would do nothing
+/// but reconnect.
 const AFTER_REFUSAL: Duration = Duration::from_millis(10);
 
-/// What one run measured.
+/// The measurements of one run.
 #[derive(Debug)]
 pub struct Run {
-    /// From the begin to the end of the last request, and no less than the duration that the plan
-    /// asks for.
+    /// From the start to the end of the last request, and at least the duration of the plan.
     pub(super) wall: Duration,
     pub(super) tally: Tally,
     pub(super) cost: Option<Cost>,
@@ -48,26 +47,26 @@ pub struct Run {
     pub(super) interrupted: bool,
 }
 
-/// What the run cost ourselves.
+/// The CPU use of the load tester itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Client {
-    /// CPU time of the threads that drive.
+    /// CPU time of the threads with connections.
     pub(super) cpu: Duration,
-    /// The share of its time that the busiest of them computed, from 0 to 1.
+    /// The share of its time that the busiest thread computed, from 0 to 1.
     pub(super) busy: f64,
 }
 
 impl Client {
-    /// The target may have been faster than what we measured.
+    /// Returns true if the load tester was too busy, so the target may be faster than measured.
     pub(super) fn limited(&self) -> bool {
         self.busy > BUSY
     }
 }
 
-/// What had happened until a moment of a run, also of requests that fail later.
+/// The counts at one moment of a run. They include requests that fail later.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment {
-    /// Since the begin.
+    /// Since the start.
     pub(super) at: Duration,
     pub(super) requests: u64,
     pub(super) rows: u64,
@@ -75,7 +74,7 @@ pub(super) struct Moment {
     pub(super) server: Option<Sample>,
 }
 
-/// What all threads of a run share.
+/// State that all threads of a run share.
 struct Shared {
     plan: Plan,
     target: Target,
@@ -90,11 +89,11 @@ struct Driver {
     connections: usize,
     live: Arc<Live>,
     stop: watch::Receiver<bool>,
-    /// Dropped when the thread ends, which is how the others know.
+    /// Dropped when the thread ends, so that the observer notices.
     _running: mpsc::Sender<()>,
 }
 
-/// What a thread measured.
+/// The measurements of one thread.
 struct Driven {
     tally: Tally,
     cpu: Duration,
@@ -118,7 +117,8 @@ pub(super) async fn run(plan: &Plan, target: &Target, pid: Option<u32>) -> Resul
     });
     let (stop, stopped) = watch::channel(false);
     let (running, mut ended) = mpsc::channel(1);
-    // All of it is made before a thread starts, so that none waits for one that could not be made.
+    // We create everything before a thread starts. Otherwise a failure would leave threads waiting
+    // at the barrier.
     let drivers = (0..threads).map(|thread| {
         Ok(Driver {
             runtime: Builder::new_current_thread().enable_all().build()?,
@@ -147,7 +147,7 @@ pub(super) async fn run(plan: &Plan, target: &Target, pid: Option<u32>) -> Resul
     Ok(observer.report(&shared.pacer, collect(threads), interrupted))
 }
 
-/// Waits for the threads.
+/// Joins the threads.
 fn collect(threads: Vec<JoinHandle<Driven>>) -> Vec<Driven> {
     let join = |thread: JoinHandle<Driven>| match thread.join() {
         Ok(driven) => driven,
@@ -156,7 +156,7 @@ fn collect(threads: Vec<JoinHandle<Driven>>) -> Vec<Driven> {
     threads.into_iter().map(join).collect()
 }
 
-/// Looks at a run from outside.
+/// Samples a run from outside.
 struct Observer {
     lives: Vec<Arc<Live>>,
     process: Option<Process>,
@@ -164,7 +164,7 @@ struct Observer {
 }
 
 impl Observer {
-    /// Until all threads have ended, or until Ctrl-C, which ends them; returns whether it was that.
+    /// Waits until all threads have ended. Ctrl-C stops them; returns true if that happened.
     async fn watch(
         &mut self,
         begun: Instant,
@@ -220,7 +220,7 @@ impl Observer {
 }
 
 impl Driver {
-    /// Runs the connections of this thread to their end, or until it is stopped.
+    /// Runs the connections of this thread until they end or the run is stopped.
     fn drive(mut self, shared: &Arc<Shared>) -> Driven {
         let tally = Rc::new(RefCell::new(Tally::default()));
         let wire = Rc::new(Wire::new(&shared.plan, &shared.target, &shared.addresses));
@@ -246,7 +246,7 @@ impl Driver {
             };
             tokio::select! {
                 () = all => {}
-                // What is in flight is neither complete nor failed: it is not counted.
+                // Requests in flight are neither complete nor failed, so they aren't counted.
                 _ = self.stop.wait_for(|stop| *stop) => {}
             }
         });
@@ -261,7 +261,7 @@ fn thread_cpu() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// One of the `-c` connections, over all its reopenings.
+/// One of the `-c` connections, across reconnects.
 struct Worker {
     shared: Arc<Shared>,
     wire: Rc<Wire>,
@@ -286,14 +286,14 @@ impl Worker {
         }
     }
 
-    /// A request had not ended long after the end of the run.
+    /// Records that a request was still running long after the end of the run.
     fn overdue(&mut self) {
         self.connection = None;
         let detail = format!("not ended {:?} after the end of the run", self.shared.plan.timeout);
         self.tally.borrow_mut().fail(Failure::new(FailureKind::Timeout, detail), Instant::now());
     }
 
-    /// Sends one request, reads the response, and records how it went.
+    /// Sends one request, reads the response and records the result.
     async fn request(&mut self, turn: Turn) {
         let live = Arc::clone(&self.live);
         let mut reply = Reply::new(&live);
@@ -315,7 +315,7 @@ impl Worker {
             let ended = match connection.exchange(&path, &self.wire, &mut reply).await {
                 Ok(framing) => Ok(framing),
                 Err(Trouble::Failed(failure)) => Err(failure),
-                // A new connection cannot be stale: this is once more, and then the end.
+                // A new connection can't be stale, so we retry only once.
                 Err(Trouble::Stale) => continue,
             };
             if connection.reusable() {

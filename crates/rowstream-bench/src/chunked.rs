@@ -1,9 +1,9 @@
-//! HTTP/1.1's chunked coding (RFC 9112, 7.1), read from slices of any cut.
+//! HTTP/1.1's chunked coding (RFC 9112, 7.1), read from arbitrary slices.
 
-/// Where in the coding the next byte is.
+/// The position of the next byte in the coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// In the hexadecimal size; how many digits there were.
+    /// In the hexadecimal size, after this number of digits.
     Size(u8),
     /// In an extension, up to the end of its line.
     Extension,
@@ -12,7 +12,7 @@ enum State {
     Data,
     DataReturn,
     DataFeed,
-    /// At the begin of a line after the last chunk.
+    /// At the start of a line after the last chunk.
     Trailer,
     TrailerLine,
     /// Before the line feed that ends the body.
@@ -28,25 +28,25 @@ pub struct Malformed;
 #[derive(Debug)]
 pub struct Chunked {
     state: State,
-    /// Bytes of the chunk that are still to come.
+    /// Bytes of the chunk that haven't arrived yet.
     left: u64,
 }
 
 impl Default for Chunked {
-    /// At the begin of a body.
+    /// At the start of a body.
     fn default() -> Self {
         Self { state: State::Size(0), left: 0 }
     }
 }
 
 impl Chunked {
-    /// The last chunk and the trailers have been read; what follows is not of this body.
+    /// Returns true after the last chunk and the trailers. Later bytes don't belong to this body.
     pub fn ended(&self) -> bool {
         self.state == State::End
     }
 
-    /// Takes bytes off the front of `bytes` up to a piece of data, and returns that; `None` when
-    /// all are taken, or at the end.
+    /// Removes bytes from the front of `bytes` up to and including the next piece of data, and
+    /// returns that piece. Returns `None` once `bytes` is empty or the body has ended.
     ///
     /// # Errors
     /// The bytes are not in the chunked coding.
@@ -71,7 +71,7 @@ impl Chunked {
         Ok(None)
     }
 
-    /// The state after one byte that is not data.
+    /// The next state after a byte that isn't data.
     fn step(&mut self, byte: u8) -> Result<State, Malformed> {
         Ok(match (self.state, byte) {
             (State::Size(digits), _) if byte.is_ascii_hexdigit() && digits < 16 => {
@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// The data, whether it ended, and what was left over.
+    /// Returns the data, true if the body ended, and the bytes left over.
     fn decode(pieces: &[&[u8]]) -> Result<(Vec<u8>, bool, Vec<u8>), Malformed> {
         let (mut chunked, mut data, mut left) = (Chunked::default(), Vec::new(), Vec::new());
         for piece in pieces {

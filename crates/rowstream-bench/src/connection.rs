@@ -1,4 +1,4 @@
-//! One connection of either protocol, and what all connections of a thread share.
+//! One connection of either protocol, and the state that all connections of a thread share.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -14,14 +14,14 @@ use super::target::{Headers, Target};
 use super::throttle::Throttle;
 use super::{Plan, Protocol};
 
-/// Of each thread. Larger reads do not cost less, and no longer fit into a core's cache.
+/// Per thread. Larger reads aren't cheaper, and don't fit into a core's cache.
 const READ_BUFFER: usize = 256 * 1024;
 
-/// The kernel doubles it. Without it a slow reader's socket takes megabytes before the server feels
-/// anything.
+/// The kernel doubles it. With the default, a slow reader's socket absorbs megabytes before the
+/// server notices.
 const SLOW_RECEIVE_BUFFER: u32 = 64 * 1024;
 
-/// What the connections of a thread share.
+/// State that the connections of a thread share.
 pub(super) struct Wire {
     pub(super) headers: Headers,
     pub(super) authority: String,
@@ -46,9 +46,9 @@ impl Wire {
     }
 }
 
-/// Why an exchange gave no response that can be judged.
+/// The reason why an exchange returned no response.
 pub(super) enum Trouble {
-    /// The server had closed the connection before the request, which goes again on a new one.
+    /// The server had closed the connection before the request. We repeat it on a new one.
     Stale,
     Failed(Failure),
 }
@@ -81,7 +81,7 @@ impl Connection {
         }
     }
 
-    /// It can carry another request.
+    /// Returns true if it can carry another request.
     pub(super) fn reusable(&self) -> bool {
         match self {
             Self::Http1(connection) => connection.reusable,
@@ -90,7 +90,7 @@ impl Connection {
     }
 }
 
-/// Tries the addresses in turn; the failure is the last one's.
+/// Tries the addresses in order, and reports the failure of the last one.
 async fn connect(wire: &Wire) -> Result<TcpStream, Failure> {
     let mut failure = Failure::new(FailureKind::Connect, "no address");
     for address in &wire.addresses {

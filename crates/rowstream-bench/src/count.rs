@@ -1,8 +1,8 @@
-//! Counts the rows of a body while it passes, and tells whether the document is whole.
+//! Counts the rows of a body while it streams past, and detects an incomplete document.
 //!
-//! Counters are state machines over bytes. They take slices that are cut anywhere, and keep nothing
-//! but what says how many rows come. They do not validate: a counter follows its format as far as
-//! counting needs it, because it must be faster than the socket.
+//! Counters are state machines over bytes. They accept arbitrary slices, and keep only the state
+//! that they need for counting. They don't validate: a counter parses its format only as much as it
+//! must, because it has to be faster than the socket.
 
 mod arrow;
 mod bits;
@@ -21,9 +21,9 @@ use json::Json;
 use lines::Lines;
 use sequence::Sequence;
 
-/// The counter of one body, by its format.
+/// The counter of one body, by format.
 pub enum Counter {
-    /// A format that has no rows to us: only its framing tells whether it is whole.
+    /// A format whose rows we can't count. Only the framing proves that it's complete.
     Opaque,
     /// `application/json`: the elements of the outermost arrays.
     Json(Json),
@@ -39,23 +39,23 @@ pub enum Counter {
     Arrow(Arrow),
 }
 
-/// What a body holds, once it has ended.
+/// The contents of a body that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Document {
-    /// Its rows; where it is broken, those before.
+    /// Its rows. If it's broken, those before the break.
     pub rows: u64,
-    /// What its end proves.
+    /// The evidence of its end.
     pub end: End,
 }
 
-/// What the end of a document proves.
+/// The evidence that the end of a document provides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The format marks its end, and the mark is there and last.
+    /// The format has an end mark, and the document ends with it.
     Proven,
-    /// It may end here, but the format marks no end: the framing has to tell.
+    /// The document can end here, but the format has no end mark, so the framing decides.
     Possible,
-    /// It cannot end here.
+    /// The document can't end here.
     Broken,
 }
 
@@ -67,7 +67,7 @@ impl End {
 }
 
 impl Counter {
-    /// By the `Content-Type` of the response.
+    /// Chooses a counter by the `Content-Type` of the response.
     pub fn for_content_type(value: &str) -> Self {
         let mut parts = value.split(';').map(|part| part.trim().to_ascii_lowercase());
         match parts.next().unwrap_or_default().as_str() {
@@ -83,7 +83,7 @@ impl Counter {
         }
     }
 
-    /// Takes the next bytes of the body.
+    /// Reads the next bytes of the body.
     pub fn feed(&mut self, bytes: &[u8]) {
         match self {
             Self::Opaque => {}
@@ -96,7 +96,7 @@ impl Counter {
         }
     }
 
-    /// The rows that have come whole.
+    /// The complete rows so far.
     pub fn rows(&self) -> u64 {
         match self {
             Self::Opaque => 0,
@@ -109,7 +109,7 @@ impl Counter {
         }
     }
 
-    /// What it was, if the body ends here.
+    /// The result if the body ends here.
     pub fn finish(&self) -> Document {
         match self {
             Self::Opaque => Document { rows: 0, end: End::Possible },

@@ -1,5 +1,5 @@
-//! HTTP/1.1, read with as little as possible between the socket and the counters: a thread has one
-//! large buffer, and passes bodies on in the pieces in which the kernel hands them over.
+//! HTTP/1.1, with as little as possible between the socket and the counters. A thread has one large
+//! buffer, and passes bodies on in the pieces that the kernel returned.
 
 use std::future::poll_fn;
 use std::io::ErrorKind;
@@ -15,17 +15,17 @@ use super::connection::{Trouble, Wire, timed_out};
 use super::reply::{Failure, FailureKind, Framing, Reply};
 use super::throttle::Throttle;
 
-/// Heads larger than this are refused.
+/// The largest response head; larger ones are refused.
 const MAX_HEAD: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
 
-/// A connection, between requests or in one.
+/// A connection, between requests or during one.
 pub(super) struct Http1 {
     stream: TcpStream,
     throttle: Throttle,
-    /// It has carried a request: the server may close it at any time.
+    /// It has carried a request, so the server can close it at any time.
     used: bool,
-    /// It can carry another.
+    /// It can carry another request.
     pub(super) reusable: bool,
 }
 
@@ -45,7 +45,7 @@ impl Http1 {
         self.reusable = false;
         let ended = self.send_and_read(path, wire, reply).await;
         ended.map_err(|failure| match failure.kind {
-            // It was closed while it was idle, which is no failure of this request.
+            // The server closed it while it was idle, so this request didn't fail.
             FailureKind::Cut if used && reply.first_byte.is_none() => Trouble::Stale,
             _ => Trouble::Failed(failure),
         })
@@ -75,8 +75,8 @@ impl Http1 {
         }
     }
 
-    /// Reads once, and passes on what came. It borrows the thread's buffer for that alone, so that
-    /// all connections of a thread can share it.
+    /// Reads once and passes the bytes on. It borrows the thread's buffer only until then, so all
+    /// connections of a thread can share it.
     async fn read(
         &mut self,
         limit: usize,
@@ -110,10 +110,10 @@ fn protocol(detail: impl Into<String>) -> Failure {
     Failure::new(FailureKind::Protocol, detail)
 }
 
-/// Reads one response from slices of any cut.
+/// Reads one response from arbitrary slices.
 #[derive(Default)]
 struct Decoder {
-    /// What there is of a head that did not come at once.
+    /// The start of a head that didn't arrive in one piece.
     head: Vec<u8>,
     state: State,
     keep_alive: bool,
@@ -123,7 +123,7 @@ struct Decoder {
 enum State {
     #[default]
     Head,
-    /// So many bytes of the body are still to come.
+    /// This many bytes of the body are missing.
     Length(u64),
     Chunks(Chunked),
     UntilClose,
@@ -146,7 +146,7 @@ impl Decoder {
         }
     }
 
-    /// The server closed the connection.
+    /// Handles that the server closed the connection.
     fn closed(&self) -> Result<Framing, Failure> {
         match &self.state {
             State::UntilClose => Ok(Framing::Closed),
@@ -166,7 +166,7 @@ impl Decoder {
         self.head.extend_from_slice(&bytes[..bytes.len().min(MAX_HEAD)]);
         let head = std::mem::take(&mut self.head);
         match self.parse_head(&head, reply)? {
-            // A head that was not whole before ends in these bytes.
+            // An incomplete head ends in these bytes.
             Some(length) => self.feed(&bytes[length.saturating_sub(before)..], reply),
             None if head.len() >= MAX_HEAD => Err(protocol("the head is larger than 64 KiB")),
             None => {
@@ -176,7 +176,7 @@ impl Decoder {
         }
     }
 
-    /// The length of the head, if it is whole.
+    /// The length of the head if it's complete.
     fn parse_head(&mut self, bytes: &[u8], reply: &mut Reply<'_>) -> Result<Option<usize>, Failure> {
         let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut head = httparse::Response::new(&mut headers);
@@ -229,7 +229,7 @@ impl Decoder {
     }
 }
 
-/// What the reading of a response depends on.
+/// The header fields that decide how a response is read.
 #[derive(Default)]
 struct Fields<'a> {
     content_type: &'a str,
@@ -272,7 +272,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Where the body of a response to a GET ends (RFC 9112, 6.3).
+    /// Decides how the body of a response to a GET ends (RFC 9112, 6.3).
     fn framing(&self, status: u16) -> State {
         match self.length {
             _ if matches!(status, 204 | 304) => State::End,
@@ -295,7 +295,7 @@ mod tests {
     use super::super::reply::Live;
     use super::*;
 
-    /// The status, bytes of the body, and how it ended once all came and the connection closed.
+    /// The status, the bytes of the body, and how it ended once the connection closed.
     fn read(pieces: &[&[u8]]) -> (Option<u16>, u64, Result<Framing, FailureKind>) {
         let live = Live::default();
         let (mut decoder, mut reply) = (Decoder::default(), Reply::new(&live));

@@ -11,16 +11,17 @@ use super::connection::{Trouble, Wire, timed_out};
 use super::reply::{Failure, FailureKind, Framing, Reply};
 use super::throttle::Throttle;
 
-/// What the server may send ahead, for the one stream and for its connection alike.
+/// The receive window of the stream and of its connection.
 const WINDOW: u32 = 1024 * 1024;
-/// The least that the protocol starts with: a slow reader takes no more than it must.
+/// The protocol's initial window, which is the smallest. A slow reader buffers no more than it
+/// must.
 const SLOW_WINDOW: u32 = 65_535;
 
-/// A connection, between requests or in one.
+/// A connection, between requests or during one.
 pub(super) struct Http2 {
     sender: h2::client::SendRequest<Bytes>,
     throttle: Throttle,
-    /// Reads and writes frames for as long as the connection is kept.
+    /// Reads and writes frames while the connection is open.
     frames: JoinHandle<()>,
     used: bool,
     pub(super) reusable: bool,
@@ -41,7 +42,7 @@ impl Http2 {
         let shaken = handshake.map_err(|_| timed_out(wire.timeout))?;
         let (sender, connection) =
             shaken.map_err(|error| Failure::new(FailureKind::Connect, error.to_string()))?;
-        // The stream on it learns how a connection ends.
+        // We drop the connection's result, because its stream reports the error.
         let frames = tokio::task::spawn_local(async { drop(connection.await) });
         Ok(Self { sender, throttle, frames, used: false, reusable: false })
     }
@@ -57,7 +58,7 @@ impl Http2 {
         self.reusable = false;
         let response = match timeout(wire.timeout, self.send(path, wire)).await {
             Err(_) => return Err(Trouble::Failed(timed_out(wire.timeout))),
-            // It was closed while it was idle, which is no failure of this request.
+            // The server closed it while it was idle, so this request didn't fail.
             Ok(Err(error)) if used && (error.is_io() || error.is_go_away()) => return Err(Trouble::Stale),
             Ok(Err(error)) => return Err(Trouble::Failed(failure(&error))),
             Ok(Ok(response)) => response,
@@ -71,7 +72,7 @@ impl Http2 {
         let uri = http::Uri::builder().scheme("http").authority(wire.authority.as_str()).path_and_query(path);
         let mut request = Request::new(());
         *request.version_mut() = http::Version::HTTP_2;
-        // The parts were parsed when the target was.
+        // The target's parser has checked these parts.
         *request.uri_mut() = uri.build().expect("they are parts of a URL");
         for (name, value) in wire.headers.http2() {
             request.headers_mut().append(name, value.clone());
@@ -94,8 +95,7 @@ impl Http2 {
         let mut body = response.into_body();
         loop {
             let data = timeout(wire.timeout, body.data()).await.map_err(|_| timed_out(wire.timeout))?;
-            // A stream ends here by END_STREAM alone. Every reset is an error, also one without a
-            // code.
+            // Here only END_STREAM ends a stream. Every reset is an error, even with NO_ERROR.
             let Some(data) = data else { return Ok(Framing::Marked) };
             let data = data.map_err(|error| failure(&error))?;
             reply.body(&data);
@@ -103,7 +103,7 @@ impl Http2 {
         }
     }
 
-    /// Lets the server send as much again, at our rate.
+    /// Allows the server to send as much again, at our rate.
     async fn release(&mut self, body: &mut h2::RecvStream, mut bytes: usize) -> Result<(), Failure> {
         while bytes > 0 {
             let part = self.throttle.allowance().await.min(bytes);
@@ -117,7 +117,7 @@ impl Http2 {
 
 fn failure(error: &h2::Error) -> Failure {
     let broken = error.is_io() || error.is_reset() || error.is_go_away();
-    // h2 reports what it refuses itself as a reset or a GOAWAY of its own.
+    // h2 reports errors that it detects itself as a local reset or GOAWAY.
     let kind = if broken && !error.is_library() { FailureKind::Cut } else { FailureKind::Protocol };
     Failure::new(kind, error.to_string())
 }

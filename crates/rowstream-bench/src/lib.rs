@@ -1,5 +1,5 @@
-//! The load tester: drives any HTTP URL, reads the bodies, counts rows, checks completeness, and
-//! tells the truth.
+//! The load tester: requests any HTTP URL, reads the bodies, counts rows, checks completeness, and
+//! reports failures honestly.
 //!
 //! ```text
 //! pacer ─► attack (threads of connections) ─► http1, http2 ─► reply ─► count
@@ -7,11 +7,11 @@
 //!             └─► watch (/proc of the server) ──────────────┴─► report (text, JSON), page (HTML)
 //! ```
 //!
-//! It knows nothing of the server: ours gets no other treatment than another's. Our own reader
-//! reads bodies over HTTP/1.1, because a load tester that is slower than what it measures measures
-//! itself. The command line is not here: `rowstream bench` reads it, and writes the reports.
+//! It knows nothing about the server: ours gets the same treatment as any other. HTTP/1.1 bodies go
+//! through our own reader, because a load tester that is slower than its target measures itself.
+//! The command line isn't here: `rowstream bench` parses it and writes the reports.
 
-// Tests may unwrap; what runs in production may not.
+// Tests may unwrap, but production code may not.
 #![warn(clippy::unwrap_used)]
 
 mod attack;
@@ -42,30 +42,30 @@ pub use count::{Counter, Document, End};
 pub use pacer::Extent;
 pub use target::Target;
 
-/// What each run does, whatever its target.
+/// The settings of each run, for any target.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Each has one request at a time.
     pub connections: usize,
-    /// Between which the connections are divided.
+    /// The connections are divided between them.
     pub threads: usize,
-    /// How much is asked for.
+    /// When a run ends.
     pub extent: Extent,
-    /// Requests per second over all connections: the open model. `None` is the closed one.
+    /// Requests per second over all connections (the open model). `None` is the closed model.
     pub rate: Option<f64>,
     /// Bytes per second that each connection reads.
     pub slow: Option<u64>,
-    /// How HTTP is spoken.
+    /// The version of HTTP.
     pub protocol: Protocol,
-    /// Sent with every request, in the place of our own of the same name.
+    /// Sent with every request. They replace our own headers of the same name.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The rows that each answer has to hold.
+    /// The rows that each response must have.
     pub expect_rows: Option<u64>,
-    /// How long a connection may bring nothing.
+    /// The longest time that a connection may send nothing.
     pub timeout: Duration,
 }
 
-/// How HTTP is spoken.
+/// The version of HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.1.
@@ -74,39 +74,39 @@ pub enum Protocol {
     Http2,
 }
 
-/// A target, and the server's process if it is to be watched.
+/// A target, and optionally the server's process.
 #[derive(Debug, Clone)]
 pub struct Subject {
-    /// What is driven.
+    /// The URL to test.
     pub target: Target,
-    /// The server's process.
+    /// The server's process, if it should be watched.
     pub pid: Option<u32>,
 }
 
-/// What a subject's runs measured.
+/// The measurements of one subject.
 #[derive(Debug)]
 pub struct Measured {
-    /// The target's URL as it was given.
+    /// The target's URL as given.
     pub url: String,
-    /// In the order in which they were made.
+    /// Oldest first.
     pub runs: Vec<Run>,
 }
 
-/// All that was measured.
+/// All measurements.
 #[derive(Debug)]
 pub struct Report {
     /// When the first run began.
     pub started: Timestamp,
-    /// The target, and the one that it is compared with.
+    /// The target, and the one it's compared with.
     pub targets: Vec<Measured>,
 }
 
-/// Why nothing could be measured.
+/// The reason why the measurement failed.
 #[derive(Debug)]
 pub enum Error {
-    /// A thread or its runtime could not be started.
+    /// A thread or its runtime couldn't be started.
     Io(io::Error),
-    /// What the message says.
+    /// Any other reason, as a message.
     Message(String),
 }
 
@@ -127,11 +127,11 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Drives the target once, or in turn with another one `pairs` times. Calls `on_run` with each run
-/// that has ended.
+/// Drives the target once, or alternates with another one for `pairs` rounds. Calls `on_run` after
+/// each run.
 ///
 /// # Errors
-/// A host has no address, a process does not exist, or a thread cannot be started.
+/// A host has no address, a process doesn't exist, or a thread can't be started.
 pub async fn measure(
     plan: &Plan,
     target: Subject,
@@ -160,8 +160,8 @@ pub async fn measure(
     Ok(Report { started, targets })
 }
 
-/// Who is driven when. Every other pair is turned round, so that what the machine does over time
-/// favours nobody.
+/// The order of the runs. Every other pair is reversed, so that a machine that gets slower over
+/// time favours neither target.
 fn order(subjects: usize, pairs: u32) -> Vec<usize> {
     (0..pairs)
         .flat_map(|pair| {

@@ -1,41 +1,41 @@
-//! When requests begin.
+//! Decides when requests begin.
 //!
 //! Closed model: a connection sends its next request when the last one has ended, so a slow server
-//! gets fewer. Open model: requests are due at a constant rate, whatever the server does. A request
-//! that finds no connection free waits, and its time runs from when it was due. So a server that
-//! stalls cannot hide the requests that it kept from being sent (coordinated omission).
+//! gets fewer. Open model: requests are due at a constant rate, regardless of the server. If no
+//! connection is free, a request waits, and its time runs from when it was due. So a server that
+//! stalls can't hide the requests that it delayed (coordinated omission).
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How much is asked for.
+/// When a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// So many requests over all connections.
+    /// After this number of requests over all connections.
     Requests(u64),
-    /// Requests begin for so long.
+    /// Requests begin during this time.
     Duration(Duration),
 }
 
-/// tokio's timer counts whole milliseconds and rounds up. A connection that was free and woke
-/// within this much after its time was late by our timer, not by the server.
+/// tokio's timer counts whole milliseconds and rounds up. If a free connection wakes within this
+/// time after its request was due, the delay is our timer's and not the server's.
 const TIMER_GRAIN: Duration = Duration::from_millis(2);
 
-/// Hands requests out, to connections on any thread.
+/// Hands out requests to connections on any thread.
 pub(super) struct Pacer {
     extent: Extent,
-    /// Requests per second over all connections: the open model. `None` is the closed one.
+    /// Requests per second over all connections (the open model). `None` is the closed model.
     rate: Option<f64>,
     next: AtomicU64,
     start: OnceLock<Instant>,
 }
 
-/// A request that is to be sent now.
+/// A request to send now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     Closed,
-    /// When it was due.
+    /// Contains the time when it was due.
     Open(Instant),
 }
 
@@ -44,12 +44,12 @@ impl Pacer {
         Self { extent, rate, next: AtomicU64::new(0), start: OnceLock::new() }
     }
 
-    /// When the run began: at the first request, or at the first call if that was before.
+    /// The start of the run: the first request, or the first call of this method if that's earlier.
     pub(super) fn start(&self) -> Instant {
         *self.start.get_or_init(Instant::now)
     }
 
-    /// When no further request begins, if the time is bounded.
+    /// The time after which no request begins, if the run is limited by time.
     pub(super) fn end(&self) -> Option<Instant> {
         match self.extent {
             Extent::Duration(duration) => Some(self.start() + duration),
@@ -57,7 +57,7 @@ impl Pacer {
         }
     }
 
-    /// Waits for the next request; `None` after the last one.
+    /// Waits for the next request. Returns `None` after the last one.
     pub(super) async fn next(&self) -> Option<Turn> {
         let start = self.start();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl Pacer {
     }
 }
 
-/// Returns the time from which the request counts.
+/// Returns the time from which the request's latency counts.
 async fn wait_until(due: Instant) -> Instant {
     if due <= Instant::now() {
         return due;

@@ -1,8 +1,8 @@
-//! The report as one web page, with pictures in SVG that are drawn here. It has no script, and
-//! loads nothing from elsewhere.
+//! The report as one web page, with SVG charts that we draw here. It has no script and loads
+//! nothing else.
 //!
-//! A target keeps its colour in all pictures. Of two targets the page shows the last run of each,
-//! and says so; the table holds the medians and ratios of all runs.
+//! A target keeps its colour in all charts. For two targets the charts show the last run of each,
+//! and the page says so. The table contains the medians and ratios of all runs.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use super::{Measured, Report, Run};
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 240.0;
-/// Room for the labels of the axes.
+/// Space for the labels of the axes.
 const LEFT: f64 = 78.0;
 const BOTTOM: f64 = 30.0;
 const TOP: f64 = 10.0;
@@ -55,7 +55,7 @@ impl Report {
     }
 }
 
-/// What is drawn of a target.
+/// A target's run in the charts.
 struct Shown<'a> {
     url: &'a str,
     class: &'static str,
@@ -87,10 +87,10 @@ fn pictures(shown: &[Shown<'_>]) -> Vec<Picture> {
     ]
 }
 
-/// Percentiles by their number of nines, which is the axis: 0 is the least, 1 is p90, 2 is p99.
+/// Percentiles by their number of nines, which is the axis: 0 is the minimum, 1 is p90, 2 is p99.
 fn latencies(run: &Run) -> Vec<(f64, f64)> {
     let latency = run.tally.latency(Phase::Total);
-    // Beyond the count of requests a percentile says no more than the maximum.
+    // With n requests, percentiles above 1 - 1/n equal the maximum.
     let end = (latency.count() as f64).log10().clamp(0.0, MAX_NINES);
     match latency.count() {
         0 => Vec::new(),
@@ -103,7 +103,7 @@ fn latencies(run: &Run) -> Vec<(f64, f64)> {
 
 const MAX_NINES: f64 = 4.0;
 
-/// Between neighbouring moments.
+/// The growth of a count between neighbouring moments, per second.
 fn rates(run: &Run, count: fn(&super::attack::Moment) -> f64) -> Vec<(f64, f64)> {
     let points: Vec<_> = run.timeline.iter().map(|moment| (moment.at.as_secs_f64(), count(moment))).collect();
     slopes(&points)
@@ -119,16 +119,16 @@ fn memory(run: &Run) -> Vec<(f64, f64)> {
     run.timeline.iter().filter_map(used).collect()
 }
 
-/// How fast each value grew until its moment. Moments that are too close tell nothing but noise.
+/// The growth per second up to each point. Points that are too close show only noise.
 fn slopes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let slope = |pair: &[(f64, f64)]| (pair[1].0, (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0));
     points.windows(2).filter(|pair| pair[1].0 - pair[0].0 > 1e-3).map(slope).collect()
 }
 
-/// What a picture's width stands for.
+/// The meaning of a chart's x axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Axis {
-    /// Seconds since the begin.
+    /// Seconds since the start.
     Time,
     Percentile,
 }
@@ -141,13 +141,13 @@ struct Curve {
 struct Picture {
     title: &'static str,
     x: Axis,
-    /// How values of the height are written.
+    /// Formats values of the y axis.
     unit: fn(f64) -> String,
     curves: Vec<Curve>,
 }
 
 impl Picture {
-    /// Empty if there is nothing to draw.
+    /// Empty without values.
     fn svg(&self) -> String {
         let points = || self.curves.iter().flat_map(|curve| &curve.points);
         let greatest = |value: fn(&(f64, f64)) -> f64| points().map(value).fold(0.0, f64::max);
@@ -173,7 +173,7 @@ impl Picture {
         svg + "</svg>\n"
     }
 
-    /// The labels below.
+    /// The labels below the x axis.
     fn marks(&self, right: f64) -> Vec<(f64, String)> {
         match self.x {
             Axis::Time => (0..=4)
@@ -200,7 +200,7 @@ impl Curve {
     fn svg(&self, right: f64, top: f64) -> String {
         let mut points = String::new();
         for (at, value) in &self.points {
-            // Writing to a String cannot fail.
+            // Writing to a String can't fail.
             let _ = write!(points, "{:.1},{:.1} ", x(at / right), y(value / top));
         }
         format!("<polyline class=\"line {}\" points=\"{}\"/>\n", self.class, points.trim_end())
@@ -233,7 +233,7 @@ fn y(part: f64) -> f64 {
     HEIGHT - BOTTOM - part * (HEIGHT - BOTTOM - TOP)
 }
 
-/// The next number whose quarters are easily read.
+/// The next number whose quarters are easy to read.
 fn round_up(value: f64) -> f64 {
     if value <= 0.0 {
         return 0.0;

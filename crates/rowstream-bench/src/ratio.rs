@@ -1,13 +1,12 @@
-//! Two targets, measured in turn: how many times the other's figure the target's is.
+//! Ratios of two targets that were measured alternately.
 //!
-//! Each pair of runs, which are neighbours in time, gives a ratio, and the result is the median
-//! over the pairs. What slows the machine for a while then touches both sides of a few ratios, and
-//! not the result.
+//! Each pair of neighbouring runs gives a ratio, and the result is the median over the pairs. If
+//! the machine is slow for a while, that affects both sides of a few ratios, but not the result.
 
 use super::tally::Phase;
 use super::{Report, Run};
 
-/// A figure that is compared.
+/// A measurement that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Figure {
     Wall,
@@ -28,7 +27,7 @@ impl Figure {
         Self::FirstByte,
     ];
 
-    /// As reports call it.
+    /// Its name in reports.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Wall => "wall",
@@ -40,7 +39,7 @@ impl Figure {
         }
     }
 
-    /// `None` where it was not measured.
+    /// `None` if it wasn't measured.
     pub(super) fn of(self, run: &Run) -> Option<f64> {
         let first_byte = run.tally.latency(Phase::FirstByte);
         match self {
@@ -55,13 +54,13 @@ impl Figure {
 }
 
 impl Run {
-    /// `count` by the wall time.
+    /// `count` divided by the wall time.
     pub(super) fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.wall.as_secs_f64().max(1e-9)
     }
 }
 
-/// A middle, and how far the values spread.
+/// The median and range of some values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spread {
     pub(super) median: f64,
@@ -70,7 +69,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// `None` of no values.
+    /// `None` without values.
     pub(super) fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
@@ -82,7 +81,8 @@ impl Spread {
 }
 
 impl Report {
-    /// Target ÷ compared one; `None` where a figure was not measured, or is 0 for the other.
+    /// Target ÷ compared target. `None` if a figure wasn't measured, or if it's 0 for the compared
+    /// target.
     pub(super) fn ratio(&self, figure: Figure) -> Option<Spread> {
         let [target, other] = self.targets.as_slice() else { return None };
         let ratios = target.runs.iter().zip(&other.runs).filter_map(|(run, other)| {

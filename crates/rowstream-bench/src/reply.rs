@@ -1,27 +1,27 @@
-//! One response while it is read: what came when, and whether it can be believed in the end.
+//! One response while it's read: when its parts arrived, and if it can be trusted at the end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::count::{Counter, End};
 
-/// How a request can fail.
+/// The kinds of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FailureKind {
     /// No connection could be opened.
     Connect,
-    /// Nothing came for as long as `--timeout`, or the request had not ended so long after the end
-    /// of the run.
+    /// Nothing arrived for `--timeout`, or the request was still running that long after the end of
+    /// the run.
     Timeout,
-    /// A redirect, which is not followed.
+    /// A redirect; we don't follow it.
     Status3xx,
     Status4xx,
     Status5xx,
-    /// The connection or stream was cut in the middle.
+    /// The connection or stream ended early.
     Cut,
-    /// The framing is whole, and the document is not.
+    /// The framing is complete, but the document isn't.
     Incomplete,
-    /// Not the rows of `--expect-rows`.
+    /// The number of rows isn't `--expect-rows`.
     WrongRows,
     /// Not HTTP.
     Protocol,
@@ -42,7 +42,7 @@ impl FailureKind {
         }
     }
 
-    /// What a response with this status failed by; `None` if it did not.
+    /// The kind of failure of this status. `None` if it's a success.
     fn of_status(status: u16) -> Option<Self> {
         match status {
             200..300 => None,
@@ -54,11 +54,11 @@ impl FailureKind {
     }
 }
 
-/// Why a request failed.
+/// The reason why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) kind: FailureKind,
-    /// What was seen, for people.
+    /// A description for people.
     pub(super) detail: String,
 }
 
@@ -71,13 +71,13 @@ impl Failure {
 /// How the framing of a body ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// By its own mark: the last promised byte, the last chunk, END_STREAM.
+    /// By its own mark: the last byte of its length, the last chunk, or END_STREAM.
     Marked,
-    /// By the end of the connection, as in HTTP/1.0: a server that died looks the same.
+    /// By the end of the connection, as in HTTP/1.0. A crash of the server looks the same.
     Closed,
 }
 
-/// What one thread has read until now, for the timeline. It holds what fails later, too.
+/// The counts of one thread so far, for the timeline. They include requests that fail later.
 #[derive(Debug, Default)]
 pub(super) struct Live {
     pub(super) requests: AtomicU64,
@@ -89,9 +89,9 @@ pub(super) struct Live {
 pub(super) struct Reply<'a> {
     live: &'a Live,
     pub(super) status: Option<u16>,
-    /// When the first byte of the head came.
+    /// When the first byte of the head arrived.
     pub(super) first_byte: Option<Instant>,
-    /// When the first row was whole.
+    /// When the first row was complete.
     pub(super) first_row: Option<Instant>,
     /// Of the body, without its framing.
     pub(super) bytes: u64,
@@ -103,12 +103,12 @@ impl<'a> Reply<'a> {
         Self { live, status: None, first_byte: None, first_row: None, bytes: 0, counter: Counter::Opaque }
     }
 
-    /// Bytes have come.
+    /// Records that bytes arrived.
     pub(super) fn arrived(&mut self) {
         self.first_byte.get_or_insert_with(Instant::now);
     }
 
-    /// The head has come. What is compressed is not counted.
+    /// Records the head. Compressed bodies aren't counted.
     pub(super) fn head(&mut self, status: u16, content_type: &str, content_encoding: &str) {
         self.status = Some(status);
         if matches!(content_encoding, "" | "identity") && FailureKind::of_status(status).is_none() {
@@ -116,7 +116,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// A piece of the body has come.
+    /// Counts a piece of the body.
     pub(super) fn body(&mut self, bytes: &[u8]) {
         let before = self.counter.rows();
         self.counter.feed(bytes);
@@ -129,7 +129,7 @@ impl<'a> Reply<'a> {
         self.live.rows.fetch_add(rows - before, Ordering::Relaxed);
     }
 
-    /// The rows, if the response is whole and what was expected.
+    /// Returns the rows if the response is complete and has the expected number.
     pub(super) fn verdict(
         &self,
         ended: Result<Framing, Failure>,

@@ -9,12 +9,12 @@ use super::tally::{Latency, Phase};
 use super::watch::{Cost, Peak};
 use super::{Report, Run};
 
-/// The quantiles that are reported, as JSON calls them.
+/// The quantiles in reports, with their names in JSON.
 const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999), ("p99_99", 0.9999)];
 
 impl Report {
-    /// As JSON; `command` is the command line that was given.
+    /// The report as JSON. `command` is the command line.
     pub fn json(&self, command: &[String]) -> Value {
         let targets: Vec<Value> = self
             .targets
@@ -37,7 +37,7 @@ impl Report {
 }
 
 impl Run {
-    /// In one line.
+    /// A summary in one line.
     pub fn summary(&self) -> String {
         let (requests, rows) = (self.per_second(self.tally.complete), self.per_second(self.tally.rows));
         let (wall, failed) = (time(self.wall.as_secs_f64()), self.tally.failed());
@@ -90,7 +90,7 @@ fn run_json(run: &Run) -> Value {
     })
 }
 
-/// `null` if there was none.
+/// `null` without values.
 fn latency_json(latency: &Latency) -> Value {
     if latency.count() == 0 {
         return Value::Null;
@@ -114,7 +114,7 @@ fn cost_json(cost: Cost) -> Value {
     })
 }
 
-/// As a table for people.
+/// The table for people.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.targets.as_slice() {
@@ -205,7 +205,7 @@ fn write_limited(f: &mut fmt::Formatter<'_>, run: &Run) -> fmt::Result {
 }
 
 impl Report {
-    /// The medians of both, and what becomes of them pair by pair.
+    /// Writes the medians of both targets and the ratios of their pairs.
     fn write_comparison(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, target) in ["A", "B"].iter().zip(&self.targets) {
             writeln!(f, "{name}  {} ({} runs)", target.url, target.runs.len())?;
@@ -228,7 +228,7 @@ impl Report {
         self.write_faults(f)
     }
 
-    /// What makes a comparison worthless.
+    /// Writes everything that makes the comparison worthless.
     fn write_faults(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, target) in ["A", "B"].iter().zip(&self.targets) {
             for (number, run) in target.runs.iter().enumerate() {
@@ -271,7 +271,7 @@ fn row(name: &str, cells: &[String; 8]) -> String {
     format!("{name:<13}{cells}")
 }
 
-/// Seconds, in the unit that suits.
+/// Seconds, in a fitting unit.
 pub(super) fn time(seconds: f64) -> String {
     match seconds {
         0.0 => "0 s".to_owned(),
@@ -281,7 +281,7 @@ pub(super) fn time(seconds: f64) -> String {
     }
 }
 
-/// Bytes, in the decimal unit that suits.
+/// Bytes, in a fitting decimal unit.
 pub(super) fn bytes(bytes: f64) -> String {
     match bytes {
         ..1e3 => format!("{bytes:.0} B"),
@@ -291,7 +291,7 @@ pub(super) fn bytes(bytes: f64) -> String {
     }
 }
 
-/// A number with its thousands apart; small ones with a digit after the point.
+/// A number with separated thousands. Small ones get a digit after the point.
 pub(super) fn grouped(value: f64) -> String {
     if value < 100.0 && value.fract() != 0.0 {
         return format!("{value:.1}");

@@ -1,4 +1,4 @@
-//! What was measured of requests, in constant memory.
+//! The measurements of requests, in constant memory.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use super::reply::{Failure, FailureKind};
 /// The phases of a request that are timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The opening of a connection, where one was opened.
+    /// Opening a connection, if one was opened.
     Connect,
     /// Until the first byte of the head.
     FirstByte,
-    /// Until the first row was whole.
+    /// Until the first row is complete.
     FirstRow,
     /// From the first byte to the end.
     Transfer,
-    /// All of it.
+    /// The whole request.
     Total,
 }
 
@@ -26,7 +26,7 @@ impl Phase {
     pub(super) const ALL: [Self; 5] =
         [Self::Connect, Self::FirstByte, Self::FirstRow, Self::Transfer, Self::Total];
 
-    /// As reports call it.
+    /// Its name in reports.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Connect => "connect",
@@ -62,7 +62,7 @@ impl Latency {
         self.0.len()
     }
 
-    /// In seconds, at a quantile from 0 to 1.
+    /// In seconds. `quantile` is from 0 to 1.
     pub(super) fn at(&self, quantile: f64) -> f64 {
         seconds(self.0.value_at_quantile(quantile))
     }
@@ -87,12 +87,12 @@ fn seconds(nanos: u64) -> f64 {
 /// The times of one request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
-    /// What its opening of a connection took.
+    /// The time to open a connection.
     pub(super) connect: Option<Duration>,
-    /// When it was due, or was begun; its connection may still have had to be opened.
+    /// When it was due or began. Its connection may still have had to be opened.
     pub(super) begun: Instant,
-    /// From when the waiting for the first byte and row counts: in the open model, when the request
-    /// was due; in the closed one, when it was sent.
+    /// The start of the wait for the first byte and row. In the open model that's when the request
+    /// was due, in the closed model when it was sent.
     pub(super) awaited: Instant,
     pub(super) first_byte: Option<Instant>,
     pub(super) first_row: Option<Instant>,
@@ -103,19 +103,19 @@ pub(super) struct Times {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failed {
     pub(super) count: u64,
-    /// What was seen of the first one.
+    /// The description of the first one.
     pub(super) example: String,
 }
 
-/// Of some requests that have ended. Failed ones are counted, and nothing more is made of them.
+/// The totals of requests that have ended. Failed ones are only counted.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     pub(super) complete: u64,
     pub(super) rows: u64,
-    /// Of bodies.
+    /// Bytes of bodies.
     pub(super) bytes: u64,
     pub(super) failures: BTreeMap<FailureKind, Failed>,
-    /// Of all responses with a head.
+    /// All responses with a head.
     pub(super) statuses: BTreeMap<u16, u64>,
     pub(super) last_end: Option<Instant>,
     latencies: [Latency; Phase::ALL.len()],
@@ -134,12 +134,12 @@ impl Tally {
         &self.latencies[phase as usize]
     }
 
-    /// A head came.
+    /// Records the status of a response.
     pub(super) fn status(&mut self, status: u16) {
         *self.statuses.entry(status).or_default() += 1;
     }
 
-    /// A request is complete.
+    /// Records a complete request.
     pub(super) fn complete(&mut self, rows: u64, bytes: u64, times: &Times) {
         self.complete += 1;
         self.rows += rows;
@@ -152,7 +152,7 @@ impl Tally {
         }
     }
 
-    /// A request failed.
+    /// Records a failed request.
     pub(super) fn fail(&mut self, failure: Failure, end: Instant) {
         self.last_end = self.last_end.max(Some(end));
         self.add_failed(failure.kind, Failed { count: 1, example: failure.detail });
@@ -163,7 +163,7 @@ impl Tally {
         self.failures.entry(kind).and_modify(|known| known.count += count).or_insert(failed);
     }
 
-    /// Takes in what another thread measured.
+    /// Adds the measurements of another thread.
     pub(super) fn add(&mut self, other: Self) {
         self.complete += other.complete;
         self.rows += other.rows;

@@ -1,4 +1,4 @@
-//! What is driven: a URL and what its requests look like.
+//! The target: a URL, and its requests.
 
 use std::net::SocketAddr;
 
@@ -8,10 +8,10 @@ use http::uri::PathAndQuery;
 
 const AGENT: &str = concat!("rowstream-bench/", env!("CARGO_PKG_VERSION"));
 
-/// An `http://` URL. `{a-b}` in its path or query is a random integer, another one in each request.
+/// An `http://` URL. In its path or query, `{a-b}` is a random integer, chosen for each request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// As it was given.
+    /// The URL as given.
     pub url: String,
     pub(super) authority: String,
     host: String,
@@ -23,15 +23,15 @@ pub struct Target {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Text(String),
-    /// An integer from the first to the second, both included.
+    /// An integer between these two, inclusive.
     Random(u64, u64),
 }
 
 impl Target {
-    /// Reads a URL.
+    /// Parses a URL.
     ///
     /// # Errors
-    /// The text is no URL that can be driven; the message says why.
+    /// The text isn't a URL that can be driven. The message says why.
     pub fn parse(url: &str) -> Result<Self, String> {
         let rest = url.strip_prefix("http://").ok_or_else(|| match url.starts_with("https://") {
             true => "https is not supported: drive the server behind its TLS proxy, over http://".to_owned(),
@@ -62,7 +62,7 @@ impl Target {
         if addresses.is_empty() { Err(format!("{} has no address", self.host)) } else { Ok(addresses) }
     }
 
-    /// The path and query of one request.
+    /// The path and query for one request.
     pub(super) fn path(&self) -> String {
         let write = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
@@ -114,9 +114,10 @@ fn pieces(path: &str) -> Result<Vec<Piece>, String> {
 pub(super) struct Headers(Vec<(HeaderName, HeaderValue)>);
 
 impl Headers {
-    /// Those that we send, each unless it is `given`.
+    /// Our own headers, followed by the `given` ones. A given header replaces ours of the same
+    /// name.
     pub(super) fn new(target: &Target, given: &[(HeaderName, HeaderValue)]) -> Self {
-        // An authority that was parsed is a header value.
+        // A parsed authority is a valid header value.
         let host = HeaderValue::from_str(&target.authority).unwrap_or(HeaderValue::from_static(""));
         let own = [
             (HOST, host),
@@ -127,7 +128,7 @@ impl Headers {
         Self(own.into_iter().filter(|(name, _)| !is_given(name)).chain(given.iter().cloned()).collect())
     }
 
-    /// The bytes of a request over HTTP/1.1.
+    /// The bytes of an HTTP/1.1 request.
     pub(super) fn http1(&self, path: &str) -> Vec<u8> {
         let mut request = format!("GET {path} HTTP/1.1\r\n").into_bytes();
         for (name, value) in &self.0 {
@@ -139,7 +140,7 @@ impl Headers {
         request
     }
 
-    /// The fields of a request over HTTP/2, where the authority is one of the request line's.
+    /// The fields of an HTTP/2 request, whose authority is a pseudo-header.
     pub(super) fn http2(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
         self.0.iter().filter(|(name, _)| name != HOST)
     }

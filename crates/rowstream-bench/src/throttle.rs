@@ -1,14 +1,14 @@
-//! A reader's steady rate: a tenth of it each 100 ms, and never what an earlier tenth left over.
+//! A reader with a steady rate: a tenth of it every 100 ms. The rest of a tenth isn't carried over.
 
 use std::time::{Duration, Instant};
 
 const TICK: Duration = Duration::from_millis(100);
 
-/// How much may be read now.
+/// The bytes that may be read now.
 pub(super) struct Throttle {
-    /// Bytes a tick; `None` is without a limit.
+    /// Bytes per tick. `None` means no limit.
     per_tick: Option<usize>,
-    /// What is left of this tick's.
+    /// The rest of this tick's bytes.
     left: usize,
     tick: Instant,
 }
@@ -20,7 +20,7 @@ impl Throttle {
         Self { per_tick, left: per_tick.unwrap_or(usize::MAX), tick: Instant::now() }
     }
 
-    /// Waits until something may be read, and says how much.
+    /// Waits until bytes may be read, and returns their number.
     pub(super) async fn allowance(&mut self) -> usize {
         let Some(per_tick) = self.per_tick else { return usize::MAX };
         if self.left == 0 {
@@ -33,7 +33,7 @@ impl Throttle {
         self.left
     }
 
-    /// So much has been read.
+    /// Records that this many bytes were read.
     pub(super) fn took(&mut self, bytes: usize) {
         if self.per_tick.is_some() {
             self.left = self.left.saturating_sub(bytes);

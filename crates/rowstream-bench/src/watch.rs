@@ -1,25 +1,26 @@
-//! The server's own use of the machine during a run, as the kernel tells it ([`rowstream_procfs`]).
+//! The server's CPU and memory during a run, as the kernel reports them ([`rowstream_procfs`]).
 
 use std::fs;
 
 use rowstream_procfs::{Cpu, ProcessFiles, kibibytes, number};
 
-/// A process that is watched during a run.
+/// A process that we watch during a run.
 pub(super) struct Process {
     files: ProcessFiles,
     peak: Peak,
     first: Usage,
     last: Usage,
-    /// Bytes: the greatest that a sample saw, or the kernel's own mark, by `peak`.
+    /// In bytes. Depending on `peak`, the largest sample or the kernel's own mark.
     peak_memory: u64,
 }
 
-/// Where the peak of memory is known from.
+/// The source of the memory peak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Peak {
     /// The kernel's high-water mark, reset when the run began.
     HighWaterMark,
-    /// It could not be reset, as that needs the owner of the process: the greatest of our samples.
+    /// The largest of our samples, because only the owner of the process can reset the kernel's
+    /// mark.
     Sampled,
 }
 
@@ -32,7 +33,7 @@ impl Peak {
     }
 }
 
-/// Counters of a process that only grow.
+/// A process's counters, which only grow.
 #[derive(Debug, Clone, Copy, Default)]
 struct Usage {
     cpu: Cpu,
@@ -40,7 +41,7 @@ struct Usage {
     involuntary: u64,
 }
 
-/// What is seen of the process at one moment.
+/// A sample of the process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
     /// Resident, in bytes.
@@ -49,25 +50,25 @@ pub(super) struct Sample {
     pub(super) cpu: f64,
 }
 
-/// What a run cost the server.
+/// The server's use of resources in one run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cost {
     /// Seconds.
     pub(super) cpu_user: f64,
     pub(super) cpu_system: f64,
-    /// Bytes.
+    /// In bytes.
     pub(super) peak_memory: u64,
     pub(super) peak: Peak,
-    /// Of the threads that live at the end.
+    /// Context switches of the threads that exist at the end.
     pub(super) voluntary: u64,
     pub(super) involuntary: u64,
 }
 
 impl Process {
-    /// Begins to watch: resets its high-water mark, where we may.
+    /// Starts to watch the process: resets its high-water mark if we may.
     ///
     /// # Errors
-    /// There is no such process, or no `/proc`.
+    /// The process doesn't exist, or there's no `/proc`.
     pub(super) fn attach(pid: u32) -> Result<Self, String> {
         let files = ProcessFiles::of(pid);
         if files.cpu().is_none() {
@@ -84,7 +85,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Looks at it now; `None` if it has ended.
+    /// Takes a sample. `None` if the process has ended.
     pub(super) fn sample(&mut self) -> Option<Sample> {
         let status = self.files.read("status")?;
         let memory = kibibytes(&status, "VmRSS:")?;
@@ -98,7 +99,7 @@ impl Process {
         Some(Sample { memory, cpu: user + system - first.user - first.system })
     }
 
-    /// The difference over the run. Of a process that has ended, as far as it was seen.
+    /// The difference over the run, up to the last sample if the process has ended.
     pub(super) fn cost(&mut self) -> Cost {
         self.sample();
         self.last = self.usage().unwrap_or(self.last);
@@ -115,7 +116,7 @@ impl Process {
     fn usage(&self) -> Option<Usage> {
         let mut usage = Usage { cpu: self.files.cpu()?, voluntary: 0, involuntary: 0 };
         for thread in fs::read_dir(self.files.folder().join("task")).ok()?.flatten() {
-            // A thread may end while we look.
+            // A thread may end while we read.
             let Ok(status) = fs::read_to_string(thread.path().join("status")) else { continue };
             usage.voluntary += number(&status, "voluntary_ctxt_switches:").unwrap_or_default();
             usage.involuntary += number(&status, "nonvoluntary_ctxt_switches:").unwrap_or_default();

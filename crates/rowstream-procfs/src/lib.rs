@@ -1,19 +1,20 @@
-//! What Linux's `/proc` tells of a process (proc(5)), for the server's metrics and the load tester.
+//! Reads a process's figures from Linux's `/proc` (proc(5)), for the server's metrics and the load
+//! tester.
 //!
-//! Some fields of text files need no library. All are of one process: a server of several processes
-//! is not seen whole.
+//! A few fields of text files don't need a library. All figures are for one process, so a server
+//! with several processes isn't covered.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A process, by its folder.
+/// A process, identified by its folder.
 #[derive(Debug)]
 pub struct ProcessFiles(PathBuf);
 
-/// Processor time of all threads of a process, also of those that have ended, in seconds.
+/// CPU time of all threads of a process, including ended ones, in seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cpu {
-    /// In programs.
+    /// In user mode.
     pub user: f64,
     /// In the kernel.
     pub system: f64,
@@ -25,7 +26,7 @@ impl ProcessFiles {
         Self("/proc/self".into())
     }
 
-    /// The process of an id, which need not be there.
+    /// The process with an id. It needn't exist.
     pub fn of(pid: u32) -> Self {
         Self(format!("/proc/{pid}").into())
     }
@@ -35,29 +36,29 @@ impl ProcessFiles {
         &self.0
     }
 
-    /// A file of it; `None` if it has ended, or there is no `/proc`.
+    /// Reads one of its files. `None` if the process has ended or there's no `/proc`.
     pub fn read(&self, name: &str) -> Option<String> {
         fs::read_to_string(self.0.join(name)).ok()
     }
 
-    /// The time that it took so far; `None` as of a file.
+    /// The CPU time that it has used. `None` if it has ended or there's no `/proc`.
     pub fn cpu(&self) -> Option<Cpu> {
         let stat = self.read("stat")?;
         Some(Cpu { user: seconds(field(&stat, 14)?), system: seconds(field(&stat, 15)?) })
     }
 
-    /// When it began, in seconds since 1970.
+    /// Its start time, in seconds since 1970.
     pub fn started(&self) -> Option<f64> {
         let booted = number(&fs::read_to_string("/proc/stat").ok()?, "btime")?;
         Some(booted as f64 + seconds(field(&self.read("stat")?, 22)?))
     }
 
-    /// Descriptors that are open, but for the one that looks.
+    /// Open descriptors, without the one that we use to count them.
     pub fn open_fds(&self) -> Option<u64> {
         Some((fs::read_dir(self.0.join("fd")).ok()?.count() as u64).saturating_sub(1))
     }
 
-    /// Descriptors that may be open; `None` where there is no bound.
+    /// The limit on open descriptors. `None` if there's no limit.
     pub fn max_fds(&self) -> Option<u64> {
         number(&self.read("limits")?, "Max open files")
     }
@@ -69,7 +70,7 @@ fn seconds(ticks: u64) -> f64 {
 }
 
 /// A field of `stat` by its number in the manual. The second one is the program's name in
-/// parentheses, which may hold anything.
+/// parentheses, which can contain anything.
 fn field(stat: &str, number: usize) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(number - 3)?.parse().ok()
@@ -81,7 +82,7 @@ pub fn number(text: &str, name: &str) -> Option<u64> {
     value.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The same in kibibytes, as bytes.
+/// The same number, converted from kibibytes to bytes.
 pub fn kibibytes(text: &str, name: &str) -> Option<u64> {
     Some(number(text, name)? * 1024)
 }

@@ -1,15 +1,15 @@
 //! Arrow IPC streams: messages, each with a head, metadata and a body. The metadata of a record
-//! batch say how many rows it has.
+//! batch contain its number of rows.
 //!
-//! The metadata are kept until they are whole, because only then can they be read; bodies pass by.
+//! We keep metadata until they're complete, because they can't be read before. Bodies are skipped.
 
 use std::mem;
 
 use super::{Document, End};
 
-/// What stands before the length of the metadata.
+/// The bytes before the length of the metadata.
 const CONTINUATION: [u8; 4] = [0xff; 4];
-/// More metadata than any schema or batch has: the length is no length.
+/// The longest metadata. No schema or batch needs more, so a larger length must be wrong.
 const MOST_METADATA: usize = 16 << 20;
 
 /// Counts the rows of record batches.
@@ -19,17 +19,17 @@ pub struct Arrow {
     part: Part,
 }
 
-/// The part of the stream that goes on.
+/// The current part of the stream.
 enum Part {
-    /// The continuation and the length of the metadata, as far as they came.
+    /// The bytes so far of the continuation and the length of the metadata.
     Head(Vec<u8>),
-    /// Metadata of this length, as far as they came.
+    /// The length of the metadata, and their bytes so far.
     Metadata(usize, Vec<u8>),
-    /// The rest of a body, and the rows that are there once it has come.
+    /// The rest of a body, and the rows that it completes.
     Body { left: u64, rows: u64 },
-    /// The end has come.
+    /// The stream has ended.
     End,
-    /// It is no stream, or goes on after its end.
+    /// It isn't an Arrow stream, or it continues after its end.
     Broken,
 }
 
@@ -47,7 +47,7 @@ impl Arrow {
         }
     }
 
-    /// Takes what belongs to a part off the front of `bytes`; the part that then goes on.
+    /// Moves the bytes of `part` off the front of `bytes`, and returns the next part.
     fn step(&mut self, part: Part, bytes: &mut &[u8]) -> Part {
         match part {
             Part::Head(mut head) => {
@@ -92,14 +92,14 @@ impl Arrow {
     }
 }
 
-/// Moves bytes from the front of `bytes` to `part`, until that has `length`.
+/// Moves bytes from the front of `bytes` to `part`, until it has `length` bytes.
 fn take(length: usize, part: &mut Vec<u8>, bytes: &mut &[u8]) {
     let (taken, rest) = bytes.split_at(bytes.len().min(length - part.len()));
     part.extend_from_slice(taken);
     *bytes = rest;
 }
 
-/// No metadata are the end of the stream.
+/// Metadata of length 0 end the stream.
 fn after_head(head: &[u8]) -> Part {
     match head.split_first_chunk() {
         Some((&CONTINUATION, &[0, 0, 0, 0])) => Part::End,
@@ -111,7 +111,7 @@ fn after_head(head: &[u8]) -> Part {
     }
 }
 
-/// The length of a message's body, and its rows; `None` if it is no message.
+/// The length of a message's body, and its rows. `None` if it isn't a message.
 fn read_metadata(metadata: &[u8]) -> Option<(u64, u64)> {
     let message = arrow_ipc::root_as_message(metadata).ok()?;
     let rows = message.header_as_record_batch().map_or(0, |batch| batch.length());

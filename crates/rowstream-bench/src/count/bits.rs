@@ -1,12 +1,12 @@
-//! Where bytes occur in a block of 64, as the bits of a word: bit 0 is the first byte.
+//! Positions of bytes in a block of 64, as the bits of a word: bit 0 is the first byte.
 //!
-//! With words in the place of bytes, strings are skipped and commas counted 64 at a time.
+//! With words instead of bytes, we skip strings and count commas 64 at a time.
 
 use wide::u8x16;
 
 pub(super) const BLOCK: usize = 64;
 
-/// Sixty-four bytes, ready to be compared.
+/// Sixty-four bytes, ready for comparisons.
 pub(super) struct Block([u8x16; 4]);
 
 impl Block {
@@ -15,12 +15,12 @@ impl Block {
         Self([u8x16::new(parts[0]), u8x16::new(parts[1]), u8x16::new(parts[2]), u8x16::new(parts[3])])
     }
 
-    /// With this bit set in every byte.
+    /// Sets this bit in every byte.
     pub(super) fn with_bit(&self, bit: u8) -> Self {
         Self(self.0.map(|part| part | u8x16::splat(bit)))
     }
 
-    /// Where this byte is.
+    /// The positions of this byte.
     pub(super) fn find(&self, byte: u8) -> u64 {
         let wanted = u8x16::splat(byte);
         let mask = |part: usize| u64::from(self.0[part].simd_eq(wanted).to_bitmask()) << (16 * part);
@@ -28,12 +28,13 @@ impl Block {
     }
 }
 
-/// From each set bit up to before the next one, in turns: what lies between pairs of quotes.
+/// The bits from each odd set bit up to the next even one, exclusive: the bytes between pairs of
+/// quotes.
 pub(super) fn between_pairs(quotes: u64) -> u64 {
     [1, 2, 4, 8, 16, 32].into_iter().fold(quotes, |bits, shift| bits ^ (bits << shift))
 }
 
-/// The bits from `from` up to before `to`.
+/// The bits from `from` (inclusive) to `to` (exclusive).
 pub(super) fn range(from: u32, to: u32) -> u64 {
     let below = |at: u32| 1_u64.checked_shl(at).map_or(u64::MAX, |bit| bit - 1);
     below(to) & !below(from)

@@ -1,22 +1,22 @@
-//! CSV (RFC 4180): the records but the header. Line ends in quotes are data, and blank lines are no
-//! records.
+//! CSV (RFC 4180): the records without the header. Line ends in quotes are data, and blank lines
+//! aren't records.
 
 use super::bits::{BLOCK, Block, between_pairs, range};
 use super::{Document, End};
 
 /// Counts records.
 pub struct Csv {
-    /// Records that have ended, with the header.
+    /// Records that have ended, including the header.
     records: u64,
     header: u64,
-    /// All ones in quotes. A doubled quote leaves them and enters them again.
+    /// All ones inside quotes. A doubled quote leaves them and enters them again.
     quoted: u64,
-    /// A record has begun and not ended.
+    /// A record has begun but not ended.
     open: bool,
 }
 
 impl Csv {
-    /// `header` says whether the first record names the columns.
+    /// `header` is true if the first record names the columns.
     pub(super) fn new(header: bool) -> Self {
         Self { records: 0, header: u64::from(header), quoted: 0, open: false }
     }
@@ -37,7 +37,7 @@ impl Csv {
         let block = Block::new(bytes);
         let quoted = between_pairs(block.find(b'"')) ^ self.quoted;
         self.quoted = 0_u64.wrapping_sub(quoted >> (len - 1) & 1);
-        // `\r\n` and blank lines are runs of these: a record ends where a run begins.
+        // `\r\n` and blank lines are runs of these bytes. A record ends at the first byte of a run.
         let ends = (block.find(b'\n') | block.find(b'\r')) & !quoted & range(0, len as u32);
         let after_end = ends << 1 | u64::from(!self.open);
         self.records += u64::from((ends & !after_end).count_ones());

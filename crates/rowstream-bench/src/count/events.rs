@@ -1,5 +1,5 @@
-//! Server-sent events (HTML standard, 9.2): those with data. Comments and events that only set an
-//! `id` or `retry` are no rows.
+//! Server-sent events (HTML standard, 9.2) that have data. Comments and events with only an `id` or
+//! `retry` aren't rows.
 
 use super::{Document, End};
 
@@ -9,12 +9,12 @@ const DATA: &[u8; 4] = b"data";
 #[derive(Default)]
 pub struct Events {
     rows: u64,
-    /// The event that goes on has data.
+    /// The current event has data.
     data: bool,
-    /// Bytes of the line that goes on, up to one more than decide.
+    /// The start of the current line: one byte more than the longest field name that matters.
     line: [u8; DATA.len() + 1],
     length: usize,
-    /// The last byte was a carriage return: a line feed belongs to it.
+    /// The last byte was a carriage return, so a line feed would belong to it.
     returned: bool,
 }
 
@@ -54,7 +54,7 @@ impl Events {
         self.rows
     }
 
-    /// A reader throws an event away that no blank line ends.
+    /// Readers drop an event without a blank line after it.
     pub(super) fn finish(&self) -> Document {
         Document { rows: self.rows, end: End::possible_if(self.length == 0 && !self.data) }
     }

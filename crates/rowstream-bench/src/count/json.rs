@@ -1,7 +1,7 @@
 //! JSON documents.
 //!
-//! Rows are the elements of the outermost arrays, that is of those that lie in objects only: the
-//! list of `[…]`, of `{"events":[…]}` and of `{"_embedded":{"articles":[…]},"total":7}`. A document
+//! Rows are the elements of the outermost arrays, the ones that are nested only in objects: the
+//! list in `[…]`, in `{"events":[…]}` and in `{"_embedded":{"articles":[…]},"total":7}`. A document
 //! without an array is one row.
 //!
 //! ```text
@@ -16,20 +16,20 @@ use super::{Document, End};
 #[derive(Default)]
 pub struct Json {
     state: State,
-    /// Objects and arrays that are open.
+    /// Open objects and arrays.
     depth: u64,
     /// The depth of the open outermost array; 0 if none is open.
     list: u64,
-    /// Commas of that array until now: each of them ends an element.
+    /// Commas of that array so far. Each of them ends an element.
     commas: u64,
-    /// Its last element was an object or array, is closed, and no comma has followed it.
+    /// Its last element was an object or array, which is closed and not yet followed by a comma.
     closed_last: bool,
     /// It has an element.
     filled: bool,
-    /// Elements of such arrays that are closed.
+    /// Elements of outermost arrays that are closed.
     done: u64,
     any_list: bool,
-    /// All ones while a string goes on.
+    /// All ones inside a string.
     string: u64,
     /// The next byte is escaped.
     escape: bool,
@@ -65,21 +65,20 @@ impl Json {
     pub(super) fn finish(&self) -> Document {
         let (rows, end) = match self.state {
             State::After => (self.rows(), End::Proven),
-            // A number that is cut is a number too.
+            // A truncated number is also a number.
             State::Scalar if self.string == 0 => (1, End::Possible),
             _ => (self.rows(), End::Broken),
         };
         Document { rows, end }
     }
 
-    /// The first `len` bytes of a block; the rest is blank.
+    /// Reads the first `len` bytes of a block. The others are blanks.
     fn block(&mut self, bytes: &[u8; BLOCK], len: usize) {
         let block = Block::new(bytes);
         let escaped = self.escaped(block.find(b'\\'), len);
         let strings = between_pairs(block.find(b'"') & !escaped) ^ self.string;
         self.string = 0_u64.wrapping_sub(strings >> (len - 1) & 1);
-        // `[` and `{`, and `]` and `}`, differ in this bit alone. No third byte becomes one of
-        // them.
+        // `[` and `{`, and `]` and `}`, differ only in this bit. No other byte becomes one of them.
         let braces = block.with_bit(0x20);
         let mut brackets = (braces.find(b'{') | braces.find(b'}')) & !strings;
         let commas = block.find(b',') & !strings;
@@ -94,7 +93,7 @@ impl Json {
         self.between(bytes, commas, strings, from, len as u32);
     }
 
-    /// The bytes that backslashes escape. Most blocks have none.
+    /// The bytes after a backslash that escapes them. Most blocks have none.
     fn escaped(&mut self, mut backslashes: u64, len: usize) -> u64 {
         let mut escaped = u64::from(std::mem::take(&mut self.escape));
         backslashes &= !escaped;
@@ -110,7 +109,7 @@ impl Json {
         escaped
     }
 
-    /// What stands between two brackets.
+    /// Reads the bytes between two brackets.
     #[inline]
     fn between(&mut self, bytes: &[u8; BLOCK], commas: u64, strings: u64, from: u32, to: u32) {
         if self.depth == 0 {
@@ -123,7 +122,7 @@ impl Json {
         }
     }
 
-    /// Before the document, in a scalar, or after the document.
+    /// Reads bytes before the document, in a scalar, or after the document.
     fn outside(&mut self, bytes: &[u8; BLOCK], strings: u64, from: u32, to: u32) {
         for at in from..to {
             let byte = bytes[at as usize];
@@ -166,7 +165,7 @@ impl Json {
 
     #[inline]
     fn close(&mut self, byte: u8) {
-        // Above the elements it is known what is open: one array, in objects.
+        // At this depth we know the open brackets: one array, inside objects.
         let fits = self.depth > self.list || byte == b']';
         if self.state != State::Open || !fits || (self.list == 0 && byte == b']') {
             return self.state = State::Broken;

@@ -1,4 +1,4 @@
-//! NDJSON: a row a line. Blank lines, which some servers send to keep a connection alive, are none.
+//! NDJSON: one row per line. Blank lines, which some servers send as keep-alives, aren't rows.
 
 use super::{Document, End};
 
@@ -9,12 +9,12 @@ pub struct Lines {
     line: Line,
 }
 
-/// What there is of the line that goes on.
+/// The current line so far.
 #[derive(Default, PartialEq, Eq)]
 enum Line {
     #[default]
     Empty,
-    /// A carriage return alone.
+    /// Only a carriage return.
     Return,
     Filled,
 }

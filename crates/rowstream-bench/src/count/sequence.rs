@@ -1,4 +1,4 @@
-//! JSON text sequences (RFC 7464): each text stands between a record separator and a line feed.
+//! JSON text sequences (RFC 7464): a record separator before each text, a line feed after it.
 
 use super::{Document, End};
 
@@ -9,20 +9,21 @@ const SEPARATOR: u8 = 0x1e;
 pub struct Sequence {
     rows: u64,
     last: Last,
-    /// The text that goes on is counted.
+    /// The current text is counted.
     counted: bool,
-    /// A text was cut short, or something stands before the first separator.
+    /// A text was truncated, or the body doesn't begin with a separator.
     broken: bool,
 }
 
-/// What the last byte was.
+/// The last byte.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
 enum Last {
     #[default]
     Nothing,
     Separator,
     Text,
-    /// A line feed in a text: its end, if a separator or the end of the body follows.
+    /// A line feed in a text. It's the end of the text if a separator or the end of the body
+    /// follows.
     Feed,
 }
 
@@ -38,9 +39,9 @@ impl Sequence {
         self.part(&bytes[from..]);
     }
 
-    /// A text counts at its first line feed. That is too early for a text that is laid out in
-    /// lines. But the next separator, which would be sure, comes with the next text: too late for
-    /// the time to the first row.
+    /// Counts a text at its first line feed. That's too early for a text of several lines. But the
+    /// next separator, the real proof, arrives with the next text, which is too late for the time
+    /// to the first row.
     fn part(&mut self, part: &[u8]) {
         let Some(last) = part.last() else { return };
         self.broken |= self.last == Last::Nothing;

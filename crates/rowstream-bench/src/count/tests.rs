@@ -1,4 +1,4 @@
-//! Any cut of a body gives the count that a plain parser gives of the whole.
+//! Every cut of a body gives the same count as a plain parser of the whole body.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -28,7 +28,7 @@ fn whole(media_type: &str, text: &str) -> Document {
     count(media_type, &[text.as_bytes()])
 }
 
-/// The same bytes, cut at these places.
+/// Cuts the bytes at these places.
 fn cut<'a>(bytes: &'a (impl AsRef<[u8]> + ?Sized), places: &[Index]) -> Vec<&'a [u8]> {
     let bytes = bytes.as_ref();
     let mut places: Vec<usize> = places.iter().map(|place| place.index(bytes.len() + 1)).collect();
@@ -47,7 +47,7 @@ fn cuts() -> impl Strategy<Value = Vec<Index>> {
     prop::collection::vec(any::<Index>(), 0..12)
 }
 
-/// Strings with everything that could be taken for something else.
+/// Strings with all characters that a counter could confuse with structure.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![r#"[\[\]{}",\\ a:]{0,12}"#, r"\PC{0,90}", "\\\\{0,70}", Just("a\nb\r\n\"".to_owned())]
 }
@@ -68,7 +68,7 @@ fn json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The rule, on a parsed document: elements of the outermost arrays, `None` if there is no array.
+/// The rule on a parsed document: elements of the outermost arrays, `None` if there's no array.
 fn elements(value: &Value) -> Option<u64> {
     match value {
         Value::Array(elements) => Some(elements.len() as u64),
@@ -77,7 +77,7 @@ fn elements(value: &Value) -> Option<u64> {
     }
 }
 
-/// A stream of batches of so many rows of an integer and a text, with its end.
+/// A complete stream of batches with these numbers of rows: an integer and a text each.
 fn arrow(batches: &[u8]) -> Vec<u8> {
     let column = |name: &str, kind| Column { name: name.to_owned(), type_name: String::new(), kind };
     let mut encoder = ArrowEncoder::new(&[column("n", ColumnKind::Int64), column("t", ColumnKind::Text)]);
@@ -271,7 +271,7 @@ fn arrow_ends_once() {
     }
 }
 
-/// The time to the first row is taken when it is there, not when the next one begins.
+/// The time to the first row is taken once the row is complete, not when the next one begins.
 #[test]
 fn a_row_counts_when_it_is_closed() {
     let mut counter = Counter::for_content_type(JSON);
