@@ -41,19 +41,19 @@ struct Author {
     articles: Streamed<Article>,
 }
 
-/// What a database would be asked: a page of articles, which takes a moment.
+/// Simulates a database query: a page of articles, after a short wait.
 async fn read_page(first: u64) -> io::Result<Vec<Article>> {
     tokio::time::sleep(Duration::from_millis(1)).await;
     Ok((first..first + 1_000).map(|id| Article { id, title: format!("Article {id}") }).collect())
 }
 
-/// The articles of `pages` pages, one by one; the next page is read when it is needed.
+/// The articles of `pages` pages, one by one. A page is read when its first article is needed.
 fn find_articles(pages: u64) -> impl Stream<Item = io::Result<Article>> + Send {
     let pages = stream::iter(0..pages).then(|page| read_page(1 + page * 1_000));
     pages.map_ok(|page| stream::iter(page.into_iter().map(io::Result::Ok))).try_flatten()
 }
 
-/// The number after the articles is known once they have gone by.
+/// The number after the articles is known once all of them are written.
 async fn articles() -> Result<StreamedJson, StreamError> {
     let seen = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&seen);
@@ -65,19 +65,19 @@ async fn articles() -> Result<StreamedJson, StreamError> {
     StreamedJson::new(page)?.first().await
 }
 
-/// The articles of an author are read when the body has come to them.
+/// The articles of an author are read when the body reaches them.
 async fn authors() -> Result<StreamedJson, StreamError> {
     let author = |name: &str| Author { name: name.to_owned(), articles: Streamed::new(find_articles(1)) };
     let authors = stream::iter([author("Ada Lovelace"), author("Donald Knuth")]);
     StreamedJson::new(Streamed::infallible(authors))
 }
 
-/// Two thousand articles, and then an error: the response ends without its closing brackets, and
-/// the connection with it.
+/// Two thousand articles and then an error: the response ends without its closing brackets, and the
+/// connection closes.
 async fn broken() -> Result<StreamedJson, StreamError> {
     let failure = stream::once(async { Err(io::Error::other("the database went away")) });
     let articles = find_articles(2).chain(failure);
-    // The client sees that something is missing; what it was is for the log.
+    // The client only notices that something is missing. The log has the reason.
     let articles = articles.inspect_err(|error| eprintln!("/broken: {error}"));
     StreamedJson::new(Streamed::new(articles))?.first().await
 }

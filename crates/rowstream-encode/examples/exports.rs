@@ -27,7 +27,7 @@ struct Reading {
     celsius: Option<f64>,
 }
 
-/// What a sensor yields, every now and then.
+/// The readings of a sensor, one every `pause`.
 fn readings(pause: Duration) -> impl Stream<Item = Reading> + Send {
     stream::iter(1..=20).then(move |id| async move {
         tokio::time::sleep(pause).await;
@@ -44,8 +44,7 @@ async fn csv() -> Csv {
     Csv::new(Streamed::infallible(readings(Duration::ZERO)))
 }
 
-/// For a spreadsheet whose language has the comma as its decimal point, and saved as a file by
-/// browsers.
+/// For a spreadsheet in a language with decimal commas. Browsers save it as a file.
 async fn excel() -> impl IntoResponse {
     let dialect = CsvDialect { separator: Separator::Semicolon, bom: true, ..CsvDialect::default() };
     let rows = Streamed::infallible(readings(Duration::ZERO));
@@ -55,7 +54,7 @@ async fn excel() -> impl IntoResponse {
     )
 }
 
-/// The last event says that there are no more: an `EventSource` that is not closed would come back.
+/// The last event announces the end. Otherwise an `EventSource` would reconnect.
 async fn events() -> Sse {
     let readings =
         readings(Duration::from_millis(50)).map(|reading| Event::new(Some(reading)).name("reading"));

@@ -1,30 +1,30 @@
 //! Short writes into a growing buffer.
 //!
-//! Each call on a `Vec` reads its length from memory and writes it back, and the next call waits
-//! for that; a copy whose size is known only at run time is a call of `memcpy` as well. Most of
-//! what a row is made of is shorter than 32 bytes, where the two cost more than the digits do. So a
-//! value is written after its key in one go: a block of fixed size is appended that begins with
-//! the key, the value is put into the rest of it, and what is left over is cut off.
+//! Each call on a `Vec` reads its length from memory and writes it back, and the next call has to
+//! wait for that. A copy of a size that's known only at run time is also a call of `memcpy`. Most
+//! parts of a row are shorter than 32 bytes, so these two cost more than formatting the digits. So
+//! we write a key and its value together: we append a block of fixed size that begins with the key,
+//! write the value into the rest, and truncate the unused part.
 
-/// Room for a short value, which is the most common: a text of 32 bytes, a timestamp, a UUID, each
+/// Room for a short value, the most common case: a text of 32 bytes, a timestamp or a UUID, each
 /// with its quotes.
 pub(crate) const ROOM: usize = 40;
 
-/// A value's room.
+/// The room for one value.
 pub(crate) type Room = [u8; ROOM];
 
-/// What is appended for a prefix and its value.
+/// The bytes appended for a prefix and its value.
 const BLOCK: usize = 64;
 /// The longest prefix that leaves room for a value.
 const SHORT: usize = BLOCK - ROOM;
 
-/// What comes before a value.
+/// The bytes before a value.
 #[derive(Debug)]
 pub(crate) struct Prefix {
     length: usize,
-    /// The text where it is short.
+    /// The text, if it's short.
     block: [u8; BLOCK],
-    /// The text where it is not.
+    /// The text, if it's long.
     long: Box<[u8]>,
 }
 
@@ -36,7 +36,7 @@ impl Prefix {
         Self { length: text.len(), block, long: long.into() }
     }
 
-    /// Appends this, and room for a value.
+    /// Appends the prefix and room for a value.
     #[inline]
     pub(crate) fn append<'a>(&self, out: &'a mut Vec<u8>) -> Slot<'a> {
         let taken = self.length;
@@ -49,23 +49,23 @@ impl Prefix {
     }
 }
 
-/// The place of one value at the end of a buffer: [`ROOM`] bytes that are written to and kept, or
-/// given back.
+/// The room for one value at the end of a buffer: [`ROOM`] bytes that are written and then kept or
+/// released.
 pub(crate) struct Slot<'a> {
-    /// Ends in a block.
+    /// Ends with a block.
     out: &'a mut Vec<u8>,
-    /// Bytes of the block that stand before the value, at most [`SHORT`].
+    /// Bytes of the block before the value, at most [`SHORT`].
     taken: usize,
 }
 
 impl<'a> Slot<'a> {
-    /// A place without anything before it.
+    /// A slot without a prefix.
     pub(crate) fn new(out: &'a mut Vec<u8>) -> Self {
         out.extend_from_slice(&[0; BLOCK]);
         Self { out, taken: 0 }
     }
 
-    /// A place with `prefix` before it.
+    /// A slot after `prefix`.
     #[inline]
     pub(crate) fn after(prefix: u8, out: &'a mut Vec<u8>) -> Self {
         let mut block = [0; BLOCK];
@@ -74,7 +74,7 @@ impl<'a> Slot<'a> {
         Self { out, taken: 1 }
     }
 
-    /// The room of [`Self::after`] with the byte before it, which is to be the prefix again.
+    /// The room of [`Self::after`] together with the prefix, which the caller must restore.
     #[inline]
     pub(crate) fn with_prefix(&mut self) -> &mut [u8; 1 + ROOM] {
         let block = self.out.last_chunk_mut::<BLOCK>();
@@ -95,7 +95,7 @@ impl<'a> Slot<'a> {
         self.out.truncate(self.out.len() - BLOCK + self.taken + length);
     }
 
-    /// Gives the room back, for a value that may be longer: it is appended.
+    /// Releases the room of a value that may be longer. The caller appends it instead.
     #[inline]
     pub(crate) fn release(self) -> &'a mut Vec<u8> {
         self.out.truncate(self.out.len() - BLOCK + self.taken);

@@ -1,11 +1,12 @@
 //! Rows as an Arrow IPC stream (Apache Arrow, "Columnar Format", "IPC Streaming Format"): the
 //! schema, record batches, the end.
 //!
-//! Columns have types here, so a value may not fit ([`Misfit`]): the stream has then no end, and
-//! nothing of that row. Rows are turned into columns as they come and wait in the open batch until
-//! it is full, or until [`ArrowEncoder::flush`]. No dictionaries, no compression: a reader needs no
-//! more than the batch that it reads. Only the messages around the columns' bytes are a library's:
-//! its arrays would be allocated anew for each batch, and copied twice.
+//! Columns have types here, so a value may not fit ([`Misfit`]). Then the stream gets no end, and
+//! no byte of that row is written. Rows are turned into columns as they arrive, and wait in the
+//! open batch until it's full, or until [`ArrowEncoder::flush`]. There are no dictionaries and no
+//! compression, so a reader needs only the current batch. A library writes the messages around the
+//! columns' bytes. We don't use its arrays, because they would be allocated for each batch and
+//! copied twice.
 
 mod array;
 mod batches;
@@ -23,40 +24,41 @@ use array::Array;
 pub use batches::BatchEncoder;
 pub use decimal::units as decimal_units;
 
-/// A full batch, in bytes. Each stream holds one twice for a moment. Measured: a million rows in
-/// batches of 1 MiB are read 5 to 8 ms sooner by pyarrow and polars, in batches of 8 KiB 40 to 80
-/// ms later.
+/// The size of a full batch in bytes. Each stream briefly holds one twice. Measured: pyarrow and
+/// polars read a million rows 5 to 8 ms sooner in batches of 1 MiB, and 40 to 80 ms later in
+/// batches of 8 KiB.
 const BATCH: usize = 64 * 1024;
-/// The first batch is full earlier, for the first byte; each after it has twice the size.
+/// The size of the first batch, which is smaller so that the first byte leaves early. Each later
+/// batch is twice the size of the one before.
 const FIRST_BATCH: usize = 4 * 1024;
 
 /// Writes the rows of one statement as an Arrow IPC stream.
 ///
-/// The calls are those of [`crate::RowEncoder`]; after each `end_row` [`ArrowEncoder::misfit`]
-/// tells whether the row has a place, and without one nothing more is written, whatever is called.
+/// The calls are those of [`crate::RowEncoder`]. After each `end_row`, check
+/// [`ArrowEncoder::misfit`]. Once it returns a value, no call writes anything.
 pub struct ArrowEncoder {
     columns: Box<[Column]>,
-    /// The open batch.
+    /// The columns of the open batch.
     arrays: Box<[Array]>,
-    /// Its rows.
+    /// The rows of the open batch.
     waiting: usize,
-    /// The bytes at which it is full.
+    /// The size in bytes of a full batch.
     full: usize,
     rows: u64,
-    /// The column that the next value belongs to.
+    /// The column of the next value.
     column: usize,
     misfit: Option<Misfit>,
     metadata: FlatBufferBuilder<'static>,
 }
 
-/// A value that the Arrow type of its column cannot hold.
+/// A value that doesn't fit the Arrow type of its column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misfit {
     /// The column's name.
     pub column: String,
-    /// What the value is.
+    /// A description of the value.
     pub value: &'static str,
-    /// The column's type, as Arrow has it.
+    /// The column's type in Arrow.
     pub data_type: String,
 }
 
@@ -68,7 +70,7 @@ impl fmt::Display for Misfit {
 }
 
 impl ArrowEncoder {
-    /// What a record batch takes, as columns or as bytes, and at most one row more.
+    /// The largest record batch, as columns or as bytes, not counting its last row.
     pub const BATCH: usize = BATCH;
 
     /// An encoder for rows of `columns`.
@@ -90,22 +92,22 @@ impl ArrowEncoder {
         self.rows
     }
 
-    /// Why the last row has no place.
+    /// The value that made the last row fail.
     pub fn misfit(&self) -> Option<&Misfit> {
         self.misfit.as_ref()
     }
 
-    /// Whether rows wait in the open batch.
+    /// Returns true if rows wait in the open batch.
     pub fn holds_rows(&self) -> bool {
         self.waiting > 0
     }
 
-    /// Writes what stands before the first row.
+    /// Writes the schema.
     pub fn start(&mut self, out: &mut Vec<u8>) {
         message::write_schema(&mut self.metadata, &message::schema(&self.columns), out);
     }
 
-    /// Writes the rows that wait, as a batch of their own.
+    /// Writes the waiting rows as a batch.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         if self.waiting > 0 && self.misfit.is_none() {
             message::write_batch(&mut self.metadata, self.waiting, &self.arrays, out);
@@ -114,7 +116,7 @@ impl ArrowEncoder {
         }
     }
 
-    /// Writes what stands after the last row.
+    /// Writes the waiting rows and the end.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         self.flush(out);
         if self.misfit.is_none() {
@@ -160,7 +162,7 @@ impl RowWriter for ArrowEncoder {
     }
 }
 
-/// What a value that does not fit is, for people; nothing of what it says, because errors are
+/// Describes a value that doesn't fit, for people. It doesn't contain the value, because errors are
 /// logged.
 fn what(value: Value<'_>, kind: ColumnKind) -> &'static str {
     match value {

@@ -1,29 +1,29 @@
-//! Rows as CSV (RFC 4180): records that end in CRLF, quotes doubled within quotes.
+//! Rows as CSV (RFC 4180): records that end in CRLF, with quotes doubled inside quotes.
 //!
-//! The RFC knows no NULL. Here NULL is the dialect's `null`, never quoted, and a text that reads
-//! the same is quoted: with the default, NULL is nothing at all and an empty text is `""`, as
-//! PostgreSQL's `COPY` has it.
+//! The RFC has no NULL. Here NULL is the dialect's `null`, never quoted, and a text with the same
+//! characters is quoted. By default NULL is empty and an empty text is `""`, as in PostgreSQL's
+//! `COPY`.
 
 use crate::append::{ROOM, Room, Slot};
 use crate::datetime::{self, LastHour, Zone};
 use crate::rows::RowWriter;
 use crate::{BytesForm, Column, Format, Value, ValueOptions, escape, hex, integer, json, options};
 
-/// What varies among programs that read CSV.
+/// The differences between programs that read CSV.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsvDialect {
-    /// What stands between two values.
+    /// The character between two values.
     pub separator: Separator,
-    /// Whether the first record has the names of the columns.
+    /// If true, the first record contains the names of the columns.
     pub header: bool,
-    /// Which values stand in quotes.
+    /// The values to put in quotes.
     pub quote: Quote,
-    /// How NULL is written.
+    /// The text for NULL.
     pub null: String,
-    /// Whether a byte order mark comes first: Excel takes a file without one for the system's old
-    /// encoding.
+    /// If true, the file begins with a byte order mark. Without one, Excel reads it in the system's
+    /// legacy encoding.
     pub bom: bool,
-    /// Whether a text that a spreadsheet would run as a formula gets an apostrophe before it. This
+    /// If true, a text that a spreadsheet would run as a formula gets an apostrophe before it. This
     /// changes data.
     pub guard: bool,
 }
@@ -41,15 +41,15 @@ impl Default for CsvDialect {
     }
 }
 
-/// What stands between two values: none of these occurs in a number or a time.
+/// The character between two values. None of them occurs in a number or a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Separator {
     /// `,`
     Comma = b',',
-    /// `;`, for programs in whose language the comma is the decimal point.
+    /// `;`, for programs in languages with decimal commas.
     Semicolon = b';',
-    /// A tabulator.
+    /// A tab.
     Tab = b'\t',
     /// `|`
     Pipe = b'|',
@@ -59,7 +59,7 @@ impl Separator {
     /// Every separator.
     pub const ALL: [Self; 4] = [Self::Comma, Self::Semicolon, Self::Tab, Self::Pipe];
 
-    /// Its only character.
+    /// The character as text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Comma => ",",
@@ -75,12 +75,12 @@ impl Separator {
     }
 }
 
-/// Which values stand in quotes.
+/// The values that are put in quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quote {
-    /// Those that could not be read without.
+    /// Those that couldn't be read without quotes.
     Needed,
-    /// All but NULL.
+    /// All except NULL.
     All,
 }
 
@@ -92,12 +92,12 @@ pub struct CsvEncoder {
     dialect: CsvDialect,
     options: ValueOptions,
     columns: usize,
-    /// Whether most values stand as they are: by the default, in rows that are never blank.
+    /// Most values are written unquoted: the default dialect, in rows that are never blank.
     plain: bool,
-    /// What stands before the first row.
+    /// The bytes before the first row.
     start: Vec<u8>,
     rows: u64,
-    /// The column that the next value belongs to.
+    /// The column of the next value.
     column: usize,
     last_hour: LastHour,
     /// Bytes as base64.
@@ -123,7 +123,7 @@ impl CsvEncoder {
         encoder
     }
 
-    /// The same with values by `options`, as far as they have a meaning in CSV.
+    /// The same encoder with the options that apply to CSV.
     pub fn with_options(self, options: ValueOptions) -> Self {
         Self { options: options.in_format(Format::Csv), ..self }
     }
@@ -141,7 +141,7 @@ impl CsvEncoder {
             self.end_row(&mut start);
             self.rows = 0;
         }
-        // Excel takes a file that begins with these letters for another format, SYLK.
+        // Excel treats a file that begins with these letters as SYLK, another format.
         if start.starts_with(b"ID")
             && let Some(Column { name, .. }) = columns.first()
         {
@@ -155,12 +155,12 @@ impl CsvEncoder {
         self.rows
     }
 
-    /// Writes what stands before the first row.
+    /// Writes the bytes before the first row.
     pub fn start(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.start);
     }
 
-    /// A text, in quotes where it needs them.
+    /// A text, in quotes if it needs them.
     fn write_text(&self, text: &str, out: &mut Vec<u8>) {
         let guarded = self.dialect.guard && is_formula(text);
         if self.dialect.quote == Quote::Needed && !guarded && !self.needs_quotes(text) {
@@ -182,17 +182,17 @@ impl CsvEncoder {
 
     fn needs_quotes(&self, text: &str) -> bool {
         let separator = self.dialect.separator.byte();
-        // Without a branch, so that the compiler makes vector instructions of the loop.
+        // The loop has no branch, so that the compiler can vectorise it.
         let special = |byte: u8| (byte == separator) | (byte == b'"') | (byte == b'\n') | (byte == b'\r');
         let found = text.bytes().fold(false, |found, byte| found | special(byte));
         found || text == self.dialect.null || (self.columns == 1 && text.is_empty())
     }
 
-    /// Puts a value that stands as it is after the first byte of `room`, which it may write over;
-    /// gives its length, or `None` where it is longer or may need quotes.
+    /// Puts an unquoted value after the first byte of `room`, which it may overwrite. Returns its
+    /// length, or `None` if the value is longer or may need quotes.
     ///
-    /// JSON's quotes are written around the place of a text, so that it need not be moved: a
-    /// processor waits long for bytes that were only just written in smaller pieces.
+    /// For a text, JSON's quotes are written around its final position, so that it needn't be
+    /// moved. A load from bytes that were just written in smaller pieces would stall the processor.
     #[inline(always)]
     fn put_value(&mut self, value: Value<'_>, room: &mut [u8; 1 + ROOM]) -> Option<usize> {
         let plain: &mut Room = room.last_chunk_mut()?;
@@ -205,7 +205,7 @@ impl CsvEncoder {
         }
         let room: &mut Room = room.first_chunk_mut()?;
         let quoted = match value {
-            // An empty text is no NULL.
+            // An empty text must differ from NULL.
             Value::Text("") => return None,
             Value::Text(text) | Value::Number(text) => {
                 escape::put_string(text, self.dialect.separator.byte(), room)?
@@ -219,7 +219,7 @@ impl CsvEncoder {
         Some(quoted - 2)
     }
 
-    /// Any value, by any dialect.
+    /// Any value in any dialect.
     #[inline(never)]
     fn write_value(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
         match value {
@@ -230,8 +230,8 @@ impl CsvEncoder {
         }
     }
 
-    /// NULL. Many readers skip a blank line, and a row would be lost: alone in its row, an empty
-    /// NULL is an empty text, in quotes.
+    /// NULL. Many readers skip a blank line and would lose the row. So an empty NULL that is alone
+    /// in its row is written as an empty text in quotes.
     fn write_null(&self, out: &mut Vec<u8>) {
         let null: &[u8] = match self.dialect.null.as_bytes() {
             b"" if self.columns == 1 => b"\"\"",
@@ -240,7 +240,7 @@ impl CsvEncoder {
         out.extend_from_slice(null);
     }
 
-    /// A value whose JSON is a string without escapes, or no string: CSV has the same without
+    /// A value whose JSON is a string without escapes, or isn't a string. CSV is the same without
     /// JSON's quotes.
     fn write_plain(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
         let start = out.len();
@@ -263,8 +263,7 @@ impl CsvEncoder {
         }
     }
 
-    /// Puts the value from `start` on into quotes if it reads as NULL does: `NaN`, say, where that
-    /// is how NULL is written.
+    /// Quotes the value from `start` on if it equals the dialect's NULL, for example `NaN`.
     #[cold]
     fn quote_like_null(&self, start: usize, out: &mut Vec<u8>) {
         if out[start..] == *self.dialect.null.as_bytes() {
@@ -287,7 +286,7 @@ impl CsvEncoder {
         self.quote_like_null(start, out);
     }
 
-    /// As any text: base64 can be empty, and begin with a plus.
+    /// Base64 is treated as any text, because it can be empty or begin with a plus.
     #[cold]
     fn write_base64(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         options::put_base64(bytes, &mut self.scratch);
@@ -302,14 +301,15 @@ impl RowWriter for CsvEncoder {
         self.column = 0;
     }
 
-    // As a function of its own it saves and restores six registers for each value.
+    // As a separate function it would save and restore six registers for each value.
     #[inline(always)]
     fn value(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
         if self.column == self.columns {
             return;
         }
         self.column += 1;
-        // What ends the row before a first value is written again, so that it has a prefix, too.
+        // We write the last byte of the previous row again, so that the first value has a prefix
+        // too.
         let before = match self.column {
             1 => out.pop(),
             _ => Some(self.dialect.separator.byte()),
@@ -336,8 +336,8 @@ impl RowWriter for CsvEncoder {
     }
 }
 
-/// Whether a spreadsheet would take `text` for a formula (OWASP, "CSV Injection"): some skip blanks
-/// and controls before the character that makes it one, and those of East Asian locales read its
+/// Returns true if a spreadsheet would read `text` as a formula (OWASP, "CSV Injection"). Some skip
+/// blanks and controls before the first character of the formula. East Asian locales read its
 /// full-width form as the character itself.
 fn is_formula(text: &str) -> bool {
     let is_skipped = |c: char| {
@@ -377,7 +377,7 @@ mod tests {
         encode(CsvDialect { header: false, ..dialect }, &names, &[values])
     }
 
-    /// Excel said of it that "the file format and extension don't match", and opened nothing.
+    /// Excel refused this file: "the file format and extension don't match".
     #[test]
     fn a_header_that_begins_as_another_format_is_quoted() {
         let semicolons = CsvDialect { separator: Separator::Semicolon, ..CsvDialect::default() };
@@ -453,7 +453,7 @@ mod tests {
         }
     }
 
-    /// Texts of different lengths are looked through in different ways.
+    /// Texts of different lengths are scanned in different ways.
     #[test]
     fn a_text_of_any_length_is_quoted_for_any_byte_that_needs_it() {
         for separator in Separator::ALL {
@@ -480,8 +480,8 @@ mod tests {
         assert_eq!(record(dialect, &row), "NULL,\"NULL\",\r\n");
     }
 
-    /// Only texts were compared with NULL: of floats whose NULL is `NaN`, none could tell which was
-    /// missing.
+    /// Only texts were compared with NULL. With NULL written as `NaN`, a missing float looked like
+    /// NaN.
     #[test]
     fn null_is_told_from_every_value_that_reads_the_same() {
         for (null, value) in [
@@ -504,7 +504,7 @@ mod tests {
     fn no_row_is_a_blank_line() {
         assert_eq!(record(CsvDialect::default(), &[Value::Null]), "\"\"\r\n");
         assert_eq!(record(CsvDialect::default(), &[Value::Text("")]), "\"\"\r\n");
-        // An empty text needed no quotes where NULL is something else, and its row was lost.
+        // With another NULL, an empty text wasn't quoted, and its row was lost.
         let dialect = CsvDialect { null: "NULL".to_owned(), ..CsvDialect::default() };
         assert_eq!(record(dialect.clone(), &[Value::Text("")]), "\"\"\r\n");
         assert_eq!(record(dialect, &[Value::Null]), "NULL\r\n");
@@ -549,8 +549,8 @@ mod tests {
             ("\tx", "\tx", "\"'\tx\""),
             ("\r", "\"\r\"", "\"'\r\""),
             ("a=1", "a=1", "a=1"),
-            // These went through: a line feed, what spreadsheets skip before a formula, and its
-            // signs in full width.
+            // These passed the guard: a line feed, characters that spreadsheets skip before a
+            // formula, and full-width signs.
             ("\n=1", "\"\n=1\"", "\"'\n=1\""),
             ("\nx", "\"\nx\"", "\"'\nx\""),
             (" =1+1", " =1+1", "\"' =1+1\""),

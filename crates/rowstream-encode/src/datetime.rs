@@ -1,8 +1,8 @@
 //! Dates and times as text, without quotes.
 //!
 //! The form is that of PostgreSQL's JSON (`JsonEncodeDateTime`, `src/backend/utils/adt/json.c`):
-//! RFC 3339 where RFC 3339 can say it, more digits for years beyond 9999, and ` BC` after the
-//! years before 1. Only the zone differs: instants are always UTC, and say so with `Z`.
+//! RFC 3339 if it can express the value, more digits for years beyond 9999, and ` BC` after the
+//! years before 1. Only the zone differs: instants are always in UTC, marked with `Z`.
 
 use std::ops::Range;
 
@@ -12,20 +12,20 @@ use crate::integer::eight_digits;
 const DAY: i64 = 24 * HOUR as i64;
 const HOUR: u64 = 3_600_000_000;
 
-/// Whether a timestamp is an instant.
+/// The zone of a timestamp.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Zone {
-    /// A reading of some clock and calendar; nothing is said of where.
+    /// A local date and time, without a zone.
     None,
     /// An instant, read in UTC.
     Utc,
 }
 
-/// The days of the years 1 to 9999, whose dates have ten characters: all but a few.
+/// The days of the years 1 to 9999. Almost all dates are among them, and have ten characters.
 const FOUR_DIGIT_YEARS: Range<i64> = -719_162..2_932_897;
 
-/// Puts a date of [`FOUR_DIGIT_YEARS`] with its quotes into `room`; gives its length, or `None` for
-/// any other.
+/// Puts a date of [`FOUR_DIGIT_YEARS`] with its quotes into `room`. Returns its length, or `None`
+/// for any other date.
 #[inline]
 pub(crate) fn put_date(days: i32, room: &mut Room) -> Option<usize> {
     let days = i64::from(days);
@@ -52,10 +52,9 @@ pub(crate) fn write_date(days: i32, out: &mut Vec<u8>) {
 
 /// Appends a time, given in microseconds since midnight.
 ///
-/// Beyond a day it is a span: hours have as many digits as they need, and a sign where there is
-/// one.
+/// Beyond a day it's a duration: hours have as many digits as they need, and a sign if negative.
 pub(crate) fn write_time(micros: i64, out: &mut Vec<u8>) {
-    // MySQL's TIME goes from -838:59:59 to 838:59:59.
+    // MySQL's TIME ranges from -838:59:59 to 838:59:59.
     if micros < 0 {
         out.push(b'-');
     }
@@ -91,13 +90,12 @@ pub(crate) fn write_timestamp(micros: i64, zone: Zone, out: &mut Vec<u8>) {
     }
 }
 
-/// The hour of the timestamp that was written last: neighbouring rows often share it, and it is
-/// half of the work.
+/// The hour of the last timestamp. Neighbouring rows often share it, and it's half of the work.
 #[derive(Debug)]
 pub(crate) struct LastHour {
-    /// Its begin, in microseconds since 1970-01-01.
+    /// Its start, in microseconds since 1970-01-01.
     start: i64,
-    /// From the opening quote to the colon after the hour; the last byte is none of it.
+    /// From the opening quote to the colon after the hour. The last byte is unused.
     text: [u8; 16],
 }
 
@@ -108,10 +106,11 @@ impl Default for LastHour {
 }
 
 impl LastHour {
-    /// Puts a timestamp of a year of four digits, with its quotes, into `room`; gives its length,
-    /// or `None` for any other.
+    /// Puts a timestamp with a four-digit year and its quotes into `room`. Returns its length, or
+    /// `None` for any other.
     ///
-    /// What [`write_timestamp`] appends, without a call on a `Vec` and with the hour remembered.
+    /// The text is the same as [`write_timestamp`]'s. This one doesn't call a `Vec`, and reuses the
+    /// last hour.
     #[inline]
     pub(crate) fn put_timestamp(&mut self, micros: i64, zone: Zone, room: &mut Room) -> Option<usize> {
         if micros.wrapping_sub(self.start) as u64 >= HOUR {
@@ -131,7 +130,7 @@ impl LastHour {
         Some(end + 1)
     }
 
-    /// Remembers the hour of a timestamp; `None` where its year has not four digits.
+    /// Remembers the hour of a timestamp. Returns `None` unless its year has four digits.
     fn turn_to(&mut self, micros: i64) -> Option<()> {
         let days = micros.div_euclid(DAY);
         let hour = micros.rem_euclid(DAY) as u64 / HOUR;
@@ -143,14 +142,14 @@ impl LastHour {
     }
 }
 
-/// `.` and the six digits of a second's microseconds, and how many of these bytes stand before the
-/// zeros at the end; none where there are no microseconds. The last byte is none of them.
+/// `.` and the six digits of a second's microseconds, and the number of bytes without trailing
+/// zeros. That's 0 for 0 microseconds. The last byte is unused.
 #[inline]
 fn fraction(micros: u32) -> ([u8; 8], usize) {
-    // Of eight digits the first two are zeros; as a little-endian word they are the lowest bytes.
+    // The first two of eight digits are zeros. In a little-endian word they're the lowest bytes.
     let digits = eight_digits(u64::from(micros));
-    // Zeros after the last other digit lead in the word. A mark in the byte before the digits ends
-    // them.
+    // Trailing zeros are the leading bytes of the word. A mark in the byte before the digits stops
+    // the count.
     let zeros = (digits | (1 << 8)).leading_zeros() as usize / 8;
     let length = if zeros == 6 { 0 } else { 7 - zeros };
     let text = (digits >> 8) | u64::from_le_bytes(*b".000000\0");
@@ -169,12 +168,12 @@ impl Civil {
     /// The day that is `days` after 1970-01-01.
     ///
     /// C. Neri and L. Schneider, "Euclidean affine functions and their application to calendar
-    /// algorithms", Software: Practice and Experience 53 (2023), figure 12: a computational year
-    /// begins in March, so that the leap day is its last, and multiplications stand in for
-    /// divisions. The names are the paper's.
+    /// algorithms", Software: Practice and Experience 53 (2023), figure 12. A computational year
+    /// begins in March, so that the leap day is its last, and multiplications replace divisions.
+    /// The names are the paper's.
     fn from_days(days: i64) -> Self {
-        /// Eras of 400 years that are added before and taken away after, so that every day of an
-        /// `i32` is positive.
+        /// Eras of 400 years that we add first and subtract later, so that every day of an `i32` is
+        /// positive.
         const ERAS: i64 = 14_700;
         const ERA_DAYS: i64 = 146_097;
         /// From 0000-03-01 to 1970-01-01.
@@ -197,7 +196,7 @@ impl Civil {
         }
     }
 
-    /// The date of a year of four digits, without its era.
+    /// The date of a four-digit year, without its era.
     fn digits(&self) -> [u8; 10] {
         let year = self.year_of_era() as u32;
         let ([y1, y2], [y3, y4]) = (pair(year / 100 % 100), pair(year % 100));
@@ -216,12 +215,12 @@ impl Civil {
         }
     }
 
-    /// The year as it is written before its era: 1 BC comes before year 1.
+    /// The year as written before its era: 1 BC precedes year 1.
     fn year_of_era(&self) -> i64 {
         if self.year > 0 { self.year } else { 1 - self.year }
     }
 
-    /// Appends the era where it is not ours.
+    /// Appends the era if it's BC.
     fn write_era(&self, out: &mut Vec<u8>) {
         if self.year <= 0 {
             out.extend_from_slice(b" BC");
@@ -267,7 +266,8 @@ mod tests {
             (2_932_897, "10000-01-01"),
             (i32::MAX, "infinity"),
             (i32::MIN, "-infinity"),
-            // The last days before the infinities, by the cycle of 146,097 days in 400 years.
+            // The last days before the infinities, derived from the cycle of 146,097 days in 400
+            // years.
             (i32::MAX - 1, "5881580-07-10"),
             (i32::MIN + 1, "5877642-06-24 BC"),
         ] {
@@ -314,7 +314,7 @@ mod tests {
         }
     }
 
-    /// The day after `date`, by the rules of the calendar and nothing else.
+    /// The day after `date`, only by the rules of the calendar.
     fn next_day(date: &Civil) -> Civil {
         let Civil { year, month, day } = *date;
         let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// Every day for twelve thousand years, and an era at either end of what a date can be.
+    /// Every day of twelve thousand years, and an era at both ends of the range of dates.
     #[test]
     fn counts_days_as_the_calendar_does() {
         const END: i64 = i32::MAX as i64;

@@ -1,13 +1,13 @@
 //! Text as a JSON string.
 //!
-//! What is escaped, and how, is what PostgreSQL's `escape_json` (`src/backend/utils/adt/json.c`)
-//! does: the seven bytes with a short form, and the other controls below 0x20 as `\u00xx`. RFC
-//! 8259, section 7, asks for no more.
+//! We escape the same bytes in the same way as PostgreSQL's `escape_json`
+//! (`src/backend/utils/adt/json.c`): the seven bytes with a short form, and the other controls
+//! below 0x20 as `\u00xx`. RFC 8259, section 7, requires no others.
 
 use crate::append::{ROOM, Room};
 
-/// Puts `text` in quotes into `room`; gives its length, or `None` where it is longer than 32 bytes
-/// or holds a quote, a control below 0x20 or `special`, which is JSON's backslash.
+/// Puts `text` in quotes into `room`. Returns its length, or `None` if it's longer than 32 bytes or
+/// contains a quote, a control below 0x20, or `special`, which is the backslash in JSON.
 #[inline(always)]
 pub(crate) fn put_string(text: &str, special: u8, room: &mut Room) -> Option<usize> {
     let bytes = text.as_bytes();
@@ -31,7 +31,7 @@ pub(crate) fn put_string(text: &str, special: u8, room: &mut Room) -> Option<usi
     }
 }
 
-/// Puts a clean string of `N` to 2·`N` bytes as its first and its last `N`, which may overlap.
+/// Puts a clean string of `N` to 2·`N` bytes as its first and last `N`, which may overlap.
 #[inline]
 fn put_clean<const N: usize>(
     bytes: &[u8],
@@ -51,18 +51,19 @@ fn put_clean<const N: usize>(
     Some(end + 1)
 }
 
-/// Appends `text` as a JSON string with its quotes, escaped where it must be.
+/// Appends `text` as a JSON string with its quotes and escapes.
 #[inline(never)]
 pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
-    // The quotes and the text in one go, so that a clean string grows the buffer at most once.
+    // Space for the quotes and the text together, so that a clean string grows the buffer at most
+    // once.
     out.reserve(bytes.len() + 2);
     out.push(b'"');
     write_escaped(bytes, out);
     out.push(b'"');
 }
 
-/// Appends `rest` with its escapes: runs of clean bytes are copied whole.
+/// Appends `rest` with its escapes. Runs of clean bytes are copied in one piece.
 #[inline]
 fn write_escaped(mut rest: &[u8], out: &mut Vec<u8>) {
     loop {
@@ -74,7 +75,7 @@ fn write_escaped(mut rest: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the escape of one byte that needs one.
+/// Appends the escape of one byte.
 #[inline]
 fn write_escape(byte: u8, out: &mut Vec<u8>) {
     let short = match byte {
@@ -92,7 +93,7 @@ fn write_escape(byte: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&[b'\\', short]);
 }
 
-/// How many bytes at the front of `bytes` need no escape.
+/// The number of bytes at the start of `bytes` that need no escape.
 #[inline]
 fn clean_prefix(bytes: &[u8]) -> usize {
     let mut at = clean_blocks(bytes);
@@ -105,11 +106,11 @@ fn clean_prefix(bytes: &[u8]) -> usize {
     at + clean_tail(bytes, at)
 }
 
-/// How many bytes at the front are clean, in whole blocks; the block with the first escape is left
-/// to the words.
+/// The number of clean bytes at the start, in whole blocks. The block with the first escape is left
+/// to the scan by words.
 ///
-/// The test of a block has no branch, so that the compiler makes vector instructions of it: 10 KB
-/// of clean text take a third of the time that words alone need.
+/// The test of a block has no branch, so the compiler can vectorise it. 10 KB of clean text need a
+/// third of the time of a scan by words alone.
 #[inline]
 fn clean_blocks(bytes: &[u8]) -> usize {
     const BLOCK: usize = 64;
@@ -117,16 +118,16 @@ fn clean_blocks(bytes: &[u8]) -> usize {
     blocks.iter().position(|block| is_dirty(*block, b'\\')).unwrap_or(blocks.len()) * BLOCK
 }
 
-/// How many bytes are clean from `at`, which is less than a word before the end; all before it are
-/// clean.
+/// The number of clean bytes from `at` to the end, which is less than a word away. All bytes before
+/// `at` are clean.
 #[inline]
 fn clean_tail(bytes: &[u8], at: usize) -> usize {
     let left = bytes.len() - at;
     let Some(last) = bytes.last_chunk() else {
         return bytes.iter().position(|&byte| needs_escape(byte, b'\\')).unwrap_or(left);
     };
-    // The word that ends with the text begins with bytes that are known to be clean: one test
-    // instead of seven.
+    // The last word of the text begins with bytes that we know to be clean, so one test replaces
+    // seven.
     first_escape(*last).map_or(left, |offset| offset + left - WORD)
 }
 
@@ -157,12 +158,12 @@ fn first_escape(bytes: [u8; WORD]) -> Option<usize> {
     (marks != 0).then(|| marks.trailing_zeros() as usize / 8)
 }
 
-/// A mark in the high bit of bytes that need an escape, all eight bytes tested at once.
+/// Marks the high bit of each byte that needs an escape, with one test for all eight bytes.
 ///
-/// `x - n·ONES & !x & HIGH` has the high bit of each byte that is below `n` (for `n` up to 0x80;
-/// "Bit Twiddling Hacks", S. E. Anderson). A borrow can mark a clean byte too, but only above a
-/// byte that is truly marked, and the lowest mark is the one that counts. Flipping bit 1 takes `"`
-/// (0x22) to 0x20 and keeps the controls among themselves, so one comparison finds both.
+/// `x - n·ONES & !x & HIGH` has the high bit of each byte below `n` (for `n` up to 0x80; "Bit
+/// Twiddling Hacks", S. E. Anderson). A borrow can also mark a clean byte, but only above a byte
+/// that really needs an escape, and only the lowest mark counts. Flipping bit 1 turns `"` (0x22)
+/// into 0x20 and maps controls to controls, so one comparison finds both.
 #[inline]
 fn marks(word: u64, special: u8) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -197,8 +198,8 @@ mod tests {
         }
     }
 
-    /// Words, blocks and the overlapping tail meet at different offsets; every byte stands once at
-    /// each.
+    /// Words, blocks and the overlapping tail meet at different offsets, so we test each byte at
+    /// all of them.
     #[test]
     fn finds_every_special_byte_at_every_offset() {
         for length in 1..=72 {
@@ -214,7 +215,7 @@ mod tests {
         }
     }
 
-    /// The tests of one byte and of eight are two ways to say the same.
+    /// The tests of one byte and of eight must agree.
     #[test]
     fn a_word_agrees_with_its_bytes() {
         for first in 0..=u8::MAX {

@@ -1,9 +1,8 @@
-//! Floats as text: the shortest digits that read back as the same float, laid out as PostgreSQL
-//! does.
+//! Floats as text: the shortest digits that parse to the same float, in PostgreSQL's layout.
 //!
-//! The digits are zmij's; the layout is that of `float8out` and `float4out` (`src/common/d2s.c` and
-//! `f2s.c`, `to_chars`): scientific when the decimal exponent is below -4, or as large as the
-//! type's precision in whole digits (15 and 6); else fixed, without an empty fraction.
+//! The digits are zmij's. The layout is that of `float8out` and `float4out` (`src/common/d2s.c` and
+//! `f2s.c`, `to_chars`). It's scientific if the decimal exponent is below -4, or at least the
+//! type's precision in whole digits (15 and 6). Otherwise it's fixed, without an empty fraction.
 
 /// Appends a 64-bit float; NaN and infinities as PostgreSQL spells them, without quotes.
 pub(crate) fn write_f64(float: f64, out: &mut Vec<u8>) {
@@ -42,15 +41,15 @@ fn write_non_finite(float: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(name);
 }
 
-/// Appends `shortest` as zmij wrote it, whose own fixed range holds both of PostgreSQL's, without
-/// an empty fraction.
+/// Appends zmij's text `shortest` without an empty fraction. zmij's fixed range covers both of
+/// PostgreSQL's.
 fn write_fixed(shortest: &str, out: &mut Vec<u8>) {
     let text = shortest.strip_suffix(".0").unwrap_or(shortest);
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Appends a decimal with one digit before the point, and the exponent as C's `%e` does: a sign,
-/// and two digits at least.
+/// Appends a decimal with one digit before the point, and the exponent as in C's `%e`: a sign and
+/// at least two digits.
 fn write_scientific(negative: bool, decimal: Decimal, out: &mut Vec<u8>) {
     let mut buffer = itoa::Buffer::new();
     let (first, rest) = buffer.format(decimal.digits).split_at(1);
@@ -78,12 +77,12 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Reads what zmij writes for a float above 0: `1250000.0`, `0.00001`, `1.25e-7`.
+    /// Parses zmij's text of a float above 0: `1250000.0`, `0.00001`, `1.25e-7`.
     fn parse(text: &str) -> Self {
         let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let digits = whole.bytes().chain(fraction.bytes());
-        // At most 17 digits, and an exponent of three: neither can overflow.
+        // At most 17 digits and a three-digit exponent, so neither can overflow.
         let digits = digits.fold(0_u64, |digits, digit| 10 * digits + u64::from(digit - b'0'));
         Self::new(digits.into(), exponent.parse::<i32>().unwrap_or_default() - fraction.len() as i32)
     }
@@ -96,14 +95,15 @@ impl Decimal {
         Self { digits, exponent }
     }
 
-    /// This, or the shortest decimal inside of the float's interval where this lies on its edge.
+    /// Returns this decimal, or the shortest one inside the float's interval if this is on its
+    /// edge.
     ///
-    /// The decimals that read back as a float lie between the midpoints to its neighbours. Whether
-    /// a midpoint does too hangs on the reader's rounding, so PostgreSQL leaves the midpoints out
-    /// (`d2s.c`, `acceptBounds`) and zmij lets them in: `1e23`, a midpoint, is
-    /// `9.999999999999999e+22` there. `neighbours` are the float before, the float, and the one
-    /// after. Only where they are whole numbers, from 2^53 and 2^24 on, can a midpoint be as short
-    /// as this. Beyond 2^128, where that happens to a handful of floats, they are left.
+    /// The decimals that parse to a float lie between the midpoints to its neighbours. A midpoint
+    /// itself depends on the reader's rounding. So PostgreSQL excludes midpoints (`d2s.c`,
+    /// `acceptBounds`), but zmij includes them: `1e23` is a midpoint, and PostgreSQL writes
+    /// `9.999999999999999e+22`. `neighbours` are the float before, the float, and the one after. A
+    /// midpoint can be as short as this decimal only if they're whole numbers, from 2^53 and 2^24
+    /// on. Beyond 2^128 it affects a handful of floats, which we leave as they are.
     fn inside(self, neighbours: [u128; 3]) -> Self {
         let [below, float, above] = neighbours;
         match self.whole() {
@@ -117,13 +117,13 @@ impl Decimal {
         }
     }
 
-    /// The whole number that this is, if it is one and below 2^128.
+    /// This decimal as a whole number, if it's one below 2^128.
     fn whole(self) -> Option<u128> {
         let exponent = u32::try_from(self.exponent).ok()?;
         self.digits.checked_mul(10_u128.checked_pow(exponent)?)
     }
 
-    /// `float` rounded to the fewest digits that do not give `edge`.
+    /// `float`, rounded to the fewest digits whose value isn't `edge`.
     fn rounded(self, float: u128, edge: u128) -> Self {
         let round = |exponent: i32| Self::new(round_half_even(float, 10_u128.pow(exponent as u32)), exponent);
         (0..self.exponent).rev().map(round).find(|decimal| decimal.whole() != Some(edge)).unwrap_or(self)
@@ -174,7 +174,7 @@ mod tests {
             (9_007_199_254_740_992.0, "9.007199254740992e+15"),
             (12_345_678_901_234_567.0, "1.2345678901234568e+16"),
             (1e20, "1e+20"),
-            // The next lie midway between two floats when cut by one digit.
+            // Cut by one digit, the next two lie midway between two floats.
             (1e23, "9.999999999999999e+22"),
             (-70_129_655_170_432_416.0, "-7.0129655170432416e+16"),
             (2_f64.powi(60), "1.152921504606847e+18"),

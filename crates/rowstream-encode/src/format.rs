@@ -1,16 +1,16 @@
-//! The formats: names, suffixes and media types.
+//! The formats with their names, suffixes and media types.
 
 /// How values become bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     /// One JSON document (RFC 8259): an array of objects, or a body template.
     Json,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Ndjson,
     /// Records of values (RFC 4180).
     Csv,
-    /// Server-sent events (HTML standard, "Server-sent events"), each with one JSON object as its
-    /// data.
+    /// Server-sent events (HTML standard, "Server-sent events"). The data of each is one JSON
+    /// object.
     Sse,
     /// A sequence of JSON objects, each after a record separator (RFC 7464).
     JsonSeq,
@@ -19,7 +19,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every format, in the order in which they are listed to users.
+    /// All formats, in the order of user-facing lists.
     pub const ALL: [Self; 6] = [Self::Json, Self::Ndjson, Self::Csv, Self::Sse, Self::JsonSeq, Self::Arrow];
 
     /// The name in `_format`, in `formats = […]`, and as a path's suffix.
@@ -51,8 +51,8 @@ impl Format {
         }
     }
 
-    /// Whether its bytes are compressed already, so that compressing them again would be time for
-    /// nothing.
+    /// Returns true if the bytes are already compressed, so that compressing them again would waste
+    /// time.
     pub fn is_compressed(self) -> bool {
         match self {
             Self::Json | Self::Ndjson | Self::Csv | Self::Sse | Self::JsonSeq | Self::Arrow => false,

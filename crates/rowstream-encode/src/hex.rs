@@ -19,13 +19,13 @@ pub(crate) fn digits(byte: u8) -> [u8; 2] {
     DIGITS[usize::from(byte)]
 }
 
-/// Appends the digits of `bytes`, without the `\x` of PostgreSQL's form: a format may have to
-/// escape it.
+/// Appends the digits of `bytes`, without the `\x` of PostgreSQL's form, which some formats must
+/// escape.
 pub(crate) fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend(bytes.iter().flat_map(|&byte| digits(byte)));
 }
 
-/// Puts a UUID in its hyphenated form (RFC 9562, section 4), with quotes, into `room`; gives its
+/// Puts a UUID in its hyphenated form (RFC 9562, section 4), with quotes, into `room`. Returns its
 /// length.
 #[inline]
 pub(crate) fn put_uuid(uuid: [u8; 16], room: &mut Room) -> usize {

@@ -2,12 +2,12 @@
 
 use crate::append::Room;
 
-/// One more than the largest number of eight digits.
+/// Ten to the power of 8, the first number with nine digits.
 const TEN_TO_8: u64 = 100_000_000;
 /// `0` in each byte.
 const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
 
-/// Puts an integer into `room`; gives its length.
+/// Puts an integer into `room`. Returns its length.
 #[inline]
 pub(crate) fn put_int(int: i64, room: &mut Room) -> usize {
     room[0] = b'-';
@@ -18,7 +18,7 @@ pub(crate) fn put_int(int: i64, room: &mut Room) -> usize {
     }
 }
 
-/// Puts a number of nine digits or more at `at`; gives where it ends.
+/// Puts a number of nine or more digits at `at`. Returns its end.
 fn put_large(number: u64, at: usize, room: &mut Room) -> usize {
     let (rest, last) = (number / TEN_TO_8, number % TEN_TO_8);
     let at = match rest {
@@ -31,29 +31,29 @@ fn put_large(number: u64, at: usize, room: &mut Room) -> usize {
     put_eight(last, at, room)
 }
 
-/// Puts a number below 10^8 at `at`, without leading zeros; gives where it ends.
+/// Puts a number below 10^8 at `at`, without leading zeros. Returns its end.
 #[inline]
 fn put_first(number: u64, at: usize, room: &mut Room) -> usize {
     let digits = eight_digits(number);
-    // The first digit is the lowest byte. A mark in the last one lets 0 keep a digit.
+    // The first digit is the lowest byte. The mark in the last byte keeps one digit of 0.
     let zeros = (digits | (1 << 63)).trailing_zeros() as usize / 8;
     room[at..at + 8].copy_from_slice(&((digits | ZEROS) >> (8 * zeros)).to_le_bytes());
     at + 8 - zeros
 }
 
-/// Puts a number below 10^8 at `at`, with its leading zeros; gives where it ends.
+/// Puts a number below 10^8 at `at`, with leading zeros. Returns its end.
 #[inline]
 fn put_eight(number: u64, at: usize, room: &mut Room) -> usize {
     room[at..at + 8].copy_from_slice(&(eight_digits(number) | ZEROS).to_le_bytes());
     at + 8
 }
 
-/// The digits of a number below 10^8, a byte each, the first one in the lowest byte.
+/// The digits of a number below 10^8, one per byte, with the first digit in the lowest byte.
 ///
-/// All digits at once: the number is halved into two numbers of four digits, which lie in one word
-/// and are halved into four numbers of two digits, and these into eight digits. A division by 10^n
-/// is a multiplication that rounds up and a shift; the fields are wide enough that none reaches
-/// into the next (P. Khuong, "How to print integers really fast").
+/// All digits are computed at once. We split the number into two numbers of four digits in one
+/// word, split these into four numbers of two digits, and those into eight digits. A division by
+/// 10^n is a multiplication that rounds up and a shift. The fields are wide enough not to overflow
+/// into each other (P. Khuong, "How to print integers really fast").
 #[inline]
 pub(crate) fn eight_digits(number: u64) -> u64 {
     let fours = (number / 10_000) | ((number % 10_000) << 32);
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(text(i64::MIN), i64::MIN.to_string());
     }
 
-    /// Each half and each quarter takes every value that it can have.
+    /// Every half and every quarter has all of its possible values.
     #[test]
     fn eight_digits_are_exact() {
         for number in (0..10_000).flat_map(|four| [four, 10_000 * four, 10_000 * four + (9_999 - four)]) {

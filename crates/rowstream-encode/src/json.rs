@@ -1,7 +1,7 @@
-//! One value as JSON, as PostgreSQL's `row_to_json` writes it.
+//! One value as JSON, in the form of PostgreSQL's `row_to_json`.
 //!
-//! Two differences are promised: instants are in UTC and say so with `Z`, and the zone comes before
-//! ` BC`.
+//! Two differences are documented: instants are in UTC, marked with `Z`, and the zone precedes `
+//! BC`.
 
 use crate::append::{Room, Slot};
 use crate::datetime::{self, LastHour, Zone};
@@ -12,7 +12,7 @@ pub fn write_value(value: Value<'_>, out: &mut Vec<u8>) {
     write_next_value(value, &mut LastHour::default(), Slot::new(out));
 }
 
-/// Writes `value` as one JSON value into its place; `last` is the hour of the timestamp before it.
+/// Writes `value` as one JSON value into its slot. `last` is the hour of the previous timestamp.
 #[inline(always)]
 pub(crate) fn write_next_value(value: Value<'_>, last: &mut LastHour, mut slot: Slot<'_>) {
     let room = slot.room();
@@ -46,17 +46,17 @@ pub(crate) fn write_next_value(value: Value<'_>, last: &mut LastHour, mut slot: 
     slot.keep(length);
 }
 
-/// Puts a text of a fixed length into `room`; gives its length.
+/// Puts a text of fixed length into `room`. Returns its length.
 #[inline]
 pub(crate) fn put<const N: usize>(text: &[u8; N], room: &mut Room) -> usize {
     room[..N].copy_from_slice(text);
     N
 }
 
-/// Appends a JSON document without a line break.
+/// Appends a JSON document without line breaks.
 ///
-/// PostgreSQL's `json` keeps the whitespace it was given. A raw line break in valid JSON is always
-/// whitespace (RFC 8259, section 7: a string must escape it), so a space means the same.
+/// PostgreSQL's `json` keeps its original whitespace. A raw line break in valid JSON is always
+/// whitespace (RFC 8259, section 7: a string must escape it), so we can replace it by a space.
 pub(crate) fn write_json_in_line(json: &str, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(json.as_bytes());
@@ -65,7 +65,7 @@ pub(crate) fn write_json_in_line(json: &str, out: &mut Vec<u8>) {
 
 fn replace_line_breaks(json: &mut [u8]) {
     for byte in json {
-        // Written unconditionally, or the compiler makes no vector instructions of the loop.
+        // Every byte is written, because otherwise the compiler can't vectorise the loop.
         *byte = if matches!(*byte, b'\n' | b'\r') { b' ' } else { *byte };
     }
 }
@@ -91,7 +91,7 @@ fn write_far_timestamp(micros: i64, zone: Zone, out: &mut Vec<u8>) {
     quoted(out, |out| datetime::write_timestamp(micros, zone, out));
 }
 
-/// Appends what `write` appends as a JSON string; it must need no escape.
+/// Appends the output of `write` as a JSON string. It mustn't need an escape.
 #[inline]
 fn quoted(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.push(b'"');
@@ -99,7 +99,7 @@ fn quoted(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.push(b'"');
 }
 
-/// Appends PostgreSQL's hex form of bytes as a JSON string: the backslash of its `\x` is escaped.
+/// Appends PostgreSQL's hex form of bytes as a JSON string. The backslash of its `\x` is escaped.
 fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(br#""\\x"#);
     hex::write_hex(bytes, out);

@@ -1,10 +1,10 @@
-//! How values become bytes: [`Value`], the formats, and the body template. With the feature `axum`,
-//! also how streams become responses.
+//! Turns values into bytes: [`Value`], the formats, and the body template. With the feature `axum`,
+//! also turns streams into responses.
 //!
 //! # Pure bytes
 //!
 //! No I/O, no async, no allocation per row. A caller lends values one by one and owns the buffer
-//! they are written to; this part never sees a socket or a database. Rows of columns become JSON
+//! they're written to. This part never sees a socket or a database. Rows become JSON
 //! ([`RowEncoder`]) or CSV ([`CsvEncoder`]):
 //!
 //! ```
@@ -25,7 +25,7 @@
 //! assert_eq!(out, br#"[{"id":1,"name":"Lovelace"},{"id":2,"name":"Knuth"}]"#);
 //! ```
 //!
-//! A [`Template`] is the JSON around them, cut where rows are to stand:
+//! A [`Template`] is the JSON around the rows, cut at its placeholders:
 //!
 //! ```
 //! use rowstream_encode::{Segment, Template};
@@ -45,8 +45,8 @@
 //!
 //! # Responses of axum handlers
 //!
-//! With the feature `axum`, a handler returns any structure that serde can serialise with streams
-//! in it, and memory stays that of one chunk:
+//! With the feature `axum`, a handler returns any serialisable structure that contains streams, in
+//! the memory of one chunk:
 //!
 //! ```
 //! # #[cfg(feature = "axum")] {
@@ -76,8 +76,7 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! NDJSON, CSV and server-sent events are made of a stream in the same way. The module `axum`
-//! describes all of it.
+//! NDJSON, CSV and server-sent events work in the same way. See the module `axum`.
 
 mod append;
 #[cfg(feature = "arrow")]
@@ -111,7 +110,7 @@ pub use rows::{OptionsEncoder, RowEncoder, RowWriter, Shape};
 pub use template::{Segment, Template, TemplateError};
 pub use value::{Column, ColumnKind, Value};
 
-/// The code of the README compiles and says what is so.
+/// The code of the README compiles, and its assertions are true.
 #[cfg(all(doctest, feature = "axum"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,37 +1,37 @@
-//! Lists within rows: what stands around the objects of lists that are nested in one another.
+//! Lists within rows: the JSON around the objects of nested lists.
 //!
-//! The objects themselves are a [`RowEncoder`](crate::RowEncoder)'s, of the shape that
-//! [`ListEncoder::part`] tells: each is left open, for the lists that stand in it. Which row
-//! belongs into which list is the caller's to know.
+//! The objects themselves are written by a [`RowEncoder`](crate::RowEncoder) with the shape of
+//! [`ListEncoder::part`]. It leaves each object open, so that lists can be added to it. The caller
+//! decides which list a row belongs to.
 
 use crate::rows::RECORD_SEPARATOR;
 use crate::{Shape, escape};
 
-/// Writes the lists of one statement: the only one of a body or placeholder, or one in each object
-/// of another's.
+/// Writes the lists of one statement: either the only list of a body or placeholder, or one list in
+/// each object of another statement.
 ///
-/// The calls are `(start (row end_row)* finish)*`; between `row` and `end_row` stand the lists that
-/// the row has as members.
+/// The calls are `(start (row end_row)* finish)*`. Between `row` and `end_row`, other encoders
+/// write the lists that are members of the row.
 #[derive(Debug)]
 pub struct ListEncoder {
     shape: Shape,
-    /// Whether its lists stand in the objects of another.
+    /// The lists are members of another list's objects.
     is_member: bool,
-    /// What opens a list.
+    /// The bytes that open a list.
     opening: Box<[u8]>,
-    /// What the list that is open has.
+    /// The rows of the open list.
     rows_in_list: u64,
     rows: u64,
 }
 
 impl ListEncoder {
-    /// The list that is in no other, of a shape that has room for objects.
+    /// The outermost list. `shape` must allow objects.
     pub fn root(shape: Shape) -> Self {
         let opening: &[u8] = if shape == Shape::Array { b"[" } else { b"" };
         Self { shape, is_member: false, opening: opening.into(), rows_in_list: 0, rows: 0 }
     }
 
-    /// The lists that are the member `name`, after others, of the objects of another list.
+    /// The lists that are the member `name` of another list's objects, after other members.
     pub fn member(name: &str) -> Self {
         let mut opening = Vec::new();
         escape::write_string(name, &mut opening);
@@ -39,7 +39,7 @@ impl ListEncoder {
         Self { shape: Shape::Array, is_member: true, opening: opening.into(), rows_in_list: 0, rows: 0 }
     }
 
-    /// The shape of the objects, in this list and in those within it.
+    /// The shape of the objects, both in this list and in nested ones.
     pub fn part(&self) -> Shape {
         if matches!(self.shape, Shape::Lines | Shape::Event) { Shape::LinePart } else { Shape::Part }
     }
@@ -49,24 +49,24 @@ impl ListEncoder {
         self.rows
     }
 
-    /// Rows of the list that was begun last.
+    /// Rows of the most recent list.
     pub fn rows_in_list(&self) -> u64 {
         self.rows_in_list
     }
 
-    /// Begins a list. The first one in an object has to be begun before what its row wrote leaves
+    /// Begins a list. The first one in an object must begin while the row's bytes are still in
     /// `out`.
     pub fn start(&mut self, out: &mut Vec<u8>) {
         self.rows_in_list = 0;
-        // No member ends in a brace that opens; so that is an object whose members were all left
-        // out.
+        // A member never ends with an opening brace, so this object has no members yet: all were
+        // omitted.
         if self.is_member && out.last() != Some(&b'{') {
             out.push(b',');
         }
         out.extend_from_slice(&self.opening);
     }
 
-    /// Writes an object that is still open.
+    /// Writes an object that stays open.
     #[inline]
     pub fn row(&mut self, object: &[u8], out: &mut Vec<u8>) {
         match self.shape {
@@ -104,7 +104,7 @@ impl ListEncoder {
 mod tests {
     use super::*;
 
-    /// Two authors, the first with two books and a prize, the second without either.
+    /// Two authors: the first with two books and a prize, the second with none.
     fn authors(shape: Shape) -> String {
         let mut authors = ListEncoder::root(shape);
         let (mut books, mut prizes) = (ListEncoder::member("books"), ListEncoder::member("pri\"zes"));

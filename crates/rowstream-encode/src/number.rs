@@ -1,8 +1,8 @@
-//! The grammar of JSON numbers, for sources that hold decimals as text.
+//! The grammar of JSON numbers, for sources with decimals as text.
 
-/// Whether `text` is a JSON number (RFC 8259, section 6), as
-/// [`Value::Number`](crate::Value::Number) must be: no leading zeros, a digit on both sides of the
-/// point.
+/// Returns true if `text` is a JSON number (RFC 8259, section 6), as
+/// [`Value::Number`](crate::Value::Number) requires: no leading zeros, and a digit on both sides of
+/// the point.
 pub fn is_json_number(text: &[u8]) -> bool {
     let text = text.strip_prefix(b"-").unwrap_or(text);
     let Some(rest) = skip_integer(text) else { return false };
@@ -26,7 +26,7 @@ fn skip_integer(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// What follows the digits at the front; `None` when there is none.
+/// The text after the leading digits. `None` if it begins with another character.
 fn skip_digits(text: &[u8]) -> Option<&[u8]> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     (digits > 0).then(|| &text[digits..])

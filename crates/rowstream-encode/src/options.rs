@@ -1,8 +1,7 @@
-//! What of values is a matter of choice: for readers whose numbers are floats, or who want bytes in
-//! another form.
+//! Options for values: for readers whose numbers are floats, or that need bytes in another form.
 //!
-//! By default values are those of PostgreSQL's `to_jsonb`. Where an option has no meaning it
-//! changes nothing: in CSV every value is text already, and a column is a column.
+//! By default values are those of PostgreSQL's `to_jsonb`. An option that doesn't apply changes
+//! nothing: in CSV every value is text anyway, and all columns are present.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,16 +10,16 @@ use crate::append::Slot;
 use crate::datetime::LastHour;
 use crate::{Format, Value, float, json};
 
-/// How values are written that could be written in more than one way.
+/// The forms of values that can be written in several ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValueOptions {
-    /// Integers of 64 bits, and decimals.
+    /// 64-bit integers and decimals.
     pub numbers: Numbers,
     /// Bytes.
     pub bytes: BytesForm,
     /// Intervals.
     pub intervals: Intervals,
-    /// NULL as a member of an object.
+    /// Members of an object that are NULL.
     pub nulls: Nulls,
 }
 
@@ -33,17 +32,17 @@ impl ValueOptions {
         nulls: Nulls::Null,
     };
 
-    /// These options as far as they change anything in a format.
+    /// Only the options that change anything in a format.
     pub fn in_format(self, format: Format) -> Self {
         match format {
             Format::Json | Format::Ndjson | Format::Sse | Format::JsonSeq => self,
             Format::Csv => Self { numbers: Numbers::Number, nulls: Nulls::Null, ..self },
-            // Its columns have types.
+            // Arrow's columns have types.
             Format::Arrow => Self::DEFAULT,
         }
     }
 
-    /// What is not as by default, each as `option=choice`.
+    /// The options that aren't the default, each as `option=choice`.
     pub fn changes(self) -> impl Iterator<Item = &'static str> {
         let changes = [
             (self.numbers == Numbers::String).then_some("numbers=string"),
@@ -61,7 +60,7 @@ impl ValueOptions {
         json::write_next_value(value, &mut LastHour::default(), Slot::new(out));
     }
 
-    /// What is written in the place of `value`; `scratch` holds its text.
+    /// The value to write instead of `value`. `scratch` holds its text.
     #[inline]
     pub(crate) fn apply<'a>(self, value: Value<'a>, scratch: &'a mut String) -> Value<'a> {
         match (value, self.numbers, self.bytes) {
@@ -90,7 +89,7 @@ impl Default for ValueOptions {
     }
 }
 
-/// Puts the digits of a float in the place of what `text` holds, in the same memory.
+/// Replaces `text` by the digits of a float, in the same memory.
 fn put_float(number: f64, text: &mut String) {
     let mut bytes = std::mem::take(text).into_bytes();
     bytes.clear();
@@ -98,32 +97,32 @@ fn put_float(number: f64, text: &mut String) {
     *text = String::from_utf8(bytes).expect("digits are ASCII");
 }
 
-/// Puts bytes as base64 (RFC 4648, section 4) in the place of what `text` holds.
+/// Replaces `text` by bytes as base64 (RFC 4648, section 4).
 pub(crate) fn put_base64(bytes: &[u8], text: &mut String) {
     text.clear();
     STANDARD.encode_string(bytes, text);
 }
 
-/// A choice by its name, as configuration, requests and the command line give it.
+/// A choice by name, as configuration, requests and the command line contain it.
 pub trait Choice: Copy + 'static {
-    /// Everything that can be chosen, the default first.
+    /// All choices, the default first.
     const ALL: &'static [Self];
 
     /// The name.
     fn name(self) -> &'static str;
 
-    /// The choice of a name.
+    /// The choice with a name.
     fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|choice| choice.name() == name)
     }
 }
 
-/// How integers of 64 bits and decimals are written.
+/// The form of 64-bit integers and decimals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Numbers {
-    /// As JSON numbers, exactly.
+    /// JSON numbers, exactly.
     Number,
-    /// As strings: JavaScript's numbers are floats, and exact up to 2^53 only.
+    /// Strings, because JavaScript's numbers are floats, which are exact only up to 2^53.
     String,
 }
 
@@ -138,12 +137,12 @@ impl Choice for Numbers {
     }
 }
 
-/// How bytes are written.
+/// The form of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BytesForm {
-    /// As PostgreSQL's hexadecimal digits (`\x6869`).
+    /// PostgreSQL's hexadecimal digits (`\x6869`).
     Hex,
-    /// As base64 with its padding (RFC 4648, section 4).
+    /// Base64 with padding (RFC 4648, section 4).
     Base64,
 }
 
@@ -158,12 +157,12 @@ impl Choice for BytesForm {
     }
 }
 
-/// How intervals are written.
+/// The form of intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Intervals {
-    /// As PostgreSQL's text (`1 year 2 days 03:04:05`).
+    /// PostgreSQL's text (`1 year 2 days 03:04:05`).
     Text,
-    /// As ISO 8601 durations (`P1Y2DT3H4M5S`).
+    /// ISO 8601 durations (`P1Y2DT3H4M5S`).
     Iso,
 }
 
@@ -178,12 +177,12 @@ impl Choice for Intervals {
     }
 }
 
-/// What becomes of a member of an object that is NULL.
+/// The form of an object's member that is NULL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nulls {
-    /// It is `null`.
+    /// `null`.
     Null,
-    /// It is left out.
+    /// Omit the member.
     Omit,
 }
 
@@ -228,7 +227,7 @@ mod tests {
             (Value::Text("1"), r#""1""#),
             (Value::Json("[1]"), "[1]"),
             (Value::Null, "null"),
-            // RFC 4648, section 10.
+            // Examples from RFC 4648, section 10.
             (Value::Bytes(b""), r#""""#),
             (Value::Bytes(b"f"), r#""Zg==""#),
             (Value::Bytes(b"fo"), r#""Zm8=""#),

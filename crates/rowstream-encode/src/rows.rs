@@ -1,8 +1,8 @@
-//! The rows of one statement as they stand in a body.
+//! The rows of one statement as part of a body.
 //!
-//! Nothing here can fail: a source that cannot read a value says so before it lends it. Whether a
-//! statement may have one row or many is the caller's to check; [`RowEncoder::rows`] counts them
-//! for it.
+//! Nothing here can fail: a source that can't read a value reports that before it lends the value.
+//! The caller checks the number of rows that a statement may return, with the help of
+//! [`RowEncoder::rows`].
 
 mod by_options;
 
@@ -14,8 +14,8 @@ use crate::{Column, Value, ValueOptions, escape, json};
 
 pub use by_options::OptionsEncoder;
 
-/// Takes the values of rows: `(begin_row value* end_row)*`, one `value` for each column in order.
-/// The buffer may be another one at each call. A value beyond the last column is not written.
+/// Receives the values of rows: `(begin_row value* end_row)*`, one `value` for each column in
+/// order. Each call may have another buffer. Values beyond the last column aren't written.
 pub trait RowWriter {
     /// Begins a row.
     fn begin_row(&mut self, out: &mut Vec<u8>);
@@ -26,56 +26,56 @@ pub trait RowWriter {
     /// Ends the row.
     fn end_row(&mut self, out: &mut Vec<u8>);
 
-    /// How values are written in the JSON that a source makes itself, such as that of an array.
+    /// The options for JSON that a source writes itself, for example an array's.
     #[inline]
     fn options(&self) -> ValueOptions {
         ValueOptions::DEFAULT
     }
 }
 
-/// How the rows of one statement stand in a JSON body.
+/// The place of one statement's rows in a JSON body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// A JSON array of objects, `[]` when there are none.
+    /// A JSON array of objects, `[]` without rows.
     Array,
-    /// One JSON object, `null` when there is no row.
+    /// One JSON object, `null` without a row.
     Object,
-    /// The first column of one row, `null` when there is no row.
+    /// The first column of one row, `null` without a row.
     Scalar,
-    /// NDJSON: one object a line.
+    /// NDJSON: one object per line.
     Lines,
     /// A JSON text sequence (RFC 7464): a record separator before each object, a line feed after
     /// it.
     Sequence,
-    /// Server-sent events: each object is the data of one, which an empty line ends.
+    /// Server-sent events: each object is the data of one, followed by an empty line.
     Event,
-    /// The objects of a list that has lists in its rows, or is one: left open, and with nothing
-    /// between them. What stands around them is a [`ListEncoder`](crate::ListEncoder)'s.
+    /// The objects of a nested list, or of one that contains nested lists. They stay open, without
+    /// separators. A [`ListEncoder`](crate::ListEncoder) writes the bytes around them.
     Part,
-    /// The same within a line, which has no raw line break.
+    /// The same within a line, without raw line breaks.
     LinePart,
 }
 
-/// What begins a text of a sequence; it cannot occur in JSON.
+/// The first byte of a text in a sequence. It can't occur in JSON.
 pub(crate) const RECORD_SEPARATOR: u8 = 0x1e;
 
 /// Writes the rows of one statement as JSON.
 ///
-/// The calls are `start`, those of [`RowWriter`], `finish`. A row beyond the first is not written
-/// where the shape has room for one only.
+/// The calls are `start`, those of [`RowWriter`], `finish`. If the shape is for a single row, rows
+/// after the first aren't written.
 #[derive(Debug)]
 pub struct RowEncoder {
     shape: Shape,
     rows: u64,
-    /// Before each value; nothing before a scalar.
+    /// The text before each value; empty before a scalar.
     keys: Arc<[Prefix]>,
-    /// The column that the next value belongs to.
+    /// The column of the next value.
     column: usize,
     last_hour: LastHour,
 }
 
-/// What stands before each value of a row: `{"a":`, `,"b":`, … The brace or the comma is what
-/// `before` gives for the column's number.
+/// The text before each value of a row: `{"a":`, `,"b":`, … `before` returns the brace or comma for
+/// a column's number.
 fn keys(columns: &[Column], before: impl Fn(usize) -> &'static [u8]) -> Arc<[Prefix]> {
     let mut text = Vec::new();
     let key = |(index, column): (usize, &Column)| {
@@ -88,7 +88,7 @@ fn keys(columns: &[Column], before: impl Fn(usize) -> &'static [u8]) -> Arc<[Pre
     columns.iter().enumerate().map(key).collect()
 }
 
-/// What opens a row.
+/// The bytes that open a row.
 fn opening(shape: Shape) -> &'static [u8] {
     match shape {
         Shape::Sequence => &[RECORD_SEPARATOR, b'{'],
@@ -98,7 +98,7 @@ fn opening(shape: Shape) -> &'static [u8] {
 }
 
 impl RowEncoder {
-    /// An encoder for rows of `columns`; the keys are escaped here, once.
+    /// An encoder for rows of `columns`. The keys are escaped here, once.
     pub fn new(shape: Shape, columns: &[Column]) -> Self {
         let keys = match shape {
             Shape::Scalar => columns.iter().take(1).map(|_| Prefix::new(b"")).collect(),
@@ -107,7 +107,7 @@ impl RowEncoder {
         Self { shape, rows: 0, keys, column: 0, last_hour: LastHour::default() }
     }
 
-    /// An encoder for other rows of the same columns, which shares the escaped keys.
+    /// An encoder for more rows of the same columns, which shares the escaped keys.
     pub fn again(&self) -> Self {
         let keys = Arc::clone(&self.keys);
         Self { shape: self.shape, rows: 0, keys, column: 0, last_hour: LastHour::default() }
@@ -118,19 +118,19 @@ impl RowEncoder {
         self.rows
     }
 
-    /// The shape that this encoder writes.
+    /// The shape of its output.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Writes what stands before the first row.
+    /// Writes the bytes before the first row.
     pub fn start(&mut self, out: &mut Vec<u8>) {
         if self.shape == Shape::Array {
             out.push(b'[');
         }
     }
 
-    /// Writes the next value into its place.
+    /// Writes the next value into its slot.
     #[inline(always)]
     fn write(&mut self, value: Value<'_>, slot: Slot<'_>) {
         match value {
@@ -141,7 +141,7 @@ impl RowEncoder {
         }
     }
 
-    /// Writes what a row without members has before its end.
+    /// Writes a row without members, except its end.
     #[cold]
     fn write_empty_row(&self, out: &mut Vec<u8>) {
         match self.shape {
@@ -154,7 +154,7 @@ impl RowEncoder {
         }
     }
 
-    /// Writes what stands after the last row.
+    /// Writes the bytes after the last row.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         match self.shape {
             Shape::Array => out.push(b']'),
@@ -178,7 +178,7 @@ impl RowWriter for RowEncoder {
         }
     }
 
-    // As a function of its own it saves and restores six registers for each value.
+    // As a separate function it would save and restore six registers for each value.
     #[inline(always)]
     fn value(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
         let Some(key) = self.keys.get(self.column) else { return };

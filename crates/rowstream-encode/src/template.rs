@@ -1,41 +1,41 @@
 //! Body templates: the JSON around streamed placeholders.
 //!
-//! A template is cut once, when the configuration is read; a response sends the literals and puts
-//! each statement's rows where its name stands. Whether a statement of that name exists is not
-//! known here.
+//! A template is cut once, when the configuration is read. A response sends the literals, and
+//! replaces each placeholder by its statement's rows. This module doesn't check that the statements
+//! exist.
 
 use crate::escape;
 use serde_json::Value as Json;
 use std::fmt;
 
-/// A piece of a body, in the order in which it is sent.
+/// A piece of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
-    /// JSON text, sent as it is.
+    /// JSON text that is sent unchanged.
     Literal(Vec<u8>),
-    /// The name of the statement whose rows stand here.
+    /// The rows of the statement with this name.
     Placeholder(String),
-    /// Here stands the number of rows of the statement of this name, or of the only list.
+    /// The number of rows of the statement with this name, or of the only list.
     Count(Option<String>),
-    /// Here stands the cursor of the last row of the only list that has cursors.
+    /// The cursor of the last row, for the only list with cursors.
     Next,
-    /// Here stands the digest of all bytes before it.
+    /// The digest of all bytes before it.
     Digest,
 }
 
 /// A body template, cut at its placeholders.
 ///
-/// A string that is wholly `$name` is a placeholder, `$count` and `$count(name)` stand for a number
-/// of rows, `$next` for a cursor, `$digest` for a digest of the bytes before it. A string that
-/// begins with `$$` stands for itself without the first `$`. Every other string, and every key,
-/// stands for itself.
+/// A string `$name` is a placeholder. `$count` and `$count(name)` are a number of rows, `$next` is
+/// a cursor, and `$digest` is a digest of the bytes before it. A string that begins with `$$` loses
+/// its first `$`. All other strings and all keys are sent unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// The pieces in order; no two literals are neighbours.
+    /// The pieces in order. Two literals are never neighbours.
     pub segments: Vec<Segment>,
 }
 
-/// Why a template was refused: a string begins with `$` and is neither a placeholder nor escaped.
+/// The reason why a template was refused: a string begins with `$`, but is neither a placeholder
+/// nor escaped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateError {
     string: String,
@@ -45,14 +45,14 @@ impl Template {
     /// Cuts `body` at its placeholders.
     ///
     /// # Errors
-    /// A string that begins with `$` and is neither a placeholder nor escaped.
+    /// A string begins with `$`, but is neither a placeholder nor escaped.
     pub fn new(body: &Json) -> Result<Self, TemplateError> {
         let mut template = Self { segments: Vec::new() };
         template.push(body)?;
         Ok(template)
     }
 
-    /// The names of the placeholders, in the order in which they are sent.
+    /// The names of the placeholders, in output order.
     pub fn placeholders(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Placeholder(name) => Some(name.as_str()),
@@ -111,7 +111,7 @@ impl Template {
         Ok(())
     }
 
-    /// The literal at the end, begun if a placeholder stands there.
+    /// The literal at the end. Adds one after a placeholder.
     fn literal(&mut self) -> &mut Vec<u8> {
         if !matches!(self.segments.last(), Some(Segment::Literal(_))) {
             self.segments.push(Segment::Literal(Vec::new()));
@@ -123,7 +123,8 @@ impl Template {
     }
 }
 
-/// What stands after the `$` of a placeholder: `name`, `count`, `count(name)`, `next` or `digest`.
+/// Parses the text after the `$` of a placeholder: `name`, `count`, `count(name)`, `next` or
+/// `digest`.
 fn placeholder(text: &str) -> Option<Segment> {
     match text {
         "count" => return Some(Segment::Count(None)),
@@ -139,15 +140,15 @@ fn placeholder(text: &str) -> Option<Segment> {
     })
 }
 
-/// Whether `name` can name a statement: an ASCII letter or underscore, then letters, digits and
-/// underscores.
+/// Returns true if `name` can name a statement: an ASCII letter or underscore, then letters, digits
+/// and underscores.
 fn is_name(name: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     name.bytes().all(is_word) && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }
 
 impl TemplateError {
-    /// The string that was refused.
+    /// The refused string.
     pub fn string(&self) -> &str {
         &self.string
     }
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// The body with `<name>` where rows are to stand.
+    /// The body with `<name>` in place of rows.
     fn cut(body: &Json) -> String {
         let template = Template::new(body).unwrap();
         let segment = |segment: &Segment| match segment {

@@ -3,16 +3,15 @@
 /// One column of a statement's result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// The name under which the value stands in a row.
+    /// The name of the value in a row.
     pub name: String,
     /// The type as the database names it (`timestamptz`, `DECIMAL`), for people to read.
     pub type_name: String,
-    /// What its values are, for formats whose columns have types.
+    /// The kind of its values, for formats with typed columns.
     pub kind: ColumnKind,
 }
 
-/// What the values of a column are, as its source promises. A format without types for columns
-/// takes each value as it comes.
+/// The kind of a column's values, as its source promises. Formats without typed columns ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ColumnKind {
     /// Booleans.
@@ -29,9 +28,9 @@ pub enum ColumnKind {
     Float64,
     /// Exact decimals; see [`ColumnKind::decimal`].
     Decimal {
-        /// The most digits that a value has, at most [`ColumnKind::MAX_PRECISION`].
+        /// The largest number of digits, at most [`ColumnKind::MAX_PRECISION`].
         precision: u8,
-        /// How many of them stand after the point.
+        /// The number of digits after the point.
         scale: u8,
     },
     /// Texts.
@@ -50,23 +49,23 @@ pub enum ColumnKind {
     TimestampTz,
     /// UUIDs.
     Uuid,
-    /// Exact decimals of which no digits are promised.
+    /// Exact decimals with any number of digits.
     Number,
-    /// What the source promises nothing of: values of any kind.
+    /// Values of any kind, because the source promises nothing.
     #[default]
     Any,
 }
 
 impl ColumnKind {
-    /// The most digits of a decimal: more do not fit the widest type of Arrow.
+    /// The largest number of decimal digits. More don't fit Arrow's widest type.
     pub const MAX_PRECISION: u8 = 76;
 
-    /// The decimals of SQL's `numeric(precision, scale)`; [`ColumnKind::Number`] where they have too
-    /// many digits.
+    /// The decimals of SQL's `numeric(precision, scale)`, or [`ColumnKind::Number`] if they have
+    /// too many digits.
     ///
     /// SQL also has scales below zero (`numeric(3, -2)` counts hundreds) and beyond the precision
-    /// (`numeric(2, 4)` holds 0.0099 at most), and few others do: there the precision is so much
-    /// larger that all digits have a place.
+    /// (the maximum of `numeric(2, 4)` is 0.0099), which few other systems have. For these we
+    /// increase the precision until all digits fit.
     pub fn decimal(precision: u16, scale: i16) -> Self {
         let (places, zeros) = (scale.max(0).unsigned_abs(), scale.min(0).unsigned_abs());
         let precision = u8::try_from(precision.saturating_add(zeros).max(places)).unwrap_or(u8::MAX);
@@ -77,28 +76,28 @@ impl ColumnKind {
     }
 }
 
-/// One value of a row, lent by its source until the next value is asked for.
+/// One value of a row, lent by its source until the caller requests the next one.
 ///
-/// There is a variant exactly where some format writes it differently. No decimal ever passes
-/// through a float.
+/// Two kinds of values are separate variants only if some format writes them differently. No
+/// decimal ever passes through a float.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     /// SQL NULL.
     Null,
     /// A boolean.
     Bool(bool),
-    /// An integer of 64 bits, which readers whose numbers are floats do not take exactly.
+    /// A 64-bit integer. Readers whose numbers are floats may not represent it exactly.
     Int(i64),
-    /// An integer of up to 32 bits, kept apart because every reader takes it exactly. It is
-    /// widened, so that one piece of code writes both.
+    /// An integer of up to 32 bits. It's a separate variant because every reader represents it
+    /// exactly. It's widened, so that the same code writes both.
     Int4(i64),
-    /// A 64-bit float; NaN and infinities are written as strings.
+    /// A 64-bit float. NaN and infinities are written as strings.
     Float(f64),
-    /// A 32-bit float, kept apart because its shortest decimal form is shorter than that of its
-    /// 64-bit value.
+    /// A 32-bit float. It's a separate variant because its shortest decimal form is shorter than
+    /// that of its 64-bit value.
     Float4(f32),
-    /// A decimal that its database keeps as a float of 64 bits (SQLite's `DECIMAL`): written as
-    /// that float, but as a string where decimals are strings.
+    /// A decimal that its database stores as a 64-bit float (SQLite's `DECIMAL`). It's written as
+    /// that float, or as a string if decimals are strings.
     Real(f64),
     /// An exact decimal as text that is a valid JSON number (`-12.50`, `1e+20`).
     Number(&'a str),
@@ -106,7 +105,7 @@ pub enum Value<'a> {
     Text(&'a str),
     /// A JSON document, written verbatim.
     Json(&'a str),
-    /// Raw bytes, written as PostgreSQL's hex form (`\x6869`) unless an option says otherwise.
+    /// Raw bytes, written in PostgreSQL's hex form (`\x6869`) by default.
     Bytes(&'a [u8]),
     /// Days since 1970-01-01 in the proleptic Gregorian calendar; `i32::MAX` and `i32::MIN` are the
     /// infinities.

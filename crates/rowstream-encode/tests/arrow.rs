@@ -1,4 +1,4 @@
-//! What is written as Arrow is what Arrow's own library reads.
+//! Arrow's own library reads our Arrow streams.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -17,7 +17,7 @@ use rowstream_encode::{ArrowEncoder, Column, ColumnKind, RowWriter, Value};
 
 /// The end-of-stream marker.
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
-/// What a batch is full at.
+/// The size of a full batch.
 const BATCH: usize = 64 * 1024;
 
 fn columns(kinds: &[ColumnKind]) -> Vec<Column> {
@@ -291,8 +291,7 @@ fn values_beyond_the_last_column_are_not_written() {
     assert_eq!(batches[0].column(0).as_primitive::<Int64Type>().values()[..], [1]);
 }
 
-/// The kind and the length of the body of each message, up to the end, after what holds for all of
-/// them.
+/// Checks the rules for all messages, and returns the kind and body length of each, up to the end.
 fn messages(stream: &[u8]) -> Vec<(MessageHeader, usize)> {
     let mut messages = Vec::new();
     let mut rest = stream.strip_suffix(&END).expect("the end is marked");
@@ -346,7 +345,7 @@ fn a_huge_row_closes_its_batch() {
 }
 
 proptest! {
-    /// Flushed anywhere, the rows are all there, in their order.
+    /// Wherever the stream is flushed, all rows are present and in order.
     #[test]
     fn any_rows_come_back(
         rows in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! What holds for every value, whatever it is.
+//! Properties of all values.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ impl Owned {
     }
 }
 
-/// Text in which every second character is one that matters.
+/// Text with many characters that need special treatment.
 fn text() -> impl Strategy<Value = String> {
     let special = prop::sample::select(
         "\"\\/\n\r\t\u{8}\u{c}\0\u{1f}\u{20}\u{7f}é\u{2028}😀".chars().collect::<Vec<_>>(),
@@ -104,7 +104,7 @@ fn encoded(shape: Shape, columns: &[Column], rows: &[Vec<Owned>]) -> Vec<u8> {
     out
 }
 
-/// Columns of different names, and rows of as many values.
+/// Columns of different names, and rows with one value per column.
 fn rows() -> impl Strategy<Value = (Vec<Column>, Vec<Vec<Owned>>)> {
     (0..5_usize).prop_flat_map(|width| {
         let column = |name| Column { name, type_name: String::new(), kind: ColumnKind::Text };
@@ -115,13 +115,13 @@ fn rows() -> impl Strategy<Value = (Vec<Column>, Vec<Vec<Owned>>)> {
     })
 }
 
-/// The rows as objects, each value read by itself.
+/// The rows as objects, from values that are written and parsed one by one.
 fn objects(columns: &[Column], rows: &[Vec<Owned>]) -> Vec<Json> {
     let member = |(column, value): (&Column, &Owned)| (column.name.clone(), parsed(&written(value.lend())));
     rows.iter().map(|row| Json::Object(columns.iter().zip(row).map(member).collect())).collect()
 }
 
-/// The rows by options as objects, each value written by itself and NULLs left out.
+/// The rows with options as objects: each value is written separately, and NULLs are left out.
 fn objects_by_options(options: ValueOptions, columns: &[Column], rows: &[Vec<Owned>]) -> Vec<Json> {
     let member = |(column, value): (&Column, &Owned)| {
         let mut out = Vec::new();
@@ -204,7 +204,7 @@ proptest! {
         prop_assert_eq!(parsed(&encoded(Shape::Scalar, &columns, &rows)), expected);
     }
 
-    /// A template in which each string is escaped is one literal: the body itself.
+    /// If every string of a template is escaped, it's one literal: the body itself.
     #[test]
     fn a_template_without_placeholders_is_its_body(body in json()) {
         let template = Template::new(&escape_dollars(body.clone())).unwrap();
@@ -213,7 +213,7 @@ proptest! {
         prop_assert_eq!(literal, &serde_json::to_vec(&body).unwrap());
     }
 
-    /// With `"$name"` back in the place of each placeholder a template is its body again.
+    /// Replacing each placeholder by `"$name"` gives the template's body again.
     #[test]
     fn a_template_is_its_body(body in json(), name in "[a-zA-Z_][a-zA-Z0-9_]{0,8}", key in text()) {
         let placeholder = Json::from(format!("${name}"));
@@ -272,8 +272,7 @@ fn every_special_byte_at_every_offset() {
     }
 }
 
-/// An encoder remembers the day of the timestamp before; whatever that was, nothing else is
-/// written.
+/// An encoder remembers the day of the last timestamp. It must not change the output.
 #[test]
 fn the_remembered_day_changes_nothing() {
     const DAY: i64 = 86_400_000_000;

@@ -1,5 +1,5 @@
-//! The corpus of values, as far as it is known what a source lends: each value is made of what
-//! it is in Arrow.
+//! The corpus of values, for sources whose lent value is known: each value is built from its Arrow
+//! form.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 #[path = "../../../tests/support/corpus.rs"]
@@ -16,7 +16,7 @@ fn unhex(digits: &str) -> Vec<u8> {
     pairs.iter().map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// The value of a line; `bytes` holds those that it has. None where this does not tell it.
+/// The value of a line. `bytes` holds its bytes, if any. `None` if Arrow doesn't determine it.
 fn value<'a>(line: &'a Line, bytes: &'a mut Vec<u8>) -> Option<Value<'a>> {
     let json = line.written.json.as_deref().unwrap();
     let (kind, text) = match &line.arrow {
@@ -39,13 +39,12 @@ fn value<'a>(line: &'a Line, bytes: &'a mut Vec<u8>) -> Option<Value<'a>> {
         "timestamp[us]" => Value::Timestamp(int()),
         "timestamp[us, tz=UTC]" => Value::TimestampTz(int()),
         "extension<arrow.uuid>" => Value::Uuid(bytes.as_slice().try_into().unwrap()),
-        // What SQLite keeps in a column of JSON that is none.
+        // Invalid JSON in a SQLite column of JSON.
         "extension<arrow.json>" if line.source == "sqlite" && json.starts_with('"') => return None,
         "extension<arrow.json>" => Value::Json(text),
         "binary" => Value::Bytes(bytes),
         "string" if json.starts_with('"') => Value::Text(text),
-        // SQLite has no decimals: in columns that are of them, and in those of no type, are
-        // integers and floats.
+        // SQLite has no decimals. Its decimal and untyped columns contain integers and floats.
         _ if line.source == "sqlite" => {
             let is_decimal = ["DECIMAL", "NUMERIC"].iter().any(|name| line.type_name.starts_with(name));
             let float = if is_decimal { Value::Real } else { Value::Float };
@@ -98,13 +97,12 @@ fn the_corpus_is_what_we_write() {
     for line in corpus::lines() {
         let mut bytes = Vec::new();
         let Some(value) = value(line, &mut bytes) else { continue };
-        // Only in NDJSON a line break would end the row.
+        // A line break would end the row only in NDJSON.
         let mut plain = Vec::new();
         write_value(value, &mut plain);
         let plain = String::from_utf8(plain).unwrap().replace(['\n', '\r'], " ");
         assert_eq!(Some(plain), line.written.json, "{}", line.name());
-        // What options make of a source's own JSON and texts, such as intervals, is the source's
-        // affair.
+        // A source applies the options to its own JSON and texts, such as intervals.
         let of_the_source = matches!(value, Value::Json(_) | Value::Text(_));
         let expected = line.expected();
         let expected = if of_the_source { &expected[..1] } else { &expected[..] };

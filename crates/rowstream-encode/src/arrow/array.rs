@@ -1,28 +1,27 @@
-//! The values of one column of the open batch, as they lie in a record batch's body.
+//! The values of one column of the open batch, in the layout of a record batch's body.
 //!
-//! The layouts are the specification's ("Physical Memory Layout"): a bit for each row that has a
-//! value; then the values in a row, or the places where each of them ends and all of them joined.
-//! Integers are little-endian, bits the lowest first.
+//! The layouts are the specification's ("Physical Memory Layout"): first a validity bit for each
+//! row, then the values. Values of variable length have their end offsets first. Integers are
+//! little-endian, and bits start with the lowest.
 
 use std::ops::RangeInclusive;
 
 use super::decimal;
 use crate::{ColumnKind, Value, float, hex, json};
 
-/// A day in microseconds: 24:00:00, which is a time in SQL and none in Arrow.
+/// A day in microseconds: 24:00:00, a valid time in SQL but not in Arrow.
 pub(super) const DAY: i64 = 86_400_000_000;
-/// What a column keeps of its memory when a batch is written: a huge row that was in it must not
-/// stay.
+/// The memory that a column keeps after a batch is written. The memory of a huge row must not stay.
 const KEPT: usize = 64 * 1024;
-/// Integers that are floats, each of them.
+/// The integers that a float represents exactly.
 const EXACT_IN_FLOAT: RangeInclusive<i64> = -(1 << 53)..=1 << 53;
 /// The most digits of a decimal in 128 bits.
 pub(super) const MAX_DIGITS_128: u8 = 38;
 
-/// The kinds of columns that have a type of their own in Arrow; all others are texts there.
+/// The kinds of columns that have an Arrow type. Arrow gets all others as texts.
 ///
-/// With those in the match over each value, the compiler merges its arms: a value of fixed width is
-/// a call of memcpy then, and no store.
+/// If the others were included in the match over each value, the compiler would merge its arms, and
+/// write a value of fixed width with a call of memcpy instead of a store.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Bool,
@@ -64,11 +63,11 @@ impl From<ColumnKind> for Kind {
     }
 }
 
-/// How the values of a kind lie.
+/// The layout of the values of a kind.
 #[derive(Debug, Clone, Copy)]
 enum Layout {
     Bits,
-    /// So many bytes each.
+    /// Values of this many bytes.
     Fixed(usize),
     Variable,
 }
@@ -94,7 +93,7 @@ pub(super) struct Array {
     layout: Layout,
     nulls: usize,
     validity: Vec<u8>,
-    /// Where each value ends, after a 0; of a variable layout only.
+    /// The end offset of each value, after a 0. Only for the variable layout.
     ends: Vec<u8>,
     values: Vec<u8>,
 }
@@ -109,7 +108,7 @@ impl Array {
         array
     }
 
-    /// Forgets all values.
+    /// Removes all values.
     pub(super) fn clear(&mut self) {
         self.nulls = 0;
         for buffer in [&mut self.validity, &mut self.ends, &mut self.values] {
@@ -121,26 +120,26 @@ impl Array {
         }
     }
 
-    /// How many values are NULL.
+    /// The number of NULLs.
     pub(super) fn nulls(&self) -> usize {
         self.nulls
     }
 
-    /// The memory that the values take.
+    /// The memory of the values.
     #[inline]
     pub(super) fn bytes(&self) -> usize {
         self.validity.len() + self.ends.len() + self.values.len()
     }
 
-    /// The buffers in the order of the format. The first may be empty where no value is NULL.
+    /// The buffers in the order of the format. The first is empty if no value is NULL.
     pub(super) fn buffers(&self) -> impl Iterator<Item = &[u8]> {
         let validity = if self.nulls == 0 { &[][..] } else { &self.validity };
         let ends = matches!(self.layout, Layout::Variable).then_some(&self.ends[..]);
         [Some(validity), ends, Some(&self.values[..])].into_iter().flatten()
     }
 
-    /// Adds the value of row `row`, counted in the batch from 0; false if the column's type cannot
-    /// hold it, and then nothing may be added any more.
+    /// Adds the value of row `row`, counted in the batch from 0. Returns false if it doesn't fit
+    /// the column's type; then no more values may be added.
     #[inline]
     pub(super) fn push(&mut self, row: usize, value: Value<'_>) -> bool {
         push_bit(&mut self.validity, row, !matches!(value, Value::Null));
@@ -188,7 +187,7 @@ impl Array {
         }
     }
 
-    /// NULL has the place of a value, or ends where it begins.
+    /// A NULL uses the space of a value of fixed width, or is empty in a variable layout.
     fn push_null(&mut self, row: usize) -> bool {
         self.nulls += 1;
         match self.layout {
@@ -215,8 +214,8 @@ impl Array {
         self.end_value()
     }
 
-    /// Ends the value that was appended. False beyond 2 GiB, which the places of Arrow's plain text
-    /// do not count.
+    /// Ends the appended value. Returns false beyond 2 GiB, because the offsets of Arrow's plain
+    /// text have 32 bits.
     #[inline]
     fn end_value(&mut self) -> bool {
         let end = i32::try_from(self.values.len());
@@ -246,7 +245,7 @@ impl Array {
     }
 }
 
-/// Adds a bit after `row` others.
+/// Appends the bit of row `row`.
 #[inline]
 fn push_bit(bits: &mut Vec<u8>, row: usize, bit: bool) {
     let mask = u8::from(bit) << (row % 8);
@@ -256,7 +255,7 @@ fn push_bit(bits: &mut Vec<u8>, row: usize, bit: bool) {
     }
 }
 
-/// A value of any kind as CSV has it, where it needs no quotes.
+/// A value of any kind as CSV writes it without quotes.
 fn write_plain(value: Value<'_>, out: &mut Vec<u8>) {
     if let Value::Bytes(bytes) = value {
         out.extend_from_slice(b"\\x");
@@ -264,7 +263,7 @@ fn write_plain(value: Value<'_>, out: &mut Vec<u8>) {
     }
     let start = out.len();
     json::write_value(value, out);
-    // What is a string here is a time, a UUID or a float that is no number: without escapes.
+    // JSON strings here are times, UUIDs or floats like NaN, so they have no escapes.
     if out[start] == b'"' {
         out.remove(start);
         out.pop();

@@ -1,15 +1,15 @@
-//! An Arrow stream of record batches that whoever has them has encoded: rows that came as batches
-//! need not become rows in between.
+//! An Arrow stream of record batches that the caller has already encoded. Sources that return
+//! batches needn't convert them to rows.
 
 use arrow_schema::Schema;
 use flatbuffers::FlatBufferBuilder;
 
 use super::message;
 
-/// Writes what stands around record batches: the schema and the end.
+/// Writes the schema and the end around record batches.
 ///
-/// The messages are others', so the schema is what they have to agree with. Without
-/// [`BatchEncoder::finish`] the stream has no end, as that of [`crate::ArrowEncoder`].
+/// The messages must match the schema. Like that of [`crate::ArrowEncoder`], the stream has no end
+/// without [`BatchEncoder::finish`].
 pub struct BatchEncoder {
     schema: Schema,
     rows: u64,
@@ -26,20 +26,20 @@ impl BatchEncoder {
         self.rows
     }
 
-    /// Writes what stands before the first batch.
+    /// Writes the schema.
     pub fn start(&self, out: &mut Vec<u8>) {
         message::write_schema(&mut FlatBufferBuilder::new(), &self.schema, out);
     }
 
-    /// Writes a batch of `rows` rows, which is a whole message.
+    /// Writes a batch of `rows` rows. `message` is a complete message.
     pub fn batch(&mut self, rows: u64, message: &[u8], out: &mut Vec<u8>) {
         self.rows += rows;
-        // The last message is followed by the end.
+        // The end follows the last message, so we reserve space for it.
         out.reserve(message.len() + message::END.len());
         out.extend_from_slice(message);
     }
 
-    /// Writes what stands after the last batch.
+    /// Writes the end.
     pub fn finish(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&message::END);
     }

@@ -1,13 +1,13 @@
-//! Decimals as Arrow has them: one integer in units of the last decimal place, in two's complement,
+//! Decimals in Arrow's form: one integer in units of the last decimal place, in two's complement,
 //! little-endian.
 
-/// Digits are taken so many at a time: ten to this power fits 64 bits.
+/// Digits are processed in chunks of this many: ten to this power fits into 64 bits.
 const CHUNK: u64 = 10_u64.pow(19);
 
-/// How many units of the last of `scale` decimal places `number`, a JSON number, is: the first 16
-/// bytes are the number in 128 bits if `precision` is at most 38, all of them in 256 bits if it is
-/// at most 76. `None` if it has more than `precision` digits, or one beyond the scale that is not
-/// zero.
+/// Converts `number`, a JSON number, to units of the last of `scale` decimal places. If `precision`
+/// is at most 38, the first 16 bytes are the number in 128 bits. If it's at most 76, all bytes are
+/// the number in 256 bits. Returns `None` if the number has more than `precision` digits, or a
+/// non-zero digit beyond the scale.
 pub fn units(number: &str, precision: u8, scale: u8) -> Option<[u8; 32]> {
     let (negative, number) = match number.strip_prefix('-') {
         Some(number) => (true, number),
@@ -16,11 +16,10 @@ pub fn units(number: &str, precision: u8, scale: u8) -> Option<[u8; 32]> {
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let exponent: i64 = exponent.parse().ok()?;
-    // How many zeros stand after the digits; below zero, how many of the digits are beyond the
-    // scale.
+    // The number of zeros after the digits. If negative, the number of digits beyond the scale.
     let zeros = exponent.checked_add(i64::from(scale))?.checked_sub(fraction.len() as i64)?;
     let beyond = usize::try_from(zeros.min(0).unsigned_abs()).unwrap_or(usize::MAX);
-    // More zeros than the precision allows are too many, unless the number is zero.
+    // More zeros than the precision are too many, unless the number is zero.
     let zeros = usize::try_from(zeros.max(0)).unwrap_or(usize::MAX).min(usize::from(precision) + 1);
     let digits = || whole.bytes().chain(fraction.bytes()).map(|digit| digit.wrapping_sub(b'0'));
     let kept = (whole.len() + fraction.len()).saturating_sub(beyond);
@@ -32,7 +31,7 @@ pub fn units(number: &str, precision: u8, scale: u8) -> Option<[u8; 32]> {
     Some(if negative { sum.negated() } else { sum }.to_le_bytes())
 }
 
-/// The integer of these digits; `None` if they are too many.
+/// The integer with these digits. `None` if there are more than `most`.
 fn sum(digits: impl Iterator<Item = u8>, most: u8) -> Option<Wide> {
     let mut sum = Wide::default();
     let (mut count, mut factor, mut chunk) = (0, 1, 0);
@@ -51,7 +50,7 @@ fn sum(digits: impl Iterator<Item = u8>, most: u8) -> Option<Wide> {
     Some(sum)
 }
 
-/// An integer of 256 bits, the lowest first: 76 digits take 253 of them.
+/// An integer of 256 bits, lowest limb first. 76 digits need 253 bits.
 #[derive(Default)]
 struct Wide([u64; 4]);
 
@@ -162,7 +161,7 @@ mod tests {
         }
     }
 
-    /// The other sign, by the bytes.
+    /// Negates the integer, byte by byte.
     fn negated(units: [u8; 32]) -> [u8; 32] {
         let mut carry = true;
         units.map(|byte| {

@@ -1,7 +1,6 @@
-//! The messages of a stream: a head that says how long it is, metadata (a flatbuffer), and a body
-//! of buffers.
+//! The messages of a stream: a head with a length, metadata (a flatbuffer), and a body of buffers.
 //!
-//! All lengths are multiples of eight, so that each message and each buffer begins at one
+//! All lengths are multiples of eight, so each message and each buffer is aligned to eight bytes
 //! ("Encapsulated message format").
 
 use std::collections::HashMap;
@@ -17,13 +16,13 @@ use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
 use super::array::{Array, MAX_DIGITS_128};
 use crate::{Column, ColumnKind};
 
-/// What stands before the length of the metadata.
+/// The bytes before the length of the metadata.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 /// The end of a stream: a message without metadata.
 pub(super) const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
-/// What stands before the metadata: the continuation and the length.
+/// The length of the continuation and the metadata's length.
 const HEAD: usize = 8;
-/// What all lengths are multiples of.
+/// All lengths are multiples of this.
 const ALIGNMENT: usize = 8;
 
 /// The schema of rows of `columns`.
@@ -71,8 +70,8 @@ pub(super) fn write_batch(
     }
 }
 
-/// Finishes the metadata of a message, and appends all that stands before its body of `length`
-/// bytes, for which there is then room.
+/// Finishes the metadata of a message, and appends everything before its body of `length` bytes.
+/// Reserves space for the body.
 fn write_metadata(
     metadata: &mut FlatBufferBuilder<'_>,
     header_type: MessageHeader,
@@ -91,7 +90,7 @@ fn write_metadata(
     metadata.finish(message, None);
     let metadata = metadata.finished_data();
     let size = i32::try_from(padded(metadata.len())).expect("the names of columns are far below 2 GiB");
-    // The last message is followed by the end.
+    // The end follows the last message, so we reserve space for it.
     out.reserve(HEAD + padded(metadata.len()) + length + END.len());
     out.extend_from_slice(&CONTINUATION);
     out.extend_from_slice(&size.to_le_bytes());
@@ -107,7 +106,7 @@ fn write_padded(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0; ALIGNMENT][..padded(bytes.len()) - bytes.len()]);
 }
 
-/// A column as a field. Databases do not tell whether a result can be NULL, so it can.
+/// A column as a field. Databases don't report if a result can be NULL, so every field is nullable.
 fn field(column: &Column) -> Field {
     let field = Field::new(&column.name, data_type(column.kind), true);
     match extension(column.kind) {
@@ -132,7 +131,7 @@ pub(super) fn data_type(kind: ColumnKind) -> DataType {
             DataType::Decimal128(precision, scale.cast_signed())
         }
         ColumnKind::Decimal { precision, scale } => DataType::Decimal256(precision, scale.cast_signed()),
-        // What has no type of its own there is its text.
+        // Kinds without an Arrow type are texts.
         ColumnKind::Number | ColumnKind::Text | ColumnKind::Any | ColumnKind::Json => DataType::Utf8,
         ColumnKind::Bytes => DataType::Binary,
         ColumnKind::Date => DataType::Date32,
@@ -143,8 +142,8 @@ pub(super) fn data_type(kind: ColumnKind) -> DataType {
     }
 }
 
-/// What says more of a column than its type ("Canonical Extension Types"). A reader that does not
-/// know it takes the type.
+/// The extension type of a column ("Canonical Extension Types"). A reader that doesn't know it uses
+/// the plain type.
 fn extension(kind: ColumnKind) -> Option<&'static str> {
     match kind {
         ColumnKind::Json => Some("arrow.json"),

@@ -1,14 +1,13 @@
-//! The body of a response: pieces to chunks, polled by the HTTP library.
+//! The body of a response, polled by the HTTP library: collects pieces into chunks.
 //!
-//! Nothing runs unless the body is polled, so a client that does not read stops the streams, and a
-//! body that is dropped drops them. Invariants:
+//! Nothing runs unless the body is polled. So a client that doesn't read stops the streams, and
+//! dropping the body drops them. Invariants:
 //!
-//! 1. memory: one chunk, of at most [`CHUNK`] and one piece over it; none before it is asked for,
-//!    nor while there is nothing for it;
-//! 2. a chunk is handed out when it is full, or at once when a stream has nothing ready: there is
-//!    no timer here;
-//! 3. after the last chunk of a whole body comes the end; after a failure come errors and nothing
-//!    else.
+//! 1. memory: one chunk, of at most [`CHUNK`] plus one piece. There's no buffer before the first
+//!    poll, or while the streams have nothing ready;
+//! 2. a chunk leaves when it's full, or at once when a stream has nothing ready. There's no timer;
+//! 3. after the last chunk of a complete body, the body ends. After a failure, every poll returns
+//!    an error.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -21,18 +20,18 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::StreamError;
 
-/// A full chunk. Larger ones are no faster, and each response holds one.
+/// The size of a full chunk. Larger ones aren't faster, and each response holds one.
 const CHUNK: usize = 32 * 1024;
-/// The first chunk is full earlier: the client's first byte matters more than one write.
+/// The size of the first chunk, which is smaller: the client's first byte matters more than one
+/// write.
 const FIRST_CHUNK: usize = 4 * 1024;
 
 /// Writes a body piece by piece.
 pub(super) trait Pieces: Send {
-    /// Appends the next piece to `out`; `None` after the last one, and then this is not called
-    /// again.
+    /// Appends the next piece to `out`. Returns `None` after the last one, and isn't called again.
     ///
     /// # Errors
-    /// The body cannot be completed: what `out` holds is not sent, and this is not called again.
+    /// The body can't be completed. The bytes in `out` aren't sent, and this isn't called again.
     fn poll_next(
         &mut self,
         cx: &mut Context<'_>,
@@ -40,12 +39,12 @@ pub(super) trait Pieces: Send {
     ) -> Poll<Option<Result<Piece, StreamError>>>;
 }
 
-/// What was written.
+/// The kind of a written piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece {
     /// An item of a stream.
     Item,
-    /// What stands around the items, or a value that was awaited.
+    /// JSON around the items, or the value of a future.
     Frame,
 }
 
@@ -53,13 +52,13 @@ pub(super) enum Piece {
 pub(super) struct Chunks {
     state: State,
     chunk: Vec<u8>,
-    /// Where `chunk` is full.
+    /// The size at which `chunk` is full.
     full: usize,
 }
 
 enum State {
     Running(Box<dyn Pieces>),
-    /// Everything is in `chunk`, or was in one before.
+    /// All pieces are written: they're in `chunk` or in earlier chunks.
     Whole,
     Failed,
 }
@@ -69,10 +68,10 @@ impl Chunks {
         Self { state: State::Running(Box::new(pieces)), chunk: Vec::new(), full: FIRST_CHUNK }
     }
 
-    /// Writes up to the first item of a stream, or to the end of a body that has none.
+    /// Writes up to the first item of a stream, or to the end of a body without items.
     ///
     /// # Errors
-    /// The body failed before.
+    /// The body failed before that.
     pub(super) async fn first(mut self) -> Result<Self, StreamError> {
         poll_fn(|cx| self.poll_first(cx)).await?;
         Ok(self)
@@ -83,7 +82,7 @@ impl Chunks {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes pieces until the chunk is full or all is done.
+    /// Writes pieces until the chunk is full or the body is complete.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
         while self.chunk.len() < self.full && ready!(self.poll_piece(cx))?.is_some() {}
         Poll::Ready(Ok(()))
@@ -122,14 +121,14 @@ impl Body for Chunks {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
         if self.chunk.capacity() == 0 && matches!(self.state, State::Running(_)) {
-            // A piece may overshoot the mark; the slack keeps most of them from growing the buffer.
+            // A piece can exceed the mark. The extra space avoids growing the buffer in most cases.
             let room = self.full + self.full / 8;
             self.chunk.reserve(room);
         }
         match self.poll_fill(cx) {
             Poll::Ready(Ok(())) if self.chunk.is_empty() => Poll::Ready(None),
             Poll::Pending if self.chunk.is_empty() => {
-                // There may be thousands that wait for an event: they hold no buffer.
+                // Thousands of responses may wait for an event, so we free their buffers.
                 self.chunk = Vec::new();
                 Poll::Pending
             }

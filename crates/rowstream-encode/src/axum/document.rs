@@ -1,14 +1,14 @@
-//! JSON with streams in it.
+//! JSON that contains streams.
 //!
-//! A structure cannot wait while it is being serialised. So it is serialised once, before the first
-//! byte, and each stream puts a placeholder in its own place, at which the text is cut. The same
-//! happens to each item of a stream, so streams may stand in items too.
+//! Serialising a structure can't wait for a stream. So we serialise it once, before the first byte.
+//! Each stream writes a placeholder, and we cut the text there. Items of a stream are treated the
+//! same way, so they can contain streams too.
 //!
-//! A placeholder is a [`RawValue`] of its own. `serde_json` hands the text of such a value, and no
-//! other, to the formatter as it is; it is the placeholder if it lies where the placeholder lies in
-//! memory. That one is alive meanwhile, so no other text can lie there, whatever it reads. A
-//! serializer between us and `serde_json` that keeps a copy for later (some uses of
-//! `serde(flatten)` and `serde(tag)`) breaks this, which is noticed at once and is an error.
+//! A placeholder is a [`RawValue`]. `serde_json` passes only the text of raw values to the
+//! formatter unchanged. We recognise the placeholder by its address. It's alive during that time,
+//! so no other text can have this address, whatever its contents. This fails if a serializer
+//! between us and `serde_json` keeps a copy for later (some uses of `serde(flatten)` and
+//! `serde(tag)`). We detect that at once and return an error.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -25,13 +25,13 @@ use super::StreamError;
 use super::chunks::{Piece, Pieces};
 use super::streamed::Next;
 
-/// A stream stands in something that serde serialises into a buffer of its own.
+/// The error for a stream inside a value that serde buffers.
 const LOST: &str =
     "a stream cannot stand here: serde buffers the enums that are flattened or tagged around it";
 
-/// A JSON document, or the items of one stream in another frame.
+/// A JSON document, or the items of one stream in another framing.
 pub(super) struct Document {
-    /// A stack: what comes next is last.
+    /// A stack; the next step is last.
     steps: Vec<Step>,
 }
 
@@ -44,7 +44,7 @@ impl Document {
     /// Serialises `value` and cuts it at its streams.
     ///
     /// # Errors
-    /// `value` cannot be JSON, or a stream stands where it cannot be found again.
+    /// `value` can't be JSON, or contains a stream in a value that serde buffers.
     pub(super) fn new<T: Serialize>(value: &T) -> Result<Self, StreamError> {
         let mut text = Vec::new();
         let cuts = write_json(value, RawJson::Verbatim, &mut text)?;
@@ -53,12 +53,13 @@ impl Document {
         Ok(document)
     }
 
-    /// The items of `list` and nothing around them.
+    /// Only the items of `list`.
     pub(super) fn of_list(list: List) -> Self {
         Self { steps: vec![Step::List(list)] }
     }
 
-    /// Puts `text` before all other steps, cut at `cuts`; it was written at `begin`.
+    /// Pushes `text`, cut at `cuts`, before all other steps. `begin` is the position where it was
+    /// written.
     fn push_cut(&mut self, mut text: Vec<u8>, begin: usize, cuts: Vec<Cut>) {
         for cut in cuts.into_iter().rev() {
             self.steps.push(Step::Text(text.split_off(cut.at - begin)));
@@ -101,14 +102,14 @@ impl Pieces for Document {
     }
 }
 
-/// What stands around the items of a stream.
+/// The bytes around the items of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     /// A JSON array.
     Array,
-    /// A JSON value: there is one item.
+    /// A JSON value, from exactly one item.
     Value,
-    /// An item a line.
+    /// One item per line.
     Lines,
     /// A blank line after each item.
     Events,
@@ -147,20 +148,20 @@ impl Framing {
     }
 }
 
-/// Appends the next item, and gives the streams in it; `None` after the last one.
+/// Appends the next item and returns the streams in it, or `None` after the last one.
 type WriteNext =
     Box<dyn FnMut(&mut Context<'_>, &mut Vec<u8>) -> Poll<Option<Result<Vec<Cut>, StreamError>>> + Send>;
 
-/// A stream whose items have forgotten their type.
+/// A stream with items of any type.
 pub(super) struct List {
     write_next: WriteNext,
     framing: Framing,
-    /// Whether there was an item.
+    /// An item was written.
     begun: bool,
 }
 
 impl List {
-    /// The items of `next`, each of which `write` appends, giving the streams in it.
+    /// The items of `next`. `write` appends an item and returns the streams in it.
     pub(super) fn new<T: 'static>(
         mut next: Next<T>,
         framing: Framing,
@@ -173,7 +174,7 @@ impl List {
         Self { write_next: Box::new(write_next), framing, begun: false }
     }
 
-    /// Appends the next item and what stands before it; nothing where there is none.
+    /// Appends the next item and the separator before it, or nothing after the last item.
     fn poll_item(
         &mut self,
         cx: &mut Context<'_>,
@@ -190,27 +191,27 @@ impl List {
     }
 }
 
-/// A stream, and where in a buffer it stands.
+/// A stream, and its position in a buffer.
 pub(super) struct Cut {
     at: usize,
     list: List,
 }
 
-/// What becomes of JSON that a value holds as text ([`RawValue`]).
+/// The treatment of JSON that a value contains as text ([`RawValue`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RawJson {
-    /// It is written as it is.
+    /// Write it unchanged.
     Verbatim,
-    /// Its line breaks become spaces, which between the tokens of JSON are the same: a raw one is
-    /// never inside of a string.
+    /// Replace its line breaks by spaces. Both are whitespace between tokens, and a JSON string
+    /// can't contain a raw line break.
     OneLine,
 }
 
-/// Appends the JSON of `value` without its streams, and gives these in order.
+/// Appends the JSON of `value` without its streams, and returns the streams in order.
 ///
 /// # Errors
-/// `value` cannot be JSON, or a stream stands where it cannot be found again. `out` may end in half
-/// a value then.
+/// `value` can't be JSON, or contains a stream in a value that serde buffers. `out` may then end
+/// with half a value.
 pub(super) fn write_json<T: Serialize>(
     value: &T,
     raw: RawJson,
@@ -225,24 +226,24 @@ pub(super) fn write_json<T: Serialize>(
 }
 
 thread_local! {
-    /// What is being serialised by [`write_json`] on this thread.
+    /// The state of the [`write_json`] that runs on this thread.
     static COLLECTOR: RefCell<Option<Collector>> = const { RefCell::new(None) };
 }
 
 struct Collector {
     raw: RawJson,
-    /// The stream that puts its placeholder at this moment.
+    /// The stream whose placeholder is being serialised.
     waiting: Option<Waiting>,
     cuts: Vec<Cut>,
 }
 
-/// Holds its placeholder, so that no other text can lie in its place.
+/// Keeps the placeholder alive, so that no other text can have its address.
 struct Waiting {
     placeholder: Rc<RawValue>,
     list: List,
 }
 
-/// Collects streams until it is dropped. What was being serialised around it goes on then.
+/// Collects streams until it's dropped. Then the outer serialisation continues.
 struct Collecting {
     around: Option<Collector>,
 }
@@ -252,7 +253,7 @@ impl Collecting {
         Self { around: COLLECTOR.replace(Some(Collector { raw, waiting: None, cuts: Vec::new() })) }
     }
 
-    /// The streams that were found.
+    /// Returns the streams that were found.
     fn end(self) -> Vec<Cut> {
         let take = |collector: &mut Option<Collector>| Some(mem::take(&mut collector.as_mut()?.cuts));
         COLLECTOR.with_borrow_mut(take).unwrap_or_default()
@@ -265,7 +266,7 @@ impl Drop for Collecting {
     }
 }
 
-/// How raw JSON is written where streams are collected; `None` where they are not.
+/// The treatment of raw JSON while streams are collected, otherwise `None`.
 pub(super) fn collecting() -> Option<RawJson> {
     COLLECTOR.with_borrow(|collector| collector.as_ref().map(|collector| collector.raw))
 }
@@ -273,8 +274,7 @@ pub(super) fn collecting() -> Option<RawJson> {
 /// Serialises the placeholder of `list`.
 ///
 /// # Errors
-/// The serializer's own, or that the placeholder did not come through to the formatter of
-/// [`write_json`].
+/// Those of the serializer, and if the placeholder didn't reach the formatter of [`write_json`].
 pub(super) fn stand_in<S: Serializer>(list: List, serializer: S) -> Result<S::Ok, S::Error> {
     let placeholder = RawValue::from_string("null".to_owned()).map_err(S::Error::custom)?;
     let placeholder: Rc<RawValue> = Rc::from(placeholder);
@@ -286,12 +286,12 @@ pub(super) fn stand_in<S: Serializer>(list: List, serializer: S) -> Result<S::Ok
     }
 }
 
-/// Gives the one that was waiting before.
+/// Returns the previous value.
 fn set_waiting(waiting: Option<Waiting>) -> Option<Waiting> {
     COLLECTOR.with_borrow_mut(|collector| mem::replace(&mut collector.as_mut()?.waiting, waiting))
 }
 
-/// Notes that the stream in waiting stands at `at`, if `fragment` is its placeholder.
+/// Records that the waiting stream's position is `at`, if `fragment` is its placeholder.
 fn cut(fragment: &str, at: usize) -> bool {
     COLLECTOR.with_borrow_mut(|collector| {
         let Some(collector) = collector else { return false };
@@ -325,7 +325,7 @@ impl Formatter for Cutter<'_> {
     }
 }
 
-/// Appends to a buffer, and says how long that is.
+/// Appends to a buffer, and publishes its length.
 struct Counted<'a> {
     out: &'a mut Vec<u8>,
     written: &'a Cell<usize>,
@@ -337,7 +337,8 @@ impl io::Write for Counted<'_> {
         Ok(bytes.len())
     }
 
-    /// JSON comes in pieces of a few bytes, for which the loop around `write` is most of the time.
+    /// JSON is written in pieces of a few bytes, and the default loop around `write` would be the
+    /// main cost.
     #[inline]
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.extend_from_slice(bytes);
@@ -358,8 +359,7 @@ mod tests {
         Rc::from(RawValue::from_string(json.to_owned()).unwrap())
     }
 
-    /// While a placeholder is on its way, a serializer between us and `serde_json` may write
-    /// anything else.
+    /// Between us and `serde_json`, a serializer may write anything before the placeholder.
     #[test]
     fn only_the_placeholder_itself_is_cut() {
         let collecting = Collecting::begin(RawJson::Verbatim);

@@ -1,15 +1,14 @@
-//! What can go wrong while a response is made, before its first byte or after it.
+//! Errors while a response is created, before or after its first byte.
 
 use axum_core::BoxError;
 use axum_core::response::{IntoResponse, Response};
 use http::StatusCode;
 use std::fmt;
 
-/// Why a response could not be made, or not be completed.
+/// The reason why a response couldn't be created or completed.
 ///
-/// What a stream yielded as its error is the [`source`](std::error::Error::source), which a handler
-/// can downcast to choose a status. Returned from a handler as it is, this is a 500 without
-/// details.
+/// If a stream failed, its error is the [`source`](std::error::Error::source), which a handler can
+/// downcast to choose a status. Returned from a handler unchanged, this is a 500 without details.
 #[derive(Debug)]
 pub struct StreamError {
     kind: Kind,
@@ -29,7 +28,7 @@ impl StreamError {
         Self { kind: Kind::Stream, cause: Some(cause) }
     }
 
-    /// The structure or an item cannot be written in its format.
+    /// The structure or an item can't be written in this format.
     pub(super) fn unserialisable(cause: impl Into<BoxError>) -> Self {
         Self { kind: Kind::Unserialisable, cause: Some(cause.into()) }
     }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::StreamError;
 use super::document::{Cut, RawJson, write_json};
 
-/// An event of an [`Sse`](super::Sse) response: its data is an item as JSON, in one line.
+/// An event of an [`Sse`](super::Sse) response. Its data is an item as JSON, on one line.
 ///
 /// ```
 /// use rowstream_encode::axum::Event;
@@ -25,22 +25,22 @@ impl<T> Event<T> {
         Self { data: Some(data), id: None, name: None }
     }
 
-    /// Nothing that a client sees, but bytes that keep proxies from closing an idle connection.
-    /// Mixed into the stream by a timer, every 15 seconds or so.
+    /// A comment that clients ignore, but that keeps proxies from closing an idle connection. Mix
+    /// it into the stream with a timer, about every 15 seconds.
     pub fn heartbeat() -> Self {
         Self { data: None, id: None, name: None }
     }
 
-    /// What a client that lost the connection sends as `Last-Event-ID` when it comes back. It may
-    /// hold neither a line break nor a NUL: that aborts the response.
+    /// The id that a client sends as `Last-Event-ID` when it reconnects. A line break or a NUL in
+    /// it aborts the response.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// The name that listeners are registered for; without one it is `message`. It may not hold a
-    /// line break: that aborts the response.
+    /// The name that listeners register for; the default is `message`. A line break in it aborts
+    /// the response.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -48,7 +48,7 @@ impl<T> Event<T> {
     }
 }
 
-/// Appends an event without the blank line that ends it, and gives the streams in its data.
+/// Appends an event without its final blank line, and returns the streams in its data.
 pub(super) fn write_event<T: Serialize>(
     event: &Event<T>,
     out: &mut Vec<u8>,

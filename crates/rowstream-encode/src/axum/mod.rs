@@ -1,10 +1,10 @@
-//! Responses of [axum](https://docs.rs/axum) handlers that stream: JSON with streams in it, NDJSON,
-//! CSV and server-sent events.
+//! Streaming responses for [axum](https://docs.rs/axum) handlers: JSON that contains streams,
+//! NDJSON, CSV and server-sent events.
 //!
-//! A handler returns a [`StreamedJson`] of any structure that [`serde`] can serialise. Where that
-//! holds a [`Streamed`], a stream's items are written as a JSON array when they come; where it
-//! holds an [`Awaited`], a future's value. Nothing is collected: memory is one chunk, however many
-//! items there are.
+//! A handler returns a [`StreamedJson`] of any structure that [`serde`] can serialise. A
+//! [`Streamed`] in it becomes a JSON array, whose items are written as they arrive. An [`Awaited`]
+//! becomes the value of a future. Nothing is collected: memory is one chunk, regardless of the
+//! number of items.
 //!
 //! ```
 //! use axum::Router;
@@ -47,27 +47,27 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A stream may stand wherever a value may: in a struct, a map, a tuple, an enum, an `Option`, a
-//! `Vec`, as the whole document, and in the items of another stream. The structure is serialised
-//! before the first byte, and its streams are read one after another, in the order in which they
-//! stand. Placeholders are known by their place in memory and not by what they read, so no data can
-//! be taken for one.
+//! A stream can replace any value: in a struct, a map, a tuple, an enum, an `Option`, a `Vec`, as
+//! the whole document, and in the items of another stream. The structure is serialised before the
+//! first byte, and its streams are read one after another, in document order. Placeholders are
+//! recognised by their address and not by their contents, so data can't be mistaken for one.
 //!
-//! [`Ndjson`], [`Csv`] and [`Sse`] are made of a single stream.
+//! [`Ndjson`], [`Csv`] and [`Sse`] consist of a single stream.
 //!
 //! # When something fails
 //!
 //! No failure looks like the end of a response, and none becomes an item.
 //!
-//! - The structure cannot be serialised: [`StreamedJson::new`] says so before there is a response.
-//! - A stream fails, or an item cannot be serialised: the body yields an error. hyper then closes
+//! - The structure can't be serialised: [`StreamedJson::new`] returns an error before there's a
+//!   response.
+//! - A stream fails, or an item can't be serialised: the body returns an error. hyper then closes
 //!   the connection without the last chunk (HTTP/1.1) or resets the stream (HTTP/2), so that
-//!   clients see that something is missing. The brackets of the document stay open. What had not
-//!   left by then is lost with it: the items of the chunk that was being filled, and what hyper
-//!   still held. Over HTTP/1.0, which marks no ends, only the missing brackets tell.
+//!   clients notice that something is missing. The brackets of the document stay open. Bytes that
+//!   haven't left by then are lost too: the items of the current chunk, and hyper's own buffer.
+//!   HTTP/1.0 doesn't mark ends, so there only the missing brackets show the failure.
 //! - A stream fails before its first item: the same, because by then the response has its status
-//!   200, unless the handler waited for the item with `first`. That gives the error back, and the
-//!   handler answers with a real status:
+//!   200. To avoid this, the handler can wait for the first item with `first`. That returns the
+//!   error, and the handler responds with a real status:
 //!
 //! ```
 //! use axum::http::StatusCode;
@@ -98,13 +98,14 @@
 //!
 //! # When bytes leave
 //!
-//! Items gather until a chunk is full: 4 KiB for the first one, then 32 KiB. When a stream has
-//! nothing ready, what there is leaves at once, so that slow items arrive as they come. A stream
-//! that waits for each item makes a chunk of each; one that reads its source in batches makes few.
+//! Items are collected until a chunk is full: 4 KiB for the first one, then 32 KiB. When a stream
+//! has nothing ready, the collected bytes leave at once, so slow items are sent as they arrive. A
+//! stream that waits for each item produces a chunk per item. One that reads its source in batches
+//! produces few chunks.
 //!
-//! The HTTP library polls the body when the client takes more. So a slow client slows the streams
-//! down, and a client that goes away drops them. While a client does not read, hyper holds what it
-//! polled before, some 400 KB a connection unless `max_buf_size` says otherwise.
+//! The HTTP library polls the body when the client reads more. So a slow client slows the streams
+//! down, and a client that disconnects drops them. While a client doesn't read, hyper holds the
+//! bytes that it polled before: some 400 KB per connection unless `max_buf_size` is set.
 //!
 //! The headers ask proxies not to hold bytes back: `Cache-Control: no-transform`,
 //! `X-Accel-Buffering: no`, `Incremental: ?1`. A handler can replace them:
@@ -131,7 +132,7 @@ pub use error::StreamError;
 pub use events::Event;
 pub use streamed::{Awaited, Streamed};
 
-/// A JSON document with streams in it (`application/json`).
+/// A JSON document that contains streams (`application/json`).
 ///
 /// The [module](self) describes it.
 #[derive(Debug)]
@@ -139,25 +140,25 @@ pub use streamed::{Awaited, Streamed};
 pub struct StreamedJson(Chunks);
 
 impl StreamedJson {
-    /// Serialises `value`, in which [`Streamed`] and [`Awaited`] may stand anywhere; these are read
-    /// when the body is.
+    /// Serialises `value`, which can contain [`Streamed`] and [`Awaited`] anywhere. They're read
+    /// together with the body.
     ///
     /// # Errors
-    /// `value` is nothing that JSON can hold, or one of its streams was serialised before. Or one
-    /// stands in the content of an enum's variant that serde has to buffer, because the enum is
-    /// flattened (`serde(flatten)`) or within another one that is internally tagged (`serde(tag =
-    /// "…")`); or is itself what is flattened or tagged.
+    /// `value` can't be JSON, or one of its streams was serialised before. The same applies to a
+    /// stream in an enum's variant that serde has to buffer, because the enum is flattened
+    /// (`serde(flatten)`), or nested in an internally tagged one (`serde(tag = "…")`). A stream
+    /// can't be flattened or tagged itself either.
     pub fn new(value: impl Serialize) -> Result<Self, StreamError> {
         Document::new(&value).map(|document| Self(Chunks::new(document)))
     }
 
-    /// Waits for the first item of a stream, or for the end if there is none, so that a failure
+    /// Waits for the first item of a stream, or for the end if there are no items. So a failure
     /// until then can have a status.
     ///
-    /// A document that is whole by then has a `Content-Length`.
+    /// A document that's complete by then has a `Content-Length`.
     ///
     /// # Errors
-    /// What failed; the cause is its [`source`](std::error::Error::source).
+    /// The failure. The cause is its [`source`](std::error::Error::source).
     pub async fn first(self) -> Result<Self, StreamError> {
         self.0.first().await.map(Self)
     }
@@ -169,7 +170,7 @@ impl IntoResponse for StreamedJson {
     }
 }
 
-/// The items of a stream as JSON, one a line (`application/x-ndjson`).
+/// The items of a stream as JSON, one per line (`application/x-ndjson`).
 ///
 /// ```
 /// # use axum::response::IntoResponse;
@@ -201,7 +202,7 @@ impl Ndjson {
     /// Waits for the first item or the end; see [`StreamedJson::first`].
     ///
     /// # Errors
-    /// What failed until then.
+    /// The failure until then.
     pub async fn first(self) -> Result<Self, StreamError> {
         self.0.first().await.map(Self)
     }
@@ -215,11 +216,11 @@ impl IntoResponse for Ndjson {
 
 /// The items of a stream as CSV (RFC 4180, `text/csv`), in any [`CsvDialect`].
 ///
-/// An item is a struct or a map. The header has the names of the first item's fields, and the other
-/// items must have the same fields in the same order; a body without items is empty. `None` and
-/// floats that are not finite are NULL. A `RawValue` of `serde_json` is written as the text it is,
-/// bytes are written as hex digits after `\x`. A field that is a list, a map, a struct or a
-/// variant with content aborts the response.
+/// An item is a struct or a map. The header contains the names of the first item's fields. All
+/// other items must have the same fields in the same order. A body without items is empty. `None`
+/// and floats that aren't finite are NULL. A `RawValue` of `serde_json` is written as its text, and
+/// bytes as hex digits after `\x`. A list, a map, a struct or a variant with content in a field
+/// aborts the response.
 ///
 /// ```
 /// # use axum::response::IntoResponse;
@@ -273,7 +274,7 @@ impl Csv {
     /// Waits for the first item or the end; see [`StreamedJson::first`].
     ///
     /// # Errors
-    /// What failed until then.
+    /// The failure until then.
     pub async fn first(self) -> Result<Self, StreamError> {
         Ok(Self { chunks: self.chunks.first().await?, ..self })
     }
@@ -288,14 +289,14 @@ impl IntoResponse for Csv {
 /// The items of a stream as server-sent events (`text/event-stream`), for `EventSource` in
 /// browsers.
 ///
-/// The data of each event is an item as JSON. Unlike axum's own `Sse`, which makes a chunk of each
-/// event, it lets those that are ready together share one, and can wait for the
-/// [`first`](Self::first). But it has no timer for heartbeats: where connections stay idle for
-/// long, mix [`Event::heartbeat`] into the stream.
+/// The data of each event is an item as JSON. axum's own `Sse` sends a chunk per event. This one
+/// puts events that are ready together into one chunk, and can wait for the [`first`](Self::first).
+/// But it has no timer for heartbeats: if connections stay idle for long, mix [`Event::heartbeat`]
+/// into the stream.
 ///
-/// An `EventSource` does not tell an end from a failure: whenever the response ends, it comes back,
-/// and sends the id of the last event. A stream that ends should say so by an event of its own, at
-/// which the page calls `close()`.
+/// An `EventSource` can't distinguish an end from a failure. Whenever the response ends, it
+/// reconnects and sends the id of the last event. So a stream should announce its end by a special
+/// event, on which the page calls `close()`.
 ///
 /// ```
 /// # use axum::response::IntoResponse;
@@ -327,7 +328,7 @@ impl Sse {
     /// Waits for the first event or the end; see [`StreamedJson::first`].
     ///
     /// # Errors
-    /// What failed until then.
+    /// The failure until then.
     pub async fn first(self) -> Result<Self, StreamError> {
         self.0.first().await.map(Self)
     }
@@ -339,8 +340,8 @@ impl IntoResponse for Sse {
     }
 }
 
-/// A head that asks proxies not to buffer: `no-transform` (RFC 9111) keeps them from compressing,
-/// `X-Accel-Buffering` is nginx's, `Incremental` is draft-ietf-httpbis-incremental.
+/// Headers that ask proxies not to buffer. `no-transform` (RFC 9111) prevents compression,
+/// `X-Accel-Buffering` is nginx's, and `Incremental` is draft-ietf-httpbis-incremental.
 fn respond(content_type: &'static str, chunks: Chunks) -> Response {
     let mut response = Response::new(Body::new(chunks));
     let headers = response.headers_mut();

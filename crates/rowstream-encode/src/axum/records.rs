@@ -1,7 +1,7 @@
-//! Items as CSV: a record each, under the names of the first item's fields.
+//! Items as CSV: one record each, with the first item's field names as the header.
 //!
-//! `serde_json` walks through an item and tells a formatter what it meets; this one hands the
-//! values to [`CsvEncoder`] and lets `serde_json` write nothing.
+//! `serde_json` walks through an item and calls a formatter for each part. Our formatter passes the
+//! values to [`CsvEncoder`], and `serde_json` writes nothing.
 
 use std::io;
 use std::mem;
@@ -19,14 +19,14 @@ use crate::{Column, ColumnKind, CsvDialect, CsvEncoder, RowWriter, Value};
 pub(super) struct Records<T> {
     next: Next<T>,
     dialect: CsvDialect,
-    /// Known from the first item on.
+    /// `None` until the first item.
     table: Option<Table>,
 }
 
 struct Table {
     columns: Vec<Column>,
     encoder: CsvEncoder,
-    /// The text of a name or a value, whose parts come one by one.
+    /// The text of a name or a value, which arrives in parts.
     text: String,
 }
 
@@ -61,7 +61,7 @@ impl<T: Serialize> Pieces for Records<T> {
 }
 
 impl Table {
-    /// The table whose first record is to be `item`.
+    /// The table that begins with the record `item`.
     fn of<T: Serialize>(item: &T, dialect: &CsvDialect) -> Result<Self, StreamError> {
         let (mut columns, mut text) = (Vec::new(), String::new());
         walk(item, Taking::Names(&mut columns), &mut text)?;
@@ -94,15 +94,15 @@ fn walk<T: Serialize>(item: &T, taking: Taking<'_>, text: &mut String) -> Result
     item.serialize(&mut serializer).map_err(StreamError::unserialisable)
 }
 
-/// What is made of an item.
+/// The purpose of a walk through an item.
 enum Taking<'a> {
-    /// The names of its fields.
+    /// Collect the names of its fields.
     Names(&'a mut Vec<Column>),
-    /// A record; its fields must be those of `columns`, which are used up.
+    /// Write a record. Its fields must match `columns`, which are consumed.
     Values { columns: std::slice::Iter<'a, Column>, encoder: &'a mut CsvEncoder, out: &'a mut Vec<u8> },
 }
 
-/// What the next text or number is.
+/// The meaning of the next text or number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Outside,
@@ -110,7 +110,7 @@ enum At {
     Value,
 }
 
-/// Walks through one item.
+/// A walk through one item.
 struct Walk<'a> {
     taking: Taking<'a>,
     at: At,
@@ -160,7 +160,7 @@ impl Walk<'_> {
     }
 }
 
-/// Integers of every width.
+/// Integers of all widths.
 macro_rules! integers {
     ($($write:ident: $integer:ty),*) => {
         $(fn $write<W: ?Sized + io::Write>(&mut self, _: &mut W, integer: $integer) -> io::Result<()> {
@@ -175,7 +175,7 @@ impl Formatter for Walk<'_> {
         write_u8: u8, write_u16: u16, write_u32: u32, write_u64: u64, write_u128: u128
     );
 
-    /// Also of floats that are not finite.
+    /// Called for non-finite floats too.
     fn write_null<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
         self.value(Value::Null)
     }
@@ -229,7 +229,7 @@ impl Formatter for Walk<'_> {
         Ok(())
     }
 
-    /// The text of a key is taken as a name when the key ends.
+    /// The text of a key is read as a name when the key ends.
     fn end_string<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
         if self.at == At::Name { Ok(()) } else { self.text() }
     }

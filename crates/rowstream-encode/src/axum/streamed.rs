@@ -1,4 +1,4 @@
-//! What stands in a structure and is not there yet: a stream of items, or a value to come.
+//! Parts of a structure that aren't available yet: a stream of items, or the value of a future.
 
 use std::fmt;
 use std::future::Future;
@@ -11,32 +11,32 @@ use serde::ser::{Error as _, Serialize, Serializer};
 
 use super::document::{self, Framing, List, write_json};
 
-/// Polls for the next item; `None` after the last one.
+/// Polls for the next item. `None` after the last one.
 pub(super) type Next<T> = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<T, BoxError>>> + Send>;
 
-/// It was serialised by anything but [`write_json`].
+/// The error for a serializer other than [`write_json`].
 const OUTSIDE: &str = "a stream or a future can only be serialised into streamed JSON";
-/// A reference to it was serialised twice.
+/// The error for a stream that is serialised twice by reference.
 const TAKEN: &str = "a stream or a future was serialised before: it can only be read once";
 
-/// A stream of items that stands where a `Vec<T>` could: in a [`StreamedJson`](super::StreamedJson)
-/// it becomes a JSON array.
+/// A stream of items in place of a `Vec<T>`. In a [`StreamedJson`](super::StreamedJson) it becomes
+/// a JSON array.
 ///
-/// It is also what [`Ndjson`](super::Ndjson), [`Csv`](super::Csv) and [`Sse`](super::Sse) are made
-/// of. The stream is not polled before the response's body is, and it is dropped with the body, or
-/// after its last item.
+/// [`Ndjson`](super::Ndjson), [`Csv`](super::Csv) and [`Sse`](super::Sse) consist of one. The
+/// stream isn't polled before the response's body, and is dropped with the body or after its last
+/// item.
 ///
-/// Serialised by anything else, such as [`serde_json::to_string`], it is an error, and so is
-/// serialising it twice. So it cannot stand in a `serde_json::json!` either, which panics then: a
-/// document without a type of its own can be a tuple or a map.
+/// Other serializers, such as [`serde_json::to_string`], return an error, and so does serialising
+/// it twice. In a `serde_json::json!` it panics; use a tuple or a map for a document without its
+/// own type.
 pub struct Streamed<T>(Slot<T>);
 
 impl<T> Streamed<T> {
     /// A stream that may fail.
     ///
-    /// An error aborts the response: it is never an item, and what follows it is never read. To
-    /// see it on the server, look at it on its way, for example with `TryStreamExt::inspect_err` of
-    /// the crate futures-util.
+    /// An error aborts the response: it never becomes an item, and the stream isn't read any
+    /// further. To see it on the server, inspect the stream, for example with
+    /// `TryStreamExt::inspect_err` of the crate futures-util.
     ///
     /// ```
     /// # use futures_util::stream;
@@ -52,14 +52,14 @@ impl<T> Streamed<T> {
         }))
     }
 
-    /// A stream that cannot fail. For one of `Result`s there is [`new`](Self::new): here, serde
-    /// would write them as items.
+    /// A stream that can't fail. For a stream of `Result`s use [`new`](Self::new), because serde
+    /// would write these as items.
     pub fn infallible(stream: impl Stream<Item = T> + Send + 'static) -> Self {
         let mut stream = Box::pin(stream);
         Self(Slot::new(move |cx| stream.as_mut().poll_next(cx).map(|item| item.map(Ok))))
     }
 
-    /// The stream; one that was serialised before fails.
+    /// The stream. If it was serialised before, the result fails when polled.
     pub(super) fn into_next(self) -> Next<T> {
         match self.0.take() {
             Some(next) => next,
@@ -80,11 +80,10 @@ impl<T> fmt::Debug for Streamed<T> {
     }
 }
 
-/// A value that a future gives, and that stands where a `T` could in a
-/// [`StreamedJson`](super::StreamedJson).
+/// The value of a future, in place of a `T` in a [`StreamedJson`](super::StreamedJson).
 ///
-/// The future is polled when the body has come to its place: a count after a stream can tell what
-/// the stream yielded.
+/// The future is polled when the body reaches it. So a count after a stream can use the items that
+/// the stream returned.
 pub struct Awaited<T>(Slot<T>);
 
 impl<T> Awaited<T> {
@@ -99,8 +98,8 @@ impl<T> Awaited<T> {
         }))
     }
 
-    /// A future that cannot fail. For one of a `Result` there is [`new`](Self::new): here, serde
-    /// would write it as a value.
+    /// A future that can't fail. For one of a `Result` use [`new`](Self::new), because serde would
+    /// write this as a value.
     pub fn infallible(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self::new(async move { Ok::<_, BoxError>(future.await) })
     }
@@ -118,8 +117,8 @@ impl<T> fmt::Debug for Awaited<T> {
     }
 }
 
-/// What is polled, until it is taken. `Serialize` only lends it; behind a lock, structures with
-/// streams may be shared like others.
+/// The stream or future until it's taken. `Serialize` only borrows it. The lock keeps structures
+/// with streams `Sync`.
 struct Slot<T>(Mutex<Option<Next<T>>>);
 
 impl<T> Slot<T> {

@@ -1,7 +1,7 @@
-//! Rows as JSON with values by options.
+//! Rows as JSON, with options for their values.
 //!
-//! An encoder of its own, so that rows with the values of the default, which are most, do not pay
-//! for the choice.
+//! It's a separate encoder, so that rows with default values, which are most, don't pay for the
+//! options.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use super::{RowEncoder, RowWriter, Shape, keys, opening};
 use crate::append::Prefix;
 use crate::{Column, Nulls, Value, ValueOptions};
 
-/// Writes the rows of one statement as JSON, its values by options.
+/// Writes the rows of one statement as JSON, with options for their values.
 ///
 /// The calls are those of [`RowEncoder`].
 #[derive(Debug)]
 pub struct OptionsEncoder {
     rows: RowEncoder,
     options: ValueOptions,
-    /// For each column, what stands before a value that is its row's first member; empty where
-    /// NULLs are members.
+    /// For each column, the text before a value that is its row's first member. Empty if NULLs are
+    /// written.
     openings: Arc<[Prefix]>,
-    /// Whether the row has a member.
+    /// The row has a member.
     open: bool,
     /// The text of one value.
     scratch: String,
 }
 
 impl OptionsEncoder {
-    /// An encoder for rows of `columns`; the keys are escaped here, once.
+    /// An encoder for rows of `columns`. The keys are escaped here, once.
     pub fn new(shape: Shape, options: ValueOptions, columns: &[Column]) -> Self {
         let openings = match (options.nulls, shape) {
             (Nulls::Null, _) | (_, Shape::Scalar) => Arc::default(),
@@ -41,12 +41,12 @@ impl OptionsEncoder {
         self.rows.rows()
     }
 
-    /// Writes what stands before the first row.
+    /// Writes the bytes before the first row.
     pub fn start(&mut self, out: &mut Vec<u8>) {
         self.rows.start(out);
     }
 
-    /// Writes what stands after the last row.
+    /// Writes the bytes after the last row.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         self.rows.finish(out);
     }

@@ -1,4 +1,4 @@
-//! A server of one response, and a client that tells how it ended.
+//! A server with one response, and a client that detects how it ended.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -14,10 +14,10 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Much longer than anything here takes.
+/// Much longer than any test here needs.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// For tests whose values are chosen at random.
+/// For tests with random values.
 pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
 /// Serves until it is dropped.
@@ -34,7 +34,7 @@ impl Server {
         Self { address, task }
     }
 
-    /// Gives `response` to whoever asks first.
+    /// Sends `response` to the first request.
     pub(crate) async fn of(response: impl IntoResponse) -> Self {
         let response = Arc::new(Mutex::new(Some(response.into_response())));
         let handler = move || async move { response.lock().unwrap().take().unwrap() };
@@ -71,7 +71,7 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    /// Reads until the body holds `text`.
+    /// Reads until the body contains `text`.
     pub(crate) async fn until(&mut self, text: &str) {
         while !Reply::parse(&self.received).is_some_and(|reply| reply.text().contains(text)) {
             assert!(self.read().await, "the response ended before {text:?}");
@@ -83,7 +83,7 @@ impl Conversation {
         Reply::parse(&self.received).unwrap_or_else(|| Reply::cut_in_head(&self.received))
     }
 
-    /// Reads what there is; false at the end of the connection, which may be a reset.
+    /// Reads the available bytes. Returns false at the end of the connection, which may be a reset.
     async fn read(&mut self) -> bool {
         let read = timeout(LIMIT, self.socket.read_buf(&mut self.received)).await.unwrap();
         read.is_ok_and(|length| length > 0)
@@ -105,7 +105,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// `None` while the head is not whole.
+    /// `None` while the head is incomplete.
     fn parse(received: &[u8]) -> Option<Self> {
         let end = received.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
         let head = str::from_utf8(&received[..end]).unwrap().to_ascii_lowercase();
@@ -140,14 +140,14 @@ impl Reply {
         str::from_utf8(&self.body).unwrap()
     }
 
-    /// The text of a response that ended as a whole one does.
+    /// The text of a response that is complete.
     pub(crate) fn whole(&self) -> &str {
         assert_eq!((self.status(), self.ended), ("200", Ended::Complete), "{}", self.text());
         self.text()
     }
 }
 
-/// The data of whole chunks, and whether the last one came (RFC 9112, section 7.1).
+/// The data of complete chunks, and how the body ended (RFC 9112, section 7.1).
 fn unchunked(mut bytes: &[u8]) -> (Vec<u8>, Ended) {
     let mut data = Vec::new();
     while let Some(line) = bytes.windows(2).position(|window| window == b"\r\n") {

@@ -1,4 +1,4 @@
-//! When bytes leave, and what is held meanwhile.
+//! When bytes leave, and the memory that is used until then.
 
 use std::convert::Infallible;
 use std::future::{pending, poll_fn};
@@ -25,12 +25,12 @@ fn sent<T: Send + 'static>() -> (UnboundedSender<T>, Streamed<T>) {
     (sender, Streamed::infallible(stream::poll_fn(move |cx| receiver.poll_recv(cx))))
 }
 
-/// The next chunk, which must be there already; `None` at the end.
+/// The next chunk, which must be ready. `None` at the end.
 fn next_chunk(body: &mut Body) -> Option<Bytes> {
     poll_chunk(body).expect("a chunk is ready").map(|chunk| chunk.unwrap())
 }
 
-/// What is there already.
+/// The next chunk if it's ready.
 fn poll_chunk(body: &mut Body) -> Option<Option<Result<Bytes, axum::Error>>> {
     let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).now_or_never()?;
     Some(frame.map(|frame| frame.map(|frame| frame.into_data().unwrap())))
@@ -68,7 +68,7 @@ async fn each_format_flushes_when_nothing_is_ready() {
     }
 }
 
-/// A comma before an item that is not there yet would be one too many.
+/// A comma must not be written before its item is available.
 #[tokio::test]
 async fn nothing_is_written_for_an_item_that_is_waited_for() {
     let (sender, items) = sent();
@@ -84,8 +84,8 @@ async fn nothing_is_written_for_an_item_that_is_waited_for() {
     assert_eq!(next_chunk(&mut body), None);
 }
 
-/// A million items: each chunk is of bounded size, and holds all items that were pulled and not
-/// sent before.
+/// A million items: each chunk has a bounded size, and contains all items that were pulled since
+/// the last one.
 #[tokio::test]
 async fn chunks_are_bounded_and_pull_what_they_hold() {
     const ITEMS: usize = 1_000_000;
@@ -124,7 +124,7 @@ async fn the_first_item_is_pulled_alone() {
     assert_eq!(pulled.load(Ordering::Relaxed), 100);
 }
 
-/// A response that was whole before its head has a length; others cannot know theirs.
+/// A response that was complete before its head has a length. The others can't know theirs.
 #[tokio::test]
 async fn a_response_that_is_whole_has_a_length() {
     let nothing = || Streamed::infallible(stream::empty::<u8>());
@@ -137,7 +137,7 @@ async fn a_response_that_is_whole_has_a_length() {
     assert_eq!((reply.whole(), reply.header("content-length")), ("", Some("0")));
 }
 
-/// A stream that tells when it is dropped.
+/// A stream that reports when it's dropped.
 struct Guarded<S> {
     inner: S,
     _guard: oneshot::Sender<Infallible>,
@@ -168,7 +168,7 @@ async fn a_body_that_is_dropped_drops_its_streams() {
     let document = (Streamed::infallible(first), Streamed::infallible(second));
     let mut body = body(StreamedJson::new(document).unwrap());
     assert_eq!(next_chunk(&mut body).unwrap(), "[[1],");
-    // The first one has ended: what it held is free again.
+    // The first stream has ended, so its memory is free.
     until_dropped(first_dropped).await;
     assert!(second_dropped.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty));
     drop(body);
@@ -185,7 +185,7 @@ async fn a_client_that_leaves_drops_the_streams() {
     until_dropped(dropped).await;
 }
 
-/// hyper notices that a client has left also while there is nothing to be sent.
+/// hyper notices that a client disconnected even if there's nothing to send.
 #[tokio::test]
 async fn a_client_that_leaves_an_idle_stream_drops_it() {
     let (idle, dropped) = guarded(stream::iter([1]).chain(stream::once(pending())).boxed());

@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! The examples work as documented.
 
 use crate::client::{Ended, Server};
 

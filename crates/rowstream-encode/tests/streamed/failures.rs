@@ -22,7 +22,7 @@ struct Row {
     id: u32,
 }
 
-/// `rows` rows, and then a failure.
+/// `rows` rows and then a failure.
 fn failing(rows: u32) -> impl Stream<Item = io::Result<Row>> + Send + 'static {
     stream::iter(0..rows).map(|id| Ok(Row { id })).chain(stream::once(async { failure() }))
 }
@@ -52,7 +52,7 @@ async fn a_failure_half_way_breaks_the_response_off() {
     }
 }
 
-/// The failure may come before any byte has left.
+/// A failure before the first byte isn't a normal end either.
 #[tokio::test]
 async fn a_failure_at_the_start_is_no_end_either() {
     for rows in [0, 1, 100] {
@@ -108,7 +108,7 @@ async fn a_failed_body_has_no_end() {
     assert_eq!(failed.size_hint().exact(), None);
 }
 
-/// A status by the kind of failure, as a handler does it.
+/// Chooses a status by the kind of failure, like a handler.
 fn refusal(error: StreamError) -> Response {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
     match cause.map(io::Error::kind) {
@@ -135,7 +135,7 @@ async fn a_failure_before_the_first_item_can_have_a_status() {
     }
 }
 
-/// An empty list tells nothing of the next one, and neither does a value.
+/// After an empty list or a value, the next list can still fail.
 #[tokio::test]
 async fn the_first_item_may_be_that_of_a_later_list() {
     let empty = Streamed::infallible(stream::empty::<u8>());
@@ -153,7 +153,7 @@ async fn an_error_as_a_response_says_nothing_of_its_cause() {
     assert_eq!((reply.status(), reply.text()), ("500", "the response could not be made\n"));
 }
 
-/// A stream that was read by one response cannot be read by another one.
+/// A stream that one response has read can't be read by another.
 #[tokio::test]
 async fn a_stream_that_was_taken_fails() {
     let numbers = Streamed::infallible(stream::iter([1, 2]));

@@ -155,7 +155,7 @@ fn encoded(rows: &[Row], dialect: &CsvDialect) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Text with everything that CSV quotes, and what JSON escapes on the way.
+/// Text with characters that CSV quotes or that JSON escapes on the way.
 fn text() -> impl Strategy<Value = String> {
     let special = prop::sample::select("\",;|\t\r\n=+-@'\\/\u{8}\u{c}\0\u{1f}é".chars().collect::<Vec<_>>());
     prop::collection::vec(prop_oneof![any::<char>(), special], 0..12).prop_map(String::from_iter)
@@ -219,7 +219,7 @@ async fn a_record_may_be_a_map_or_flattened() {
     assert_eq!(fetch(Csv::new(of(maps))).await.whole(), "a,b\r\n1,-1\r\n2,-2\r\n");
 }
 
-/// What was wrong with the items of a CSV.
+/// The error for the items of a CSV.
 async fn error_of<T: Serialize + Send + 'static>(items: Vec<T>) -> String {
     let error: StreamError = Csv::new(of(items)).first().await.unwrap_err();
     error.source().unwrap().to_string()
@@ -262,7 +262,7 @@ async fn what_has_no_place_in_csv_is_an_error() {
     assert!(error_of(vec![held]).await.starts_with("a stream or a future can only be serialised in"));
 }
 
-/// A field more, a field less, another name, another order: each would put values under the wrong
+/// An extra field, a missing field, another name or another order would put values under the wrong
 /// names.
 #[tokio::test]
 async fn all_records_have_the_same_fields() {
@@ -290,7 +290,7 @@ async fn events_are_those_of_the_standard() {
     assert_eq!(fetch(Sse::new(of(nested))).await.whole(), "id: x\ndata: [\"a\\nb\",[1,2]]\n\n");
 }
 
-/// With a line break in it, an id could be the data of another event.
+/// An id with a line break could contain another event.
 #[tokio::test]
 async fn an_event_cannot_be_forged() {
     for event in [

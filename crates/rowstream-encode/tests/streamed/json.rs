@@ -1,4 +1,4 @@
-//! Documents with streams are, byte for byte, what `serde_json` writes of the same documents with
+//! Documents with streams equal, byte for byte, `serde_json`'s output for the same documents with
 //! lists.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 
 use crate::client::{RUNTIME, fetch};
 
-/// A structure with lists in it, some of which may be streams.
+/// A structure that contains lists, some of which may be streams.
 #[derive(Debug, Clone)]
 enum Shape {
     Leaf(Json),
@@ -36,10 +36,10 @@ trait Mode: Serialize + Sized {
     fn value<S: Serializer>(value: Shape, serializer: S) -> Result<S::Ok, S::Error>;
 }
 
-/// Lists are there.
+/// Lists are ordinary lists.
 struct Plain(Shape);
 
-/// Lists are streams, whose items are not ready at once where there is an odd number of them.
+/// Lists are streams. Those with an odd number of items aren't ready at once.
 struct Live(Shape);
 
 impl Mode for Plain {
@@ -148,7 +148,7 @@ fn serialize<M: Mode, S: Serializer>(shape: &Shape, serializer: S) -> Result<S::
     }
 }
 
-/// Text with what JSON escapes, and texts that `serde_json` uses for values of its own.
+/// Text that JSON escapes, and texts that `serde_json` uses for its special values.
 fn text() -> impl Strategy<Value = String> {
     let private =
         ["$serde_json::private::RawValue", "$serde_json::private::Number", "null", "[]", "\u{0}", "\u{1e}"];
@@ -232,7 +232,7 @@ async fn a_document_may_have_no_stream() {
     assert_eq!(reply.whole(), r#"["a",[1,2]]"#);
 }
 
-/// Streams run one after another, so a value after a list knows what went by.
+/// Streams are read one after another, so a value after a list knows its items.
 #[tokio::test]
 async fn a_value_may_count_the_list_before_it() {
     let counted = Arc::new(AtomicUsize::new(0));

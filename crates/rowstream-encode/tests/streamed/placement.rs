@@ -1,4 +1,4 @@
-//! Where streams may stand, where they may not, and that nothing else is taken for one.
+//! Positions where streams are allowed or refused. No other data is mistaken for a stream.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -15,7 +15,7 @@ fn numbers() -> Streamed<u32> {
     Streamed::infallible(stream::iter([1, 2]))
 }
 
-/// What was wrong with a document.
+/// The error of a document.
 fn error_of(document: impl Serialize) -> String {
     let error: StreamError = StreamedJson::new(document).unwrap_err();
     error.source().unwrap().to_string()
@@ -64,7 +64,7 @@ struct Flat<L> {
     after: u8,
 }
 
-/// Everything that has a place for a list.
+/// All positions where a list is allowed.
 #[derive(Serialize)]
 struct Everywhere<L> {
     some: Option<L>,
@@ -117,7 +117,7 @@ async fn a_value_may_stand_in_any_place() {
     assert_eq!(reply.whole(), expected);
 }
 
-/// serde keeps a copy of these to write it later, in which the placeholder would be lost.
+/// serde buffers these and writes them later, which would lose the placeholder.
 #[test]
 fn where_serde_buffers_is_no_place() {
     let flat = |inner| Flat { before: 1, inner, after: 2 };
@@ -138,7 +138,7 @@ fn what_is_no_object_cannot_be_flattened_or_tagged() {
     error_of(Flat { before: 1, inner: Awaited::infallible(async { Held { list: 1 } }), after: 2 });
 }
 
-/// Serialises its content by something else on the way.
+/// Serialises its content through another serializer.
 struct Detour<L>(L);
 
 impl<L: Serialize> Serialize for Detour<L> {
@@ -160,7 +160,7 @@ async fn only_a_streamed_document_can_hold_a_stream() {
     let error = serde_json::to_string(&held).unwrap_err().to_string();
     assert!(error.starts_with("a stream or a future can only be serialised in"), "{error}");
     assert!(serde_json::to_value(&held).is_err());
-    // The stream is still there.
+    // The stream still exists.
     assert_eq!(fetch(StreamedJson::new(&held).unwrap()).await.whole(), r#"{"list":[1,2]}"#);
     assert!(error_of(&held).starts_with("a stream or a future was serialised before"));
 }
@@ -171,7 +171,7 @@ fn one_stream_cannot_stand_twice() {
     assert!(error_of((&numbers, &numbers)).starts_with("a stream or a future was serialised before"));
 }
 
-/// Serialises a whole response within another one.
+/// Serialises a whole response inside another one.
 struct Within(Streamed<u32>);
 
 impl Serialize for Within {
@@ -187,8 +187,7 @@ async fn documents_do_not_mix() {
     assert_eq!(reply.whole(), "[[1,2],[1,2],[1,2]]");
 }
 
-/// A type that does with serde what the raw JSON of `serde_json` does, which is how a placeholder
-/// is written.
+/// A type that imitates the raw JSON of `serde_json`, which placeholders use.
 #[derive(Serialize)]
 #[serde(rename = "$serde_json::private::RawValue")]
 struct Forged {
