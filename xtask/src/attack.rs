@@ -1,8 +1,8 @@
-//! `cargo xtask attack`: the tools of others and crowds against a server, by
-//! `tests/alone/attack.rs`, which judges what they find.
+//! `cargo xtask attack`: runs third-party tools and crowds of clients against a server.
+//! `tests/alone/attack.rs` judges their findings.
 //!
-//! Of the tools, slowhttptest and testssl.sh are packages of Debian; h2spec comes by the Go module
-//! proxy and schemathesis from PyPI, both pinned and below `target/`.
+//! slowhttptest and testssl.sh are Debian packages. h2spec is installed through the Go module proxy
+//! and schemathesis from PyPI, both pinned and below `target/`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,12 @@ use crate::postgres::Postgres;
 use crate::test::{give, test_program, workspace};
 use crate::{Result, installed, needs, python, target_folder};
 
-/// h2spec, as the Go module proxy has it.
+/// h2spec's path in the Go module proxy.
 const H2SPEC: &str = "github.com/summerwind/h2spec/cmd/h2spec";
-/// Its version, and nothing else.
+/// A file that contains only its version.
 const H2SPEC_VERSION: &str = "tests/attackers/h2spec.txt";
 
-/// Runs all attacks in their long form, and prints what each has found.
+/// Runs all attacks in their long form, and prints their findings.
 pub(crate) fn run() -> Result<()> {
     needs::require()?;
     needs::require_attackers()?;

@@ -1,7 +1,7 @@
-//! `cargo xtask book`, and the step "book": the documentation in `docs/` as mdBook renders it.
+//! `cargo xtask book`, and the step "book": the documentation in `docs/`, rendered by mdBook.
 //!
-//! A pinned release of mdBook lies below `target/`. Where it cannot be had, the step is skipped;
-//! that pages and links are there is looked for by tests (`tests/it/docs.rs`) in any case.
+//! A pinned release of mdBook is installed below `target/`. If that fails, the step is skipped.
+//! Tests (`tests/it/docs.rs`) check in any case that pages and links exist.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::{Result, installed, needs, python};
 const PROGRAM: &str = "bin/mdbook";
 const NOT_HERE: &str = "mdBook cannot be installed here";
 
-/// Builds the book, where mdBook can be installed.
+/// Builds the book if mdBook can be installed.
 pub(crate) fn check(target: &Path) -> Outcome {
     match program(target) {
         Ok(program) => Outcome::of_result(build(&program, target).map(drop)),
@@ -24,7 +24,7 @@ pub(crate) fn check(target: &Path) -> Outcome {
     }
 }
 
-/// Builds the book and says where it is.
+/// Builds the book and prints its path.
 pub(crate) fn run(target: &Path) -> Result<()> {
     let book = build(&program(target)?, target)?;
     println!("{}", book.join("index.html").display());
@@ -38,7 +38,7 @@ fn program(target: &Path) -> Result<PathBuf> {
     installed::prepare(target, ("test-book", PROGRAM), pins, |folder| python::install(folder, &requirements))
 }
 
-/// The folder of the pages.
+/// Returns the folder of the pages.
 fn build(program: &Path, target: &Path) -> Result<PathBuf> {
     let book = target.join("book");
     let docs = workspace().join("docs");

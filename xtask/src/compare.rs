@@ -1,5 +1,5 @@
-//! `cargo xtask compare`: gives the comparisons (`benches/compare`) a PostgreSQL, a MariaDB and
-//! the binary as we release it, and calls them.
+//! `cargo xtask compare`: provides a PostgreSQL, a MariaDB and the release binary, and runs the
+//! comparisons (`benches/compare`) with them.
 
 use std::path::{Path, PathBuf};
 
@@ -10,14 +10,15 @@ use crate::{Result, duckdb, needs, python, reproducible, sail, target_folder};
 
 type Prepare = fn(&Path) -> Result<PathBuf>;
 
-/// What some rows are about, and the variable that says where it is. A row without it is left out.
+/// Programs that some rows need, each with the variable for its path. A row without its program is
+/// left out.
 const EXTRAS: [(&str, Prepare); 3] = [
     ("ROWSTREAM_TEST_PYTHON", python::prepare),
     ("ROWSTREAM_TEST_DUCKDB", duckdb::prepare),
     ("ROWSTREAM_TEST_SAIL", sail::prepare),
 ];
 
-/// Runs the comparisons; with `--install` first gets what they use.
+/// Runs the comparisons. With `--install`, installs the compared programs first.
 pub(crate) fn run(words: &[&str]) -> Result<()> {
     let (install, words): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| **word == "--install");
     if !install.is_empty() {
@@ -41,7 +42,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
             Err(message) => eprintln!("{message}"),
         }
     }
-    // What runs below this process is measured; all else disturbs it.
+    // Processes below this one are measured. All others disturb the measurement.
     command.env("ROWSTREAM_COMPARE_ROOT", std::process::id().to_string());
     needs::run(command.envs(postgres.environment()).envs(mariadb.environment()))
 }

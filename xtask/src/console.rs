@@ -1,13 +1,14 @@
-//! The packages that the console is built of and checked with: pinned, from npm, below `target/`.
+//! The npm packages that build and check the console, pinned, below `target/`.
 //!
-//! Where they are not to be had (no npm, no package index), the test that builds the console anew
-//! is skipped, and so is that of its accessibility; the summary says so.
+//! If they can't be installed (no npm, no package index), two tests are skipped: the one that
+//! rebuilds the console, and the one for its accessibility. The summary reports that.
 
 use std::path::{Path, PathBuf};
 
 use crate::{Result, npm};
 
-/// The folder of the packages; installs them where they are missing or others than pinned.
+/// Returns the folder of the packages. Installs them if they're missing or differ from the pinned
+/// ones.
 pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
     npm::prepare(target, ("test-console", "node_modules"), "console", |_| Ok(()))
 }

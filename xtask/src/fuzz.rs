@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: libFuzzer looks for inputs for which a property of `fuzz/` does not hold.
+//! `cargo xtask fuzz`: libFuzzer searches for inputs that violate a property in `fuzz/`.
 //!
-//! It needs a nightly compiler and cargo-fuzz, which nothing else does; the tests try the kept
-//! inputs without either.
+//! It needs a nightly compiler and cargo-fuzz; no other command does. The tests run the kept inputs
+//! without either.
 
 use std::cmp::Reverse;
 use std::ffi::OsStr;
@@ -13,20 +13,20 @@ use crate::steps::{Outcome, Steps};
 use crate::test::workspace;
 use crate::{Result, needs, target_folder};
 
-/// How long each property is tried unless it is said, in seconds.
+/// The default time per property, in seconds.
 const SECONDS: &str = "600";
 
-/// What an input may take, in seconds, and the whole process, in MB: more is a finding, too.
+/// The time limit of an input in seconds, and the memory limit of the process in MB. Exceeding
+/// either is a finding too.
 const LIMITS: [&str; 2] = ["-timeout=10", "-rss_limit_mb=512"];
 
-/// The longest input that is kept, in bytes.
+/// The longest kept input, in bytes.
 const LONGEST_KEPT: &str = "-max_len=1000";
 
-/// How many inputs of a property are kept besides those that somebody named.
+/// The number of unnamed inputs kept per property. Inputs that a person named are extra.
 const MOST_KEPT: usize = 48;
 
-/// Tries properties for so many seconds each: those that are named, or all. True if there was no
-/// finding.
+/// Fuzzes the named properties, or all, for the given seconds each. Returns true without findings.
 pub(crate) fn run(words: &[&str]) -> Result<bool> {
     require()?;
     let (seconds, names) = match words.split_first() {
@@ -41,14 +41,14 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     Ok(steps.all_passed())
 }
 
-/// Chooses anew which inputs are kept, of those that are and of those that runs have found: few
-/// that reach much.
+/// Selects the inputs to keep, from the current ones and those that runs have found: a few that
+/// together reach much code.
 pub(crate) fn keep(names: &[&str]) -> Result<()> {
     require()?;
     chosen(names)?.iter().try_for_each(Property::keep)
 }
 
-/// The properties of these names, or all.
+/// The properties with these names, or all.
 fn chosen(names: &[&str]) -> Result<Vec<Property>> {
     let all = properties()?;
     if let Some(unknown) = names.iter().find(|name| !all.iter().any(|property| property.name == **name)) {
@@ -68,12 +68,12 @@ fn properties() -> Result<Vec<Property>> {
     Ok(names.into_iter().map(|name| Property::new(name, &target)).collect())
 }
 
-/// A property with its inputs.
+/// A property and its inputs.
 struct Property {
     name: String,
     /// The kept inputs.
     kept: PathBuf,
-    /// What runs on this machine have found.
+    /// The inputs that runs on this machine have found.
     found: PathBuf,
     dictionary: PathBuf,
 }
@@ -90,7 +90,7 @@ impl Property {
         }
     }
 
-    /// What is found goes into the first of the folders.
+    /// libFuzzer writes new inputs into the first folder.
     fn look(&self, seconds: &str) -> Result<()> {
         let mut command = self.command([&self.found, &self.kept])?;
         command.arg(format!("-max_total_time={seconds}")).arg("-print_final_stats=1");
@@ -106,13 +106,13 @@ impl Property {
             fs::remove_dir_all(&merged).map_err(|error| cannot(&merged, &error))?;
         }
         let mut command = self.command([&merged, &self.kept, &self.found])?;
-        // Which code is reached, and not how often: few inputs do for that.
+        // Count only if code is reached, not how often. That needs few inputs.
         needs::run(command.args(["-set_cover_merge=1", "-use_counters=0", LONGEST_KEPT]))?;
         for old in files(&self.kept)?.into_iter().filter(|file| is_hash(file)) {
             fs::remove_file(&old).map_err(|error| cannot(&old, &error))?;
         }
         let mut chosen = files(&merged)?;
-        // The larger ones reach more.
+        // Larger ones reach more code.
         chosen.sort_by_cached_key(|file| Reverse(file.metadata().map_or(0, |data| data.len())));
         for file in chosen.iter().take(MOST_KEPT) {
             let kept = self.kept.join(file.file_name().unwrap_or_default());
@@ -126,10 +126,10 @@ impl Property {
             fs::create_dir_all(folder).map_err(|error| cannot(folder, &error))?;
         }
         let mut command = cargo_fuzz();
-        // Our one `unsafe` on these ways takes bytes for UTF-8, which the properties check: no
-        // sanitizer would see more.
+        // The only `unsafe` on these paths treats bytes as UTF-8, and the properties check that. A
+        // sanitizer would find nothing else.
         command.args(["run", "--sanitizer", "none", &self.name]).args(folders).arg("--").args(LIMITS);
-        // What libFuzzer measures is lost in link-time optimisation.
+        // Link-time optimisation would remove libFuzzer's instrumentation.
         command.env("CARGO_PROFILE_RELEASE_LTO", "off");
         Ok(command)
     }
@@ -140,7 +140,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(entries.flatten().map(|entry| entry.path()).collect())
 }
 
-/// Whether libFuzzer named the file, by its SHA-1.
+/// Returns true if libFuzzer named the file, after its SHA-1.
 fn is_hash(file: &Path) -> bool {
     let name = file.file_name().and_then(OsStr::to_str).unwrap_or_default();
     name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -150,7 +150,7 @@ fn cannot(path: &Path, error: &io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 
-/// The nightly compiler's cargo-fuzz, in the root of the workspace.
+/// cargo-fuzz of the nightly compiler, in the root of the workspace.
 fn cargo_fuzz() -> Command {
     let mut command = nightly("cargo");
     command.arg("fuzz").current_dir(workspace());
@@ -159,7 +159,7 @@ fn cargo_fuzz() -> Command {
 
 fn nightly(program: &str) -> Command {
     let mut command = Command::new("rustup");
-    // Ours of the stable compiler, whose cargo runs this program.
+    // These variables are the stable compiler's, whose cargo runs this program.
     command.args(["run", "nightly", program]).env_remove("CARGO").env_remove("RUSTC");
     command
 }

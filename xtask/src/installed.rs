@@ -1,16 +1,16 @@
-//! What tests use from a package index: installed below `target/` by a pinned list, and anew when
+//! Installs packages that tests need below `target/`, by a pinned list. Installs them again when
 //! the list changes.
 //!
-//! It is made under a lock, because several runs may go on at once, and what was left half made is
-//! made again.
+//! A lock protects the installation, because several runs can overlap. An incomplete installation
+//! is repeated.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::Result;
 
-/// `target/NAME/PRODUCT`, where `target/NAME` has what the files of `pins` ask for; `make` gets
-/// that folder with what is there.
+/// Returns `target/NAME/PRODUCT` once `target/NAME` matches the files in `pins`. `make` fills that
+/// folder, which may contain an older installation.
 pub(crate) fn prepare(
     target: &Path,
     (name, product): (&str, &str),
@@ -27,12 +27,12 @@ pub(crate) fn prepare(
     }
     eprintln!("installing {name}");
     make(&folder)?;
-    // Last, so that what is half there is made anew.
+    // Written last, so that an incomplete installation is repeated.
     fs::write(&made, wanted).map_err(|error| format!("{}: {error}", made.display()))?;
     Ok(product)
 }
 
-/// Held until it is dropped.
+/// Holds the lock until the file is dropped.
 pub(crate) fn lock(path: &Path) -> Result<File> {
     let cannot = |error| format!("cannot lock {}: {error}", path.display());
     let file = File::create(path).map_err(cannot)?;

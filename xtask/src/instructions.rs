@@ -1,16 +1,16 @@
-//! `cargo xtask instructions`: how many instructions the hot paths take, against a committed base
-//! line.
+//! `cargo xtask instructions`: counts the instructions of the hot paths, and compares them with a
+//! committed base line.
 //!
-//! Time on a shared machine differs by more than any gain that is worth looking for; instructions
-//! under valgrind's callgrind do not differ at all. Each case of `benches/micro` is run twice, with
-//! few passes over its data and with more, and the difference is divided by the items of the passes
-//! between: what starts and warms up is in both. So are [lookups](served) through the whole server.
+//! On a shared machine, time varies by more than any gain worth finding. Instructions under
+//! valgrind's callgrind don't vary at all. Each case of `benches/micro` runs twice, with few and
+//! with more passes over its data. We divide the difference by the items of the additional passes,
+//! which cancels startup and warm-up. [Lookups](served) through the whole server are counted in the
+//! same way.
 //!
-//! Two numbers are kept of a case. **Instructions** are those of our own program file: libc's are
-//! left out, because its `memcpy` is another one on another processor and in another version, and
-//! no run-time detection is left in ours. So that nothing gets cheaper by hiding there, the
-//! **calls** out of our file are counted too. What remains is the compiler, which
-//! `rust-toolchain.toml` names.
+//! Each case has two numbers. **Instructions** are those of our own program file. We leave out
+//! libc, because its `memcpy` depends on the processor and the version. Our own code has no
+//! run-time detection of the processor. **Calls** out of our file are counted too, so that work
+//! can't hide there. Only the compiler remains, and `rust-toolchain.toml` pins it.
 
 mod served;
 
@@ -24,26 +24,26 @@ use std::str::FromStr;
 use crate::test::{cargo, workspace};
 use crate::{Result, needs, target_folder};
 
-/// Where the base line is kept, from the root of the workspace.
+/// The path of the base line, relative to the root of the workspace.
 const BASE_LINE: &str = "benches/instructions.txt";
-/// What a count may change, of one: another case in the program moves the compiler's choices by as
-/// much.
+/// The relative change that a count may have. Adding another case to the program changes the
+/// compiler's decisions by that much.
 const TOLERANCE: f64 = 0.03;
-/// What it may change besides: the base line has two decimals.
+/// The absolute change that's allowed in addition, because the base line has two decimals.
 const ROUNDING: f64 = 0.01;
-/// Passes over a case's data. The first one grows the buffer; all further ones are alike.
+/// Passes over a case's data. The first one grows the buffer, and all others are identical.
 const PASSES: [u32; 2] = [2, 4];
 
-/// What is done with the counts.
+/// The use of the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Compares them with the base line.
+    /// Compare them with the base line.
     Compare,
-    /// Writes them as the base line.
+    /// Write them as the base line.
     Renew,
 }
 
-/// Counts all cases. True unless one of them grew, is new, or is gone.
+/// Counts all cases. Returns true unless a count grew, or a case was added or removed.
 pub(crate) fn run(mode: Mode) -> Result<bool> {
     let program = build()?;
     let base_line = workspace().join(BASE_LINE);
@@ -62,12 +62,12 @@ pub(crate) fn run(mode: Mode) -> Result<bool> {
     }
 }
 
-/// Builds the program of the cases from the crates of the release build.
+/// Builds the program with the cases from the crates of the release build.
 pub(crate) fn build() -> Result<PathBuf> {
     let package = ["--locked", "--package", "rowstream-micro", "--bin", "instructions"];
     let mut build = cargo();
     build.args(["build", "--quiet", "--release"]).args(package);
-    // An incremental build is cut otherwise, and takes some more instructions for the same.
+    // An incremental build is split differently and needs some more instructions.
     needs::run(build.env_remove("CARGO_INCREMENTAL"))?;
     Ok(target_folder()?.join("release/instructions"))
 }
@@ -82,7 +82,7 @@ fn count_all(program: &Path) -> Result<BaseLine> {
     Ok(counts)
 }
 
-/// Counts one case; its two runs go on at once.
+/// Counts one case, with its two runs in parallel.
 fn count(program: &Path, case: &str) -> Result<Count> {
     let runs = PASSES.map(|passes| Callgrind::start(program, case, passes));
     let [few, many] = runs.map(|run| run?.finish(program));
@@ -109,7 +109,7 @@ impl Callgrind {
         Ok(Self { child, profile })
     }
 
-    /// The items of a pass, which the program prints, and what callgrind saw.
+    /// Returns the items of a pass, which the program prints, and callgrind's profile.
     fn finish(self, program: &Path) -> Result<(u32, Profile)> {
         let cannot = |error| format!("{}: {error}", self.profile.display());
         let output = self.child.wait_with_output().map_err(cannot)?;
@@ -122,7 +122,7 @@ impl Callgrind {
     }
 }
 
-/// What one run took inside of our own program file, and how often it called out of it.
+/// The instructions of one run in our own program file, and its calls out of that file.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Profile {
     instructions: u64,
@@ -130,10 +130,10 @@ struct Profile {
 }
 
 impl Profile {
-    /// Reads callgrind's profile (Valgrind manual, "Callgrind Format Specification"): `ob=` names
-    /// the program file that the costs below belong to, `cob=` that of the function which the next
-    /// `calls=` calls, and the line after that holds what the callee took, which is told where the
-    /// callee is.
+    /// Reads callgrind's profile (Valgrind manual, "Callgrind Format Specification"). `ob=` names
+    /// the program file of the following costs, and `cob=` the one of the function that the next
+    /// `calls=` calls. The line after that is the cost of the callee, which we skip, because the
+    /// callee's own entry contains it.
     fn read(text: &str, program: &Path) -> Result<Self> {
         let (mut profile, mut objects) = (Self::default(), Objects { program, id: None });
         let (mut own, mut outward, mut callee) = (false, false, false);
@@ -157,7 +157,7 @@ impl Profile {
     }
 }
 
-/// The program files of a profile: `(1) /path` at the first mention, `(1)` at all further ones.
+/// The program files of a profile: `(1) /path` the first time, `(1)` after that.
 struct Objects<'a> {
     program: &'a Path,
     id: Option<&'a str>,
@@ -178,7 +178,7 @@ fn first_number<T: FromStr>(text: &str) -> Result<T> {
     word.parse().map_err(|_| format!("not a number: {text}"))
 }
 
-/// What a case takes per item.
+/// The cost of a case per item.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Count {
     instructions: f64,
@@ -186,7 +186,7 @@ struct Count {
 }
 
 impl Count {
-    /// What each of the items takes that one run had more than the other.
+    /// The cost per item, from the difference between two runs.
     fn between(few: &Profile, many: &Profile, items: u32) -> Self {
         let items = f64::from(items);
         Self {
@@ -201,8 +201,8 @@ impl Count {
 struct BaseLine(BTreeMap<String, Count>);
 
 impl BaseLine {
-    /// Reads lines of a case, its instructions and its calls; those that begin with `#` are for
-    /// people.
+    /// Reads lines with a case, its instructions and its calls. Lines that begin with `#` are
+    /// comments.
     fn read(text: &str) -> Result<Self> {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let case = |line: &str| {
@@ -228,15 +228,15 @@ impl BaseLine {
     }
 }
 
-/// How a case stands to the base line.
+/// The result of comparing a case with the base line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Same,
-    /// One of its numbers is larger, which fails.
+    /// One of its numbers is larger. This fails.
     Grew,
-    /// None is larger, and one is smaller.
+    /// No number is larger, and at least one is smaller.
     Fell,
-    /// In one of the two only, which fails: nothing holds it.
+    /// Only one side has the case. This fails, because the case isn't checked.
     Unpaired,
 }
 
@@ -263,13 +263,13 @@ impl Verdict {
     }
 }
 
-/// Each case of either with its verdict.
+/// Every case of either side with its verdict.
 fn verdicts<'a>(base: &'a BaseLine, now: &'a BaseLine) -> BTreeMap<&'a str, Verdict> {
     let names = base.0.keys().chain(now.0.keys());
     names.map(|case| (case.as_str(), Verdict::of(base.0.get(case), now.0.get(case)))).collect()
 }
 
-/// The counts beside the base line, a line for each case.
+/// The counts beside the base line, one line per case.
 fn table(base: &BaseLine, now: &BaseLine) -> String {
     let mut table = format!(
         "{:<40} {:>12} {:>12} {:>7} {:>7}\n",
@@ -292,7 +292,7 @@ fn table(base: &BaseLine, now: &BaseLine) -> String {
     table
 }
 
-/// Says what follows. True if nothing is worse than the base line.
+/// Prints the conclusion. Returns true if nothing is worse than the base line.
 fn judge(base: &BaseLine, now: &BaseLine) -> bool {
     let verdicts = verdicts(base, now);
     let any = |verdict| verdicts.values().any(|other| *other == verdict);

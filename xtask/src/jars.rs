@@ -1,8 +1,8 @@
-//! Servers in Java that speak PostgreSQL's protocol and are none: pinned, from Maven, below
+//! Java servers that speak PostgreSQL's protocol but aren't PostgreSQL: pinned, from Maven, below
 //! `target/`.
 //!
-//! Where they are not to be had (no Java, no Maven, no package index), the tests of them are
-//! skipped, and the summary says so.
+//! If they can't be installed (no Java, no Maven, no package index), their tests are skipped, and
+//! the summary reports that.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,11 +11,11 @@ use crate::test::workspace;
 use crate::{Result, installed, needs};
 
 const ARTIFACTS: [&str; 2] = ["com.h2database:h2:2.3.232", "org.questdb:questdb:9.2.2"];
-/// What copies an artifact out of Maven's own folder.
+/// The Maven plugin that copies an artifact from Maven's own folder.
 const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy";
 const SUMS: &str = "SHA256SUMS";
 
-/// The folder of the jars; installs them where they are missing or others than pinned.
+/// Returns the folder of the jars. Installs them if they're missing or differ from the pinned ones.
 pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
     if needs::find("java").is_none() {
         return Err("there is no Java".into());
@@ -28,8 +28,7 @@ fn install(folder: &Path, sums: &Path) -> Result<()> {
     for artifact in ARTIFACTS {
         let mut maven = Command::new("mvn");
         maven.args(["--batch-mode", "--quiet", COPY, &format!("-Dartifact={artifact}")]);
-        // What it says on standard output would stand among the variables that `cargo xtask pg`
-        // prints.
+        // Maven's standard output would be mixed into the variables that `cargo xtask pg` prints.
         needs::run(maven.arg(format!("-DoutputDirectory={}", folder.display())).stdout(std::io::stderr()))?;
     }
     needs::run(

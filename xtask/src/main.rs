@@ -1,16 +1,16 @@
 //! The project's own commands, so that a fresh machine needs one line and no other tool.
 //!
 //! Its parts: [`needs`] (the programs that the tests use), [`python`] (the libraries that read our
-//! Arrow in one of them), [`postgres`] (a private PostgreSQL), [`mariadb`] (a private MariaDB),
-//! [`newer`] (the programs of a newer one), [`pebble`] (an authority for certificates), [`sail`]
-//! (an engine of Flight SQL), [`mod@console`] (what it is built of), [`deny`] (what may become a
-//! part of it), [`book`] (the documentation), [`installed`] (what those get from package indexes),
-//! [`instructions`] (what the hot paths take), [`compare`] (the comparisons, which are a program of
-//! their own), [`fuzz`] (inputs for which a property does not hold), [`attack`] (the tools of
-//! others), [`consul`] (a real agent of it), [`reproducible`] (the released program, built twice),
-//! [`same_code`] (if two versions differ only in comments), [`soak`] (the mixed soak, for long),
-//! [`steps`] (what ran, for how long, and how it ended) and [`mod@test`] (the test command). It does
-//! not know what the tests test.
+//! Arrow streams in a test), [`postgres`] (a private PostgreSQL), [`mariadb`] (a private MariaDB),
+//! [`newer`] (the programs of a newer PostgreSQL), [`pebble`] (a certificate authority), [`sail`]
+//! (a Flight SQL engine), [`mod@console`] (the console's build tools), [`deny`] (the check of
+//! dependencies), [`book`] (the documentation), [`installed`] (installs from package indexes),
+//! [`instructions`] (the cost of the hot paths), [`compare`] (starts the comparisons, a separate
+//! program), [`fuzz`] (inputs that violate a property), [`attack`] (third-party attack tools),
+//! [`consul`] (a real Consul agent), [`reproducible`] (the released program, built twice),
+//! [`same_code`] (if two versions differ only in comments), [`soak`] (the mixed soak, for longer),
+//! [`steps`] (the steps of a run and their results) and [`mod@test`] (the test command). It doesn't
+//! depend on the contents of the tests.
 
 mod attack;
 mod book;
@@ -67,7 +67,7 @@ usage: cargo xtask test [FILTER…]          everything that has to pass; with a
                                            fails if Rust code has changed since a commit; comments may, and with --messages texts
        cargo xtask pg [--newer]            a private PostgreSQL, the system's or a newer one, and a private MariaDB with the users of the tests, until Ctrl-C";
 
-/// What went wrong, for a person to read.
+/// An error message for people.
 type Result<T> = std::result::Result<T, String>;
 
 fn main() -> ExitCode {
@@ -107,7 +107,7 @@ fn exit(passed: Result<bool>) -> ExitCode {
     }
 }
 
-/// Runs the PostgreSQL and the MariaDB of the tests for a developer's own `cargo test`.
+/// Runs the tests' PostgreSQL and MariaDB for a developer's own `cargo test`.
 fn pg(start: fn(&Path) -> Result<Postgres>) -> Result<()> {
     needs::require()?;
     let target = target_folder()?;
@@ -144,7 +144,7 @@ fn start_newer(target: &Path) -> Result<Postgres> {
     Postgres::start_from(&newer::prepare(target)?, target)
 }
 
-/// Cargo's target folder, wherever it was moved to: this program lies in `target/PROFILE/`.
+/// Cargo's target folder, even if it was moved: this program is in `target/PROFILE/`.
 fn target_folder() -> Result<PathBuf> {
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let folder = program.ancestors().nth(2).ok_or("this program is not in a target folder")?;

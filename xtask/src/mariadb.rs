@@ -1,8 +1,8 @@
 //! A private MariaDB for one run of the tests: its own folder, port, socket, users and
 //! certificates.
 //!
-//! What holds for the private PostgreSQL ([`crate::postgres`]) holds for it too: it never touches
-//! an instance of the system's, does not outlive the run, and runs beside others of its kind.
+//! The guarantees of the private PostgreSQL ([`crate::postgres`]) apply: it never touches a system
+//! instance, doesn't outlive the run, and can run beside others of its kind.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use crate::postgres::{
 };
 use crate::{Result, needs};
 
-/// The passwords are those of `tests/library/mysql.rs`. `native_user`'s has what a URL must
-/// escape, and a letter that is two bytes.
+/// The passwords are those of `tests/library/mysql.rs`. `native_user`'s contains characters that a
+/// URL must escape, and a two-byte letter.
 const USERS: &str = "
 create user native_user@'%' identified by 'pä ss/w@rd:%';
 grant all on *.* to native_user@'%';
@@ -34,7 +34,7 @@ pub(crate) struct MariaDb {
 impl MariaDb {
     /// The system's MariaDB, with a new data folder below `target`.
     pub(crate) fn start(target: &Path) -> Result<Self> {
-        // It blocks SIGINT, and nothing here has to be written back.
+        // MariaDB blocks SIGINT, and it has nothing to write back.
         let owner = Owner::ourselves("KILL");
         let folder = Folder::new(target, "mariadb", &owner)?;
         make_certificates(&owner, &folder.path.join("tls"))?;
@@ -50,7 +50,7 @@ impl MariaDb {
         Ok(mariadb)
     }
 
-    /// What `tests/support` reads; it says what each is.
+    /// The variables that `tests/support` reads and documents.
     pub(crate) fn environment(&self) -> [(&'static str, String); 3] {
         let path = |name: &str| self.folder.path.join(name).display().to_string();
         [
@@ -82,7 +82,7 @@ impl MariaDb {
         client.status().is_ok_and(|status| status.success())
     }
 
-    /// The command-line client, at this server.
+    /// The command-line client, connected to this server.
     fn client(&self) -> Command {
         let mut command = Command::new("mariadb");
         command.args(["--no-defaults", "--user=root", "--default-character-set=utf8mb4", "--batch"]);
@@ -102,10 +102,10 @@ impl Drop for MariaDb {
     }
 }
 
-/// In the run's folder.
+/// Relative to the run's folder.
 const SOCKET: &str = "s/mariadb.sock";
 
-/// MariaDB runs as root only where it is told to.
+/// MariaDB runs as root only on request.
 fn as_root() -> Option<&'static str> {
     needs::is_root().then_some("--user=root")
 }
@@ -114,7 +114,7 @@ fn as_root() -> Option<&'static str> {
 fn spawn(owner: &Owner, folder: &Path, port: u16) -> Result<Child> {
     let cannot = |error| format!("cannot start MariaDB: {error}");
     let log = File::create(folder.join("log")).map_err(cannot)?;
-    // A MariaDB that starts removes what others of its kind have in the folder for temporary tables.
+    // A starting MariaDB deletes other instances' files in the folder for temporary tables.
     let temporary = folder.join("tmp");
     std::fs::create_dir(&temporary).map_err(cannot)?;
     let program = needs::find("mariadbd").unwrap_or_else(|| PathBuf::from("mariadbd"));

@@ -1,7 +1,7 @@
-//! The programs that the tests use, where they are, and how a fresh machine gets them.
+//! The programs that the tests use, their paths, and their installation on a fresh machine.
 //!
-//! A C compiler is not in the table although SQLite is compiled from source: Rust itself needs one
-//! to link, so without it this program would not run.
+//! SQLite is compiled from source, but a C compiler isn't in the table: Rust itself needs one to
+//! link, so this program wouldn't run without it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,12 +11,12 @@ use crate::Result;
 
 struct Tool {
     program: &'static str,
-    /// Debian's package of it.
+    /// Its Debian package.
     package: &'static str,
     why: &'static str,
 }
 
-/// A new need of the tests is a line here.
+/// A program that the tests newly need is a line here.
 const TOOLS: &[Tool] = &[
     Tool { program: "postgres", package: "postgresql", why: "the tests run against a real PostgreSQL" },
     Tool { program: "mariadbd", package: "mariadb-server", why: "and against a real MariaDB" },
@@ -46,14 +46,14 @@ const TOOLS: &[Tool] = &[
     Tool { program: "chromedriver", package: "chromium-driver", why: "drives that browser" },
 ];
 
-/// What `cargo xtask attack` uses besides.
+/// Additional programs for `cargo xtask attack`.
 const ATTACKERS: &[Tool] = &[
     Tool { program: "slowhttptest", package: "slowhttptest", why: "clients that are slow in four ways" },
     Tool { program: "testssl", package: "testssl.sh", why: "what is known to be wrong with TLS" },
 ];
 
-/// What the comparisons use besides. What is missing is left out of them, with a word in the
-/// report.
+/// Additional programs for the comparisons. If one is missing, its rows are left out, and the
+/// report says so.
 const COMPARED: &[Tool] = &[
     Tool { program: "postgres", package: "postgresql", why: "the database" },
     Tool { program: "sqlite3", package: "sqlite3", why: "a floor" },
@@ -64,10 +64,10 @@ const COMPARED: &[Tool] = &[
     Tool { program: "php", package: "php-cli", why: "the rival in PHP" },
 ];
 
-/// Debian's packages that bring no program of their own.
+/// Debian packages without a program.
 const COMPARED_LIBRARIES: &[&str] = &["php-pgsql"];
 
-/// Installs what the comparisons use and is not here.
+/// Installs the missing programs of the comparisons.
 pub(crate) fn install_compared() -> Result<()> {
     if !is_root() || find("apt-get").is_none() {
         return Err("--install needs root and apt-get".into());
@@ -76,26 +76,26 @@ pub(crate) fn install_compared() -> Result<()> {
     install(&[&packages(&missing), COMPARED_LIBRARIES].concat())
 }
 
-/// Go, for what comes by its module proxy. Debian 12's own is too old for it.
+/// Go, for programs from its module proxy. Debian 12's version is too old.
 pub(crate) fn go() -> Result<PathBuf> {
     let elsewhere = || Some(PathBuf::from("/usr/local/go/bin/go")).filter(|go| go.is_file());
     Ok(find("go").or_else(elsewhere).ok_or("it needs Go: see https://go.dev/dl")?)
 }
 
-/// Builds programs of the Go module proxy into a folder, of the version that the file `pin` holds.
+/// Builds programs from the Go module proxy into a folder. The file `pin` contains their version.
 pub(crate) fn go_install(programs: &[&str], pin: &Path, folder: &Path) -> Result<()> {
     let version = fs::read_to_string(pin).map_err(|error| format!("{}: {error}", pin.display()))?;
     let modules = programs.iter().map(|program| format!("{program}@{}", version.trim()));
     run(Command::new(go()?).arg("install").args(modules).env("GOBIN", folder))
 }
 
-/// Makes sure that every program of the table is there: as root on Debian by installing it, else by
-/// saying what to install.
+/// Requires every program of the table. As root on Debian, installs missing ones; otherwise returns
+/// an error that lists them.
 pub(crate) fn require() -> Result<()> {
     require_all(TOOLS)
 }
 
-/// The same of what `cargo xtask attack` uses.
+/// Requires the programs of `cargo xtask attack`.
 pub(crate) fn require_attackers() -> Result<()> {
     require_all(ATTACKERS)
 }
@@ -122,7 +122,7 @@ fn what_to_install(missing: &[&Tool]) -> String {
     )
 }
 
-/// Installs Debian's packages.
+/// Installs Debian packages.
 pub(crate) fn install(packages: &[&str]) -> Result<()> {
     eprintln!("installing {}", packages.join(" "));
     apt_get(&["update"])?;
@@ -131,26 +131,25 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
 
 fn apt_get(arguments: &[&str]) -> Result<()> {
     let mut command = Command::new("apt-get");
-    // The tests run instances of their own; run level 1 is how Debian's packages are asked not to
-    // start their services.
+    // The tests start their own instances. With run level 1, Debian's packages don't start their
+    // services.
     command.args(["--quiet"]).args(arguments).env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
-    // What it says on standard output would stand among the variables that `cargo xtask pg` prints.
+    // apt-get's standard output would be mixed into the variables that `cargo xtask pg` prints.
     run(command.stdout(std::io::stderr()))
 }
 
-/// Runs a command that has to succeed.
+/// Runs a command that must succeed.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().map_err(|error| format!("cannot run {command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}")) }
 }
 
-/// Where a program is, if it is on this machine.
+/// The path of a program, if it's installed.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     search_path().into_iter().map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// `PATH` as the tests get it. The servers' folders are in root's `PATH` only, so they are added
-/// behind.
+/// The tests' `PATH`. Only root's `PATH` contains the folders of servers, so we append them.
 pub(crate) fn path() -> std::ffi::OsString {
     let folders = inherited_path().chain(system_folders());
     env::join_paths(folders).unwrap_or_default()
@@ -161,7 +160,7 @@ fn search_path() -> Vec<PathBuf> {
     folders.chain(odbc_folders()).collect()
 }
 
-/// Debian's folders of ODBC drivers, one for each processor.
+/// Debian's folders of ODBC drivers, one per architecture.
 fn odbc_folders() -> impl Iterator<Item = PathBuf> {
     let of_processors = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
     of_processors.map(|folder| folder.path().join("odbc")).filter(|folder| folder.is_dir())
@@ -176,7 +175,7 @@ fn system_folders() -> impl Iterator<Item = PathBuf> {
     ["/usr/sbin", "/sbin"].into_iter().map(PathBuf::from)
 }
 
-/// Debian's folders of PostgreSQL's own programs, newest version first: they are not in `PATH`.
+/// Debian's folders of PostgreSQL's own programs, newest version first. They aren't in `PATH`.
 fn postgres_folders() -> Vec<PathBuf> {
     let mut versions: Vec<(u32, PathBuf)> = fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -188,8 +187,8 @@ fn postgres_folders() -> Vec<PathBuf> {
     versions.into_iter().map(|(_, folder)| folder).collect()
 }
 
-/// The folder of PostgreSQL's programs. A link in `PATH` is followed: what lies beside it need not
-/// be PostgreSQL's.
+/// The folder of PostgreSQL's programs. A link in `PATH` is resolved, because its neighbours may
+/// not be PostgreSQL's.
 pub(crate) fn postgres_bin() -> Result<PathBuf> {
     let server = find("postgres").and_then(|path| path.canonicalize().ok());
     server
@@ -199,7 +198,7 @@ pub(crate) fn postgres_bin() -> Result<PathBuf> {
         .ok_or_else(|| "there is no PostgreSQL".into())
 }
 
-/// Whether this process is root's; its folder in `/proc` belongs to the effective user.
+/// Returns true if this process runs as root. Its folder in `/proc` belongs to the effective user.
 pub(crate) fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)

@@ -1,4 +1,4 @@
-//! Pinned packages of npm below `target/`, by a `package-lock.json` that has their hashes.
+//! Pinned npm packages below `target/`, by a `package-lock.json` with their hashes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 use crate::test::workspace;
 use crate::{Result, installed, needs};
 
-/// What pins the packages, in a folder of the repository.
+/// The files that pin the packages, in a folder of the repository.
 const PINS: [&str; 2] = ["package.json", "package-lock.json"];
 
-/// The path `product` in the folder in which npm installs what `PINNED/` lists; `finish` gets
-/// the folder before it is used. Scripts of packages are not run.
+/// Returns the path `product` in the folder where npm installs the packages of `PINNED/`. `finish`
+/// gets the folder before it's used. Scripts of packages don't run.
 pub(crate) fn prepare(
     target: &Path,
     (name, product): (&str, &str),
@@ -32,6 +32,6 @@ fn install(folder: &Path, pins: &[PathBuf]) -> Result<()> {
         fs::copy(pin, folder.join(name)).map_err(cannot)?;
     }
     let quietly = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1"];
-    // What it says on standard output would stand among the variables that `cargo xtask pg` prints.
+    // npm's standard output would be mixed into the variables that `cargo xtask pg` prints.
     needs::run(Command::new("npm").arg("ci").args(quietly).current_dir(folder).stdout(Stdio::null()))
 }

@@ -1,8 +1,8 @@
-//! Pebble, the authority that clients of ACME are tested with: pinned, from the Go module proxy,
-//! below `target/`, with the DNS that it asks.
+//! Pebble, the authority for testing ACME clients, with its DNS server: pinned, from the Go module
+//! proxy, below `target/`.
 //!
-//! Where it is not to be had (no Go, no module proxy), the tests with it are skipped, and the summary
-//! says so.
+//! If it can't be installed (no Go, no module proxy), its tests are skipped, and the summary
+//! reports that.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ const PROGRAMS: [&str; 2] = [
     "github.com/letsencrypt/pebble/v2/cmd/pebble",
     "github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv",
 ];
-/// Its version, and nothing else.
+/// A file that contains only its version.
 const VERSION: &str = "tests/authorities/pebble.txt";
 
-/// The path of the program; builds it where it is missing or another than pinned.
+/// Returns the path of the program. Builds it if it's missing or differs from the pinned version.
 pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
     let pin = workspace().join(VERSION);
     installed::prepare(target, ("test-pebble", "pebble"), std::slice::from_ref(&pin), |folder| {

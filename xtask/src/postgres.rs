@@ -1,20 +1,20 @@
 //! A private PostgreSQL for one run of the tests: its own folder, port, socket, users and
 //! certificates.
 //!
-//! It never touches an instance of the system's. What holds, however a run ends:
+//! It never touches a system instance. However a run ends:
 //!
-//! 1. The server does not outlive the run: the kernel interrupts it when its parent dies (`setpriv
+//! 1. The server doesn't outlive the run: the kernel interrupts it when its parent dies (`setpriv
 //!    --pdeathsig`), so even `kill -9` leaves no orphan.
-//! 2. A run holds the lock of its folder while it lives. A folder whose lock is free belongs to a
-//!    run that was killed: the next start ends what may still run there and removes it.
-//! 3. Runs do not share anything, so several may go on at once.
+//! 2. A run holds the lock of its folder while it lives. A folder with a free lock belongs to a
+//!    killed run. The next start ends its remaining processes and removes it.
+//! 3. Runs share nothing, so several can run in parallel.
 //!
 //! ```text
-//! BASE/lock            held while a run looks for left-overs and makes its own folder
+//! BASE/lock            held while a run removes left-overs and creates its own folder
 //! BASE/run-PID/lock    held while the run lives
 //!              data/   the cluster      s/  the Unix socket      tls/  ca.crt, server.crt, server.key
-//!              log     what the server says
-//!              installation/   a copy of its programs, where its user cannot go to them
+//!              log     the server's output
+//!              installation/   a copy of its programs, if its user can't access them
 //! ```
 
 use std::fs::{self, File, TryLockError};
@@ -28,17 +28,17 @@ use std::time::{Duration, Instant};
 use crate::installed::lock;
 use crate::{Result, needs};
 
-/// The address of a Unix socket has 108 bytes, the last of which is zero; PostgreSQL adds a name
-/// such as this one.
+/// The address of a Unix socket has 108 bytes including the final zero. PostgreSQL adds a name like
+/// this one.
 const SOCKET_PATH_MAX: usize = 107;
 const SOCKET_NAME: &str = "s/.s.PGSQL.65535";
 
-/// Enough for a machine that compiles on all its cores at the same time.
+/// Enough for a machine that compiles on all cores at the same time.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Nothing here has to survive a crash. Fixed time zone and messages, so that tests do not depend
-/// on the machine.
+/// Nothing here has to survive a crash. Time zone and messages are fixed, so that tests don't
+/// depend on the machine.
 const SETTINGS: &str = "
 fsync = off
 synchronous_commit = off
@@ -55,8 +55,8 @@ log_timezone = 'UTC'
 lc_messages = 'C'
 ";
 
-/// Who may come in, and how. `tls_user` without TLS meets no line, which is a refusal of its own. Tests
-/// make users in the role `test_users`.
+/// The rules for logins. `tls_user` without TLS matches no line, which is a separate error. Tests
+/// create users in the role `test_users`.
 const HBA: &str = "
 # TYPE     DATABASE  USER           ADDRESS    METHOD
 local      all       postgres                  trust
@@ -73,8 +73,8 @@ hostssl    all       tls_user       all        scram-sha-256
 host       all       +test_users    all        scram-sha-256
 ";
 
-/// The passwords are those of `tests/support/db.rs`. That of `scram_user` has what a URL must
-/// escape, and a letter that is two bytes. Newer servers warn of MD5, which is meant to be tested.
+/// The passwords are those of `tests/support/db.rs`. `scram_user`'s contains characters that a URL
+/// must escape, and a two-byte letter. Newer servers warn about MD5, which we test deliberately.
 const ROLES: &str = "
 set client_min_messages = 'error';
 set password_encryption = 'scram-sha-256';
@@ -87,8 +87,8 @@ set password_encryption = 'md5';
 create role md5_user login password 'md5';
 ";
 
-/// Our own, because the defaults of OpenSSL's configuration differ between systems. The name is
-/// `localhost` alone, so that `verify-full` over 127.0.0.1 has to fail.
+/// Our own configuration, because OpenSSL's defaults differ between systems. The name is only
+/// `localhost`, so `verify-full` with 127.0.0.1 must fail.
 const OPENSSL_CONFIG: &str = "
 [req]
 distinguished_name = name
@@ -106,7 +106,7 @@ extendedKeyUsage = serverAuth
 subjectAltName = DNS:localhost
 ";
 
-/// A CA, then a key and a certificate signed by it.
+/// A CA, then a key and a certificate that it signed.
 const MAKE_CERTIFICATES: &str = "
 set -e
 new_key='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
@@ -121,7 +121,7 @@ chmod 600 server.key
 pub(crate) struct Postgres {
     server: Child,
     port: u16,
-    /// The folder of the client programs, which are the system's.
+    /// The folder of the system's client programs.
     clients: PathBuf,
     folder: Folder,
 }
@@ -132,8 +132,8 @@ impl Postgres {
         Self::start_from(&needs::postgres_bin()?, target)
     }
 
-    /// The server whose programs are in the folder `bin`. Makes a new cluster below `target`, or
-    /// below a temporary folder where the server's user cannot go there.
+    /// Starts the server in the folder `bin`. Creates a new cluster below `target`, or below a
+    /// temporary folder if the server's user can't access `target`.
     pub(crate) fn start_from(bin: &Path, target: &Path) -> Result<Self> {
         let clients = needs::postgres_bin()?;
         let owner = Owner::current()?;
@@ -149,7 +149,7 @@ impl Postgres {
         Ok(postgres)
     }
 
-    /// What `tests/support` reads; it says what each is.
+    /// The variables that `tests/support` reads and documents.
     pub(crate) fn environment(&self) -> [(&'static str, String); 4] {
         let url = format!("postgres://postgres@127.0.0.1:{}/postgres?sslmode=disable", self.port);
         let path = |path: PathBuf| path.display().to_string();
@@ -161,7 +161,7 @@ impl Postgres {
         ]
     }
 
-    /// Waits until somebody else stops it.
+    /// Waits until someone else stops it.
     pub(crate) fn wait(&mut self) -> Result<()> {
         let status = self.server.wait().map_err(|error| format!("lost PostgreSQL: {error}"))?;
         if status.success() { Ok(()) } else { Err(format!("PostgreSQL ended: {status}\n{}", self.log())) }
@@ -183,7 +183,7 @@ impl Postgres {
         self.client("pg_isready").arg("--quiet").status().is_ok_and(|status| status.success())
     }
 
-    /// Has SQL run.
+    /// Runs SQL.
     pub(crate) fn psql(&self, sql: &str) -> Result<()> {
         let mut command = self.client("psql");
         command.args([
@@ -196,7 +196,7 @@ impl Postgres {
         needs::run(command.arg("--command").arg(sql).env("PGCLIENTENCODING", "UTF8"))
     }
 
-    /// One of PostgreSQL's client programs, pointed at this server.
+    /// One of PostgreSQL's client programs, connected to this server.
     fn client(&self, program: &str) -> Command {
         let mut command = Command::new(self.clients.join(program));
         command.arg("--host").arg(self.folder.path.join("s")).arg("--port").arg(self.port.to_string());
@@ -209,8 +209,8 @@ impl Postgres {
 }
 
 impl Drop for Postgres {
-    /// Fast shutdown ends the sessions; it waits for nobody but a backend that is stuck, and that
-    /// one is killed.
+    /// A fast shutdown ends the sessions. It only hangs if a backend is stuck; then we kill the
+    /// server.
     fn drop(&mut self) {
         signal(self.server.id(), "INT");
         if !ends_within(&mut self.server, STOP_TIMEOUT) {
@@ -224,22 +224,22 @@ impl Drop for Postgres {
     }
 }
 
-/// Whether a server has ended before the timeout.
+/// Returns true if the server ends before the timeout.
 pub(crate) fn ends_within(server: &mut Child, timeout: Duration) -> bool {
     let deadline = Instant::now() + timeout;
     poll_until(deadline, || !matches!(server.try_wait(), Ok(None)))
 }
 
-/// Who the server runs as. PostgreSQL refuses root, so root's servers are the package's user's.
+/// The user that runs the server. PostgreSQL refuses root, so root uses the package's user.
 pub(crate) struct Owner {
-    /// `None`: whoever runs the tests.
+    /// `None`: the user who runs the tests.
     user: Option<&'static str>,
-    /// The signal that ends the server when we die.
+    /// The signal that ends the server when our process dies.
     end: &'static str,
 }
 
 impl Owner {
-    /// Whoever runs the tests, of a server that this signal ends.
+    /// The user who runs the tests, for a server that this signal ends.
     pub(crate) fn ourselves(end: &'static str) -> Self {
         Self { user: None, end }
     }
@@ -257,7 +257,7 @@ impl Owner {
         }
     }
 
-    /// A command that runs as the owner, in `folder`, and is ended when we die.
+    /// A command that runs as the owner in `folder`. It ends when our process dies.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command {
         let mut command = Command::new("setpriv");
         if let Some(user) = self.user {
@@ -269,13 +269,13 @@ impl Owner {
 
     fn own(&self, path: &Path) -> Result<()> {
         match self.user {
-            // Not through a link: the temporary folders are everybody's.
+            // Without following links, because temporary folders are writable by everyone.
             Some(user) => needs::run(Command::new("chown").args(["--no-dereference", user]).arg(path)),
             None => Ok(()),
         }
     }
 
-    /// Whether the owner can do with a path what an option of `test` stands for.
+    /// Returns true if the owner passes this option of `test` for a path.
     fn can(&self, option: &str, path: &Path) -> bool {
         let mut command = self.command("test", Path::new("/"));
         command.arg(option).arg(path).status().is_ok_and(|status| status.success())
@@ -289,7 +289,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Below `target`, or elsewhere, for the database of that short name.
+    /// Creates it below `target` or elsewhere, for the database with this short name.
     pub(crate) fn new(target: &Path, name: &str, owner: &Owner) -> Result<Self> {
         let mut errors = String::new();
         for base in bases(target, name) {
@@ -332,8 +332,8 @@ impl Drop for Folder {
     }
 }
 
-/// Where a folder may be, best first. Home folders, and so `target`, are often closed to other
-/// users.
+/// The possible parents of a folder, best first. Home folders, and so `target`, are often closed
+/// to other users.
 fn bases(target: &Path, name: &str) -> [PathBuf; 3] {
     let mut hasher = DefaultHasher::new();
     target.hash(&mut hasher);
@@ -345,7 +345,7 @@ fn bases(target: &Path, name: &str) -> [PathBuf; 3] {
     ]
 }
 
-/// Removes the folders of runs that were killed, and ends their servers if the kernel has not yet.
+/// Removes the folders of killed runs, and ends their servers if the kernel hasn't done so yet.
 fn remove_leftovers(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let folder = entry.path();
@@ -378,7 +378,7 @@ fn stop_leftover(folder: &Path) {
     }
 }
 
-/// Whether the process is there and is a server of that folder: process numbers are used again.
+/// Returns true if the process exists and is a server of that folder. Process ids are reused.
 fn runs_in(pid: u32, folder: &Path) -> bool {
     let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&arguments).contains(&*folder.to_string_lossy())
@@ -394,15 +394,15 @@ fn poll_until(deadline: Instant, mut done: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// The standard library has no signals but SIGKILL; every shell has.
+/// The standard library can only send SIGKILL, but every shell can send the others.
 pub(crate) fn signal(pid: u32, name: &str) {
     let mut command = Command::new("sh");
     command.args(["-c", r#"kill -s "$0" "$1" 2> /dev/null"#, name, &pid.to_string()]);
     let _ = command.status();
 }
 
-/// The programs of `bin` where the owner can run them: a copy in its own folder if it cannot go to
-/// theirs.
+/// Returns a folder with the programs of `bin` that the owner can run: a copy in its own folder if
+/// it can't access `bin`.
 fn reachable(owner: &Owner, bin: &Path, folder: &Path) -> Result<PathBuf> {
     if owner.can("-x", &bin.join("postgres")) {
         return Ok(bin.to_path_buf());
@@ -426,8 +426,8 @@ fn make_cluster(owner: &Owner, bin: &Path, folder: &Path) -> Result<()> {
     write(&folder.join("data/pg_hba.conf"), HBA)
 }
 
-/// Asks the kernel for a port that nobody uses; somebody could take it before the server does, but
-/// the kernel hands them out in turn.
+/// Gets an unused port from the kernel. Another process could use it before the server does, but
+/// the kernel assigns ports in sequence.
 pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());
@@ -448,7 +448,7 @@ fn spawn(owner: &Owner, bin: &Path, folder: &Path, port: u16) -> Result<Child> {
     command.spawn().map_err(cannot)
 }
 
-/// Runs a command whose output is of interest only if it fails.
+/// Runs a command whose output matters only if it fails.
 pub(crate) fn quietly(command: &mut Command) -> Result<()> {
     let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
     if output.status.success() {
@@ -479,7 +479,7 @@ mod tests {
         let held = lock(&folder.join("lock")).unwrap();
         assert!(is_locked(&folder));
         drop(held);
-        // A program that another test starts has the file open until it runs.
+        // A program that another test starts inherits the open file until it execs.
         let freed = (0..100).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
             !is_locked(&folder)

@@ -1,8 +1,8 @@
-//! pyarrow, polars and duckdb, which read our Arrow in a test: in a virtual environment below
-//! `target/`, pinned by version and hash. An index cannot give another file for either.
+//! pyarrow, polars and duckdb, which read our Arrow streams in a test: in a virtual environment
+//! below `target/`, pinned by version and hash. So an index can't substitute another file.
 //!
-//! Where they are not to be had (no Python, no package index), that test is skipped, and the
-//! summary says so.
+//! If they can't be installed (no Python, no package index), that test is skipped, and the summary
+//! reports that.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,20 +10,20 @@ use std::process::Command;
 use crate::test::workspace;
 use crate::{Result, installed, needs};
 
-/// Debian's package without which its Python makes no virtual environments.
+/// The Debian package that Python's virtual environments need.
 const PACKAGE: &str = "python3-venv";
-/// In the environment.
+/// Relative to the environment.
 const PYTHON: &str = "bin/python";
 
-/// The Python that has the libraries; installs them where they are missing or others than the test
-/// wants.
+/// Returns the Python with the libraries. Installs them if they're missing or differ from the
+/// pinned ones.
 pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
     let requirements = workspace().join("tests/readers/requirements.txt");
     let pins = std::slice::from_ref(&requirements);
     installed::prepare(target, ("test-python", PYTHON), pins, |folder| install(folder, &requirements))
 }
 
-/// A virtual environment in the place of what is there, with what the requirements list.
+/// Replaces the folder by a virtual environment with the requirements.
 pub(crate) fn install(folder: &Path, requirements: &Path) -> Result<()> {
     make(folder)?;
     let mut python = Command::new(folder.join(PYTHON));
@@ -32,7 +32,7 @@ pub(crate) fn install(folder: &Path, requirements: &Path) -> Result<()> {
     needs::run(python.args(pip).args(install).arg(requirements))
 }
 
-/// An empty environment in the place of what is there.
+/// Replaces the folder by an empty environment.
 fn make(folder: &Path) -> Result<()> {
     let make = || needs::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder));
     make().or_else(|message| match needs::is_root() && needs::find("apt-get").is_some() {

@@ -1,6 +1,6 @@
-//! `cargo xtask reproducible`: the released program, built twice from the same commit in two
-//! folders, is the same to the byte. So whoever has its source and its compiler can see that a
-//! program was made of nothing else.
+//! `cargo xtask reproducible`: builds the released program twice from the same commit in two
+//! folders, and checks that the bytes are identical. So anyone with the source and the compiler can
+//! verify the origin of a program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,15 +8,15 @@ use std::process::Command;
 use crate::test::workspace;
 use crate::{Result, needs, target_folder};
 
-/// The features of the Debian package beside the default ones.
+/// The features of the Debian package in addition to the default ones.
 pub(crate) const FEATURES: &str = "acme,adbc,discovery";
-/// Where the sources of a program stand that is released, as far as it can tell.
+/// The source path that a released program contains.
 const SOURCES: &str = "/rowstream";
 const REGISTRY: &str = "/cargo";
 /// Folders whose paths have different lengths.
 const FOLDERS: [&str; 2] = ["one", "another/folder"];
 
-/// Builds twice. True if both programs are the same.
+/// Builds twice. Returns true if both programs are identical.
 pub(crate) fn run() -> Result<bool> {
     let scratch = target_folder()?.join("reproducible");
     let programs = FOLDERS.map(|name| build(&scratch.join(name)));
@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<bool> {
     Ok(is_same)
 }
 
-/// Builds the program of the last commit in a folder of its own.
+/// Builds the program from the last commit in a separate folder.
 fn build(folder: &Path) -> Result<PathBuf> {
     let cannot = |error| format!("{}: {error}", folder.display());
     if folder.exists() {
@@ -47,7 +47,7 @@ fn build(folder: &Path) -> Result<PathBuf> {
     Ok(folder.join("target/dist/rowstream"))
 }
 
-/// Where Cargo keeps the sources of dependencies.
+/// The folder with Cargo's sources of dependencies.
 fn registry() -> Result<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let default = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));

@@ -1,18 +1,18 @@
-//! Sail, an engine that speaks Arrow Flight SQL: in a virtual environment of its own below
-//! `target/`, pinned by version and hash, as its wheel is larger than all others.
+//! Sail, an engine that speaks Arrow Flight SQL: pinned by version and hash, below `target/`. It
+//! has a separate virtual environment, because its wheel is larger than all others.
 //!
-//! Where it is not to be had (no Python, no package index, another processor), its tests are
-//! skipped, and the summary says so.
+//! If it can't be installed (no Python, no package index, another processor), its tests are
+//! skipped, and the summary reports that.
 
 use std::path::{Path, PathBuf};
 
 use crate::test::workspace;
 use crate::{Result, installed, python};
 
-/// In the environment.
+/// Relative to the environment.
 const PROGRAM: &str = "bin/sail";
 
-/// The program; installs it where it is missing or another than pinned.
+/// Returns the program. Installs it if it's missing or differs from the pinned version.
 pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
     let requirements = workspace().join("tests/sail/requirements.txt");
     let pins = std::slice::from_ref(&requirements);

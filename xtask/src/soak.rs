@@ -1,17 +1,16 @@
-//! `cargo xtask soak`: the mixed soak of `tests/alone/soak.rs`, for longer than a test run may
-//! take.
+//! `cargo xtask soak`: the mixed soak of `tests/alone/soak.rs`, for longer than in a test run.
 
 use crate::postgres::Postgres;
 use crate::test::{give, test_program};
 use crate::{Result, needs, target_folder};
 
-/// How long it takes unless it is said.
+/// The default duration.
 const MINUTES: u64 = 20;
-/// What the soak reads.
+/// The variable that the soak reads.
 const SECONDS: &str = "ROWSTREAM_SOAK_SECONDS";
 const SEED: &str = "ROWSTREAM_SOAK_SEED";
 
-/// Runs it for so many minutes, from a seed of its own or from the one that is given.
+/// Runs it for this many minutes, from the given seed or a random one.
 pub(crate) fn run(words: &[&str]) -> Result<()> {
     let (minutes, seed) = read(words)?;
     needs::require()?;

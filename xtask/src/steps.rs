@@ -1,4 +1,4 @@
-//! The steps of a run: each is run whatever became of those before, and the summary tells all of
+//! The steps of a run. Each one runs even if earlier ones failed, and the summary lists all of
 //! them.
 
 use std::process::Command;
@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 pub(crate) enum Outcome {
     Passed,
     Failed,
-    /// Not run, and why.
+    /// Not run, with the reason.
     Skipped(&'static str),
 }
 
 impl Outcome {
-    /// Runs a command, its output passed through; one that cannot be started has failed.
+    /// Runs a command and passes its output through. A command that can't be started counts as
+    /// failed.
     pub(crate) fn of(command: &mut Command) -> Self {
         Self::of_result(crate::needs::run(command))
     }
@@ -61,10 +62,10 @@ impl std::fmt::Display for Step {
     }
 }
 
-/// A step that goes on beside others.
+/// A step that runs in parallel with others.
 pub(crate) struct Beside(JoinHandle<Step>);
 
-/// The steps that have run.
+/// The completed steps.
 #[derive(Default)]
 pub(crate) struct Steps(Vec<Step>);
 
@@ -74,7 +75,7 @@ impl Steps {
         self.add(Step::run(name, work));
     }
 
-    /// Begins a step that goes on until [`Steps::end`] waits for it.
+    /// Starts a step that runs until [`Steps::end`] waits for it.
     pub(crate) fn begin(&self, name: &'static str, work: fn() -> Outcome) -> Beside {
         println!("\n==> {name}, beside the next steps");
         Beside(std::thread::spawn(move || Step::run(name, work)))

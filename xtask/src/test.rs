@@ -1,4 +1,4 @@
-//! `cargo xtask test`: what the README, CONTRIBUTING.md and CI call.
+//! `cargo xtask test`: the command that the README, CONTRIBUTING.md and CI use.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -14,13 +14,13 @@ use crate::{
     target_folder,
 };
 
-/// Something that some tests use and that no machine has by itself. Where it cannot be had, those
-/// tests are skipped, and the summary says so.
+/// A dependency of some tests that no machine has by default. If it can't be installed, those tests
+/// are skipped, and the summary reports that.
 struct Extra {
     step: &'static str,
     prepare: fn(&Path) -> Result<PathBuf>,
     without: &'static str,
-    /// The variable that says to tests where it is.
+    /// The variable that passes its path to the tests.
     variable: &'static str,
     /// Words in the names of the tests that use it.
     tests: &'static [&'static str],
@@ -80,12 +80,12 @@ const EXTRAS: [Extra; 7] = [
 
 const NO_NEWER: &str = "it cannot be installed here, so the tests run against the system's PostgreSQL alone";
 
-/// Tests mostly wait, for timeouts and for one another's processes, so there are more of them at
-/// once than the two processors of a small machine.
+/// Tests mostly wait, for timeouts and for processes, so more of them run at once than a small
+/// machine has processors.
 const AT_ONCE: &str = "--test-threads=4";
 
-/// What `--fast` leaves out: tests that hold the release build to its claims, and those that wait
-/// long, for timeouts or for many processes. A test's name contains the word.
+/// The tests that `--fast` leaves out: those that check the release build's claims, and those that
+/// wait long, for timeouts or for many processes. A test's name contains the word.
 const NOT_FAST: &[&str] = &[
     ALONE,
     "arrow::a_million_rows_come_in_bounded_batches",
@@ -112,17 +112,17 @@ const NOT_FAST: &[&str] = &[
 /// The modules of `tests/alone`, which need the machine for themselves.
 const ALONE: &str = "alone::";
 
-/// More failures than this are no accident of a busy machine, and are not tried again.
+/// More failures than this aren't caused by a busy machine, so we don't repeat them.
 const FEW: usize = 5;
 
-/// A part of a whole run. Machines that run one each have run everything.
+/// A part of a whole run. Machines that run one part each have together run everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// Formatting, lints, dependencies and documents: no test runs.
+    /// Formatting, lints, dependencies and documents, but no tests.
     Checks,
-    /// Tests of the packages by themselves, and those that call the library.
+    /// Tests of the packages, and those that call the library.
     Library,
-    /// Tests that only start the program, beside each other.
+    /// Tests that only start the program, in parallel.
     Program,
     /// Tests that need the machine for themselves, and the counts of instructions.
     Alone,
@@ -143,15 +143,15 @@ impl Part {
     }
 }
 
-/// How many tests of a run may need a second try.
+/// A file with the number of tests that may need a second try.
 const FLAKES: &str = "tests/flakes.txt";
 
-/// How much is run.
+/// The extent of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
-    /// All that has to pass.
+    /// Everything that has to pass.
     Everything,
-    /// What answers within minutes: nothing of a release build, of a second PostgreSQL or of the
+    /// Everything that finishes within minutes: no release build, second PostgreSQL or
     /// documentation.
     Fast,
     Only(Part),
@@ -166,8 +166,8 @@ impl Scope {
         }
     }
 
-    /// [`cargo_test`] for the packages of this scope. Cargo compiles some dependencies once for each
-    /// choice of packages, so all steps of a scope make the same.
+    /// [`cargo_test`] for the packages of this scope. All steps of a scope select the same
+    /// packages, because Cargo compiles some dependencies once per selection.
     fn cargo_test(self) -> Command {
         let mut command = cargo_test();
         if self == Self::Only(Part::Library) {
@@ -177,10 +177,11 @@ impl Scope {
     }
 }
 
-/// Runs all steps, or with a filter those that a test of that name needs. True if all passed.
+/// Runs all steps, or with a filter those that a test of that name needs. Returns true if all
+/// passed.
 ///
-/// A whole run builds first, the release build beside all others, because a build beside tests
-/// would slow them down. With a filter, a test that needs the release build builds it.
+/// A whole run builds first, because a build would slow down parallel tests. The release build runs
+/// in parallel with the other builds. With a filter, a test that needs the release build builds it.
 pub(crate) fn run(words: &[&str]) -> Result<bool> {
     let (scope, filters) = read(words)?;
     needs::require()?;
@@ -238,7 +239,7 @@ fn read<'a>(words: &[&'a str]) -> Result<(Scope, Vec<&'a str>)> {
     Ok((scope, filters))
 }
 
-/// What is wrong without a test having to run.
+/// The checks that don't run tests.
 fn check(scope: Scope, target: &Path, steps: &mut Steps) {
     steps.run("formatting", || Outcome::of(cargo().args(["fmt", "--all", "--check"])));
     steps.run("clippy", || clippy(&["--workspace", "--all-features", "--all-targets"]));
@@ -250,10 +251,10 @@ fn check(scope: Scope, target: &Path, steps: &mut Steps) {
     }
 }
 
-/// The cargo that runs us, in the root of the workspace.
+/// The cargo that runs this program, in the root of the workspace.
 ///
-/// Cargo describes our own package in variables, and compiles ring and all of TLS again if they
-/// change, so builds by us and by hand must not differ in them.
+/// Cargo describes our own package in variables, and recompiles ring and all of TLS if they change.
+/// We remove them, so that our builds and manual ones share dependencies.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace());
@@ -263,7 +264,7 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// True for the variables that describe the package that Cargo runs.
+/// Returns true for the variables that describe the package that Cargo runs.
 fn is_of_a_package(variable: &str) -> bool {
     variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }
@@ -274,7 +275,7 @@ pub(crate) fn workspace() -> &'static Path {
     xtask.parent().unwrap_or(xtask)
 }
 
-/// Runs one test program, which is given what follows. Builds it first.
+/// Builds one test program, and returns the command that runs it. The caller appends arguments.
 pub(crate) fn test_program(name: &str) -> Result<Command> {
     needs::run(cargo_test().arg("--no-run"))?;
     let mut command = cargo_test();
@@ -282,8 +283,8 @@ pub(crate) fn test_program(name: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// The release build, and the program that counts instructions. Quiet, because it runs beside other
-/// steps.
+/// Builds the release program, and the program that counts instructions. It's quiet, because it
+/// runs in parallel with other steps.
 fn release_builds() -> Outcome {
     match Outcome::of(cargo().args(["build", "--quiet", "--release", "--locked"])) {
         Outcome::Passed => Outcome::of_result(instructions::build().map(drop)),
@@ -295,7 +296,8 @@ fn clippy(options: &[&str]) -> Outcome {
     Outcome::of(cargo().args(["clippy", "--locked"]).args(options).args(["--", "-D", "warnings"]))
 }
 
-/// Keeps what was installed for tests; those that need it are left out where it cannot be had.
+/// Stores the path of something that was installed for tests. If it's missing, its tests are left
+/// out.
 fn obtain(prepared: Result<PathBuf>, place: &mut Option<PathBuf>, without: &'static str) -> Outcome {
     match prepared {
         Ok(prepared) => {
@@ -309,7 +311,7 @@ fn obtain(prepared: Result<PathBuf>, place: &mut Option<PathBuf>, without: &'sta
     }
 }
 
-/// The hot paths against their base line, which holds for one kind of processor.
+/// Compares the hot paths with their base line, which is valid for one processor architecture.
 fn instructions() -> Outcome {
     if !cfg!(target_arch = "x86_64") {
         return Outcome::Skipped("the base line is of x86-64");
@@ -321,8 +323,8 @@ fn instructions() -> Outcome {
     }
 }
 
-/// With private items: those who read it work on the code. Links to them are then no error, and are
-/// checked like all others.
+/// Includes private items, because its readers work on the code. So links to them aren't errors,
+/// and are checked like all others.
 fn documentation() -> Outcome {
     let arguments =
         ["doc", "--workspace", "--all-features", "--no-deps", "--document-private-items", "--locked"];
@@ -330,30 +332,30 @@ fn documentation() -> Outcome {
     Outcome::of(cargo().args(arguments).env("RUSTDOCFLAGS", flags))
 }
 
-/// The modules of tests in which another version of PostgreSQL could make a difference.
+/// Modules of tests that could depend on the version of PostgreSQL.
 const OF_POSTGRES: [&str; 3] = ["postgres_", "strings::", "python::"];
 
-/// Tests of the workspace; always with the same options, so that nothing is compiled twice. With
-/// `--test` it doesn't build the program that the tests start, so a `--no-run` goes before.
+/// Tests of the workspace, always with the same options, so that nothing is compiled twice. With
+/// `--test` it doesn't build the program that the tests start, so run it with `--no-run` first.
 fn cargo_test() -> Command {
     let mut command = cargo();
     command.args(["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"]);
     command
 }
 
-/// What tests are run, and with what.
+/// The tests to run, and their environment.
 struct Tests<'a> {
     scope: Scope,
     filters: &'a [&'a str],
     target: &'a Path,
-    /// Each with where it is.
+    /// Each with its path.
     extras: &'a [(Extra, Option<PathBuf>)],
-    /// Without it, tests that ask for it fail.
+    /// Without it, tests that need it fail.
     mariadb: Option<&'a MariaDb>,
 }
 
 impl Tests<'_> {
-    /// The tests of the scope, step by step.
+    /// Runs the tests of the scope, step by step.
     fn run_all(&self, steps: &mut Steps, counts: &mut Counts) {
         if self.scope != Scope::Only(Part::Alone) {
             steps.run("tests", || self.run(self.most(), Postgres::start(self.target), counts));
@@ -375,7 +377,7 @@ impl Tests<'_> {
         }
     }
 
-    /// All but those of `tests/alone`; with `--fast` or of a part fewer.
+    /// All tests except `tests/alone`. Fewer with `--fast` or for a part.
     fn most(&self) -> Command {
         let mut command = self.scope.cargo_test();
         if self.scope == Scope::Only(Part::Program) {
@@ -393,8 +395,8 @@ impl Tests<'_> {
         command
     }
 
-    /// The tests of [`OF_POSTGRES`]; with filters those that they name, whatever their modules, for
-    /// test programs cannot ask for both.
+    /// The tests of [`OF_POSTGRES`]. With filters, all tests that match them, because test programs
+    /// can't combine both conditions.
     fn of_postgres(&self) -> Command {
         let filters = if self.filters.is_empty() { &OF_POSTGRES } else { self.filters };
         let mut command = self.scope.cargo_test();
@@ -407,8 +409,8 @@ impl Tests<'_> {
         command
     }
 
-    /// Runs tests against a PostgreSQL of their own. Those that call Python are run where it has
-    /// its libraries, and those that load DuckDB's library, start H2 or ask Sail where there is one.
+    /// Runs tests against a new PostgreSQL. Skips the tests whose extras are missing, such as
+    /// Python's libraries, DuckDB's library, H2 or Sail.
     fn run(&self, mut command: Command, postgres: Result<Postgres>, counts: &mut Counts) -> Outcome {
         let missing = self.extras.iter().filter(|(_, place)| place.is_none());
         command.args(missing.flat_map(|(extra, _)| extra.tests).flat_map(|name| ["--skip", name]));
@@ -416,15 +418,15 @@ impl Tests<'_> {
             Ok(postgres) => Outcome::of_result(self.run_on(command, &postgres, counts)),
             Err(message) => Outcome::of_result(Err(message)),
         };
-        // Tests that did not compile, or a test program that crashed, leave no line to be counted.
+        // Tests that don't compile and crashed test programs print no line to count.
         if outcome == Outcome::Failed {
             counts.failed = counts.failed.max(1);
         }
         outcome
     }
 
-    /// A few tests that failed are run once more, one at a time: a test that then passes has found
-    /// the machine busy and nothing wrong. The summary names it all the same.
+    /// Repeats a few failed tests once, one at a time. A test that passes then only failed because
+    /// the machine was busy. The summary lists it anyway.
     fn run_on(&self, mut command: Command, postgres: &Postgres, counts: &mut Counts) -> Result<()> {
         self.give(&mut command, postgres);
         let mut first = Counts::default();
@@ -454,19 +456,19 @@ impl Tests<'_> {
     }
 }
 
-/// The variable that tells tests of the release build.
+/// The variable with the path of the release build.
 const RELEASE: &str = "ROWSTREAM_TEST_RELEASE_BIN";
 
-/// Gives tests their PostgreSQL, and the programs that they run.
+/// Passes PostgreSQL's address and the paths of programs to tests.
 pub(crate) fn give(command: &mut Command, postgres: &Postgres) {
-    // A developer's own PGHOST or PGSSLMODE is not what the tests are about.
+    // A developer's own PGHOST or PGSSLMODE must not affect the tests.
     for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
         command.env_remove(name);
     }
     command.env("PATH", needs::path()).envs(postgres.environment());
 }
 
-/// Passes the output through, and adds up what the test programs say at their ends.
+/// Passes the output through, and adds up the results of the test programs.
 fn run_and_count(command: &mut Command, counts: &mut Counts) -> Result<()> {
     let cannot = |error| format!("cannot run cargo test: {error}");
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(cannot)?;
@@ -487,11 +489,11 @@ struct Counts {
     failed: u64,
     skipped: u64,
     filtered_out: u64,
-    /// Those that failed.
+    /// The names of the failed tests.
     names: Vec<String>,
-    /// Test programs that have begun and not said how it went.
+    /// Test programs that have started but not reported a result.
     running: u64,
-    /// Those that failed at first, and passed when they were run once more.
+    /// Tests that failed first and passed when repeated.
     unsteady: Vec<String>,
 }
 
@@ -521,8 +523,8 @@ impl Counts {
         }
     }
 
-    /// Whether each failure is a test's, whose name is known. One of documentation is named after
-    /// its place, by which it cannot be asked for; and where a program crashed, no name is known.
+    /// Returns true if each failure is a test whose name we know. A documentation test is named
+    /// after its place, which can't be used as a filter. If a program crashed, the name is unknown.
     fn can_be_tried_again(&self) -> bool {
         let by_name = self.names.iter().all(|name| !name.contains(' '));
         let all_ended = self.running == 0;
@@ -532,10 +534,10 @@ impl Counts {
             && self.failed == self.names.len() as u64
     }
 
-    /// Takes those that passed the second time from those that failed.
+    /// Removes tests that passed the second time from the failed ones.
     fn correct(&mut self, second: &Self) {
         let failed = |name: &String| second.names.contains(name);
-        // A run that ended early has passed nothing.
+        // A run that ended early proves nothing.
         if second.running > 0 || second.passed + second.failed < self.failed {
             return;
         }
@@ -567,7 +569,7 @@ impl Counts {
         }
     }
 
-    /// The last lines of a run; what was left out has been skipped.
+    /// The last lines of a run. Tests that were left out count as skipped.
     fn summary(&self, left_out: u64) -> String {
         let mut summary = String::new();
         for name in &self.names {
@@ -581,14 +583,14 @@ impl Counts {
     }
 }
 
-/// The number in [`FLAKES`], below its comments.
+/// The number in [`FLAKES`], after its comments.
 fn allowed_flakes(text: &str) -> Result<usize> {
     let mut lines = text.lines().filter(|line| !line.starts_with('#'));
     let number = lines.next().and_then(|line| line.trim().parse().ok());
     number.ok_or_else(|| format!("{FLAKES} has no number"))
 }
 
-/// `running 12 tests`, `running 1 test`.
+/// True for `running 12 tests` and `running 1 test`.
 fn begins_a_program(line: &str) -> bool {
     let number = line.strip_prefix("running ").and_then(|rest| rest.split_once(" test"));
     number.is_some_and(|(number, s)| number.parse::<u64>().is_ok() && (s.is_empty() || s == "s"))
@@ -657,7 +659,7 @@ mod tests {
         assert_eq!(counts.summary(7), "13 passed, 2 failed, 8 skipped");
     }
 
-    /// The counts of a test program in which these tests failed.
+    /// The counts of a test program with these failed tests.
     fn failed(passed: u64, names: &[&str]) -> Counts {
         let mut counts = Counts::default();
         for name in names {

@@ -1,7 +1,7 @@
-//! A lookup through the whole server, from the bytes of its request to those of its answer: the
-//! release build serves the films of the example, under callgrind, and is asked for one film after
-//! the other on one connection. The database does not count, as it is another process, or, where it
-//! is in ours, is the same each time.
+//! A lookup through the whole server, from the bytes of its request to those of its response. The
+//! release build serves the films of the example under callgrind, and gets requests for one film
+//! after another on one connection. The database doesn't distort the count: it's either another
+//! process or inside ours, with the same cost each time.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ use crate::postgres::{self, Postgres, START_TIMEOUT, STOP_TIMEOUT};
 use crate::test::{cargo, workspace};
 use crate::{Result, needs, target_folder};
 
-/// How often it is asked, in two runs. The first requests open connections and prepare statements.
+/// The requests of the two runs. The first requests open connections and prepare statements.
 const REQUESTS: [u32; 2] = [1000, 4000];
-/// Their lines would be most of the rest.
+/// Access log lines would be most of the remaining cost.
 const QUIET: &str = "\n[log]\naccess = false\n";
 
 /// Counts the lookups of each database.
@@ -29,14 +29,14 @@ pub(super) fn count_all() -> Result<[(&'static str, Count); 2]> {
     Ok([("lookup: PostgreSQL", count(&target, Some(&url))?), ("lookup: SQLite", count(&target, None)?)])
 }
 
-/// Counts a lookup of the database at `url`, or of the example's own.
+/// Counts a lookup of the database at `url`, or of the example's own database.
 fn count(target: &Path, url: Option<&str>) -> Result<Count> {
     let run = |requests| Served::start(target, url)?.ask(requests);
     let [few, many] = REQUESTS.map(run);
     Ok(Count::between(&few?, &many?, REQUESTS[1] - REQUESTS[0]))
 }
 
-/// A server under callgrind; ended when it is dropped.
+/// A server under callgrind. Dropping it ends it.
 struct Served {
     program: PathBuf,
     folder: PathBuf,
@@ -64,7 +64,7 @@ impl Served {
         Ok(Self { program, folder, child })
     }
 
-    /// Asks for so many films, and ends it.
+    /// Requests this many films, then ends the server.
     fn ask(mut self, requests: u32) -> Result<Profile> {
         let films = format!("{}/films/{{1-1000}}", self.address()?);
         let mut asking = Command::new(&self.program);
@@ -80,7 +80,7 @@ impl Served {
         Profile::read(&read(&self.folder.join("profile"))?, &self.program)
     }
 
-    /// Where it listens, once it does.
+    /// Waits until it listens, and returns its address.
     fn address(&mut self) -> Result<String> {
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
