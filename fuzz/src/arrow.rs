@@ -1,4 +1,4 @@
-//! Rows as an Arrow stream, read back by Arrow's own library; a value that does not fit ends the
+//! Rows as an Arrow stream, read back by Arrow's own library. A value that doesn't fit ends the
 //! stream without its end mark.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
@@ -17,7 +17,7 @@ use crate::value::{Days, Decimal, JsonText, Micros, Owned, TimeOfDay};
 /// The end-of-stream marker.
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// Rows of columns of every kind, with batches that are closed early.
+/// Rows with columns of every kind, in batches that are closed early.
 pub fn arrow(data: &[u8]) {
     let _ = stream(&mut Unstructured::new(data));
 }
@@ -56,7 +56,8 @@ fn stream(u: &mut Unstructured<'_>) -> Result<()> {
         encoder.finish(&mut out);
     }
     assert!(!whole || out.ends_with(&END));
-    // The load tester's reader follows the messages: the last bytes alone may be a value's.
+    // The load tester's reader follows the messages, because a value could contain the same last
+    // bytes.
     let mut counter = Counter::for_content_type("application/vnd.apache.arrow.stream");
     counter.feed(&out);
     assert_eq!(counter.finish().end == End::Proven, whole);
@@ -94,8 +95,8 @@ fn column(u: &mut Unstructured<'_>) -> Result<Column> {
     Ok(Column { name: u.arbitrary()?, type_name: String::new(), kind })
 }
 
-/// A value that a source lends for a column of this kind; the ends of time and long decimals do not
-/// fit even so.
+/// A value that a source lends for a column of this kind. Even so, the infinities and long decimals
+/// don't fit.
 fn fitting_value(u: &mut Unstructured<'_>, kind: ColumnKind) -> Result<Owned> {
     if u.ratio(1, 5)? {
         return Ok(Owned::Null);
@@ -119,7 +120,7 @@ fn fitting_value(u: &mut Unstructured<'_>, kind: ColumnKind) -> Result<Owned> {
     })
 }
 
-/// As many digits as fit, most of the time.
+/// Usually with as many digits as fit.
 fn decimal(u: &mut Unstructured<'_>, precision: u8, scale: u8) -> Result<Decimal> {
     if u.ratio(1, 16)? {
         return u.arbitrary();
@@ -157,8 +158,8 @@ fn assert_value(array: &dyn Array, row: usize, kind: ColumnKind, value: &Owned) 
             let float = array.as_primitive::<Float64Type>().value(row);
             integer(value).is_some_and(|int| float as i128 == i128::from(int))
         }
-        // Of several shortest texts ours is PostgreSQL's, which never lies half way to another
-        // float.
+        // If a float has several shortest texts, ours is PostgreSQL's, which is never midway
+        // between two floats.
         (ColumnKind::Decimal { .. }, Owned::Float(float)) => decimal_text(array, row).parse() == Ok(*float),
         (ColumnKind::Decimal { .. }, value) => {
             number(value).is_some_and(|text| digits(&decimal_text(array, row)) == digits(&text))
@@ -194,7 +195,7 @@ fn integer(value: &Owned) -> Option<i64> {
     }
 }
 
-/// The text of what a column of decimals takes.
+/// The text of a value for a column of decimals.
 fn number(value: &Owned) -> Option<String> {
     match value {
         Owned::Number(number) => Some(number.0.clone()),
@@ -209,8 +210,8 @@ fn decimal_text(array: &dyn Array, row: usize) -> String {
     }
 }
 
-/// A decimal as its sign, its digits without zeros at the ends, and the power of ten of the last;
-/// `None` for zero.
+/// A decimal as its sign, its digits without leading and trailing zeros, and the power of ten of
+/// the last digit. `None` for zero.
 fn digits(text: &str) -> Option<(bool, String, i64)> {
     let (negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));

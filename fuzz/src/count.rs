@@ -1,5 +1,5 @@
-//! The load tester's counters: any cut of a body gives what the whole gives, and what other readers
-//! give where they read it.
+//! The load tester's counters: every cut of a body gives the same result as the whole, and as other
+//! readers if they accept it.
 
 use rowstream_bench::{Chunked, Counter, Document, End};
 use serde_json::value::RawValue;
@@ -16,7 +16,7 @@ const TYPES: [&str; 7] = [
     "application/vnd.apache.arrow.stream",
 ];
 
-/// The first byte chooses the format, or the chunked coding; the second says how the rest is cut.
+/// The first byte chooses the format, or the chunked coding. The second one cuts the rest.
 pub fn count(data: &[u8]) {
     let [kind, cut, body @ ..] = data else { return };
     let pieces = pieces(body, *cut);
@@ -41,7 +41,7 @@ pub fn count(data: &[u8]) {
     }
 }
 
-/// What a body is that comes in pieces and ends with them.
+/// The result for a body that arrives in these pieces.
 fn counted(content_type: &str, pieces: &[&[u8]]) -> Document {
     let mut counter = Counter::for_content_type(content_type);
     for piece in pieces {
@@ -52,7 +52,7 @@ fn counted(content_type: &str, pieces: &[&[u8]]) -> Document {
     counter.finish()
 }
 
-/// Pieces of `step` bytes and of one byte, by turns; all at once for none.
+/// Alternating pieces of `step` bytes and of one byte. If `step` is 0, everything at once.
 fn pieces(body: &[u8], step: u8) -> Vec<&[u8]> {
     let (mut pieces, mut rest) = (Vec::new(), body);
     while !rest.is_empty() {
@@ -81,8 +81,8 @@ fn elements(json: &RawValue) -> Option<u64> {
     }
 }
 
-/// The data of a chunked body that comes in pieces, whether it ended, and the bytes that are not
-/// its own; `None` if it is malformed.
+/// The data of a chunked body in these pieces, if it ended, and the bytes after it. `None` if it's
+/// malformed.
 fn unchunk(pieces: &[&[u8]]) -> Option<(Vec<u8>, bool, Vec<u8>)> {
     let (mut chunked, mut data, mut left) = (Chunked::default(), Vec::new(), Vec::new());
     for piece in pieces {

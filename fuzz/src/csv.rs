@@ -1,5 +1,5 @@
-//! Rows as CSV in every dialect, read back by the crate `csv`, and by a reader that also tells what
-//! stood in quotes.
+//! Rows as CSV in every dialect, read back by the crate `csv`, and by a reader that also reports
+//! quotes.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use base64::Engine as _;
@@ -26,7 +26,7 @@ fn table(u: &mut Unstructured<'_>) -> Result<()> {
     for (record, row) in records.iter().zip(rows) {
         assert_record(record, row, &dialect, bytes);
     }
-    // A table without columns is nothing but blank lines.
+    // A table without columns is only blank lines.
     if !table.columns.is_empty() {
         assert_eq!(read_by_csv(&text, &dialect), texts(&records));
     }
@@ -40,7 +40,7 @@ fn dialect(u: &mut Unstructured<'_>) -> Result<CsvDialect> {
         separator: *u.choose(&Separator::ALL)?,
         header: u.arbitrary()?,
         quote: if u.arbitrary()? { Quote::All } else { Quote::Needed },
-        // What `null` of the configuration cannot be.
+        // Characters that the configuration's `null` can't contain.
         null: null.replace(special, ""),
         bom: u.arbitrary()?,
         guard: u.arbitrary()?,
@@ -60,15 +60,15 @@ fn written(dialect: &CsvDialect, options: ValueOptions, table: &Table) -> String
     String::from_utf8(out).expect("CSV is UTF-8")
 }
 
-/// A value as it stands in a record.
+/// A value in a record.
 #[derive(Debug, PartialEq, Eq)]
 struct Field {
     quoted: bool,
     text: String,
 }
 
-/// The records of a text by RFC 4180, which leaves nothing to guess: a field is in quotes from its
-/// first character to its last, or has none.
+/// The records of a text by RFC 4180, without heuristics: a field is quoted from its first
+/// character to its last, or not at all.
 fn records(mut text: &str, separator: &str) -> Vec<Vec<Field>> {
     let mut records = Vec::new();
     while !text.is_empty() {
@@ -114,7 +114,7 @@ fn assert_record(record: &[Field], row: &[Owned], dialect: &CsvDialect, bytes: B
         return assert_eq!(record, [Field { quoted: false, text: String::new() }]);
     }
     assert_eq!(record.len(), row.len());
-    // An empty NULL cannot be told from an empty text where a blank line would be no row.
+    // If a blank line isn't a row, an empty NULL is written like an empty text.
     let alone = row.len() == 1 && dialect.null.is_empty();
     for (field, value) in record.iter().zip(row) {
         let reads_as_null = field.text == dialect.null && (alone || !field.quoted);
@@ -136,7 +136,7 @@ fn is_formula(text: &str) -> bool {
     text.starts_with(['=', '+', '-', '@', '\t', '\r'])
 }
 
-/// The text of what a spreadsheet could take for a formula: numbers are numbers.
+/// The text that a spreadsheet could read as a formula. Numbers are never formulas.
 fn text_of(value: &Owned, bytes: BytesForm) -> Option<String> {
     match value {
         Owned::Text(text) => Some(text.clone()),
@@ -152,7 +152,7 @@ fn texts(records: &[Vec<Field>]) -> Vec<Vec<String>> {
 }
 
 fn read_by_csv(text: &str, dialect: &CsvDialect) -> Vec<Vec<String>> {
-    // That crate drops any byte order mark, also one that is the first character of a text.
+    // The crate drops every byte order mark, even if it's the first character of a text.
     let text = if dialect.bom { text.to_owned() } else { format!("\u{feff}{text}") };
     let mut reader = ::csv::ReaderBuilder::new()
         .has_headers(false)

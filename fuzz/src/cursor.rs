@@ -1,11 +1,11 @@
-//! Cursors: what was sealed is opened as it was, and nothing else is.
+//! Cursors: opening a sealed cursor returns the same key, and nothing else can be opened.
 
 use rowstream_core::cursor::Signer;
 use rowstream_core::params::ParamValue;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The input is a key, and it is a cursor.
+/// Uses the input as a key and as a cursor.
 pub fn cursor(data: &[u8]) {
     let signer = Signer::new("secret", &["/events", "select 1"]);
     let mut cursor = Vec::new();
@@ -26,7 +26,7 @@ pub fn cursor(data: &[u8]) {
     }
 }
 
-/// What a key holds: its texts as such, and all else as it stands.
+/// The values of a key: strings as texts, and everything else as raw JSON.
 fn values(key: &[u8]) -> Option<Vec<ParamValue>> {
     let values: Vec<&RawValue> = serde_json::from_slice(key).ok()?;
     let value = |raw: &RawValue| match serde_json::from_str(raw.get()) {

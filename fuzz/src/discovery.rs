@@ -1,12 +1,12 @@
-//! Where services are, as DNS and Consul answer it.
+//! The locations of services in responses of DNS and Consul.
 
 use rowstream_upstream::discovery::fuzzing::{consul_answer, srv_answer};
 use serde_json::Value;
 
-/// The least bytes of a record of DNS with a host and a port (RFC 1035, section 3.2.1; RFC 2782).
+/// The smallest DNS record with a host and a port, in bytes (RFC 1035, section 3.2.1; RFC 2782).
 const LEAST_RECORD: usize = 1 + 10 + 6 + 1;
 
-/// An answer of either.
+/// A response of either.
 pub fn discovery(data: &[u8]) {
     if let Some(places) = srv_answer(data) {
         assert!(places.len() * LEAST_RECORD <= data.len(), "{places:?}");
@@ -15,7 +15,8 @@ pub fn discovery(data: &[u8]) {
         }
     }
     if let Some(places) = consul_answer(data) {
-        // A text that nobody asks for need not be UTF-8, which this reader wants of all of them.
+        // Our reader ignores invalid UTF-8 in texts that it skips, but this reader checks all of
+        // them.
         let Ok(read) = serde_json::from_slice::<Value>(data) else { return };
         let entries = read.as_array().expect("it is a list");
         let expected: Vec<_> = entries.iter().map(place).collect();

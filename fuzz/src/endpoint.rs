@@ -1,5 +1,4 @@
-//! The reader of endpoint files: a text is an endpoint that holds together, or has errors with
-//! places in it.
+//! The parser of endpoint files: a text is a consistent endpoint, or has errors with places in it.
 
 use std::path::Path;
 
@@ -10,7 +9,8 @@ use rowstream::route::Router;
 use rowstream_core::diagnostic::Diagnostic;
 use rowstream_core::params::ParamValue;
 
-/// A text as an endpoint file of either kind and for either database, and as a statement alone.
+/// Parses a text as an endpoint file of either kind and for either database, and as a single
+/// statement.
 pub fn endpoint(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     for (path, database) in [
@@ -64,7 +64,8 @@ fn assert_endpoint(text: &str, endpoint: &Endpoint) {
     assert_route(endpoint);
 }
 
-/// With something in the places of its rows, of which there are so many, the body is JSON.
+/// Checks that the body is JSON once its placeholders are filled. `rows` is the number of
+/// statements.
 fn assert_body(endpoint: &Endpoint, rows: usize) {
     let mut body = Vec::new();
     let mut placed = vec![0; rows];
@@ -85,7 +86,7 @@ fn assert_body(endpoint: &Endpoint, rows: usize) {
     }
 }
 
-/// A request for the endpoint's path finds it, with its parameters.
+/// Checks that a request for the endpoint's path finds it, with its parameters.
 fn assert_route(endpoint: &Endpoint) {
     let router = Router::new([endpoint.route()].into_iter()).expect("one endpoint meets no other");
     let encoded = |segment: &str| segment.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();

@@ -1,15 +1,15 @@
-//! What is read of any bytes that a server of Arrow Flight SQL sends.
+//! Reads arbitrary bytes as responses of an Arrow Flight SQL server.
 
 use rowstream_arrow::flight::fuzzing::{self, Batches as FlightBatches};
 use serde::de::IgnoredAny;
 
-/// An answer of any kind.
+/// Reads a response of any kind.
 pub fn flight_answer(data: &[u8]) {
     fuzzing::answer(data);
 }
 
-/// A schema as an endpoint is described, and what that sends, in pieces, each behind its length
-/// (u32, little-endian): lines of JSON, or nothing.
+/// Reads a schema and then the pieces of a stream, each after its length (u32, little-endian). The
+/// result is lines of JSON, or nothing.
 pub fn flight_batches(data: &[u8]) {
     let mut rest = data;
     let Some(mut batches) = piece(&mut rest).and_then(|schema| FlightBatches::new(schema.to_vec())) else {

@@ -1,5 +1,5 @@
-//! Rows as JSON, as lines, as a sequence, by options, and with lists in them: what `serde_json`
-//! reads back are the values.
+//! Rows as JSON, as lines, as a sequence, with options, and with nested lists: `serde_json` reads
+//! the same values back.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use rowstream_encode::{
@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 
 use crate::value::{Owned, Table, options};
 
-/// What stands before and after an array of rows, for none of it to be taken for theirs.
+/// JSON before and after an array of rows, which must not be mistaken for a part of it.
 const BEFORE: &[u8] = b"\"before\"";
 
-/// The rows of a table in every shape, or lists within rows.
+/// The rows of a table in every shape, or nested lists.
 pub fn json(data: &[u8]) {
     let mut u = Unstructured::new(data);
     let _ = if u.arbitrary().unwrap_or_default() { lists(&mut u) } else { rows(&mut u) };
@@ -56,7 +56,7 @@ fn write_rows(encoder: &mut impl RowWriter, rows: &[Vec<Owned>], out: &mut Vec<u
     }
 }
 
-/// The data of each event, which is one line and ends in an empty one.
+/// The data of each event, which is one line followed by an empty one.
 fn events(text: &str) -> impl Iterator<Item = &str> {
     assert!(!text.contains('\r') && (text.is_empty() || text.ends_with("\n\n")));
     text.split_terminator("\n\n").map(|event| event.strip_prefix("data: ").expect("data"))
@@ -98,7 +98,8 @@ fn assert_rows(shape: Shape, options: ValueOptions, table: &Table, text: &str) {
     objects.iter().zip(rows).for_each(|(object, row)| assert_row(columns, row, options, object));
 }
 
-/// Panics unless `object` has the values of `row` under the names of the columns, in their order.
+/// Panics unless `object` has the values of `row`, under the names of the columns and in their
+/// order.
 fn assert_row(columns: &[Column], row: &[Owned], options: ValueOptions, object: &Members<'_>) {
     let written = |value: &Owned| !(value.is_null() && options.nulls == Nulls::Omit);
     let expected: Vec<_> = columns.iter().zip(row).filter(|(_, value)| written(value)).collect();
@@ -109,7 +110,7 @@ fn assert_row(columns: &[Column], row: &[Owned], options: ValueOptions, object: 
     }
 }
 
-/// The members of an object as they stand in it.
+/// The members of an object, in order.
 #[derive(Debug)]
 pub(crate) struct Members<'a>(pub(crate) Vec<(String, &'a RawValue)>);
 
@@ -135,7 +136,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     }
 }
 
-/// A row of two values, and those in its lists.
+/// A row of two values, and the rows of its lists.
 #[derive(Debug, Arbitrary)]
 struct Author {
     row: [Owned; 2],
@@ -149,7 +150,7 @@ struct Book {
     reviews: Vec<[Owned; 2]>,
 }
 
-/// An encoder of objects, and of the list around them.
+/// An encoder of objects, and of their list.
 struct Level {
     objects: OptionsEncoder,
     list: ListEncoder,
@@ -161,14 +162,14 @@ impl Level {
         Self { objects: OptionsEncoder::new(part, options, &columns()), list, object: Vec::new() }
     }
 
-    /// Writes an object, and leaves it open.
+    /// Writes an object and leaves it open.
     fn row(&mut self, row: &[Owned; 2], out: &mut Vec<u8>) {
         self.object.clear();
         write_rows(&mut self.objects, &[row.to_vec()], &mut self.object);
         self.list.row(&self.object, out);
     }
 
-    /// Writes a list of objects without lists in them.
+    /// Writes a list of objects without nested lists.
     fn plain(&mut self, rows: &[[Owned; 2]], out: &mut Vec<u8>) {
         self.list.start(out);
         for row in rows {
@@ -185,7 +186,7 @@ fn columns() -> Vec<Column> {
         .into()
 }
 
-/// Reviews in books in authors, who have prizes, too.
+/// Reviews of books of authors, who also have prizes.
 fn lists(u: &mut Unstructured<'_>) -> Result<()> {
     let shape = *u.choose(&[Shape::Array, Shape::Object, Shape::Lines, Shape::Sequence, Shape::Event])?;
     let options = options(u)?;
@@ -256,8 +257,8 @@ fn written(shape: Shape, options: ValueOptions, names: &[String; 3], authors: &[
     String::from_utf8(out).expect("JSON is UTF-8")
 }
 
-/// Panics unless `object` has the values of `row`, and after them the lists of these names; gives
-/// these.
+/// Panics unless `object` has the values of `row`, followed by the lists with these names. Returns
+/// the lists.
 fn assert_object<'a, const N: usize>(
     object: &Members<'a>,
     row: &[Owned; 2],

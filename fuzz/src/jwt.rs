@@ -1,12 +1,12 @@
-//! JSON Web Tokens and the keys that check them, a line and the rest of the input: only what was
-//! signed is believed, and any set of keys is read to its end.
+//! JSON Web Tokens and their keys. The first line of the input is a token, the rest a set of keys.
+//! Only signed tokens are accepted, and every set of keys is read to its end.
 
 use rowstream::config::{JwtSettings, KeySource};
 use rowstream::fuzzing::claims;
 use rowstream::jwk::{Algorithm, Key};
 use serde_json::Value;
 
-/// A key whose private half nobody has any more, and what it has signed.
+/// A key and tokens signed with it. The private key was destroyed.
 const KEYS: &str = concat!(
     r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k","x":"2NG0Xe0clTlvODgpdlntxZ1qeXg"#,
     r#"y5YFwXUMpyJUOaDk"}]}"#,
@@ -17,7 +17,7 @@ const SIGNED: &str = concat!(
     "ipG2mDE7I3jr3WZZE9Tnj0-QUFIC1RCmHEcpyRugG_2_GFrXrhLXW2CfdYJeQ9A1iOM96Lz6XscXDdVJ",
     "MfsEDQ",
 );
-/// In 2023, when it was valid.
+/// A time in 2023 when the token was valid.
 const NOW: f64 = 1_700_000_000.0;
 
 /// A token, and a set of keys.

@@ -1,9 +1,9 @@
-//! What must hold for any input.
+//! Properties that hold for any input.
 //!
-//! Each property takes bytes, makes its input of them, and panics where something does not hold.
-//! libFuzzer looks for such bytes (`cargo xtask fuzz`, one program for each property in
-//! `fuzz_targets/`); the kept ones, in `corpus/`, are tried in each test run by the stable
-//! compiler. Oracles are other libraries, or plain readers that share no code with what is tested.
+//! Each property builds its input from bytes, and panics if it's violated. libFuzzer searches for
+//! such bytes (`cargo xtask fuzz`, one program per property in `fuzz_targets/`). Each test run
+//! checks the kept inputs in `corpus/` with the stable compiler. The oracles are other libraries,
+//! or simple readers that share no code with the tested ones.
 
 mod arrow;
 mod count;
@@ -47,7 +47,7 @@ pub use worker::worker_batches;
 /// A property.
 pub type Property = fn(&[u8]);
 
-/// Every property by its name, which is that of its program and of its corpus.
+/// All properties by name. A property's program and corpus have the same name.
 pub const PROPERTIES: &[(&str, Property)] = &[
     ("arrow", arrow),
     ("count", count),
@@ -73,8 +73,8 @@ pub const PROPERTIES: &[(&str, Property)] = &[
     ("worker_batches", worker_batches),
 ];
 
-/// The program of a property: libFuzzer's, or without it one that tries the files that are named to
-/// it, for a debugger.
+/// The program of a property: libFuzzer's. Otherwise it runs the files in its arguments, for a
+/// debugger.
 #[macro_export]
 macro_rules! program {
     ($property:path) => {
@@ -114,7 +114,7 @@ mod tests {
             let inputs = files(&folder("corpus").join(name));
             assert!(!inputs.is_empty(), "{name} has a corpus");
             for input in inputs {
-                // Shown where the property panics.
+                // Printed last if the property panics.
                 println!("{}", input.display());
                 property(&fs::read(&input).unwrap());
             }

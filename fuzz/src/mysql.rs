@@ -1,5 +1,5 @@
-//! What MySQL's and MariaDB's decoders make of any bytes: packets that are what a plain cut of the
-//! whole gives, and rows that are JSON, CSV or an error.
+//! The decoders of MySQL and MariaDB with arbitrary bytes: packets equal those of a simple parser,
+//! and rows are JSON, CSV or an error.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use rowstream_encode::{CsvDialect, CsvEncoder, Nulls, OptionsEncoder, RowWriter, Shape, ValueOptions};
@@ -11,14 +11,14 @@ use tokio::runtime::{Builder, Runtime};
 use crate::json::Members;
 use crate::value::options;
 
-/// The protocol's numbers of types (`enum_field_types`). JSON is not among them: it passes as the
-/// server has it.
+/// The protocol's type numbers (`enum_field_types`). JSON isn't included, because it's passed
+/// through unchanged.
 const TYPES: [u8; 28] = [
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 246, 247, 249, 250, 252, 253, 254,
     255,
 ];
 
-/// A column as the server describes it.
+/// A column in the server's description.
 #[derive(Debug, Clone, Copy, Arbitrary)]
 struct Described {
     is_binary: bool,
@@ -40,7 +40,7 @@ impl Described {
     }
 }
 
-/// Rows of any bytes, for columns of any types.
+/// Rows of arbitrary bytes, for columns of all types.
 pub fn mysql_row(data: &[u8]) {
     let _ = any_rows(&mut Unstructured::new(data));
 }
@@ -67,7 +67,7 @@ fn any_rows(u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Bytes, or NULLs and values whose lengths are theirs.
+/// Arbitrary bytes, or NULLs and values with correct lengths.
 fn row(u: &mut Unstructured<'_>, count: usize) -> Result<Vec<u8>> {
     if u.ratio(1, 8)? {
         return u.arbitrary();
@@ -87,7 +87,7 @@ fn row(u: &mut Unstructured<'_>, count: usize) -> Result<Vec<u8>> {
     Ok(row)
 }
 
-/// `None` for a row that is none.
+/// `None` if the row is invalid.
 fn json_line(rows: &mut MysqlRows, options: ValueOptions, data: &[u8]) -> Option<Vec<u8>> {
     let mut encoder = OptionsEncoder::new(Shape::Lines, options, rows.columns());
     encoded(rows, data, &mut encoder)
@@ -109,21 +109,21 @@ fn encoded(rows: &mut MysqlRows, data: &[u8], encoder: &mut impl RowWriter) -> O
     }
 }
 
-/// What a server sends, in pieces.
+/// The output of a server, in pieces.
 pub fn mysql_wire(data: &[u8]) {
     let _ = connection(&mut Unstructured::new(data));
 }
 
-/// Something that a server sends.
+/// A part of a server's output.
 #[derive(Debug, Arbitrary)]
 enum Sent<'a> {
-    /// A packet that is numbered as it must be, or otherwise.
+    /// A packet with a correct or wrong number.
     Packet { wrong: bool, body: &'a [u8] },
-    /// One of the packets that are read, which each have a form.
+    /// A packet of a kind that we parse.
     Known { first: First, body: &'a [u8] },
     /// A packet that may be longer than a buffer.
     Long { length: u16, byte: u8 },
-    /// Bytes that need be none.
+    /// Bytes that needn't be packets.
     Raw(&'a [u8]),
 }
 
@@ -169,7 +169,7 @@ fn connection(u: &mut Unstructured<'_>) -> Result<()> {
     while !u.is_empty() && bytes.len() < 400_000 {
         u.arbitrary::<Sent<'_>>()?.write(&mut number, &mut bytes);
     }
-    // Thousands of pieces of a long packet say nothing that hundreds do not.
+    // Thousands of pieces of a long packet find no more bugs than hundreds.
     step = step.max(bytes.len() / 500).max(1);
     let (expected, end) = plainly_cut(&bytes, limit);
     let (read, error) = RUNTIME.with(|runtime| runtime.block_on(received(bytes, step, limit)));
@@ -182,13 +182,13 @@ thread_local! {
     static RUNTIME: Runtime = Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
 }
 
-/// What is read of `bytes` that are sent in pieces, before the connection is closed.
+/// The packets that we read if a server sends `bytes` in pieces and closes the connection.
 async fn received(bytes: Vec<u8>, step: usize, limit: usize) -> (Vec<Vec<u8>>, rowstream_core::Error) {
     let (server, client) = UnixStream::pair().expect("a pair of sockets can be made");
     let sending = tokio::spawn(async move {
         let mut server = server;
         for piece in bytes.chunks(step) {
-            // Nobody reads on after an error.
+            // Writing fails after the reader's first error.
             if server.write_all(piece).await.is_err() {
                 return;
             }
@@ -200,7 +200,8 @@ async fn received(bytes: Vec<u8>, step: usize, limit: usize) -> (Vec<Vec<u8>>, r
     received
 }
 
-/// The payloads, and the code of the error after them. None is long enough to be joined to another.
+/// The payloads, and the code of the error after them. They're too short to be continued in another
+/// packet.
 fn plainly_cut(mut bytes: &[u8], limit: usize) -> (Vec<Vec<u8>>, &'static str) {
     let mut payloads: Vec<Vec<u8>> = Vec::new();
     while let [a, b, c, number, rest @ ..] = bytes {

@@ -1,9 +1,9 @@
-//! Headers of the PROXY protocol: what follows one is left as it is, and none is taken that was
-//! cut.
+//! Headers of the PROXY protocol: the bytes after one stay unchanged, and truncated ones aren't
+//! accepted.
 
 use rowstream::fuzzing::proxy_header;
 
-/// What a proxy sends first.
+/// Reads the first bytes of a proxy.
 pub fn proxy_protocol(data: &[u8]) {
     let Some((client, rest)) = proxy_header(data) else { return };
     assert!(data.ends_with(rest), "nothing after it is changed");

@@ -1,5 +1,5 @@
-//! What clients send: the query, `Accept`, `Accept-Encoding` and the path, a line of the input
-//! each.
+//! Parts of client requests: the query, `Accept`, `Accept-Encoding` and the path, one per line of
+//! the input.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rowstream::database::DatabaseKind;
@@ -11,7 +11,7 @@ use rowstream_core::cursor::Signer;
 use rowstream_core::params::{Param, ParamPlace, ParamType, ParamValue, bind};
 use rowstream_encode::Format;
 
-/// A request of an endpoint that has a parameter of each type, alone and as a list.
+/// A request for an endpoint with a parameter of each type, single and as a list.
 pub fn request(data: &[u8]) {
     let mut lines = data.splitn(4, |byte| *byte == b'\n');
     let mut line = || lines.next().unwrap_or_default();
@@ -86,7 +86,7 @@ fn params() -> Vec<Param> {
     params
 }
 
-/// A value is of its parameter's type, and its text is read as the same value.
+/// Checks that a value has its parameter's type, and that its text parses to the same value.
 fn assert_value(param: &Param, value: &ParamValue) {
     let is_of_type = matches!(
         (param.kind, value),
@@ -115,7 +115,7 @@ fn assert_format(accept: &HeaderValue) {
             Err(error) => assert_eq!(error.status().as_u16(), 406),
         }
     }
-    // Whoever takes anything is not refused.
+    // A client that accepts everything isn't refused.
     let all = [accept, &HeaderValue::from_static("*/*;q=0.001")];
     if !accept.as_bytes().contains(&b'0') {
         assert!(negotiate::choose(&Suffix::None, None, all, &[Format::Json]).is_ok());
@@ -138,7 +138,7 @@ fn assert_encoding(accept: &HeaderValue) {
     }
 }
 
-/// A path is found, or not, however it is encoded.
+/// Checks that encoding a path differently doesn't change if it's found.
 fn assert_route(path: &str) {
     let endpoints = ["/a/{id}", "/a/b", "/ä x/{a}/{b}/c", "/"].map(endpoint);
     let router = Router::new(endpoints.iter().map(Endpoint::route)).expect("none meets another");
@@ -166,7 +166,7 @@ fn assert_route(path: &str) {
 fn endpoint(path: &str) -> Endpoint {
     let names: Vec<_> =
         path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}')).collect();
-    // After an integer there are suffixes.
+    // A suffix is possible only after an integer.
     let kind = |name: &str| if name == "id" { "integer" } else { "text" };
     let declared: String = names.iter().map(|name| format!("{name} = \"{}\"\n", kind(name))).collect();
     let used: String = names.iter().map(|name| format!(", :{name}")).collect();

@@ -1,5 +1,5 @@
-//! The decoder of PostgreSQL's rows: any bytes are an error or JSON, and values in the server's own
-//! forms are these values.
+//! The decoder of PostgreSQL's rows: arbitrary bytes are an error or JSON, and values in the
+//! server's forms are decoded to the same values.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use rowstream_encode::{
@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 use crate::json::Members;
 use crate::value::{Decimal, Owned, options};
 
-/// A composite that holds the others, and arrays of itself; PostgreSQL lets no type hold itself,
-/// and nothing here hangs on that.
+/// A composite that contains the other types and arrays of itself. PostgreSQL doesn't allow a type
+/// to contain itself, but the test doesn't depend on that.
 const PAIR: u32 = 70_001;
 const HSTORE: u32 = 70_002;
 const PAIRS: u32 = 70_003;
@@ -21,15 +21,15 @@ const DOMAIN: u32 = 70_004;
 /// A composite without attributes.
 const EMPTY: u32 = 70_005;
 
-/// OIDs of built-in types (PostgreSQL, `pg_type.dat`), and those above. JSON is not among them: it
-/// passes as the server has it.
+/// OIDs of built-in types (PostgreSQL, `pg_type.dat`), and those above. JSON isn't included,
+/// because it's passed through unchanged.
 const TYPES: [u32; 33] = [
     16, 17, 20, 21, 22, 23, 25, 30, 603, 700, 701, 1000, 1001, 1005, 1007, 1009, 1016, 1020, 1043, 1082,
     1083, 1114, 1184, 1185, 1186, 1187, 1231, 1700, 2950, PAIR, HSTORE, PAIRS, DOMAIN,
 ];
 
-/// What the catalog says of the types that are not built in: OID, name, base, element, delimiter,
-/// attributes, whether it is an hstore.
+/// The catalog's rows for types that aren't built in: OID, name, base, element, delimiter,
+/// attributes, and if it's an hstore.
 fn catalog() -> Vec<Vec<u8>> {
     let attributes = format!(
         r#"[["n",1700],["t",25],["l",1009],["b",16],["y",17],["i",1186],["z",1184],["p",{PAIRS}],["e",{EMPTY}]]"#
@@ -61,7 +61,7 @@ fn rows_of(columns: &[(u32, i32)]) -> Rows {
     Rows::new(&catalog(), columns).expect("the catalog can be read")
 }
 
-/// A DataRow of these fields.
+/// A DataRow with these fields.
 fn data_row(fields: &[Option<Vec<u8>>]) -> Vec<u8> {
     let mut row = (fields.len() as u16).to_be_bytes().to_vec();
     for field in fields {
@@ -71,7 +71,7 @@ fn data_row(fields: &[Option<Vec<u8>>]) -> Vec<u8> {
     row
 }
 
-/// Rows of any bytes, for columns of any types.
+/// Rows of arbitrary bytes, for columns of all types.
 pub fn postgres_row(data: &[u8]) {
     let _ = any_rows(&mut Unstructured::new(data));
 }
@@ -100,7 +100,7 @@ fn any_rows(u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `None` for a row that is none.
+/// `None` if the row is invalid.
 fn json_line(rows: &mut Rows, options: ValueOptions, data: &[u8]) -> Option<Vec<u8>> {
     let mut encoder = OptionsEncoder::new(Shape::Lines, options, rows.columns());
     encoded(rows, data, &mut encoder)
@@ -122,7 +122,7 @@ fn encoded(rows: &mut Rows, data: &[u8], encoder: &mut impl RowWriter) -> Option
     }
 }
 
-/// Values as the server writes them.
+/// Values in the server's forms.
 pub fn postgres_values(data: &[u8]) {
     let _ = values(&mut Unstructured::new(data));
 }
@@ -167,7 +167,7 @@ fn values(u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The type whose values are lent as this one.
+/// The type whose values become this variant.
 fn oid(value: &Owned) -> u32 {
     match value {
         Owned::Null | Owned::Text(_) => 25,
@@ -187,7 +187,7 @@ fn oid(value: &Owned) -> u32 {
     }
 }
 
-/// The field of a value: binary where that is what we ask for.
+/// The field of a value, in binary for types that we request in binary.
 fn field(value: &Owned, binary: bool) -> Vec<u8> {
     let field = match value {
         Owned::Int(int) => int.to_be_bytes().to_vec(),
@@ -211,7 +211,7 @@ fn field(value: &Owned, binary: bool) -> Vec<u8> {
     field
 }
 
-/// Whether the server has such a value: not if it would be before its infinite past.
+/// Returns true if the server can have this value. It can't if it's before the negative infinity.
 fn is_sendable(value: &Owned) -> bool {
     match value {
         Owned::Null => false,
@@ -235,7 +235,7 @@ fn micros_since_2000(micros: i64) -> Option<i64> {
     }
 }
 
-/// A composite, with those that it holds.
+/// A composite with its nested ones.
 #[derive(Debug)]
 struct Pair {
     number: Option<Decimal>,
@@ -247,7 +247,7 @@ struct Pair {
     pairs: Option<Vec<Option<Pair>>>,
 }
 
-/// So many levels of composites.
+/// Composites with this many levels.
 fn pairs(u: &mut Unstructured<'_>, depth: usize) -> Result<Vec<Option<Pair>>> {
     let count = u.int_in_range(0..=3)?;
     (0..count).map(|_| if u.ratio(1, 8)? { Ok(None) } else { pair(u, depth).map(Some) }).collect()
@@ -266,7 +266,7 @@ fn pair(u: &mut Unstructured<'_>, depth: usize) -> Result<Pair> {
 }
 
 impl Pair {
-    /// PostgreSQL's text of it (`record_out`).
+    /// PostgreSQL's text of this composite (`record_out`).
     fn text(&self) -> String {
         let pairs =
             self.pairs.as_ref().map(|pairs| array(pairs.iter().map(|pair| pair.as_ref().map(Self::text))));
@@ -277,7 +277,7 @@ impl Pair {
             self.bool.map(|bool| if bool { "t" } else { "f" }.to_owned()),
             self.bytes.as_ref().map(|bytes| hex(bytes)),
             self.interval.as_ref().map(Interval::text),
-            // Whole seconds, and the end of time, which is not taken apart.
+            // A timestamp with whole seconds, and the infinity, which has no parts.
             Some("2024-02-29 12:00:00+00".to_owned()),
             pairs,
             Some("()".to_owned()),
@@ -385,7 +385,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold("\\x".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// An interval by its three parts.
+/// An interval as its three parts.
 #[derive(Debug, Clone, Arbitrary)]
 struct Interval {
     months: i32,
@@ -394,7 +394,7 @@ struct Interval {
 }
 
 impl Interval {
-    /// Years and months, days, and the hours, minutes, seconds and microseconds without their sign.
+    /// Years, months and days, and the hours, minutes, seconds and microseconds without sign.
     fn parts(&self) -> ([(i64, &'static str, char); 3], [u64; 4]) {
         let (months, days) = (i64::from(self.months), i64::from(self.days));
         let micros = self.micros.unsigned_abs();
@@ -405,7 +405,7 @@ impl Interval {
         )
     }
 
-    /// As `intervalstyle = postgres` has it (PostgreSQL, `datetime.c`, `EncodeInterval`).
+    /// The text with `intervalstyle = postgres` (PostgreSQL, `datetime.c`, `EncodeInterval`).
     fn text(&self) -> String {
         let (dates, [hours, minutes, seconds, micros]) = self.parts();
         let mut words = Vec::new();
@@ -429,7 +429,7 @@ impl Interval {
         words.join(" ")
     }
 
-    /// As `intervalstyle = iso_8601` has it.
+    /// The text with `intervalstyle = iso_8601`.
     fn iso(&self) -> String {
         let (dates, [hours, minutes, seconds, micros]) = self.parts();
         let mut text = "P".to_owned();

@@ -1,5 +1,5 @@
-//! Rows out of JSON while it comes: any cut of a document gives what the whole gives, and that is
-//! what serde_json finds.
+//! Extracts rows from JSON that arrives in pieces: every cut of a document gives the same result as
+//! the whole, and as serde_json.
 
 use bytes::Bytes;
 use rowstream_upstream::pointer::Pointer;
@@ -10,17 +10,17 @@ use crate::json::Members;
 
 const POINTERS: [&str; 8] = ["", "/a", "/b", "/a/b", "/a/0", "/0", "/", "/a/0/b"];
 
-/// What came of a document.
+/// The result for a document.
 struct Split {
     elements: Vec<String>,
     /// The scalar that was captured.
     captured: Option<String>,
-    /// Whether it is a document.
+    /// True if the document is valid.
     ended_well: bool,
 }
 
-/// The first byte chooses where the rows are, and whether they are lines, the second what is
-/// captured, the third how the rest is cut.
+/// The first byte chooses the pointer of the rows, and if the input is lines. The second one
+/// chooses the captured scalar, and the third one cuts the rest.
 pub fn split(data: &[u8]) {
     let [rows, captured, cut, body @ ..] = data else { return };
     let pointer = |choice: u8| POINTERS[usize::from(choice) % POINTERS.len()];
@@ -40,8 +40,8 @@ pub fn split(data: &[u8]) {
     }
 }
 
-/// Splits a document, or lines, which comes in pieces; the pointers are where its rows are, and
-/// what is captured.
+/// Splits a document or lines, which arrive in pieces. The pointers are those of the rows and of
+/// the captured scalar.
 fn splits((rows, captured, lines): (&str, &str, bool), pieces: &[&[u8]]) -> Split {
     let pointer = |text| Pointer::parse(text).unwrap_or_default();
     let mut splitter = Splitter::new(&pointer(rows), [&pointer(captured)], usize::MAX);
@@ -73,7 +73,7 @@ fn assert_lines(body: &[u8], elements: &[String], ended_well: bool) {
     let texts = body.split(|byte| *byte == b'\n').filter(|text| !is_blank(text));
     let texts: Result<Vec<&RawValue>, _> = texts.map(serde_json::from_slice).collect();
     match texts {
-        // Depth has a bound here, and none there.
+        // Our depth is limited, but serde_json's isn't here.
         Ok(texts) if ended_well => assert!(texts.iter().map(|text| text.get()).eq(elements)),
         Ok(_) => assert!(body.iter().filter(|byte| matches!(byte, b'[' | b'{')).count() > 128),
         Err(_) => assert!(!ended_well),
@@ -93,7 +93,7 @@ fn assert_document(body: &[u8], (rows, captured): (&str, &str), whole: &Split) {
     assert_eq!(scalar, whole.captured.as_deref());
 }
 
-/// What a pointer leads to, where no name on the way is there twice.
+/// The value at a pointer, if no name on the path is duplicated.
 fn find<'a>(value: &'a RawValue, pointer: &str) -> Option<&'a RawValue> {
     let Some(rest) = pointer.strip_prefix('/') else { return Some(value) };
     let (first, _) = rest.split_once('/').unwrap_or((rest, ""));

@@ -1,4 +1,4 @@
-//! The lexer of parameters: any text, and texts that are made of tokens whose parameters are known.
+//! The lexer of parameters: arbitrary texts, and texts from tokens with known parameters.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use {rowstream_postgres as postgres, rowstream_sqlite as sqlite};
 
 static DIALECTS: [&Dialect; 2] = [&postgres::DIALECT, &sqlite::DIALECT];
 
-/// Any text: what is read of it is the text again once the names are back in their places.
+/// Any text. Putting the names back into the parsed statement restores the text.
 pub fn sql(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     for dialect in DIALECTS {
@@ -48,20 +48,21 @@ fn assert_statement(text: &str, dialect: &'static Dialect, sql: &Sql) {
     }
 }
 
-/// Compares a statement with its text. Letters beyond ASCII may be dots, as they are in comments.
+/// Compares a statement with its text. Letters beyond ASCII may become dots, as they do in
+/// comments.
 fn is_the_same(text: &str, statement: &str) -> bool {
     let mut bytes = text.bytes().zip(statement.bytes());
     text.len() == statement.len() && bytes.all(|(old, new)| old == new || (!old.is_ascii() && new == b'.'))
 }
 
-/// The statement with the names in the places of the numbers, and where each piece of it begins.
+/// The statement with names instead of numbers, and the start of each piece.
 fn restore(dialect: &'static Dialect, sql: &Sql) -> (String, Vec<usize>) {
     let (mut restored, mut places) = (String::new(), vec![0]);
     let ends = sql.pieces.iter().skip(1).map(|(new, _)| *new);
     for ((start, _), end) in sql.pieces.iter().zip(ends) {
         let piece = &sql.text[*start..end];
-        // A limit that may be NULL. Nothing but a placeholder ends a piece, so this was not the
-        // text's own.
+        // A limit that can be NULL. Only a placeholder ends a piece, so this wasn't in the original
+        // text.
         let limit = piece.strip_suffix(", -1)").and_then(|piece| piece.rsplit_once("ifnull(?"));
         let (before, number) = limit
             .or_else(|| piece.rsplit_once(sigil(dialect)))
@@ -81,12 +82,13 @@ fn sigil(dialect: &'static Dialect) -> char {
     }
 }
 
-/// Whether brackets and backticks quote names, where the other dialect has strings of its own.
+/// Returns true if brackets and backticks quote names. The other dialect has `E'…'` and dollar
+/// quotes instead.
 fn quotes_by_brackets(dialect: &Dialect) -> bool {
     dialect.syntax.identifiers.contains(&Quotes::Pair(b'[', b']'))
 }
 
-/// Sections follow one another, and each but the first begins with its line.
+/// Checks that sections are adjacent, and that each except the first begins with its line.
 fn assert_sections(text: &str, dialect: &'static Dialect) {
     let sections = match sections(text, dialect) {
         Ok(sections) => sections,
@@ -103,12 +105,12 @@ fn assert_sections(text: &str, dialect: &'static Dialect) {
     assert_eq!(sections.last().map(|section| section.range.end), Some(text.len()));
 }
 
-/// Texts that are made of tokens: their parameters are found, and nothing else is taken for one.
+/// Texts from tokens: their parameters are found, and nothing else is mistaken for one.
 pub fn sql_tokens(data: &[u8]) {
     let _ = tokens(&mut Unstructured::new(data));
 }
 
-/// A token that may have in it what looks like another.
+/// A token. It may contain text that looks like another token.
 #[derive(Debug, Arbitrary)]
 enum Token {
     Parameter(Name),
@@ -123,7 +125,7 @@ enum Token {
     Plain(Plain),
 }
 
-/// Names of parameters, and words that are none.
+/// Names of parameters, and words that aren't parameters.
 #[derive(Debug, Clone, Copy, Arbitrary)]
 enum Name {
     A,
@@ -143,7 +145,7 @@ impl Name {
     }
 }
 
-/// What stands for itself.
+/// Tokens without special meaning.
 #[derive(Debug, Clone, Copy, Arbitrary)]
 enum Plain {
     Word,
@@ -171,7 +173,7 @@ impl Plain {
 }
 
 impl Token {
-    /// As it stands in a statement.
+    /// Its text in a statement.
     fn text(&self, dialect: &'static Dialect) -> String {
         let without = |text: &str, dropped: &[char]| text.replace(dropped, "").replace('\0', "");
         match (self, quotes_by_brackets(dialect)) {
@@ -184,7 +186,7 @@ impl Token {
             (Self::Escaped(text), true) => format!("`{}`", without(text, &[]).replace('`', "``")),
             (Self::Dollar(tag, text), false) => {
                 let tag = tag.text();
-                // What is left of the closing tag's first dollar must not be one of its own.
+                // A dollar in the text could become part of the closing tag.
                 format!("${tag}${}${tag}$", without(text, &['$']))
             }
             (Self::Dollar(_, text), true) => format!("[{}]", without(text, &[']'])),
@@ -193,7 +195,7 @@ impl Token {
                 format!("/*{text}/*{text}*/ :a */")
             }
             (Self::BlockComment(text), true) => format!("/*{}/* :a */", without(text, &['*'])),
-            // A line that begins with `-- name:` would be a statement's.
+            // A line that begins with `-- name:` would start another statement.
             (Self::LineComment(text), _) => format!("--x{}\n", without(text, &['\r', '\n'])),
             (Self::Plain(plain), _) => plain.text(dialect).to_owned(),
         }
@@ -228,11 +230,11 @@ fn tokens(u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A statement of these tokens, the same with numbers for the names, and the names.
+/// A statement of these tokens, the same with numbers instead of names, and the names.
 fn written(dialect: &'static Dialect, tokens: &[Token]) -> (String, String, Vec<&'static str>) {
     let (mut text, mut sql, mut names) = ("select".to_owned(), "select".to_owned(), Vec::new());
     for token in tokens {
-        // Strings with nothing but a line end between them are one.
+        // Strings separated only by a line end would be joined.
         text.push_str(" , ");
         sql.push_str(" , ");
         let token_text = token.text(dialect);

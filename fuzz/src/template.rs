@@ -1,10 +1,9 @@
-//! Body templates: what is accepted is the body again once the placeholders are back in their
-//! places.
+//! Body templates: filling the placeholders of an accepted template restores the body.
 
 use rowstream_encode::{Segment, Template};
 use serde_json::Value as Json;
 
-/// A template from the text of its JSON.
+/// Parses a template from its JSON text.
 pub fn template(data: &[u8]) {
     let Ok(body) = serde_json::from_slice::<Json>(data) else { return };
     match Template::new(&body) {
@@ -22,7 +21,7 @@ fn assert_accepted(body: &Json, template: &Template) {
     assert!(template.segments.windows(2).all(|pair| !(is_literal(&pair[0]) && is_literal(&pair[1]))));
     let joined: Vec<u8> = template.segments.iter().flat_map(restored).collect();
     let joined = String::from_utf8(joined).expect("JSON is UTF-8");
-    // As texts: serde_json reads some floats as their neighbours.
+    // Compared as texts, because serde_json reads some floats as their neighbours.
     assert_eq!(joined, unescaped(body.clone()).to_string());
 }
 
@@ -37,7 +36,7 @@ fn restored(segment: &Segment) -> Vec<u8> {
     }
 }
 
-/// The body with each `$$` as the dollar that it stands for.
+/// The body with `$$` unescaped to `$`.
 fn unescaped(json: Json) -> Json {
     match json {
         Json::String(text) => Json::String(match text.strip_prefix("$$") {
@@ -52,7 +51,7 @@ fn unescaped(json: Json) -> Json {
     }
 }
 
-/// Whether the body has the string that was refused.
+/// Returns true if the body contains the refused string.
 fn holds(json: &Json, error: &rowstream_encode::TemplateError) -> bool {
     match json {
         Json::String(text) => text == error.string(),

@@ -1,7 +1,7 @@
-//! Values that own their texts, and what each of them must be when it is read back.
+//! Values that own their texts, and checks of them after they're read back.
 //!
-//! The readers here are the formats' inverses, and share no code with what is tested: dates are
-//! counted back to days by another algorithm, floats are parsed by the standard library.
+//! The readers are inverses of the formats, and share no code with them: another algorithm converts
+//! dates to days, and the standard library parses floats.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use base64::Engine as _;
@@ -55,7 +55,7 @@ impl Owned {
         matches!(self, Self::Null)
     }
 
-    /// Whether JSON has the value between quotes.
+    /// Returns true if JSON writes the value as a string.
     fn is_string(&self, options: ValueOptions) -> bool {
         match self {
             Self::Null | Self::Bool(_) | Self::Int4(_) | Self::Json(_) => false,
@@ -66,7 +66,7 @@ impl Owned {
         }
     }
 
-    /// Panics unless `raw`, which is one JSON value, is this one.
+    /// Panics unless `raw`, a JSON value, equals this one.
     pub(crate) fn assert_json(&self, raw: &str, options: ValueOptions) {
         match self {
             Self::Null => assert_eq!(raw, "null"),
@@ -82,7 +82,7 @@ impl Owned {
         }
     }
 
-    /// Panics unless `text` is this value as formats without quotes of their own have it.
+    /// Panics unless `text` is this value in a format without quotes.
     pub(crate) fn assert_plain(&self, text: &str, bytes: BytesForm) {
         let is = match self {
             Self::Null => false,
@@ -135,7 +135,7 @@ fn read_bytes(text: &str, form: BytesForm) -> Option<Vec<u8>> {
     }
 }
 
-/// Pairs of digits, in lower case.
+/// Pairs of lower-case digits.
 fn read_hex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = text.bytes().map(hex_digit).collect();
     let digits = digits?;
@@ -156,7 +156,7 @@ fn read_uuid(text: &str) -> Option<[u8; 16]> {
     (lengths == [8, 4, 4, 4, 12]).then(|| read_hex(&groups.concat()))??.try_into().ok()
 }
 
-/// Days since 1970-01-01 of `2024-02-29`, `12024-02-29` or `0044-03-15 BC`.
+/// Days since 1970-01-01 for `2024-02-29`, `12024-02-29` or `0044-03-15 BC`.
 fn read_date(text: &str) -> Option<i32> {
     match text {
         "infinity" => Some(i32::MAX),
@@ -176,7 +176,7 @@ fn days(text: &str) -> Option<i64> {
         return None;
     }
     let (year, month, day): (i64, i64, i64) = (year.parse().ok()?, month.parse().ok()?, day.parse().ok()?);
-    // There is no year 0, and the year before 1 is 1 BC.
+    // There's no year 0: year 1 follows 1 BC.
     if year == 0 {
         return None;
     }
@@ -186,7 +186,7 @@ fn days(text: &str) -> Option<i64> {
     (day >= 1 && days < next?).then_some(days)
 }
 
-/// Days since 1970-01-01 of the first of a month, by counting leap years.
+/// Days since 1970-01-01 for the first of a month, by counting leap years.
 fn first_of_month(year: i64, month: i64) -> Option<i64> {
     let before = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
     let before: i64 = *before.get(usize::try_from(month - 1).ok()?)?;
@@ -196,7 +196,7 @@ fn first_of_month(year: i64, month: i64) -> Option<i64> {
     Some((year - 1970) * 365 + leap_days + before)
 }
 
-/// Microseconds of `hh:mm:ss` with a fraction that does not end in a zero.
+/// Microseconds of `hh:mm:ss` with an optional fraction that doesn't end in zero.
 fn read_time(text: &str) -> Option<i64> {
     let (whole, fraction) = match text.split_once('.') {
         Some((_, fraction)) if fraction.is_empty() || fraction.ends_with('0') || fraction.len() > 6 => {
@@ -217,8 +217,8 @@ fn read_time(text: &str) -> Option<i64> {
     (is_well && time <= DAY).then_some(time)
 }
 
-/// Microseconds since 1970-01-01 of a date, `T`, a time before midnight, the zone, and perhaps `
-/// BC`.
+/// Microseconds since 1970-01-01 for a date, `T`, a time before midnight, the zone, and optionally
+/// ` BC`.
 fn read_timestamp(text: &str, zone: &str) -> Option<i64> {
     match text {
         "infinity" => return Some(i64::MAX),
@@ -257,7 +257,7 @@ impl<'a> Arbitrary<'a> for Decimal {
     }
 }
 
-/// A JSON document, as somebody might have written it.
+/// A JSON document as a person might have written it.
 #[derive(Debug, Clone)]
 pub(crate) struct JsonText(pub(crate) String);
 
@@ -271,7 +271,7 @@ impl<'a> Arbitrary<'a> for JsonText {
     }
 }
 
-/// A JSON document of at most so many levels.
+/// A JSON document with at most this many levels.
 pub(crate) fn json(u: &mut Unstructured<'_>, depth: usize) -> Result<serde_json::Value> {
     Ok(match u.int_in_range(0..=if depth == 0 { 3 } else { 5 })? {
         0 => serde_json::Value::Null,
@@ -307,7 +307,7 @@ impl<'a> Arbitrary<'a> for TimeOfDay {
     }
 }
 
-/// Microseconds since 1970-01-01, of any year or of one near ours.
+/// Microseconds since 1970-01-01, in any year or one near the present.
 #[derive(Debug, Clone)]
 pub(crate) struct Micros(pub(crate) i64);
 
@@ -334,7 +334,7 @@ pub(crate) fn options(u: &mut Unstructured<'_>) -> Result<ValueOptions> {
     })
 }
 
-/// Columns of different names, and rows of as many values.
+/// Columns of different names, and rows with one value per column.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) columns: Vec<Column>,

@@ -1,5 +1,5 @@
-//! The framing of PostgreSQL's messages: what comes in any pieces is what a plain cut of the whole
-//! gives, and nothing beyond a limit is held.
+//! The framing of PostgreSQL's messages: messages in arbitrary pieces equal those of a simple
+//! parser, and nothing beyond a limit is buffered.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use rowstream_postgres::fuzzing::{Message, messages};
@@ -7,21 +7,21 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
 
-/// What a server sends, in pieces.
+/// The output of a server, in pieces.
 pub fn postgres_wire(data: &[u8]) {
     let _ = connection(&mut Unstructured::new(data));
 }
 
-/// Something that a server sends.
+/// A part of a server's output.
 #[derive(Debug, Arbitrary)]
 enum Sent<'a> {
-    /// A message, whatever it says.
+    /// A message with any contents.
     Message { tag: u8, body: &'a [u8] },
-    /// A message of one of the kinds that are read, which each have a form.
+    /// A message of a kind that we parse.
     Known { tag: Tag, body: &'a [u8] },
     /// A message that may be longer than a buffer.
     Long { tag: u8, length: u16, byte: u8 },
-    /// Bytes that need be none.
+    /// Bytes that needn't be messages.
     Raw(&'a [u8]),
 }
 
@@ -74,7 +74,7 @@ fn connection(u: &mut Unstructured<'_>) -> Result<()> {
     while !u.is_empty() && bytes.len() < 400_000 {
         u.arbitrary::<Sent<'_>>()?.write(&mut bytes);
     }
-    // Thousands of pieces of a long message say nothing that hundreds do not.
+    // Thousands of pieces of a long message find no more bugs than hundreds.
     step = step.max(bytes.len() / 500).max(1);
     let (expected, end) = plainly_cut(&bytes, limit);
     let (read, error) = RUNTIME.with(|runtime| runtime.block_on(received(bytes, step, limit)));
@@ -87,13 +87,13 @@ thread_local! {
     static RUNTIME: Runtime = Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
 }
 
-/// What is read of `bytes` that are sent in pieces, before the connection is closed.
+/// The messages that we read if a server sends `bytes` in pieces and closes the connection.
 async fn received(bytes: Vec<u8>, step: usize, limit: usize) -> (Vec<Message>, rowstream_core::Error) {
     let (server, client) = UnixStream::pair().expect("a pair of sockets can be made");
     let sending = tokio::spawn(async move {
         let mut server = server;
         for piece in bytes.chunks(step) {
-            // Nobody reads on after an error.
+            // Writing fails after the reader's first error.
             if server.write_all(piece).await.is_err() {
                 return;
             }

@@ -1,11 +1,11 @@
-//! What the server makes of any bytes that a worker sends as rows: a driver of others may have
-//! written over all of its memory.
+//! The server's handling of arbitrary bytes from a driver process, whose foreign driver may have
+//! corrupted its memory.
 
 use rowstream_arrow::worker::fuzzing::Batches as WorkerBatches;
 use serde::de::IgnoredAny;
 
-/// Pieces of an Arrow stream, each behind its length (u32, little-endian): lines of JSON, or
-/// nothing.
+/// Reads pieces of an Arrow stream, each after its length (u32, little-endian). The result is lines
+/// of JSON, or nothing.
 pub fn worker_batches(mut data: &[u8]) {
     let mut batches = WorkerBatches::default();
     while let Some((length, rest)) = data.split_first_chunk() {
