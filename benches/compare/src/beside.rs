@@ -1,4 +1,5 @@
-//! Slow readers of a long list, and lookups beside them: what a slow client costs the others.
+//! Slow readers of a long list, with lookups beside them: the cost of a slow client for other
+//! clients.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,23 +13,23 @@ use crate::{Result, Size, workspace};
 
 pub(crate) const READERS: u64 = 200;
 const BYTES_PER_SECOND: u64 = 100_000;
-/// Lookups come at this rate, whatever becomes of those before them.
+/// The rate of lookups, regardless of how long earlier ones need.
 const LOOKUPS_PER_SECOND: u64 = 200;
-/// In which all readers have begun, and all connections that are to be free are.
+/// The time limit until all readers have begun and their connections are free again.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Often enough for what lasts seconds, and seldom enough to cost nothing.
+/// Often enough for events that last seconds, and rare enough to cost nothing.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// What becomes of a slow reader's rows.
+/// The treatment of a slow reader's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
-    /// They wait in the database, and each reader has a connection.
+    /// They wait in the database, and each reader holds a connection.
     Hold,
-    /// They wait in files, and few connections serve all readers.
+    /// They wait in files, and a few connections serve all readers.
     Spill,
 }
 
-/// A server with the events as a list and one by one.
+/// A server that serves the events as a list and one by one.
 pub(crate) fn server(policy: Policy, postgres: &Postgres) -> Result<Server> {
     let name = match policy {
         Policy::Hold => "beside-hold",
@@ -42,7 +43,7 @@ pub(crate) fn server(policy: Policy, postgres: &Postgres) -> Result<Server> {
     workspace::write(&folder.join("endpoints/event/{id}.sql"), look_up)?;
     let (slow_clients, connections) = match policy {
         Policy::Hold => ("", READERS + 20),
-        // As many bytes as all readers read in the end.
+        // As many bytes as all readers read in total.
         Policy::Spill => ("slow_clients = \"spill\"\nspool_folder = \".\"\nspool_quota = \"40GiB\"\n", 10),
     };
     let settings = format!(
@@ -53,15 +54,15 @@ pub(crate) fn server(policy: Policy, postgres: &Postgres) -> Result<Server> {
     Server::start(&target::configured(name, "endpoints", &settings)?)
 }
 
-/// Lookups with nobody beside them.
+/// Lookups without slow readers.
 pub(crate) fn alone(port: u16, size: Size) -> Result<Sample> {
     client::load(&lookups(port, size))
 }
 
-/// Lookups beside readers that have all begun, once no connection is free that is to become so.
-/// With [`Policy::Spill`] also what came before.
+/// Lookups beside readers that have all begun, once all connections are free that can become free.
+/// With [`Policy::Spill`], the sample also contains the time before that.
 pub(crate) fn beside(port: u16, policy: Policy, size: Size) -> Result<Sample> {
-    // Those that lookups share are open, and stay so.
+    // The connections of these lookups are open and stay open.
     client::load(&lookups(port, size))?;
     let shared = Pool::of(port)?.used;
     let readers = Load {
@@ -120,7 +121,7 @@ fn lookups(port: u16, size: Size) -> Load {
     }
 }
 
-/// What the server's metrics say.
+/// Values of the server's metrics.
 struct Pool {
     used: u64,
     waiting: u64,

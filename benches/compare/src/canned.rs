@@ -1,5 +1,4 @@
-//! A server that sends one prepared block again and again, so that a client that reads from it is
-//! what is measured.
+//! A server that sends one prepared block repeatedly, so that only its client is measured.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -10,7 +9,7 @@ use crate::Result;
 /// A row of the events.
 const ROW: &str = r#"{"eventNo":1000000,"paymentStatus":"DECLINED","statusChangeReason":"card expired","statusChanged":"2024-06-01T12:34:56.789123Z"}"#;
 
-/// Rows of a block, which is more than a megabyte.
+/// Rows per block, which make more than a megabyte.
 const ROWS_OF_A_BLOCK: usize = 10_000;
 
 /// The kind of text.
@@ -36,8 +35,7 @@ impl Canned {
     }
 }
 
-/// Serves so many blocks, and one row, at any path of the port that it returns, for as long as this
-/// program runs.
+/// Serves this many blocks and one row, at any path of the returned port, until this program exits.
 pub(crate) fn serve(canned: Canned, blocks: u64) -> Result<u16> {
     let cannot = |error| format!("cannot serve a prepared text: {error}");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(cannot)?;
@@ -45,14 +43,14 @@ pub(crate) fn serve(canned: Canned, blocks: u64) -> Result<u16> {
     thread::spawn(move || {
         let text = Text::new(canned, blocks);
         for stream in listener.incoming().flatten() {
-            // A client that leaves early is told by its own report.
+            // A client that disconnects early reports that itself.
             let _ = text.answer(&stream);
         }
     });
     Ok(port)
 }
 
-/// The rows that [`serve`] sends.
+/// The number of rows that [`serve`] sends.
 pub(crate) fn rows(blocks: u64) -> u64 {
     blocks * ROWS_OF_A_BLOCK as u64 + 1
 }
@@ -70,7 +68,7 @@ impl Text {
         Self { canned, block, blocks }
     }
 
-    /// Answers the one request of a connection.
+    /// Answers the only request of a connection.
     fn answer(&self, mut stream: &TcpStream) -> std::io::Result<()> {
         for line in BufReader::new(stream).lines() {
             if line?.is_empty() {

@@ -1,5 +1,5 @@
-//! The clients: `curl` for one stream, `rowstream bench` for many, `pgbench` and `mysqlslap` for the
-//! databases' own lookups.
+//! The clients: `curl` for one stream, `rowstream bench` for many, and `pgbench` and `mysqlslap`
+//! for the databases' own lookups.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -15,12 +15,12 @@ use crate::database::{MariaDb, Postgres};
 use crate::record::{Measure, Sample};
 use crate::{Result, workspace};
 
-/// The token of the events example. Every server gets it; only Rowstream asks for it.
+/// The token of the events example. Every server gets it, but only Rowstream requires it.
 const TOKEN: &str = "Authorization: Bearer example-reader-token";
 
-/// A server that hangs is a failure of its own, not of the whole run.
+/// If a server hangs, only its own measurement fails, and not the whole run.
 const TIMEOUT_SECONDS: &str = "60";
-/// Slow readers may share few connections, and wait for those before them.
+/// Slow readers may share few connections and have to wait for earlier ones.
 const SLOW_TIMEOUT_SECONDS: &str = "300";
 
 const CURL: &str = "curl";
@@ -33,23 +33,23 @@ pub(crate) enum Http {
     Two,
 }
 
-/// Reads one answer into a file, and says how large it is.
+/// Reads one response into a file and returns its size.
 pub(crate) fn fetch(url: &str, file: &Path) -> Result<f64> {
     Ok(curl(url, Http::One, file)?[&Measure::Bytes])
 }
 
-/// Reads one answer and throws it away; it has to have as many bytes as the answer that was proven.
+/// Reads and discards one response. It must have as many bytes as the proven response.
 pub(crate) fn stream(url: &str, http: Http, bytes: f64) -> Result<Sample> {
     whole(curl(url, http, Path::new(NOWHERE))?, bytes)
 }
 
-/// The same from another place.
+/// Does the same from another place.
 pub(crate) fn stream_to(place: &Place, url: &str, bytes: f64) -> Result<Sample> {
     let sample = read_by(place.command(CURL), url, Http::One, Path::new(NOWHERE), &[])?;
     whole(sample, bytes)
 }
 
-/// An answer that has as many bytes as the one that was proven.
+/// Checks that a response has as many bytes as the proven one.
 fn whole(sample: Sample, bytes: f64) -> Result<Sample> {
     if sample[&Measure::Bytes] == bytes {
         return Ok(sample);
@@ -57,14 +57,13 @@ fn whole(sample: Sample, bytes: f64) -> Result<Sample> {
     Err(format!("an answer had {} bytes instead of {bytes}", sample[&Measure::Bytes]))
 }
 
-/// Reads one answer and throws it away.
+/// Reads and discards one response.
 pub(crate) fn read(url: &str) -> Result<Sample> {
     curl(url, Http::One, Path::new(NOWHERE))
 }
 
-/// Reads one answer with a content coding, or with none, and throws it away as it comes: `curl`
-/// does not decode it. The request seems to come through a proxy: what comes from this machine
-/// itself is not compressed.
+/// Reads one response with the given content coding and discards it without decoding. The request
+/// pretends to arrive through a proxy, because responses to the same machine aren't compressed.
 pub(crate) fn coded(url: &str, coding: &str) -> Result<Sample> {
     let coding = format!("Accept-Encoding: {coding}");
     read_by(Command::new(CURL), url, Http::One, Path::new(NOWHERE), &[&coding, "Via: 1.1 compare"])
@@ -91,7 +90,7 @@ fn read_by(mut command: Command, url: &str, http: Http, file: &Path, headers: &[
     written(&said, wall).ok_or_else(|| format!("the answer was no 200: {said}"))
 }
 
-/// What `--write-out` says of an answer with status 200.
+/// Parses the output of `--write-out` for a response with status 200.
 fn written(said: &str, wall: f64) -> Option<Sample> {
     let words: Vec<&str> = said.split(' ').collect();
     let [first_byte, bytes, "200"] = words.as_slice() else { return None };
@@ -102,29 +101,29 @@ fn written(said: &str, wall: f64) -> Option<Sample> {
     ]))
 }
 
-/// How much a load is.
+/// The size of a load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Amount {
     Requests(u64),
-    /// Requests begin for so many seconds; those in flight then end, and count.
+    /// Requests begin for this many seconds. Those in flight then end, and count.
     Seconds(u64),
-    /// One request a connection, all of them aborted by us after so many seconds.
+    /// One request per connection. We abort all of them after this many seconds.
     BrokenOff(u64),
 }
 
-/// Many requests at a time.
+/// Many parallel requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
-    /// `{a-b}` in it is a number by chance, per request.
+    /// Each `{a-b}` in it is a random number, chosen per request.
     pub(crate) url: String,
     pub(crate) connections: u64,
     pub(crate) amount: Amount,
-    /// What each reader takes at most, in bytes a second.
+    /// The maximum rate of each reader, in bytes per second.
     pub(crate) slow: Option<u64>,
-    /// Requests begin at this rate, in requests a second; otherwise each when the one before it has
-    /// ended.
+    /// The rate at which requests begin, per second. Otherwise each begins when the previous one
+    /// has ended.
     pub(crate) rate: Option<u64>,
-    /// An answer with another number of rows has failed.
+    /// A response with another number of rows counts as failed.
     pub(crate) rows: Option<u64>,
 }
 
@@ -140,7 +139,7 @@ pub(crate) fn load(load: &Load) -> Result<Sample> {
     }
 }
 
-/// `rowstream bench` while it runs; killed if nobody waits for its end.
+/// A running `rowstream bench`. Dropping it kills the process.
 pub(crate) struct Running(Option<Child>);
 
 impl Running {
@@ -151,7 +150,7 @@ impl Running {
         Ok(Self(Some(child.map_err(|error| format!("cannot run rowstream bench: {error}"))?)))
     }
 
-    /// Tells it to end now; what it has seen until then.
+    /// Stops it now, and returns its measurements until then.
     pub(crate) fn broken_off(self) -> Result<Sample> {
         if let Some(child) = &self.0 {
             let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT);
@@ -159,7 +158,7 @@ impl Running {
         self.ended()
     }
 
-    /// Waits for its end; what it has seen.
+    /// Waits for its end, and returns its measurements.
     fn ended(mut self) -> Result<Sample> {
         let child = self.0.take().ok_or("rowstream bench has ended already")?;
         let output = child.wait_with_output().map_err(|error| format!("rowstream bench is lost: {error}"))?;
@@ -214,14 +213,14 @@ fn benched(run: &Value) -> Option<Sample> {
     Some(sample)
 }
 
-/// What was received, with answers that we aborted: the sum of a run is of whole answers only,
-/// its timeline of all.
+/// The received bytes, including responses that we aborted. The total of a run counts only complete
+/// responses, but its timeline counts all.
 fn bytes_seen(run: &Value) -> Option<f64> {
     let live = run["timeline"].as_array().and_then(|moments| moments.last()?["bytes"].as_f64());
     Some(run["bytes"].as_f64()?.max(live.unwrap_or(0.0)))
 }
 
-/// Runs `pgbench`: prepared statements, so many clients on two threads, ids by chance.
+/// Runs `pgbench`: prepared statements, this many clients on two threads, and random ids.
 pub(crate) fn pgbench(
     postgres: &Postgres,
     clients: u64,
@@ -244,7 +243,7 @@ pub(crate) fn pgbench(
     Ok(Sample::from([(Measure::RequestsPerSecond, rate)]))
 }
 
-/// Runs `mysqlslap`: 64 clients, each with the statement prepared, ids by chance.
+/// Runs `mysqlslap`: 64 clients, each with the prepared statement, and random ids.
 pub(crate) fn mysqlslap(mariadb: &MariaDb, select: &str, ids: u64, lookups: u64) -> Result<Sample> {
     const CLIENTS: u64 = 64;
     let script = workspace::scratch()?.join("mysqlslap.sql");
@@ -261,20 +260,19 @@ pub(crate) fn mysqlslap(mariadb: &MariaDb, select: &str, ids: u64, lookups: u64)
     Ok(Sample::from([(Measure::RequestsPerSecond, rate), (Measure::Wall, seconds)]))
 }
 
-/// So many executions of the statement, of numbers that look like chance and are none: those of the
-/// examples' data, too.
+/// Executions of the statement with pseudo-random numbers, made like the examples' data.
 fn executions(ids: u64, count: u64) -> String {
     let id = |n: u64| (n * n * 7 + n * 104_729 + 11) % 999_979 % ids + 1;
     (0..count).map(|n| format!("execute looked_up using {};\n", id(n))).collect()
 }
 
-/// Of a line such as `,mixed,4.044,4.044,4.044,64,1562`: the time, of which it says the average, the
-/// least and the greatest.
+/// The average time in a line such as `,mixed,4.044,4.044,4.044,64,1562`, which contains the
+/// average, the minimum and the maximum.
 fn seconds_of_all(said: &str) -> Option<f64> {
     said.lines().next()?.split(',').nth(2)?.parse().ok().filter(|seconds| *seconds > 0.0)
 }
 
-/// Of a line such as `tps = 53456.789 (without initial connection time)`.
+/// The rate in a line such as `tps = 53456.789 (without initial connection time)`.
 fn transactions_per_second(said: &str) -> Option<f64> {
     let line = said.lines().find_map(|line| line.strip_prefix("tps = "))?;
     line.split(' ').next()?.parse().ok()

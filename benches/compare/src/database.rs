@@ -1,5 +1,5 @@
-//! The databases of a comparison: filled with the examples' own data, and what they themselves need
-//! for the same rows.
+//! The databases of a comparison, filled with the examples' data, and their own cost of reading the
+//! same rows.
 
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -12,13 +12,13 @@ use distance::Place;
 use crate::process::without_postgres_settings;
 use crate::{Result, Size, workspace};
 
-/// The columns that `/events` has, as every floor reads them.
+/// The columns of `/events`, as every floor reads them.
 pub(crate) const EVENTS: &str =
     "select event_no, paymt_status, status_chg_rsn, status_chg_date from payment_event order by event_no";
-/// Those of `/authors`.
+/// The columns of `/authors`.
 pub(crate) const AUTHORS: &str = "select id, first_name, last_name, email, born, country, active, books, royalties, motto, joined from author order by id";
 
-/// Which of the examples a row reads.
+/// The example that a row reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Data {
     Authors,
@@ -38,7 +38,7 @@ impl Data {
         }
     }
 
-    /// How many rows its table has. Films are few at any size.
+    /// The number of rows in its table. Films are few at any size.
     pub(crate) fn rows(self, size: Size) -> u64 {
         match self {
             Self::Authors => size.of(100_000),
@@ -51,7 +51,7 @@ impl Data {
         workspace::root().join("examples").join(self.name())
     }
 
-    /// The example's script, for fewer rows if there are to be fewer.
+    /// The example's script, with the number of rows for this size.
     fn script(self, file: &str, size: Size) -> Result<String> {
         let script = workspace::read(&self.folder().join("data").join(file))?;
         let (all, wanted) = (self.rows(Size::Full), self.rows(size));
@@ -66,7 +66,7 @@ impl Data {
     }
 }
 
-/// The PostgreSQL that `cargo xtask` started, with a database of ours.
+/// The PostgreSQL that `cargo xtask` started, with our own database.
 #[derive(Clone)]
 pub(crate) struct Postgres {
     host: Ipv4Addr,
@@ -77,7 +77,7 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Finds it by the environment that `cargo xtask compare` sets.
+    /// Finds it through the environment of `cargo xtask compare`.
     pub(crate) fn from_environment() -> Result<Self> {
         let missing = "there is no PostgreSQL: call `cargo xtask compare`";
         let url = std::env::var("ROWSTREAM_TEST_PG").map_err(|_| missing)?;
@@ -87,15 +87,15 @@ impl Postgres {
         Ok(Self { host: Ipv4Addr::LOCALHOST, port, bin: bin.into(), folder: folder.into() })
     }
 
-    /// The same at another place.
+    /// The same server at another place.
     pub(crate) fn relayed_at(&self, place: &Place) -> Result<Self> {
         let socket = self.folder.join(format!(".s.PGSQL.{}", self.port));
         let port = place.relay(socket).map_err(|error| format!("nothing is relayed: {error}"))?;
         Ok(Self { host: place.address, port, ..self.clone() })
     }
 
-    /// Makes the database `compare` anew. Vacuumed, so that no run pays for the first look at a
-    /// page.
+    /// Creates the database `compare` from scratch. It's vacuumed, so that no run pays for the
+    /// first visit of a page.
     pub(crate) fn fill(&self, size: Size) -> Result<()> {
         for sql in ["drop database if exists compare", "create database compare"] {
             self.execute("postgres", sql)?;
@@ -116,7 +116,8 @@ impl Postgres {
         format!("postgres://postgres@{}:{}/compare?sslmode=disable", self.host, self.port)
     }
 
-    /// What libpq and the rivals read. Without TLS: it would be a cost of all sides alike.
+    /// The variables that libpq and the rivals read. TLS is off, because it would cost all sides
+    /// the same.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         let (host, port) = (self.host.to_string(), self.port.to_string());
         [
@@ -131,8 +132,8 @@ impl Postgres {
         .to_vec()
     }
 
-    /// One of PostgreSQL's own programs, by its full path: Debian's wrappers in `PATH` take longer
-    /// than some of the runs.
+    /// One of PostgreSQL's own programs by its full path, because Debian's wrappers in `PATH` need
+    /// longer than some of the runs.
     pub(crate) fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.bin.join(name));
         without_postgres_settings(&mut command).envs(self.environment());
@@ -153,8 +154,8 @@ impl Postgres {
         run(&mut command)
     }
 
-    /// The floor of a stream: PostgreSQL's own client throws the rows away, `times` over, in
-    /// PostgreSQL's own format.
+    /// The floor of a stream: PostgreSQL's own client discards the rows `times` times, in
+    /// PostgreSQL's binary format.
     pub(crate) fn copy(&self, select: &str, times: usize) -> Command {
         let mut command = self.psql();
         for _ in 0..times {
@@ -164,12 +165,12 @@ impl Postgres {
         command
     }
 
-    /// Writes each row of a statement as PostgreSQL's own JSON, a line each: what the targets'
-    /// answers are compared with.
+    /// Writes each row of a statement as PostgreSQL's own JSON, one per line. The targets'
+    /// responses are compared with it.
     pub(crate) fn json_lines(&self, select: &str, file: &Path) -> Result<()> {
         let mut command = self.psql();
         command.args(["--no-align", "--tuples-only", "--output"]).arg(file);
-        // A cursor's worth at a time: psql would hold the whole result.
+        // Fetches with a cursor, because psql would otherwise hold the whole result.
         command.arg("--set=FETCH_COUNT=10000").arg("--command");
         run(command.arg(format!("select row_to_json(r) from ({select}) r")))
     }
@@ -187,13 +188,13 @@ fn port_of(url: &str) -> Option<u16> {
     address.rsplit_once(':')?.1.parse().ok()
 }
 
-/// Runs a command that has to succeed.
+/// Runs a command that must succeed.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().map_err(|error| format!("cannot run {command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}")) }
 }
 
-/// How long a command takes that has to succeed, from the start of its process to its end, in
+/// The duration of a command that must succeed, from the start of its process to its end, in
 /// seconds.
 pub(crate) fn timed(command: &mut Command) -> Result<f64> {
     let start = Instant::now();
@@ -201,14 +202,14 @@ pub(crate) fn timed(command: &mut Command) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// The MariaDB that `cargo xtask` started, with a database of ours.
+/// The MariaDB that `cargo xtask` started, with our own database.
 pub(crate) struct MariaDb {
     port: u16,
 }
 
 impl MariaDb {
-    /// Finds it by the environment that `cargo xtask compare` sets, and makes the database
-    /// `compare` anew, with an example's data.
+    /// Finds it through the environment of `cargo xtask compare`, and creates the database
+    /// `compare` from scratch with an example's data.
     pub(crate) fn filled(data: Data, size: Size) -> Result<Self> {
         let url = std::env::var("ROWSTREAM_TEST_MARIADB")
             .map_err(|_| "there is no MariaDB: call `cargo xtask compare`")?;
@@ -226,7 +227,7 @@ impl MariaDb {
         format!("mysql://root@127.0.0.1:{}/compare?ssl-mode=disabled", self.port)
     }
 
-    /// One of MariaDB's own clients, at this server: over TCP without TLS, as Rowstream.
+    /// One of MariaDB's own clients, connected to this server over TCP without TLS, like Rowstream.
     fn program(&self, name: &str) -> Command {
         let mut command = Command::new(name);
         command.args(["--no-defaults", "--user=root", "--host=127.0.0.1", "--protocol=tcp", "--skip-ssl"]);
@@ -240,15 +241,15 @@ impl MariaDb {
         command
     }
 
-    /// The floor of a stream: MariaDB's own client throws the rows away, as text.
+    /// The floor of a stream: MariaDB's own client discards the rows, as text.
     pub(crate) fn quick(&self, select: &str) -> Command {
         let mut command = self.client();
         command.args(["--quick", "compare", "--execute", select]);
         command
     }
 
-    /// The floor of lookups: so many clients run the statements of a script, which are so many in
-    /// all, each on a connection on which `prepared` was run.
+    /// The floor of lookups: the clients run the statements of a script, this many in total. Each
+    /// connection runs `prepared` first.
     pub(crate) fn slap(&self, script: &Path, prepared: &str, clients: u64, statements: u64) -> Command {
         let mut command = self.program("mysqlslap");
         command.args(["--create-schema=compare", "--no-drop", "--delimiter=;", "--csv"]);
@@ -259,7 +260,7 @@ impl MariaDb {
     }
 }
 
-/// Makes an example's SQLite file anew, and says where it is.
+/// Creates an example's SQLite file from scratch, and returns its path.
 pub(crate) fn fill_sqlite(data: Data, size: Size) -> Result<PathBuf> {
     let file = workspace::scratch()?.join(format!("{}.db", data.name()));
     for suffix in ["", "-wal", "-shm", "-journal"] {
@@ -278,14 +279,14 @@ pub(crate) fn fill_sqlite(data: Data, size: Size) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// SQLite's floor: each row is stepped to, and each of its values is read where SQLite has it.
+/// SQLite's floor: steps through all rows, and reads each value where SQLite stores it.
 pub(crate) fn step_through_events(file: &str) -> Result<()> {
     let bytes = step_and_read(file).map_err(|error| format!("cannot read {file}: {error}"))?;
     println!("{bytes}");
     Ok(())
 }
 
-/// The bytes of all values: the sum keeps the compiler from leaving the reading out.
+/// The bytes of all values. The sum prevents the compiler from removing the reads.
 fn step_and_read(file: &str) -> rusqlite::Result<usize> {
     use rusqlite::types::ValueRef;
     let database = rusqlite::Connection::open_with_flags(file, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)?;

@@ -1,4 +1,4 @@
-//! Where a run took place, and the versions of what ran.
+//! The machine of a run, and the versions of the programs.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::record::Machine;
 use crate::workspace::output_of;
 use crate::{Options, Size};
 
-/// Programs whose versions count, and how they tell them.
+/// Programs whose versions matter, and the commands that print them.
 const PROGRAMS: &[(&str, &[&str])] = &[
     ("PostgreSQL", &["pg_config", "--version"]),
     ("MariaDB", &["mariadbd", "--version"]),
@@ -47,7 +47,7 @@ fn fact(name: &str, value: Option<String>) -> (String, String) {
     (name.into(), value.unwrap_or_else(|| "not here".into()))
 }
 
-/// What the rivals are made of, by the files that pin it.
+/// The rivals' libraries, from the files that pin them.
 fn libraries() -> Vec<(String, String)> {
     let pom = include_str!("../rivals/pom.xml");
     let module = include_str!("../rivals/go-pgx/go.mod");
@@ -70,7 +70,7 @@ fn libraries() -> Vec<(String, String)> {
     ]
 }
 
-/// The commit that is measured, marked when the work tree differs from it.
+/// The measured commit, marked if the work tree differs from it.
 fn commit() -> String {
     let commit = output_of(&["git", "rev-parse", "--short", "HEAD"]).unwrap_or_else(|| "unknown".into());
     match output_of(&["git", "status", "--porcelain", "--", "src", "crates", "examples", "Cargo.lock"]) {

@@ -1,13 +1,13 @@
-//! Compares Rowstream with how others do the same work, and with the databases' own floors, on one
-//! machine in one run.
+//! Compares Rowstream with other programs that do the same work, and with the databases' own
+//! floors, on one machine in one run.
 //!
-//! `cargo xtask compare` calls it with a PostgreSQL and a MariaDB of its own. Its parts: [`rows`] (what is
-//! compared, and what is claimed of it), [`measure`] (how a row is run), [`target`] (the servers),
-//! [`client`] (the clients and the floors), [`process`] (servers as processes, what they use),
-//! [`beside`] (lookups beside slow readers), [`canned`] (a server that only a load tester meets),
-//! [`proof`] (that all targets answer with the same data), [`quiet`] (that nobody else has the
-//! machine), [`record`] (the raw runs) and [`report`] (docs/src/performance.md, from the raw runs
-//! alone). It does not know how Rowstream works inside.
+//! `cargo xtask compare` calls it with a private PostgreSQL and MariaDB. Its parts: [`rows`] (the
+//! comparisons, and our claims about them), [`measure`] (runs a row), [`target`] (the servers),
+//! [`client`] (the clients and the floors), [`process`] (servers as processes, and their use of
+//! resources), [`beside`] (lookups beside slow readers), [`canned`] (a server only for load
+//! testers), [`proof`] (checks that all targets respond with the same data), [`quiet`] (checks that
+//! the machine does nothing else), [`record`] (the raw runs) and [`report`]
+//! (docs/src/performance.md, only from the raw runs). It doesn't know how Rowstream works inside.
 
 mod beside;
 mod canned;
@@ -40,7 +40,7 @@ usage: compare [--quick] [--runs N] [--rivals NAME,…] [ROW…]
        compare report                        writes the report again, from the newest run of each row
        compare sqlite-floor FILE             steps through the events of a SQLite file, reads all columns, and ends";
 
-/// What went wrong, for a person to read.
+/// An error message for people.
 type Result<T> = std::result::Result<T, String>;
 
 fn main() -> ExitCode {
@@ -68,22 +68,22 @@ fn main() -> ExitCode {
     }
 }
 
-/// What to measure.
+/// The measurements to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Options {
     rows: Vec<Row>,
-    /// How often each target of a row is run, after its warm-up.
+    /// The number of runs of each target of a row, after its warm-up.
     runs: usize,
     size: Size,
     rivals: Vec<Rival>,
 }
 
-/// How much work a row is.
+/// The amount of work of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Size {
-    /// What is published.
+    /// The published size.
     Full,
-    /// A tenth of it, once: whether everything works. Its numbers mean nothing.
+    /// A tenth of it, once, to check that everything works. Its numbers mean nothing.
     Quick,
 }
 
@@ -98,7 +98,7 @@ impl Size {
 }
 
 impl Options {
-    /// None if the words are no usage.
+    /// Returns `None` if the words are invalid.
     fn parse(words: &[&str]) -> Option<Self> {
         let mut options = Self { rows: Vec::new(), runs: 7, size: Size::Full, rivals: Rival::ALL.to_vec() };
         let mut words = words.iter();

@@ -1,8 +1,8 @@
-//! How the rows are run.
+//! Runs the rows.
 //!
-//! All servers of a row are started, proven to answer with the database's data, and warmed up; then
-//! the targets take turns, one run each, round after round. While one is measured the others idle,
-//! so that what changes on the machine during a row meets all of them alike.
+//! We start all servers of a row, prove that they respond with the database's data, and warm them
+//! up. Then the targets alternate, one run each per round. While one is measured, the others idle.
+//! So changes of the machine during a row affect all of them equally.
 
 mod drivers;
 
@@ -32,35 +32,35 @@ use crate::small::Bound;
 use crate::target::{self, AccessLog, Builds, Platform, Rival};
 use crate::{Options, Result, Size, machine, observed, report, sockets, workspace};
 
-/// From a database that is far, and from a client that is, to this machine. A round trip is twice
-/// that.
+/// The delays from a distant database and from a distant client to this machine. A round trip is
+/// twice as long.
 const DATABASE_DELAY: Duration = Duration::from_micros(500);
 const CLIENT_DELAY: Duration = Duration::from_millis(20);
 
-/// More than these are no faster on two cores, but where they wait for a far database.
+/// On two cores, more clients aren't faster, except for a distant database.
 const PGBENCH_CLIENTS: u64 = 16;
 const FAR_PGBENCH_CLIENTS: u64 = 64;
 
-/// The pool of Rowstream's sources that do not say otherwise, and so that of the rivals.
+/// The default pool of Rowstream's sources, and so the rivals' pool.
 const POOL: u64 = 20;
 
-/// How often a run is tried before its target is given up.
+/// The number of attempts before a target is given up.
 const ATTEMPTS: usize = 3;
 
-/// How often a run is repeated because others had the machine meanwhile.
+/// The number of times that a run is repeated because other programs used the machine.
 const DISTURBED: usize = 10;
 
-/// No target needs to be warmed up for longer.
+/// The longest warm-up. No target needs more.
 const WARM: Duration = Duration::from_secs(60);
 
-/// A minute, five seconds at a time.
+/// A minute in windows of five seconds.
 const WINDOWS: usize = 12;
 
-/// Seconds of runs, after which a target is run no more unless a claim is about it: a slow one has
-/// said by then how slow it is. What took so long and failed is not tried again.
+/// After runs of this many seconds in total, a target isn't run again unless a claim needs it: we
+/// know by then how slow it is. A failed run that lasted so long isn't repeated.
 const LONG: f64 = 120.0;
 
-/// Measures the rows, writes their raw runs, and the report of them.
+/// Measures the rows, writes their raw runs, and generates the report.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut lab = Lab::new(options)?;
     let postgres = lab.postgres.program("postgres").get_program().to_string_lossy().into_owned();
@@ -93,7 +93,8 @@ fn no_place(error: &io::Error) -> String {
     format!("no place can be made that is far: {error}")
 }
 
-/// The row, unless a floor was slower than it is on this machine: then something else was measured.
+/// Returns the row unless a floor was slower than usual on this machine. Then something disturbed
+/// the measurement.
 fn usual(run: RowRun, machine: &Machine, size: Size) -> Result<RowRun> {
     match size {
         Size::Full => record::slower_than_usual(&run, machine, &record::all().unwrap_or_default()),
@@ -102,7 +103,7 @@ fn usual(run: RowRun, machine: &Machine, size: Size) -> Result<RowRun> {
     .map_or(Ok(run), Err)
 }
 
-/// Everything that rows share.
+/// State that all rows share.
 struct Lab {
     size: Size,
     runs: usize,
@@ -113,7 +114,7 @@ struct Lab {
     authors: OnceCell<Digest>,
 }
 
-/// A target of a row, ready to be run.
+/// A target of a row, ready to run.
 struct Contender<'a> {
     series: Series,
     server: Option<Server>,
@@ -130,7 +131,7 @@ impl<'a> Contender<'a> {
         Self { series: Series::new(name, warm_ups), server, work: Box::new(work) }
     }
 
-    /// What failed while its answer was proven.
+    /// Adds the failures that happened while its response was proven.
     fn after(mut self, faults: Vec<String>) -> Self {
         self.series.faults = faults;
         self
@@ -141,7 +142,7 @@ impl<'a> Contender<'a> {
         self
     }
 
-    /// One run, with what the server used for it.
+    /// Runs once, and measures the server's use of resources.
     fn once(&mut self) -> Result<Sample> {
         let Some(server) = &mut self.server else { return (self.work)() };
         server.reset_peak()?;
@@ -164,12 +165,12 @@ impl<'a> Contender<'a> {
         Ok(sample)
     }
 
-    /// A run that counts. One that failed is repeated, and reported; after too many the target is
-    /// left out of the rounds to come.
+    /// Makes a run that counts. A failed run is reported and repeated. After too many failures, the
+    /// target is left out of later rounds.
     ///
     /// # Errors
     ///
-    /// The machine is busy with something else, again and again.
+    /// Other programs keep the machine busy.
     fn measured(&mut self, size: Size) -> Result<()> {
         for _ in 0..DISTURBED {
             let watch = Watch::begin(size)?;
@@ -226,16 +227,16 @@ impl<'a> Contender<'a> {
     }
 }
 
-/// How lookups are asked for.
+/// The load of a lookup row.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
-    /// Of clients.
+    /// The clients' connections.
     connections: u64,
     amount: Amount,
     java_warm_ups: usize,
 }
 
-/// The kind of answer, and so how it is compared.
+/// The kind of response, which decides how it's compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Lines,
@@ -295,8 +296,7 @@ impl Lab {
         Ok(RowRun { row: row.id().into(), started, series, notes })
     }
 
-    /// How often a target is run before it counts. A JIT compiler needs more work before it has
-    /// settled.
+    /// The number of warm-up runs. A JIT compiler needs more of them to settle.
     fn warm_ups(&self, platform: Option<Platform>, java: usize) -> usize {
         match (self.size, platform) {
             (Size::Quick, _) => 1,
@@ -305,7 +305,7 @@ impl Lab {
         }
     }
 
-    /// Warms all up, then lets them take turns.
+    /// Warms up all targets, then alternates between them.
     fn alternate(&self, mut contenders: Vec<Contender>, rounds: usize) -> Result<Vec<Series>> {
         for contender in &mut contenders {
             println!("warming up {} ({} runs)", contender.series.target, contender.series.warm_ups);
@@ -315,12 +315,12 @@ impl Lab {
         Ok(contenders.into_iter().map(|contender| contender.series).collect())
     }
 
-    /// The runs of rows whose runs take a second, and whose differences are small.
+    /// The number of runs for rows whose runs are short, and whose differences are small.
     fn many(&self) -> usize {
         3 * self.runs
     }
 
-    /// Rowstream with one of the examples.
+    /// Rowstream serving one of the examples.
     fn example(&self, data: Data) -> Result<Server> {
         Server::start(&target::example(data, &self.postgres.url(), AccessLog::Off)?)
     }
@@ -333,7 +333,7 @@ impl Lab {
         })
     }
 
-    /// A server that streams rows to one `curl`; its answer is proven first.
+    /// A server that streams rows to one `curl`. Its response is proven first.
     fn stream<'a>(
         &'a self,
         name: &str,
@@ -363,8 +363,8 @@ impl Lab {
         self.alternate(vec![rowstream], self.many())
     }
 
-    /// The events where nothing is far; from a database that is, beside the floor there; and to a
-    /// client that is.
+    /// The events with everything nearby, from a distant database, with the floor there, and to a
+    /// distant client.
     fn distance(&self) -> Result<Vec<Series>> {
         let (path, warm_ups) = ("/events.ndjson", self.warm_ups(None, 0));
         let stream = |name, server| self.stream(name, server, path, Answer::Lines, Http::One, warm_ups);
@@ -387,13 +387,13 @@ impl Lab {
         self.alternate(vec![near, far_database, floor, far_client], self.many())
     }
 
-    /// The database of all rows as one that is far.
+    /// The database of all rows, at a distance.
     fn far_postgres(&self) -> Result<Postgres> {
         let [_, far] = distance::from_here(DATABASE_DELAY).map_err(|error| no_place(&error))?;
         self.postgres.relayed_at(&far)
     }
 
-    /// The events by one connection and by three. Those of three are in no order.
+    /// The events over one connection and over three. Three return them in no particular order.
     fn parallel(&self) -> Result<Vec<Series>> {
         let source = format!("[source.events]\nurl = \"{}\"", self.postgres.url());
         let stream = |name: &str, folder: &str, keys: &str| {
@@ -408,7 +408,8 @@ impl Lab {
         self.alternate(vec![one, three, self.copy()], self.many())
     }
 
-    /// One list in each format, and its NDJSON with each coding. That without one is proven.
+    /// One list in each format, and its NDJSON with each coding. Only the one without a coding is
+    /// proven.
     fn formats(&self) -> Result<Vec<Series>> {
         let mut contenders = Vec::new();
         for (name, path, coding) in [
@@ -460,7 +461,7 @@ impl Lab {
         self.alternate(vec![rowstream, floor], self.runs)
     }
 
-    /// Rowstream with the authors in the database at `url`, which 64 connections ask for by chance.
+    /// Rowstream with the authors in the database at `url`. 64 connections request random ones.
     fn authors_asked(&self, url: &str) -> Result<Contender<'_>> {
         let (ids, seconds) = (Data::Authors.rows(self.size), self.size.of(5).max(1));
         let server = Server::start(&target::example(Data::Authors, url, AccessLog::Off)?)?;
@@ -514,7 +515,7 @@ impl Lab {
         Ok(series)
     }
 
-    /// Builds and starts the rivals that can be; the others become series that say why not.
+    /// Builds and starts the rivals. Those that fail become series with the reason.
     fn rivals(&mut self, rivals: &[Rival], pool: u64) -> (Vec<(Rival, Server)>, Vec<Series>) {
         let (mut servers, mut missing) = (Vec::new(), Vec::new());
         for rival in rivals {
@@ -573,8 +574,8 @@ impl Lab {
         })
     }
 
-    /// Rowstream, a floor and the rivals under the same load, which `work` makes for a server once
-    /// its answers are proven.
+    /// Rowstream, a floor and the rivals under the same load. `work` creates it for a server whose
+    /// responses are proven.
     fn against<'a>(
         &'a self,
         data: Data,
@@ -601,8 +602,8 @@ impl Lab {
         Ok(series)
     }
 
-    /// As many `psql` at once as there are clients, which copy the authors as often as these ask
-    /// for them.
+    /// One `psql` per client, all in parallel. They copy the authors as often as the clients
+    /// request them.
     fn copies(&self, clients: u64, requests: u64) -> Contender<'_> {
         let postgres = &self.postgres;
         let times = usize::try_from(requests / clients).unwrap_or(usize::MAX);
@@ -624,9 +625,8 @@ impl Lab {
     fn slow(&self) -> Result<Vec<Series>> {
         const READERS: u64 = 200;
         const BYTES_PER_SECOND: u64 = 100_000;
-        /// In which PostgreSQL has ended 200 statements of the run before and started 200
-        /// processes, on two cores that may be slow ones. Readers wait for that long, all of them
-        /// if need be.
+        /// Enough for PostgreSQL to end 200 statements of the previous run and start 200 processes,
+        /// on two possibly slow cores. If necessary, all readers wait that long.
         const START: u64 = 20;
         let seconds = self.size.of(40).max(START + 2);
         let endpoints = Data::Events.folder().join("endpoints");
@@ -681,8 +681,8 @@ impl Lab {
         let quiet = beside::server(Policy::Hold, &self.postgres)?;
         let port = quiet.port();
         let alone = Contender::new(ALONE, Some(quiet), 1, move || beside::alone(port, size));
-        // The first readers that are held have 200 connections opened for them; those that spill
-        // need no more than lookups alone.
+        // The first held readers have to open 200 connections. Spilling readers need no more than
+        // lookups alone.
         let contenders = vec![alone, contender(HOLD, Policy::Hold, 1)?, contender(SPILL, Policy::Spill, 0)?];
         self.alternate(contenders, self.runs)
     }
@@ -694,7 +694,7 @@ impl Lab {
         self.asked(Data::Authors, &statement, ids, POOL, work)
     }
 
-    /// A minute of lookups, in windows that follow one another.
+    /// A minute of lookups, in consecutive windows.
     fn steady_lookups(&self) -> Result<Vec<Series>> {
         let rowstream = self.authors_asked(&self.postgres.url())?;
         self.alternate(vec![rowstream], WINDOWS)
@@ -707,7 +707,7 @@ impl Lab {
         self.asked(Data::Films, "select title from film where fid", ids, 50, work)
     }
 
-    /// Lookups by a number, over a pool of so many connections to the database.
+    /// Lookups by a number, with a pool of this many connections to the database.
     fn asked(
         &mut self,
         data: Data,
@@ -766,7 +766,7 @@ impl Lab {
         Ok(server)
     }
 
-    /// Lookups of Rowstream in another setting, beside those of Rowstream.
+    /// Lookups of Rowstream with another configuration, and with the usual one.
     fn lookups_beside(&self, name: &str, other: Server) -> Result<Vec<Series>> {
         let asked = |name: &str, server: Server| {
             let url =
@@ -779,7 +779,7 @@ impl Lab {
         self.alternate(servers.into(), self.many())
     }
 
-    /// Rowstream in another setting, beside Rowstream.
+    /// Rowstream with another configuration, and with the usual one.
     fn beside(&self, name: &str, other: Server) -> Result<Vec<Series>> {
         let stream = |name: &str, server| {
             let warm_ups = self.warm_ups(None, 0);
@@ -816,8 +816,8 @@ from (select generate_series(1, :rows::bigint) as i) r
         Ok(series)
     }
 
-    /// One point of a curve, on a server of its own: memory that an earlier point needed is not
-    /// this one's. `work` says how many rows go to how many clients.
+    /// One point of a curve, on a separate server, so that memory of an earlier point doesn't
+    /// count. `work` is the number of rows and of clients.
     fn grown(
         &self,
         name: &str,
@@ -872,7 +872,7 @@ from (select generate_series(1, :rows::bigint) as i) r
         self.expected(&self.authors, &with_names(AUTHORS))
     }
 
-    /// What a list is to say, by PostgreSQL's own JSON.
+    /// The expected contents of a list, from PostgreSQL's own JSON.
     fn expected<'a>(&self, known: &'a OnceCell<Digest>, select: &str) -> Result<&'a Digest> {
         if let Some(digest) = known.get() {
             return Ok(digest);
@@ -891,12 +891,12 @@ from (select generate_series(1, :rows::bigint) as i) r
     }
 }
 
-/// Runs the targets by turns, round after round. A machine that others take ends the row early
-/// once it has its `least` rounds.
+/// Alternates between the targets, round after round. If other programs use the machine, the row
+/// ends early, once it has `least` rounds.
 ///
 /// # Errors
 ///
-/// Others take the machine before that.
+/// Other programs use the machine before that.
 fn take_turns<'a>(
     contenders: &mut [Contender<'a>],
     rounds: usize,
@@ -920,7 +920,7 @@ fn take_turns<'a>(
     Ok(())
 }
 
-/// The events' columns, with the names that they have in JSON.
+/// The events' columns with their names in JSON.
 const NAMED_EVENTS: &str = "event_no as \"eventNo\", paymt_status as \"paymentStatus\", \
                             status_chg_rsn as \"statusChangeReason\", status_chg_date as \"statusChanged\"";
 
@@ -929,7 +929,7 @@ fn author_columns() -> &'static str {
     AUTHORS.trim_end_matches(" order by id")
 }
 
-/// The names that the authors have in JSON.
+/// Adds the authors' names in JSON.
 fn with_names(select: &str) -> String {
     select
         .replace("first_name", "first_name as \"firstName\"")
@@ -945,21 +945,21 @@ fn loaded<'a>(name: &str, load: Load, server: Server, warm_ups: usize) -> Conten
     Contender::new(name, Some(server), warm_ups, move || client::load(&load))
 }
 
-/// With the bytes by the client's time.
+/// Adds the bytes per second of the client's time.
 fn by_time(mut sample: Sample) -> Sample {
     sample.insert(Measure::BytesPerSecond, sample[&Measure::Bytes] / sample[&Measure::Wall]);
     sample
 }
 
-/// An answer that says what the database says.
+/// A response that matches the database.
 struct Proof {
     bytes: f64,
-    /// Attempts that failed before.
+    /// Earlier failed attempts.
     faults: Vec<String>,
 }
 
-/// Reads an answer and compares it with what the database says. An answer that is truncated is
-/// repeated; one that is whole and says something else is not.
+/// Reads a response and compares it with the database. A truncated response is repeated, but a
+/// complete one with other contents isn't.
 fn prove(url: &str, answer: Answer, expected: &Digest) -> Result<Proof> {
     let body = workspace::scratch()?.join("body");
     let mut faults = Vec::new();
@@ -990,7 +990,8 @@ mod tests {
         [Contender::new(ROWSTREAM, None, 0, run(1.0)), Contender::new(COPY, None, 0, run(2.0))]
     }
 
-    /// How many runs each of two targets has, when others take the machine at the n-th run of all.
+    /// The number of runs of each of two targets, if other programs use the machine during the n-th
+    /// run in total.
     fn runs_until(busy: usize) -> Result<[usize; 2]> {
         let (mut pair, mut begun) = (pair(), 0);
         take_turns(&mut pair, 6, 2, |contender| {
@@ -1002,7 +1003,7 @@ mod tests {
         Ok([rowstream.series.samples.len(), copy.series.samples.len()])
     }
 
-    /// Twenty good rounds of twenty-one were once thrown away with the last.
+    /// A busy machine in round 21 once discarded twenty good rounds.
     #[test]
     fn a_busy_machine_ends_a_row_that_has_its_rounds() {
         assert_eq!(runs_until(13), Ok([6, 6]));

@@ -1,4 +1,4 @@
-//! A server that is looked at: its requests are traced, its metrics scraped, and its console open.
+//! A server that is observed: its requests are traced, its metrics scraped, and its console open.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -11,17 +11,17 @@ use crate::process::{Launch, Server};
 use crate::target::{self, AccessLog};
 use crate::{Result, workspace};
 
-/// How often it is scraped, and its console asks for what is new.
+/// The interval of scrapes, and of the console's requests.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What is asked for each time, as Prometheus and the console ask for it.
+/// The paths to request each time, with the `Accept` of Prometheus and of the console.
 const ASKED: [(&str, &str); 3] = [
     ("metrics", "application/openmetrics-text"),
     ("history?after=0", "application/json"),
     ("streams", "application/json"),
 ];
 
-/// An example whose requests are recorded, one in a hundred of them, and sent to a collector.
+/// An example that traces one in a hundred requests, and sends the traces to a collector.
 pub(crate) fn example(data: Data, url: &str) -> Result<Launch> {
     let folder = workspace::scratch()?.join(format!("observed-{}", data.name()));
     let cannot = |error: io::Error| format!("cannot copy an example to {}: {error}", folder.display());
@@ -39,7 +39,7 @@ pub(crate) fn example(data: Data, url: &str) -> Result<Launch> {
     Ok(launch)
 }
 
-/// Looks at a server for as long as it answers.
+/// Observes a server for as long as it responds.
 pub(crate) fn look_at(server: &Server) {
     let port = server.port();
     thread::spawn(move || {
@@ -58,21 +58,21 @@ fn ask(port: u16, (name, accept): &(&str, &str)) -> io::Result<u64> {
     io::copy(&mut stream, &mut io::sink())
 }
 
-/// A collector that takes all spans and keeps none; its port.
+/// A collector that accepts and discards all spans. Returns its port.
 fn collect() -> Result<u16> {
     let cannot = |error| format!("cannot collect spans: {error}");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(cannot)?;
     let port = listener.local_addr().map_err(cannot)?.port();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A server that leaves early has nothing more to send.
+            // A server that disconnects early has nothing more to send.
             let _ = take(&stream);
         }
     });
     Ok(port)
 }
 
-/// Takes the one request of a connection.
+/// Reads the only request of a connection.
 fn take(mut stream: &TcpStream) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut length = 0;

@@ -1,4 +1,4 @@
-//! Servers as processes: started, waited for, watched, and always ended.
+//! Servers as processes: started, awaited, watched, and always ended.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use crate::{Result, workspace};
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How to start a server.
+/// The way to start a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
     pub(crate) name: String,
@@ -27,18 +27,18 @@ pub(crate) struct Launch {
     pub(crate) port: u16,
 }
 
-/// A running server, with its workers if it has some. Dropping it ends them all.
+/// A running server, including its driver processes. Dropping it ends all of them.
 pub(crate) struct Server {
     child: Child,
     port: u16,
-    /// What it writes to its standard output and error.
+    /// The file with its standard output and error.
     log: PathBuf,
 }
 
 impl Server {
     /// Starts it and waits until its port is open.
     ///
-    /// It leads a process group of its own, and the kernel kills it if this program dies.
+    /// It leads its own process group, and the kernel kills it if this program dies.
     pub(crate) fn start(launch: &Launch) -> Result<Self> {
         use std::os::unix::process::CommandExt;
         let log = workspace::scratch()?.join(format!("{}.log", launch.name));
@@ -79,41 +79,41 @@ impl Server {
         Ok(())
     }
 
-    /// Whether the server is still there; one that ran out of memory may not be.
+    /// Returns true if the server still runs. One that ran out of memory may not.
     pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// How many bytes it has written so far.
+    /// The number of bytes that it has written so far.
     pub(crate) fn said(&self) -> u64 {
         fs::metadata(&self.log).map_or(0, |log| log.len())
     }
 
-    /// An error of its client, with what became of the server and its first complaint after so many
-    /// bytes: a client sees a cut answer where a server ran out of memory.
+    /// Extends a client's error with the server's exit status and its first complaint after byte
+    /// `from`. If a server runs out of memory, its client only sees a truncated response.
     pub(crate) fn explained(&mut self, error: String, from: u64) -> String {
         let ended = self.child.try_wait().ok().flatten().map(|status| format!("the server ended ({status})"));
         let said = self.complaint(from).map(|line| format!("the server said: {line}"));
         [Some(error), ended, said].into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 
-    /// Its first complaint after so many bytes.
+    /// Its first complaint after byte `from`.
     pub(crate) fn complaint(&self, from: u64) -> Option<String> {
         let log = fs::read(&self.log).unwrap_or_default();
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         complaint(&String::from_utf8_lossy(log.get(from..).unwrap_or_default()))
     }
 
-    /// User and system time so far, of all its processes, in seconds.
+    /// User and system time of all its processes so far, in seconds.
     pub(crate) fn cpu(&self) -> f64 {
         self.processes().into_iter().filter_map(cpu_of).sum()
     }
 
-    /// Makes what is resident now the peak.
+    /// Resets the peak to the current resident memory.
     ///
     /// # Errors
     ///
-    /// If the kernel does not let us: then the peak would be that of an earlier run.
+    /// The kernel refuses. Then the peak would be an earlier run's.
     pub(crate) fn reset_peak(&self) -> Result<()> {
         for pid in self.processes() {
             fs::write(format!("/proc/{pid}/clear_refs"), "5")
@@ -122,8 +122,8 @@ impl Server {
         Ok(())
     }
 
-    /// The most that was resident at one time since the reset, in bytes; the sum for several
-    /// processes, which may not have had their peaks together.
+    /// The largest resident memory since the reset, in bytes. For several processes it's the sum of
+    /// their peaks, which may have happened at different times.
     pub(crate) fn peak(&self) -> f64 {
         let kibibytes: u64 = self.processes().into_iter().filter_map(peak_of).sum();
         kibibytes as f64 * 1024.0
@@ -151,8 +151,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let group = Pid::from_raw(self.child.id().cast_signed());
-        // Twice: the second signal tells Rowstream not to wait for streams that a failed row may
-        // have left.
+        // Sent twice: the second signal makes Rowstream stop without waiting for streams of a
+        // failed row.
         for signal in [Signal::SIGTERM, Signal::SIGTERM, Signal::SIGKILL] {
             let _ = killpg(group, signal);
             if self.ends_within(STOP_TIMEOUT) {
@@ -163,8 +163,7 @@ impl Drop for Server {
     }
 }
 
-/// The first line of a program's output that names an error, and not more of it than a report has
-/// room for.
+/// The first line of a program's output that mentions an error, shortened for a report.
 pub(crate) fn complaint(said: &str) -> Option<String> {
     const WORDS: [&str; 5] = ["error", "exception", "fatal", "panic", "cannot"];
     const LENGTH: usize = 200;
@@ -175,7 +174,7 @@ pub(crate) fn complaint(said: &str) -> Option<String> {
     Some(said.lines().find(names_an_error)?.trim().chars().take(LENGTH).collect())
 }
 
-/// A developer's own `PGHOST` or `PGSSLMODE` is not what is measured.
+/// A developer's own `PGHOST` or `PGSSLMODE` must not affect the measurement.
 pub(crate) fn without_postgres_settings(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
         command.env_remove(name);
@@ -183,7 +182,7 @@ pub(crate) fn without_postgres_settings(command: &mut Command) -> &mut Command {
     command
 }
 
-/// Asks the kernel for a port that nobody uses.
+/// Gets an unused port from the kernel.
 pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());
@@ -201,8 +200,8 @@ fn peak_of(pid: u32) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// The parent and the process group: Rowstream's workers have groups of their own. The name, in
-/// brackets before both, may hold anything.
+/// The parent and the process group. Rowstream's driver processes have their own groups. The name,
+/// in brackets before both, can contain anything.
 fn parent_and_group_of(pid: u32) -> Option<[u32; 2]> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(") ")?;
@@ -210,7 +209,7 @@ fn parent_and_group_of(pid: u32) -> Option<[u32; 2]> {
     Some([fields.next()?.parse().ok()?, fields.next()?.parse().ok()?])
 }
 
-/// The words of a command line, from what is a path or a text.
+/// The words of a command line, from paths or texts.
 pub(crate) fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(String::from).to_vec()
 }

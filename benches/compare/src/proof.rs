@@ -1,9 +1,8 @@
-//! That all targets answer with the same data: as many rows, the same keys and the same values in
-//! the same order.
+//! Proves that all targets respond with the same data: the same number of rows, and the same keys
+//! and values in the same order.
 //!
-//! The measure is PostgreSQL's own JSON of the same statement. Notations may differ (`12.50` and
-//! `12.5`, an offset and `Z`, the order of keys), so values are compared in one notation of our
-//! own.
+//! The reference is PostgreSQL's own JSON for the same statement. Notations can differ (`12.50` and
+//! `12.5`, an offset and `Z`, the order of keys), so we compare values in a notation of ours.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -17,7 +16,7 @@ use serde_json::Value;
 
 use crate::Result;
 
-/// What an answer says, short enough to be kept.
+/// The contents of a response, in a short form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Digest {
     rows: u64,
@@ -27,7 +26,7 @@ pub(crate) struct Digest {
 }
 
 impl Digest {
-    /// Of one JSON value a line.
+    /// From one JSON value per line.
     pub(crate) fn of_lines(file: &Path) -> Result<Self> {
         let mut rows = Rows::default();
         for line in BufReader::new(open(file)?).lines() {
@@ -39,7 +38,7 @@ impl Digest {
         Ok(rows.finish())
     }
 
-    /// The same of lines that come in any order: in that of their first numbers.
+    /// From lines in any order, which are sorted by their first numbers.
     pub(crate) fn of_lines_in_any_order(file: &Path) -> Result<Self> {
         let mut lines = BufReader::new(open(file)?)
             .lines()
@@ -53,7 +52,7 @@ impl Digest {
         Ok(rows.finish())
     }
 
-    /// Of an array of rows, or an object with such an array as its only member.
+    /// From an array of rows, or an object whose only member is such an array.
     pub(crate) fn of_json(file: &Path) -> Result<Self> {
         let mut rows = Rows::default();
         let mut answer =
@@ -63,7 +62,7 @@ impl Digest {
         Ok(rows.finish())
     }
 
-    /// Of an answer that is one row.
+    /// From a response with one row.
     pub(crate) fn of_row(file: &Path) -> Result<Self> {
         let mut text = String::new();
         open(file)?.read_to_string(&mut text).map_err(|error| format!("cannot read an answer: {error}"))?;
@@ -73,7 +72,7 @@ impl Digest {
         Ok(rows.finish())
     }
 
-    /// Nothing if the answers say the same, else where they differ.
+    /// Succeeds if the responses have the same contents. The error shows a difference.
     pub(crate) fn agrees_with(&self, expected: &Self) -> Result<()> {
         if self == expected {
             return Ok(());
@@ -131,8 +130,8 @@ impl Rows {
     }
 }
 
-/// Writes a value in our notation: keys in order, times as microseconds, numbers that are whole
-/// without a fraction.
+/// Writes a value in our notation: sorted keys, times as microseconds, and whole numbers without a
+/// fraction.
 fn normalise(value: &Value, to: &mut String) {
     match value {
         Value::Object(members) => {
@@ -157,13 +156,13 @@ fn normalise(value: &Value, to: &mut String) {
     }
 }
 
-/// The instant that a text with a date, a time and an offset names.
+/// The instant of a text with a date, a time and an offset.
 fn microseconds(text: &str) -> Option<i64> {
     let is_time = text.len() >= 20 && text.as_bytes()[10] == b'T';
     Some(text.parse::<Timestamp>().ok().filter(|_| is_time)?.as_microsecond())
 }
 
-/// Reads rows one by one: all of them as values would be gigabytes.
+/// Reads rows one by one, because all of them as values would need gigabytes.
 struct Envelope<'a>(&'a mut Rows);
 
 impl<'de> DeserializeSeed<'de> for Envelope<'_> {

@@ -1,9 +1,9 @@
-//! Whether the machine works for somebody else while something is measured.
+//! Checks that no other program uses the machine during a measurement.
 //!
-//! What its processors did (`/proc/stat`; proc(5)) is compared with what the processes of the
-//! measurement took: the tree below the program that began it, with what its ended processes took.
-//! Interrupts are nobody's, and left out. What a host takes from a virtual machine ("steal") is
-//! somebody else's.
+//! We compare the total CPU time (`/proc/stat`; proc(5)) with that of the measurement's processes:
+//! the tree below the program that began it, including ended processes. Interrupts belong to no
+//! process, so we leave them out. Time that a host takes from a virtual machine ("steal") counts as
+//! other programs'.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,25 +12,25 @@ use std::time::{Duration, Instant};
 
 use crate::{Result, Size};
 
-/// The variable that names the process at the root of the tree: `cargo xtask compare`, which starts
-/// the database as well.
+/// The variable with the id of the tree's root process: `cargo xtask compare`, which also starts
+/// the databases.
 const ROOT: &str = "ROWSTREAM_COMPARE_ROOT";
-/// What others may take: a tenth of a core.
+/// The CPU share that other programs may use: a tenth of a core.
 const SHARE: f64 = 0.1;
-/// And besides, in seconds: the kernel counts in hundredths.
+/// Additional seconds that they may use, because the kernel counts in hundredths.
 const GRAIN: f64 = 0.03;
 /// The kernel's unit in /proc, in seconds.
 const TICK: f64 = 0.01;
-/// How long a machine may take until it is quiet, and for how long it must have been.
+/// The time limit for the machine to become quiet, and the time that it has to be quiet.
 const PATIENCE: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(300);
 
-/// A look at the machine, from its begin on; none where numbers mean nothing.
+/// A watch over the machine. `None` if the numbers mean nothing.
 pub(crate) struct Watch(Option<Begun>);
 
 struct Begun {
     at: Instant,
-    /// What others had taken by then, in seconds.
+    /// The CPU time of other programs at the start, in seconds.
     others: f64,
 }
 
@@ -39,7 +39,7 @@ impl Watch {
     ///
     /// # Errors
     ///
-    /// It does not get quiet.
+    /// The machine stays busy.
     pub(crate) fn begin(size: Size) -> Result<Self> {
         if size == Size::Quick {
             return Ok(Self(None));
@@ -56,11 +56,11 @@ impl Watch {
         }
     }
 
-    /// Ends it.
+    /// Ends the watch.
     ///
     /// # Errors
     ///
-    /// Others took more than they may: what was measured meanwhile is worth nothing.
+    /// Other programs used too much CPU time, so the measurement is worthless.
     pub(crate) fn end(&self) -> Result<()> {
         self.0.as_ref().map_or(Ok(()), Begun::end)
     }
@@ -80,7 +80,7 @@ impl Begun {
     }
 }
 
-/// Seconds that the processors have worked for others.
+/// The CPU seconds of other programs.
 fn others() -> Result<f64> {
     let root = std::env::var(ROOT).ok().and_then(|pid| pid.parse().ok());
     let processes = processes();
@@ -92,14 +92,14 @@ fn read(path: &str) -> Result<String> {
     fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))
 }
 
-/// Seconds of user, nice, system and steal, by the first line of `/proc/stat`.
+/// Seconds of user, nice, system and steal, from the first line of `/proc/stat`.
 fn worked(stat: &str) -> Option<f64> {
     let fields = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
     let ticks: Vec<f64> = fields.map_while(|field| field.parse().ok()).collect();
     Some([0, 1, 2, 7].map(|field| ticks.get(field).copied()).into_iter().sum::<Option<f64>>()? * TICK)
 }
 
-/// A process: its parent, and the seconds that it and its ended children have taken.
+/// A process: its parent, and the CPU seconds of it and its ended children.
 type Process = (u32, f64);
 
 fn processes() -> HashMap<u32, Process> {
@@ -109,7 +109,8 @@ fn processes() -> HashMap<u32, Process> {
         .collect()
 }
 
-/// By `/proc/PID/stat`, in which the name, in brackets before all that counts, may hold anything.
+/// Parses `/proc/PID/stat`. The name, in brackets before the fields that we need, can contain
+/// anything.
 fn process(stat: &str) -> Option<Process> {
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
     let ticks = fields.get(11..15)?.iter().map(|field| field.parse::<f64>().ok()).sum::<Option<f64>>()?;
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(taken_below(7, &processes), 0.0);
     }
 
-    /// What a child takes is ours while it runs and when it has ended, and is not the others'.
+    /// A child's CPU time counts as ours both while it runs and after it has ended.
     #[test]
     fn a_child_that_ends_is_ours() {
         let ours = || taken_below(std::process::id(), &processes());

@@ -1,5 +1,5 @@
-//! The raw runs: what a measurement leaves, as small JSON files that are committed with the report
-//! made from them.
+//! The raw runs: a measurement's results as small JSON files. They're committed together with their
+//! report.
 //!
 //! ```text
 //! benches/runs/2026-11-21-53aa0de/machine.json   where it ran, and the versions of what ran
@@ -17,65 +17,65 @@ use crate::rows::FLOORS;
 use crate::stats::Spread;
 use crate::{Result, workspace};
 
-/// How many times as slow as usual a floor may be.
+/// The factor by which a floor may be slower than usual.
 const OFF: f64 = 1.4;
 
-/// A quantity that one run of one target yields. Times are in seconds, sizes in bytes.
+/// A quantity of one run of one target. Times are in seconds, sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Measure {
-    /// From the start of the client's process to its end; of many clients, as their driver says.
+    /// From the start of the client's process to its end. For many clients, as their driver reports
+    /// it.
     Wall,
-    /// From the client's start to the first byte of the answer, as the client says.
+    /// From the client's start to the first byte of the response, as the client reports it.
     FirstByte,
     /// User and system time of the server.
     Cpu,
-    /// The same by the requests that ended well.
+    /// The same per successful request.
     CpuPerRequest,
-    /// The most memory that was resident in the server at one time.
+    /// The server's largest resident memory.
     PeakMemory,
     RequestsPerSecond,
-    /// The 99th percentile of the whole time of a request.
+    /// The 99th percentile of a request's total time.
     P99,
-    /// The same of the lookups that came while slow readers' rows were put aside.
+    /// The same for lookups during the time in which slow readers' rows were spilled.
     P99Meanwhile,
-    /// Until no slow reader held a connection to the database.
+    /// The time until no slow reader held a connection to the database.
     Freed,
-    /// How long a slow reader held one, on average.
+    /// The time that a slow reader held a connection, on average.
     HeldPerStream,
-    /// Requests that did not end well.
+    /// Requests that failed.
     Failures,
-    /// The kernel's buffers of the server's sockets, per stream, at the moment when they were
-    /// largest.
+    /// The largest size of the kernel's buffers for the server's sockets, per stream.
     SocketMemory,
-    /// What the client received, without heads.
+    /// The bytes that the client received, without headers.
     Bytes,
-    /// The same by the client's time.
+    /// The same per second of the client's time.
     BytesPerSecond,
-    /// Rows by the client's time.
+    /// Rows per second of the client's time.
     RowsPerSecond,
 }
 
 /// The quantities of one run.
 pub(crate) type Sample = BTreeMap<Measure, f64>;
 
-/// One target of a row, run after run.
+/// One target of a row, with all its runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Series {
     pub(crate) target: String,
-    /// What grows, where a row is a curve: rows or streams.
+    /// The variable of a curve: rows or streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) x: Option<u64>,
-    /// Runs of the same work before the first that counts.
+    /// Runs of the same work before the first one that counts.
     pub(crate) warm_ups: usize,
     pub(crate) samples: Vec<Sample>,
     /// Runs that failed and were repeated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) faults: Vec<String>,
-    /// The first complaint of its server in a run in which requests failed.
+    /// The server's first complaint in a run with failed requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) complaint: Option<String>,
-    /// Why it was not run, or not to the end.
+    /// The reason why it wasn't run, or not to the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) missing: Option<String>,
 }
@@ -94,12 +94,12 @@ impl Series {
         }
     }
 
-    /// A target that could not be run.
+    /// A target that couldn't be run.
     pub(crate) fn missing(target: &str, why: &str) -> Self {
         Self { missing: Some(why.into()), ..Self::new(target, 0) }
     }
 
-    /// Requests per second, or runs, in the middle.
+    /// The median of the requests, or runs, per second.
     fn speed(&self) -> Option<f64> {
         let median = |measure| Some(Spread::of(&self.values(measure))?.median);
         median(Measure::RequestsPerSecond).or_else(|| Some(1.0 / median(Measure::Wall)?))
@@ -117,28 +117,28 @@ pub(crate) struct RowRun {
     pub(crate) row: String,
     pub(crate) started: Timestamp,
     pub(crate) series: Vec<Series>,
-    /// What a reader has to know and no number says.
+    /// Facts that a reader needs and no number shows.
     #[serde(default)]
     pub(crate) notes: Vec<String>,
 }
 
 impl RowRun {
-    /// The series of a target; where it is a curve, the first point.
+    /// The series of a target. For a curve, the first point.
     pub(crate) fn series(&self, target: &str) -> Option<&Series> {
         self.series.iter().find(|series| series.target == target)
     }
 }
 
-/// Where it ran, and what ran.
+/// The machine and the versions of the programs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) date: String,
-    /// Rowstream's commit; `+` after it: the work tree was changed.
+    /// Rowstream's commit, followed by `+` if the work tree was changed.
     pub(crate) commit: String,
-    /// Measured at a tenth of the size, once: no result.
+    /// Measured once at a tenth of the size, so it isn't a result.
     pub(crate) quick: bool,
     pub(crate) runs: usize,
-    /// In the order in which they are printed.
+    /// In output order.
     pub(crate) facts: Vec<(String, String)>,
 }
 
@@ -152,7 +152,7 @@ impl Machine {
     }
 }
 
-/// A run that is on disk.
+/// A run on disk.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     /// Its folder.
@@ -162,8 +162,8 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Reads a folder; a file that is no row is an error, because a report must not leave out what
-    /// it cannot read.
+    /// Reads a folder. A file that isn't a row is an error, because a report must not omit
+    /// unreadable files.
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let machine = from_json(&folder.join("machine.json"))?;
         let mut paths = json_files(folder)?;
@@ -177,15 +177,15 @@ impl Run {
     }
 }
 
-/// All runs that are kept.
+/// All kept runs.
 pub(crate) fn all() -> Result<Vec<Run>> {
     let runs = workspace::root().join("benches/runs");
     let folders = std::fs::read_dir(&runs).map_err(|_| "there are no runs yet: cargo xtask compare")?;
     folders.flatten().map(|entry| Run::read(&entry.path())).collect()
 }
 
-/// Leaves each row only in the run that measured it last, and no run without rows; the newest run
-/// first.
+/// Keeps each row only in the run that measured it last, and removes runs without rows. Returns the
+/// newest run first.
 pub(crate) fn newest(runs: &[Run]) -> Vec<Run> {
     let last = |id: &str| runs.iter().filter_map(|run| Some(run.row(id)?.started)).max();
     let mut newest = runs.to_vec();
@@ -195,8 +195,8 @@ pub(crate) fn newest(runs: &[Run]) -> Vec<Run> {
     newest
 }
 
-/// Says of the first floor of a row that was slower than usual, which is the newest run on the same
-/// machine. One that was faster harms nothing: it was the older run that something slowed down.
+/// Describes the first floor of a row that was slower than usual, compared with the newest run on
+/// the same machine. A faster floor is harmless: something slowed down the older run.
 pub(crate) fn slower_than_usual(run: &RowRun, machine: &Machine, kept: &[Run]) -> Option<String> {
     let same = kept.iter().filter(|kept| kept.machine.is_the_machine_of(machine));
     let before = same.filter_map(|kept| kept.row(&run.row)).max_by_key(|row| row.started)?;
@@ -213,7 +213,7 @@ pub(crate) fn slower_than_usual(run: &RowRun, machine: &Machine, kept: &[Run]) -
     })
 }
 
-/// Writes one of the files of a run, a line per sample, so that a diff of runs can be read.
+/// Writes one of the files of a run with one line per sample, so that diffs of runs are readable.
 pub(crate) fn write(path: &Path, value: &impl Serialize) -> Result<()> {
     let json = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
     workspace::write(path, &(json + "\n"))

@@ -1,5 +1,4 @@
-//! The report: docs/src/performance.md and its pictures, made from the raw runs and from nothing
-//! else.
+//! The report: docs/src/performance.md and its charts, generated only from the raw runs.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -34,12 +33,12 @@ const METHOD: &str = "\
   `benches/compare/rivals`.
 ";
 
-/// Makes the report of all runs that are kept, from the newest of each row.
+/// Generates the report from all kept runs, with the newest of each row.
 pub(crate) fn publish() -> Result<()> {
     write(&record::newest(&record::all()?), &workspace::root().join("docs/src"))
 }
 
-/// Makes the report of these runs, the newest first, in a folder. No two have the same row.
+/// Generates the report of these runs, newest first, in a folder. Each row is in one run only.
 pub(crate) fn write(runs: &[Run], docs: &Path) -> Result<()> {
     let page = docs.join("performance.md");
     workspace::write(&page, &markdown(runs))?;
@@ -81,7 +80,7 @@ fn find(runs: &[Run], row: Row) -> Option<(&RowRun, &Run)> {
     runs.iter().find_map(|run| Some((run.row(row.id())?, run)))
 }
 
-/// Where each row ran. Runs one after the other with the same facts share their table.
+/// The machine of each row. Consecutive runs with the same facts share a table.
 fn machines(runs: &[Run]) -> String {
     let mut text = String::from("\n## Where\n");
     for (index, run) in runs.iter().enumerate() {
@@ -157,7 +156,7 @@ fn figure(of: Of) -> String {
 
 fn section(row: Row, run: &RowRun, machine: &Machine) -> String {
     let (title, text) = row.text();
-    // The anchor is the row's id: headings change.
+    // The anchor is the row's id, because headings change.
     let mut section = format!("\n<a id=\"{}\"></a>\n\n## {title}\n\n{text}\n\n", row.id());
     section += &table(row, run);
     for note in &run.notes {
@@ -170,7 +169,7 @@ fn section(row: Row, run: &RowRun, machine: &Machine) -> String {
     section
 }
 
-/// A line for each target: the measures that any of them has.
+/// A line for each target, with all measures that any of them has.
 fn table(row: Row, run: &RowRun) -> String {
     let said = |measure: &Measure| is_measured(run, *measure) && !row.beside_the_point().contains(measure);
     let measures: Vec<Measure> = COLUMNS.into_iter().filter(said).collect();
@@ -192,7 +191,7 @@ fn table(row: Row, run: &RowRun) -> String {
     table
 }
 
-/// What went wrong with a target.
+/// The failures of a target.
 fn told(series: &Series) -> String {
     let mut text = String::new();
     if let Some(error) = series.faults.first() {
@@ -248,8 +247,7 @@ fn line(cells: &[String]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// A text that may come from a program, in one line and without what Markdown would take for its
-/// own.
+/// A text that may be a program's output, on one line and without Markdown's special characters.
 fn cell(text: &str) -> String {
     text.replace(['\n', '\r'], " ").replace('|', "\\|").replace('<', "&lt;")
 }
@@ -344,17 +342,17 @@ fn thousands(number: u64) -> String {
     groups.join(",")
 }
 
-/// The file names and titles of a row's pictures.
+/// The file names and titles of a row's charts.
 fn picture_names(row: Row, run: &RowRun) -> Vec<(String, String)> {
     drawn(row, run).into_iter().map(|(name, title, _)| (name, title)).collect()
 }
 
-/// All pictures, with their file names.
+/// All charts with their file names.
 fn pictures(runs: &[Run]) -> Vec<(String, String)> {
     measured(runs).flat_map(|(row, run, _)| drawn(row, run)).map(|(name, _, svg)| (name, svg)).collect()
 }
 
-/// Name, title and picture.
+/// Name, title and chart.
 fn drawn(row: Row, run: &RowRun) -> Vec<(String, String, String)> {
     if row == Row::Growth {
         let kinds = [("rows", BY_ROWS), ("streams", BY_STREAMS)];
@@ -409,7 +407,7 @@ mod tests {
     use super::*;
     use crate::record::Sample;
 
-    /// A small run, as one lies on disk.
+    /// A small run in the form that is kept on disk.
     fn fixture() -> [Run; 1] {
         [Run::read(&workspace::root().join("benches/compare/fixtures/run")).unwrap()]
     }

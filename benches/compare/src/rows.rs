@@ -1,10 +1,10 @@
-//! The rows of the comparison: what each is about, and what is claimed of it. How they are run is
-//! in [`crate::measure`].
+//! The rows of the comparison: the subject of each, and our claims about it. [`crate::measure`]
+//! runs them.
 
 use crate::record::{Measure, RowRun};
 use crate::stats::Spread;
 
-/// The names of targets that are no rivals, as reports print them.
+/// The names of targets that aren't rivals, as reports print them.
 pub(crate) const ROWSTREAM: &str = "rowstream";
 pub(crate) const COPY: &str = "psql \\copy binary";
 pub(crate) const COPIES: &str = "20 × psql \\copy binary";
@@ -16,7 +16,7 @@ pub(crate) const MYSQLSLAP: &str = "mysqlslap";
 pub(crate) const DUCKDB_LOOP: &str = "duckdb in Python";
 pub(crate) const FLIGHT_LOOP: &str = "adbc_driver_flightsql in Python";
 pub(crate) const FAR_COPY: &str = "psql \\copy binary, far database";
-/// What the databases' own clients need.
+/// The databases' own clients.
 pub(crate) const FLOORS: [&str; 10] = [
     COPY,
     FAR_COPY,
@@ -34,7 +34,7 @@ pub(crate) const PARALLEL: &str = "rowstream, 3 connections";
 pub(crate) const FAR_DATABASE: &str = "rowstream, far database";
 pub(crate) const FAR_CLIENT: &str = "rowstream, far client";
 pub(crate) const ODBC: &str = "rowstream, ODBC";
-/// The formats and codings of one list; [`ROWSTREAM`] is its NDJSON.
+/// The formats and codings of one list. [`ROWSTREAM`] is its NDJSON.
 pub(crate) const JSON: &str = "rowstream, JSON";
 pub(crate) const CSV: &str = "rowstream, CSV";
 pub(crate) const ARROW: &str = "rowstream, Arrow";
@@ -159,7 +159,7 @@ impl Row {
         Self::ALL.into_iter().find(|row| row.id() == id)
     }
 
-    /// Its heading, and what is done.
+    /// Its heading and its description.
     pub(crate) fn text(self) -> (&'static str, &'static str) {
         match self {
             Self::Events => (
@@ -300,7 +300,7 @@ impl Row {
         }
     }
 
-    /// The target that the others of a table are divided by, and in what.
+    /// The target and the measure that the others of a table are divided by.
     pub(crate) fn base(self) -> Option<(&'static str, Measure)> {
         match self {
             Self::Events | Self::EventsEnvelope | Self::EventsH2 | Self::RivalsEvents | Self::Parallel => {
@@ -324,7 +324,7 @@ impl Row {
         }
     }
 
-    /// Measures that any run has and that say nothing in this row.
+    /// Measures that every run has, but that mean nothing in this row.
     pub(crate) fn beside_the_point(self) -> &'static [Measure] {
         match self {
             Self::Slow => &[
@@ -356,7 +356,7 @@ impl Row {
         }
     }
 
-    /// What its picture shows, besides that of [`Row::Growth`].
+    /// The measure in its chart, except for [`Row::Growth`].
     pub(crate) fn pictured(self) -> Option<Measure> {
         match self {
             Self::RivalsEvents | Self::Sqlite => Some(Measure::Wall),
@@ -365,7 +365,7 @@ impl Row {
         }
     }
 
-    /// What Rowstream is to reach.
+    /// The values that Rowstream should reach.
     pub(crate) fn claims(self) -> &'static [Claim] {
         match self {
             Self::Events => &[
@@ -532,7 +532,7 @@ impl Row {
     }
 }
 
-/// Whether a claim of any row is about a target, by itself or as what another is divided by.
+/// Returns true if a claim of any row is about a target, either directly or as a divisor.
 pub(crate) fn is_claimed_of(target: &str) -> bool {
     Row::ALL.iter().flat_map(|row| row.claims()).any(|claim| match claim.of {
         Of::Median(of, _) | Of::Greatest(of, _) | Of::Steadiness(of, _) => of == target,
@@ -540,27 +540,27 @@ pub(crate) fn is_claimed_of(target: &str) -> bool {
     })
 }
 
-/// Something that can be reached or missed.
+/// A claim that can be reached or missed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Claim {
     pub(crate) of: Of,
     pub(crate) limit: Limit,
 }
 
-/// A number out of a row.
+/// A number from a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Of {
     Median(&'static str, Measure),
-    /// For what must never be more: memory, failures.
+    /// For values that must never be exceeded: memory, failures.
     Greatest(&'static str, Measure),
-    /// The least run divided by the median.
+    /// The smallest run divided by the median.
     Steadiness(&'static str, Measure),
-    /// The first target's runs divided by the second's of the same rounds; the median.
+    /// The median of the first target's runs divided by the second's of the same rounds.
     Ratio(&'static str, &'static str, Measure),
 }
 
 impl Of {
-    /// None if it was not measured; a target that was aborted half way was not.
+    /// Returns `None` if it wasn't measured. An aborted target counts as not measured.
     pub(crate) fn value(self, run: &RowRun) -> Option<f64> {
         let whole = |target| run.series(target).filter(|series| series.missing.is_none());
         match self {
@@ -587,14 +587,14 @@ impl Of {
     }
 }
 
-/// What is to be reached, and what is aimed at beyond that.
+/// The value to reach, and an optional more ambitious aim.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Limit {
     AtMost(f64, Option<f64>),
     AtLeast(f64, Option<f64>),
 }
 
-/// How a claim stands.
+/// The result of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     AimReached,

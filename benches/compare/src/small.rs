@@ -1,26 +1,26 @@
-//! A small machine: one core and little memory, as far as this machine lets us take them away.
+//! A small machine: one core and little memory, to the extent that this machine can simulate it.
 
 use std::fs;
 use std::path::PathBuf;
 
 use crate::process::words;
 
-/// What bounds the memory of a server.
+/// The limit on a server's memory.
 pub(crate) enum Bound {
-    /// A control group: resident memory, with the files and the sockets that the kernel counts to
-    /// it.
+    /// A control group: resident memory, including the files and the sockets that the kernel adds
+    /// to it.
     Group { folder: PathBuf, version: u8 },
-    /// Address space alone. It is larger than what is resident (stacks of threads, the program
-    /// itself), so it is bound at four times as much.
+    /// Only address space. It's larger than resident memory (stacks of threads, the program
+    /// itself), so the limit is four times as large.
     AddressSpace,
 }
 
-/// Where the control groups of both versions are, and the file that takes the bound.
+/// The folders of both versions of control groups, and the file for the limit.
 const HIERARCHIES: [(&str, &str, u8); 2] =
     [("/sys/fs/cgroup", "memory.max", 2), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", 1)];
 
 impl Bound {
-    /// The strictest that is to be had.
+    /// The strictest limit that's available.
     pub(crate) fn new(bytes: u64) -> Self {
         let name = format!("rowstream-compare-{}", std::process::id());
         for (hierarchy, file, version) in HIERARCHIES {
@@ -36,7 +36,7 @@ impl Bound {
         Self::AddressSpace
     }
 
-    /// What goes before a server's command line.
+    /// The words before a server's command line.
     pub(crate) fn prefix(&self, bytes: u64) -> Vec<String> {
         let mut prefix = words(["taskset", "-c", "0"]);
         match self {

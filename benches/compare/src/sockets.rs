@@ -1,19 +1,19 @@
-//! What the kernel holds for a server's sockets, from `ss -tmn`.
+//! The kernel's buffers for a server's sockets, from `ss -tmn`.
 //!
 //! ```text
 //! ESTAB 0 2565120 127.0.0.1:8080 127.0.0.1:51234
 //!      skmem:(r0,rb131072,t0,tb2626560,f3840,w2625280,o0,bl0,d0)
 //! ```
 //!
-//! `r` is what was received and not read, `w` what was written and not acknowledged; `t` is the
-//! part of `w` that the lower layers hold, so the larger of the two counts.
+//! `r` is received and not yet read, `w` is written and not yet acknowledged. `t` is the part of
+//! `w` in the lower layers, so we count the larger of the two.
 
 use std::process::Command;
 
 use crate::Result;
 
-/// The bytes in the kernel for all sockets of a server: those at its own port, and those that it
-/// has to the database.
+/// The kernel's bytes for all sockets of a server: those at its own port, and those to the
+/// database.
 pub(crate) fn memory(server_port: u16, database_port: u16) -> Result<u64> {
     let output =
         Command::new("ss").arg("-tmn").output().map_err(|error| format!("cannot run ss: {error}"))?;
@@ -33,7 +33,7 @@ fn sum(listing: &str, server_port: u16, database_port: u16) -> u64 {
     total
 }
 
-/// Whether a line is of a socket on the server's side; the other end of each has its own line.
+/// Returns true if a line is for a socket on the server's side. The other end has a separate line.
 fn is_ours(line: &str, server_port: u16, database_port: u16) -> Option<bool> {
     let mut words = line.split_whitespace().skip(3);
     let (local, peer) = (port(words.next()?)?, port(words.next()?)?);

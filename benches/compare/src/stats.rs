@@ -1,6 +1,6 @@
-//! Medians and ranges of few runs, and ratios of runs that alternated.
+//! Medians and ranges of few runs, and ratios of alternating runs.
 
-/// What the runs of one target say of one measure.
+/// The statistics of one measure over the runs of one target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -9,7 +9,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// None of no values.
+    /// `None` without values.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -23,8 +23,8 @@ impl Spread {
         Some(Self { median, min, max })
     }
 
-    /// Each run divided by the other target's run of the same round: what changes slowly on the
-    /// machine cancels out, which it would not in a ratio of medians.
+    /// Divides each run by the other target's run of the same round. Slow changes of the machine
+    /// cancel out, which they wouldn't in a ratio of medians.
     pub(crate) fn of_ratios(values: &[f64], bases: &[f64]) -> Option<Self> {
         let ratios: Vec<f64> = values.iter().zip(bases).map(|(value, base)| value / base).collect();
         Self::of(&ratios)
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn a_ratio_is_of_neighbours() {
-        // The machine was half as fast in the second round; the ratio does not know.
+        // The machine was half as fast in the second round, but the ratio stays the same.
         let ratio = Spread::of_ratios(&[1.0, 2.0, 1.0], &[2.0, 4.0, 4.0]);
         assert_eq!(ratio, Some(Spread { median: 0.5, min: 0.25, max: 0.5 }));
     }

@@ -1,5 +1,5 @@
-//! Pictures: bars beside one another, and curves on two logarithmic axes. Plain SVG with its own
-//! style, so that it looks the same wherever it is shown.
+//! Charts: bars, and curves on two logarithmic axes. They're plain SVG with its own style, so they
+//! look the same everywhere.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ const STYLE: &str = "<style>text{font:13px system-ui,sans-serif;fill:#1c2733}.ti
 .ours{fill:#c2410c}.floor{fill:#64748b}.rival{fill:#93b4d4}.range{stroke:#1c2733;stroke-width:1.5}.axis{stroke:#cbd5e1}\
 .guide{stroke:#94a3b8;stroke-dasharray:5 4;fill:none}.curve{stroke:#c2410c;stroke-width:2;fill:none}</style>";
 
-/// Whose bar it is.
+/// The owner of a bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Ours,
@@ -25,7 +25,7 @@ impl Side {
     }
 }
 
-/// A bar, with the range of the runs on it.
+/// A bar with the range of its runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Bar {
     pub(crate) label: String,
@@ -33,11 +33,11 @@ pub(crate) struct Bar {
     pub(crate) value: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
-    /// The value as the table has it.
+    /// The value as in the table.
     pub(crate) text: String,
 }
 
-/// Bars from the left, on one linear scale that begins at zero.
+/// Horizontal bars on one linear scale from zero.
 pub(crate) fn bars(title: &str, bars: &[Bar]) -> String {
     const LEFT: f64 = 210.0;
     const WIDTH: f64 = 430.0;
@@ -70,7 +70,7 @@ pub(crate) fn bars(title: &str, bars: &[Bar]) -> String {
     svg + "</svg>\n"
 }
 
-/// One of the curves of a picture.
+/// One of the curves of a chart.
 #[derive(Debug, Clone)]
 pub(crate) struct Curve {
     pub(crate) title: String,
@@ -78,16 +78,16 @@ pub(crate) struct Curve {
     pub(crate) guide: Guide,
 }
 
-/// What a curve is to be compared with.
+/// A reference line for a curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guide {
     /// Twice the work, twice the time: through the last point.
     Linear,
-    /// The same whatever the work: through the first point.
+    /// Constant for any amount of work: through the first point.
     Flat,
 }
 
-/// Curves side by side, each on its own axes, all of them logarithmic.
+/// Curves side by side, each with its own logarithmic axes.
 pub(crate) fn curves(title: &str, x_label: &str, curves: &[Curve]) -> String {
     const PANEL: f64 = 380.0;
     let mut svg = open(PANEL * curves.len() as f64, 330.0, title);
@@ -173,7 +173,7 @@ impl Axis {
             (low, high) = (low.min(value.log10()), high.max(value.log10()));
         }
         let low = low.floor() as i32;
-        // At least one power of ten, or there would be nothing to divide by.
+        // At least one power of ten, to avoid a division by zero.
         Self { low, high: (high.ceil() as i32).max(low + 1), start, length }
     }
 
@@ -187,7 +187,7 @@ impl Axis {
     }
 }
 
-/// A power of ten as people write it.
+/// A power of ten in decimal notation.
 fn decimal(value: f64) -> String {
     match value {
         value if value < 1.0 => format!("{value}"),

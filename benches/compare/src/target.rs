@@ -1,5 +1,5 @@
-//! The servers that are compared: Rowstream, and the rivals in `rivals/`, how each is built and
-//! started.
+//! The servers in the comparison: Rowstream, and the rivals in `rivals/`, with their build and
+//! start.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,10 +8,10 @@ use crate::database::{Data, Postgres};
 use crate::process::{Launch, complaint, free_port, word, words};
 use crate::{Result, workspace};
 
-/// Eight for each of two cores, most of which wait for the database.
+/// Eight for each of two cores. Most of them wait for the database.
 const PHP_WORKERS: u64 = 16;
 
-/// Somebody else's way of doing the same. What each chose is written in its source.
+/// Another program for the same task. Its source documents its choices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rival {
     GoPgx,
@@ -34,7 +34,7 @@ impl Rival {
         Self::Xitca,
     ];
 
-    /// Those that stream.
+    /// The rivals that stream.
     pub(crate) const STREAMS: [Self; 6] = [
         Self::GoPgx,
         Self::Vertx,
@@ -44,11 +44,11 @@ impl Rival {
         Self::Php,
     ];
 
-    /// Those that answer a lookup differently: of the two with Spring MVC, one.
+    /// The rivals with different lookups. Only one of the two with Spring MVC.
     pub(crate) const LOOKUPS: [Self; 6] =
         [Self::Xitca, Self::GoPgx, Self::Vertx, Self::SpringMvcBuffered, Self::SpringWebflux, Self::Php];
 
-    /// The name of its folder.
+    /// Its folder's name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::GoPgx => "go-pgx",
@@ -65,7 +65,7 @@ impl Rival {
         Self::ALL.into_iter().find(|rival| rival.name() == name)
     }
 
-    /// What it runs on decides what it needs to warm up.
+    /// Its platform, which decides how much warm-up it needs.
     pub(crate) fn platform(self) -> Platform {
         match self {
             Self::GoPgx => Platform::Go,
@@ -77,7 +77,7 @@ impl Rival {
         }
     }
 
-    /// How it is started.
+    /// The way to start it.
     pub(crate) fn launch(self, postgres: &Postgres, pool: u64) -> Result<Launch> {
         let port = free_port()?;
         let mut environment = postgres.environment();
@@ -88,8 +88,8 @@ impl Rival {
             Platform::Java => self.java()?,
             Platform::Rust => vec![word(rust_target()?.join("release").join(self.name()))],
             Platform::Php => {
-                // A process for each request at a time: more than these only cost memory, and a
-                // connection each.
+                // Each process handles one request at a time. More of them would only cost memory
+                // and a connection each.
                 let workers = pool.min(PHP_WORKERS);
                 environment.push(("PHP_CLI_SERVER_WORKERS".into(), workers.to_string()));
                 let script = word(folder().join("php/index.php"));
@@ -99,7 +99,7 @@ impl Rival {
         Ok(Launch { name: self.name().into(), words, environment, port })
     }
 
-    /// The heap is what small containers have.
+    /// The heap has the size of small containers.
     fn java(self) -> Result<Vec<String>> {
         let folder = java_target()?.join(self.name());
         let jar = word(folder.join(format!("{}.jar", self.name())));
@@ -113,7 +113,7 @@ impl Rival {
     }
 }
 
-/// What rivals are written for.
+/// The platforms of the rivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Platform {
     Go,
@@ -123,7 +123,7 @@ pub(crate) enum Platform {
 }
 
 impl Platform {
-    /// The programs without which it is skipped.
+    /// The programs that it needs. Without them, its rivals are skipped.
     fn needs(self) -> &'static [&'static str] {
         match self {
             Self::Go => &["go"],
@@ -162,7 +162,7 @@ impl Platform {
     }
 }
 
-/// Builds a rival. The report says in a line why it cannot be built, the terminal all.
+/// Builds a rival. If it fails, the report has a line with the reason, and the terminal all output.
 fn build(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("cannot run {program}: {error}"))?;
@@ -185,12 +185,12 @@ fn php_has_postgres() -> Result<()> {
     Err("PHP has no pdo_pgsql here".into())
 }
 
-/// The rivals' builds: done once, and only if a row has rivals.
+/// The rivals' builds, made once and only if a row has rivals.
 #[derive(Default)]
 pub(crate) struct Builds(Vec<(Platform, Result<()>)>);
 
 impl Builds {
-    /// Builds a rival with its whole platform; the reason why it cannot be run, if it cannot.
+    /// Builds a rival with its whole platform. The error is the reason why it can't run.
     pub(crate) fn build(&mut self, rival: Rival) -> Result<()> {
         let platform = rival.platform();
         if !self.0.iter().any(|(built, _)| *built == platform) {
@@ -214,7 +214,7 @@ fn rust_target() -> Result<PathBuf> {
     Ok(workspace::scratch()?.join(Rival::Xitca.name()))
 }
 
-/// Rowstream's access log, which the rivals do not have.
+/// Rowstream's access log. The rivals have none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AccessLog {
     Off,
@@ -222,19 +222,19 @@ pub(crate) enum AccessLog {
     Text,
 }
 
-/// Rowstream with an example's own configuration, and its data in another place.
+/// Rowstream with an example's own configuration, and its data at `url`.
 pub(crate) fn example(data: Data, url: &str, log: AccessLog) -> Result<Launch> {
     example_in(&data.folder(), data, url, log)
 }
 
-/// The same by the configuration of another folder.
+/// The same with the configuration in another folder.
 pub(crate) fn example_in(folder: &Path, data: Data, url: &str, log: AccessLog) -> Result<Launch> {
     let mut launch = rowstream(folder.join("rowstream.toml"), log)?;
     launch.environment.push((format!("{}_URL", data.name().to_uppercase()), url.into()));
     Ok(launch)
 }
 
-/// The same at all addresses of this machine, for clients that are elsewhere.
+/// The same on all addresses of this machine, for clients at other places.
 pub(crate) fn for_others(mut launch: Launch) -> Launch {
     let local = format!("127.0.0.1:{}", launch.port);
     for word in launch.words.iter_mut().filter(|word| **word == local) {
@@ -243,8 +243,8 @@ pub(crate) fn for_others(mut launch: Launch) -> Launch {
     launch
 }
 
-/// Rowstream with a configuration of a row's own, where the examples' pool or endpoints are not
-/// what the row is about.
+/// Rowstream with a row's own configuration, if it needs another pool or other endpoints than the
+/// examples.
 pub(crate) fn configured(name: &str, endpoints: &str, source: &str) -> Result<Launch> {
     let file = workspace::scratch()?.join(name).join("rowstream.toml");
     workspace::write(&file, &format!("endpoints = \"{endpoints}\"\n\n{source}\n"))?;

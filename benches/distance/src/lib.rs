@@ -1,5 +1,4 @@
-//! Two places that are far from each other, on one machine: for tests and measurements of what a
-//! network makes of a stream.
+//! Two distant places on one machine, to test and measure how a network affects a stream.
 //!
 //! ```text
 //!  namespace        threads that carry packets        namespace
@@ -7,10 +6,10 @@
 //! ```
 //!
 //! A place is a network namespace (network_namespaces(7)). TCP between the two is the kernel's own,
-//! with all its windows and buffers. Only the line is made by us: not every kernel has `netem`. It
-//! loses nothing, and takes what it is given.
+//! with all its windows and buffers. We only implement the line, because not every kernel has
+//! `netem`. The line loses nothing, and has no limit on its rate.
 //!
-//! It needs root, `/dev/net/tun`, `ip` of iproute2 and `nsenter` of util-linux.
+//! It needs root, `/dev/net/tun`, `ip` from iproute2 and `nsenter` from util-linux.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -29,46 +28,47 @@ use std::time::{Duration, Instant};
 use nix::sched::{CloneFlags, setns, unshare};
 use tappers::{Interface, Tun};
 
-/// Bytes of a packet, as in networks of data centres.
+/// The size of a packet in bytes, as in networks of data centres.
 const MTU: usize = 9000;
-/// Packets on the line. Its bound holds whoever sends more, as a queue of the kernel does.
+/// The most packets on the line. A sender that exceeds it has to wait, as with a queue of the
+/// kernel.
 const PACKETS: usize = 1 << 16;
 
-/// Each line of a process has a network of its own.
+/// Each line of a process has its own network.
 static LINES: AtomicU8 = AtomicU8::new(0);
 
-/// A packet, and when it arrives.
+/// A packet with its arrival time.
 type Sent = (Instant, Vec<u8>);
 
-/// Whose network it is that an end of a line is in.
+/// The network at an end of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Network {
-    /// That of this process.
+    /// This process's.
     Ours,
-    /// One that only this place has.
+    /// A new one for this place only.
     New,
 }
 
-/// A place: what runs there sees its network and no other. Files are those of all, and so are Unix
-/// sockets.
+/// A place. Programs in it see only its network. Files and Unix sockets are shared by all places.
 pub struct Place {
-    /// Where the other place reaches it.
+    /// The address that the other place uses.
     pub address: Ipv4Addr,
     namespace: File,
 }
 
-/// Makes two places, between which a packet takes `delay`. They last as long as the process.
+/// Creates two places with a packet delay of `delay` between them. They exist as long as the
+/// process.
 ///
 /// # Errors
-/// What it needs is not here.
+/// Something that it needs is missing.
 pub fn places(delay: Duration) -> io::Result<[Place; 2]> {
     line([Network::New, Network::New], delay)
 }
 
-/// The same with the first place in our own network, which has a device for the line.
+/// The same, with the first place in our own network, which gets a device for the line.
 ///
 /// # Errors
-/// What it needs is not here.
+/// Something that it needs is missing.
 pub fn from_here(delay: Duration) -> io::Result<[Place; 2]> {
     line([Network::Ours, Network::New], delay)
 }
@@ -86,7 +86,7 @@ fn line(networks: [Network; 2], delay: Duration) -> io::Result<[Place; 2]> {
 
 fn place(network: Network, name: &str, [address, peer]: [Ipv4Addr; 2]) -> io::Result<(Place, Arc<Tun>)> {
     let make = || {
-        // A namespace is entered by a thread, and what the thread opens and starts is in it.
+        // A thread enters a namespace, and everything that it opens and starts belongs to it.
         if network == Network::New {
             unshare(CloneFlags::CLONE_NEWNET)?;
             ip("link set lo up")?;
@@ -106,7 +106,7 @@ fn ip(arguments: &str) -> io::Result<()> {
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("ip {arguments}: {status}"))) }
 }
 
-/// Carries packets in one direction, for as long as the process lives.
+/// Carries packets in one direction, as long as the process lives.
 fn carry(from: Arc<Tun>, to: Arc<Tun>, delay: Duration) {
     let (sender, receiver) = sync_channel(PACKETS);
     thread::spawn(move || take(&from, &sender, delay));
@@ -125,19 +125,20 @@ fn take(tun: &Tun, sender: &SyncSender<Sent>, delay: Duration) {
 fn give(tun: &Tun, receiver: &Receiver<Sent>) {
     for (arrival, packet) in receiver {
         thread::sleep(arrival.saturating_duration_since(Instant::now()));
-        // A device refuses what its namespace does not know, as at its begin: like any network.
+        // A device refuses packets that its namespace doesn't know, for example at the start.
+        // Networks do the same.
         let _ = tun.send(&packet);
     }
 }
 
 impl Place {
-    /// The words before a command by which it runs there.
+    /// The words before a command that runs it at this place.
     pub fn words(&self) -> [String; 2] {
         let (process, descriptor) = (std::process::id(), self.namespace.as_raw_fd());
         ["nsenter".into(), format!("--net=/proc/{process}/fd/{descriptor}")]
     }
 
-    /// A program that runs there.
+    /// A program that runs at this place.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let [nsenter, namespace] = self.words();
         let mut command = Command::new(nsenter);
@@ -145,11 +146,11 @@ impl Place {
         command
     }
 
-    /// Has everything that connects to the port it gives reach the Unix socket at `path`: a server
-    /// that is then at this place, too. It serves as long as the process lives.
+    /// Connects the returned port with the Unix socket at `path`, so that its server is also at
+    /// this place. It works as long as the process lives.
     ///
     /// # Errors
-    /// No port is to be had.
+    /// There's no free port.
     pub fn relay(&self, path: PathBuf) -> io::Result<u16> {
         let (address, namespace) = (self.address, self.namespace.try_clone()?);
         let listening = thread::spawn(move || {
@@ -161,7 +162,7 @@ impl Place {
         let port = listener.local_addr()?.port();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                // A server that is not there ends the connection.
+                // If the server doesn't run, the connection ends.
                 if let Ok(server) = UnixStream::connect(&path) {
                     let _ = connect(client, server);
                 }
@@ -171,7 +172,7 @@ impl Place {
     }
 }
 
-/// Carries bytes between the two until either has ended.
+/// Carries bytes between the two until either ends.
 fn connect(client: TcpStream, server: UnixStream) -> io::Result<()> {
     client.set_nodelay(true)?;
     let (mut requests, mut to_server) = (client.try_clone()?, server.try_clone()?);

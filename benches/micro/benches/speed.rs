@@ -1,31 +1,31 @@
-//! How many bytes of output a core writes in a second: the events as NDJSON, and texts beside a
+//! Measures the output in bytes per second and core: events as NDJSON, and texts compared with a
 //! plain copy of the same bytes.
 //!
-//! The time is the processor's of this thread, and all run by turns, so that whatever else the
-//! machine does meets them alike. It is for people, on a machine that does nothing else: other
-//! programs still take the caches.
+//! The time is this thread's CPU time, and all cases alternate, so other work on the machine
+//! affects them equally. It's for people, on an otherwise idle machine, because other programs
+//! still use the caches.
 
 use std::time::Duration;
 
 use rowstream_micro::{Pass, cases};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The median of an odd number is one of them.
+/// An odd number, so that the median is one of the values.
 const ROUNDS: usize = 21;
-/// So long that the clock's resolution does not matter, and so short that a round is over before
-/// the machine changes.
+/// Long enough to hide the clock's resolution, and short enough that the machine doesn't change
+/// during a round.
 const TURN: Duration = Duration::from_millis(20);
 
-/// Whole rows: the encoder's values, and those that are decoded first.
+/// Whole rows: those that are only encoded, and those that are decoded first.
 const ROWS: [&str; 2] = ["row: events, lines", "postgres: events, lines"];
-/// Texts without escapes, which are held against a copy.
+/// Texts without escapes, for the comparison with a copy.
 const TEXTS: [&str; 2] = ["text: 40 bytes", "text: 10 KB"];
 
-/// A pass, and how fast it was in each round.
+/// A pass with its speed in each round.
 struct Runner {
     pass: Pass,
     out: Vec<u8>,
-    /// GB/s.
+    /// In GB/s.
     speeds: Vec<f64>,
 }
 
@@ -46,13 +46,13 @@ impl Runner {
     }
 }
 
-/// How long this thread has had a processor.
+/// The CPU time of this thread.
 fn worked() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// The median of numbers, with the least and the most.
+/// The median of numbers, with the minimum and the maximum.
 fn median(mut numbers: Vec<f64>) -> String {
     numbers.sort_by(f64::total_cmp);
     let [least, most] = [numbers[0], numbers[numbers.len() - 1]];

@@ -1,10 +1,10 @@
-//! How long the hot paths take, per item and per byte: for people, on a machine that does nothing
-//! else.
+//! Measures the time of the hot paths per item and per byte. It's for people, on an otherwise idle
+//! machine.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rowstream_micro::{Case, cases};
 
-/// A pass over all items is one iteration; the throughput tells what that is in bytes and in items.
+/// One iteration is a pass over all items. The throughput is shown in bytes and in items.
 fn measure(criterion: &mut Criterion, case: Case) {
     let mut group = criterion.benchmark_group(case.name);
     let (mut pass, mut out) = (case.build(), Vec::new());

@@ -72,7 +72,7 @@ fn texts() -> Vec<Case> {
 }
 
 fn times() -> Vec<Case> {
-    /// 2024-01-01, and a step of neighbouring rows.
+    /// 2024-01-01, and the step between neighbouring rows.
     const START: i64 = 1_704_067_200_000_000;
     const STEP: i64 = 31_415_926;
     vec![
@@ -87,7 +87,7 @@ fn times() -> Vec<Case> {
     ]
 }
 
-/// Rows of one value, as lines.
+/// Rows with one value, as lines.
 fn values(name: &'static str, value: impl Fn(u64) -> Value<'static> + 'static) -> Case {
     Case::new(name, move || {
         let rows = data::numbers().take(ITEMS).map(|x| vec![value(x)]);
@@ -95,8 +95,7 @@ fn values(name: &'static str, value: impl Fn(u64) -> Value<'static> + 'static) -
     })
 }
 
-/// Rows of one statement. The encoder lives on from pass to pass: what it does once per statement
-/// is not counted.
+/// Rows of one statement. All passes share the encoder, so its work per statement isn't counted.
 fn stream(shape: Shape, names: &[&str], rows: Vec<Row>) -> Pass {
     let mut encoder = RowEncoder::new(shape, &data::columns(names));
     Pass::new(rows.len(), move |out| encode(&mut encoder, &rows, out))
@@ -115,7 +114,7 @@ fn csv(names: &[&str], rows: Vec<Row>) -> Pass {
     Pass::new(rows.len(), move |out| encode(&mut encoder, &rows, out))
 }
 
-/// With the record batches that become full: the rest of the rows waits for the next pass.
+/// Counts the record batches that become full. The remaining rows wait for the next pass.
 fn arrow(names: &[&str], kinds: &[ColumnKind], rows: Vec<Row>) -> Pass {
     let mut columns = data::columns(names);
     columns.iter_mut().zip(kinds).for_each(|(column, kind)| column.kind = *kind);
@@ -123,7 +122,7 @@ fn arrow(names: &[&str], kinds: &[ColumnKind], rows: Vec<Row>) -> Pass {
     Pass::new(rows.len(), move |out| encode(&mut encoder, &rows, out))
 }
 
-/// One row for each statement, with what is done once per statement.
+/// One row per statement, including the work per statement.
 fn lookups() -> Pass {
     let (columns, rows) = (data::columns(&data::AUTHOR_NAMES), data::authors());
     Pass::new(rows.len(), move |out| {
@@ -136,7 +135,8 @@ fn lookups() -> Pass {
     })
 }
 
-/// One copy for all cases of an encoder, so that none is optimised for what it happens to encode.
+/// One copy for all cases of an encoder, so that the compiler can't specialise it for a case's
+/// data.
 #[inline(never)]
 fn encode(encoder: &mut impl RowWriter, rows: &[Row], out: &mut Vec<u8>) {
     for row in rows {

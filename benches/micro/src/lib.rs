@@ -1,9 +1,9 @@
-//! The hot paths, each as a case that can be run by itself over data that never change.
+//! The hot paths, each as a separate case with data that never change.
 //!
-//! Three programs run them: `instructions` counts (for `cargo xtask instructions`, which fails when
-//! a count grows), and for people the bench `time` measures each, and the bench `speed` tells how
-//! many bytes some of them write in a second, beside a plain copy. A package of its own, so that
-//! criterion is compiled for neither the tests nor the counts.
+//! Three programs run them. `instructions` counts (for `cargo xtask instructions`, which fails when
+//! a count grows). For people, the bench `time` measures each case, and the bench `speed` shows how
+//! many bytes per second some of them write, compared with a plain copy. It's a separate package,
+//! so that neither the tests nor the counts compile criterion.
 
 mod data;
 mod encode;
@@ -15,7 +15,7 @@ use std::hint::black_box;
 
 /// One hot path.
 pub struct Case {
-    /// What is run, the kind of path first.
+    /// The name of the case. It begins with the kind of path.
     pub name: &'static str,
     build: Box<dyn FnOnce() -> Pass>,
 }
@@ -25,18 +25,18 @@ impl Case {
         Self { name, build: Box::new(build) }
     }
 
-    /// Makes the data.
+    /// Generates the data.
     pub fn build(self) -> Pass {
         (self.build)()
     }
 }
 
-/// Appends what a pass writes.
+/// Appends the output of a pass.
 type Write = dyn FnMut(&mut Vec<u8>);
 
 /// A hot path with its data.
 pub struct Pass {
-    /// Rows, or values, or whatever else a pass writes.
+    /// The number of rows, values or other units that a pass writes.
     pub items: usize,
     write: Box<Write>,
 }
@@ -46,15 +46,15 @@ impl Pass {
         Self { items, write: Box::new(write) }
     }
 
-    /// Writes all items into `out`, in the place of what it holds.
+    /// Replaces the contents of `out` by all items.
     pub fn run(&mut self, out: &mut Vec<u8>) {
         out.clear();
         (self.write)(out);
         black_box(out);
     }
 
-    /// A copy of what this pass writes, where its items are all alike: each is copied from the same
-    /// place, as a text that the processor's cache holds.
+    /// A copy of this pass's output, if all its items are equal. Each is copied from the same text,
+    /// which is in the processor's cache.
     pub fn copied(&mut self) -> Self {
         let mut out = Vec::new();
         self.run(&mut out);

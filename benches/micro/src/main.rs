@@ -1,6 +1,6 @@
-//! Runs one case so many times, and does nothing else: what `cargo xtask instructions` counts.
+//! Runs one case a number of times, for `cargo xtask instructions` to count.
 //!
-//! `instructions` prints the name of each case; `instructions CASE PASSES` runs one, and prints its
+//! `instructions` prints the name of each case. `instructions CASE PASSES` runs one, and prints its
 //! items per pass.
 
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! MySQL's rows of the binary protocol: bytes of the wire in, bytes of the body out.
+//! MySQL's rows of the binary protocol: bytes from the wire in, bytes of the body out.
 
 use rowstream_encode::{RowEncoder, Shape, Value};
 use rowstream_mysql::Row;
@@ -17,7 +17,7 @@ const ROWS: usize = 1000;
 /// `utf8mb4_general_ci`.
 const UTF8MB4: u8 = 45;
 
-/// Bits before the first column's in a row's map of NULLs.
+/// Bits before the first column's bit in a row's NULL bitmap.
 const NULL_BITS_BEFORE: usize = 2;
 
 const SECOND: i64 = 1_000_000;
@@ -39,7 +39,7 @@ fn documents() -> Pass {
     encoded(&["document"], &[definition(BLOB, b"\x01\x04json")], vec![row; ROWS])
 }
 
-/// The one place of a call that the compiler inlines.
+/// The only call site of the decoder, because the compiler inlines it.
 fn encoded(names: &[&str], definitions: &[Vec<u8>], rows: Vec<Vec<u8>>) -> Pass {
     let columns = data::columns(names);
     let mut encoder = RowEncoder::new(Shape::Lines, &columns);
@@ -51,7 +51,7 @@ fn encoded(names: &[&str], definitions: &[Vec<u8>], rows: Vec<Vec<u8>>) -> Pass 
     })
 }
 
-/// A column as the server defines it, without the six names of its origin, and with MariaDB's
+/// A column in the server's definition, without the six names of its origin, and with MariaDB's
 /// `metadata`.
 fn definition(kind: u8, metadata: &[u8]) -> Vec<u8> {
     let mut body = vec![0; 6];
@@ -60,7 +60,7 @@ fn definition(kind: u8, metadata: &[u8]) -> Vec<u8> {
     body
 }
 
-/// A row as the server sends it.
+/// A row in the server's form.
 fn binary_row(row: &[Value<'_>]) -> Vec<u8> {
     let mut data = vec![0; 1 + (row.len() + NULL_BITS_BEFORE).div_ceil(8)];
     for (index, value) in row.iter().enumerate() {
@@ -78,7 +78,7 @@ fn binary_row(row: &[Value<'_>]) -> Vec<u8> {
     data
 }
 
-/// All are shorter than 251 bytes, so their lengths are a byte each.
+/// All fields are shorter than 251 bytes, so each length is one byte.
 fn push_field(field: &[u8], data: &mut Vec<u8>) {
     data.push(field.len() as u8);
     data.extend_from_slice(field);

@@ -1,4 +1,4 @@
-//! PostgreSQL's DataRows: bytes of the wire in, bytes of the body out.
+//! PostgreSQL's DataRows: bytes from the wire in, bytes of the body out.
 
 use rowstream_encode::{RowEncoder, Shape, Value};
 use rowstream_postgres::Row;
@@ -18,7 +18,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![Case::new("postgres: events, lines", events), Case::new("postgres: text[], lines", texts)]
 }
 
-/// Arrays of four texts, of which one is in quotes.
+/// Arrays of four texts, one of them quoted.
 fn texts() -> Pass {
     let columns = data::columns(&["names"]);
     let row = data_row(&[Value::Text(r#"{AUTHORISED,NULL,"two words",é}"#)]);
@@ -43,7 +43,7 @@ fn events() -> Pass {
     })
 }
 
-/// A row as the server sends it: integers and instants in the binary format, texts as they are.
+/// A row in the server's form: integers and instants in the binary format, texts unchanged.
 fn data_row(row: &[Value<'_>]) -> Vec<u8> {
     let mut data = (row.len() as u16).to_be_bytes().to_vec();
     for value in row {

@@ -1,4 +1,4 @@
-//! Body templates: cut when the configuration is read, put together in each response.
+//! Body templates: cut when the configuration is read, assembled in each response.
 
 use rowstream_encode::{Segment, Template};
 use serde_json::{Value as Json, json};
@@ -13,16 +13,16 @@ fn body() -> Json {
     json!({"_embedded": {"articles": "$articles"}, "_links": {"self": {"href": "/articles"}}, "total": "$total"})
 }
 
-/// Reads the template, as for each endpoint at start.
+/// Parses the template, as for each endpoint at start.
 fn cut(out: &mut Vec<u8>) {
     let template = Template::new(&body()).expect("its placeholders are names");
     template.placeholders().for_each(|name| out.extend_from_slice(name.as_bytes()));
 }
 
-/// So many responses, as one is over before what differs between two runs is small beside it.
+/// Many responses, because one alone is too short compared with the difference between two runs.
 const RESPONSES: usize = 100;
 
-/// Copies what stands around the rows, as in each response.
+/// Copies the JSON around the rows, as in each response.
 fn literals() -> Pass {
     let template = Template::new(&body()).expect("its placeholders are names");
     Pass::new(RESPONSES, move |out| {

@@ -1,11 +1,11 @@
-//! The rival in Rust: xitca-web and xitca-postgres, for lookups alone.
+//! The rival in Rust: xitca-web and xitca-postgres, only for lookups.
 //!
-//! What those who know it would choose, and its authors choose in public benchmarks:
-//!   - a thread for each core, each with a runtime of its own;
-//!   - one connection for each thread, over which all its requests are pipelined. `POOL` is more
-//!     than that, and would take the pipelining from it;
-//!   - statements prepared once for each connection; rows borrowed from what was read;
-//!   - JSON by serde.
+//! The choices of experts, and of its authors in public benchmarks:
+//! - a thread for each core, each with its own runtime;
+//! - one connection for each thread, with all its requests pipelined. `POOL` connections would be
+//!   more, and prevent the pipelining;
+//! - statements prepared once for each connection, and rows borrowed from the read buffer;
+//! - JSON by serde.
 
 use std::error::Error as StdError;
 use std::future::IntoFuture;
@@ -53,7 +53,7 @@ struct Film<'a> {
     title: &'a str,
 }
 
-/// A connection, and what was prepared on it.
+/// A connection and its prepared statements.
 struct Database {
     client: Client,
     author: Statement,
