@@ -1,8 +1,8 @@
-//! Attacks by the tools of others, and by crowds: `cargo xtask attack` installs the tools and runs
-//! all of it. What a tool finds is judged here: a finding that no line of this file explains fails.
+//! Attacks with third-party tools and with crowds of clients. `cargo xtask attack` installs the
+//! tools and runs everything. A tool's finding fails the test, unless a line in this file explains
+//! it.
 //!
-//! What hangs on a tool is ignored in a test run, which has none of them; the crowds are smaller
-//! there.
+//! An ordinary test run has no tools, so it ignores their tests, and its crowds are smaller.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::support::{
     Client, Ended, Launch, Server, TestDb, get, peak_memory_bytes, release_program, wait_until,
 };
 
-/// Whether this is the long form.
+/// Returns true in the long form.
 fn is_long() -> bool {
     std::env::var_os("ROWSTREAM_ATTACK").is_some()
 }
@@ -56,7 +56,7 @@ async fn server(head: &str) -> Server {
     .await
 }
 
-/// Runs a tool to its end, on a thread of its own.
+/// Runs a tool to its end, on a separate thread.
 async fn run(mut command: Command) -> Output {
     let ran = tokio::task::spawn_blocking(move || command.output()).await.expect("no panic");
     ran.unwrap_or_else(|error| panic!("the tool cannot be run: {error}"))
@@ -66,8 +66,8 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// Waits until the server answers as before. It may still refuse for want of memory until it has
-/// noticed that its clients left.
+/// Waits until the server responds as before. It may still be out of memory until it notices that
+/// its clients have disconnected.
 async fn still_answers(server: &Server) {
     wait_until("it answers", async || {
         let reply = get(&server.url("/one")).await;
@@ -78,9 +78,10 @@ async fn still_answers(server: &Server) {
     .await;
 }
 
-/// What h2spec finds without TLS, and why it is so. With TLS it finds nothing.
+/// Findings of h2spec without TLS, which we accept. With TLS it has none.
 const H2SPEC: &[(&str, &str)] = &[
-    // What does not begin as HTTP/2 is HTTP/1 here, on one port: it is answered 400, and closed.
+    // HTTP/1 and HTTP/2 share a port. Bytes that don't begin like HTTP/2 are HTTP/1 here: the
+    // server responds with 400 and closes.
     ("3.5", "Sends invalid connection preface"),
 ];
 
@@ -106,8 +107,8 @@ async fn h2spec_over_tls() {
     still_answers_over_tls(&server, &certificate.ca()).await;
 }
 
-/// Runs h2spec, which may find the `explained` cases, against an answer that flows and one that is
-/// whole before the rest of its request arrives.
+/// Runs h2spec, which may find the `explained` cases. One path streams its response, the other
+/// completes its response before the rest of the request arrives.
 async fn judge_h2spec(server: &Server, options: &[&str], explained: &[(&str, &str)]) {
     let (host, port) = server.address().rsplit_once(':').expect("it has a port");
     for path in ["/long", "/one"] {
@@ -136,7 +137,7 @@ async fn judge_h2spec(server: &Server, options: &[&str], explained: &[(&str, &st
     }
 }
 
-/// Each way to be slow: the service is there in every second.
+/// For each kind of slow client, the service stays available in every second.
 #[tokio::test]
 #[ignore = "`cargo xtask attack` has slowhttptest"]
 async fn slowhttptest() {
@@ -145,7 +146,8 @@ async fn slowhttptest() {
     for (mode, path) in [("-H", "/one"), ("-B", "/one"), ("-R", "/long"), ("-X", "/long")] {
         let report = folder.path().join("report");
         let mut command = Command::new("slowhttptest");
-        // 1000 connections at 200 a second, which say something every 5 seconds, for 40.
+        // 1000 connections, 200 new ones a second, for 40 seconds. Each sends something every 5
+        // seconds.
         command
             .args([mode, "-c", "1000", "-r", "200", "-i", "5", "-l", "40", "-p", "3", "-g", "-o"])
             .arg(&report);
@@ -161,8 +163,8 @@ async fn slowhttptest() {
         assert!(seconds.len() > 1, "{mode}: {csv}");
         let most = seconds.iter().filter_map(|cells| cells.get(3)).max();
         let gone: Vec<_> = seconds.iter().filter(|cells| cells.get(4) == Some(&0)).collect();
-        // Whom it probes by asks for the same list from the address of the slow readers, and so
-        // waits among them for a connection of the database until the rest of theirs is spilled.
+        // Its probe requests the same list from the same address as the slow readers. So the probe
+        // waits with them for a database connection, until their remaining rows are spilled.
         let may_be_gone = if mode == "-X" { seconds.len() / 10 } else { 0 };
         println!(
             "slowhttptest {mode}: {} s, {most:?} connections at most, service gone in {} of them",
@@ -175,9 +177,10 @@ async fn slowhttptest() {
     println!("slowhttptest: {} MB at most", peak_memory_bytes(server.pid()) >> 20);
 }
 
-/// What testssl says of the test's own certificate, and of no fault of the server.
+/// Findings of testssl about the test's own certificate or other things that aren't the server's
+/// fault.
 const TESTSSL: &[&str] = &[
-    // Of the certificate, which the test makes for a day: nobody signs, revokes or announces it.
+    // The test's certificate is valid for a day, and isn't signed, revoked or published by anyone.
     "cert_chain_of_trust",
     "cert_trust",
     "cert_crlDistributionPoints",
@@ -192,10 +195,10 @@ const TESTSSL: &[&str] = &[
     "cert_notAfter",
     "grade_cap_reason_1",
     "overall_grade",
-    // Each suite that is offered is AEAD with forward secrecy, so the client chooses: one without
-    // instructions for AES takes ChaCha20.
+    // All offered suites are AEAD with forward secrecy, so the client chooses. A client without AES
+    // instructions prefers ChaCha20.
     "cipher_order",
-    // Of the machine that testssl runs on.
+    // About the machine that runs testssl.
     "engine_problem",
 ];
 
@@ -251,20 +254,21 @@ async fn still_answers_over_tls(server: &Server, ca: &Path) {
     assert_eq!((got.code, &*got.stdout), (0, &b"[{\"n\":1}]"[..]), "{}", got.stderr);
 }
 
-/// What schemathesis finds, by words of each finding, and why it is so.
+/// Accepted findings of schemathesis, as words of each finding.
 const SCHEMATHESIS: &[&[&str]] = &[
-    // It takes events apart, and the schema is of the body as a text, as OpenAPI 3.1 has it.
+    // schemathesis parses events, but our schema describes the body as a text, as in OpenAPI 3.1.
     &["108 SSE event violates schema", "is not of type \"string\""],
-    // Which formats have a record at the end, no schema of one parameter can say.
-    &["202 Schema-valid request rejected", "parameter `_end`: `", "` holds only rows"],
-    // A parameter that may be left out is NULL where it is empty, whatever its type.
+    // The schema of one parameter can't express that only some formats have an end record.
+    &["202 Schema-valid request rejected", "parameter `_end`: `", "` holds rows and nothing else"],
+    // An empty optional parameter is NULL, whatever its type.
     &["201 Schema-violating request accepted", "parameter `day` in query", "day='"],
     &["201 Schema-violating request accepted", "parameter `day` in query", "day=&"],
     &["201 Schema-violating request accepted", "parameter `ids` in query", "ids='"],
     &["201 Schema-violating request accepted", "parameter `ids` in query", "ids=&"],
 ];
 
-/// What the OpenAPI document says holds, for values that it allows and for those that it does not.
+/// The server matches its OpenAPI document, both for values that the document allows and for
+/// others.
 #[tokio::test]
 #[ignore = "`cargo xtask attack` has schemathesis"]
 async fn schemathesis() {
@@ -299,26 +303,26 @@ async fn schemathesis() {
     still_answers(&server).await;
 }
 
-/// A frame of HTTP/2.
+/// An HTTP/2 frame.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// The first bytes of a client of HTTP/2: its preface, and settings.
+/// The first bytes of an HTTP/2 client: its preface and settings.
 fn preface(settings: &[u8]) -> Vec<u8> {
     [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, settings)].concat()
 }
 
-/// The frame of a request: `:method: GET`, `:scheme: http`, `:path`, and `:authority: a`, by names
-/// of the static table.
+/// The frame of a request: `:method: GET`, `:scheme: http`, `:path`, and `:authority: a`, with
+/// names from the static table.
 fn request(stream: u32, path: &str) -> Vec<u8> {
     let length = u8::try_from(path.len()).expect("a short path");
     let head = [&[0x82, 0x86, 0x04, length][..], path.as_bytes(), &[0x01, 1], b"a"].concat();
     frame(1, 0x5, stream, &head)
 }
 
-/// Requests that are reset at once, the first with the preface.
+/// Requests that are reset at once. The first one includes the preface.
 fn resets(first: u32, count: u32) -> Vec<u8> {
     let mut frames = if first == 1 { preface(&[]) } else { Vec::new() };
     for number in 0..count {
@@ -332,8 +336,8 @@ fn resets(first: u32, count: u32) -> Vec<u8> {
 /// Streams of one HTTP/2 connection.
 const STREAMS: u32 = 200;
 
-/// A connection from `from`, which has asked for `path` on all its streams, and lets the server send
-/// `window` bytes of each answer.
+/// A connection from `from` that requests `path` on all its streams. The server may send `window`
+/// bytes of each response.
 async fn unread(server: &Server, from: [u8; 4], path: &str, window: u32) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind((from, 0).into()).expect("an address of this machine");
@@ -345,7 +349,7 @@ async fn unread(server: &Server, from: [u8; 4], path: &str, window: u32) -> TcpS
     client
 }
 
-/// How many of so many requests for a path are answered with 200.
+/// The number of `count` requests for a path that get status 200.
 async fn answered(server: &Server, path: &str, count: usize) -> usize {
     let mut answered = 0;
     for _ in 0..count {
@@ -354,15 +358,15 @@ async fn answered(server: &Server, path: &str, count: usize) -> usize {
     answered
 }
 
-/// The program may take what it has been allowed, and a tenth.
+/// The program may use its memory limit plus a tenth.
 fn assert_within(server: &Server, memory: u64) {
     let peak = peak_memory_bytes(server.pid());
     println!("unread: {} MB at most of {} MB", peak / 1_000_000, memory / 1_000_000);
     assert!(peak < memory + memory / 10, "{peak}");
 }
 
-/// One address that reads none of its answers, whatever it asks for, takes neither the server's
-/// checks nor the lookups of others.
+/// A client that reads none of its responses, whatever it requests, doesn't affect health checks or
+/// the lookups of other clients.
 #[tokio::test]
 async fn answers_that_one_client_leaves_unread_take_nothing_from_others() {
     const MEMORY: u64 = 100_000_000;
@@ -386,7 +390,8 @@ async fn answers_that_one_client_leaves_unread_take_nothing_from_others() {
     }
 }
 
-/// Many addresses together take all memory for a moment: their answers end, because others need it.
+/// Many clients together use all memory for a moment. Their responses end, because others need
+/// memory.
 #[tokio::test]
 async fn answers_that_many_clients_leave_unread_give_way() {
     const MEMORY: u64 = 100_000_000;
@@ -401,8 +406,8 @@ async fn answers_that_many_clients_leave_unread_give_way() {
     assert_within(&server, MEMORY);
 }
 
-/// Without any limit configured, answers that are built are shared, and what is unpacked for one
-/// client is bounded.
+/// Without any configured limit, generated documents are shared between clients, and memory for
+/// unpacking one is limited per client.
 #[tokio::test]
 async fn documents_take_the_same_memory_however_many_ask() {
     let server = server("").await;
@@ -419,8 +424,8 @@ async fn documents_take_the_same_memory_however_many_ask() {
     assert!(grown < 60, "{grown} MB");
 }
 
-/// Requests that are reset before they are answered (CVE-2023-44487): each connection ends after
-/// some of them, all else goes on, and nothing is left.
+/// Requests that are reset before their response (CVE-2023-44487). The server closes a connection
+/// after some of them, everything else continues, and nothing leaks.
 #[tokio::test]
 async fn resets_end_their_connection_and_nothing_else() {
     let server = server("memory = \"400MB\"").await;
@@ -434,7 +439,7 @@ async fn resets_end_their_connection_and_nothing_else() {
         let mut client = TcpStream::connect(server.address()).await.expect("it listens");
         connections += 1;
         let mut first = 1;
-        // Until the connection is dropped.
+        // Until the server closes the connection.
         while sent < wanted && client.write_all(&resets(first, 50)).await.is_ok() && first < 20_000 {
             (first, sent) = (first + 100, sent + 50);
             let mut answer = [0; 4096];
@@ -460,8 +465,8 @@ async fn resets_end_their_connection_and_nothing_else() {
     assert!(grown < 100, "{grown} MB");
 }
 
-/// Connections that say nothing, and others that take a long result byte by byte, within the budget
-/// and a tenth.
+/// Connections that send nothing, and others that read a long result byte by byte, stay within the
+/// memory limit plus a tenth.
 #[tokio::test]
 async fn a_crowd_stays_within_the_memory() {
     const MEMORY: u64 = 400_000_000;
@@ -478,7 +483,7 @@ async fn a_crowd_stays_within_the_memory() {
         let _ = client.write_all(said).await;
         crowd.push(client);
     }
-    // Whoever asks is answered, or refused at once, as ever.
+    // Requests still get a response or an immediate refusal.
     for path in ["/one", "/_rowstream/live", "/_rowstream/ready"] {
         let status = get(&server.url(path)).await.status;
         assert!([200, 503].contains(&status.as_u16()), "{path}: {status}");
@@ -491,7 +496,7 @@ async fn a_crowd_stays_within_the_memory() {
     still_answers(&server).await;
 }
 
-/// How one request of many went.
+/// The result of one request of many.
 struct Asked {
     begun: Instant,
     status: u16,
@@ -506,7 +511,7 @@ async fn ask(url: String) -> Asked {
     Asked { begun, status: reply.status.as_u16(), took: begun.elapsed() }
 }
 
-/// So many requests a second, however long they take.
+/// Sends this many requests a second, regardless of their duration.
 async fn at_a_rate(url: String, rate: u32, seconds: u32) -> Vec<Asked> {
     let begun = tokio::time::Instant::now();
     let mut requests = JoinSet::new();
@@ -522,12 +527,12 @@ fn percentile(mut times: Vec<Duration>, part: f64) -> Duration {
     times.get((times.len() as f64 * part) as usize).or(times.last()).copied().unwrap_or_default()
 }
 
-/// Ten times as many requests as the pool can serve: it serves nearly as many as ever, those who
-/// are let in have not waited long, all others hear so at once, and lookups do not notice.
+/// Ten times as many requests as the pool can serve. Goodput stays nearly the same, admitted
+/// requests don't wait long, all others are refused at once, and lookups aren't affected.
 #[tokio::test]
 async fn at_ten_times_the_capacity() {
     let db = TestDb::new().await;
-    // Four at a time, of 100 ms: 40 a second.
+    // Four lists at a time, 100 ms each: 40 a second.
     let (capacity, seconds) = (40, if is_long() { 20 } else { 5 });
     let server = Launch::files(&[
         (
@@ -575,7 +580,7 @@ async fn at_ten_times_the_capacity() {
     assert_eq!(Client::HTTP1.get(&server.url("/_rowstream/live")).await.status, 200);
 }
 
-/// How many requests of a load are served in five seconds.
+/// The number of requests that are served in five seconds under a load.
 async fn served(url: &str, load: &[&str]) -> u64 {
     let mut bench = Command::new(release_program());
     bench.args(["bench", "--format", "json", "-z", "5s"]).args(load).arg(url);
@@ -583,7 +588,7 @@ async fn served(url: &str, load: &[&str]) -> u64 {
     report["targets"][0]["runs"][0]["complete"].as_u64().expect("a number")
 }
 
-/// Refusals took 43 µs each, and beyond thirty times the capacity nearly nothing else was done.
+/// A refusal cost 43 µs. Above thirty times the capacity, the server did almost nothing else.
 #[tokio::test]
 #[ignore = "`cargo xtask attack` has it"]
 async fn twenty_thousand_refusals_per_second_leave_half_of_the_goodput() {

@@ -1,6 +1,6 @@
-//! The example `delegate` under more load than its pool can take: what is computed of it holds,
-//! whoever is let in gets all of its answer, the others are told at once, and Prometheus tells the
-//! story.
+//! The example `delegate` under more load than its pool can serve. The README's calculation is
+//! correct: admitted requests get their whole response, the others are refused at once, and
+//! Prometheus shows it.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ use crate::worked;
 use http::Request;
 use tokio::task::JoinSet;
 
-/// What one response of the example takes if it is alone: 50 calls of 100 ms, 25 at a time.
+/// The duration of one response without other load: 50 calls of 100 ms, 25 at a time.
 const ALONE: Duration = Duration::from_millis(200);
-/// How much longer things may take on a machine that compiles at the same time.
+/// The factor for a machine that compiles at the same time.
 const BUSY: u32 = 5;
 
-/// An upstream of the example.
+/// An upstream for the example.
 async fn slow_upstream() -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));
@@ -24,7 +24,7 @@ async fn slow_upstream() -> String {
     url
 }
 
-/// How a request went.
+/// The result of a request.
 struct Asked {
     took: Duration,
     reply: Reply,
@@ -37,7 +37,7 @@ impl Asked {
         Self { took: begun.elapsed(), reply }
     }
 
-    /// Whether it was answered, with all of its rows. It was refused otherwise; nothing between is
+    /// Returns true if it got all of its rows, and false if it was refused. Nothing else is
     /// allowed.
     fn is_answered(&self, rows: usize) -> bool {
         let Reply { status, ended, .. } = &self.reply;
@@ -52,7 +52,7 @@ impl Asked {
     }
 }
 
-/// So many requests, one every `period`, however long they take.
+/// Sends this many requests, one every `period`, regardless of their duration.
 async fn at_a_rate(url: &str, count: u32, period: Duration) -> Vec<Asked> {
     let begun = tokio::time::Instant::now();
     let mut requests = JoinSet::new();
@@ -69,8 +69,8 @@ fn median(times: impl Iterator<Item = Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// Under overload the pool refused any call that found its queue full, and so in the middle of
-/// responses that had begun: half of them were aborted.
+/// Under overload, the pool refused every call that found its queue full, even in the middle of a
+/// response. Half of the responses were aborted.
 #[tokio::test]
 async fn a_response_of_many_calls_is_whole_or_refused_before_it_begins() {
     let upstream = Upstream::start(Speaks::Http1, |_, _| async {
@@ -101,14 +101,14 @@ async fn a_response_of_many_calls_is_whole_or_refused_before_it_begins() {
         let answered: u32 = clients.join_all().await.into_iter().sum();
         assert!((1..8 * 20).contains(&answered), "{answered} were answered: all or none is no overload");
         assert!(upstream.most() <= 3);
-        // Nothing is left inside of the pool: it takes a request after the other again.
+        // The pool has leaked nothing, so it serves one request after another again.
         for _ in 0..10 {
             assert!(Asked::of(server.url("/calls.ndjson")).await.is_answered(40));
         }
     }
 }
 
-/// A response that nobody gave a place has not begun, and is none of failed calls.
+/// A response that times out in the queue hasn't begun, so it isn't a list of failed calls.
 #[tokio::test]
 async fn waiting_in_vain_is_no_row() {
     let upstream = Upstream::start(Speaks::Http1, |seen, _| async move {
@@ -128,12 +128,12 @@ async fn waiting_in_vain_is_no_row() {
     let second = get(&url).await;
     assert_eq!((second.status.as_u16(), &second.json()["code"]), (504, &"pool_timeout".into()));
     assert_eq!(second.header("retry-after"), Some("1"));
-    // The first one waits for longer than that, and has all of its rows.
+    // The first one waits longer than that, and gets all of its rows.
     upstream.seen.gate.add_permits(4);
     assert!(first.await.expect("no panic").is_answered(4));
 }
 
-/// What its README computes, on the example's own files.
+/// The README's calculation, with the example's own files.
 #[tokio::test]
 async fn overload_is_refused_at_once_and_prometheus_tells_of_it() {
     let folder = worked::copy("delegate");
@@ -144,7 +144,7 @@ async fn overload_is_refused_at_once_and_prometheus_tells_of_it() {
     let url = server.url("/delegate/subcalldemo.ndjson");
     prometheus.wait_for("up == 1").await;
 
-    // Three a second of the five that it can carry, and no more in all than find room: all are
+    // Three a second, of a capacity of five, and no more in total than the queue can hold. All are
     // answered.
     let calm = at_a_rate(&url, 7, Duration::from_millis(333)).await;
     assert!(calm.iter().all(|asked| asked.is_answered(50)));
@@ -152,8 +152,7 @@ async fn overload_is_refused_at_once_and_prometheus_tells_of_it() {
     assert!((ALONE..ALONE * BUSY).contains(&alone), "{alone:?}");
     assert_eq!(prometheus.query("sum(rowstream_pool_refused_total{source=\"http1\"})").await, [0.0]);
 
-    // Fifteen a second: whoever is let in takes as long as all that may be inside, and the rest is
-    // refused.
+    // Fifteen a second. Admitted requests take as long as a full queue, and the rest is refused.
     let story = async {
         let waiting = "rowstream_pool_waiting{source=\"http1\"}";
         prometheus.wait_for(&format!("{waiting} > 50")).await;
@@ -164,8 +163,8 @@ async fn overload_is_refused_at_once_and_prometheus_tells_of_it() {
     let (asked, used) = tokio::join!(at_a_rate(&url, 75, Duration::from_millis(66)), story);
     assert_eq!(used, 25.0);
     let (answered, refused): (Vec<_>, Vec<_>) = asked.iter().partition(|asked| asked.is_answered(50));
-    // 150 calls may wait, which is as many as six responses have at a time; the last to be let in
-    // may find one call less.
+    // 150 calls can wait, as many as six responses have at a time. The last admitted response may
+    // have one call less.
     let full = ALONE * (1 + 6 + 1);
     let (slow, quick) =
         (median(answered.iter().map(|asked| asked.took)), median(refused.iter().map(|asked| asked.took)));
@@ -176,7 +175,7 @@ async fn overload_is_refused_at_once_and_prometheus_tells_of_it() {
     let most = format!("max_over_time(rowstream_pool_waiting{of_http1}[1m])");
     let most = prometheus.wait_for(&most).await;
     assert!((100.0..=175.0).contains(&most), "{most} have waited");
-    // The mean time for a place is longer under load than before it.
+    // The mean wait for a connection is longer under load than before.
     let mean = "increase(rowstream_pool_acquire_seconds_sum{source=\"http1\"}[1m]) / \
         increase(rowstream_pool_acquire_seconds_count{source=\"http1\"}[1m])";
     prometheus.wait_for(&format!("{mean} > 0.15")).await;
@@ -189,13 +188,13 @@ async fn overload_is_refused_at_once_and_prometheus_tells_of_it() {
     assert_eq!(prometheus.query("min_over_time(up[1m])").await, [1.0], "it could always be scraped");
 }
 
-/// Each of many requests that wait for a slow upstream takes little: the pool is as large as there
-/// are requests.
+/// A request that waits for a slow upstream needs little memory. Here the pool has a connection for
+/// each request.
 #[tokio::test]
 async fn a_thousand_slow_calls_take_little_each() {
     const CALLS: usize = 1000;
-    /// What one may take: two connections with the buffers that hyper gives each of them, and the
-    /// futures between.
+    /// The memory of one request: two connections with hyper's buffers, and the futures between
+    /// them.
     const EACH: u64 = 45_000;
     let config = format!(
         "max_streams = {CALLS}\n[source.up]\nurl = \"{}\"\nprotocol = 'http1'\npool = {{ max = {CALLS}, waiting = 0 }}\n",

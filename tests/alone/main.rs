@@ -1,5 +1,5 @@
-//! The tests that need the machine for themselves: they hold memory and waits to bounds, or load
-//! the server for as long as they run. All others stand in `tests/it`.
+//! Tests that need the machine for themselves: they check limits of memory and time, or put load on
+//! the server while they run. All other tests are in `tests/it` and `tests/library`.
 
 #[path = "../../examples/delegate/upstream.rs"]
 mod delegate;
@@ -8,7 +8,7 @@ mod support;
 #[path = "../worked/mod.rs"]
 mod worked;
 
-/// By this name `cargo xtask test` keeps them apart from all others.
+/// `cargo xtask test` separates these tests from the others by this name.
 #[path = "."]
 mod alone {
     mod attack;

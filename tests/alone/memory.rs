@@ -1,6 +1,6 @@
-//! The README's claim about memory: whatever the size of a result, the number of readers or their
-//! haste, the server stays under 32 MB. Each case has a server process of its own, of the release
-//! build, and counts the rows: a server that sends less would need less.
+//! The README's claim about memory: the server stays under 32 MB, regardless of a result's size,
+//! the number of readers or their speed. Each case has a new server process of the release build.
+//! It counts the rows, because a server that sends fewer rows would need less memory.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::sync::Barrier;
 
-/// The product's promise.
+/// The documented limit.
 const CEILING: u64 = 32 * 1000 * 1000;
 const EVENTS: usize = 1_000_000;
 const AUTHORS: usize = 100_000;
-/// What each reader that stops reads: some 5 MB, which no buffer on the way holds.
+/// The rows that each stopping reader requests: some 5 MB, more than all buffers on the way.
 const PART: usize = 40_000;
-/// The same of compressed answers, which are a ninth of it.
+/// The same for compressed responses, whose size is a ninth.
 const COMPRESSED_PART: usize = 100_000;
 const STOPPED_READERS: usize = 50;
-/// A reader of gzip takes some 0.35 MB, most of it for the compressor.
+/// A gzip reader costs some 0.35 MB, most of it for the compressor.
 const COMPRESSED_READERS: usize = 40;
 const STOP: Duration = Duration::from_secs(2);
 
-/// An example's data, on one of the databases.
+/// An example's data in one of the databases.
 struct Data {
     folder: TempDir,
     db: Option<TestDb>,
@@ -39,7 +39,7 @@ struct Data {
 
 impl Data {
     async fn sqlite(example: &str) -> Self {
-        // By a process of its own: filling takes memory that serving does not.
+        // In a separate process, because filling needs memory that serving doesn't.
         let folder = worked::filled(example, release_program()).await;
         with_places_for_all(&folder);
         Self { folder, db: None }
@@ -63,7 +63,7 @@ impl Data {
     }
 }
 
-/// Every reader is to stream at the same time, so none may wait for a connection.
+/// All readers should stream at the same time, so none may wait for a connection.
 fn with_places_for_all(folder: &TempDir) {
     let path = folder.path().join("rowstream.toml");
     let config = std::fs::read_to_string(&path).expect("it has one");
@@ -86,7 +86,7 @@ async fn open_encoded(client: Client, server: &Server, path: &str, coding: &str)
     stream
 }
 
-/// Reads on until `rows` or the end, and keeps nothing.
+/// Reads until `rows` or the end, and discards the rows.
 async fn read(stream: &mut Streaming, rows: usize) -> (usize, Option<Ended>) {
     let mut read = 0;
     while read < rows {
@@ -103,7 +103,7 @@ async fn read_all(client: Client, server: &Server, path: &str, rows: usize) {
     assert_eq!(read(&mut stream, usize::MAX).await, (rows, Some(Ended::Complete)), "{path}");
 }
 
-/// Reads half, waits until every other reader has, stops, and reads on to the end.
+/// Reads half, waits until all other readers have done so too, and then reads to the end.
 async fn read_with_a_stop(server: &Server, all_half: &Barrier) {
     let client = Client::HTTP1.receive_buffer(64 * 1024);
     let mut stream = open(client, server, &format!("/events.ndjson?maxEvents={PART}")).await;
@@ -114,7 +114,7 @@ async fn read_with_a_stop(server: &Server, all_half: &Barrier) {
     assert_eq!(read(&mut stream, usize::MAX).await, (PART - first, Some(Ended::Complete)));
 }
 
-/// Counts the lines that are written to it, and keeps nothing.
+/// Counts the lines that are written to it.
 #[derive(Clone, Default)]
 struct Lines(Arc<AtomicUsize>);
 
@@ -135,7 +135,7 @@ impl Write for Lines {
     }
 }
 
-/// [`read_with_a_stop`] of a compressed answer.
+/// [`read_with_a_stop`] for a compressed response.
 async fn read_compressed(server: &Server, coding: &str, all_half: &Barrier) {
     let client = Client::HTTP1.receive_buffer(64 * 1024);
     let path = format!("/events.ndjson?maxEvents={COMPRESSED_PART}");
@@ -198,7 +198,7 @@ async fn many_compressed(data: &Data, database: &str, readers: usize) {
     }
 }
 
-/// Runs futures at the same time, on this task.
+/// Runs futures concurrently on this task.
 async fn join_all(futures: impl Iterator<Item = impl Future<Output = ()>>) {
     let mut waiting: Vec<_> = futures.map(Box::pin).collect();
     std::future::poll_fn(|context| {
@@ -232,7 +232,7 @@ async fn memory_is_constant_while_a_cursor_is_read() {
     assert_small(&server, "one reader of 1,000,000 events from a cursor");
 }
 
-/// What three connections read for one response is three buffers and not three responses.
+/// Three connections that read for one response need three buffers, but not three responses.
 #[tokio::test]
 async fn memory_is_constant_while_a_table_is_read_in_parts() {
     const IN_PARTS: u64 = 16 * 1000 * 1000;
@@ -260,8 +260,8 @@ async fn memory_is_constant_while_twenty_read_authors_from_postgres() {
 
 #[tokio::test]
 async fn memory_is_constant_while_answers_are_compressed_from_sqlite() {
-    // Fifty connections alone take most of what is promised: each has a thread, a cache and two
-    // batches of rows.
+    // Fifty connections alone need most of the limit: each has a thread, a cache and two batches of
+    // rows.
     many_compressed(&Data::sqlite("events").await, "SQLite", 20).await;
 }
 
@@ -270,17 +270,17 @@ async fn memory_is_constant_while_answers_are_compressed_from_postgres() {
     many_compressed(&Data::postgres("events").await, "PostgreSQL", COMPRESSED_READERS).await;
 }
 
-/// 16 KiB of which a part is missing, so that all of it is kept until the client leaves.
+/// 16 KiB of an incomplete head, which the server keeps until the client disconnects.
 fn long_head() -> String {
     format!("GET /authors/7 HTTP/1.1\r\nhost: localhost\r\nx-long: {}", "x".repeat(14_000))
 }
 
-/// What was free was kept: 4,000 connections that came and went left 97 MB behind, of which 12 MB
-/// were in use.
+/// The allocator kept free memory: after 4,000 connections had closed, the server held 97 MB, of
+/// which 12 MB were in use.
 #[tokio::test]
 async fn memory_is_given_back_when_clients_have_left() {
     const CLIENTS: usize = 800;
-    // Without the pages of the program, some 14 MB, which the kernel maps as it likes.
+    // Without the program's pages, some 14 MB, because the kernel decides which to map.
     const SETTLED: u64 = 4 * 1000 * 1000;
     let data = Data::sqlite("authors").await;
     let server = data.server("AUTHORS_URL").await;

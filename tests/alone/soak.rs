@@ -1,16 +1,16 @@
-//! A mixed soak: what clients, databases and operators do, good and bad, all at once and at random.
-//! Every answer is whole and right, or visibly failed with a reason that there was; and once it is
-//! quiet, all that was taken is free again.
+//! A mixed soak: clients, databases and operators do good and bad things, all at once and at
+//! random. Every response is complete and correct, or visibly failed for a valid reason. Once
+//! everything is quiet, all resources are free again.
 //!
-//! `cargo xtask soak` runs it for long; a plain test run for seconds. What is drawn comes from a
-//! seed, which is printed first: what is done is the same again, though not its timing.
+//! `cargo xtask soak` runs it for long, a normal test run for seconds. Random choices depend on a
+//! seed, which is printed first. The same seed repeats the actions, but not their timing.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | `soak/setting.rs` | the databases, the server, and what whole answers are |
-//! | `soak/clients.rs` | what clients do, and what they may get |
-//! | `soak/faults.rs` | what befalls the databases, and reloads |
-//! | `soak/rest.rs` | what has to be free again |
+//! | `soak/setting.rs` | the databases, the server, and the expected responses |
+//! | `soak/clients.rs` | the clients' actions, and the results that are allowed |
+//! | `soak/faults.rs` | faults of the databases, and reloads |
+//! | `soak/rest.rs` | the resources that must be free again |
 
 mod clients;
 mod faults;
@@ -27,12 +27,12 @@ use self::clients::{Told, client};
 use self::rest::Use;
 use self::setting::Setting;
 
-/// How long it takes, in seconds, and what is drawn from; `cargo xtask soak` sets both.
+/// The variables for the duration in seconds and the seed. `cargo xtask soak` sets both.
 const SECONDS: &str = "ROWSTREAM_SOAK_SECONDS";
 const SEED: &str = "ROWSTREAM_SOAK_SEED";
-/// How long it takes unless it is said.
+/// The default duration.
 const SHORT: u64 = 20;
-/// How many clients there are at a time, but for those that come in a burst.
+/// The number of concurrent clients, without those of bursts.
 const CLIENTS: u64 = 16;
 
 fn given(name: &str) -> Option<u64> {
@@ -41,15 +41,15 @@ fn given(name: &str) -> Option<u64> {
         .map(|value| value.parse().unwrap_or_else(|_| panic!("{name} is no number: {value}")))
 }
 
-// More threads than most cores: what is compared holds one of them up, and clients that do not read
-// in time are ended.
+// More threads than most cores. Comparing responses blocks a thread, and the server ends clients
+// that don't read in time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 6)]
 async fn what_comes_is_whole_or_fails_visibly_and_all_is_free_again() {
     let time = Duration::from_secs(given(SECONDS).unwrap_or(SHORT));
     let seed = given(SEED).unwrap_or_else(|| fastrand::u64(..));
     println!("soak of {time:?} with seed {seed}");
     let mut setting = Setting::start().await;
-    // What is done once costs what is kept for the next time: the base line is after it.
+    // First-time work allocates memory that stays, so we measure the base line after it.
     setting.learn().await;
     let before = Use::quiet(&setting).await;
     println!("before: {before}");

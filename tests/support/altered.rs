@@ -1,16 +1,16 @@
-//! Conversations with a server in which bytes are altered.
+//! Conversations with a server whose bytes are altered.
 
 use std::cell::Cell;
 use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::task::JoinSet;
 
-/// How many conversations are altered, each in its own way.
+/// The number of conversations, each altered differently.
 const CONVERSATIONS: usize = 800;
 
-/// Alters the answers of a good conversation at random, and has each played to a client of ours by
-/// `meets`, which is to end. A panic anywhere in a task of ours would only be printed, so they are
-/// counted. `ROWSTREAM_TEST_SEED` repeats a run.
+/// Alters the responses of a good conversation at random. `meets` plays each to our client, and has
+/// to end. A panic in one of our tasks would only be printed, so we count panics.
+/// `ROWSTREAM_TEST_SEED` repeats a run.
 pub async fn altered_conversations<F>(good: &[Vec<u8>], meets: impl Fn(Vec<Vec<u8>>) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -40,7 +40,7 @@ where
     while let Some(ended) = all.join_next().await {
         ended.unwrap_or_else(|error| panic!("ROWSTREAM_TEST_SEED={seed}: {error}"));
     }
-    // What recycles a connection ends within two seconds.
+    // Recycling a connection ends within two seconds.
     tokio::time::sleep(Duration::from_millis(2100)).await;
     assert_eq!(PANICS.get(), 0, "ROWSTREAM_TEST_SEED={seed}");
 }

@@ -1,4 +1,4 @@
-//! Reads a stream of Arrow with Arrow's own library.
+//! Reads an Arrow stream with Arrow's own library.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -9,14 +9,14 @@ use arrow_array::{Array, RecordBatch};
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::{DataType, Schema};
 
-/// The schema and the batches of what has come, which need not be whole.
+/// The schema and the batches received so far. The stream may be incomplete.
 pub fn read(stream: &[u8]) -> (Schema, Vec<RecordBatch>) {
     let reader = StreamReader::try_new(stream, None).expect("a stream of Arrow");
     let schema = reader.schema();
     (schema.as_ref().clone(), reader.map_while(Result::ok).collect())
 }
 
-/// A value as its type has it: times in days or microseconds, bytes in hex.
+/// A value in its type's form: times in days or microseconds, bytes in hex.
 fn shown(column: &dyn Array, row: usize) -> String {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     if column.is_null(row) {

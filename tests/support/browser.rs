@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::Client;
 
-/// Quiet, and without whatever Chromium does for its makers.
+/// Quiet, and without Chromium's own background traffic.
 const FLAGS: [&str; 7] = [
     "--headless",
     "--no-sandbox",
@@ -22,13 +22,13 @@ const FLAGS: [&str; 7] = [
     "--disable-sync",
 ];
 
-/// The key of that name, by WebDriver.
+/// WebDriver's code for the key.
 pub const TAB: char = '\u{e004}';
-/// The same.
+/// WebDriver's code for the key.
 pub const ENTER: char = '\u{e007}';
-/// The same.
+/// WebDriver's code for the key.
 pub const DOWN: char = '\u{e015}';
-/// The same.
+/// WebDriver's code for the key.
 pub const BACKSPACE: char = '\u{e003}';
 
 /// A browser with one window. Dropping it ends it.
@@ -44,7 +44,7 @@ impl Browser {
         Self::start_with(&["--disable-quic"]).await
     }
 
-    /// With more flags.
+    /// Starts it with additional flags.
     pub async fn start_with(flags: &[&str]) -> Self {
         let (driver, port) = start_driver();
         let profile = tempfile::tempdir().expect("a temporary folder");
@@ -68,7 +68,7 @@ impl Browser {
         self.session = id.unwrap_or_else(|| panic!("no browser, run `cargo xtask test`: {opened}")).into();
     }
 
-    /// Sends a command; its `value`.
+    /// Sends a command and returns its `value`.
     async fn post(&self, path: &str, body: &Value) -> Value {
         let request = Request::post(format!("http://{}{path}", self.address))
             .header("content-type", "application/json");
@@ -76,12 +76,12 @@ impl Browser {
         reply.json()["value"].take()
     }
 
-    /// Sends a command of the window; its `value`.
+    /// Sends a command of the window and returns its `value`.
     async fn ask(&self, what: &str, body: &Value) -> Value {
         self.post(&format!("/session/{}/{what}", self.session), body).await
     }
 
-    /// Presses keys, one after the other; others than letters are those of WebDriver, such as
+    /// Presses keys one after another. Keys other than letters are WebDriver's codes, such as
     /// [`TAB`].
     pub async fn press(&self, keys: &str) {
         let press =
@@ -91,14 +91,14 @@ impl Browser {
         self.ask("actions", &json!({ "actions": [keyboard] })).await;
     }
 
-    /// What the console of the developer tools has had since it was last read.
+    /// The entries in the developer tools' console since the last call.
     pub async fn log(&self) -> Vec<String> {
         let log = self.ask("se/log", &json!({"type": "browser"})).await;
         let text = |entry: &Value| entry["message"].as_str().unwrap_or_default().to_owned();
         log.as_array().expect("a list").iter().map(text).collect()
     }
 
-    /// A command of the protocol of the developer tools.
+    /// Sends a command of the developer tools' protocol.
     pub async fn devtools(&self, command: &str, parameters: Value) -> Value {
         self.ask("goog/cdp/execute", &json!({"cmd": command, "params": parameters})).await
     }
@@ -108,15 +108,15 @@ impl Browser {
         self.ask("url", &json!({ "url": url })).await;
     }
 
-    /// Runs a script in the page; what it returns, or what its promise comes to.
+    /// Runs a script in the page. Returns its result, or the result of its promise.
     pub async fn run(&self, script: &str) -> Value {
         let body = json!({ "script": script, "args": [] });
         self.ask("execute/sync", &body).await
     }
 }
 
-/// A driver and its port. The system chooses one that is free in IPv6; a driver that finds it taken
-/// in IPv4 ends, and another is started.
+/// A driver and its port. The system chooses a port that's free in IPv6. If it's used in IPv4, the
+/// driver ends and we start another.
 fn start_driver() -> (Child, u16) {
     let mut command = Command::new("chromedriver");
     command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -130,8 +130,7 @@ fn start_driver() -> (Child, u16) {
     panic!("chromedriver does not start: run `cargo xtask test`")
 }
 
-/// The port that it chose, from what it says at its start. What it says later is read, so that its
-/// pipe never fills.
+/// Parses the port from the driver's output. A thread reads the rest, so that the pipe never fills.
 fn read_port(driver: &mut Child) -> Option<u16> {
     let mut lines = BufReader::new(driver.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
     let port = lines.by_ref().find_map(|line| {
@@ -143,7 +142,7 @@ fn read_port(driver: &mut Child) -> Option<u16> {
 }
 
 impl Drop for Browser {
-    /// A driver that is killed leaves its browser behind, so the session is closed first.
+    /// Closes the session first, because a killed driver leaves its browser behind.
     fn drop(&mut self) {
         let close = || {
             let mut socket = TcpStream::connect(self.address)?;

@@ -1,7 +1,7 @@
-//! HTTP clients that tell how a body ended.
+//! HTTP clients that report how a body ended.
 //!
-//! Each request has a connection of its own, so that dropping a response closes its socket, and
-//! nothing is retried, followed, decompressed or hidden.
+//! Each request has its own connection, so that dropping a response closes its socket. Nothing is
+//! retried, redirected, decompressed or hidden.
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, Request, StatusCode, header};
@@ -14,22 +14,22 @@ use tokio::task::JoinHandle;
 
 use super::{limit, wait};
 
-/// How a body ended, as its framing tells it.
+/// How a body ended, according to its framing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
     /// With the last chunk, the last promised byte or `END_STREAM`.
     Complete,
-    /// In any other way, and what the client saw of it. A body that only ends because the
-    /// connection closes is here too: its end proves nothing.
+    /// In any other way, as the client saw it. This includes bodies that end only because the
+    /// connection closes: that proves nothing.
     Broken(String),
 }
 
-/// A whole response.
+/// A response that was read to its end.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: StatusCode,
     pub headers: HeaderMap,
-    /// What came, also of a body that broke.
+    /// The received bytes, even if the body is truncated.
     pub body: Bytes,
     pub trailers: Option<HeaderMap>,
     pub ended: Ended,
@@ -46,7 +46,7 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap_or_else(|fault| panic!("{fault}: {:?}", self.body))
     }
 
-    /// A header that is there once, as text.
+    /// The text of a header that occurs once.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().expect("the header is ASCII"))
     }
@@ -68,7 +68,7 @@ enum Version {
     H2c,
 }
 
-/// How to connect.
+/// The way to connect.
 #[derive(Debug, Clone, Copy)]
 pub struct Client {
     version: Version,
@@ -79,8 +79,8 @@ impl Client {
     pub const HTTP1: Self = Self { version: Version::Http1, receive_buffer: None };
     pub const H2C: Self = Self { version: Version::H2c, receive_buffer: None };
 
-    /// With a small receive buffer, so that a reader that stops is felt by the server soon: the
-    /// kernel's own takes megabytes.
+    /// With a small receive buffer, so that the server soon notices a reader that stops. The
+    /// kernel's default holds megabytes.
     pub const fn receive_buffer(self, bytes: u32) -> Self {
         Self { receive_buffer: Some(bytes), ..self }
     }
@@ -89,19 +89,19 @@ impl Client {
         self.send(request(url)).await
     }
 
-    /// Sends a request with an absolute URL, and reads all of the response. Without a head the test
-    /// fails.
+    /// Sends a request with an absolute URL, and reads the whole response. The test fails if
+    /// there's no head.
     pub async fn send(self, request: Request<String>) -> Reply {
         self.open(request).await.unwrap_or_else(|fault| panic!("no response: {fault}")).rest().await
     }
 
-    /// Opens a stream; the test fails without a head.
+    /// Opens a stream. The test fails if there's no head.
     pub async fn stream(self, url: &str) -> Streaming {
         self.open(request(url)).await.unwrap_or_else(|fault| panic!("no response: {fault}"))
     }
 
-    /// Sends a request with an absolute URL, and waits for the head of the response, or says why
-    /// there is none.
+    /// Sends a request with an absolute URL, and waits for the head of the response. The error says
+    /// why there isn't one.
     pub async fn open(self, request: Request<String>) -> Result<Streaming, String> {
         let sent = async {
             let socket = self.connect(&request).await.map_err(|fault| format!("cannot connect: {fault}"))?;
@@ -131,7 +131,8 @@ fn request(url: &str) -> Request<String> {
 
 async fn over_http1(socket: TcpStream, request: Request<String>) -> hyper::Result<Streaming> {
     let (mut sender, connection) = hyper::client::conn::http1::Builder::new()
-        // The least that hyper allows: what the client holds back is felt by the server.
+        // The smallest buffer that hyper allows, so that the server notices a client that stops
+        // reading.
         .max_buf_size(8192)
         .handshake(TokioIo::new(socket))
         .await?;
@@ -147,13 +148,13 @@ async fn over_h2c(socket: TcpStream, request: Request<String>) -> hyper::Result<
     let (mut sender, connection) = builder.handshake(TokioIo::new(socket)).await?;
     let connection = tokio::spawn(async { drop(connection.await) });
     let response = sender.send_request(request.map(Full::from)).await?;
-    // The sender is kept alive by the stream: without one hyper closes the connection.
+    // The stream keeps the sender alive. Otherwise hyper closes the connection.
     let mut streaming = Streaming::new(response, connection, End::Flag);
     streaming.sender = Some(sender);
     Ok(streaming)
 }
 
-/// hyper's HTTP/1 client takes a path and a Host.
+/// Converts the URL to a path and a Host, as hyper's HTTP/1 client requires.
 fn as_http1(request: Request<String>) -> Request<Full<Bytes>> {
     let (mut head, body) = request.into_parts();
     let authority = head.uri.authority().expect("the URL is absolute").as_str();
@@ -164,15 +165,15 @@ fn as_http1(request: Request<String>) -> Request<Full<Bytes>> {
     Request::from_parts(head, Full::from(body))
 }
 
-/// What has to come for a body to be complete.
+/// The event that completes a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// HTTP/1.1 with a length or in chunks: hyper reports whatever else as an error.
+    /// HTTP/1.1 with a length or chunks. hyper reports everything else as an error.
     Framed,
     /// HTTP/1.1 without either.
     Close,
-    /// The `END_STREAM` of HTTP/2. hyper takes a reset with `NO_ERROR` for an end too, and a cut
-    /// stream must not pass for one.
+    /// `END_STREAM` of HTTP/2. hyper treats a reset with `NO_ERROR` as an end too, but a truncated
+    /// stream must not count as complete.
     Flag,
 }
 
@@ -182,8 +183,8 @@ fn tells_length<B>(method: &Method, response: &http::Response<B>) -> bool {
     no_body || headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING)
 }
 
-/// A response whose body is read as the test likes. Nothing is read ahead but what the socket and 8
-/// KiB hold; dropping it closes the connection.
+/// A response whose body the test reads at its own pace. Only the socket and 8 KiB are read ahead.
+/// Dropping it closes the connection.
 pub struct Streaming {
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -201,7 +202,7 @@ impl Streaming {
         Self { status, headers, body, trailers: None, end, connection, sender: None }
     }
 
-    /// The next bytes, as they come; then how it ended, and that for ever.
+    /// Returns the next bytes as they arrive. After the end, always returns how it ended.
     pub async fn chunk(&mut self) -> Result<Bytes, Ended> {
         loop {
             match wait("the next frame of the body", self.body.frame()).await {
@@ -225,7 +226,7 @@ impl Streaming {
         }
     }
 
-    /// At least so many bytes, or all there are.
+    /// Reads at least this many bytes, or up to the end.
     pub async fn at_least(&mut self, bytes: usize) -> Bytes {
         let mut read = BytesMut::new();
         while read.len() < bytes {
@@ -237,7 +238,7 @@ impl Streaming {
         read.freeze()
     }
 
-    /// Reads on to the end.
+    /// Reads up to the end.
     pub async fn rest(mut self) -> Reply {
         let mut body = BytesMut::new();
         let ended = loop {
@@ -257,22 +258,22 @@ impl Drop for Streaming {
     }
 }
 
-/// An error with its causes, which hold what really happened.
+/// An error with its causes, which contain the actual reason.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |cause| cause.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// What curl did.
+/// The result of curl.
 #[derive(Debug)]
 pub struct Curl {
-    /// 0 well, 18 a body that was truncated, 56 a reset, 92 an HTTP/2 stream that was reset.
+    /// 0 for success, 18 for a truncated body, 56 for a reset, 92 for an HTTP/2 stream reset.
     pub code: i32,
     pub stdout: Vec<u8>,
     pub stderr: String,
 }
 
-/// Runs curl: silent but for errors, straight to the address, and not for ever.
+/// Runs curl: it prints only errors, ignores proxies, and has a time limit.
 pub async fn curl(arguments: &[&str]) -> Curl {
     let mut command = std::process::Command::new("curl");
     let patience = limit().as_secs().to_string();

@@ -1,6 +1,6 @@
-//! The corpus of values; `testdata/README.md` says what stands in it.
+//! The corpus of values; see `testdata/README.md` for its format.
 //!
-//! Tests that need no server read it, too, so this uses nothing of the rest.
+//! Tests without a server read it too, so this module uses no other support module.
 
 #![allow(dead_code, unreachable_pub, reason = "each of the two test programs uses a part of this")]
 
@@ -13,8 +13,7 @@ use serde_json::Value as Json;
 const VALUES: &str = include_str!("../../testdata/values.ndjson");
 const STRINGS: &str = include_str!("../../testdata/strings.ndjson");
 
-/// What has to run in a database of PostgreSQL before the values that need types and tables of
-/// their own.
+/// SQL to run in a PostgreSQL database before values that need their own types and tables.
 pub const POSTGRES_SETUP: &str = include_str!("../../testdata/postgres.sql");
 
 /// A line of `testdata/values.ndjson`.
@@ -23,19 +22,19 @@ pub struct Line {
     pub source: String,
     pub type_name: String,
     pub sql: String,
-    /// The first major version of PostgreSQL that has it.
+    /// The first major version of PostgreSQL with this value.
     since: u64,
-    /// By default.
+    /// With default options.
     pub written: Written,
-    /// By each option that changes something.
+    /// For each option that changes something.
     options: BTreeMap<String, Written>,
     pub arrow: Arrow,
 }
 
-/// A value as it is written.
+/// A value in the output formats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// None where the value is no member of its object.
+    /// `None` if the object has no member for the value.
     pub json: Option<String>,
     pub csv: String,
 }
@@ -43,7 +42,7 @@ pub struct Written {
 /// A value in Arrow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Arrow {
-    /// Its type, and what it is unless it is NULL.
+    /// Its type, and its value unless it's NULL.
     Value(String, Option<String>),
     /// The code of the error.
     Error(String),
@@ -51,7 +50,7 @@ pub enum Arrow {
 
 type Choose = fn(ValueOptions) -> ValueOptions;
 
-/// Each option by the name that `Rowstream-Changes` has for it.
+/// Each option with its name in `Rowstream-Changes`.
 const OPTIONS: &[(&str, Choose)] = &[
     ("numbers=string", |options| ValueOptions { numbers: Numbers::String, ..options }),
     ("bytes=base64", |options| ValueOptions { bytes: BytesForm::Base64, ..options }),
@@ -65,7 +64,7 @@ pub fn lines() -> &'static [Line] {
     &LINES
 }
 
-/// The lines of PostgreSQL that a server of this major version has.
+/// The PostgreSQL lines that a server of this major version supports.
 pub fn postgres(version: u64) -> impl Iterator<Item = &'static Line> {
     lines().iter().filter(move |line| line.source != "sqlite" && line.since <= version)
 }
@@ -74,7 +73,7 @@ pub fn sqlite() -> impl Iterator<Item = &'static Line> {
     lines().iter().filter(|line| line.source != "postgres")
 }
 
-/// A table `t` of SQLite with one row, in which each line has its column: `c0`, and so on.
+/// A SQLite table `t` with one row and a column for each line: `c0`, `c1`, …
 pub fn sqlite_table(lines: &[&Line]) -> String {
     let columns: Vec<_> = (0..).zip(lines).map(|(n, line)| format!("c{n} {}", line.type_name)).collect();
     let values: Vec<_> = lines.iter().map(|line| line.sql.as_str()).collect();
@@ -110,13 +109,13 @@ impl Line {
         }
     }
 
-    /// The value as an expression of PostgreSQL.
+    /// The value as a PostgreSQL expression.
     pub fn expression(&self) -> String {
         format!("({})::{}", self.sql, self.type_name)
     }
 
-    /// How it is written by default, by each option that changes something, and by all others at
-    /// once.
+    /// The forms with default options, with each option that changes something, and with all other
+    /// options at once.
     pub fn expected(&self) -> Vec<(ValueOptions, &Written)> {
         let (mut others, mut expected) =
             (ValueOptions::DEFAULT, vec![(ValueOptions::DEFAULT, &self.written)]);
@@ -130,14 +129,15 @@ impl Line {
         expected
     }
 
-    /// What a failed test says of it.
+    /// The name in the messages of failed tests.
     pub fn name(&self) -> String {
         format!("{} {}", self.type_name, self.sql)
     }
 }
 
 impl Written {
-    /// What stands in bodies of one row, whose columns are the value `v` and the text `x` as `e`.
+    /// Extracts the value from bodies with one row, whose columns are the value `v` and the text
+    /// `x` as `e`.
     pub fn in_bodies(ndjson: &str, csv: &str) -> Self {
         let members = ndjson.strip_prefix('{').and_then(|line| line.strip_suffix("\"e\":\"x\"}\n"));
         let value = members.unwrap_or_else(|| panic!("{ndjson}")).strip_prefix("\"v\":");
@@ -148,7 +148,7 @@ impl Written {
         }
     }
 
-    /// What an option changes of what is written by default.
+    /// Applies an option's changes to the default form.
     fn read(changes: &Json, default: &Self) -> Self {
         let text = |text: &Json| text.as_str().map(str::to_owned);
         Self {

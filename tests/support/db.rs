@@ -1,4 +1,4 @@
-//! The private PostgreSQL: a database for each test, and the users that log in in different ways.
+//! The private PostgreSQL: a database for each test, and users with different logins.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,25 +8,25 @@ use tokio_postgres::NoTls;
 
 use super::{given, wait_until};
 
-/// A user of the private PostgreSQL. `cargo xtask` makes them; a test of this support logs in as
-/// each.
+/// A user of the private PostgreSQL. `cargo xtask` creates them, and a test of this module logs in
+/// as each.
 pub struct Login {
     pub user: &'static str,
     pub password: &'static str,
 }
 
-/// The users, named by how they log in.
+/// The users, named after their logins.
 pub mod logins {
     use super::Login;
 
-    /// By SCRAM-SHA-256, with a password that a URL must escape.
+    /// SCRAM-SHA-256, with a password that a URL must escape.
     pub const SCRAM: Login = Login { user: "scram_user", password: "pä ss/w@rd:%" };
     pub const MD5: Login = Login { user: "md5_user", password: "md5" };
-    /// The server asks for the password itself.
+    /// The server requests the password in clear text.
     pub const CLEARTEXT: Login = Login { user: "password_user", password: "plain" };
-    /// By SCRAM-SHA-256, and only over TLS.
+    /// SCRAM-SHA-256, only over TLS.
     pub const TLS_ONLY: Login = Login { user: "tls_user", password: "tls" };
-    /// Refused whatever it says.
+    /// Always refused.
     pub const REFUSED: Login = Login { user: "nobody_user", password: "nobody" };
 }
 
@@ -35,18 +35,18 @@ pub fn pg_url() -> String {
     given("ROWSTREAM_TEST_PG")
 }
 
-/// The port, which also names the Unix socket.
+/// The port. The name of the Unix socket contains it.
 pub fn pg_port() -> u16 {
     let config: tokio_postgres::Config = pg_url().parse().expect("ROWSTREAM_TEST_PG is a URL");
     config.get_ports()[0]
 }
 
-/// The folder of the Unix socket, where the superuser is trusted too.
+/// The folder of the Unix socket, which also trusts the superuser.
 pub fn pg_socket() -> PathBuf {
     given("ROWSTREAM_TEST_PG_SOCKET").into()
 }
 
-/// The CA certificate with which `localhost` verifies and `127.0.0.1` does not.
+/// The CA certificate. `localhost` passes verification with it, but `127.0.0.1` doesn't.
 pub fn pg_ca() -> PathBuf {
     given("ROWSTREAM_TEST_PG_CA").into()
 }
@@ -56,18 +56,18 @@ pub fn pg_bin() -> PathBuf {
     given("ROWSTREAM_TEST_PG_BIN").into()
 }
 
-/// A database of one test's own, dropped with it, so that tests run at the same time.
+/// A database for a single test, so that tests can run in parallel. Dropping it drops the database.
 pub struct TestDb {
     name: String,
 }
 
 impl TestDb {
     pub async fn new() -> Self {
-        // The default strategy writes each page to the log, which takes five times as long.
+        // The default strategy logs each page, which needs five times as long.
         Self::with("strategy file_copy").await
     }
 
-    /// A database in another encoding than UTF-8.
+    /// A database with an encoding other than UTF-8.
     pub async fn encoded(encoding: &str) -> Self {
         let options = format!("encoding '{encoding}' lc_collate 'C' lc_ctype 'C' template template0");
         Self::with(&options).await
@@ -75,7 +75,7 @@ impl TestDb {
 
     async fn with(options: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        // Test programs run one after the other or at once; the process makes the number unique.
+        // Test programs may run in parallel, so the name includes the process id.
         let name = format!("test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         execute(&pg_url(), &format!("create database {name} {options}")).await;
         Self { name }
@@ -90,14 +90,13 @@ impl TestDb {
         format!("postgres://postgres@127.0.0.1:{}/{}?sslmode=disable", pg_port(), self.name)
     }
 
-    /// The URL of another user, as `localhost`; `query` is what stands after the `?`.
+    /// Another user's URL, with the host `localhost`. `query` is the text after the `?`.
     pub fn url_of(&self, login: &Login, query: &str) -> String {
         let password = utf8_percent_encode(login.password, NON_ALPHANUMERIC);
         format!("postgres://{}:{password}@localhost:{}/{}?{query}", login.user, pg_port(), self.name)
     }
 
-    /// Runs statements, divided by `;`, over a connection of their own. A fault is a panic with the
-    /// SQL.
+    /// Runs statements, separated by `;`, on a new connection. Panics with the SQL if one fails.
     pub async fn execute(&self, sql: &str) {
         execute(&self.url(), sql).await;
     }
@@ -109,7 +108,7 @@ impl TestDb {
         row.get::<_, i64>(0).unsigned_abs()
     }
 
-    /// Waits until no statement of the database runs, but the one that asks.
+    /// Waits until no statement runs in the database, except this query.
     pub async fn until_none_active(&self) {
         let client = self.client().await;
         let sql = "select count(*) from pg_stat_activity
@@ -120,15 +119,15 @@ impl TestDb {
         .await;
     }
 
-    /// A connection of the superuser, open until it is dropped.
+    /// A connection of the superuser. Dropping it closes it.
     pub async fn client(&self) -> tokio_postgres::Client {
         connect(&self.url()).await
     }
 }
 
 impl Drop for TestDb {
-    /// `Drop` cannot await, and the test's runtime may be gone: a thread with a runtime of its own
-    /// does it. What is left after a fault goes with the whole instance.
+    /// `Drop` can't await, and the test's runtime may have ended, so a thread with its own runtime
+    /// drops the database. After a failure, the database is removed with the whole instance.
     fn drop(&mut self) {
         let sql = format!("drop database {} with (force)", self.name);
         let drop_it = move || {
@@ -149,7 +148,7 @@ async fn execute(url: &str, sql: &str) {
 async fn connect(url: &str) -> tokio_postgres::Client {
     let connected = tokio_postgres::connect(url, NoTls).await;
     let (client, connection) = connected.unwrap_or_else(|fault| panic!("cannot connect to {url}: {fault:?}"));
-    // A connection that the test itself has cut is no fault here: the client's next call says so.
+    // If the test itself has cut this connection, the client's next call reports it.
     tokio::spawn(async { drop(connection.await) });
     client
 }

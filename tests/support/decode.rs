@@ -1,14 +1,14 @@
-//! The decoders of content codings, by the libraries' own readers and writers.
+//! The decoders of content codings, from the libraries' own readers and writers.
 
 use std::io::{Read, Write};
 
-/// The names of the codings that the server has.
+/// The names of the server's codings.
 pub const CODINGS: [&str; 3] = ["zstd", "br", "gzip"];
 
 /// Decodes a body.
 ///
 /// # Errors
-/// What could be decoded of one that has no end mark, or does not end with it.
+/// The body doesn't end with its end mark. The error contains everything that could be decoded.
 pub fn decode(coding: &str, body: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
     let mut rest = body;
     let mut decoder: Box<dyn Read + '_> = match coding {
@@ -23,7 +23,7 @@ pub fn decode(coding: &str, body: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
     if read.is_ok() && rest.is_empty() { Ok(decoded) } else { Err(decoded) }
 }
 
-/// A decoder of what is written to it: all that can be decoded is in `into` after each flush.
+/// A decoder for written bytes. After each flush, `into` has everything that can be decoded.
 pub fn decoder<'a>(coding: &str, into: impl Write + Send + 'a) -> Box<dyn Write + Send + 'a> {
     match coding {
         "zstd" => Box::new(zstd::stream::write::Decoder::new(into).expect("a decoder")),

@@ -1,5 +1,5 @@
-//! URLs of what is asked through the drivers of others: Debian's of ODBC, and those of ADBC that
-//! npm and wheels ship.
+//! URLs for foreign drivers: Debian's ODBC drivers, and the ADBC drivers in npm packages and
+//! wheels.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,9 +7,9 @@ use std::sync::OnceLock;
 
 use super::given;
 
-/// PostgreSQL's driver of ODBC, and the database `name` at a port.
+/// The database `name` at a port, through PostgreSQL's ODBC driver.
 ///
-/// Without a cursor the driver holds the whole result.
+/// Without a cursor, the driver holds the whole result.
 pub fn odbc_postgres(name: &str, port: u16) -> String {
     format!(
         "odbc:Driver={{PostgreSQL Unicode}};Server=127.0.0.1;Port={port};Database={name};UID=postgres;\
@@ -17,36 +17,36 @@ pub fn odbc_postgres(name: &str, port: u16) -> String {
     )
 }
 
-/// MariaDB's driver of ODBC, and the database `name` at a port. It holds the whole result.
+/// The database `name` at a port, through MariaDB's ODBC driver. It holds the whole result.
 pub fn odbc_mariadb(name: &str, port: u16) -> String {
     format!("odbc:Driver={{MariaDB Unicode}};Server=127.0.0.1;Port={port};Database={name};UID=root")
 }
 
-/// SQLite's driver of ODBC.
+/// A file through SQLite's ODBC driver.
 pub fn odbc_sqlite(file: &Path) -> String {
     format!("odbc:Driver=SQLite3;Database={}", file.display())
 }
 
-/// DuckDB's library, which is its driver of ADBC.
+/// DuckDB's library, which is also its ADBC driver.
 pub fn duckdb() -> String {
     given("ROWSTREAM_TEST_DUCKDB")
 }
 
-/// PostgreSQL's driver of ADBC, and the database `name` at a port.
+/// The database `name` at a port, through PostgreSQL's ADBC driver.
 pub fn adbc_postgres(name: &str, port: u16) -> String {
     static DRIVER: OnceLock<String> = OnceLock::new();
     let driver = DRIVER.get_or_init(|| of_wheel("adbc_driver_postgresql"));
     format!("adbc:{driver}?uri=postgresql%3A%2F%2Fpostgres%40127.0.0.1%3A{port}%2F{name}")
 }
 
-/// Flight SQL's driver of ADBC, and the server at a port.
+/// The server at a port, through the Flight SQL ADBC driver.
 pub fn adbc_flight(port: u16) -> String {
     static DRIVER: OnceLock<String> = OnceLock::new();
     let driver = DRIVER.get_or_init(|| of_wheel("adbc_driver_flightsql"));
     format!("adbc:{driver}?uri=grpc%3A%2F%2F127.0.0.1%3A{port}")
 }
 
-/// The library of a driver that a wheel ships.
+/// The library of a driver in a wheel.
 fn of_wheel(module: &str) -> String {
     let path = format!("import {module} as driver; print(driver._driver_path(), end='')");
     let output = Command::new(given("ROWSTREAM_TEST_PYTHON")).args(["-c", &path]).output().expect("it runs");

@@ -1,4 +1,4 @@
-//! Real proxies before a server: nginx and HAProxy, each on free ports for HTTP/1.1 and HTTP/2
+//! Real proxies in front of a server: nginx and HAProxy, each on free ports for HTTP/1.1 and HTTP/2
 //! without TLS.
 
 use std::net::{SocketAddr, TcpListener};
@@ -10,49 +10,49 @@ use tokio::net::TcpStream;
 use super::upstream::Certificate;
 use super::wait_until;
 
-/// How nginx is told to ask a server for streams.
+/// nginx's settings for upstream connections that stream.
 pub const HTTP1_1: &str = "proxy_http_version 1.1; proxy_set_header Connection \"\";";
 
-/// A proxy that runs. Dropping it ends it.
+/// A running proxy. Dropping it ends it.
 pub struct Hop {
     child: Child,
-    /// Where it takes HTTP/1.1.
+    /// The address for HTTP/1.1.
     pub http1: SocketAddr,
-    /// Where it takes HTTP/2 by prior knowledge.
+    /// The address for HTTP/2 by prior knowledge.
     pub http2: SocketAddr,
     _folder: tempfile::TempDir,
 }
 
 impl Hop {
-    /// nginx as most run it: buffering as its defaults and the response's headers have it.
+    /// nginx in its usual configuration: its defaults and the response's headers control buffering.
     pub async fn nginx(target: SocketAddr) -> Self {
         Self::nginx_with(&format!("server {target};"), HTTP1_1).await
     }
 
-    /// nginx that is told nothing of how to ask: it does with HTTP/1.0.
+    /// nginx without settings for upstream connections, so it uses HTTP/1.0.
     pub async fn nginx_by_default(target: SocketAddr) -> Self {
         Self::nginx_with(&format!("server {target};"), "").await
     }
 
-    /// nginx before replicas, with connections that it keeps. It asks nobody whether they are
-    /// ready: what a replica refuses, it asks of another one.
+    /// nginx in front of replicas, with persistent connections. It has no health checks: if a
+    /// replica refuses a request, nginx sends it to another one.
     pub async fn nginx_of(replicas: &[SocketAddr]) -> Self {
         let replica = |replica| format!("server {replica} max_fails=0; ");
         let replicas: String = replicas.iter().map(replica).collect();
         Self::nginx_with(&format!("{replicas}keepalive 16;"), HTTP1_1).await
     }
 
-    /// nginx before a Unix socket, with settings of how to ask.
+    /// nginx in front of a Unix socket, with settings for upstream connections.
     pub async fn nginx_of_socket(path: &Path, asks: &str) -> Self {
         Self::nginx_with(&format!("server unix:{};", path.display()), asks).await
     }
 
-    /// nginx with settings of its `location`.
+    /// nginx with settings for its `location`.
     pub async fn nginx_set(target: SocketAddr, settings: &str) -> Self {
         Self::nginx_with(&format!("server {target};"), &format!("{HTTP1_1} {settings}")).await
     }
 
-    /// nginx that wants certificates of its clients, signed by the authority of its own.
+    /// nginx that requires client certificates, signed by the authority of its own certificate.
     pub async fn nginx_for_certificates(target: SocketAddr, own: &Certificate) -> Self {
         let tls = format!(
             "ssl_certificate {}; ssl_certificate_key {}; ssl_client_certificate {}; ssl_verify_client on;",
@@ -67,7 +67,7 @@ impl Hop {
         Self::nginx_over("", upstream, asks).await
     }
 
-    /// Over TLS if it has settings.
+    /// Uses TLS if there are settings for it.
     async fn nginx_over(tls: &str, upstream: &str, asks: &str) -> Self {
         let ssl = if tls.is_empty() { "" } else { "ssl" };
         let config = |http1: SocketAddr, http2: SocketAddr, folder: &Path| {
@@ -89,25 +89,25 @@ impl Hop {
         Self::start("nginx", &["-c"], config).await
     }
 
-    /// HAProxy in the mode that knows HTTP.
+    /// HAProxy in HTTP mode.
     pub async fn haproxy(target: SocketAddr) -> Self {
         Self::haproxy_with(&format!("  server one {target}\n")).await
     }
 
-    /// HAProxy that announces its clients by the PROXY protocol (`send-proxy`, `send-proxy-v2`), to
-    /// an address or `unix@/path`.
+    /// HAProxy that announces its clients with the PROXY protocol (`send-proxy`, `send-proxy-v2`),
+    /// to an address or `unix@/path`.
     pub async fn haproxy_announcing(target: &str, how: &str) -> Self {
         Self::haproxy_with(&format!("  server one {target} {how}\n")).await
     }
 
-    /// HAProxy with lines of its backend, and how it speaks with the server.
+    /// HAProxy with additional lines for its backend, and its protocol to the server.
     pub async fn haproxy_set(target: SocketAddr, lines: &str, protocol: &str) -> Self {
         Self::haproxy_with(&format!("{lines}\n  server one {target} {protocol}\n")).await
     }
 
-    /// HAProxy before replicas, which it asks whether they are ready ten times a second, and with
-    /// which it speaks HTTP/1.1, or HTTP/2 (`proto h2`). It asks over HTTP/1.1 in any case: HAProxy
-    /// 2.6 gives a check over HTTP/2 no more time than there is between two of them.
+    /// HAProxy in front of replicas, with ten health checks a second. It speaks HTTP/1.1 or HTTP/2
+    /// (`proto h2`) with them. Health checks always use HTTP/1.1, because HAProxy 2.6 limits a
+    /// check over HTTP/2 to the interval between two of them.
     pub async fn haproxy_of(replicas: &[SocketAddr], protocol: &str) -> Self {
         let servers = |server: &dyn Fn(usize, &SocketAddr) -> String| -> String {
             replicas.iter().enumerate().map(|(at, replica)| server(at, replica)).collect()
@@ -133,7 +133,7 @@ impl Hop {
         Self::start("haproxy", &["-db", "-f"], config).await
     }
 
-    /// A port may be taken between its choice and its use: then another one is.
+    /// Another process can take the port before the proxy uses it. Then we choose another one.
     async fn start(
         program: &str,
         arguments: &[&str],

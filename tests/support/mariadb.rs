@@ -1,4 +1,4 @@
-//! The private MariaDB: a database for each test, filled and asked by MariaDB's own client.
+//! The private MariaDB: a database for each test, filled and queried by MariaDB's own client.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -20,18 +20,18 @@ pub fn mariadb_socket() -> PathBuf {
     given("ROWSTREAM_TEST_MARIADB_SOCKET").into()
 }
 
-/// The CA certificate with which `localhost` verifies and `127.0.0.1` does not.
+/// The CA certificate. `localhost` passes verification with it, but `127.0.0.1` doesn't.
 pub fn mariadb_ca() -> PathBuf {
     given("ROWSTREAM_TEST_MARIADB_CA").into()
 }
 
-/// A database of one test's own, dropped with it, so that tests run at the same time.
+/// A database for a single test, so that tests can run in parallel. Dropping it drops the database.
 pub struct MariaDb {
     name: String,
 }
 
 impl MariaDb {
-    /// A database that `sql` has filled.
+    /// A database filled by `sql`.
     pub fn new(sql: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -41,7 +41,8 @@ impl MariaDb {
         this
     }
 
-    /// A database that a script has filled, in which `delimiter` may divide statements otherwise.
+    /// A database filled by a script, which can change the separator of statements with
+    /// `delimiter`.
     pub fn script(sql: &str) -> Self {
         let this = Self::new("select 1");
         let mut client = client(&this.name).stdin(Stdio::piped()).spawn().expect("MariaDB's client runs");
@@ -59,28 +60,28 @@ impl MariaDb {
         self.url_at(mariadb_port())
     }
 
-    /// The same by way of another port.
+    /// The same with another port.
     pub fn url_at(&self, port: u16) -> String {
         format!("mysql://root@127.0.0.1:{port}/{}?ssl-mode=disabled", self.name)
     }
 
-    /// The URL of another user, as `localhost`; `query` is what stands behind the `?`.
+    /// Another user's URL, with the host `localhost`. `query` is the text after the `?`.
     pub fn url_of(&self, login: &str, query: &str) -> String {
         format!("mysql://{login}@localhost:{}/{}?{query}", mariadb_port(), self.name)
     }
 
-    /// Runs statements, divided by `;`. A fault is a panic with what the client says.
+    /// Runs statements, separated by `;`. Panics with the client's message if one fails.
     pub fn execute(&self, sql: &str) {
         run(&self.name, sql);
     }
 
-    /// The rows of a statement, a line each, the values divided by tabs.
+    /// The rows of a statement, one per line, with values separated by tabs.
     pub fn ask(&self, sql: &str) -> String {
         run(&self.name, sql)
     }
 
-    /// Ends the connections to this database. A test that has panicked may have left a transaction
-    /// open, and to drop a table waits for its end.
+    /// Ends the connections to this database. A test that panicked may have an open transaction,
+    /// and dropping a table waits for its end.
     fn disconnect_all(&self) {
         let kills = run(
             "mysql",
@@ -89,7 +90,7 @@ impl MariaDb {
                 self.name
             ),
         );
-        // One that has ended by itself is no error, and must not be a panic in a panic.
+        // A connection may have ended by itself. That must not cause a panic during a panic.
         let killed = client("mysql").args(["--force", "--execute", &kills]).output();
         drop(killed);
     }

@@ -1,4 +1,4 @@
-//! A MariaDB and its replica, of one test's own. Neither has TLS.
+//! A MariaDB and its replica, for a single test. Neither has TLS.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ pub struct MariaReplica {
 }
 
 impl MariaReplica {
-    /// Both, once the one follows the other.
+    /// Starts both. Returns once the replica follows the primary.
     pub fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut install = Command::new("mariadb-install-db");
         install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
         install.args(["--skip-name-resolve", "--innodb-log-file-size=4M", "--user=root"]);
-        // Every MariaDB that starts removes the temporary tables of others from the folder that it uses.
+        // A starting MariaDB deletes other instances' temporary tables in the folder that it uses.
         install.env("TMPDIR", folder.path());
         run(install.arg(format!("--datadir={}", data_of(folder.path(), 0).display())));
         run(Command::new("cp").arg("-a").args([0, 1].map(|node| data_of(folder.path(), node))));
@@ -60,7 +60,7 @@ impl MariaReplica {
         self.until(node, "select 1", |said| said.trim() == "1");
     }
 
-    /// Waits until what a node says is what is waited for.
+    /// Waits until the result of a statement at a node passes the test `is`.
     pub fn until(&self, node: usize, sql: &str, is: impl Fn(&str) -> bool) {
         let log = self.folder.path().join(format!("{node}.log"));
         wait_until_blocking(sql, || {
@@ -71,7 +71,7 @@ impl MariaReplica {
         });
     }
 
-    /// The rows of statements at a node, a line each.
+    /// The rows of statements at a node, one per line.
     pub fn ask(&self, node: usize, sql: &str) -> String {
         run_at(self.port(node), "mysql", sql)
     }
@@ -80,7 +80,7 @@ impl MariaReplica {
         self.ports[node]
     }
 
-    /// Root's URL of a node; `query` is what stands after the `?`.
+    /// Root's URL of a node. `query` is the text after the `?`.
     pub fn url(&self, node: usize, query: &str) -> String {
         format!("mysql://root@127.0.0.1:{}/mysql?{query}", self.port(node))
     }

@@ -1,29 +1,30 @@
-//! What the integration tests share: databases, a running server, HTTP clients, and faults between
+//! Shared by the integration tests: databases, a running server, HTTP clients, and faults between
 //! them.
 //!
-//! `cargo xtask test` starts a private PostgreSQL and a private MariaDB, and tells of them, and of
-//! the release binary, in the environment:
+//! `cargo xtask test` starts a private PostgreSQL and a private MariaDB. These variables of the
+//! environment describe them, the release binary, and other programs:
 //!
-//! | variable | what it is |
+//! | variable | meaning |
 //! |---|---|
 //! | `ROWSTREAM_TEST_PG` | a URL of its superuser over TCP without TLS: `postgres://postgres@127.0.0.1:PORT/postgres?sslmode=disable` |
 //! | `ROWSTREAM_TEST_PG_SOCKET` | the folder of its Unix socket; the port is that of the URL |
-//! | `ROWSTREAM_TEST_PG_CA` | the PEM file of the CA that signed its certificate, which is for `localhost` and for no address |
+//! | `ROWSTREAM_TEST_PG_CA` | the PEM file of the CA that signed its certificate, which is valid for `localhost` but for no address |
 //! | `ROWSTREAM_TEST_PG_BIN` | the folder of PostgreSQL's programs, for `psql` and `pgbench` |
 //! | `ROWSTREAM_TEST_MARIADB` | a URL of the private MariaDB's root over TCP without TLS: `mysql://root@127.0.0.1:PORT/mysql?ssl-mode=disabled` |
 //! | `ROWSTREAM_TEST_MARIADB_SOCKET` | its Unix socket |
-//! | `ROWSTREAM_TEST_MARIADB_CA` | the PEM file of the CA that signed its certificate, which is for `localhost` and for no address |
-//! | `ROWSTREAM_TEST_RELEASE_BIN` | the `rowstream` of the release build, which is what claims about memory and speed are about; without it, the first test that needs it builds it |
-//! | `ROWSTREAM_TEST_PYTHON` | a Python that has pyarrow, polars and duckdb, and drivers of ADBC; not set where they cannot be had |
-//! | `ROWSTREAM_TEST_DUCKDB` | the library of DuckDB; not set where it cannot be had |
-//! | `ROWSTREAM_TEST_SAIL` | the program of Sail; not set where it cannot be had |
-//! | `ROWSTREAM_TEST_TUN` | the device by which networks of our own are made; not set where they cannot be |
-//! | `ROWSTREAM_TEST_CONSOLE` | the packages of npm by which the console is built and checked; not set where they cannot be had |
-//! | `ROWSTREAM_TEST_JARS` | the folder of H2's and QuestDB's jars; not set where they or Java cannot be had |
+//! | `ROWSTREAM_TEST_MARIADB_CA` | the PEM file of the CA that signed its certificate, which is valid for `localhost` but for no address |
+//! | `ROWSTREAM_TEST_RELEASE_BIN` | the `rowstream` of the release build, for claims about memory and speed; if it's not set, the first test that needs it builds it |
+//! | `ROWSTREAM_TEST_PYTHON` | a Python with pyarrow, polars, duckdb and ADBC drivers; not set if they can't be installed |
+//! | `ROWSTREAM_TEST_DUCKDB` | the library of DuckDB; not set if it can't be installed |
+//! | `ROWSTREAM_TEST_SAIL` | the program of Sail; not set if it can't be installed |
+//! | `ROWSTREAM_TEST_TUN` | the device for simulated networks; not set if this machine can't have them |
+//! | `ROWSTREAM_TEST_CONSOLE` | the npm packages that build and check the console; not set if they can't be installed |
+//! | `ROWSTREAM_TEST_JARS` | the folder of H2's and QuestDB's jars; not set if they or Java can't be installed |
 //!
-//! To run tests without it, start `cargo xtask pg` in another terminal and set what it prints.
+//! To run tests without it, start `cargo xtask pg` in another terminal and set the printed
+//! variables.
 //!
-//! It is no mock of anything: the database, the server and the sockets are real.
+//! Nothing is mocked: the database, the server and the sockets are real.
 
 #![allow(dead_code, unreachable_pub, reason = "each of the test programs uses a part of this")]
 #![allow(unused_imports, reason = "the same holds for what is exported here")]

@@ -1,4 +1,4 @@
-//! A real PgBouncer before the private PostgreSQL.
+//! A real PgBouncer in front of the private PostgreSQL.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use super::hops::free_ports;
 use super::{TestDb, pg_port, wait_until};
 
-/// A PgBouncer that runs. Dropping it ends it.
+/// A running PgBouncer. Dropping it ends it.
 pub struct PgBouncer {
     child: Child,
     port: u16,
@@ -16,14 +16,14 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// One of this `pool_mode`, with so many connections to each database.
+    /// Starts it with this `pool_mode` and number of connections per database.
     pub async fn start(pool_mode: &str, connections: usize) -> Self {
         Self::start_with(pool_mode, connections, "").await
     }
 
-    /// The same with further lines of its configuration.
+    /// The same with additional lines of configuration.
     pub async fn start_with(pool_mode: &str, connections: usize, lines: &str) -> Self {
-        // A port may be taken between its choice and its use: then another one is.
+        // Another process can take the port before PgBouncer uses it. Then we choose another one.
         for _ in 0..5 {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let open = std::fs::Permissions::from_mode(0o755);
@@ -51,7 +51,7 @@ impl PgBouncer {
         panic!("PgBouncer does not start");
     }
 
-    /// The URL of a test's database by way of it.
+    /// The URL of a test's database through PgBouncer.
     pub fn url(&self, db: &TestDb) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{}?sslmode=disable", self.port, db.name())
     }
@@ -72,7 +72,8 @@ impl Drop for PgBouncer {
     }
 }
 
-/// It refuses to run as root. `setpriv` becomes what it starts, so ending it ends that.
+/// It refuses to run as root. `setpriv` replaces itself with the program, so ending it ends the
+/// program.
 fn unprivileged() -> Command {
     let mut command = Command::new("setpriv");
     if std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0) {

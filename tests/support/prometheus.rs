@@ -1,4 +1,4 @@
-//! A real Prometheus that scrapes one server, and answers queries.
+//! A real Prometheus that scrapes one server and answers queries.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use super::hops::free_ports;
 use super::{Server, get, wait_until};
 
-/// A Prometheus that runs. Dropping it ends it.
+/// A running Prometheus. Dropping it ends it.
 pub struct Prometheus {
     child: Child,
     address: SocketAddr,
@@ -20,12 +20,12 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// One that scrapes `server` five times a second.
+    /// Scrapes `server` five times a second.
     pub async fn start(server: &Server) -> Self {
         Self::with_rules(server, &[]).await
     }
 
-    /// One that follows these files of rules besides, as often.
+    /// Also evaluates these files of rules, equally often.
     pub async fn with_rules(server: &Server, rules: &[&Path]) -> Self {
         let rules: Vec<_> = rules.iter().map(|path| format!("{:?}", path.display().to_string())).collect();
         let config = format!(
@@ -37,7 +37,7 @@ impl Prometheus {
         Self::with_config(&config).await
     }
 
-    /// One that asks `server` what it is to scrape.
+    /// Requests its scrape targets from `server`.
     pub async fn discovering(server: &Server) -> Self {
         let config = format!(
             "global: {{ scrape_interval: 200ms }}\nscrape_configs:\n- job_name: rowstream\n  \
@@ -48,7 +48,7 @@ impl Prometheus {
     }
 
     async fn with_config(config: &str) -> Self {
-        // A port may be taken between its choice and its use: then another one is.
+        // Another process can take the port before Prometheus uses it. Then we choose another one.
         for _ in 0..5 {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let file = folder.path().join("prometheus.yml");
@@ -80,7 +80,7 @@ impl Prometheus {
         .await
     }
 
-    /// The values of the series that a query yields now.
+    /// The current values of the series that a query returns.
     pub async fn query(&self, query: &str) -> Vec<f64> {
         let encoded = utf8_percent_encode(query, NON_ALPHANUMERIC);
         let reply = get(&format!("http://{}/api/v1/query?query={encoded}", self.address)).await.json();
@@ -90,7 +90,7 @@ impl Prometheus {
         series.iter().map(value).collect()
     }
 
-    /// The exemplars of an endpoint's series of this name, once there are some.
+    /// Waits for exemplars of an endpoint's series with this name, and returns them.
     pub async fn exemplars(&self, name: &str, endpoint: &str) -> Vec<Value> {
         let query = format!("{name}{{endpoint=\"{endpoint}\"}}");
         let encoded = utf8_percent_encode(&query, NON_ALPHANUMERIC);
@@ -107,13 +107,13 @@ impl Prometheus {
         .await
     }
 
-    /// What `/api/v1/rules` tells of the rules.
+    /// The response of `/api/v1/rules`.
     pub async fn rules(&self) -> Value {
         get(&format!("http://{}/api/v1/rules", self.address)).await.json()
     }
 
-    /// Waits until a query yields one series, and tells its value. A comparison in the query yields
-    /// none until it holds.
+    /// Waits until a query returns one series, and returns its value. A query with a comparison
+    /// returns no series until the comparison is true.
     pub async fn wait_for(&self, query: &str) -> f64 {
         wait_until(query, async || match self.query(query).await[..] {
             [value] => Ok(value),
@@ -130,7 +130,7 @@ impl Drop for Prometheus {
     }
 }
 
-/// What `promtool check metrics` says of a scrape; nothing if all is well.
+/// The output of `promtool check metrics` for a scrape; empty if everything is correct.
 pub fn promtool(metrics: &str) -> String {
     let mut command = Command::new("promtool");
     command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,11 +1,4 @@
-//! A TCP proxy on loopback that treats each direction as badly as a test asks.
-//!
-//! ```text
-//! client ──► to_target: Faults ──► target
-//!        ◄── to_client: Faults ◄──
-//! ```
-//!
-//! It knows nothing of what the bytes mean. Bytes are counted when they have been written.
+//! A TCP proxy on loopback with configurable faults in each direction.
 
 use std::future::poll_fn;
 use std::io;
@@ -20,18 +13,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What happens to one direction. Counts are of each connection.
+/// The faults of one direction. Counts are per connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
     pub pieces: Option<Pieces>,
-    /// Cuts both directions once so many bytes have passed in this one, each connection for itself.
+    /// Cuts both directions once this many bytes have passed in this one. Each connection counts
+    /// separately.
     pub cut: Option<(u64, Cut)>,
-    /// Passes so many bytes, then nothing until [`TcpProxy::resume`].
+    /// Passes this many bytes, then nothing until [`TcpProxy::resume`].
     pub stall_after: Option<u64>,
 }
 
-/// Writes of at most `bytes` each. The receiver's kernel joins what lies unread: with a pause, each
-/// piece is read alone.
+/// Writes of at most `bytes` each. The receiver's kernel joins unread bytes, so only a pause makes
+/// it read each piece alone.
 #[derive(Debug, Clone, Copy)]
 pub struct Pieces {
     pub bytes: usize,
@@ -41,13 +35,13 @@ pub struct Pieces {
 /// How a connection is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// An orderly close (FIN), as of a process that ended.
+    /// An orderly close (FIN), like that of a process that ended.
     Close,
-    /// A reset (RST), as of a machine or a firewall that lost the connection. What the other end
-    /// has not received yet is lost.
+    /// A reset (RST), as if a machine or a firewall lost the connection. Bytes that the other end
+    /// hasn't received are lost.
     Reset,
-    /// Nothing passes any more, without an end, as of a machine that lost its power. The target is
-    /// reset once the client has left.
+    /// Nothing passes any more, but there's no end, as if a machine lost its power. The target is
+    /// reset once the client has disconnected.
     Stall,
 }
 
@@ -63,30 +57,30 @@ struct Shared {
     to_target: Direction,
     to_client: Direction,
     connections: AtomicU64,
-    /// Tells the connections that there are how they end.
+    /// Signals existing connections how to end.
     cut: watch::Sender<Cut>,
 }
 
 struct Direction {
-    /// Of the connections to come.
+    /// Faults of future connections.
     faults: Mutex<Faults>,
     passed: AtomicU64,
-    /// Whether bytes pass; a stall closes it.
+    /// True while bytes pass. A stall sets it to false.
     open: watch::Sender<bool>,
     steps: Steps,
 }
 
-/// Lets pieces pass one at a time, while it holds them.
+/// Passes pieces one at a time while `holds` is true.
 struct Steps {
     holds: AtomicBool,
     permits: Semaphore,
 }
 
 impl Steps {
-    /// More connections than wait for a step at any time.
+    /// More connections than ever wait for a step at the same time.
     const MANY: usize = 1000;
-    /// A piece passes then without a step: the pool opens connections in tasks of its own, which the
-    /// test doesn't poll.
+    /// After this time a piece passes without a step, because the pool opens connections in
+    /// separate tasks, which the test doesn't poll.
     const LONGEST: Duration = Duration::from_millis(20);
 
     fn hold(&self) {
@@ -124,18 +118,18 @@ impl Direction {
     }
 
     async fn wait_until_open(&self) {
-        // The sender lives as long as we do, so there is no error.
+        // The sender lives as long as we do, so this can't fail.
         drop(self.open.subscribe().wait_for(|open| *open).await);
     }
 }
 
 impl TcpProxy {
-    /// Without faults: a proxy that counts, and that can stall.
+    /// A proxy without faults, which counts and can stall.
     pub async fn transparent(target: SocketAddr) -> Self {
         Self::start(target, Faults::default(), Faults::default()).await
     }
 
-    /// With faults on the way to the client, which is where rows and responses travel.
+    /// With faults in the direction of the client, which is that of rows and responses.
     pub async fn to_client(target: SocketAddr, faults: Faults) -> Self {
         Self::start(target, Faults::default(), faults).await
     }
@@ -158,12 +152,12 @@ impl TcpProxy {
         self.address.port()
     }
 
-    /// From now on nothing passes, in either direction.
+    /// Stops both directions.
     pub fn stall(&self) {
         self.set_open(false);
     }
 
-    /// Bytes pass again, also those that `stall_after` held.
+    /// Passes bytes again, including those that `stall_after` held.
     pub fn resume(&self) {
         self.set_open(true);
     }
@@ -173,10 +167,10 @@ impl TcpProxy {
         self.shared.to_client.open.send_replace(open);
     }
 
-    /// Polls a future at most `polls` times, then drops it; returns its output if it was ready.
+    /// Polls a future at most `polls` times, then drops it. Returns its output if it was ready.
     ///
-    /// Each poll lets one piece pass to the client, so how many polls the future takes depends on
-    /// the bytes that it reads, and not on the machine.
+    /// Each poll allows one piece to pass to the client. So the number of polls depends on the
+    /// bytes that the future reads, and not on the machine.
     pub async fn polled<T>(&self, future: impl Future<Output = T>, polls: usize) -> Option<T> {
         let steps = &self.shared.to_client.steps;
         steps.hold();
@@ -185,17 +179,17 @@ impl TcpProxy {
         output
     }
 
-    /// What befalls the way to the client on connections that are made from now on.
+    /// Sets the faults in the direction of the client for future connections.
     pub fn set_to_client(&self, faults: Faults) {
         *self.shared.to_client.faults() = faults;
     }
 
-    /// Cuts all connections that there are.
+    /// Cuts all existing connections.
     pub fn cut_now(&self, how: Cut) {
         self.shared.cut.send_replace(how);
     }
 
-    /// How many connections were made, whatever became of them.
+    /// The number of connections so far, including ended ones.
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::Relaxed)
     }
@@ -210,14 +204,14 @@ impl TcpProxy {
 }
 
 impl Drop for TcpProxy {
-    /// The connections belong to the task that accepts them, and go with it.
+    /// The connections belong to the accepting task, so they end with it.
     fn drop(&mut self) {
         self.accepting.abort();
     }
 }
 
-/// Polls a future at most `polls` times, then drops it; returns its output if it was ready. Calls
-/// `pending` after each poll that was not.
+/// Polls a future at most `polls` times, then drops it. Returns its output if it was ready. Calls
+/// `pending` after each unsuccessful poll.
 pub async fn polled<T>(
     future: impl Future<Output = T>,
     polls: usize,
@@ -248,7 +242,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Carries one connection to its end: both directions have ended, or one cuts both.
+/// Carries one connection until both directions end, or one of them cuts both.
 async fn carry(mut client: TcpStream, shared: &Shared) -> io::Result<()> {
     let (mut cut, to_target_faults, to_client_faults) =
         (shared.cut.subscribe(), *shared.to_target.faults(), *shared.to_client.faults());
@@ -280,8 +274,8 @@ async fn carry(mut client: TcpStream, shared: &Shared) -> io::Result<()> {
     }
 }
 
-/// Passes bytes on until this side ends (then so does the other, and the answer may still come), or
-/// a cut. A fault of either socket is passed on as a reset.
+/// Passes bytes on until this side ends or a cut. When this side ends, we end the other side too,
+/// but its response can still arrive. An error of either socket is passed on as a reset.
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -295,7 +289,7 @@ async fn pump(
         hold(direction, &faults, passed).await?;
         let most = may_pass(&faults, passed).min(buffer.len());
         let read = from.read(&mut buffer[..most]).await.map_err(reset)?;
-        // A stall that began while we waited for these bytes holds them too.
+        // A stall that began while we waited for these bytes also holds them.
         direction.wait_until_open().await;
         direction.steps.wait().await;
         if read == 0 {
@@ -310,7 +304,7 @@ async fn pump(
     }
 }
 
-/// Stalls or cuts where the count says so. Reads never pass a mark, so each is met exactly.
+/// Stalls or cuts at the marks. Reads never pass a mark, so each is met exactly.
 async fn hold(direction: &Direction, faults: &Faults, passed: u64) -> Result<(), Cut> {
     if faults.stall_after == Some(passed) {
         direction.open.send_replace(false);
@@ -322,7 +316,7 @@ async fn hold(direction: &Direction, faults: &Faults, passed: u64) -> Result<(),
     }
 }
 
-/// How many bytes may pass before the next mark.
+/// The number of bytes before the next mark.
 fn may_pass(faults: &Faults, passed: u64) -> usize {
     let marks = [faults.cut.map(|(after, _)| after), faults.stall_after];
     let to_mark =
@@ -331,14 +325,14 @@ fn may_pass(faults: &Faults, passed: u64) -> usize {
     to_mark.min().map_or(piece, |bytes| piece.min(usize::try_from(bytes).unwrap_or(usize::MAX)))
 }
 
-/// A socket that does not linger is reset by its close.
+/// Closing a socket without linger resets it.
 fn reset(socket: TcpStream) -> io::Result<()> {
     socket.set_zero_linger()?;
     drop(socket);
     Ok(())
 }
 
-/// Ends our side and reads what still comes: a close with unread bytes would be a reset.
+/// Ends our side and reads the remaining bytes, because closing with unread bytes would be a reset.
 async fn close(mut socket: TcpStream) -> io::Result<()> {
     socket.shutdown().await?;
     tokio::io::copy(&mut socket, &mut tokio::io::sink()).await.map(drop)

@@ -1,4 +1,4 @@
-//! A primary and its streaming replicas, which tests may end, stop and start again.
+//! A primary and its streaming replicas, which tests can end, stop and restart.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -34,7 +34,7 @@ struct Node {
 }
 
 impl Replicas {
-    /// A primary with so many replicas, each of which has caught up.
+    /// Starts a primary with this many replicas, and waits until all have caught up.
     pub async fn start(replicas: usize) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         own(folder.path());
@@ -44,7 +44,7 @@ impl Replicas {
         initdb.args(["--username=postgres", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C"]);
         run(&mut initdb);
         let ports: Vec<_> = (0..=replicas).map(|_| free_ports().0.port()).collect();
-        // A cluster that never ran is a base backup of itself.
+        // A cluster that never ran is its own base backup.
         for node in 1..=replicas {
             let copy = folder.path().join(node.to_string());
             run(unprivileged("cp").arg("-a").arg(&primary).arg(&copy));
@@ -62,7 +62,7 @@ impl Replicas {
         this
     }
 
-    /// Starts a node that does not run, and waits until it answers.
+    /// Starts a stopped node, and waits until it responds.
     pub async fn run(&mut self, node: usize) {
         let data = self.folder.path().join(node.to_string());
         let log = self.folder.path().join(format!("{node}.log"));
@@ -82,7 +82,7 @@ impl Replicas {
     /// Ends a node at once, with all of its connections.
     pub fn kill(&mut self, node: usize) {
         let Some(mut server) = self.nodes[node].server.take() else { return };
-        // An immediate shutdown: SIGKILL would leave its backends.
+        // An immediate shutdown, because SIGKILL would leave its backends running.
         run(Command::new("sh").args(["-c", &format!("kill -s QUIT {}", server.id())]));
         drop(server.wait());
     }
@@ -95,13 +95,13 @@ impl Replicas {
         format!("postgres://postgres@127.0.0.1:{}/postgres?sslmode=disable", self.port(node))
     }
 
-    /// The URL of these nodes, with more parameters.
+    /// The URL of these nodes, with additional parameters.
     pub fn url(&self, nodes: &[usize], more: &str) -> String {
         let hosts: Vec<_> = nodes.iter().map(|&node| format!("127.0.0.1:{}", self.port(node))).collect();
         format!("postgres://postgres@{}/postgres?sslmode=disable{more}", hosts.join(","))
     }
 
-    /// Runs statements at a node, and yields the first value of the first row.
+    /// Runs statements at a node, and returns the first value of the first row.
     pub async fn execute(&self, node: usize, sql: &str) -> Option<String> {
         let (client, connection) = tokio_postgres::connect(&self.url_of(node), NoTls).await.expect("it runs");
         tokio::spawn(async { drop(connection.await) });
@@ -112,7 +112,7 @@ impl Replicas {
         })
     }
 
-    /// Waits until all replicas that run are where the primary is now.
+    /// Waits until all running replicas have reached the primary's current position.
     pub async fn until_caught_up(&self) {
         let position = self.execute(0, "select pg_current_wal_lsn()").await.expect("a position");
         let caught_up = format!("select coalesce(pg_last_wal_replay_lsn() >= '{position}', false)");
@@ -141,7 +141,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
-/// The folder or file is PostgreSQL's own, which refuses to run as root.
+/// Makes PostgreSQL's user the owner of the path, because PostgreSQL refuses to run as root.
 fn own(path: &Path) {
     if is_root() {
         run(Command::new("chown").arg("postgres").arg(path));

@@ -6,22 +6,22 @@ use std::process::{Child, Command, Stdio};
 
 use super::{given, rowstream, wait_until_blocking};
 
-/// Runs the program of its arguments until its standard input ends, which it does with this process
-/// too, and then removes the folder.
+/// Runs the program in its arguments until its standard input ends, which also happens when this
+/// process ends. Then it removes the folder.
 const UNTIL_LEFT: &str = "\"$@\" < /dev/null & read -r _; kill -9 $!; wait; rm -r \"$FOLDER\"";
 
-/// A server of Sail. Dropping it kills it; one that is never dropped ends with the tests.
+/// A Sail server. Dropping it kills it. Otherwise it ends with the tests.
 pub struct Sail {
     child: Child,
     port: u16,
     folder: PathBuf,
 }
 
-/// What computes the rows.
+/// The kind of Sail server.
 #[derive(Debug, Clone, Copy)]
 pub enum SailMode {
     Local,
-    /// Two workers, which send their rows to a driver.
+    /// Two workers that send their rows to a driver.
     Cluster,
 }
 
@@ -51,7 +51,7 @@ impl Sail {
         format!("flightsql://127.0.0.1:{}", self.port)
     }
 
-    /// Where it reads and writes.
+    /// The folder that it reads and writes.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -62,7 +62,7 @@ impl Sail {
         self.child.wait().expect("it is our child");
     }
 
-    /// What `rowstream query` writes.
+    /// The output of `rowstream query`.
     pub async fn rows(&self, sql: &str) -> String {
         let output = rowstream(&["query", &self.url(), sql]).await;
         assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));

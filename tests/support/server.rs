@@ -1,4 +1,4 @@
-//! The server as its users have it: a process, its configuration files, and what it says.
+//! The server as users run it: a process, its configuration files, and its output.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{program, release_program, wait_until};
 
-/// What it says on standard error once it listens, before its address.
+/// The text on standard error before the address that it listens on.
 const LISTENING: &str = "listening on ";
 
-/// How a server is started.
+/// The way to start a server.
 pub struct Launch {
     folder: Folder,
     program: PathBuf,
@@ -23,7 +23,7 @@ pub struct Launch {
 }
 
 enum Folder {
-    /// Made for this server, and removed with it.
+    /// Created for this server, and removed with it.
     Own(tempfile::TempDir),
     Given(PathBuf),
 }
@@ -38,7 +38,7 @@ impl Folder {
 }
 
 impl Launch {
-    /// With these files: paths below the folder of `rowstream.toml`, and texts.
+    /// With these files: paths below the folder of `rowstream.toml`, and their contents.
     pub fn files(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for (name, text) in files {
@@ -47,12 +47,12 @@ impl Launch {
         Self::new(Folder::Own(folder))
     }
 
-    /// With the files of a folder that is there, such as an example's.
+    /// With the files of an existing folder, such as an example's.
     pub fn folder(folder: impl Into<PathBuf>) -> Self {
         Self::new(Folder::Given(folder.into()))
     }
 
-    /// Where the files are.
+    /// The folder of the files.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -76,44 +76,45 @@ impl Launch {
         self.program(release_program())
     }
 
-    /// Another program in its place.
+    /// Another program instead of the server.
     pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
         self.program = program.into();
         self
     }
 
-    /// By a shell, whose script finds the program in `$0` and its arguments in `$@`.
+    /// Through a shell, whose script finds the program in `$0` and its arguments in `$@`.
     ///
-    /// A script of a test is no file: the system refuses to execute one that is still open for
-    /// writing (`ETXTBSY`), and a process that another test starts meanwhile holds it open.
+    /// We don't write the script to a file. The system doesn't execute a file that's still open for
+    /// writing (`ETXTBSY`), and a process that another test starts at that moment inherits the open
+    /// file.
     pub fn shell(mut self, script: &str) -> Self {
         self.script = Some(script.into());
         self
     }
 
-    /// Where it listens, instead of at any free port.
+    /// A specific address instead of a free port.
     pub fn listen(self, address: &str) -> Self {
         Self { address: address.into(), ..self }
     }
 
-    /// One more argument, after `serve CONFIG --listen ADDRESS`.
+    /// An additional argument, after `serve CONFIG --listen ADDRESS`.
     pub fn argument(mut self, argument: &str) -> Self {
         self.arguments.push(argument.into());
         self
     }
 
-    /// One more variable of its environment.
+    /// An additional environment variable.
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.into(), value.into()));
         self
     }
 
-    /// What it has as its standard input, instead of nothing.
+    /// Its standard input, which is empty by default.
     pub fn stdin(self, descriptor: impl Into<OwnedFd>) -> Self {
         Self { stdin: Some(descriptor.into()), ..self }
     }
 
-    /// Starts it, and waits until it listens. If it does not, the test fails with what it said.
+    /// Starts it, and waits until it listens. If it doesn't, the test fails with its output.
     pub async fn start(self) -> Server {
         self.try_start().await.unwrap_or_else(|exit| panic!("no server: {:?}\n{}", exit.status, exit.stderr))
     }
@@ -146,14 +147,14 @@ impl Launch {
     }
 }
 
-/// A program that ended, and what it said.
+/// A program that has ended, with its output.
 #[derive(Debug)]
 pub struct Exit {
     pub status: ExitStatus,
     pub stderr: String,
 }
 
-/// A server that listens. Dropping it kills it.
+/// A listening server. Dropping it kills it.
 pub struct Server {
     child: Child,
     stdout: Said,
@@ -163,12 +164,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// The server of this build with these files.
+    /// Starts this build's server with these files.
     pub async fn start(files: &[(&str, &str)]) -> Self {
         Launch::files(files).start().await
     }
 
-    /// The URL of a path, which begins with a slash.
+    /// The URL of a path. The path begins with a slash.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
@@ -187,46 +188,45 @@ impl Server {
         self.child.id()
     }
 
-    /// The lines of its access log until now.
+    /// The lines of its access log so far.
     pub fn stdout(&self) -> String {
         self.stdout.text()
     }
 
-    /// What else it has said until now.
+    /// Its standard error so far.
     pub fn stderr(&self) -> String {
         self.stderr.text()
     }
 
-    /// In how many lines it has said these words on standard error.
+    /// The number of lines on standard error that contain these words.
     pub fn count_stderr(&self, words: &str) -> usize {
         self.stderr.text().lines().filter(|line| line.contains(words)).count()
     }
 
-    /// Waits until its access log has these words. If it does not get them, the test fails with
-    /// what it has.
+    /// Waits until its access log contains these words. Otherwise the test fails with the log.
     pub async fn wait_for_stdout(&self, words: &str) {
         self.stdout.wait_for(words).await;
     }
 
-    /// Waits until it has said something with these words on standard error. If it does not, the
-    /// test fails with what it said.
+    /// Waits until its standard error contains these words. Otherwise the test fails with the
+    /// output.
     pub async fn wait_for_stderr(&self, words: &str) {
         self.stderr.wait_for(words).await;
     }
 
-    /// Asks it to end (SIGTERM).
+    /// Requests a shutdown (SIGTERM).
     pub fn terminate(&self) {
         self.signal("TERM");
     }
 
-    /// Asks it to read its files again (SIGHUP).
+    /// Requests a reload of its files (SIGHUP).
     pub fn hang_up(&self) {
         self.signal("HUP");
     }
 
     /// Sends it a signal by its name (`USR1`).
     pub fn signal(&self, name: &str) {
-        // The standard library has no signals but SIGKILL; every shell has.
+        // The standard library can only send SIGKILL, but every shell can send the others.
         let command = format!("kill -s {name} \"$0\"");
         let status = Command::new("sh").args(["-c", &command, &self.pid().to_string()]).status();
         assert!(status.is_ok_and(|status| status.success()), "the server is gone:\n{}", self.stderr());
@@ -242,7 +242,7 @@ impl Server {
         wait_until("the server ends", async || self.exit_status()).await
     }
 
-    /// Waits for its end with status 0, which must not be because its drain time is over.
+    /// Waits until it ends with status 0, before its drain time is over.
     pub async fn wait_drained(&mut self) {
         let (status, said) = (self.wait_exit().await, self.stderr());
         assert!(status.success() && !said.contains("the drain time is over"), "{status}: {said}");
@@ -263,7 +263,7 @@ impl Server {
 
     async fn wait_until_listening(&mut self) -> Result<(), Exit> {
         self.address = wait_until("the server listens", async || {
-            // In this order: a server that ended has said all before we look.
+            // In this order, because a server that has ended has printed everything before we look.
             let ended = self.exit_status();
             let stderr = self.stderr();
             match (self.find_address(), ended) {
@@ -283,12 +283,12 @@ impl Server {
             return listening.lines().next().map(|line| line.trim().to_owned());
         }
         let (_, rest) = listening.split_once("://")?;
-        // The line may be JSON, or go on.
+        // The line can be JSON or have more text.
         let ends = |c: char| !c.is_ascii_alphanumeric() && !".:[]".contains(c);
         Some(rest.split(ends).next().unwrap_or_default().to_owned())
     }
 
-    /// What a program said just before its end may still be in the pipe.
+    /// Reads the rest of the pipes, which can contain the last output of a program that has ended.
     fn finish_reading(&mut self) {
         self.stdout.finish();
         self.stderr.finish();
@@ -306,7 +306,7 @@ impl Drop for Server {
     }
 }
 
-/// Runs another command of this build to its end: `check`, `query`, …
+/// Runs another command of this build until it ends: `check`, `query`, …
 pub async fn rowstream(arguments: &[&str]) -> Output {
     let mut command = Command::new(program());
     command.args(arguments).stdin(Stdio::null());
@@ -314,12 +314,12 @@ pub async fn rowstream(arguments: &[&str]) -> Output {
     ran.expect("no panic").expect("the program can be started")
 }
 
-/// The most memory that a process has had in use (`VmHWM`).
+/// The peak memory of a process (`VmHWM`).
 pub fn peak_memory_bytes(pid: u32) -> u64 {
     memory_bytes(pid, "VmHWM:")
 }
 
-/// The memory that a process has in use now and that no file backs (`RssAnon`).
+/// The current memory of a process that isn't backed by files (`RssAnon`).
 pub fn anonymous_bytes(pid: u32) -> u64 {
     memory_bytes(pid, "RssAnon:")
 }
@@ -331,7 +331,7 @@ fn memory_bytes(pid: u32, name: &str) -> u64 {
     kib * 1024
 }
 
-/// How many descriptors a process has open: a test of leaks compares two counts.
+/// The number of a process's open descriptors. Tests for leaks compare two counts.
 pub fn open_descriptors(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).expect("the process is there").count()
 }
@@ -341,14 +341,14 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).expect("a file");
 }
 
-/// What a program has said on one of its pipes.
+/// The output of a program on one of its pipes.
 struct Said {
     lines: Arc<Mutex<Vec<String>>>,
     reading: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Said {
-    /// Reads the lines as they come, so that the pipe never fills; the thread ends with the
+    /// Reads the lines as they arrive, so that the pipe never fills. The thread ends with the
     /// program.
     fn read(pipe: impl Read + Send + 'static) -> Self {
         let lines = Arc::<Mutex<Vec<String>>>::default();

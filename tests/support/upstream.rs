@@ -1,5 +1,4 @@
-//! Upstreams: real HTTP servers that answer as a test has them answer, and count what they are
-//! asked.
+//! Upstreams: real HTTP servers that respond as a test wants, and count their requests.
 
 use std::convert::Infallible;
 use std::io;
@@ -35,38 +34,38 @@ pub type Payload = UnsyncBoxBody<Bytes, io::Error>;
 type Answer = Pin<Box<dyn Future<Output = Response<Payload>> + Send>>;
 type Handler = dyn Fn(Arc<Seen>, Asked) -> Answer + Send + Sync;
 
-/// What an upstream was asked.
+/// A request that an upstream received.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub method: Method,
     pub version: Version,
     /// Path and query.
     pub target: String,
-    /// What was said to be asked: `Host`, or `:authority`.
+    /// The `Host` header or `:authority`.
     pub authority: String,
     pub headers: HeaderMap,
     pub body: String,
 }
 
-/// What an upstream has seen.
+/// Records of an upstream.
 pub struct Seen {
     asked: Mutex<Vec<Asked>>,
     connections: AtomicUsize,
-    /// Requests that are being answered, up to the head; and the most of them at a time.
+    /// Requests that wait for their head, and the largest number at the same time.
     running: AtomicUsize,
     most: AtomicUsize,
-    /// A request that waits for one is answered once the test gives it.
+    /// A request that waits for a permit is answered once the test adds one.
     pub gate: Semaphore,
 }
 
 impl Seen {
-    /// How many requests have come, with the one that is being answered.
+    /// The number of requests so far, including the current one.
     pub fn count(&self) -> usize {
         self.asked.lock().expect("no panic").len()
     }
 }
 
-/// Counts a request for as long as it is there, also where its client leaves.
+/// Counts a request while it exists, even if its client disconnects.
 struct Running(Arc<Seen>);
 
 impl Running {
@@ -83,17 +82,17 @@ impl Drop for Running {
     }
 }
 
-/// What an upstream speaks.
+/// The protocol of an upstream.
 #[derive(Clone)]
 pub enum Speaks {
     Http1,
-    /// By prior knowledge, with so many streams at a time on each connection.
+    /// By prior knowledge, with this many concurrent streams per connection.
     H2c(u32),
-    /// TLS, and one of these by ALPN.
+    /// TLS, with one of these protocols chosen by ALPN.
     Tls(Certificate, &'static [&'static [u8]]),
 }
 
-/// An upstream that runs. Dropping it ends it, with its connections.
+/// A running upstream. Dropping it ends it and its connections.
 pub struct Upstream {
     address: SocketAddr,
     pub seen: Arc<Seen>,
@@ -107,7 +106,7 @@ impl Drop for Upstream {
 }
 
 impl Upstream {
-    /// Answers every request by `handler`.
+    /// Answers every request with `handler`.
     pub async fn start<F>(
         speaks: Speaks,
         handler: impl Fn(Arc<Seen>, Asked) -> F + Send + Sync + 'static,
@@ -118,7 +117,7 @@ impl Upstream {
         Self::start_on("127.0.0.1:0", speaks, handler).await
     }
 
-    /// The same at an address.
+    /// The same at a fixed address.
     pub async fn start_on<F>(
         address: &str,
         speaks: Speaks,
@@ -141,7 +140,7 @@ impl Upstream {
         Self { address, seen, accepting }
     }
 
-    /// Ends it, with its connections; its port refuses connections from then on.
+    /// Ends it and its connections. Its port then refuses connections.
     pub async fn stop(mut self) {
         self.accepting.abort();
         drop((&mut self.accepting).await);
@@ -152,37 +151,37 @@ impl Upstream {
         self.address
     }
 
-    /// What it was asked, in the order in which that came.
+    /// Its requests, in order of arrival.
     pub fn asked(&self) -> Vec<Asked> {
         self.seen.asked.lock().expect("no panic").clone()
     }
 
-    /// How often it was asked for a target that begins so.
+    /// The number of requests whose target begins with this text.
     pub fn count(&self, target: &str) -> usize {
         self.asked().iter().filter(|asked| asked.target.starts_with(target)).count()
     }
 
-    /// How many connections it has taken.
+    /// The number of accepted connections.
     pub fn connections(&self) -> usize {
         self.seen.connections.load(Ordering::SeqCst)
     }
 
-    /// How many requests it answers now.
+    /// The number of requests that it's answering.
     pub fn running(&self) -> usize {
         self.seen.running.load(Ordering::SeqCst)
     }
 
-    /// How many it has answered at a time, at most.
+    /// The largest number of requests that it answered at the same time.
     pub fn most(&self) -> usize {
         self.seen.most.load(Ordering::SeqCst)
     }
 
-    /// Waits until it answers so many.
+    /// Waits until it answers this many requests at the same time.
     pub async fn until_running(&self, count: usize) {
         until(count, "requests run", || self.running()).await;
     }
 
-    /// Waits until it has taken so many connections: a client has one before it is taken.
+    /// Waits until it has accepted this many connections. A client can be connected before that.
     pub async fn until_connections(&self, count: usize) {
         until(count, "connections were taken", || self.connections()).await;
     }
@@ -200,8 +199,8 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// Answers what is asked by `script`, of the target and of how many requests came before on the
-    /// same connection.
+    /// Answers requests with `script`, which gets the target and the number of earlier requests on
+    /// the same connection.
     pub async fn start(script: impl Fn(&str, usize) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("it is bound"));
@@ -217,16 +216,15 @@ impl Scripted {
         Self { url, sockets }
     }
 
-    /// Sends what nobody has asked for to all that are connected; it is in their sockets when this
-    /// returns.
+    /// Sends unsolicited bytes on all connections. They're in the sockets when this returns.
     pub fn push(&self, bytes: &[u8]) {
         for socket in self.sockets.lock().expect("no panic").iter() {
-            // One that was closed takes nothing.
+            // A closed connection is skipped.
             drop(socket.try_write(bytes));
         }
     }
 
-    /// How many connections it has taken.
+    /// The number of accepted connections.
     pub fn connections(&self) -> usize {
         self.sockets.lock().expect("no panic").len()
     }
@@ -252,14 +250,14 @@ async fn answer_raw(
     }
 }
 
-/// A whole body of this type.
+/// A complete body of this type.
 pub fn reply(status: u16, kind: &str, body: impl Into<Bytes>) -> Response<Payload> {
     let body = Full::new(body.into()).map_err(|never| match never {});
     let response = Response::builder().status(status).header("content-type", kind);
     response.body(body.boxed_unsync()).expect("a response")
 }
 
-/// A body of these pieces, as they come; an error truncates it.
+/// A body that sends these pieces as they arrive. An error truncates it.
 pub fn stream<S>(pieces: S) -> Response<Payload>
 where
     S: futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static,
@@ -272,7 +270,7 @@ async fn accept(listener: TcpListener, speaks: Speaks, seen: Arc<Seen>, handler:
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         seen.connections.fetch_add(1, Ordering::SeqCst);
-        // Else the last bytes of a head wait for an acknowledgement.
+        // Otherwise the last bytes of a head wait for an acknowledgement.
         stream.set_nodelay(true).expect("a socket");
         let (speaks, seen, handler) = (speaks.clone(), Arc::clone(&seen), Arc::clone(&handler));
         connections.spawn(async move {
@@ -318,7 +316,7 @@ async fn answer(
 ) -> Result<Response<Payload>, Infallible> {
     let _running = Running::enter(&seen);
     let (head, body) = request.into_parts();
-    // Of a client that leaves there is none.
+    // The body is empty if the client disconnects.
     let body = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
     let body = String::from_utf8_lossy(&body).into_owned();
     let target = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
@@ -335,7 +333,7 @@ async fn answer(
 pub struct Certificate(Arc<tempfile::TempDir>);
 
 impl Certificate {
-    /// Made by openssl.
+    /// Creates it with openssl.
     pub fn new() -> Self {
         const SCRIPT: &str = "set -e
             new='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
@@ -369,7 +367,7 @@ impl Certificate {
         Path::join(self.0.path(), name)
     }
 
-    /// What speaks TLS by it, and these protocols over that.
+    /// A TLS acceptor with this certificate and these protocols.
     pub fn acceptor(&self, protocols: &[&[u8]]) -> TlsAcceptor {
         let certificate = CertificateDer::from_pem_file(self.path("server.crt")).expect("openssl made it");
         let key = PrivateKeyDer::from_pem_file(self.path("server.key")).expect("openssl made it");

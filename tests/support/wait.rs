@@ -1,8 +1,8 @@
-//! One time limit for all that has to happen in a test.
+//! One time limit for everything that has to happen in a test.
 //!
-//! A test waits for an event, never for "long enough", so the limit costs time only if the test
-//! fails, and it's long enough for a slow and busy machine. A test that tells two outcomes apart by
-//! time doesn't use it, but names a limit of its own.
+//! A test waits for an event, never for "long enough". So the limit costs time only if the test
+//! fails, and it's long enough for a slow and busy machine. A test that distinguishes two outcomes
+//! by time defines its own limit instead.
 
 use std::fmt::Display;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -15,9 +15,9 @@ use tokio::time::{sleep, timeout};
 
 /// The limit on a quick machine.
 const QUICK_LIMIT: Duration = Duration::from_secs(60);
-/// The time that [`some_work`] takes there, in a debug build.
+/// The time that [`some_work`] needs there, in a debug build.
 const QUICK_WORK: Duration = Duration::from_millis(3);
-/// Keeps the limit at ten minutes or below. A statement that a test has to cancel runs for longer.
+/// Keeps the limit at ten minutes or below. Statements that a test has to cancel run longer.
 const MAX_FACTOR: f64 = 10.0;
 /// The pause between two looks.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -39,7 +39,7 @@ fn some_work() -> Duration {
     begun.elapsed()
 }
 
-/// The output of a future. The test fails if that takes longer than the limit.
+/// The output of a future. The test fails if it needs longer than the limit.
 #[track_caller]
 pub fn wait<F: Future>(what: &str, future: F) -> impl Future<Output = F::Output> {
     let place = Location::caller();
@@ -49,8 +49,8 @@ pub fn wait<F: Future>(what: &str, future: F) -> impl Future<Output = F::Output>
     }
 }
 
-/// Looks until there's a value. The test fails if that takes longer than the limit, and shows the
-/// result of the last look.
+/// Looks until there's a value. The test fails with the result of the last look if this needs
+/// longer than the limit.
 #[track_caller]
 pub fn wait_until<L: Look>(what: &str, mut look: impl AsyncFnMut() -> L) -> impl Future<Output = L::Value> {
     let place = Location::caller();

@@ -1,4 +1,4 @@
-//! What clients do, and what they may get.
+//! The clients' actions, and the results that are allowed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::setting::{ROWS, SHAPES, Setting, Source, WRITE_TIMEOUT, row};
 use crate::support::{CODINGS, Client, Ended, Reply, Streaming, decode, get, wait};
 
-/// What clients do, and of how many things one is that.
+/// The clients' actions with their weights.
 const DEEDS: [(Deed, usize); 9] = [
     (Deed::Lookup, 30),
     (Deed::Read, 34),
@@ -30,25 +30,25 @@ const DEEDS: [(Deed, usize); 9] = [
 enum Deed {
     /// One row by its key.
     Lookup,
-    /// A whole result, in any shape, compressed or not.
+    /// A complete result, in any shape, compressed or not.
     Read,
     /// The same with `_wait=end`.
     Wait,
-    /// A result in two parts: left in the middle, and resumed by its cursor.
+    /// A result in two parts: interrupted in the middle, and resumed by its cursor.
     Resume,
     /// A result, a little at a time.
     ReadSlowly,
-    /// Leaves in the middle.
+    /// Disconnects in the middle.
     Leave,
-    /// Takes nothing for longer than it may.
+    /// Reads nothing for longer than allowed.
     Stall,
-    /// More at once than there may be.
+    /// More requests at once than allowed.
     Burst,
-    /// Asks for what cannot be.
+    /// An invalid request.
     Mistake,
 }
 
-/// How things ended, counted.
+/// The numbers of results.
 #[derive(Debug, Default)]
 pub(crate) struct Told(BTreeMap<(Deed, String), usize>);
 
@@ -63,7 +63,7 @@ impl Told {
         }
     }
 
-    /// A soak in which nothing went well, or nothing wrong, has tried nothing.
+    /// A soak without any success or any failure has tested nothing.
     pub(crate) fn assert_all_was_tried(&self, time: Duration) {
         let count = |words: &str| -> usize {
             self.0.iter().filter(|((_, ended), _)| ended.contains(words)).map(|(_, count)| count).sum()
@@ -84,7 +84,7 @@ impl fmt::Display for Told {
     }
 }
 
-/// Does one thing after the other until the end.
+/// Performs one action after another until the end.
 pub(crate) async fn client(setting: Arc<Setting>, seed: u64, end: Instant) -> Told {
     let (mut random, mut told) = (Rng::with_seed(seed), Told::default());
     while Instant::now() < end {
@@ -120,7 +120,7 @@ fn draw(random: &mut Rng) -> Deed {
     unreachable!("less than the sum was drawn")
 }
 
-/// One thing that a client does.
+/// One action of a client.
 struct Asking<'a> {
     setting: &'a Setting,
     random: &'a mut Rng,
@@ -173,15 +173,15 @@ impl Asking<'_> {
             Ok(stream) => stream.rest().await,
             Err(ended) => return ended,
         };
-        // It has its length, so that whoever gets less knows, and no id by which it could be asked
-        // for.
+        // The response has a length, so a client notices a truncation. It has no stream id to ask
+        // about.
         match reply.ended {
             Ended::Complete => judge(self.setting, source, shape, &reply).await,
             Ended::Broken(_) => "aborted: shorter than its length".to_owned(),
         }
     }
 
-    /// A browser's `EventSource`, that loses its connection in the middle.
+    /// Acts like a browser's `EventSource` that loses its connection in the middle.
     async fn resume(&mut self) -> String {
         let (source, client) = (self.source(), self.client());
         let mut stream = match self.begun(client, source, "rows.sse").await {
@@ -213,7 +213,7 @@ impl Asking<'_> {
         judge(self.setting, source, "rows.sse", &reply).await
     }
 
-    /// A stream whose head is there, or how it ended without.
+    /// A stream whose head has arrived, or else the result.
     async fn begun(&mut self, client: Client, source: Source, target: &str) -> Result<Streaming, String> {
         let stream = self.open(client.receive_buffer(32 * 1024), source, target, None).await?;
         match stream.status.as_u16() {
@@ -222,9 +222,9 @@ impl Asking<'_> {
         }
     }
 
-    /// A stream whose head is there, of whatever status. Without one, the server has had a reason,
-    /// and the time for it: the answer lasted for too long, or this client, whose machine is busy,
-    /// took nothing for too long.
+    /// A stream whose head has arrived, with any status. Without a head, a time limit must have
+    /// passed: either the response lasted too long, or this client, on a busy machine, read nothing
+    /// for too long.
     async fn open(
         &self,
         client: Client,
@@ -268,7 +268,7 @@ impl Asking<'_> {
         let (source, client, bytes) = (self.source(), self.client(), self.random.usize(..500_000));
         let target = if self.random.bool() { "endless.json" } else { self.shape() };
         if self.random.usize(..4) == 0 {
-            // Before there is a head, perhaps.
+            // Possibly before the head.
             let patience = Duration::from_micros(self.random.u64(..3000));
             let request =
                 Request::get(self.setting.url(source, target)).body(String::new()).expect("a request");
@@ -282,7 +282,7 @@ impl Asking<'_> {
         "left".to_owned()
     }
 
-    /// Shuts its window, and then checks the result.
+    /// Stops reading, and then checks the result.
     async fn stall(&mut self) -> String {
         let (source, client) = (self.source(), self.client());
         let mut stream = match self.begun(client, source, "endless.ndjson").await {
@@ -310,7 +310,7 @@ impl Asking<'_> {
             Ok(stream) => stream.rest().await,
             Err(ended) => return ended,
         };
-        // What is told of a cursor is told by those that run.
+        // A request must run before the server can judge its cursor, so it may be refused instead.
         if reply.status.is_server_error() {
             return refused(self.setting, source, &reply);
         }
@@ -324,7 +324,7 @@ impl Asking<'_> {
     }
 }
 
-/// More requests at once than streams and places: each is answered, or refused at once.
+/// More requests at once than streams and pool slots. Each is answered or refused at once.
 async fn burst(setting: &Arc<Setting>, random: &mut Rng) -> Vec<String> {
     setting.bursts.fetch_add(1, Ordering::Relaxed);
     let mut requests = JoinSet::new();
@@ -340,14 +340,15 @@ async fn burst(setting: &Arc<Setting>, random: &mut Rng) -> Vec<String> {
     ended
 }
 
-/// The body of an answer that ended well.
+/// The body of a complete response.
 #[track_caller]
 fn whole(reply: &Reply) -> &str {
     assert_eq!(reply.ended, Ended::Complete, "{reply:?}");
     reply.text()
 }
 
-/// Holds an answer to the promise: whole and right, or visibly failed for a reason that there was.
+/// Checks a response against the promise: complete and correct, or visibly failed for a valid
+/// reason.
 async fn judge(setting: &Setting, source: Source, shape: &str, reply: &Reply) -> String {
     let what =
         || format!("{source:?} {shape}: {} {:?}, {} bytes", reply.status, reply.ended, reply.body.len());
@@ -367,7 +368,7 @@ async fn judge(setting: &Setting, source: Source, shape: &str, reply: &Reply) ->
     "whole".to_owned()
 }
 
-/// Why an answer was refused: a bound that was hit, or a fault of the database.
+/// Checks why a response was refused: a limit was reached, or the database failed.
 #[track_caller]
 fn refused(setting: &Setting, source: Source, reply: &Reply) -> String {
     let problem: serde_json::Value = serde_json::from_str(whole(reply)).expect("a problem document");
@@ -375,12 +376,11 @@ fn refused(setting: &Setting, source: Source, reply: &Reply) -> String {
     let crowded = setting.is_crowded();
     let right = match (reply.status.as_u16(), code.as_str()) {
         (503, "too_many_streams") => crowded,
-        // Connections that stall hold their places until the time of their streams is over.
+        // Stalled connections keep their slots until their streams time out.
         (503, "pool_full") | (504, "pool_timeout" | "first_row_timeout" | "total_timeout") => {
             crowded || source == Source::Faulty
         }
-        // Streams without an end, whose clients take nothing, may have all the room that there is
-        // in files.
+        // Endless streams whose clients read nothing can fill all space in files.
         (507, "spool_full") => true,
         _ => is_fault(source, &code),
     };
@@ -388,14 +388,13 @@ fn refused(setting: &Setting, source: Source, reply: &Reply) -> String {
     format!("refused: {} {code}", reply.status)
 }
 
-/// Whether this is what becomes of a database whose connections are cut and whose backends are
-/// terminated.
+/// Returns true for errors that cut connections and terminated backends cause.
 fn is_fault(source: Source, code: &str) -> bool {
     let lost = ["source_unavailable", "source_protocol", "source_shutdown"].contains(&code);
     lost && source != Source::Lite
 }
 
-/// Why an answer was aborted, as the server tells it.
+/// Checks the server's reason for an aborted response.
 async fn broken(setting: &Setting, source: Source, reply: &Reply, what: &str) -> String {
     let stream = reply.header("rowstream-stream").unwrap_or_else(|| panic!("{what}: broken, and no stream"));
     let url = setting.server.url(&format!("/_rowstream/streams/{stream}"));

@@ -1,4 +1,4 @@
-//! What befalls the databases, and reloads, one after the other at random moments.
+//! Faults of the databases, and reloads, one after another at random moments.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,9 +9,9 @@ use fastrand::Rng;
 use super::setting::{Reloaded, Setting};
 use crate::support::{Cut, Faults, wait_until};
 
-/// Not a seed of a client.
+/// Makes a seed that no client has.
 const OTHER: u64 = 0x5eed;
-/// One backend of ours, by chance.
+/// Terminates a random backend of this database.
 const TERMINATE: &str = "select count(pg_terminate_backend(pid)) from (select pid from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid() order by random() limit 1) as one";
 
@@ -28,7 +28,7 @@ impl fmt::Display for Done {
     }
 }
 
-/// Does harm until the end, and then none any more.
+/// Causes faults until the end, and then removes them.
 pub(crate) async fn befall(setting: &Setting, seed: u64, end: Instant) -> Done {
     let (mut random, mut done) = (Rng::with_seed(seed ^ OTHER), Done::default());
     let database = setting.db.client().await;
@@ -75,20 +75,20 @@ pub(crate) async fn befall(setting: &Setting, seed: u64, end: Instant) -> Done {
     done
 }
 
-/// Has it reload this configuration.
+/// Makes the server reload this configuration.
 pub(crate) async fn reload(setting: &Setting, reloaded: &Reloaded) {
     setting.write_config(reloaded);
     hang_up(setting, "reloaded: 12 endpoints, 3 sources").await;
 }
 
-/// Has it reload, and waits until it says once more what came of it.
+/// Makes the server reload, and waits until it has reported the result again.
 async fn hang_up(setting: &Setting, said: &str) {
     let before = setting.server.count_stderr(said);
     setting.server.hang_up();
     wait_until(said, async || setting.server.count_stderr(said) != before).await;
 }
 
-/// A file that is none changes nothing.
+/// An invalid file changes nothing.
 async fn bad_reload(setting: &Setting) {
     let file = setting.server.folder().join("endpoints/direct/bad.sql");
     std::fs::write(&file, "select :x").expect("a file");

@@ -11,17 +11,17 @@ use crate::support::{Client, Streaming, get, limit, open_descriptors, wait_until
 
 /// The time between two looks at it.
 const LOOK: Duration = Duration::from_millis(250);
-/// What the resident memory may have grown by: what the allocator keeps of what was free, and the
-/// ends of streams that are told for ten minutes.
+/// The allowed growth of resident memory: free memory that the allocator keeps, and the results of
+/// streams, which are available for ten minutes.
 const GROWTH: u64 = 40_000_000;
 
-/// What the server has at a moment.
+/// The server's resources at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Use {
     memory: u64,
     descriptors: usize,
     threads: usize,
-    /// Of the database.
+    /// Connections of the database.
     connections: i64,
 }
 
@@ -54,7 +54,8 @@ impl Use {
         }
     }
 
-    /// What it has once it has been quiet for some seconds: no connection of a database is open.
+    /// Waits until the server is quiet for some seconds, without any database connection. Returns
+    /// its resources then.
     pub(crate) async fn quiet(setting: &Setting) -> Self {
         let (mut last, mut since) = (Self::of(setting).await, Instant::now());
         wait_until("it's quiet", async || {
@@ -70,7 +71,7 @@ impl Use {
         .await
     }
 
-    /// Waits until it has no more than `before`; what it has then.
+    /// Waits until it has no more resources than `before`, and returns them.
     pub(crate) async fn until_no_more_than(before: &Self, setting: &Setting) -> Self {
         wait_until("all is given back", async || {
             tokio::time::sleep(LOOK).await;
@@ -103,17 +104,17 @@ async fn take(setting: &Setting, source: Source, count: usize) -> Vec<Streaming>
     streams
 }
 
-/// The places of a source that lists may have: they leave lookups the connections that these share,
-/// one for each core and a quarter of all at most, and one more.
+/// The slots of a source that lists can use. The rest is for lookups: the connections that they
+/// share, one per core and at most a quarter of all, and one more.
 fn places_of_lists() -> usize {
     let shared = thread::available_parallelism().map_or(1, NonZero::get).min(PLACES / 4);
     PLACES - shared - 1
 }
 
-/// Permits and places that leaked would be missed: all that streams may have are taken at once, of
-/// each source and of the server.
+/// Checks for leaked permits and slots: takes all that streams can have at once, of each source and
+/// of the server.
 pub(crate) async fn all_can_be_taken_again(setting: &Setting) {
-    // Those that are held take nothing meanwhile.
+    // The streams are held without reading, so the time limits are raised.
     let (total, write_timeout) = (limit(), limit());
     reload(setting, &Reloaded { total, write_timeout, ..Reloaded::default() }).await;
     for (first, second) in

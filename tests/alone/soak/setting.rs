@@ -1,4 +1,4 @@
-//! The databases, the server, and what whole answers are.
+//! The databases, the server, and the expected responses.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,18 +13,18 @@ use sha2::{Digest, Sha256};
 
 use crate::support::{Client, Ended, Launch, Reply, Server, TcpProxy, TestDb, pg_port};
 
-/// The rows of a list: more than a stream holds on its way, so that most of them are being sent
+/// The rows of a list: more than the buffers of a stream, so that most lists are still being sent
 /// when something happens.
 pub(crate) const ROWS: usize = 20_000;
-/// The rows that others are nested in.
+/// The number of rows that contain nested ones.
 const PARENTS: usize = 2000;
-/// The streams that the server runs at a time, and the places of each source.
+/// The server's limit on streams. The next constant is the limit of each source's pool.
 pub(crate) const MAX_STREAMS: usize = 48;
 pub(crate) const PLACES: usize = 28;
-/// What ends a client that takes nothing.
+/// Ends a client that reads nothing.
 pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// PostgreSQL, PostgreSQL behind a proxy that does it harm, and SQLite.
+/// PostgreSQL, PostgreSQL behind a proxy with faults, and SQLite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Source {
     Direct,
@@ -44,7 +44,7 @@ impl Source {
     }
 }
 
-/// What is read as a whole.
+/// The requests for complete results.
 pub(crate) const SHAPES: [&str; 8] = [
     "rows.json",
     "rows.ndjson",
@@ -56,13 +56,13 @@ pub(crate) const SHAPES: [&str; 8] = [
     "nested.json",
 ];
 
-/// What a reload changes.
+/// The settings that a reload changes.
 pub(crate) struct Reloaded {
     /// In seconds.
     pub(crate) heartbeat: u64,
-    /// Of the source `faulty`, which is another one where this is another.
+    /// A setting of the source `faulty`. Changing it replaces the source.
     pub(crate) statement_cache: usize,
-    /// How long an answer may take, and how long a client may take nothing.
+    /// The longest duration of a response, and the longest time that a client may read nothing.
     pub(crate) total: Duration,
     pub(crate) write_timeout: Duration,
 }
@@ -74,15 +74,15 @@ impl Default for Reloaded {
     }
 }
 
-/// What all of it works on.
+/// The environment of a soak.
 pub(crate) struct Setting {
     pub(crate) db: TestDb,
     pub(crate) server: Server,
     pub(crate) proxy: TcpProxy,
-    /// The digest of a whole answer, by what was asked for.
+    /// The digest of a complete response, by target.
     whole: BTreeMap<&'static str, [u8; 32]>,
-    /// How many bursts there are, and when the last one was over: then, and only then, may bounds
-    /// be hit.
+    /// The number of current bursts, and the end of the last one. Limits may be reached only during
+    /// a burst and shortly after it.
     pub(crate) bursts: AtomicUsize,
     pub(crate) last_burst: Mutex<Option<Instant>>,
 }
@@ -118,14 +118,14 @@ impl Setting {
         }
     }
 
-    /// The configuration of the next reload.
+    /// Writes the configuration for the next reload.
     pub(crate) fn write_config(&self, reloaded: &Reloaded) {
         let text = config(&self.db, &self.proxy, reloaded);
         std::fs::write(self.server.folder().join("rowstream.toml"), text).expect("a file");
     }
 
-    /// Learns what whole answers are, from each source, as long as nothing goes wrong, and holds
-    /// them to what they are made of.
+    /// Requests the complete responses of each source while nothing fails, and compares them with
+    /// the expected rows.
     pub(crate) async fn learn(&mut self) {
         let expected = expected_rows();
         for shape in SHAPES {
@@ -146,7 +146,7 @@ impl Setting {
         self.server.url(&format!("/{}/{target}", source.name()))
     }
 
-    /// Whether a body that ended well is what it should be.
+    /// Compares a complete body with the expected one.
     pub(crate) fn check(&self, shape: &str, reply: &Reply, body: &[u8]) -> Result<(), String> {
         match digest(shape, reply, body)? == self.whole[shape] {
             true => Ok(()),
@@ -154,7 +154,7 @@ impl Setting {
         }
     }
 
-    /// Whether a burst goes on, or has just gone: what it had is given back soon, but not at once.
+    /// Returns true during and shortly after a burst, because its resources aren't free at once.
     pub(crate) fn is_crowded(&self) -> bool {
         let last = *self.last_burst.lock().expect("nobody panics with it");
         self.bursts.load(std::sync::atomic::Ordering::Relaxed) > 0
@@ -169,8 +169,8 @@ fn config(db: &TestDb, proxy: &TcpProxy, reloaded: &Reloaded) -> String {
         format!("pool = {{ max = {PLACES}, waiting = 40, acquire_timeout = \"5s\", idle_timeout = \"2s\" }}");
     let (direct, (faulty, name)) = (db.url(), (proxy.address(), db.name()));
     format!(
-        // What slow clients leave waits in files, as long as there is room: not for all of them,
-        // and for none that has no end.
+        // Unread rows of slow clients wait in files while there's space. There isn't enough for all
+        // of them, or for an endless one.
         "max_streams = {MAX_STREAMS}\nslow_clients = \"spill\"\nspool_limit = \"4MiB\"\nspool_quota = \"32MiB\"\nheartbeat = \"{heartbeat}s\"\ncompression = \"on\"\nwrite_timeout = \"{write_timeout}s\"
 timeout = {{ first_row = \"8s\", total = \"{total}s\" }}\n
 [source.direct]\nurl = \"{direct}\"\n{pool}
@@ -206,7 +206,7 @@ fn endpoints(source: Source) -> Vec<(String, String)> {
     ]
 }
 
-/// The rows as NDJSON, made of nothing but numbers.
+/// The expected rows as NDJSON, computed from their numbers.
 fn expected_rows() -> Vec<u8> {
     let mut text = String::new();
     for n in 1..=ROWS {
@@ -220,7 +220,7 @@ pub(crate) fn row(n: usize) -> String {
     format!("{{\"n\":{n},\"t\":\"event {n}{}{}\"}}", " é\\\"".repeat(n % 9), "x".repeat(40))
 }
 
-/// The rows of an answer as NDJSON, in the shapes that are told so.
+/// The rows of a response as NDJSON, for shapes that can be converted.
 fn rows_of(shape: &str, reply: &Reply) -> Option<Vec<u8>> {
     let text = || std::str::from_utf8(&reply.body).expect("it is UTF-8");
     let rows: String = match shape {
@@ -252,11 +252,11 @@ fn lines<'a>(text: &'a str, keep: impl Fn(&'a str) -> Option<&'a str>) -> String
     text.lines().filter_map(keep).fold(String::new(), |all, line| all + line + "\n")
 }
 
-/// The digest of what an answer says, without what is another each time: tags, marks, cursors,
-/// heartbeats, and where batches end.
+/// The digest of a response's contents, without the parts that vary: tags, marks, cursors,
+/// heartbeats, and the boundaries of batches.
 ///
 /// # Errors
-/// It has no end, though its shape has one.
+/// It has no end mark, although its shape has one.
 fn digest(shape: &str, reply: &Reply, body: &[u8]) -> Result<[u8; 32], String> {
     let mut digest = Sha256::new();
     match shape.split(['.', '?']).nth(1) {
