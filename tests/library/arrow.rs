@@ -1,4 +1,4 @@
-//! Arrow streams from real databases, read back by Arrow's own library: types, bounds, slow rows,
+//! Arrow streams from real databases, read back by Arrow's own library: types, limits, slow rows,
 //! and streams that fail.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
@@ -38,7 +38,7 @@ fn rows(batches: &[RecordBatch]) -> usize {
     batches.iter().map(RecordBatch::num_rows).sum()
 }
 
-/// The bytes of a batch's columns, without what a reader's buffers have beyond them.
+/// The bytes of a batch's columns, without unused space in the reader's buffers.
 fn bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap()).sum()
 }
@@ -131,7 +131,7 @@ async fn what_arrow_cannot_hold_is_an_error() {
     }
 }
 
-/// A database whose only table `t` has one row per value, each in the column of that name.
+/// A database with a table `t` of one row. Each value is in the column of that name.
 fn sqlite(folder: &std::path::Path, columns: &str, values: &str) -> String {
     let file = folder.join("test.db");
     let connection = rusqlite::Connection::open(&file).unwrap();
@@ -286,7 +286,7 @@ async fn bench_counts_the_rows_of_batches() {
     }
 }
 
-/// A batch that fills slowly is not waited for: each row is there before the next one is made.
+/// A slow batch isn't held back: each row arrives before the next one is produced.
 #[tokio::test]
 async fn slow_rows_arrive_one_by_one() {
     let db = TestDb::new().await;
@@ -315,10 +315,10 @@ async fn slow_rows_arrive_one_by_one() {
 
 /// Fails at row 500,000, in the database.
 const FAILS: &str = "select n, 1 / (500000 - n) as q from (select generate_series(1, 600000) as n) s";
-/// The database is content; Arrow is not.
+/// The database accepts this value, but Arrow doesn't.
 const MISFITS: &str = "select n, case when n = 500000 then 'infinity' else date '2024-01-01' end as d
     from (select generate_series(1, 600000) as n) s";
-/// Before the first row, and the status says so.
+/// Fails before the first row, so the status reports it.
 const FAILS_FIRST: &str = "select 1 as n, 'infinity'::date as d";
 
 #[tokio::test]
@@ -352,7 +352,8 @@ async fn a_stream_that_fails_has_no_end() {
     assert_eq!(get(&server.url("/first")).await.text(), r#"[{"n":1,"d":"infinity"}]"#);
 }
 
-/// The README's ceiling holds for this format too, although it builds batches beside its chunks.
+/// The README's memory limit applies to this format too, although it builds batches in addition to
+/// its chunks.
 #[tokio::test]
 async fn a_million_rows_come_in_bounded_batches() {
     const ROWS: usize = 1_000_000;

@@ -1,7 +1,6 @@
-//! A secret in every place where one can stand, and a look at all that the server says: none of
-//! them is there.
+//! Puts a secret into every possible place, and checks that no output of the server contains one.
 //!
-//! Each secret is a word that nothing else says, with the name of its place in it.
+//! Each secret is a word that occurs nowhere else, with the name of its place in it.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,14 +11,14 @@ use rowstream::config::Config;
 use crate::support::upstream::{Speaks, Upstream, reply};
 use crate::support::{Client, Launch, Server, TestDb, pg_port, rowstream, wait_until};
 
-/// In every secret, and nowhere else.
+/// A part of every secret, and of nothing else.
 const CANARY: &str = "kanarienvogel";
 
 fn secret(place: &str) -> String {
     format!("{CANARY}-{place}")
 }
 
-/// Fails if one of the secrets is in what was said; also in base64, as Basic has it.
+/// Fails if the text contains a secret, also in base64 as in Basic authentication.
 #[track_caller]
 fn is_silent(place: &str, said: &str) {
     use base64::Engine as _;
@@ -91,7 +90,7 @@ fn launch(db: &TestDb, up: &Upstream, format: &str) -> Launch {
         .argument("--no-check")
 }
 
-/// What credentials a client may show.
+/// The credentials that a client can show.
 fn credentials() -> Vec<String> {
     use base64::Engine as _;
     let basic = |pair: String| format!("Basic {}", base64::prelude::BASE64_STANDARD.encode(pair));
@@ -152,7 +151,7 @@ async fn ask_everything(server: &Server) {
     assert!(pages.iter().all(|page| opened.contains(page)), "{opened:?}");
 }
 
-/// With the header that it shows, which opens everything, and with a password in its URL.
+/// Runs `doctor` with a header that grants all access, and with a password in its URL.
 async fn the_doctor_is_silent(server: &Server) {
     let shown = format!("Authorization: Bearer {}", secret("token"));
     let via = server.url("");
@@ -188,7 +187,7 @@ async fn no_secret_is_said() {
         if format == "text" {
             the_doctor_is_silent(&server).await;
         }
-        // What is wrong at a reload, beside all the secrets.
+        // An invalid reload, in the presence of all secrets.
         let file = server.folder().join("rowstream.toml");
         let text = fs::read_to_string(&file).expect("it is there");
         fs::write(&file, format!("listen = \"${{PG_SECRET}}\"\nmemory = \"${{CONSUL_SECRET}}\"\n{text}"))
@@ -207,7 +206,7 @@ async fn no_secret_is_said() {
         for asked in up.asked() {
             is_silent(&format!("the body sent to {}", asked.target), &asked.body);
             is_silent("a target", &asked.target);
-            // What it is for, it gets.
+            // Checks that the intended recipient gets the secret.
             let got = |name: &str, place: &str| {
                 asked
                     .headers
@@ -225,7 +224,7 @@ async fn no_secret_is_said() {
     }
 }
 
-/// `check`, what a panic could show of a configuration, and starts that fail.
+/// Checks `check`, a panic that shows a configuration, and failing starts.
 #[tokio::test]
 async fn no_command_says_a_secret() {
     let db = TestDb::new().await;

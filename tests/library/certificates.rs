@@ -1,5 +1,5 @@
-//! Servers' certificates of every kind, by every mode of TLS: PostgreSQL, MariaDB, and a server that
-//! doesn't have the key of its certificate.
+//! Server certificates of every kind with every TLS mode: PostgreSQL, MariaDB, and a server without
+//! the key of its certificate.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -21,8 +21,8 @@ use tokio_rustls::TlsAcceptor;
 use super::postgres_connect::{Cluster, is_root, run, source, until_it_answers, who};
 use crate::support::{wait, wait_until};
 
-/// An authority, and the certificates of a server. `version1` and `selfsigned` are made as the
-/// PostgreSQL manual says.
+/// An authority, and the certificates of a server. `version1` and `selfsigned` follow the
+/// PostgreSQL manual.
 const CERTIFICATES: &str = r#"set -e
 san="subjectAltName=DNS:localhost"
 authority() { openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj "/CN=Test authority" -keyout ca.key -out ca.crt; }
@@ -46,7 +46,8 @@ openssl pkey -in plain.key -aes128 -passout pass:secret -out encrypted.key
 chmod 644 *.key
 "#;
 
-/// The kinds, and the words of the refusal by `verify-full` with the authority; none: it connects.
+/// The kinds, with the words of the refusal by `verify-full` with the authority. `None` if it
+/// connects.
 const KINDS: [(&str, Option<&str>); 7] = [
     ("plain", None),
     ("version1", Some("version 1 certificate")),
@@ -64,13 +65,13 @@ fn certificates() -> tempfile::TempDir {
     folder
 }
 
-/// What the log says if a source refuses a server.
+/// The log's text if a source refuses a server.
 fn refusal(answer: Result<String, Error>) -> Option<String> {
     answer.err().map(|error| format!("{error:?}"))
 }
 
-/// `prefer` and `require` refused each of these but the plain one, although they check no authority
-/// and psql connects. A pinned self-signed certificate was refused by `verify-*`.
+/// `prefer` and `require` refused all of these except the plain one, although they check no
+/// authority and psql connects. `verify-*` refused a pinned self-signed certificate.
 #[tokio::test]
 async fn postgresql_with_any_certificate() {
     let made = certificates();
@@ -106,7 +107,7 @@ fn says(kind: &str, refused: Option<String>, reason: Option<&str>) {
     }
 }
 
-/// The files of a client that logs in as the user of its certificate's name.
+/// The files of a client that logs in as the user named in its certificate.
 fn shown(made: &Path, certificate: &str, key: &str, names: [&str; 2]) -> String {
     let [of_certificate, of_key] = names;
     let made = made.display();
@@ -151,7 +152,7 @@ async fn create_role(cluster: &PostgresTls) {
     client.batch_execute("create role localhost login").await.unwrap();
 }
 
-/// The alert `HandshakeFailure` was all that the log said.
+/// The log said only `HandshakeFailure`.
 #[tokio::test]
 async fn postgresql_without_a_cipher_suite_in_common() {
     let made = certificates();
@@ -162,7 +163,7 @@ async fn postgresql_without_a_cipher_suite_in_common() {
     says("AES256-SHA", refused, Some("Rowstream offers TLS 1.3, and TLS 1.2 with ECDHE"));
 }
 
-/// A cluster whose TLS is changed by a reload.
+/// A cluster whose TLS settings can be reloaded.
 struct PostgresTls(Cluster);
 
 impl PostgresTls {
@@ -177,7 +178,7 @@ impl PostgresTls {
         format!("postgres://postgres@{host}:{}/postgres?{query}", self.0.port)
     }
 
-    /// Has new connections see this certificate and these settings.
+    /// Uses this certificate and these settings for new connections.
     async fn serve(&self, made: &Path, kind: &str, settings: &str) {
         let data = self.0.folder.path().join("data");
         for suffix in ["crt", "key"] {
@@ -233,7 +234,7 @@ async fn mariadb_lets_a_client_in_by_its_certificate() {
     says("none", refusal(server.ask_as("client", "ssl-mode=required").await), Some("Access denied"));
 }
 
-/// A MariaDB whose certificate is changed by `flush ssl`.
+/// A MariaDB whose certificate can be changed with `flush ssl`.
 struct MariaTls {
     made: PathBuf,
     port: u16,
@@ -273,7 +274,7 @@ impl MariaTls {
         this
     }
 
-    /// Has new connections see this certificate.
+    /// Uses this certificate for new connections.
     async fn serve(&self, kind: &str) {
         copy(&self.made, kind);
         self.execute("flush ssl");
@@ -309,8 +310,8 @@ fn copy(made: &Path, kind: &str) {
     }
 }
 
-/// A certificate is public: who shows it without its key isn't the server. A signature that we can
-/// check is checked, even if no authority is, and of version 1 as well.
+/// A certificate is public, so a server that shows it without its key is an impostor. We check
+/// every signature that we can check, even without an authority and for version 1.
 #[tokio::test]
 async fn a_certificate_without_its_key() {
     let made = certificates();
@@ -339,7 +340,7 @@ fn pinned(made: &Path, kind: &str) -> String {
     format!("sslmode=verify-full&sslrootcert={}/{kind}.crt", made.display())
 }
 
-/// A server with the certificate of one key, and another key.
+/// A server with one key's certificate and another key.
 fn impostor(made: &Path, kind: &str) -> TlsAcceptor {
     let certificate = CertificateDer::from_pem_file(made.join(format!("{kind}.crt"))).unwrap();
     let key = PrivateKeyDer::from_pem_file(made.join("stranger.key")).unwrap();

@@ -1,4 +1,4 @@
-//! Compressed answers: the bytes of plain ones, as early as they, and as clearly cut when they are.
+//! Compressed responses: the same bytes as plain ones, equally early, and as clearly truncated.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use http::Request;
 use rowstream::config::Config;
 use rowstream::respond::{App, Arrival};
 
-/// What tells that a client is on another machine, though the test's is not.
+/// A header that makes a client count as one on another machine.
 const FORWARDED: (&str, &str) = ("x-forwarded-for", "192.0.2.1");
 const CLIENTS: [Client; 2] = [Client::HTTP1, Client::H2C];
 
@@ -20,7 +20,7 @@ const LARGE: &str = "select i as n, md5(i::text) as hash, case when i % 7 > 0 th
 const SHORT: &str = "select i as n, 'OPEN' as status from generate_series(1, 80) i";
 const TINY: &str = "select 1 as n";
 
-/// A server of one PostgreSQL database, in whose configuration these lines come first.
+/// A server with one PostgreSQL database. Its configuration begins with `settings`.
 async fn server(db: &TestDb, settings: &str, source: &str, endpoints: &[(&str, &str)]) -> Server {
     let config = format!("{settings}\n[source.db]\nurl = \"{}\"\n{source}\n", db.url());
     let names: Vec<_> = endpoints.iter().map(|(name, _)| format!("endpoints/{name}.sql")).collect();
@@ -44,7 +44,7 @@ async fn open(client: Client, url: &str, coding: &str) -> Streaming {
     client.open(request("GET", url, &[("accept-encoding", coding)])).await.unwrap()
 }
 
-/// What `Vary` names.
+/// The names in `Vary`.
 fn vary(reply: &Reply) -> Vec<&str> {
     reply.headers.get_all("vary").iter().map(|value| value.to_str().unwrap()).collect()
 }
@@ -54,7 +54,7 @@ async fn every_coding_gives_the_bytes_of_the_plain_answer() {
     let db = TestDb::new().await;
     let template =
         format!("/*\nbody = {{ before = 1, list = \"$rows\", after = [\"the end\"] }}\n*/\n{LARGE}");
-    // Rows that are larger than any buffer on the way, and one that is short after them.
+    // Rows larger than all buffers on the way, followed by a short one.
     let wide = "select string_agg(md5(i::text), ',') as text from generate_series(1, 30000) i
         union all select repeat('x', 1000000) union all select 'the end'";
     let endpoints = [("large", LARGE), ("template", &template), ("wide", wide), ("short", SHORT)];
@@ -83,8 +83,8 @@ async fn every_coding_gives_the_bytes_of_the_plain_answer() {
     }
 }
 
-/// Whoever waits for rows that come now and then gets each of them as it comes: the next one is
-/// made only once it was read.
+/// A client that waits for occasional rows gets each one immediately: the next row is produced only
+/// once this one was read.
 #[tokio::test]
 async fn a_slow_row_arrives_before_the_next_one_is_made() {
     const ROWS: i64 = 5;
@@ -127,7 +127,7 @@ async fn a_slow_row_arrives_before_the_next_one_is_made() {
     }
 }
 
-/// Bytes that are written in one place and looked at in another.
+/// Bytes that one place writes and another reads.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -147,7 +147,8 @@ impl std::io::Write for Shared {
     }
 }
 
-/// A body that is truncated has no end mark, so that its decoder knows as well as its framing.
+/// A truncated body has no end mark, so its decoder detects the truncation as well as its framing
+/// does.
 #[tokio::test]
 async fn what_is_cut_has_no_end() {
     let db = TestDb::new().await;
@@ -175,7 +176,7 @@ async fn what_is_cut_has_no_end() {
     until_logged(&server, " 200 failed ", CODINGS.len() * 4).await;
 }
 
-/// Waits until so many lines of the log have these words.
+/// Waits until this many lines of the log contain these words.
 async fn until_logged(server: &Server, words: &str, lines: usize) {
     wait_until(&format!("{lines} times {words:?}"), async || {
         let log = server.stdout();
@@ -197,7 +198,7 @@ async fn a_client_that_leaves_cancels_the_statement() {
             stream.at_least(200_000).await;
             drop(stream);
             db.until_none_active().await;
-            // The pool has one place.
+            // The pool has one connection.
             assert_eq!(get(http, &server.url("/short"), &[]).await.status, 200);
         }
     }
@@ -254,7 +255,7 @@ async fn who_is_asked_for_a_coding() {
     }
 }
 
-/// No test has another machine: what the server says of such a client is said here.
+/// No test has a second machine, so this one simulates a client there.
 #[tokio::test]
 async fn clients_on_other_machines_are_asked() {
     let db = TestDb::new().await;

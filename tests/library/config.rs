@@ -1,5 +1,4 @@
-//! Whole folders of configuration: what they become, and the complete report of what is wrong with
-//! them.
+//! Whole folders of configuration: the resulting settings, and the complete report of errors.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
 use std::fs;
@@ -18,7 +17,7 @@ use rowstream_core::client::ClientHeader;
 use rowstream_core::params::{BindType, ParamPlace, ParamType, ParamValue, bind};
 use rowstream_encode::{BytesForm, Format, Intervals, Nulls, Numbers, ValueOptions};
 
-/// A folder with these files; the first is given without a name: `rowstream.toml`.
+/// A folder with these files. The first one has no name: it's `rowstream.toml`.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -52,7 +51,7 @@ impl Folder {
         self.load().unwrap_or_else(|report| panic!("{report}"))
     }
 
-    /// The report of what is wrong.
+    /// The report of errors.
     fn report(&self) -> String {
         let report = self.load().expect_err("there are errors");
         assert!(!report.contains("hunter2"), "{report}");
@@ -386,7 +385,7 @@ fn memory_that_holds_no_stream() {
         load("memory = \"64MB\"\nmax_connections = 100", "max_row_bytes = \"64KiB\""),
         Ok(Some(64_000_000))
     );
-    // The documented defaults beside a documented `memory` used to be refused.
+    // The documented defaults with a documented `memory` used to be refused.
     for memory in ["64MB", "256MB", "1GB"] {
         assert!(load(&format!("memory = \"{memory}\""), "").is_ok(), "{memory}");
     }
@@ -397,7 +396,7 @@ fn memory_that_holds_no_stream() {
         "{report}"
     );
     assert!(report.contains(" 1000 connections "), "{report}");
-    // Each of the ways out is one.
+    // Each suggested solution works.
     let (_, ways) = report.split_once("hint: write ").expect("a hint");
     let ways: Vec<_> = ways.split('`').skip(1).step_by(2).filter(|way| way.contains(" = ")).collect();
     let [memory, row] = ways[..] else { panic!("{report}") };
@@ -406,7 +405,7 @@ fn memory_that_holds_no_stream() {
         "{memory}"
     );
     assert!(load(settings, row).is_ok(), "{row}");
-    // One byte less, and it would be none.
+    // With one MB less, it wouldn't.
     let lower = memory.replace("memory = \"", "").replace("MB\"", "").parse::<u32>().expect("a number") - 1;
     let lower = format!("memory = \"{lower}MB\"\nmax_connections = 1000");
     assert!(load(&lower, "max_row_bytes = \"16MiB\"").is_err());
@@ -431,7 +430,7 @@ fn defaults_fit_into_the_memory() {
         );
     }
     assert_eq!(limits("memory = \"1TB\"".replace("TB", "000GB").as_str(), "").1, 16 << 10);
-    // What is set stays.
+    // Explicit settings stay unchanged.
     let (connections, row, streams) =
         limits("memory = \"1GB\"\nmax_connections = 4096", "max_row_bytes = \"16MiB\"");
     assert_eq!((connections, row, streams), (4096, 16 << 10, 1));

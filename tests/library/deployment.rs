@@ -1,5 +1,5 @@
-//! What lies in `deploy/kubernetes` and `deploy/compose`: the schemas of those who read it take it,
-//! its parts fit together, and the programs that are here take their own files.
+//! The files in `deploy/kubernetes` and `deploy/compose`: they conform to the schemas of their
+//! readers, their parts fit together, and the available programs accept their own files.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn deploy(name: &str) -> PathBuf {
     repository().join("deploy").join(name)
 }
 
-/// The documents of files, which their schema has taken.
+/// The documents of files that conform to their schema.
 fn documents(kind: &str, files: &[PathBuf]) -> Result<Vec<Value>, String> {
     let python = std::env::var_os("ROWSTREAM_TEST_PYTHON");
     let python = python.expect("ROWSTREAM_TEST_PYTHON is not set: run `cargo xtask test`");
@@ -26,7 +26,7 @@ fn documents(kind: &str, files: &[PathBuf]) -> Result<Vec<Value>, String> {
     Ok(lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
 }
 
-/// All of `deploy/kubernetes`, as its kustomization lists it.
+/// All files of `deploy/kubernetes`, as its kustomization lists them.
 fn manifests() -> Vec<Value> {
     let folder = deploy("kubernetes");
     let kustomization = documents("kubernetes", &[folder.join("kustomization.yaml")]).unwrap();
@@ -61,7 +61,7 @@ async fn the_manifests_are_valid_and_fit_together() {
     ] {
         assert_eq!(named(&all, kind, name).pointer(selector).unwrap(), labels, "{kind} {name}");
     }
-    // The monitor finds the service of the metrics, and not the one of clients.
+    // The monitor finds the metrics service, but not the clients' service.
     let wanted = &named(&all, "ServiceMonitor", "rowstream")["spec"]["selector"]["matchLabels"];
     assert_eq!(wanted, &named(&all, "Service", "rowstream-admin")["metadata"]["labels"]);
     assert_ne!(wanted, &named(&all, "Service", "rowstream")["metadata"]["labels"]);
@@ -77,8 +77,8 @@ async fn the_manifests_are_valid_and_fit_together() {
     }
 }
 
-/// A folder as the mounts of the deployment show it: Kubernetes has each file be a link into a
-/// hidden folder, which it exchanges.
+/// A folder in the form of the deployment's mounts: in Kubernetes each file is a link into a hidden
+/// folder, which is replaced on changes.
 fn mounted(all: &[Value]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let endpoints = folder.path().join("endpoints");
@@ -111,7 +111,7 @@ async fn the_configuration_of_the_manifests_is_served() {
     let target: usize = scaling["target"]["averageValue"].as_str().unwrap().parse().unwrap();
     assert!(target < config.limits.max_streams);
 
-    // The ports are the container's own; here others are free.
+    // The ports are the container's. Here we need free ones.
     let path = folder.path().join("rowstream.toml");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("0.0.0.0:8081", "127.0.0.1:0")).unwrap();
@@ -130,7 +130,7 @@ async fn the_configuration_of_the_manifests_is_served() {
     assert!(metrics.text().contains(&scaled_by), "{}", metrics.text());
 }
 
-/// Where a server has said that its admin endpoints are.
+/// Extracts the address of the admin endpoints from a server's output.
 fn admin_address(said: &str) -> String {
     let (_, rest) = said.split_once("admin endpoints at ").unwrap_or_else(|| panic!("{said}"));
     rest.split("/_rowstream/").next().unwrap().to_owned()
@@ -159,7 +159,7 @@ async fn the_composition_is_valid_and_its_programs_take_their_files() {
     for replica in ["rowstream-a", "rowstream-b"] {
         assert!(services.contains_key(replica) && text.matches(replica).count() == 2, "{replica}");
     }
-    // Beside it stand the rules, as in the container.
+    // The rules are beside it, as in the container.
     let prometheus = tempfile::tempdir().unwrap();
     for file in [folder.join("prometheus.yml"), deploy("prometheus/rowstream.rules.yml")] {
         std::fs::copy(&file, prometheus.path().join(file.file_name().unwrap())).unwrap();
@@ -190,7 +190,7 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}:\n{said}");
 }
 
-/// A schema that takes everything would prove nothing.
+/// A schema that accepts everything would prove nothing.
 #[test]
 fn what_is_wrong_is_refused() {
     let folder = tempfile::tempdir().unwrap();

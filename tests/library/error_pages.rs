@@ -1,4 +1,4 @@
-//! Each error code has a page, in the book and at the server, and nothing else has one.
+//! Each error code has a page in the book and at the server, and no other pages exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ fn page(code: &str) -> String {
     read(&repository().join(format!("docs/src/reference/errors/{code}.md")))
 }
 
-/// The source files, but for the list of codes itself.
+/// The source files, except the list of codes itself.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -35,7 +35,7 @@ fn source() -> String {
     files.iter().map(|file| read(file)).collect()
 }
 
-/// The codes that stand in a call of `Error::new`.
+/// The codes in calls of `Error::new`.
 fn literal_codes(source: &str) -> BTreeSet<&str> {
     let calls = source.split("Error::new(").skip(1);
     calls.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next()).collect()
@@ -62,7 +62,7 @@ fn each_code_of_the_source_has_a_page_and_each_page_a_code() {
     }
 }
 
-/// The example of a page is a problem document of its code, and the head of the page its status.
+/// A page's example is a problem document with its code, and the page's head has its status.
 #[test]
 fn examples_are_problem_documents() {
     for code in rowstream_core::error::codes().filter(|code| *code != "configuration") {
@@ -85,7 +85,7 @@ fn examples_are_problem_documents() {
     }
 }
 
-/// A `type` that leads nowhere helps nobody.
+/// A `type` must not be a dead link.
 #[tokio::test]
 async fn the_type_of_a_problem_is_the_address_of_its_page() {
     let config = "admin_listen = \"127.0.0.1:0\"\n[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n";

@@ -1,5 +1,5 @@
-//! The fragments of files in the book, which are no whole files: the readers of the files take each
-//! of them, in a configuration that has what it takes for granted.
+//! The code fragments in the book. They aren't complete files, so we add everything that they
+//! assume, and check that the parsers accept the result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use toml::{Table, Value};
 
 use crate::support::repository;
 
-/// What fragments of the configuration take for granted, and endpoints.
+/// The configuration and endpoints that fragments assume.
 const BASE: &str = "
 authorization = 'authenticated'
 [source.a]
@@ -26,10 +26,10 @@ sha256 = '…'
 ";
 /// Keys that only endpoint files have.
 const OF_ENDPOINTS: &[&str] = &["params", "upstream", "enrich", "sql", "body", "result", "key", "follow"];
-/// What stands for the digits of a hash, in quotes.
+/// Placeholders for the digits of a hash, in quotes.
 const HASHES: &[&str] = &["…64 hex digits…", "…"];
 
-/// The blocks of code of the book in a language, each with its place.
+/// The book's code blocks in a language, each with its place.
 fn blocks(language: &str) -> Vec<(String, String)> {
     let root = repository().join("docs/src");
     let mut found = Vec::new();
@@ -63,7 +63,7 @@ fn pages(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Adds what `base` has and `table` lacks.
+/// Adds the entries of `base` that `table` lacks.
 fn complete(table: &mut Table, base: &Table) {
     for (key, value) in base {
         match (table.get_mut(key), value) {
@@ -76,8 +76,8 @@ fn complete(table: &mut Table, base: &Table) {
     }
 }
 
-/// What the readers find wrong in a configuration with one endpoint. Files that a fragment names
-/// need not be there.
+/// The parsers' errors for a configuration with one endpoint. Files that a fragment names needn't
+/// exist.
 fn wrong(mut config: Table, (name, endpoint): (&str, &str)) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let digits = "0".repeat(64);
@@ -105,7 +105,7 @@ fn wrong(mut config: Table, (name, endpoint): (&str, &str)) -> Vec<String> {
     errors.iter().map(ToString::to_string).filter(|error| !is_of_file(error)).collect()
 }
 
-/// The database of a fragment of the configuration, or that of [`BASE`].
+/// The database of a configuration fragment, or that of [`BASE`].
 fn database(config: &Table) -> String {
     let sources = config.get("source").and_then(Value::as_table);
     let is_database = |(_, source): &(&String, &Value)| !source["url"].to_string().contains("http");
@@ -114,7 +114,7 @@ fn database(config: &Table) -> String {
         .map_or_else(|| "a".to_owned(), |(name, _)| name.clone())
 }
 
-/// A configuration with a database and an HTTP service by the names that an endpoint has for them.
+/// A configuration with a database and an HTTP service under the names that an endpoint uses.
 fn sources(endpoint: &Table) -> Table {
     let source = |table: &Value| Some(table.get("source")?.as_str()?.to_owned());
     let enriched = endpoint.get("enrich").and_then(Value::as_table).and_then(|all| all.values().next());
@@ -174,7 +174,7 @@ fn fragments_of_sql_are_read() {
     }
 }
 
-/// Statements with names in a body that has a place for each, where a fragment leaves it out.
+/// Adds a body with a placeholder for each named statement, if a fragment omits it.
 fn with_body(sql: String) -> String {
     let names = sql.lines().filter_map(|line| line.strip_prefix("-- name: "));
     let roots = names.filter(|line| !line.contains(" nested in ")).filter_map(|line| line.split(' ').next());

@@ -1,7 +1,7 @@
-//! The tests that call the library, beside what its users see.
+//! Tests that call the library in addition to the program.
 //!
-//! A module is a subject. Tests that only start the program are in `tests/it`, which isn't compiled
-//! again when the library changes.
+//! Each module has a subject. Tests that only start the program are in `tests/it`, which isn't
+//! compiled again when the library changes.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,5 +1,5 @@
-//! `/_rowstream/metrics` and `Server-Timing`: counts that are exact, series that are bounded, and
-//! what Prometheus makes of them.
+//! `/_rowstream/metrics` and `Server-Timing`: exact counts, a bounded number of series, and
+//! Prometheus's view of them.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// More than one chunk, so that it is streamed.
+/// More than one chunk, so that it's streamed.
 const FEW: &str = "select generate_series(1, 1000) as n, repeat('x', 100) as t";
-/// Rows without end, as they are made.
+/// Endless rows, sent as they're produced.
 const LONG: &str = "select generate_series(1, 1000000000) as n, repeat('x', 100) as t";
 /// Fails after more than a chunk.
 const FAILS: &str = "select n, 1 / (5000 - n) as x, repeat('x', 100) as t from generate_series(1, 9999) n";
 const LOOKUP: &str = "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\nselect n from generate_series(1, 9) n where n = :id";
 
-/// The samples of a scrape, each by its name with its labels.
+/// The samples of a scrape, by name with labels.
 struct Scrape {
     text: String,
     samples: BTreeMap<String, f64>,
@@ -44,14 +44,14 @@ impl Scrape {
         *self.samples.get(sample).unwrap_or_else(|| panic!("there is no {sample} in\n{}", self.text))
     }
 
-    /// The sum of all samples of this name whose labels hold `part`.
+    /// The sum of all samples with this name whose labels contain `part`.
     fn sum(&self, name: &str, part: &str) -> f64 {
         let of = |sample: &str| sample.split('{').next() == Some(name) && sample.contains(part);
         self.samples.iter().filter(|(sample, _)| of(sample)).map(|(_, value)| value).sum()
     }
 }
 
-/// Waits until each of these samples has its value, which must not go beyond it.
+/// Waits until each of these samples has its value. A larger value fails the test.
 async fn until(server: &Server, expected: &[(String, f64)]) -> Scrape {
     wait_until("all samples", async || {
         let scrape = Scrape::of(server).await;
@@ -67,7 +67,7 @@ async fn until(server: &Server, expected: &[(String, f64)]) -> Scrape {
     .await
 }
 
-/// The name of the count of requests that ended so.
+/// The name of the count of requests with this outcome.
 fn requests(endpoint: &str, format: &str, protocol: &str, outcome: &str) -> String {
     format!(
         "rowstream_requests_total{{endpoint=\"{endpoint}\",format=\"{format}\",protocol=\"{protocol}\",outcome=\"{outcome}\"}}"
@@ -86,7 +86,7 @@ fn of_format(name: &str, endpoint: &str, format: &str) -> String {
     format!("{name}{{endpoint=\"{endpoint}\",format=\"{format}\"}}")
 }
 
-/// A server of one PostgreSQL database, with these settings before its source and of its pool.
+/// A server with one PostgreSQL database. `settings` precede its source, and `pool` is its pool.
 async fn server(db: &TestDb, settings: &str, pool: &str, endpoints: &[(&str, &str)]) -> Server {
     let config = format!(
         "{settings}\n[source.db]\nurl = \"{}\"\npool = {{ {pool} }}\nmax_row_bytes = \"64KiB\"\n",
@@ -97,9 +97,10 @@ async fn server(db: &TestDb, settings: &str, pool: &str, endpoints: &[(&str, &st
     Server::start(&[("rowstream.toml", config.as_str())].into_iter().chain(sql).collect::<Vec<_>>()).await
 }
 
-/// A stream whose client reads its beginning only.
+/// A stream whose client reads only the beginning.
 async fn begun(server: &Server, target: &str) -> Streaming {
-    // A server of one connection may not have seen yet that the one before has ended.
+    // With one connection only, the server may not have noticed yet that the previous one has
+    // ended.
     let mut stream = wait_until("a stream", async || {
         let stream = Client::HTTP1.receive_buffer(64 * 1024).stream(&server.url(target)).await;
         (stream.status != 503).then_some(stream)
@@ -144,7 +145,7 @@ async fn every_request_is_counted_by_what_became_of_it() {
     let scrape = until(
         &server,
         &[
-            // HEAD is a request too.
+            // HEAD counts as a request too.
             (requests("/few", "json", "HTTP/1.1", "complete"), 4.0),
             (streams("/few", "json", "HTTP/1.1", "complete"), 3.0),
             (requests("/few", "csv", "HTTP/2", "complete"), 2.0),
@@ -217,7 +218,7 @@ async fn sqlite_is_counted_as_well() {
     .await;
 }
 
-/// A stream that lasts is seen while it does, and so is the connection that its client holds.
+/// A long stream and its client's connection are counted while they exist.
 #[tokio::test]
 async fn a_stream_is_counted_while_it_runs() {
     let db = TestDb::new().await;
@@ -249,7 +250,7 @@ async fn what_slow_clients_hold_is_told() {
     let stalled = [(streams("/long", "ndjson", "HTTP/1.1", "client_stalled"), 1.0)];
     let scrape = until(&server, &stalled).await;
     drop(stream);
-    // The client took nothing for that time, in which nothing else happened.
+    // During that time the client read nothing, and nothing else happened.
     let held = scrape.value(&of("rowstream_connection_held_seconds_total", "/long"));
     assert!(held >= 0.3, "{held}");
     assert!(scrape.sum("rowstream_phase_seconds_total", "endpoint=\"/long\",phase=\"client\"") >= held);
@@ -274,19 +275,19 @@ async fn random_paths_make_no_series() {
         ],
     )
     .await;
-    // The first scrape is not in itself.
+    // The first scrape doesn't contain itself.
     let is_own = |sample: &String| sample.contains("/_rowstream/");
     let names =
         |scrape: &Scrape| scrape.samples.keys().filter(|name| !is_own(name)).cloned().collect::<Vec<_>>();
     assert_eq!(names(&before), names(&after));
 }
 
-/// Numbers that look random, the same in each run.
+/// Numbers that look random but are the same in each run.
 fn scattered(count: u64) -> impl Iterator<Item = u64> {
     (1..=count).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (n << 7))
 }
 
-/// Asks for all targets on one connection, without waiting for an answer before the next question.
+/// Pipelines requests for all targets on one connection.
 async fn ask_all(server: &Server, targets: impl Iterator<Item = String>, status: u16) {
     let mut questions: Vec<String> =
         targets.map(|target| format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n")).collect();
@@ -336,7 +337,7 @@ async fn a_pool_tells_how_it_is() {
     ];
     let scrape = until(&server, &tried).await;
     assert!(scrape.value(&of("acquire_seconds_sum")) >= 3.0, "each of them waited for a second");
-    // What nobody had room for was refused, whether it waited or not.
+    // Requests without room were refused, both those that waited and those that didn't.
     until(&server, &[(requests("/few", "json", "HTTP/1.1", "refused"), 7.0)]).await;
     drop(held);
     until(&server, &[(of("used"), 0.0), (of("opened_total"), 2.0)]).await;
@@ -384,7 +385,7 @@ async fn connections_workers_and_the_process_are_told() {
         &server,
         &[
             ("rowstream_connections{protocol=\"none\"}".to_owned(), 1.0),
-            // The scrape's own is one of them.
+            // One of them is the scrape's own.
             ("rowstream_connections{protocol=\"HTTP/1.1\"}".to_owned(), 2.0),
             ("rowstream_connections{protocol=\"HTTP/2\"}".to_owned(), 0.0),
         ],
@@ -401,7 +402,7 @@ async fn connections_workers_and_the_process_are_told() {
     assert!(scrape.value("process_open_fds") > 5.0);
     assert!(scrape.value("process_threads") >= workers as f64);
     assert!(scrape.value("process_start_time_seconds") > 1.7e9);
-    // Each worker looks twice a second, and the kernel counts hundredths of one.
+    // Each worker measures twice a second, and the kernel counts hundredths of a second.
     let has_both = |scrape: &Scrape| {
         let looks = scrape.value("rowstream_worker_delay_seconds_count{worker=\"0\"}");
         looks >= 2.0 && scrape.value("process_cpu_seconds_total") > 0.0
@@ -449,7 +450,7 @@ async fn scrapers_get_what_they_ask_for() {
     assert!(!plain.text().contains("# EOF") && !plain.text().contains("# UNIT"));
 }
 
-/// The newest moment of the history by series, once it has `complete` requests that were.
+/// The newest moment of the history by series, once it has `complete` completed requests.
 async fn newest_moment(server: &Server, complete: u64) -> (u64, BTreeMap<String, Json>) {
     wait_until("a moment of the history", async || {
         let history = get(&server.url("/_rowstream/history")).await.json();
@@ -468,8 +469,8 @@ async fn newest_moment(server: &Server, complete: u64) -> (u64, BTreeMap<String,
     .await
 }
 
-/// Whoever opens the console when something is wrong sees what was before; and neither time nor
-/// clients make what is kept larger.
+/// A user who opens the console during a problem sees what happened before. Neither time nor
+/// clients increase the size of the history.
 #[tokio::test]
 async fn the_last_minutes_are_kept() {
     let db = TestDb::new().await;
@@ -504,8 +505,8 @@ async fn the_last_minutes_are_kept() {
     }
 }
 
-/// With `admin_listen` the public port tells nothing of the server, but how a stream went to
-/// whoever knows its id.
+/// With `admin_listen`, the public port reveals nothing about the server, except a stream's result
+/// for clients that know its id.
 #[tokio::test]
 async fn the_servers_own_paths_can_have_a_port_of_their_own() {
     let db = TestDb::new().await;
@@ -527,7 +528,7 @@ async fn the_servers_own_paths_can_have_a_port_of_their_own() {
     ] {
         assert_eq!(get_alone(&server.url(path)).await.status, 404, "{path}");
     }
-    // This client has the only connection there is.
+    // This client has the only connection.
     let mut stream = begun(&server, "/long.ndjson").await;
     for (path, status) in [
         ("/_rowstream/metrics", 200),
@@ -544,13 +545,13 @@ async fn the_servers_own_paths_can_have_a_port_of_their_own() {
     let told = format!("/_rowstream/streams/{}", id.to_str().expect("text"));
     assert_eq!(get(&admin(&told)).await.json()["state"], "running");
     drop(stream);
-    // Until then its connection is busy, and there is no other.
+    // Until then its connection is busy, and there isn't another one.
     server.wait_for_stdout(" 200 aborted ").await;
     assert_eq!(get_alone(&server.url(&told)).await.status, 200);
 }
 
-/// The answer where the server has one connection only, and may not have seen yet that the one
-/// before has ended.
+/// Requests a URL from a server with one connection only. It may not have noticed yet that the
+/// previous one has ended.
 async fn get_alone(url: &str) -> Reply {
     wait_until(url, async || Some(get(url).await).filter(|reply| reply.status != 503)).await
 }
@@ -575,14 +576,14 @@ async fn heads_tell_where_the_time_went() {
         let [("pool", pool), ("database", database), ("first_row", first_row)] = times[..] else {
             panic!("{told}")
         };
-        // What waits for its end tells all of the database's time.
+        // A response that waits for its end reports all of the database's time.
         assert!(first_row >= pool + database - 0.002 || target.ends_with("_wait=end"), "{told}");
         if target == "/slow" {
-            // On a busy machine some of it passes before the server goes on to wait.
+            // On a busy machine, some time passes before the server continues to wait.
             assert!(database >= 100.0, "{told}");
         }
     }
-    // Where nothing was waited for, nothing is told.
+    // Without a wait there's no header.
     for target in ["/none", "/look/x", "/_rowstream/live"] {
         assert_eq!(get(&server.url(target)).await.header("server-timing"), None, "{target}");
     }
@@ -593,8 +594,8 @@ async fn heads_tell_where_the_time_went() {
     }
 }
 
-/// Only a source with replicas has the first, one that is discovered the next two, and a server with
-/// TLS the last; the modules `replicas`, `registry` and `acme` see them.
+/// Metrics of special servers: the first needs replicas, the next two need discovery, and the last
+/// needs TLS. The modules `replicas`, `registry` and `acme` check them.
 pub(crate) const ELSEWHERE: [&str; 4] = [
     "rowstream_host_lag_seconds",
     "rowstream_discovered_instances",
@@ -602,7 +603,7 @@ pub(crate) const ELSEWHERE: [&str; 4] = [
     "rowstream_tls_certificate_expiry_timestamp_seconds",
 ];
 
-/// The table of the documentation is that of the code, and a server tells what it promises.
+/// The documentation's table matches the code, and a server exports every documented metric.
 #[tokio::test]
 async fn the_table_is_what_there_is() {
     const BEGIN: &str = "<!-- written by tests/library/metrics.rs -->\n";
@@ -626,11 +627,11 @@ async fn the_table_is_what_there_is() {
     assert_eq!(told.collect::<Vec<_>>(), promised.collect::<Vec<_>>());
 }
 
-/// An example under more load than its pool can take, as its operator sees it: the pool is used up,
-/// more and more wait, they wait for longer and longer, and the rest is refused.
+/// An operator's view of an example with more load than its pool can serve. The pool is exhausted,
+/// more and more requests wait, they wait longer and longer, and the rest is refused.
 #[tokio::test]
 async fn prometheus_tells_the_story_of_a_pool() {
-    // A scrape that fails leaves no sample, so each state that is waited for was scraped in it.
+    // A failed scrape has no sample. So each awaited state was seen in a successful scrape.
     let folder = worked::filled("events", program()).await;
     let server = Launch::folder(folder.path()).argument("--log-format=off").start().await;
     let prometheus = Prometheus::start(&server).await;
@@ -672,7 +673,7 @@ fn events(server: &Server) -> Request<String> {
     request.body(String::new()).expect("a request")
 }
 
-/// So many clients that do not read on.
+/// This many clients that don't read on.
 async fn many(server: &Server, count: usize) -> Vec<Streaming> {
     let mut held = Vec::new();
     for _ in 0..count {

@@ -1,6 +1,6 @@
-//! What lies in `deploy/` for Prometheus and Grafana: promtool finds nothing wrong, alerts fire
-//! when they should, every metric that is named there is one that a server tells, and a real
-//! Prometheus has an answer to every question of the dashboards.
+//! The files in `deploy/` for Prometheus and Grafana: promtool finds no errors, alerts fire when
+//! they should, servers export every named metric, and a real Prometheus can answer every query of
+//! the dashboards.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn promtool_finds_nothing_wrong() {
 #[test]
 fn alerts_fire_when_they_should() {
     promtool(&["test", "rules"], "prometheus/tests/rowstream.test.yml");
-    // And each of them is tried.
+    // Every rule has a test.
     let (rules, tests) = (
         read(&deploy("prometheus/rowstream.rules.yml")),
         read(&deploy("prometheus/tests/rowstream.test.yml")),
@@ -51,7 +51,7 @@ fn alerts_fire_when_they_should() {
     }
 }
 
-/// The expressions of a dashboard, with its variables as they are when nothing is chosen.
+/// The expressions of a dashboard, with the default values of its variables.
 fn expressions(dashboard: &Value) -> Vec<String> {
     let panels = dashboard["panels"].as_array().expect("it has panels");
     let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
@@ -63,14 +63,14 @@ fn expressions(dashboard: &Value) -> Vec<String> {
     written.map(chosen).collect()
 }
 
-/// The names in a text that look like those of metrics.
+/// The names in a text that look like metrics.
 fn names(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':');
     let is_metric = |word: &&str| word.starts_with("rowstream_") || word.starts_with("process_");
     words.filter(is_metric).map(str::to_owned).collect()
 }
 
-/// The names of the samples of a scrape, and of those that only other servers have.
+/// The names of a scrape's samples, and of those that only special servers have.
 async fn told(server: &Server) -> BTreeSet<String> {
     let scrape = get(&server.url("/_rowstream/metrics")).await;
     let samples = scrape.text().lines().filter(|line| !line.starts_with('#'));
@@ -78,7 +78,7 @@ async fn told(server: &Server) -> BTreeSet<String> {
     told.chain(ELSEWHERE.map(str::to_owned)).collect()
 }
 
-/// A server that has answered: streams, lookups, and failures.
+/// A server that has handled streams, lookups, and failures.
 async fn used() -> Server {
     let config = "memory = '128MB'\nmax_connections = 100\n[source.db]\nurl = 'sqlite:data.db'\n\
         create = ['data.sql']\nmax_row_bytes = '64KiB'\npool = { max = 4 }\n";
@@ -118,7 +118,7 @@ async fn every_question_of_the_dashboards_has_an_answer() {
     prometheus.wait_for("count(up) == 1").await;
     ask(&server).await;
     for expression in &expressions {
-        // A rate needs two scrapes. That a query is none at all fails at once.
+        // A rate needs two scrapes. An invalid query fails at once.
         wait_until(expression, async || !prometheus.query(expression).await.is_empty()).await;
     }
     let told = told(&server).await;
@@ -131,8 +131,8 @@ async fn every_question_of_the_dashboards_has_an_answer() {
     rules_hold(&prometheus, &server, &rules).await;
 }
 
-/// The rules are evaluated, record what they say, and nothing fires on a server that is well until
-/// a stream is aborted.
+/// Checks that the rules are evaluated and record their metrics, and that nothing fires on a
+/// healthy server until a stream is aborted.
 async fn rules_hold(prometheus: &Prometheus, server: &Server, rules: &Path) {
     let text = read(rules);
     let (named, told) = (names(&text), told(server).await);

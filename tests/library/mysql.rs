@@ -1,5 +1,5 @@
-//! MySQL's and MariaDB's source against a real MariaDB: values, parameters, errors, statements that
-//! are ended, connections that are cut, and sessions dropped at bad moments.
+//! The source for MySQL and MariaDB against a real MariaDB: values, parameters, errors, cancelled
+//! statements, cut connections, and sessions dropped at bad moments.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -31,10 +31,10 @@ use rowstream_encode::{Column, Format, RowEncoder, Shape};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-/// Rows for a long time.
+/// Produces rows for a long time.
 const ENDLESS: &str = "select seq as n, repeat('x', 100) as x from seq_1_to_1000000000";
 
-/// A source with one connection at most, unless `change` says otherwise.
+/// A source with at most one connection, unless `change` changes that.
 fn source_with(url: &str, change: impl FnOnce(&mut SourceConfig)) -> Source {
     let mut config = Config::single(url, "select 1").unwrap().sources.remove(0);
     config.pool.max = 1;
@@ -110,7 +110,7 @@ async fn ask(source: &Source, sql: &str, args: &[(BindType, ParamValue)]) -> Res
     rows(&mut session, &columns).await
 }
 
-/// Waits until a statement says what is wanted.
+/// Waits until a statement returns `wanted`.
 async fn until(db: &MariaDb, sql: &str, wanted: &str) {
     let look = async || {
         let got = db.ask(sql);
@@ -119,7 +119,7 @@ async fn until(db: &MariaDb, sql: &str, wanted: &str) {
     wait_until(&format!("{wanted}: {sql}"), look).await;
 }
 
-/// How many statements of ours run in the test's database.
+/// A statement that counts our running statements in the test's database.
 fn active(db: &MariaDb) -> String {
     format!(
         "select count(*) from information_schema.processlist where db = '{}' and command in ('Execute', 'Query', 'Fetch') \
@@ -140,7 +140,7 @@ async fn proxied(db: &MariaDb, faults: Faults) -> (TcpProxy, String) {
 
 // --- Values --------------------------------------------------------------------------------------
 
-/// A type, a value in SQL, and the JSON of it.
+/// A type, a value in SQL, and its JSON.
 const VALUES: &[(&str, &str, &str)] = &[
     ("tinyint", "-128", "-128"),
     ("tinyint unsigned", "255", "255"),
@@ -225,7 +225,7 @@ async fn values_of_all_types() {
     assert_eq!(arrow, "1\r\n1\r\n");
 }
 
-/// What each row holds is compared with what the database itself writes of it.
+/// Compares each row with the database's own form of it.
 #[tokio::test]
 async fn many_rows_are_what_the_database_says() {
     let sql = "select seq as i, cast(seq * 1.5 as decimal(12,3)) as d, if(seq % 3, concat('ä', seq), null) as t from seq_1_to_5000";
@@ -253,7 +253,7 @@ impl Random {
         self.next() % bound
     }
 
-    /// A number of up to so many digits, of any length.
+    /// A number of random length with at most this many digits.
     fn digits(&mut self, most: u64) -> String {
         (0..=self.below(most)).map(|_| char::from(b'0' + self.below(10) as u8)).collect()
     }
@@ -295,7 +295,7 @@ impl Random {
     }
 }
 
-/// The members of an object: texts as what they say, all else as it is written.
+/// The members of an object: the contents of strings, and the JSON text of everything else.
 fn members(object: &str) -> Vec<(String, String)> {
     let object: std::collections::BTreeMap<String, Box<serde_json::value::RawValue>> =
         serde_json::from_str(object).unwrap_or_else(|error| panic!("{object}: {error}"));
@@ -308,7 +308,7 @@ fn members(object: &str) -> Vec<(String, String)> {
     object.into_iter().map(said).collect()
 }
 
-/// Random rows are what MariaDB's own `json_object` makes of them.
+/// Random rows equal the output of MariaDB's own `json_object`.
 #[tokio::test]
 async fn random_rows_are_those_of_json_object() {
     let seed = std::env::var("ROWSTREAM_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -354,7 +354,7 @@ async fn zero_dates_are_an_error_or_null() {
     );
 }
 
-/// A row of more than 16 MB comes in several packets.
+/// A row of more than 16 MB is sent in several packets.
 #[tokio::test]
 async fn long_rows_are_joined_and_too_long_ones_refused() {
     let db = MariaDb::new("create table t (v longtext); insert into t values (repeat('x', 12000000))");
@@ -410,7 +410,7 @@ async fn parameters_of_all_types() {
             "5",
         ),
     ] {
-        // Twice, because the second is of a statement that is known.
+        // Twice, because the second time the statement is already prepared.
         for _ in 0..2 {
             let got = ask(&source, sql, std::slice::from_ref(&arg)).await;
             assert_eq!(got.unwrap(), format!("{{\"v\":{expected}}}\n"), "{sql} {arg:?}");
@@ -438,8 +438,8 @@ async fn a_limit_that_is_not_given_is_none() {
     }
 }
 
-/// A text that is compared with a number is one to MySQL; what is bound is bound as it is declared,
-/// and never a part of the statement.
+/// MySQL converts a text that it compares with a number. Parameters are bound with their declared
+/// type, and never become part of the statement.
 #[tokio::test]
 async fn what_is_bound_is_never_sql() {
     let db = MariaDb::new("create table t (v text); insert into t values ('a'), ('b')");
@@ -475,7 +475,7 @@ async fn statements_of_one_body_read_one_snapshot() {
     }
     drop(stream);
     assert!(out.ends_with(br#"{"n":1}],"b":1}"#), "{}", String::from_utf8_lossy(&out[out.len() - 50..]));
-    // The transaction has ended with its response.
+    // The transaction ended with its response.
     assert_eq!(run(&source, "select count(*) as n from t").await.unwrap(), "{\"n\":2}\n");
 }
 
@@ -507,7 +507,7 @@ async fn nested_statements_are_interleaved() {
         assert!(authors.iter().all(|author| books(author) == 3));
         assert_eq!(authors[999]["prizes"], json!([{"won_by": 1000, "year": 2001}]));
         assert_eq!(authors[0]["prizes"], json!([]));
-        // Its only connection is free again, and no cursor is left on it.
+        // Its only connection is free again, without an open cursor.
         assert_eq!(run(&source, "select 1 as v").await.unwrap(), "{\"v\":1}\n");
     }
 }
@@ -527,7 +527,7 @@ async fn a_session_only_reads() {
     assert!(error.to_string().contains("no result"), "{error:?}");
 }
 
-/// Quotes are what the lexer takes them for, whatever the server's default is.
+/// The meaning of quotes matches our lexer, whatever the server's default.
 #[tokio::test]
 async fn a_session_has_the_quotes_of_mysql() {
     let db = MariaDb::new("select 1");
@@ -562,7 +562,7 @@ async fn statements_beyond_the_cache_are_closed() {
         "select variable_value + 0 <= 4 as ok from information_schema.session_status \
         where variable_name = 'Prepared_stmt_count'",
     );
-    // Where the count is of the whole server, others have statements, too.
+    // If the count is for the whole server, it includes other tests' statements.
     assert!(held.await.unwrap().lines().count() <= 1);
 }
 
@@ -594,7 +594,7 @@ async fn a_statement_that_takes_too_long_is_ended() {
     let source = source_with(&db.url(), |source| source.statement_timeout = Some(Duration::from_millis(100)));
     let error = run(&source, "select sleep(1000) + count(*) as v from seq_1_to_2");
     let error = wait("it's ended", error).await;
-    // MariaDB ends the sleep, and says that it was interrupted, or that the time was over.
+    // MariaDB ends the sleep, and reports either an interruption or a timeout.
     assert_eq!(error.unwrap_err().code(), "statement_timeout");
     assert_eq!(run(&source, "select 1 as v").await.unwrap(), "{\"v\":1}\n");
 }
@@ -678,8 +678,7 @@ async fn what_cannot_be_reached_says_why() {
         );
     }
     db.execute(&format!("drop user {}@'%'", db.name()));
-    // Of a user that it does not have, the server asks for a proof as of one that it has,
-    // whichever.
+    // For an unknown user, the server requests a proof as if it knew the user, with any plugin.
     let error = run(&source(&db.url_of("no_such_user:s3cret", "")), "select 1").await.unwrap_err();
     assert_eq!(error.code(), "source_unavailable", "{error:?}");
     assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
@@ -733,7 +732,7 @@ select seq as id from seq_1_to_40;
 select seq as author, repeat('x', 900) as x from seq_1_to_40
 ";
 
-/// Drops a response after each number of polls, and asks the only connection of the pool each time.
+/// Drops a response after each number of polls, and uses the pool's only connection each time.
 async fn dropped_at_every_poll(sql: &str, warm: bool) {
     let db = MariaDb::new("select 1");
     let (proxy, url) = proxied(&db, PIECES).await;
@@ -906,7 +905,8 @@ call two();
 -- name: b :value from opened
 -- name: c :value from opened";
 
-/// A server of endpoints on one connection; `well` is one of them. Nothing is checked before.
+/// A server of endpoints with one connection. One endpoint is `well`. Nothing is checked at the
+/// start.
 async fn unchecked(db: &MariaDb, endpoints: &[(&str, &str)]) -> Server {
     let config = format!(
         "write_timeout = \"1h\"\n[source.db]\nurl = \"{}\"\npool = {{ max = 1, acquire_timeout = \"10s\" }}\n",
@@ -918,7 +918,7 @@ async fn unchecked(db: &MariaDb, endpoints: &[(&str, &str)]) -> Server {
     Launch::files(&files).argument("--no-check").start().await
 }
 
-/// Each result has its place in the body; one that a format has no place for is skipped.
+/// Each result has its place in the body. A format without a place for one skips it.
 #[tokio::test]
 async fn results_of_a_procedure_have_their_places() {
     let db = MariaDb::script(PROCEDURES);
@@ -945,8 +945,8 @@ async fn results_of_a_procedure_have_their_places() {
     assert_eq!((refused.status.as_u16(), refused.json()["detail"].as_str()), (400, Some("below nothing")));
 }
 
-/// A result that fails has a status while nothing was sent, and breaks the body after that; the
-/// connection lives on.
+/// A result that fails before anything is sent has a status. After that, it truncates the body. The
+/// connection stays usable.
 #[tokio::test]
 async fn results_that_fail_are_never_a_whole_body() {
     let db = MariaDb::script(PROCEDURES);
@@ -972,13 +972,13 @@ async fn results_that_fail_are_never_a_whole_body() {
             assert!(is_as_wanted, "{path}: {reply:?}");
             assert_eq!(get(&server.url("/well")).await.text(), r#"[{"v":1}]"#, "{path}");
         }
-        // What fails here is in no row of this answer, and after the only one.
+        // The failure isn't in a row of this response, and happens after its only row.
         let reply = get(&server.url("/unread.ndjson?early=false")).await;
         assert!(reply.status == 400 || matches!(reply.ended, Ended::Broken(_)), "{reply:?}");
     }
 }
 
-/// A client that leaves in the middle of a result ends the procedure.
+/// A client that disconnects in the middle of a result ends the procedure.
 #[tokio::test]
 async fn a_procedure_ends_with_the_reader_of_its_second_result() {
     let db = MariaDb::script(PROCEDURES);
@@ -995,7 +995,7 @@ async fn a_procedure_ends_with_the_reader_of_its_second_result() {
     }
 }
 
-/// Before anything is sent, `check` refuses a body that cannot be read in the order of the results.
+/// `check` refuses a body that can't be sent in the order of the results.
 #[tokio::test]
 async fn check_says_where_results_must_stand() {
     let db = MariaDb::script(PROCEDURES);
@@ -1025,7 +1025,7 @@ async fn check_says_where_results_must_stand() {
     }
 }
 
-/// Parameters, a real status before the first row, and a body that is cut after it.
+/// Parameters, a real status before the first row, and a truncated body after it.
 #[tokio::test]
 async fn procedures_are_endpoints() {
     let db = MariaDb::script(PROCEDURES);
@@ -1095,7 +1095,7 @@ async fn dropped_procedure(sql: &str) {
 
 // --- Bytes ---------------------------------------------------------------------------------------
 
-/// A connection is opened for each byte of the answer, so it is short.
+/// A connection is opened for each byte of the response, so it's short.
 const SHORT: &str = "/* body = [\"$a\", \"$b\"] */
 -- name: a :many
 select seq as n, nullif('x', 'x') as t from seq_1_to_2;
@@ -1121,14 +1121,14 @@ async fn a_result_in_fragments_of_any_size_is_the_same() {
     }
 }
 
-/// Wherever the server's answer ends early, the stream ends with an error.
+/// Wherever the server's response is cut, the stream ends with an error.
 #[tokio::test]
 async fn a_connection_that_is_cut_anywhere_is_an_error() {
     let db = Arc::new(MariaDb::new("select 1"));
     let (proxy, url) = proxied(&db, Faults::default()).await;
     let whole = body(&source(&url), SHORT, Format::Json).await.unwrap();
     assert_eq!(whole, r#"[[{"n":1,"t":null},{"n":2,"t":null}],1]"#);
-    // The last answer is of the rollback, which nobody waits for.
+    // The last response is the rollback's, which isn't awaited.
     let rollback = 11;
     let bytes = proxy.bytes_to_client() - rollback;
     let mut all = JoinSet::new();
@@ -1160,14 +1160,15 @@ async fn an_idle_connection_that_was_ended_is_replaced() {
     db.execute(&format!("kill {number}"));
     until(&db, &format!("select count(*) from information_schema.processlist where id = {number}"), "0")
         .await;
-    // The socket is closed before the process list says so; this lets the runtime look at it.
+    // The process list shows the connection after its socket is closed. This gives the runtime time
+    // to notice that.
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_ne!(connection_id(&source).await, id);
 }
 
 // --- The server ----------------------------------------------------------------------------------
 
-/// Of keys of each type that a cursor holds, no row comes twice and none is left out.
+/// For keys of each type in a cursor, no row is repeated or omitted.
 #[tokio::test]
 async fn rows_are_continued_from_behind_a_cursor() {
     for kind in
@@ -1233,8 +1234,8 @@ async fn a_million_rows_take_little_memory() {
     assert!(bytes > 60_000_000 && peak < 80_000_000, "{peak} bytes of memory for {bytes}");
 }
 
-/// A test that panicked in a transaction hung the whole run: to drop its database waited for the
-/// transaction, which nobody would end.
+/// A test that panicked in a transaction blocked the whole run. Dropping its database waited for
+/// the transaction, which never ended.
 #[tokio::test]
 async fn a_test_that_panics_in_a_transaction_ends() {
     let db = MariaDb::new("create table t (n int); insert into t values (7)");
@@ -1253,7 +1254,7 @@ async fn a_test_that_panics_in_a_transaction_ends() {
     drop(session);
 }
 
-/// `check` says which server is there, and its role where the user may see it.
+/// `check` prints the server's version, and its role if the user may see it.
 #[tokio::test]
 async fn check_says_what_the_server_is() {
     let db = MariaDb::new("select 1");
@@ -1279,7 +1280,7 @@ async fn check_says_what_the_server_is() {
     db.execute(&format!("drop user {user}@'%'"));
 }
 
-/// `check` says of each endpoint what the database says of it.
+/// `check` reports the database's errors for each endpoint.
 #[tokio::test]
 async fn check_names_what_the_database_refuses() {
     let db = MariaDb::new("create table t (n int primary key)");

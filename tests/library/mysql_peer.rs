@@ -1,5 +1,5 @@
-//! A MariaDB that lies: lengths, counts, types and packets that cannot be. Whatever it says ends in
-//! an error, within bounds, and without a panic.
+//! A MariaDB that lies: impossible lengths, counts, types and packets. All of them end in an error,
+//! within memory limits and without a panic.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -27,7 +27,7 @@ const MAX_ROW_BYTES: usize = 1 << 20;
 const INT: u8 = 3;
 const VARCHAR: u8 = 253;
 
-/// Payloads as packets, numbered from `first` on.
+/// Payloads as packets, numbered from `first`.
 fn packets(first: u8, payloads: &[Vec<u8>]) -> Vec<u8> {
     let packet = |(number, payload): (usize, &Vec<u8>)| {
         let [a, b, c, _] = (payload.len() as u32).to_le_bytes();
@@ -74,7 +74,7 @@ fn columns() -> [Vec<u8>; 2] {
     [column(b"n", INT), column(b"t", VARCHAR)]
 }
 
-/// The answer to COM_STMT_PREPARE: so many columns and parameters, and what describes them.
+/// The answer to COM_STMT_PREPARE: the numbers of columns and parameters, and their definitions.
 fn prepared(columns: u16, parameters: u16, described: &[Vec<u8>]) -> Vec<u8> {
     let mut head = vec![0, 1, 0, 0, 0];
     head.extend_from_slice(&columns.to_le_bytes());
@@ -83,21 +83,21 @@ fn prepared(columns: u16, parameters: u16, described: &[Vec<u8>]) -> Vec<u8> {
     answer(&[&[head][..], described].concat())
 }
 
-/// The answer to COM_STMT_EXECUTE: the head of a result of two columns, and `rest`.
+/// The answer to COM_STMT_EXECUTE: the head of a result with two columns, and `rest`.
 fn result(rest: &[Vec<u8>]) -> Vec<u8> {
     let [n, t] = columns();
     answer(&[&[vec![2], n, t, eof(2)][..], rest].concat())
 }
 
-/// What a peer sends: at the start, and in answer to the login, to two settings, to the statement
-/// that is prepared, and to its execution.
+/// The steps of a script: the start, and the answers to the login, to two settings, to the prepared
+/// statement, and to its execution.
 const START: usize = 0;
 const LOGIN: usize = 1;
 const SETTING: usize = 2;
 const PREPARED: usize = 4;
 const ROWS: usize = 5;
 
-/// A conversation as it should be: two rows of a number and a text.
+/// A correct conversation: two rows with a number and a text.
 fn good() -> Vec<Vec<u8>> {
     let [n, t] = columns();
     vec![
@@ -110,15 +110,15 @@ fn good() -> Vec<Vec<u8>> {
     ]
 }
 
-/// How a peer goes on after its last answer.
+/// The peer's behaviour after its last answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     Close,
-    /// Sends the last answer again and again.
+    /// Sends the last answer repeatedly.
     Repeat,
 }
 
-/// A server that plays a script on every connection, and notes what clients send.
+/// A server that plays a script on every connection, and records the clients' bytes.
 struct Peer {
     url: String,
     sent: Arc<Mutex<Vec<u8>>>,
@@ -134,7 +134,7 @@ impl Peer {
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
                 let (script, noted) = (Arc::clone(&script), Arc::clone(&noted));
-                // A client that goes away in between is none of the peer's business.
+                // The client may disconnect at any time.
                 tokio::spawn(async move { drop(play(socket, &script, after, &noted).await) });
             }
         });
@@ -145,7 +145,7 @@ impl Peer {
         self.source_of(1)
     }
 
-    /// A source of so many connections; lookups share one of four.
+    /// A source with this many connections. With four, lookups share one of them.
     fn source_of(&self, connections: usize) -> Source {
         let mut config = Config::single(&self.url, "select 1").unwrap().sources.remove(0);
         config.pool.max = connections;
@@ -154,8 +154,8 @@ impl Peer {
     }
 }
 
-/// Closes once the client has been silent for a while: one that waits for what never comes is right
-/// to.
+/// Closes once the client has been silent for a while, because a client may correctly wait for
+/// bytes that never arrive.
 async fn play(
     mut socket: TcpStream,
     script: &[Vec<u8>],
@@ -177,7 +177,7 @@ async fn play(
     }
 }
 
-/// Reads a packet that asks for an answer. False when the client is silent.
+/// Reads a packet that requires an answer. Returns false if the client is silent.
 async fn command(socket: &mut TcpStream, noted: &Mutex<Vec<u8>>) -> std::io::Result<bool> {
     const COM_STMT_CLOSE: u8 = 0x19;
     loop {
@@ -227,7 +227,7 @@ async fn encoded(mut session: Session, columns: &[Column]) -> Result<String, Err
     Ok(String::from_utf8(out).unwrap())
 }
 
-/// What a lookup makes of a peer on the connection that it shares; `None`: it goes elsewhere.
+/// The result of a lookup on the connection that it shares. `None` if it needs another one.
 async fn looked_up(script: Vec<Vec<u8>>, after: After) -> Result<Option<String>, Error> {
     let peer = Peer::new(script, after).await;
     let source = peer.source_of(4);
@@ -242,7 +242,7 @@ async fn looked_up(script: Vec<Vec<u8>>, after: After) -> Result<Option<String>,
     encoded(session, &columns).await.map(Some)
 }
 
-/// A script with one answer changed.
+/// A script with one changed answer.
 fn with(index: usize, answer: Vec<u8>) -> Vec<Vec<u8>> {
     let mut script = good();
     script[index] = answer;
@@ -262,7 +262,7 @@ async fn a_lookup_believes_a_peer_that_keeps_to_the_protocol() {
     assert_eq!(looked_up(with(ROWS, others), After::Close).await.unwrap_err().code(), "statement_failed");
 }
 
-/// Rows without an end are no lookup's, and hold nobody up.
+/// A lookup doesn't accept endless rows, and doesn't block others.
 #[tokio::test]
 async fn a_lookup_of_endless_rows_ends() {
     let rows = result(&[row(7, b"x"), row(7, b"x"), row(7, b"x")]);
@@ -272,7 +272,8 @@ async fn a_lookup_of_endless_rows_ends() {
     assert_eq!(looked_up(with(ROWS, result(&many)), After::Close).await.unwrap(), Some(two));
 }
 
-/// Whatever it says, a lookup fails, or is asked on a connection of its own, which says why.
+/// Whatever the peer sends, a lookup fails, or is repeated on its own connection, which reports the
+/// reason.
 #[tokio::test]
 async fn a_peer_that_lies_about_rows_answers_no_lookup() {
     for (what, rows) in lies_about_rows() {
@@ -303,7 +304,7 @@ async fn a_peer_that_lies_about_rows_is_an_error() {
     }
 }
 
-/// Answers to an execution that cannot be.
+/// Impossible answers to an execution.
 fn lies_about_rows() -> Vec<(&'static str, Vec<u8>)> {
     let one = || row(7, b"x");
     let numbered = |first: u8, payloads: &[Vec<u8>]| [result(&[one()]), packets(first, payloads)].concat();
@@ -393,7 +394,7 @@ async fn a_peer_that_lies_before_the_rows_is_an_error() {
     }
 }
 
-/// A file that a server asks for is never read, whenever it asks.
+/// A server's request for a file is always refused.
 #[tokio::test]
 async fn no_file_is_sent() {
     let folder = tempfile::tempdir().unwrap();
@@ -411,7 +412,7 @@ async fn no_file_is_sent() {
     }
 }
 
-/// Metadata take no more memory than a row may, however many columns there are to be.
+/// Metadata use no more memory than a row may, regardless of the number of columns.
 #[tokio::test]
 async fn columns_that_never_end_are_refused() {
     let long = [&[0xfd, 0, 0xe0, 0][..], &[b'x'; 0xe000]].concat();
@@ -422,11 +423,12 @@ async fn columns_that_never_end_are_refused() {
     assert!(error.to_string().contains("max_row_bytes"), "{error:?}");
 }
 
-/// What comes behind the end of an answer is none of the next one's: the connection is closed.
+/// Bytes after the end of an answer must not become part of the next one, so we close the
+/// connection.
 #[tokio::test]
 async fn endless_ends_belong_to_no_other_answer() {
     let mut script = good();
-    // Numbered as the first answer to the next command would be.
+    // Numbered like the first packet of the next answer.
     script.push(packets(1, &[eof(2)]));
     let ends = script.pop().unwrap();
     script[ROWS].extend_from_slice(&ends.repeat(100));
@@ -437,7 +439,7 @@ async fn endless_ends_belong_to_no_other_answer() {
     }
 }
 
-/// A login that goes on for ever ends with its time.
+/// An endless login ends with its timeout.
 #[tokio::test]
 async fn an_endless_login_ends_with_its_time() {
     let known = packets(2, &(0..=255).map(|_| vec![1, 3]).collect::<Vec<_>>());
@@ -445,8 +447,8 @@ async fn an_endless_login_ends_with_its_time() {
     assert_eq!(error.code(), "source_unavailable", "{error:?}");
 }
 
-/// A server may name another authentication plugin once: each further time it would get another
-/// proof of the password.
+/// A server may switch the authentication plugin once. With each further switch it would get
+/// another proof of the password.
 #[tokio::test]
 async fn a_second_switch_of_the_plugin_is_refused() {
     let switch =
@@ -462,7 +464,7 @@ async fn a_second_switch_of_the_plugin_is_refused() {
     assert_eq!(error.code(), "source_unavailable", "{error:?}");
 }
 
-/// Altered bytes of a good conversation.
+/// Alters bytes of a correct conversation.
 #[tokio::test]
 async fn no_altered_conversation_makes_a_panic() {
     altered_conversations(&good(), |script| async {

@@ -1,4 +1,4 @@
-//! Rows of one table that several connections of PostgreSQL read from one snapshot.
+//! Rows of one table that several PostgreSQL connections read from one snapshot.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +9,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// An endpoint whose table is large enough for three parts.
+/// An endpoint with a table large enough for three parts.
 const PARALLEL: &str = "/*\nparallel = 3\n*/\nselect * from event";
-/// Some 27 MB: more than all sockets between the database and a client hold.
+/// Some 27 MB: more than all sockets between the database and a client can buffer.
 const LARGE: &str = "create table event as
     select n as id, repeat('x', 100) as t, 0 as moved, now() as at from generate_series(1, 200000) n";
 /// Some 100 pages.
@@ -26,7 +26,7 @@ pub(crate) async fn server(db: &TestDb, pool: usize, endpoints: &[(&str, &str)])
     Server::start(&[("rowstream.toml", config.as_str())].into_iter().chain(files).collect::<Vec<_>>()).await
 }
 
-/// The lines in an order of their own.
+/// The lines in sorted order.
 pub(crate) fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<_> = text.lines().collect();
     lines.sort_unstable();
@@ -37,17 +37,17 @@ fn parts(reply: &Reply) -> Option<&str> {
     reply.header("rowstream-parts")
 }
 
-/// Waits until a question is answered by `true`.
+/// Waits until a query returns `true`.
 pub(crate) async fn until(db: &TestDb, sql: &str) {
     let client = db.client().await;
     wait_until(sql, async || client.query_one(sql, &[]).await.unwrap().get::<_, bool>(0)).await;
 }
 
-/// Somebody who waits to lock the table `event` alone.
+/// A transaction that waits for an exclusive lock on the table `event`.
 pub(crate) struct LocksAlone(JoinHandle<()>);
 
 impl LocksAlone {
-    /// Waits, as somebody reads the table.
+    /// Starts to wait, while another transaction reads the table.
     pub(crate) async fn begin(db: &TestDb) -> Self {
         let client = db.client().await;
         let locks = tokio::spawn(async move {
@@ -58,14 +58,14 @@ impl LocksAlone {
         Self(locks)
     }
 
-    /// It had the lock.
+    /// Waits until it got the lock.
     pub(crate) async fn end(self) {
         wait("the lock of the table", self.0).await.unwrap();
     }
 }
 
-/// Writes until it is to stop, and returns how many transactions: each leaves the rows 1 to 6000,
-/// and 0 as the sum of `moved`.
+/// Writes until `stop` is set, and returns the number of transactions. Each one keeps the rows 1 to
+/// 6000 and the sum 0 of `moved`.
 pub(crate) fn write_on(db: &TestDb, seed: i32, stop: &Arc<AtomicBool>) -> JoinHandle<i32> {
     let (url, stop) = (db.url(), Arc::clone(stop));
     tokio::spawn(async move {
@@ -92,7 +92,7 @@ pub(crate) fn write_on(db: &TestDb, seed: i32, stop: &Arc<AtomicBool>) -> JoinHa
     })
 }
 
-/// That the rows of these answers are those of one state that [`write_on`] has left.
+/// Checks that the rows of these responses are one state that [`write_on`] left.
 pub(crate) fn assert_is_one_state(replies: &[Reply]) {
     let (mut ids, mut sum) = (Vec::new(), 0);
     for reply in replies {
@@ -111,7 +111,7 @@ pub(crate) fn assert_is_one_state(replies: &[Reply]) {
 async fn the_parts_are_the_whole_in_every_format() {
     let db = TestDb::new().await;
     db.execute(SMALL).await;
-    // Holes, versions that are dead, and rows that have moved to other pages.
+    // Creates holes, dead versions, and rows that have moved to other pages.
     db.execute("delete from event where id % 7 = 0; update event set moved = 1 where id % 3 = 0").await;
     let filtered = "/*\nparallel = 3\n[params]\nleast = \"integer\"\n*/
         select id, e.at from event as e where id >= :least -- all of them
@@ -152,7 +152,7 @@ async fn the_parts_are_the_whole_in_every_format() {
     assert_eq!(end["end"]["rows"], all.len());
 }
 
-/// Each transaction leaves as many rows as before, and their sum: so does each snapshot.
+/// Each transaction keeps the number of rows and their sum, so each snapshot has them too.
 #[tokio::test]
 async fn the_parts_are_of_one_snapshot() {
     let db = TestDb::new().await;
@@ -248,7 +248,7 @@ async fn what_is_not_of_one_table_row_by_row_is_refused() {
     assert!(said.contains("connections of SQLite can't read one snapshot together"), "{said}");
 }
 
-/// `check` and the start say so, at the place of the key.
+/// `check` and the start report the error at the place of the key.
 #[tokio::test]
 async fn an_endpoint_that_cannot_be_read_so_is_refused_with_its_place() {
     let db = TestDb::new().await;
@@ -314,7 +314,7 @@ async fn a_part_that_fails_fails_the_response_and_stops_the_others() {
     assert_eq!((&whole.ended, whole.json().as_array().unwrap().len()), (&Ended::Complete, 200_000));
 }
 
-/// A value of one row fails: the error of a part is the response's.
+/// One row fails: the error of a part becomes the response's error.
 #[tokio::test]
 async fn an_error_of_one_row_is_the_responses() {
     let db = TestDb::new().await;
@@ -337,7 +337,7 @@ async fn a_client_that_leaves_stops_all_parts() {
         drop(stream);
         db.until_none_active().await;
     }
-    // All connections are back.
+    // All connections are free again.
     let reply = get(&server.url("/p.ndjson")).await;
     assert_eq!((parts(&reply), reply.ended.clone()), (Some("3"), Ended::Complete));
     assert_eq!(reply.text().lines().count(), 200_000);
@@ -362,7 +362,7 @@ async fn a_busy_pool_gives_fewer_parts() {
     assert_eq!((parts(&reply), reply.text().lines().count()), (Some("1"), 200_000));
     drop((first, second));
     db.until_none_active().await;
-    // Two at once, that each want all: neither waits for the other.
+    // Two requests that each want all connections don't deadlock.
     let url = server.url("/p.ndjson");
     let (one, other) = tokio::join!(get(&url), get(&url));
     for reply in [one, other] {
@@ -380,10 +380,10 @@ async fn small_tables_have_one_part() {
     db.execute("insert into event select 1, 'a', 0").await;
     let reply = get(&server.url("/p.csv")).await;
     assert_eq!((reply.text(), parts(&reply)), ("id,t,moved,at\r\n1,a,0,\r\n", Some("1")));
-    // The table has another form from now on, and is another one then.
+    // The table gets another form, and is then rewritten.
     db.execute("alter table event drop column at").await;
     db.execute("vacuum full event").await;
-    // Once for each connection that has the statement prepared, as for any other one.
+    // Every connection with a prepared statement notices the change once, as usual.
     let mut reply = get(&server.url("/p")).await;
     while reply.text().contains("statement_changed") {
         reply = get(&server.url("/p")).await;
@@ -394,7 +394,7 @@ async fn small_tables_have_one_part() {
     assert_eq!(reply.status, 500, "{reply:?}");
 }
 
-/// A port of PostgreSQL at which nobody new gets in while it is shut.
+/// A port for PostgreSQL that accepts no new connections while it's closed.
 async fn gate(mut open: watch::Receiver<bool>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -412,8 +412,8 @@ async fn gate(mut open: watch::Receiver<bool>) -> u16 {
     port
 }
 
-/// Whoever waits to lock the table alone waits for the first part, and the others would wait for
-/// them: so the first part is all of it.
+/// A transaction that waits for an exclusive lock waits for the first part, and the other parts
+/// would wait for the transaction. So the first part reads the whole table.
 #[tokio::test]
 async fn parts_wait_for_nobody_who_waits_for_the_lock() {
     let db = TestDb::new().await;
@@ -426,7 +426,7 @@ async fn parts_wait_for_nobody_who_waits_for_the_lock() {
     let whole = ("endpoints/whole.sql", "select * from event");
     let files = [("rowstream.toml", config.as_str()), ("endpoints/p.sql", PARALLEL), whole];
     let server = Server::start(&files).await;
-    // The one connection that the pool has then.
+    // The pool has only this connection at that time.
     let reply = get(&server.url("/whole.csv")).await;
     let whole = sorted(reply.text());
     db.until_none_active().await;
@@ -440,6 +440,6 @@ async fn parts_wait_for_nobody_who_waits_for_the_lock() {
     assert_eq!((&reply.ended, parts(&reply)), (&Ended::Complete, Some("1")));
     assert_eq!(sorted(reply.text()), whole);
     locks.end().await;
-    // And without anybody who waits there are three again.
+    // Without a waiting transaction there are three parts again.
     assert_eq!(parts(&get(&server.url("/p.csv")).await), Some("3"));
 }

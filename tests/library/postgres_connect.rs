@@ -1,7 +1,7 @@
-//! How connections are opened, refused and lost: logins, TLS, addresses that do not answer, and a
+//! Opening, refusing and losing connections: logins, TLS, addresses that don't respond, and a
 //! server that restarts.
 //!
-//! What a user is told of it names no host, user or password; what the log is told names the cause.
+//! Errors for users contain no host, user or password. Errors in the log contain the cause.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -40,7 +40,7 @@ pub(super) async fn run(source: &Source, sql: &str) -> Result<String, Error> {
     Ok(String::from_utf8(out).unwrap())
 }
 
-/// Who logs in, and whether over TLS.
+/// The logged-in user, and if the connection uses TLS.
 pub(super) async fn who(url: &str) -> Result<String, Error> {
     let sql = "select session_user as u, coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as s";
     wait("a login and its answer", run(&source(url)?, sql)).await
@@ -51,7 +51,7 @@ async fn lets_in(url: &str, user: &str, tls: bool) {
     assert_eq!(told, format!("{{\"u\":\"{user}\",\"s\":{tls}}}\n"), "{url}");
 }
 
-/// What the user is told has none of `secrets`, and what the log is told has `cause`.
+/// Checks that the user's error contains none of `secrets`, and that the log's contains `cause`.
 async fn refuses(url: &str, sqlstate: Option<&str>, cause: &str, secrets: &[&str]) {
     let error = match who(url).await {
         Ok(told) => panic!("{url} lets {told} in"),
@@ -71,7 +71,7 @@ async fn refuses(url: &str, sqlstate: Option<&str>, cause: &str, secrets: &[&str
     assert!(log.contains(cause), "{url}: {log}");
 }
 
-/// A URL of a login with parts of it changed.
+/// The URL of a login with some changes.
 fn url(db: &TestDb, login: &Login, query: &str, change: impl FnOnce(String) -> String) -> String {
     change(db.url_of(login, query))
 }
@@ -100,7 +100,7 @@ async fn every_way_to_log_in() {
     lets_in(&db.url(), "postgres", false).await;
 }
 
-/// Neon's URLs have `channel_binding=require`. The server checks the certificate that we have seen.
+/// Neon's URLs have `channel_binding=require`. The server checks the certificate that we saw.
 #[tokio::test]
 async fn a_login_is_bound_to_its_tls() {
     let db = TestDb::new().await;
@@ -125,7 +125,7 @@ async fn a_unix_socket() {
     let folder = ca(&pg_socket());
     let told = who(&format!("postgres://postgres@{folder}:{}/{}", pg_port(), db.name())).await.unwrap();
     assert_eq!(told, "{\"u\":\"postgres\",\"s\":false}\n");
-    // libpq never has TLS on a Unix socket, whatever the mode.
+    // libpq never uses TLS on a Unix socket, whatever the mode.
     let url =
         format!("postgres:///{}?host={folder}&port={}&user=postgres&sslmode=require", db.name(), pg_port());
     lets_in(&url, "postgres", false).await;
@@ -137,7 +137,7 @@ async fn a_unix_socket() {
     )
     .await;
     refuses(&format!("postgres://u@{folder}x:{}/d", pg_port()), None, "No such file", &[]).await;
-    // A cancel request takes the same way.
+    // A cancel request uses the same socket.
     let source = source(&format!("postgres://postgres@{folder}:{}/{}", pg_port(), db.name())).unwrap();
     for _ in 0..5 {
         assert!(timeout(Duration::from_millis(50), run(&source, "select pg_sleep(1000)")).await.is_err());
@@ -168,7 +168,7 @@ async fn logins_that_are_refused() {
     refuses(&elsewhere, Some("3D000"), "no_such_database", &["no_such_database", "postgres"]).await;
 }
 
-/// The log and `check` say what helps against each.
+/// The log and `check` suggest a solution for each error.
 #[tokio::test]
 async fn what_helps_is_said() {
     let db = TestDb::new().await;
@@ -195,7 +195,7 @@ async fn what_helps_is_said() {
     }
 }
 
-/// The log is read by more people than the configuration.
+/// More people read the log than the configuration.
 #[tokio::test]
 async fn the_log_has_no_password() {
     let db = TestDb::new().await;
@@ -209,8 +209,8 @@ async fn the_log_has_no_password() {
     }
 }
 
-/// A password with a `/` or a `?` that was not escaped ends the host early, and what followed was
-/// quoted as a bad port or a bad parameter.
+/// An unescaped `/` or `?` in a password ends the host early. The rest of the password was printed
+/// as a bad port or parameter.
 #[test]
 fn a_url_that_is_not_understood_tells_nothing_of_its_password() {
     for url in [
@@ -260,8 +260,8 @@ async fn every_mode_of_tls() {
         .await;
 }
 
-/// After any failure, `sslmode=allow` logged in again with TLS: a wrong database was two logins. Only
-/// a login that the server refuses may be one that it lets in over TLS.
+/// After any failure, `sslmode=allow` logged in again with TLS, so a wrong database caused two
+/// logins. Only a login that the server refuses may succeed with TLS.
 #[tokio::test]
 async fn tls_is_tried_only_where_a_login_without_it_is_refused() {
     let db = TestDb::new().await;
@@ -284,7 +284,7 @@ async fn tls_is_tried_only_where_a_login_without_it_is_refused() {
     }
 }
 
-/// The server that refuses a login has no TLS either: it is the refusal that is to be mended.
+/// The server that refuses the login has no TLS either. The refusal is the error to report.
 #[tokio::test]
 async fn without_tls_a_refused_login_is_the_error() {
     let mut cluster = Cluster::new();
@@ -310,9 +310,9 @@ async fn certificates_that_do_not_verify() {
         let url = db.url_of(&logins::SCRAM, &format!("sslmode={mode}&sslrootcert={wrong}"));
         refuses(&url, None, "certificate", &secrets).await;
     }
-    // The authority is the right one; this does not look at the name.
+    // The authority is correct, and this mode doesn't check the name.
     lets_in(&at_address(format!("sslmode=verify-ca&sslrootcert={right}")), "scram_user", true).await;
-    // These do not look at who the server is.
+    // These modes don't check the server's identity.
     lets_in(&at_address("sslmode=require".to_owned()), "scram_user", true).await;
     lets_in(&db.url_of(&logins::SCRAM, &format!("sslmode=prefer&sslrootcert={wrong}")), "scram_user", true)
         .await;
@@ -325,7 +325,7 @@ async fn certificates_that_do_not_verify() {
     }
 }
 
-/// A certificate of an authority that has signed nothing here.
+/// A certificate of an authority that signed nothing here.
 fn make_ca(folder: &Path, name: &str) {
     let mut command = Command::new("openssl");
     command.current_dir(folder).args([
@@ -356,7 +356,7 @@ async fn addresses_that_do_not_answer() {
     )
     .await;
 
-    // One that accepts and never says a word.
+    // A server that accepts connections but sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     for mode in ["disable", "require"] {
@@ -367,7 +367,7 @@ async fn addresses_that_do_not_answer() {
     }
 }
 
-/// A server without TLS answers the request for it with `N`.
+/// A server without TLS answers a TLS request with `N`.
 #[tokio::test]
 async fn a_server_without_tls() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -390,7 +390,7 @@ async fn a_server_without_tls() {
     }
 }
 
-// --- Servers that go away and come back ----------------------------------------------------------
+// --- Servers that stop and restart ---------------------------------------------------------------
 
 #[tokio::test]
 async fn an_address_that_answers_again_is_used_again() {
@@ -402,15 +402,15 @@ async fn an_address_that_answers_again_is_used_again() {
     let source = source(&url).unwrap();
     run(&source, "select 1 as v").await.unwrap();
     proxy.stall();
-    // The idle connection looks alive; it is the request that has to notice.
+    // The idle connection looks alive, so only the request notices.
     let first = timeout(Duration::from_millis(500), run(&source, "select 2 as v")).await;
     assert!(first.is_err(), "{first:?}");
     proxy.resume();
     assert_eq!(wait("an answer", run(&source, "select 3 as v")).await.unwrap(), "{\"v\":3}\n");
 }
 
-/// A cluster of this test's own, which it can stop. It ends with the test: the kernel interrupts it
-/// when its parent's thread does.
+/// A cluster for this test, which can stop it. It ends with the test, because the kernel interrupts
+/// it when its parent's thread ends.
 pub(super) struct Cluster {
     pub(super) folder: tempfile::TempDir,
     pub(super) port: u16,
@@ -464,7 +464,7 @@ impl Cluster {
             Some(postgres.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     }
 
-    /// An immediate stop, as of a crash.
+    /// An immediate stop, like a crash.
     fn crash(&mut self) {
         let mut server = self.server.take().unwrap();
         assert!(
@@ -494,7 +494,7 @@ pub(super) fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n")
 }
 
-/// Asks until there is an answer; every answer before it is a 503 that says when to ask again.
+/// Repeats a statement until it succeeds. All failures before that are a 503 with `Retry-After`.
 pub(super) async fn until_it_answers(source: &Source, sql: &str) -> String {
     wait_until("the server is back", async || run(source, sql).await.inspect_err(unavailable)).await
 }
@@ -539,8 +539,8 @@ async fn a_server_that_restarts_is_used_again() {
     }
 }
 
-/// Every notice of a statement was sent and read, however many there were, and nobody has ever
-/// looked at one.
+/// All notices of a statement were sent and read, regardless of their number, although no code used
+/// them.
 #[tokio::test]
 async fn notices_are_asked_for_by_the_url_alone() {
     let db = TestDb::new().await;

@@ -1,6 +1,6 @@
-//! Sessions of PostgreSQL under everything that can befall them: bytes in fragments, connections
-//! cut anywhere, futures dropped at every poll, statements cancelled, backends ended, and peers
-//! that do not keep to the protocol.
+//! PostgreSQL sessions under all kinds of failures: fragmented bytes, connections cut anywhere,
+//! futures dropped at every poll, cancelled statements, terminated backends, and peers that violate
+//! the protocol.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -39,7 +39,7 @@ select null as nothing, 1.50 as price;
 select 42
 "#;
 
-/// A connection is opened for each byte of the answer, so it is short.
+/// A connection is opened for each byte of the response, so it's short.
 const SHORT: &str = r#"/* body = ["$a", "$b"] */
 -- name: a :many
 select n, nullif('x', 'x') as t from generate_series(1, 2) n;
@@ -47,17 +47,18 @@ select n, nullif('x', 'x') as t from generate_series(1, 2) n;
 select true
 "#;
 
-/// Rows for a long time. In `from`, the server would make all of them before it sends the first.
+/// Produces rows for a long time. In `from`, the server would compute all of them before it sends
+/// the first.
 const ENDLESS: &str = "select generate_series(1, 1000000000) as n, repeat('x', 100) as x";
 
-/// A source and what is asked of it.
+/// A source with an endpoint.
 struct Asked {
     source: Source,
     endpoint: Endpoint,
 }
 
 impl Asked {
-    /// One connection at most, unless `change` says otherwise.
+    /// A pool of one connection, unless `change` changes that.
     fn new(url: &str, sql: &str, change: impl FnOnce(&mut SourceConfig)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let toml = folder.path().join("rowstream.toml");
@@ -74,7 +75,7 @@ impl Asked {
         RowStream::open(&self.endpoint, &self.source, format, Vec::new()).await
     }
 
-    /// The whole body.
+    /// The complete body.
     async fn body(&self) -> Result<String, Error> {
         let mut stream = self.open(Format::Json).await?;
         let mut out = Vec::new();
@@ -156,7 +157,7 @@ async fn ask(source: &Source, sql: &str, types: &[ParamType], args: &[ParamValue
     rows(&mut session, &columns).await
 }
 
-/// Waits until a query of one number says what is wanted.
+/// Waits until a query returns the number `wanted`.
 async fn until(client: &tokio_postgres::Client, sql: &str, wanted: i64) {
     let look = async || {
         let got: i64 = client.query_one(sql, &[]).await.unwrap().get(0);
@@ -165,13 +166,13 @@ async fn until(client: &tokio_postgres::Client, sql: &str, wanted: i64) {
     wait_until(&format!("{wanted}: {sql}"), look).await;
 }
 
-/// How many statements of ours run in the client's database.
+/// Counts our running statements in the client's database.
 const ACTIVE: &str = "select count(*) from pg_stat_activity
     where datname = current_database() and application_name = 'rowstream' and state = 'active'";
 const CONNECTED: &str = "select count(*) from pg_stat_activity
     where datname = current_database() and application_name = 'rowstream'";
 
-/// Rows arrive one or two in a piece.
+/// A piece contains one or two rows.
 const PIECES: Faults =
     Faults { pieces: Some(Pieces { bytes: 2048, pause: Duration::ZERO }), cut: None, stall_after: None };
 
@@ -205,7 +206,7 @@ async fn a_result_in_fragments_of_any_size_is_the_same() {
     }
 }
 
-/// Wherever the server's answer ends early, the stream ends with an error.
+/// Wherever the server's response is cut, the stream ends with an error.
 #[tokio::test]
 async fn a_connection_that_is_cut_anywhere_is_an_error() {
     let db = Arc::new(TestDb::new().await);
@@ -234,8 +235,8 @@ async fn a_connection_that_is_cut_anywhere_is_an_error() {
 
 // --- Dropped futures -----------------------------------------------------------------------------
 
-/// Drops a response after each number of polls, and asks the only connection of the pool each time.
-/// It was 5 polls once, on a machine so busy that one poll found many rows.
+/// Drops a response after each number of polls, and uses the pool's only connection each time. On a
+/// busy machine, where one poll found many rows, there were once only 5 polls.
 async fn dropped_at_every_poll(proxy: &TcpProxy, url: &str, warm: bool, change: fn(&mut SourceConfig)) {
     let sql = "/* body = [\"$a\", \"$b\"] */
         -- name: a :many
@@ -424,7 +425,8 @@ async fn portions_hold_every_row_once_and_in_order() {
 
 // --- Prepared statements -------------------------------------------------------------------------
 
-/// How many statements the server keeps for the only connection of a source, this one among them.
+/// The number of statements that the server keeps for the source's only connection, including this
+/// one.
 async fn prepared(source: &Source) -> u64 {
     let line = run(source, "select count(*)::int as v from pg_prepared_statements").await.unwrap();
     line.trim_start_matches("{\"v\":").trim_end_matches("}\n").parse().unwrap()
@@ -448,7 +450,7 @@ async fn the_statement_cache_is_bounded_on_both_sides() {
     }
 }
 
-/// A response with more statements than the cache holds closed its first ones before it ran them.
+/// A response with more statements than the cache closed its first ones before it executed them.
 #[tokio::test]
 async fn a_response_may_have_more_statements_than_the_cache() {
     let db = TestDb::new().await;
@@ -467,8 +469,7 @@ async fn a_response_may_have_more_statements_than_the_cache() {
     assert!(kept <= 3, "{kept} statements are kept");
 }
 
-/// A statement that was parsed but could not be used stayed on the server for as long as the
-/// connection did.
+/// A statement that was parsed but couldn't be used stayed on the server as long as the connection.
 #[tokio::test]
 async fn a_statement_that_fails_after_it_was_parsed_does_not_stay() {
     let db = TestDb::new().await;
@@ -513,7 +514,7 @@ async fn a_column_whose_type_changes_is_never_misread() {
         }
         assert_eq!(run(&source, sql).await.unwrap(), expected, "after {change}");
     }
-    // What a pooler does: the statements of the session are gone.
+    // Acts like a pooler: the session's statements are gone.
     let error =
         error_of(&source, "select 1 as v from t where pg_notify('x', '') is null and 1 / 0 = 1").await;
     assert!(error.sqlstate_text().is_some());
@@ -580,13 +581,13 @@ async fn a_parameter_that_cannot_be_inferred_has_its_declared_type() {
     ] {
         for value in [value, ParamValue::Null] {
             let sql = "select pg_typeof($1)::text as v";
-            // A cached statement would keep the type of the one before.
+            // A cached statement would keep the type of the previous one.
             let sql = format!("{sql} /* {name} */");
             let line = ask(&source, &sql, &[kind], &[value]).await.unwrap();
             assert_eq!(line, format!("{{\"v\":\"{name}\"}}\n"));
         }
     }
-    // What the statement tells goes before what was declared.
+    // The statement's own type takes precedence over the declared one.
     let line = ask(
         &source,
         "select pg_typeof($1::int2)::text as v",
@@ -605,7 +606,7 @@ async fn a_parameter_that_cannot_be_inferred_has_its_declared_type() {
         .unwrap_err();
     assert_eq!((error.sqlstate_text(), error.status().as_u16()), (Some("22003"), 400), "{error:?}");
     assert_eq!(run(&source, "select 1 as v").await.unwrap(), "{\"v\":1}\n");
-    // Nobody says it: that is not guessed.
+    // Without a known type, we don't guess.
     for sql in ["select pg_typeof(:a) as v", "select :a + :b as v", "select array_agg(x) from unnest(:a) x"] {
         let error = error_of(&source, sql).await;
         let hint = error.hint_text().unwrap_or_default();
@@ -704,7 +705,7 @@ fn message(tag: u8, body: &[u8]) -> Vec<u8> {
     [&[tag][..], &length, body].concat()
 }
 
-/// A message whose length says something else.
+/// A message with a wrong length.
 fn lying(tag: u8, length: u32, body: &[u8]) -> Vec<u8> {
     [&[tag][..], &length.to_be_bytes(), body].concat()
 }
@@ -713,7 +714,7 @@ fn ready() -> Vec<u8> {
     message(b'Z', b"I")
 }
 
-/// A RowDescription of columns by name and type.
+/// A RowDescription with these columns and types.
 fn description(columns: &[(&str, u32)]) -> Vec<u8> {
     let mut body = u16::try_from(columns.len()).unwrap().to_be_bytes().to_vec();
     for (name, oid) in columns {
@@ -725,7 +726,7 @@ fn description(columns: &[(&str, u32)]) -> Vec<u8> {
     message(b'T', &body)
 }
 
-/// A DataRow of fields by length and bytes.
+/// A DataRow with these fields, given by length and bytes.
 fn data_row(count: u16, fields: &[(i32, &[u8])]) -> Vec<u8> {
     let mut body = count.to_be_bytes().to_vec();
     for (length, bytes) in fields {
@@ -738,11 +739,10 @@ fn data_row(count: u16, fields: &[(i32, &[u8])]) -> Vec<u8> {
 const INT4: u32 = 23;
 const TEXT: u32 = 25;
 
-/// What a peer answers to each sending of the client: the start-up, the settings, the description,
-/// the rows.
+/// A peer's answers to the client's steps: the start-up, the settings, the description, the rows.
 type Script = [Vec<u8>; 4];
 
-/// A conversation as it should be: two rows of a number and a text.
+/// A correct conversation: two rows with a number and a text.
 fn good() -> Script {
     let row = |n: u8, text: &[u8]| data_row(2, &[(4, &[0, 0, 0, n]), (text.len() as i32, text)]);
     let start = [
@@ -760,18 +760,18 @@ fn good() -> Script {
 
 const GOOD_ROWS: &str = "{\"n\":7,\"t\":\"seven\"}\n{\"n\":8,\"t\":\"é\"}\n";
 
-/// How a peer goes on after its last answer.
+/// The peer's behaviour after its last answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     Close,
-    /// Sends the last answer again and again.
+    /// Sends the last answer repeatedly.
     Repeat,
-    /// Says nothing until the client leaves.
+    /// Sends nothing until the client disconnects.
     Wait,
 }
 
 /// A peer that plays a script on every connection. It closes once the client has been silent for a
-/// while: a client that waits for what never comes is right to.
+/// while, because a client may correctly wait for bytes that never arrive.
 async fn peer(script: Vec<Vec<u8>>, after: After) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -779,7 +779,7 @@ async fn peer(script: Vec<Vec<u8>>, after: After) -> String {
     tokio::spawn(async move {
         while let Ok((socket, _)) = listener.accept().await {
             let script = Arc::clone(&script);
-            // A client that goes away in between is none of the peer's business.
+            // The client may disconnect at any time.
             tokio::spawn(async move { drop(play(socket, &script, after).await) });
         }
     });
@@ -804,8 +804,8 @@ async fn play(mut socket: TcpStream, script: &[Vec<u8>], after: After) -> std::i
     }
 }
 
-/// Reads up to what asks for an answer: the start-up, a password, a query, or a Sync. False for a
-/// cancel request.
+/// Reads up to a message that requires an answer: the start-up, a password, a query, or a Sync.
+/// Returns false for a cancel request.
 async fn sending(socket: &mut TcpStream, startup: bool) -> std::io::Result<bool> {
     loop {
         let tag = if startup { b'Q' } else { socket.read_u8().await? };
@@ -827,7 +827,7 @@ async fn meets(script: Vec<Vec<u8>>, after: After) -> Result<String, Error> {
     wait("rows or an error", run(&source, "select n, t")).await
 }
 
-/// A script with one answer changed.
+/// A script with one changed answer.
 fn with(index: usize, answer: Vec<u8>) -> Vec<Vec<u8>> {
     let mut script = good().to_vec();
     script[index] = answer;
@@ -932,8 +932,8 @@ async fn a_peer_that_breaks_the_protocol_before_the_rows_is_an_error() {
     }
 }
 
-/// PostgreSQL gives keys of four bytes, others of up to 256; a proxy may give none. A statement can't be
-/// cancelled then, and zeros were sent in place of the key, 17 times a second.
+/// PostgreSQL sends keys of four bytes, other servers up to 256, and a proxy may send none. Without
+/// a key we can't cancel a statement. We sent zeros instead, 17 times a second.
 #[tokio::test]
 async fn a_statement_is_cancelled_with_the_key_that_the_server_gave() {
     let start = |key: &[u8]| {
@@ -942,7 +942,7 @@ async fn a_statement_is_cancelled_with_the_key_that_the_server_gave() {
     };
     for key in [&[7; 4][..], &[7; 32], &[7; 256], &[]] {
         let mut script = with(0, start(key));
-        // The statement runs on.
+        // The statement keeps running.
         script[3] = Vec::new();
         let url = peer(script, After::Wait).await;
         let (_, address) = url.split_once('@').unwrap();
@@ -960,7 +960,7 @@ async fn a_statement_is_cancelled_with_the_key_that_the_server_gave() {
     }
 }
 
-/// A pooler may have sent it, and it may pass: the statement is no worse for it.
+/// A pooler may have sent this temporary error, so it doesn't count against the statement.
 #[tokio::test]
 async fn an_internal_error_while_a_statement_is_prepared_is_the_servers() {
     let answer = [message(b'E', b"SERROR\0CXX000\0Mno server\0\0"), ready()].concat();
@@ -996,7 +996,7 @@ async fn endless_notices_end_with_the_time_of_the_connection() {
         script[index] =
             [if index == 0 { message(b'R', &[0; 4]) } else { Vec::new() }, notices.clone()].concat();
         let error = if index == 0 {
-            // The first message is an authentication; the notices follow in its place.
+            // The first message is an authentication, so the notices replace it.
             meets(vec![notices.clone()], After::Repeat).await.unwrap_err()
         } else {
             meets(script, After::Repeat).await.unwrap_err()
@@ -1005,8 +1005,8 @@ async fn endless_notices_end_with_the_time_of_the_connection() {
     }
 }
 
-/// A statement may run as long as it wants, and notices are a sign of life; but its request may go
-/// away at any time.
+/// A statement may run for any time, and notices show that it's alive. But its request must be able
+/// to end at any time.
 #[tokio::test]
 async fn a_request_can_leave_a_peer_that_only_sends_notices() {
     tokio::join!(leave_notices(2), leave_notices(3));
@@ -1018,11 +1018,11 @@ async fn leave_notices(index: usize) {
     let source = source(&peer(script, After::Repeat).await);
     let answer = timeout(Duration::from_millis(300), run(&source, "select n, t")).await;
     assert!(answer.is_err(), "{answer:?}");
-    // The place is free again: the next request gets as far as this one.
+    // The connection's slot is free again: the next request gets as far as this one.
     drop(wait("a place", source.acquire(Snapshot::Statement, Priority::Stream)).await.unwrap());
 }
 
-/// Altered bytes of a good conversation.
+/// Alters bytes of a correct conversation.
 #[tokio::test]
 async fn no_altered_conversation_makes_a_panic() {
     altered_conversations(&good(), |script| async { drop(meets(script, After::Close).await) }).await;

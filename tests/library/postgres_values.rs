@@ -1,11 +1,11 @@
-//! PostgreSQL's values: those of the corpus (`testdata/`), and random ones; the oracle is
-//! PostgreSQL's own `row_to_json`.
+//! PostgreSQL's values: the corpus (`testdata/`), and random ones. The oracle is PostgreSQL's own
+//! `row_to_json`.
 //!
-//! What is compared is text, byte for byte, with two differences that are meant: an instant ends in
-//! `Z` instead of `+00:00` (RFC 3339 knows both, and `Z` is what the others write), and the line
-//! breaks inside of a `json` value are blanks, because in NDJSON a line break ends the row. Floats
-//! may differ in text, never in value: at some powers of two PostgreSQL's shortest digits are not
-//! the shortest (it keeps to an interval that excludes its ends).
+//! We compare texts byte for byte, with two deliberate differences. An instant ends in `Z` instead
+//! of `+00:00` (RFC 3339 allows both, and other sources use `Z`). Line breaks inside a `json` value
+//! become blanks, because in NDJSON a line break ends the row. The texts of floats may differ, but
+//! not their values: at some powers of two, PostgreSQL's digits aren't the shortest, because it
+//! excludes the ends of the interval.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -54,7 +54,7 @@ fn source(url: &str) -> Source {
     Source::open(&config).unwrap()
 }
 
-/// The oracle's line with the two differences that are meant.
+/// The oracle's line with the two deliberate differences.
 fn meant(oracle: &str) -> String {
     with_z(oracle).replace(['\n', '\r'], " ")
 }
@@ -63,7 +63,7 @@ fn with_z(oracle: &str) -> String {
     oracle.replace("+00:00\"", "Z\"").replace("+00:00 BC\"", "Z BC\"")
 }
 
-/// Whether two texts differ in nothing but the digits of equal floats.
+/// Returns true if two texts differ only in the digits of equal floats.
 fn same_but_for_digits(ours: &str, oracle: &str) -> bool {
     let delimiters = ['{', '}', '[', ']', ',', ':'];
     let (mut ours, mut oracle) = (ours.split(delimiters), oracle.split(delimiters));
@@ -76,7 +76,8 @@ fn same_but_for_digits(ours: &str, oracle: &str) -> bool {
     }
 }
 
-/// Whether two texts are one float: a `float8`, or, where nine digits are enough, a `float4`.
+/// Returns true if two texts are the same float: a `float8`, or a `float4` if nine digits are
+/// enough.
 fn same_float(a: &str, b: &str) -> bool {
     let short =
         |text: &str| text.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count() <= 9;
@@ -87,7 +88,7 @@ fn same_float(a: &str, b: &str) -> bool {
     same(float8(a), float8(b)) || same(float4(a), float4(b))
 }
 
-/// A database after `setup`, and our source on it.
+/// A database after `setup`, with our source.
 struct Oracle {
     db: TestDb,
     client: tokio_postgres::Client,
@@ -114,8 +115,8 @@ impl Oracle {
         row.get::<_, String>(0)
     }
 
-    /// The JSON of a line's value. Of a `record` its client is not told what it holds, and we keep
-    /// to the text.
+    /// The JSON of a line's value. Clients don't learn the contents of a `record`, so we use its
+    /// text.
     async fn theirs_of(&self, line: &Line) -> String {
         let cast = if line.type_name == "record" { "::text" } else { "" };
         let object = self.theirs(&format!("select ({}){cast} as v", line.expression())).await;
@@ -123,7 +124,7 @@ impl Oracle {
         json.unwrap_or_else(|| panic!("{object}")).to_owned()
     }
 
-    /// Compares each expression, and tells all that differ at once.
+    /// Compares each expression, and reports all differences together.
     async fn agree(&self, expressions: &[&str], same: impl Fn(&str, &str) -> bool) {
         let mut differing = String::new();
         for expression in expressions {
@@ -142,7 +143,7 @@ impl Oracle {
         assert!(differing.is_empty(), "{differing}");
     }
 
-    /// What our source makes of a line's value.
+    /// Our form of a line's value.
     async fn written(&self, line: &Line, options: ValueOptions) -> Result<Written, rowstream_core::Error> {
         let (sql, url) = (format!("select {} as v, 'x' as e", line.expression()), self.db.url());
         let ndjson = body_with(&self.source, &url, &sql, (Format::Ndjson, options)).await?;
@@ -173,7 +174,7 @@ async fn the_corpus_is_what_we_write() {
     assert!(checked > 1500, "{checked}");
 }
 
-/// Those that it can hold are read by a library of Arrow, in `tests/it/python.rs`.
+/// A test in `tests/it/python.rs` reads the other values with an Arrow library.
 #[tokio::test]
 async fn what_arrow_cannot_hold_is_the_error_of_the_corpus() {
     let oracle = Oracle::new(POSTGRES_SETUP).await;
@@ -188,7 +189,7 @@ async fn what_arrow_cannot_hold_is_the_error_of_the_corpus() {
     assert!(checked > 5, "{checked}");
 }
 
-/// So no line of the corpus holds what we only believe of PostgreSQL.
+/// The corpus contains only PostgreSQL's actual output, and no assumptions about it.
 #[tokio::test]
 async fn the_corpus_is_what_postgres_writes() {
     let oracle = Oracle::new(POSTGRES_SETUP).await;
@@ -220,8 +221,8 @@ async fn the_iso_intervals_of_the_corpus_are_those_of_postgres() {
     assert!(checked > 15, "{checked}");
 }
 
-/// But those that take no input: the planner's statistics, the summaries of indexes, and the like;
-/// and `refcursor`, in whose place the rows of the cursor stand.
+/// Except those without input: statistics of the planner, summaries of indexes, and so on. Also
+/// except `refcursor`, which is replaced by the cursor's rows.
 #[tokio::test]
 async fn every_type_of_postgres_has_a_line_in_the_corpus() {
     let oracle = Oracle::new(POSTGRES_SETUP).await;
@@ -237,8 +238,8 @@ async fn every_type_of_postgres_has_a_line_in_the_corpus() {
     assert_eq!(missing, [""; 0]);
 }
 
-/// `COPY` writes some types otherwise than `row_to_json`, so it is given what the JSON holds; NULLs
-/// and quotes are its own.
+/// `COPY` writes some types differently from `row_to_json`, so it gets the texts from the JSON. The
+/// NULLs and quotes are its own.
 #[tokio::test]
 async fn the_fields_of_the_corpus_are_those_of_copy() {
     let setup = format!("{POSTGRES_SETUP} create table fields (n int, field text)");
@@ -261,7 +262,7 @@ async fn the_fields_of_the_corpus_are_those_of_copy() {
     assert_eq!((differs, copied.len()), (None, expected.len()));
 }
 
-/// The rows of a query as `COPY` writes them, with their head or without.
+/// The rows of a query in `COPY`'s form, with or without a header.
 fn copy(db: &TestDb, sql: &str, header: &str) -> String {
     let copy = format!("copy ({sql}) to stdout (format csv{header})");
     let ran = std::process::Command::new(crate::support::pg_bin().join("psql"))
@@ -272,7 +273,7 @@ fn copy(db: &TestDb, sql: &str, header: &str) -> String {
     String::from_utf8(ran.stdout).unwrap()
 }
 
-/// Where the neighbours lie at different distances.
+/// Floats with different distances to their two neighbours.
 #[tokio::test]
 async fn floats_at_powers_of_two() {
     let float8 = (-1074..=1023).step_by(13).map(|n| format!("(2::float8 ^ {n})"));
@@ -282,7 +283,7 @@ async fn floats_at_powers_of_two() {
     Oracle::new("").await.agree(&expressions, same_but_for_digits).await;
 }
 
-/// What is too long for a line of the corpus, or differs between servers.
+/// Values that are too long for the corpus, or that differ between servers.
 #[tokio::test]
 async fn long_values_and_rows_of_the_catalog() {
     let expressions = [
@@ -312,7 +313,7 @@ async fn every_character_of_the_first_planes() {
     oracle.agree(&pieces, exactly).await;
 }
 
-/// Sessions have their own settings, whatever the database, the user or the URL would have them be.
+/// Sessions have fixed settings, whatever those of the database, the user or the URL.
 #[tokio::test]
 async fn the_servers_defaults_change_no_value() {
     let oracle = Oracle::new("").await;
@@ -341,7 +342,7 @@ async fn the_servers_defaults_change_no_value() {
     oracle.agree(&expressions, exactly).await;
 }
 
-/// The types of a table's columns, in one row.
+/// A table's column types, in one row.
 #[tokio::test]
 async fn a_row_of_user_types() {
     let moody =
@@ -360,8 +361,8 @@ async fn a_row_of_user_types() {
     assert_eq!(ours.trim_end(), theirs["v"].as_str().unwrap());
 }
 
-/// A composite that had lost an attribute and got another one was written with the old names for two
-/// seconds: no value shows that.
+/// After one attribute of a composite was replaced by another, its values kept the old names for
+/// two seconds, because values don't show such a change.
 #[tokio::test]
 async fn an_altered_type_has_its_new_names_at_once() {
     let oracle = Oracle::new(
@@ -412,7 +413,7 @@ async fn an_altered_type_has_its_new_names_at_once() {
     }
 }
 
-/// But for the line ends, which `COPY` has as LF and the RFC as CRLF: the last column marks them.
+/// Line ends differ: LF in `COPY`, CRLF in the RFC. The last column marks them.
 #[tokio::test]
 async fn csv_is_that_of_copy() {
     let oracle = Oracle::new(
@@ -452,7 +453,7 @@ line""#;
 
 // --- Random rows ---------------------------------------------------------------------------------
 
-/// A small generator of our own (SplitMix64): the whole run is told by its seed.
+/// A small generator (SplitMix64). Its seed determines the whole run.
 struct Random(u64);
 
 impl Random {
@@ -471,8 +472,7 @@ impl Random {
         from[self.below(from.len() as u64) as usize]
     }
 
-    /// An integer of a random length of up to `bits`, so that small ones are as frequent as large
-    /// ones.
+    /// An integer of random length up to `bits`, so that small ones are as frequent as large ones.
     fn integer(&mut self, bits: u32) -> i64 {
         (self.next() as i64) >> (64 - bits + self.below(u64::from(bits)) as u32)
     }
@@ -522,7 +522,7 @@ const KINDS: [&str; 40] = [
     "thing",
 ];
 
-/// The types of the attributes of a `pair`, and of a `thing`.
+/// The attribute types of a `pair`, and of a `thing`.
 const PAIR: [&str; 2] = ["int4", "text"];
 const THING_KINDS: [&str; 24] = [
     "int8",
@@ -640,7 +640,7 @@ fn value(kind: &str, random: &mut Random) -> String {
     }
 }
 
-/// A range, or a multirange of two of them.
+/// A range, or a multirange of two ranges.
 fn range(kind: &str, random: &mut Random) -> String {
     let mut ends: Vec<_> = (0..4).map(|_| random.integer(29)).collect();
     ends.sort_unstable();
@@ -677,7 +677,7 @@ fn hstore(random: &mut Random) -> String {
     pairs.join(",")
 }
 
-/// A composite literal of attributes of these types.
+/// A composite literal with attributes of these types.
 fn record(kinds: &[&str], random: &mut Random) -> String {
     let field = |kind: &&str| match (random.below(6), kind.strip_suffix("[]")) {
         (0, _) => String::new(),
@@ -700,7 +700,7 @@ fn finite32(random: &mut Random) -> f32 {
     std::iter::repeat_with(|| f32::from_bits(random.next() as u32)).find(|float| float.is_finite()).unwrap()
 }
 
-/// Years from 2000 on up to 4999, and before that back to 1000 BC.
+/// The years 1 to 5000, and from 5000 on the years 1 BC to 1000 BC.
 fn era(year: u64, rest: &str) -> String {
     match year {
         0..5000 => format!("{:04}-{rest}", year + 1),
@@ -746,7 +746,7 @@ fn json(random: &mut Random, depth: u64, blanks: bool) -> String {
     }
 }
 
-/// An array literal of up to two dimensions, now and then with a lower bound.
+/// An array literal of up to two dimensions, sometimes with a lower bound.
 fn array(kind: &str, random: &mut Random) -> String {
     let element = |random: &mut Random| match random.below(6) {
         0 => "NULL".to_owned(),
@@ -800,7 +800,7 @@ impl Table {
         Self { name, kinds, sql }
     }
 
-    /// The columns that satisfy `which`, in a query.
+    /// A query for the columns that satisfy `which`.
     fn query(&self, which: impl Fn(&str) -> bool) -> String {
         let columns = self.kinds.iter().enumerate().filter(|(_, kind)| which(kind));
         let columns = columns.map(|(i, _)| format!(", c{i}")).collect::<String>();
@@ -808,7 +808,7 @@ impl Table {
     }
 }
 
-/// Compares every row of a query; how many there are.
+/// Compares every row of a query, and returns their number.
 async fn compare_rows(oracle: &Oracle, sql: &str, same: impl Fn(&str, &str) -> bool, seed: &str) -> usize {
     let ours = oracle.ours(sql).await.unwrap_or_else(|error| panic!("{error:?}, {seed}: {sql}"));
     let theirs =
@@ -821,8 +821,8 @@ async fn compare_rows(oracle: &Oracle, sql: &str, same: impl Fn(&str, &str) -> b
     theirs.len()
 }
 
-/// Random rows of random columns. `ROWSTREAM_TEST_SEED` repeats a run, `ROWSTREAM_TEST_ROWS` says
-/// how many there are.
+/// Random rows of random columns. `ROWSTREAM_TEST_SEED` repeats a run, and `ROWSTREAM_TEST_ROWS` is
+/// the number of rows.
 #[tokio::test]
 async fn random_rows_are_as_to_jsonb_has_them() {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -841,7 +841,7 @@ async fn random_rows_are_as_to_jsonb_has_them() {
         let inserted = oracle.client.batch_execute(&table.sql).await;
         inserted.unwrap_or_else(|error| panic!("{seed}: {error:?} {:?}", table.kinds));
         compared += compare_rows(&oracle, &table.query(|_| true), same_but_for_digits, &seed).await;
-        // The tolerance is for floats alone.
+        // The tolerance is only for floats.
         compare_rows(&oracle, &table.query(|kind| !is_float(kind)), exactly, &seed).await;
         oracle.client.batch_execute(&format!("drop table {}", table.name)).await.unwrap();
         tables += 1;

@@ -1,6 +1,6 @@
-//! Functions and procedures of PostgreSQL: rows of tables that they return and of cursors that they
-//! open, held against those of the query itself; what fails before the first row and after it; and
-//! what is left behind.
+//! PostgreSQL's functions and procedures: rows of the tables that they return and of the cursors
+//! that they open, compared with those of the query itself. Also failures before and after the
+//! first row, and leaks.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -24,7 +24,7 @@ use rowstream::stream::RowStream;
 use rowstream_encode::Format;
 use serde_json::json;
 
-/// Rows of many types, the query of `rows(n)`, and what opens cursors on it.
+/// Rows of many types, the query of `rows(n)`, and functions that open cursors for it.
 const ROWS: &str = r#"
 create type pair as (a int, "b c" text);
 create table all_rows as
@@ -45,12 +45,13 @@ create function setof_rows(count int) returns setof all_rows language plpgsql st
 
 const COUNT: &str = "/*\n[params]\ncount = \"integer\"\n*/\n";
 
-/// A server of one source, of one connection unless `settings` say otherwise, with these endpoints.
+/// A server with one source and these endpoints. It has one connection unless `settings` change
+/// that.
 async fn server(db: &TestDb, settings: &str, endpoints: &[(&str, &str)]) -> Server {
     launch(db, settings, endpoints).start().await
 }
 
-/// The same, whatever the database says of the statements.
+/// The same, even if the database refuses the statements.
 async fn unchecked(db: &TestDb, settings: &str, endpoints: &[(&str, &str)]) -> Server {
     launch(db, settings, endpoints).argument("--no-check").start().await
 }
@@ -71,14 +72,14 @@ fn config(db: &TestDb, settings: &str) -> String {
     format!("write_timeout = \"1h\"\n[source.db]\nurl = \"{}\"\n{pool}{settings}\n", db.url())
 }
 
-/// Asserts that the answer is whole, and returns its text.
+/// Asserts that the response is complete, and returns its text.
 #[track_caller]
 fn whole(reply: &Reply) -> &str {
     assert_eq!((reply.status, &reply.ended), (StatusCode::OK, &Ended::Complete), "{:?}", reply.text());
     reply.text()
 }
 
-/// Asserts that an error came with its real status, and that its document has these words.
+/// Asserts that an error has its real status, and a document with these words.
 #[track_caller]
 fn refused(what: &str, reply: &Reply, status: u16, words: &[&str]) {
     assert_eq!((reply.status.as_u16(), &reply.ended), (status, &Ended::Complete), "{what}: {}", reply.text());
@@ -88,7 +89,7 @@ fn refused(what: &str, reply: &Reply, status: u16, words: &[&str]) {
     }
 }
 
-/// Waits until a query of one number says what is wanted.
+/// Waits until a query returns the number `wanted`.
 async fn until(db: &TestDb, sql: &str, wanted: i64) {
     let client = db.client().await;
     let look = async || {
@@ -100,8 +101,8 @@ async fn until(db: &TestDb, sql: &str, wanted: i64) {
 
 // --- Rows ----------------------------------------------------------------------------------------
 
-/// The rows of an Arrow stream, each as a batch of its own: where batches end depends on the time
-/// in which rows come.
+/// The rows of an Arrow stream, each as a separate batch, because the boundaries of batches depend
+/// on time.
 fn arrow(stream: &[u8]) -> (SchemaRef, Vec<RecordBatch>) {
     let reader = StreamReader::try_new(stream, None).unwrap();
     let schema = reader.schema();
@@ -122,8 +123,8 @@ async fn rows_of_a_refcursor_are_those_of_its_query() {
         ("setof", sql("select * from setof_rows(:count)")),
     ];
     let endpoints: Vec<_> = endpoints.iter().map(|(name, sql)| (*name, &sql[..])).collect();
-    // The first step ends after 32 rows, the second after 96; or each after as many as the
-    // source says.
+    // The first step ends after 32 rows and the second after 96, or each after the source's number
+    // of rows.
     for (settings, counts) in [
         ("", &[0, 1, 31, 32, 33, 95, 96, 97, 2015, 2016, 2017, 5000][..]),
         ("fetch_rows = 1", &[0, 1, 2, 100]),
@@ -183,7 +184,7 @@ async fn a_cursor_may_have_other_columns_at_each_call() {
     }
 }
 
-/// A lookup shares its connection with others, and a cursor would be gone with its statement.
+/// A lookup shares its connection with others, where a cursor would end with its statement.
 #[tokio::test]
 async fn a_look_up_of_a_refcursor_has_a_connection_of_its_own() {
     let db = TestDb::new().await;
@@ -205,8 +206,8 @@ async fn a_look_up_of_a_refcursor_has_a_connection_of_its_own() {
     db.until_none_active().await;
 }
 
-/// Rows of a function in SQL come as its query finds them; so does this one's first row, before a
-/// billion others.
+/// Rows of a function in SQL arrive as its query finds them. This one's first row arrives before a
+/// billion others are computed.
 #[tokio::test]
 async fn a_table_of_a_function_in_sql_streams() {
     let db = TestDb::new().await;
@@ -279,7 +280,7 @@ async fn several_refcursors_have_their_places() {
         let rows = "{\"id\":99,\"name\":\"item 99\"}\n{\"id\":100,\"name\":\"item 100\"}\n";
         assert_eq!(whole(&get(&server.url("/only.ndjson")).await), rows);
         assert_eq!(whole(&get(&server.url("/only.csv")).await), "id,name\r\n99,item 99\r\n100,item 100\r\n");
-        // The same text, called with other arguments.
+        // The same text with other arguments.
         let reply = get(&server.url("/twice?a=41&b=100")).await;
         assert_eq!(whole(&reply), r#"{"a":60,"b":[{"id":100,"name":"item 100"}]}"#);
         db.until_none_active().await;
@@ -298,7 +299,7 @@ async fn check(db: &TestDb, endpoints: &[(&str, &str)]) -> (bool, String, String
     ran(&["check", toml.to_str().unwrap()]).await
 }
 
-/// Runs the program; whether it went well, and what it said.
+/// Runs the program. Returns its success and its output.
 async fn ran(arguments: &[&str]) -> (bool, String, String) {
     let output = rowstream(arguments).await;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -330,8 +331,8 @@ async fn check_calls_nothing_and_says_so() {
     assert!(!well && errors.contains("the rows of a refcursor can't have a `key`"), "{errors}");
 }
 
-/// Errors that show only with what the database says of a statement: at `check`, and as an error of
-/// each request.
+/// Errors that only the database's description of a statement reveals. `check` reports them, and so
+/// does each request.
 #[tokio::test]
 async fn refcursors_that_do_not_suit_are_faults() {
     let db = TestDb::new().await;
@@ -391,14 +392,15 @@ async fn refcursors_that_do_not_suit_are_faults() {
             assert!(reply.json().to_string().contains(error), "{name}: {}", reply.text());
         }
     }
-    // That a cursor is opened in vain is an error of the file, and no reason not to answer.
+    // Opening an unused cursor is an error in the file, but requests are answered anyway.
     let (well, _, said) = check(&db, &[("unread", &unread)]).await;
     assert!(!well && said.contains("no statement reads the refcursor `total` of `opened`"), "{said}");
     assert!(said.contains("endpoints/unread.sql:5:1:") && said.ends_with("1 error\n"), "{said}");
     let server = server(&db, "", &[("unread", &unread)]).await;
     assert!(server.stderr().contains("unread.sql:5:1:"), "{}", server.stderr());
     assert!(whole(&get(&server.url("/unread")).await).starts_with(r#"[[{"id":1,"#));
-    // What the database refuses is told once, however many read of it.
+    // The database's error is reported once, regardless of the number of statements that read from
+    // it.
     let missing = of(
         "\"$a\", \"$b\"",
         "select * from missing()",
@@ -464,7 +466,7 @@ async fn what_fails_before_the_first_row_has_its_status() {
     }
 }
 
-/// Wide rows, so that some have left by the time at which one fails.
+/// Wide rows, so that some have left before one fails.
 const FAILS: &str = "create function fails(last int, bad int) returns refcursor language plpgsql as $$
     declare c refcursor; begin
       open c for select n, repeat('x', 200) as x, 1 / (n - bad) as y from generate_series(1, last) n; return c; end $$";
@@ -549,7 +551,8 @@ async fn a_client_that_does_not_read_stops_the_cursor() {
     let server = server(&db, "", &[("endless", "select endless()")]).await;
     let mut stream = Client::HTTP1.receive_buffer(64 * 1024).stream(&server.url("/endless.ndjson")).await;
     stream.chunk().await.unwrap();
-    // Each step is a query of its own: once no further one begins, the last is waiting to be taken.
+    // Each step is a separate query. When no further step begins, the last one's rows wait to be
+    // read.
     let client = db.client().await;
     let step = "select query_start::text from pg_stat_activity
         where datname = current_database() and application_name = 'rowstream' and query like 'fetch %'";
@@ -589,7 +592,7 @@ async fn a_backend_that_ends_within_the_rows_breaks_off() {
     assert_eq!(whole(&get(&server.url("/one")).await), r#"[{"n":1}]"#);
 }
 
-/// A source of one connection, an endpoint of several refcursors, and one of one row.
+/// A source with one connection, an endpoint with several refcursors, and one with a single row.
 struct Asked {
     source: Source,
     config: Config,

@@ -1,5 +1,5 @@
-//! Cursors: streams that are resumed after any of their rows, pages that are followed, and what
-//! refuses to be.
+//! Cursors: streams that are resumed after any of their rows, pages that are followed to the end,
+//! and refused cursors.
 
 use std::path::Path;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn files(url: &str, endpoints: &[(&str, &str)]) -> Vec<(String, String)> {
     [("rowstream.toml".to_owned(), config)].into_iter().chain(endpoints.iter().map(endpoint)).collect()
 }
 
-/// A SQLite file in a folder of its own, filled by `sql`, and its URL.
+/// A SQLite file in a new folder, filled by `sql`, and its URL.
 fn sqlite(sql: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("test.db");
@@ -37,7 +37,7 @@ fn sqlite(sql: &str) -> (tempfile::TempDir, String) {
 /// A server-sent event: its id and its data.
 type Event = (Option<String>, Value);
 
-/// The events that came whole. What is after the last empty line does not count, as in a browser.
+/// The complete events. Bytes after the last empty line don't count, as in a browser.
 fn events(body: &[u8]) -> Vec<Event> {
     let text = std::str::from_utf8(body).expect("events are UTF-8");
     let whole = text.rfind("\n\n").map_or("", |end| &text[..end]);
@@ -50,7 +50,7 @@ fn events(body: &[u8]) -> Vec<Event> {
     whole.split("\n\n").filter_map(event).collect()
 }
 
-/// A whole answer in events.
+/// All events of a complete response.
 async fn all_events(url: &str) -> Vec<Event> {
     let reply = get(url).await;
     if reply.status == StatusCode::NO_CONTENT {
@@ -61,8 +61,8 @@ async fn all_events(url: &str) -> Vec<Event> {
     events(&reply.body)
 }
 
-/// Each row is after the one whose cursor asks for it, and is there once: from each row of a
-/// stream, the rest is what the whole has.
+/// Checks that a stream can be resumed after each of its rows: the response contains exactly the
+/// remaining rows.
 async fn assert_resumable(server: &Server, path: &str, rows: usize) {
     let whole = all_events(&server.url(&format!("{path}.sse"))).await;
     assert_eq!(whole.len(), rows, "{path}");
@@ -85,7 +85,7 @@ async fn assert_resumable(server: &Server, path: &str, rows: usize) {
     assert_eq!(csv.text().lines().count(), rows - rows / 2, "{path}: {}", csv.text());
 }
 
-/// Keys of many types, directions and equal values.
+/// Keys with many types, directions and equal values.
 const KEYS: [(&str, &str, &str); 9] = [
     ("int", r#"["id"]"#, "id"),
     ("down", r#"["id desc"]"#, "id desc"),
@@ -138,7 +138,7 @@ async fn every_row_of_postgres_can_be_resumed_from() {
     }
 }
 
-/// Rows of a column `k` of each type that PostgreSQL orders, in this order.
+/// Rows with a column `k` of each type that PostgreSQL sorts, in this order.
 const TYPES: [(&str, &str); 26] = [
     ("bool", "(values (false), (true))"),
     ("int8", "(values (1::int8), (9007199254740993))"),
@@ -168,7 +168,7 @@ const TYPES: [(&str, &str); 26] = [
     ("enum", "(values ('sad'::mood), ('ok'))"),
 ];
 
-/// Those that none can be resumed by, and what is said of them.
+/// Types that can't be resumed by, with the error.
 const REFUSED: [(&str, &str, &str); 8] = [
     ("named", "(values (row(1, 'a')::pair))", "`key` names `k`, whose values are composites"),
     ("domain", "(values (row(1, 'a')::couple))", "`key` names `k`, whose values are composites"),
@@ -184,7 +184,7 @@ fn by_type(sql: &str) -> String {
     format!("/* key = [\"k\"] */ select k from {sql} as v(k) order by k")
 }
 
-/// A key of composites passed `check`, gave cursors out, and answered each of them with a 500.
+/// A key with composites passed `check` and returned cursors, but each cursor caused a 500.
 #[tokio::test]
 async fn a_key_of_any_type_is_resumed_by_or_refused() {
     let db = TestDb::new().await;
@@ -210,7 +210,7 @@ async fn a_key_of_any_type_is_resumed_by_or_refused() {
     assert!(told.contains("1:10: statement `rows`: `key` names `b`, whose values are bytes"), "{told}");
 }
 
-/// What `check` says that is wrong.
+/// The errors of `check`.
 async fn checked(url: &str, endpoints: &[(&str, &str)]) -> String {
     let folder = write(&files(url, endpoints));
     let config = folder.path().join("rowstream.toml");
@@ -238,7 +238,7 @@ async fn every_row_of_sqlite_can_be_resumed_from() {
     }
 }
 
-/// The endpoint of the example, but for the size of the table.
+/// The endpoint of the example, with a different table size.
 const EVENTS: &str = r#"/*
 body = { events = "$rows", next = "$next", count = "$count" }
 key  = ["eventNo"]
@@ -281,8 +281,8 @@ async fn pages_are_followed_by_their_links() {
         }
         assert_eq!((sizes, &rows), (vec![20, 20, 20, 20, 10], all["events"].as_array().unwrap()));
 
-        // The size of a page may change on the way; where no row comes, the cursor stays what it
-        // was.
+        // The size of a page can change from page to page. If a page has no rows, the cursor stays
+        // the same.
         let first = get(&server.url("/events?lastEventNo=10&maxEvents=7")).await.json();
         let next = first["next"].as_str().unwrap();
         let rest = get(&server.url(&format!("/events?lastEventNo=10&_after={next}"))).await;
@@ -292,7 +292,7 @@ async fn pages_are_followed_by_their_links() {
         assert_eq!(none, json!({"events": [], "next": end, "count": 0}));
         assert_eq!(get(&server.url("/events?lastEventNo=999")).await.json()["next"], Value::Null);
 
-        // Rows have come meanwhile.
+        // More rows were inserted in the meantime.
         let more = "insert into payment_event values (1000)";
         match url.strip_prefix("sqlite:") {
             Some(file) => rusqlite::Connection::open(file).unwrap().execute_batch(more).unwrap(),
@@ -355,7 +355,7 @@ async fn a_cursor_is_for_what_it_was_given_out() {
     assert_refused(&twice, "invalid_parameter", "more than once");
 }
 
-/// Replicas are given the same secret, or the same files.
+/// Replicas share a secret or the same files.
 #[tokio::test]
 async fn a_cursor_holds_for_any_replica() {
     let (_folder, url) = sqlite("create table t (id integer); insert into t values (1), (2)");
@@ -402,12 +402,12 @@ async fn an_event_source_goes_on_and_is_told_when_there_is_no_more() {
     let ended = again("/a.sse", &last).await;
     assert_eq!((ended.status, ended.ended, ended.body.len()), (StatusCode::NO_CONTENT, Ended::Complete, 0));
     assert_refused(&again("/a.sse", "7").await, "invalid_cursor", "not one");
-    // Nobody reads anything else as an event source.
+    // Other formats aren't read by event sources.
     assert_eq!(again("/a.ndjson", &last).await.text().lines().count(), 3);
-    // Nothing was there from the start: a browser would ask again and again.
+    // The result was empty from the start. A browser would repeat the request forever.
     assert_eq!(get(&server.url("/empty.sse")).await.status, StatusCode::NO_CONTENT);
     assert_eq!(get(&server.url("/empty.sse?_end=1")).await.text().matches("event: rowstream").count(), 1);
-    // What never had an id: the header is somebody else's.
+    // This endpoint has no ids, so the header is meant for another one.
     assert_eq!(events(&again("/none.sse", "7").await.body).len(), 3);
     assert_eq!(again("/a.sse", "").await.status, StatusCode::OK);
 }
@@ -417,14 +417,14 @@ async fn rows_without_a_key_are_refused() {
     let db = TestDb::new().await;
     db.execute("create table t as select nullif(i, 3) as id, i as n from generate_series(1, 5) as i").await;
     let server = server(&db.url(), &[("a", "/* key = [\"id\"] */ select id, n from t order by id")]).await;
-    // A plain list asks for no cursors.
+    // A plain list needs no cursors.
     assert_eq!(get(&server.url("/a")).await.json().as_array().unwrap().len(), 5);
     let reply = get(&server.url("/a.sse")).await;
     assert_eq!(reply.status, StatusCode::INTERNAL_SERVER_ERROR);
     assert!(reply.json()["detail"].as_str().unwrap().contains("NULL in `id`"), "{}", reply.text());
 }
 
-/// A row whose key has a NULL stands after no other: what is read on from a cursor would end well
+/// A row with a NULL in its key isn't after any other row. A resumed stream would end normally
 /// without it.
 #[tokio::test]
 async fn rows_without_a_key_do_not_get_lost_behind_a_cursor() {
@@ -442,7 +442,7 @@ async fn rows_without_a_key_do_not_get_lost_behind_a_cursor() {
         let server = server(&url, &[("one", &one), ("two", &two)]).await;
         for path in ["/one", "/two"] {
             let page = get(&server.url(&format!("{path}.json?n=1&_wait=end"))).await;
-            // SQLite has NULLs first, and so says it at once.
+            // SQLite sorts NULLs first, so it reports the error immediately.
             let Some(next) = page.header("link").and_then(|link| link.split_once("_after=")) else {
                 assert!(page.text().contains("NULL in `"), "{}", page.text());
                 continue;
@@ -462,8 +462,8 @@ async fn rows_without_a_key_do_not_get_lost_behind_a_cursor() {
     }
 }
 
-/// PostgreSQL cannot tell the type of a parameter that is only tested for being there: then the
-/// declared ones are used.
+/// If a parameter is only tested for NULL, PostgreSQL can't determine its type. Then the declared
+/// types are used.
 #[tokio::test]
 async fn a_statement_with_optional_filters_is_continued() {
     let db = TestDb::new().await;
@@ -486,7 +486,7 @@ async fn a_statement_with_optional_filters_is_continued() {
         assert_eq!(seen.len(), rows, "{filter}");
         assert!(seen.is_sorted(), "{seen:?}");
     }
-    // A page of nothing leads nowhere.
+    // An empty page has no next page.
     let cursor = all_events(&server.url("/t.sse?n=1")).await[0].0.clone().unwrap();
     let none = get(&server.url(&format!("/t?n=0&_after={cursor}"))).await;
     assert_eq!((none.json(), none.header("link")), (json!([]), None));
@@ -545,8 +545,7 @@ fn write(files: &[(String, String)]) -> tempfile::TempDir {
     folder
 }
 
-/// What the database plans for a statement that is continued: an index finds the row to go on with,
-/// and nothing is sorted.
+/// The database's plan for a resumed statement: an index finds the next row, and nothing is sorted.
 #[tokio::test]
 async fn the_index_finds_the_row_to_go_on_with() {
     let rest = |url: &str, sql: &str| {
@@ -588,8 +587,7 @@ async fn the_index_finds_the_row_to_go_on_with() {
             })
             .collect();
         let plan = plan.join("\n");
-        // Of mixed directions the planner may think that few rows are left, and that sorting them
-        // is less work.
+        // With mixed directions, the planner may expect few remaining rows and prefer to sort them.
         let sorted = plan.contains("Sort") && !key.contains("desc\", ");
         assert!(plan.contains("Index Cond") && !plan.contains("Seq Scan") && !sorted, "{key}\n{plan}");
     }
@@ -606,7 +604,7 @@ async fn the_index_finds_the_row_to_go_on_with() {
     }
 }
 
-/// The rows of the events that came whole, one a line, and the id of the last one.
+/// The rows of the complete events, one per line, and the id of the last one.
 fn rows_and_last_id(body: &[u8]) -> (Vec<u8>, Option<&str>) {
     let text = std::str::from_utf8(body).expect("events are UTF-8");
     let whole = text.rfind("\n\n").map_or("", |end| &text[..=end]);
@@ -621,10 +619,10 @@ fn rows_and_last_id(body: &[u8]) -> (Vec<u8>, Option<&str>) {
     (rows, last)
 }
 
-/// What came of a stream that is cut some time after its first event: what came, and how it ended.
+/// Cuts a stream some time after its first event. Returns the received bytes and how it ended.
 async fn cut_after(proxy: &TcpProxy, mut stream: Streaming, time: Duration, how: Cut) -> (Vec<u8>, Ended) {
     let mut body = Vec::new();
-    // Without a whole event it would be the same the next time, on a machine that is slow enough.
+    // Without a complete event, a slow machine would never make progress.
     while rows_and_last_id(&body).1.is_none() {
         match stream.chunk().await {
             Ok(chunk) => body.extend_from_slice(&chunk),
@@ -640,8 +638,8 @@ async fn cut_after(proxy: &TcpProxy, mut stream: Streaming, time: Duration, how:
     (body, rest.ended)
 }
 
-/// A proxy that cuts every connection 50 to 150 ms after its first event: what is resumed until it
-/// is done is the same as one read.
+/// A proxy cuts every connection 50 to 150 ms after its first event. Resuming until the end gives
+/// the same rows as a single response.
 #[tokio::test]
 async fn a_million_rows_through_a_connection_that_is_cut_again_and_again() {
     const ROWS: usize = 1_000_000;
@@ -713,8 +711,7 @@ async fn events_hold_one_line_of_data() {
     assert_eq!(get(&server.url("/a.sse?_numbers=string")).await.status, StatusCode::OK);
 }
 
-/// In the framed profile marks tell from where to go on, in formats whose rows have no place for
-/// it.
+/// In the framed profile, marks contain the cursor for formats whose rows have no place for it.
 #[tokio::test]
 async fn marks_lead_on_behind_them() {
     let (_folder, url) = sqlite(
@@ -757,7 +754,7 @@ async fn marks_lead_on_behind_them() {
     assert_eq!(trailers["rowstream-next"], *end["next"].as_str().unwrap());
 }
 
-/// Pages of 2,000 rows of some 300 bytes.
+/// Pages with 2,000 rows of some 300 bytes.
 const WIDE: &str = "/*
 key = [\"id\"]
 body = { rows = \"$rows\", next = \"$next\" }
@@ -773,7 +770,7 @@ fn wide_of_sqlite() -> (tempfile::TempDir, String) {
     )
 }
 
-/// The numbers of the rows of an answer, in any format of rows.
+/// The row numbers of a response in any row format.
 fn ids(reply: &Reply) -> Vec<u64> {
     let of = |row: &Value| row["id"].as_u64().unwrap();
     match reply.header("content-type").unwrap() {
@@ -798,8 +795,8 @@ fn next(path: &str, reply: &Reply) -> Option<String> {
     Some(format!("{path}{target}"))
 }
 
-/// A page of more than 4 KiB had no `Link`, and the documents said that the page without one was
-/// the last: a client that believed them read 100 of 2,000 rows.
+/// A page of more than 4 KiB had no `Link`, although the documentation said that the last page has
+/// none. A client that relied on this read 100 of 2,000 rows.
 #[tokio::test]
 async fn pages_of_wide_rows_are_followed_to_the_last() {
     let db = TestDb::new().await;
@@ -808,7 +805,7 @@ async fn pages_of_wide_rows_are_followed_to_the_last() {
     let (_folder, url) = wide_of_sqlite();
     for url in [db.url(), url] {
         let server = server(&url, &[("wide", WIDE)]).await;
-        // From 30 KB to 300 KB a page: the longest wait in a file.
+        // Pages from 30 KB to 300 KB. The largest ones wait in a file.
         for (n, client) in
             [(100, Client::HTTP1), (100, Client::H2C), (1000, Client::HTTP1), (300, Client::H2C)]
         {
@@ -834,7 +831,7 @@ async fn pages_of_wide_rows_are_followed_to_the_last() {
     }
 }
 
-/// What is compressed is held as it is sent.
+/// A compressed page is held in its compressed form.
 #[tokio::test]
 async fn compressed_pages_have_their_link() {
     let (_folder, url) = wide_of_sqlite();
@@ -854,14 +851,15 @@ async fn compressed_pages_have_their_link() {
     }
 }
 
-/// A page that is too long to wait for its end says so in its head, and what follows it at its end.
+/// If a page is too long to be held, its head says so, and the cursor of the next page is at its
+/// end.
 #[tokio::test]
 async fn pages_that_are_too_long_tell_at_their_end_what_follows() {
     let (_folder, url) = wide_of_sqlite();
     let config = format!("spool_limit = \"200KB\"\n[source.db]\nurl = \"{url}\"\n");
     let server = Server::start(&[("rowstream.toml", &config), ("endpoints/wide.sql", WIDE)]).await;
     for client in [Client::HTTP1, Client::H2C] {
-        // Its end record leads on.
+        // Its end record contains the next page's cursor.
         let (mut read, mut after, mut ends) = (Vec::new(), String::new(), Vec::new());
         while ends.last().is_none_or(|end| end == "full") {
             let reply = client.get(&server.url(&format!("/wide.ndjson?n=900&_end=1{after}"))).await;
@@ -876,7 +874,7 @@ async fn pages_that_are_too_long_tell_at_their_end_what_follows() {
             ends.push(end["page"].as_str().unwrap().to_owned());
         }
         assert_eq!((read, ends), ((1..=2000).collect(), ["full", "full", "last"].map(str::to_owned).into()));
-        // So do trailers.
+        // Trailers contain it too.
         let request = Request::get(server.url("/wide.csv?n=900")).header("te", "trailers");
         let reply = client.send(request.body(String::new()).unwrap()).await;
         let announced = "rowstream-status, rowstream-rows, rowstream-next, rowstream-page";
@@ -890,13 +888,13 @@ async fn pages_that_are_too_long_tell_at_their_end_what_follows() {
         let rest = format!("/wide.csv?n=900&_after={}", trailers["rowstream-next"].to_str().unwrap());
         assert_eq!(ids(&client.get(&server.url(&rest)).await)[0], 901);
     }
-    // What is not a page says nothing of pages.
+    // A response that isn't a page has no link.
     let all = "/* key = [\"id\"] */ select id, t from wide order by id";
     let server = self::server(&url, &[("all", all)]).await;
     assert_eq!(get(&server.url("/all.csv")).await.header("rowstream-page"), None);
 }
 
-/// What fails within a page has a status of its own: its head waits for its end.
+/// A failure within a page has its own status, because the head waits for the end.
 #[tokio::test]
 async fn a_page_that_fails_is_not_begun() {
     let db = TestDb::new().await;

@@ -1,5 +1,5 @@
-//! The JSON Schemas that `rowstream schema` prints describe what the readers of the files read:
-//! each key, and what is refused.
+//! The JSON Schemas that `rowstream schema` prints match the parsers: all keys, and all refused
+//! values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::{repository, rowstream};
 
-/// A key that nobody has, and that is like none.
+/// An unknown key without any similar known one.
 const UNKNOWN: &str = "qqqqqqqqqq";
 const SOURCES: &str = "[source.a]\nurl = \"sqlite:a.db\"\n[source.h]\nurl = \"http://127.0.0.1:1\"\n";
 
@@ -21,7 +21,7 @@ async fn schema(of: &str) -> Value {
     serde_json::from_slice(&ran.stdout).unwrap()
 }
 
-/// What the readers say about these files; nothing where all is well.
+/// The parsers' errors for these files; empty if they're valid.
 fn errors(config: &str, (name, endpoint): (&str, &str)) -> String {
     let folder = tempfile::tempdir().unwrap();
     let endpoints = folder.path().join("endpoints");
@@ -34,7 +34,7 @@ fn errors(config: &str, (name, endpoint): (&str, &str)) -> String {
 
 const PLAIN: (&str, &str) = ("e.sql", "select 1");
 
-/// The keys that the reader has asked for where it meets one that nobody has.
+/// The keys that the parser lists when it finds an unknown one.
 fn known(errors: &str) -> BTreeSet<String> {
     let start = format!("unknown key `{UNKNOWN}` in ");
     let (_, rest) = errors.split_once(&start).unwrap_or_else(|| panic!("no unknown key: {errors}"));
@@ -43,7 +43,7 @@ fn known(errors: &str) -> BTreeSet<String> {
     line.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// Each table of rowstream.toml: where the schema has it, and the file with a key that nobody has.
+/// Each table of rowstream.toml: its path in the schema, and a file with an unknown key in it.
 const CONFIG: &[(&str, &str)] = &[
     ("", "qqqqqqqqqq = 1\nSOURCES"),
     ("/definitions/database", "[source.d]\nurl = \"sqlite:d.db\"\nqqqqqqqqqq = 1\n"),
@@ -79,7 +79,7 @@ const CONFIG: &[(&str, &str)] = &[
     ("/definitions/log", "log = { qqqqqqqqqq = 1 }\nSOURCES"),
 ];
 
-/// The same of endpoint files. A table that is read in two ways is there twice.
+/// The same for endpoint files. A table that's parsed in two ways is listed twice.
 const ENDPOINT: &[(&str, &str)] = &[
     ("", "sql = 'select 1'\nqqqqqqqqqq = 1"),
     ("", "qqqqqqqqqq = 1\n[upstream]\nrequest = 'GET /'"),
@@ -100,7 +100,7 @@ const ENDPOINT: &[(&str, &str)] = &[
     ("/definitions/next", "upstream = { request = 'GET /', rows = '', next = { qqqqqqqqqq = 1 } }"),
 ];
 
-/// Compares the keys of all tables of a schema with those that the readers know.
+/// Compares the keys of all tables of a schema with those of the parsers.
 fn compare(schema: &Value, found: &BTreeMap<&str, BTreeSet<String>>) {
     let definitions = schema["definitions"].as_object().unwrap();
     let tables = definitions.iter().map(|(name, table)| (format!("/definitions/{name}"), table));
@@ -130,7 +130,7 @@ async fn each_key_that_is_read_is_in_the_schema_and_no_other() {
     compare(&schema("endpoint").await, &found);
 }
 
-/// What is wrong in rowstream.toml. None of them begins with a table.
+/// Invalid contents of rowstream.toml. None of them begins with a table.
 const WRONG: &[&str] = &[
     "lissten = ':80'",
     "max_streams = 0",
@@ -180,7 +180,7 @@ const WRONG: &[&str] = &[
     "values = { nulls = true }",
 ];
 
-/// What is wrong in an endpoint file.
+/// Invalid contents of an endpoint file.
 const WRONG_ENDPOINTS: &[&str] = &[
     "",
     "sql = 'select 1'\nupstream = { request = 'GET /' }",
@@ -210,7 +210,7 @@ const WRONG_ENDPOINTS: &[&str] = &[
     "upstream = { request = 'GET /', rows = '/a', columns = { id = 'integer' }, next = 'more' }",
 ];
 
-/// The files below a folder, by their names.
+/// The files below a folder, by name.
 fn below(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten() {
         let path = entry.unwrap().path();
@@ -239,7 +239,8 @@ fn texts(folder: &Path) -> Vec<(&'static str, String)> {
     files.iter().filter_map(text).collect()
 }
 
-/// The examples, the demo, and what `init` writes are right; what the reader refuses is wrong.
+/// The examples, the demo, and the files that `init` writes are valid. Files that the parser
+/// refuses are invalid.
 #[tokio::test]
 async fn python_reads_the_schemas() {
     let folder = tempfile::tempdir().unwrap();
@@ -280,7 +281,7 @@ async fn python_reads_the_schemas() {
     assert_eq!(found.len(), texts.len());
 }
 
-/// What Python's validator finds wrong with each text.
+/// The errors that Python's validator finds in each text.
 fn validate(schemas: &Value, texts: &[(&str, String)]) -> Vec<Option<String>> {
     let python = std::env::var_os("ROWSTREAM_TEST_PYTHON");
     let python = python.expect("ROWSTREAM_TEST_PYTHON is not set: run `cargo xtask test`");

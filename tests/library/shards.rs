@@ -1,4 +1,4 @@
-//! Rows of one table that several requests read from one snapshot, a part of them each (`_shard`).
+//! Rows of one table that several requests read from one snapshot, one part each (`_shard`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,14 +20,14 @@ fn code(reply: &Reply) -> (u16, String) {
     (reply.status.as_u16(), reply.json()["code"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Ends the server's connections that have a transaction, and waits until they are gone.
+/// Ends the server's connections with a transaction, and waits until they're gone.
 async fn end_keepers(db: &TestDb) {
     let ends = "select count(pg_terminate_backend(pid)) = 0 from pg_stat_activity
         where datname = current_database() and application_name = 'rowstream' and xact_start is not null";
     until(db, ends).await;
 }
 
-/// The shards `2/of` to `of/of` of the endpoint `/s`, side by side.
+/// The shards `2/of` to `of/of` of the endpoint `/s`, in parallel.
 async fn others(server: &Server, format: &str, of: u32, token: &str) -> Vec<Reply> {
     let shard = |shard| {
         let url = server.url(&format!("/s{format}?_shard={shard}/{of}&_snapshot={token}"));
@@ -41,7 +41,7 @@ async fn the_shards_are_the_whole_in_every_format() {
     let db = TestDb::new().await;
     db.execute(SMALL).await;
     db.execute("delete from event where id % 7 = 0; update event set moved = 1 where id % 3 = 0").await;
-    // A quarter of the pool may keep snapshots.
+    // A quarter of the pool can keep snapshots.
     let server = server(&db, 40, &[("s", SHARDS)]).await;
     for (format, header) in [(".ndjson", false), (".csv", true)] {
         let whole = get(&server.url(&format!("/s{format}"))).await;
@@ -59,7 +59,7 @@ async fn the_shards_are_the_whole_in_every_format() {
             let rows = whole.text().lines().skip(head).collect::<Vec<_>>().join("\n");
             assert_eq!(sorted(&union), sorted(&rows), "{format}, {of} shards");
             assert!(of == 1 || replies.iter().all(|reply| reply.text().lines().count() < 4000), "parts");
-            // As often as they are asked for; a snapshot of its own would have another token.
+            // A shard can be repeated. With a new snapshot, the token would be different.
             let again = get(&server.url(&format!("/s{format}?_shard=1/{of}&_snapshot={token}"))).await;
             assert_eq!(again.text(), replies[replies.len() - 1].text());
         }
@@ -81,7 +81,7 @@ async fn the_shards_are_of_one_snapshot_while_others_write() {
     let writers = [write_on(&db, 0, &stop), write_on(&db, 2500, &stop)];
     for of in [2, 3, 4, 5, 6, 7, 8] {
         let first = get(&server.url(&format!("/s?_shard=1/{of}"))).await;
-        // The table grows meanwhile, and its rows move.
+        // Meanwhile the table grows and its rows move.
         until(&db, "select max(moved) > 0 from event").await;
         let token = token(&first).to_owned();
         let mut replies = others(&server, "", of, &token).await;
@@ -129,7 +129,7 @@ async fn what_names_no_shard_is_refused() {
         assert_eq!(parameters["name"], name, "{path}: {}", reply.text());
         assert!(reply.text().contains(why), "{path}: {}", reply.text());
     }
-    // None of them has harmed the others.
+    // The failed ones haven't affected the others.
     assert_eq!(others(&server, "", 3, token).await.iter().filter(|reply| reply.status == 200).count(), 2);
 }
 
@@ -141,7 +141,7 @@ async fn a_snapshot_that_is_gone_is_said_to_be() {
     let first = get(&server.url("/s?_shard=1/2")).await;
     let second = server.url(&format!("/s?_shard=2/2&_snapshot={}", token(&first)));
     assert_eq!(get(&second).await.status, 200);
-    // This pool has room for one.
+    // This pool has room for one snapshot.
     let refused = get(&server.url("/s?_shard=1/2")).await;
     assert_eq!(code(&refused), (503, "too_many_snapshots".to_owned()));
     assert!(refused.header("retry-after").is_some());
@@ -149,7 +149,7 @@ async fn a_snapshot_that_is_gone_is_said_to_be() {
     let gone = get(&second).await;
     assert_eq!(code(&gone), (410, "snapshot_expired".to_owned()), "{}", gone.text());
     assert!(gone.json()["hint"].as_str().unwrap().contains("start again"));
-    // Its place is free again soon, also for others.
+    // Its slot is soon free again, also for other requests.
     let mut again = get(&server.url("/s?_shard=1/2")).await;
     while again.status == 503 {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -158,9 +158,9 @@ async fn a_snapshot_that_is_gone_is_said_to_be() {
     assert_ne!(token(&again), token(&first));
 }
 
-/// A snapshot says which rows are read and not where they lie: a table that was written anew has
-/// them elsewhere. Here the token is made up, as nothing can write the table anew while a snapshot
-/// is kept.
+/// A snapshot determines the visible rows, but not their positions. If the table is rewritten, the
+/// positions change. Here the token is forged, because a kept snapshot prevents rewriting the
+/// table.
 #[tokio::test]
 async fn a_table_that_was_written_anew_is_not_read_by_the_places_of_before() {
     let db = TestDb::new().await;
@@ -188,7 +188,8 @@ async fn a_table_that_was_written_anew_is_not_read_by_the_places_of_before() {
     assert_eq!(code(&get(&of_file(file + 1)).await), (410, "snapshot_expired".to_owned()));
 }
 
-/// A shard waits for nobody who waits to lock the table alone: they wait for the snapshot.
+/// A shard doesn't wait for transactions that wait for an exclusive lock, because they wait for the
+/// snapshot.
 #[tokio::test]
 async fn a_shard_waits_for_no_lock() {
     let db = TestDb::new().await;

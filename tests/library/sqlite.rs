@@ -1,7 +1,7 @@
-//! The SQLite source against real files: values, bounds, snapshots, and sessions dropped at bad
+//! The SQLite source with real files: values, limits, snapshots, and sessions dropped at bad
 //! moments.
 
-// The helpers of a test are tests as well, which clippy does not know.
+// Helpers of tests may unwrap too, but clippy only recognises tests.
 #![allow(clippy::unwrap_used)]
 
 use crate::support::{corpus, repository, wait, wait_until};
@@ -24,7 +24,7 @@ use rowstream_sqlite::{Session, Source};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-/// A folder with a database that `sql` has filled.
+/// A folder with a database filled by `sql`.
 struct Database {
     folder: TempDir,
     writer: Connection,
@@ -91,7 +91,7 @@ async fn count(session: &mut Session) -> Result<usize, Error> {
     Ok(rows)
 }
 
-/// Runs one statement in a session of its own.
+/// Runs one statement in a new session.
 async fn run(source: &Source, sql: &str) -> Result<usize, Error> {
     let mut session =
         source.acquire(Snapshot::Statement, Priority::Stream, Waiter::default().begin()).await?;
@@ -130,7 +130,7 @@ async fn encode_next(
     .await
 }
 
-/// Waits until the pool has no place in use.
+/// Waits until the pool has no connection in use.
 async fn freed(source: &Source) {
     wait_until("the place is free", async || source.usage().used == 0).await;
 }
@@ -146,7 +146,7 @@ fn series(n: u32) -> String {
     )
 }
 
-/// The rows of one statement as the server writes them.
+/// The rows of one statement in the server's form.
 async fn body(
     database: &Database,
     sql: &str,
@@ -182,7 +182,7 @@ async fn the_corpus_is_what_we_write() {
             }
             checked += 1;
         }
-        // Those that Arrow can hold are read by a library of Arrow, in `tests/it/python.rs`.
+        // A test in `tests/it/python.rs` reads the other values with an Arrow library.
         if let Arrow::Error(code) = &line.arrow {
             let error = body(&database, &sql, Format::Arrow, ValueOptions::DEFAULT).await.unwrap_err();
             assert_eq!(error.code(), code, "{}", line.name());
@@ -263,7 +263,7 @@ async fn faults_of_a_statement_have_a_place() {
     assert_eq!((error.code(), error.status().as_u16()), ("statement_failed", 500));
     assert_eq!(error.to_string(), "no such column: nome (SQLite code 1)");
     assert_eq!(error.position_offset(), sql.find("nome"));
-    // The session is as it was: `check` shows all errors of an endpoint.
+    // The session stays usable, because `check` shows all errors of an endpoint.
     session.prepare(&statement("select id from t", &[])).await.unwrap();
 }
 
@@ -330,7 +330,7 @@ async fn many_rows_arrive_each_once() {
     let mut session = acquire(&source).await;
     let sql = "select id, name from t order by id";
     let columns = session.prepare(&statement(sql, &[])).await.unwrap();
-    // Twice, for the second statement of a session begins where the first one ended.
+    // Twice, because the second statement of a session begins in the state that the first one left.
     for _ in 0..2 {
         session.execute(0, &[]);
         let mut encoder = RowEncoder::new(Shape::Lines, &columns);
@@ -346,7 +346,7 @@ async fn many_rows_arrive_each_once() {
 
 #[tokio::test]
 async fn slow_rows_do_not_wait_for_each_other() {
-    // Three rows at once, then a fourth that takes hours.
+    // Three rows at once, then a fourth that needs hours.
     let sql = format!("select 1 union all select 2 union all select 3 union all select * from ({HEAVY})");
     let database = Database::new("create table t (v)");
     let source = database.source();
@@ -387,7 +387,7 @@ async fn a_session_dropped_at_any_moment_interrupts_nothing_but_its_own() {
         drop(session);
         assert_eq!(run(&source, &series(1000)).await.unwrap(), 1000, "after {microseconds} µs");
     }
-    // And without waiting for what was asked.
+    // Also without waiting for the result.
     for _ in 0..100 {
         let mut session = acquire(&source).await;
         drop(tokio::time::timeout(Duration::ZERO, session.prepare(&statement(HEAVY, &[]))).await);
@@ -446,8 +446,7 @@ async fn columns_that_changed_are_an_error() {
     assert_eq!(columns[0].name, "b", "another try is worth it");
 }
 
-/// What is known of a statement is the source's, so that columns which changed must not fail once
-/// per connection.
+/// Statement metadata belong to the source. So changed columns must not fail once per connection.
 #[tokio::test]
 async fn columns_that_changed_fail_once_for_all_connections() {
     let database = Database::new("create table t (a BOOLEAN); insert into t values (1)");
@@ -458,7 +457,7 @@ async fn columns_that_changed_fail_once_for_all_connections() {
         assert_eq!(count(&mut session).await.unwrap(), 1);
     }
     assert_eq!((source.usage().used, source.usage().idle), (0, 3));
-    // The name stays, the type does not: a 1 would be written as `true`.
+    // The name stays the same, but the type changes: a 1 would be written as `true`.
     for (changed, expected) in [
         ("create table t (a INTEGER)", "{\"a\":1}\n"),
         ("create table t (a INTEGER, b default 2)", "{\"a\":1,\"b\":2}\n"),
@@ -479,7 +478,7 @@ async fn columns_that_changed_fail_once_for_all_connections() {
         }
         assert_eq!(ndjson(&source, sql, &[]).await.unwrap(), expected);
     }
-    // By connections that have the statement compiled, and by one that has not.
+    // Both with connections that have compiled the statement, and with one that hasn't.
     database.writer.execute_batch("drop table t").unwrap();
     let mut held = Vec::new();
     for _ in 0..4 {
@@ -491,13 +490,14 @@ async fn columns_that_changed_fail_once_for_all_connections() {
     }
 }
 
-/// Streams of one file neither wait for each other nor for a writer, nor does it wait for them.
+/// Streams of one file don't wait for each other or for a writer, and the writer doesn't wait for
+/// them.
 #[tokio::test]
 async fn streams_run_side_by_side_while_a_writer_commits() {
     const ROWS: usize = 100_000;
     let database = Database::new("create table t (id integer primary key, name text)");
     database.writer.execute_batch(&format!("insert into t {}", series(100_000))).unwrap();
-    // At once or not at all: a lock would be an error here.
+    // Without waiting, so a lock would be an error here.
     database.writer.busy_timeout(Duration::ZERO).unwrap();
     let source = database.source();
     let mut streams = Vec::new();
@@ -508,7 +508,7 @@ async fn streams_run_side_by_side_while_a_writer_commits() {
         database.writer.execute_batch("insert into t (name) values ('new'), ('new')").unwrap();
     }
     assert_eq!(source.usage().used, 4);
-    // A row of each in turn, then what the later ones have more.
+    // One row of each stream in turn, then the additional rows of the later ones.
     for _ in 1..ROWS {
         for stream in &mut streams {
             assert!(next(stream).await.unwrap());
@@ -565,8 +565,8 @@ async fn a_statement_has_a_time_limit() {
     let error = wait("an error", run(&source, HEAVY)).await.unwrap_err();
     assert_eq!((error.code(), error.status().as_u16()), ("statement_timeout", 504));
     assert_eq!(run(&source, "select 1").await.unwrap(), 1);
-    // The client's time is not the statement's, which needs some milliseconds, and a hundred on a
-    // busy machine.
+    // The client's time doesn't count as the statement's, which needs some milliseconds, or a
+    // hundred on a busy machine.
     let statement_timeout = Some(Duration::from_secs(1));
     let source = Source::open(&SourceSettings { statement_timeout, ..database.config() }).unwrap();
     let mut session = started(&source, &series(20_000)).await;
@@ -620,7 +620,7 @@ async fn a_missing_file_is_created_whole() {
     std::fs::write(&tables, "create table t (id integer primary key, name text);").unwrap();
     std::fs::write(&rows, format!("-- rows\ninsert into t {};\nslect 1;", series(1000))).unwrap();
     let config = SourceSettings { create: vec![tables, rows.clone()], ..config(&file) };
-    // A log that a deleted file has left behind must not be played into the new one.
+    // The new file must not use the log of a deleted file.
     std::fs::write(folder.path().join("made.db-wal"), "stale").unwrap();
 
     let error = Source::create_missing(&config).unwrap_err();
@@ -639,7 +639,7 @@ async fn a_missing_file_is_created_whole() {
 }
 
 /// `cargo test --release --test sqlite -- --ignored --nocapture speed`: a million rows through a
-/// session and an encoder against a bare step loop that reads the same columns.
+/// session and an encoder, compared with a bare step loop that reads the same columns.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 #[ignore = "a measurement"]
 async fn speed() {
@@ -653,7 +653,7 @@ async fn speed() {
     Source::create_missing(&config).unwrap();
     let source = Source::open(&config).unwrap();
     for _ in 0..7 {
-        // A thread of its own, so that a profile by thread holds the two loops against each other.
+        // In a separate thread, so that a profile by thread compares the two loops.
         let bare = std::thread::Builder::new().name("bare".to_owned()).spawn({
             let file = file.clone();
             move || step_loop(&file, SQL)

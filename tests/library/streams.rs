@@ -1,8 +1,8 @@
-//! Streams that do not go well: broken in the middle, left by their client, not read, ended by the
+//! Streams that fail: aborted in the middle, abandoned by their client, not read, or ended by the
 //! server.
 //!
-//! What is cut must never look whole, and what is left must be free again: statements, connections,
-//! permits, descriptors.
+//! A truncated stream must never look complete. An abandoned one must free its statements,
+//! connections, permits and descriptors.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -24,17 +24,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
-/// Rows without end, as they are made: a function in the select list is not materialized first.
+/// Endless rows, sent as they're produced: a function in the select list isn't materialized first.
 const LONG: &str = "select generate_series(1, 1000000000) as n, repeat('x', 100) as t";
 /// Fails at row 500,000.
 const FAILS_LATE: &str = "select n, 1 / (500000 - n) as q from (select generate_series(1, 600000) as n) s";
-/// SQLite's; fails at row 50,000. The error depends on the row, or it would be found before the
-/// first one.
+/// For SQLite; fails at row 50,000. The error depends on the row. Otherwise SQLite would find it
+/// before the first one.
 const FAILS_LATE_SQLITE: &str =
     "with recursive c(i) as (select 1 union all select i + 1 from c where i < 100000)
     select i, abs(-9223372036854775807 - i / 50000) as v from c";
 
-/// The SQL in a body template with something after the rows.
+/// The SQL with a body template that has text after the rows.
 fn in_template(sql: &str) -> String {
     format!("/*\nbody = {{ before = 1, list = \"$rows\", after = [\"the end\"] }}\n*/\n{sql}")
 }
@@ -59,14 +59,14 @@ fn sqlite_file(folder: &Path) {
         .unwrap();
 }
 
-/// Statements of a test's database that run now, but for the one that asks.
+/// The number of running statements in a test's database, without this query.
 async fn active(db: &tokio_postgres::Client) -> i64 {
     let sql = "select count(*) from pg_stat_activity
         where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()";
     db.query_one(sql, &[]).await.unwrap().get(0)
 }
 
-/// Kills the backend that runs a statement like this, once it waits for us to take its rows: so the
+/// Kills the backend of a matching statement once it waits for us to read its rows. By then the
 /// head has been sent.
 async fn kill_backend(db: &tokio_postgres::Client, like: &str) {
     let sql = "select count(pg_terminate_backend(pid)) from pg_stat_activity
@@ -82,7 +82,7 @@ fn log_of(server: &Server, target: &str) -> Vec<String> {
     server.stdout().lines().filter(|line| line.contains(&target)).map(str::to_owned).collect()
 }
 
-/// What every broken stream must look like to curl, and to whoever reads the log.
+/// Checks how curl and the log report an aborted stream.
 async fn assert_breaks(server: &Server, target: &str, version: &str, closing: &str, logged: &str) {
     let before = log_of(server, target).len();
     let ran = curl(&[version, &server.url(target)]).await;
@@ -121,8 +121,8 @@ async fn a_killed_backend_breaks_the_stream() {
     let client = db.client().await;
     for version in VERSIONS {
         for (target, closing) in [("/long", "]"), ("/template", "]}"), ("/long.ndjson", "\u{0}")] {
-            // The backend of the last round may still be dying, and is not to be killed again in
-            // the place of the next.
+            // The previous round's backend may still be ending, and must not be killed again
+            // instead of the next one.
             db.until_none_active().await;
             let url = server.url(target);
             let arguments = [version, "--limit-rate", "4M", &url];
@@ -130,7 +130,7 @@ async fn a_killed_backend_breaks_the_stream() {
             let (ran, ()) = tokio::join!(curl(&arguments), kill_backend(&client, "%generate_series%"));
             assert_broken(&ran, version, closing);
             let line = one_more_line(&server, target, before).await;
-            // A backend that cannot write cannot say why it ends, either.
+            // A backend that can't write also can't report why it ends.
             let told = line.contains("57P01") || line.contains("the connection to the database was lost");
             assert!(line.contains(" 200 failed ") && told, "{line}");
         }
@@ -171,9 +171,8 @@ async fn an_error_at_a_late_row_of_sqlite_breaks_the_stream() {
     }
 }
 
-/// A body begins with bytes that are no row (`[`, the template before its first placeholder), and
-/// once they had left after a millisecond without a row, whatever failed later than that had a
-/// status of 200.
+/// A body begins with bytes that aren't a row (`[`, the template before its first placeholder).
+/// They left after a millisecond without a row, so any later failure had status 200.
 #[tokio::test]
 async fn an_error_before_the_first_row_has_its_status_however_late_it_comes() {
     let db = TestDb::new().await;
@@ -216,8 +215,8 @@ async fn an_error_before_the_first_row_has_its_status_however_late_it_comes() {
     }
 }
 
-/// What HTTP/1.0 is told of a body: the status, the length if there is one, what came of it, and
-/// how the connection ended.
+/// The response that an HTTP/1.0 client sees: the status, the length if there is one, the received
+/// body, and how the connection ended.
 struct Old {
     status: String,
     length: Option<usize>,
@@ -225,7 +224,7 @@ struct Old {
     end: Result<(), std::io::ErrorKind>,
 }
 
-/// The answer to a request of HTTP/1.0, which has come so far when `meanwhile` is done.
+/// Reads the response to an HTTP/1.0 request, after `meanwhile` has completed.
 async fn http_1_0(address: &str, path: &str, meanwhile: impl Future<Output = ()>) -> Old {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(16 * 1024).unwrap();
@@ -244,12 +243,12 @@ async fn http_1_0(address: &str, path: &str, meanwhile: impl Future<Output = ()>
     Old { status, length: length.map(|length| length.parse().unwrap()), body: read[head + 4..].to_vec(), end }
 }
 
-/// More than sockets hold.
+/// More than sockets can buffer.
 const LARGE: &str = "select generate_series(1, 60000) as n, repeat('x', 100) as t";
 
-/// Without chunks, the end of an HTTP/1.0 body is the close of its connection: a stream that was
-/// cut, or whose server was killed, looks whole, and nginx asks its upstreams with HTTP/1.0 unless
-/// told otherwise. A length tells; and a failure has its status.
+/// Without chunks, closing the connection ends an HTTP/1.0 body. So a truncated stream, or one of a
+/// killed server, looked complete, and nginx uses HTTP/1.0 for upstreams by default. With a length
+/// the client can tell, and a failure has its status.
 #[tokio::test]
 async fn http_1_0_gets_a_length() {
     let db = TestDb::new().await;
@@ -265,7 +264,8 @@ async fn http_1_0_gets_a_length() {
     assert!(killed.length.is_some_and(|length| length > killed.body.len()), "{:?}", killed.length);
 }
 
-/// What is too long to wait for its length is ended by a reset, whatever becomes of the server.
+/// A response that is too long to wait for its length ends with a reset, whatever happens to the
+/// server.
 #[tokio::test]
 async fn http_1_0_is_told_of_a_failure_by_a_reset() {
     let db = TestDb::new().await;
@@ -286,7 +286,7 @@ async fn http_1_0_is_told_of_a_failure_by_a_reset() {
     assert_eq!((killed.length, killed.end), (None, Err(std::io::ErrorKind::ConnectionReset)));
 }
 
-/// nginx asks with HTTP/1.0 where its configuration does not say otherwise.
+/// nginx uses HTTP/1.0 by default.
 #[tokio::test]
 async fn nginx_at_its_default_passes_no_part_on_as_the_whole() {
     let db = TestDb::new().await;
@@ -312,7 +312,7 @@ async fn nginx_at_its_default_passes_no_part_on_as_the_whole() {
     }
 }
 
-/// A generator of numbers that need not be good (Knuth's MMIX constants).
+/// A simple generator of numbers (Knuth's MMIX constants).
 struct Random(u64);
 
 impl Random {
@@ -361,7 +361,7 @@ async fn a_thousand_disconnects_leave_nothing_behind() {
     assert!(lines.iter().all(|line| line.contains(" 200 aborted ")), "{lines:#?}");
 }
 
-/// As many requests as the pool has places, at once, all answered.
+/// Checks that as many concurrent requests as there are permits are all answered.
 async fn all_permits_are_free(server: &Server, max: usize) {
     let mut requests: JoinSet<_> = (0..max)
         .map(|_| {
@@ -409,7 +409,7 @@ async fn a_client_that_does_not_read_holds_the_database() {
         let mut stream = http.receive_buffer(32 * 1024).stream(&server.url("/t.ndjson")).await;
         let mut read = stream.at_least(1000).await.to_vec();
         let held = until_it_stops(|| proxy.bytes_to_client()).await - before;
-        // The buffers of three sockets, most of them the kernel's, of a result of 80 MB.
+        // The buffers of three sockets, most of them the kernel's, for a result of 80 MB.
         assert!(held < 12_000_000, "{held} bytes went past a client that does not read");
         let memory = peak_memory_bytes(server.pid());
         assert!(memory < 100_000_000, "{memory} bytes of memory");
@@ -418,13 +418,13 @@ async fn a_client_that_does_not_read_holds_the_database() {
         read.extend_from_slice(&rest.body);
         assert_eq!(rest.ended, Ended::Complete);
         assert_eq!(read.iter().filter(|&&byte| byte == b'\n').count(), ROWS);
-        // The kernel keeps its peak by a few pages inexactly.
+        // The kernel's peak is imprecise by a few pages.
         let grown = peak_memory_bytes(server.pid()).saturating_sub(memory);
         assert!(grown < 10_000_000, "memory grew by {grown} bytes with the rows");
     }
 }
 
-/// A count that has not changed for half a second.
+/// Waits until a count hasn't changed for half a second.
 async fn until_it_stops(count: impl Fn() -> u64) -> u64 {
     let mut last = (count(), Instant::now());
     loop {
@@ -437,8 +437,8 @@ async fn until_it_stops(count: impl Fn() -> u64) -> u64 {
     }
 }
 
-/// PostgreSQL itself sends rows only when its buffer of 8 KB is full, or at the end of a fetch:
-/// small rows come as they are made with `fetch_rows = 1`, large ones always.
+/// PostgreSQL sends rows only when its buffer of 8 KB is full, or at the end of a fetch. Small rows
+/// arrive as they're produced with `fetch_rows = 1`, and large ones always do.
 #[tokio::test]
 async fn rows_arrive_as_they_come() {
     let db = TestDb::new().await;
@@ -462,7 +462,7 @@ async fn rows_arrive_as_they_come() {
     }
 }
 
-/// Five rows in a second, each sent when it is made.
+/// Five rows in a second, each sent when it's produced.
 const SLOW: &str = "select i, pg_sleep(0.2)::text || repeat('x', 9000) as s from generate_series(1, 5) i";
 
 async fn begun(server: &Server, target: &str) -> Streaming {
@@ -494,9 +494,9 @@ async fn a_drain_lets_streams_end() {
     );
 }
 
-/// The tail of what a slow client of HTTP/2 was sent got lost: it says what it has taken, into a
-/// socket that had been closed after the last byte, and the reset by which that is answered takes
-/// with it what lies unread.
+/// A slow HTTP/2 client lost the end of its response. The server closed the socket after the last
+/// byte. The client's next WINDOW_UPDATE was answered with a reset, which discarded the unread
+/// bytes.
 #[tokio::test]
 async fn a_drain_lets_a_slow_client_have_the_end() {
     const ROWS: usize = 10_000;
@@ -541,13 +541,13 @@ async fn the_drain_timeout_breaks_the_rest_off() {
             tokio::time::sleep(Duration::from_millis(300)).await;
             server.terminate();
             assert!(server.wait_exit().await.success());
-            // A backend that nobody cancels sleeps on.
+            // Without a cancel request, the backend keeps sleeping.
             db.until_none_active().await;
         };
         let (long, sleep) = ([version, "--limit-rate", "2M", &long], [version, &sleep]);
         let (long, sleep, ()) = tokio::join!(curl(&long), curl(&sleep), end);
-        // The whole connection goes: 16 and 56 are the words of curl for that in HTTP/2, 52 where
-        // no head had come.
+        // The whole connection ends. In HTTP/2, curl reports 16 and 56 for that, or 52 if no head
+        // had arrived.
         assert!([16, 18, 56, 92].contains(&long.code), "{}: {}", long.code, long.stderr);
         assert!([16, 18, 52, 56, 92].contains(&sleep.code), "{}: {}", sleep.code, sleep.stderr);
         assert_eq!(log_of(&server, "/long").len(), 1);
@@ -586,11 +586,11 @@ async fn idle_connections_do_not_hold_the_drain() {
     drop((silent, kept_alive, h2));
 }
 
-/// Polls a future or a body; the budget tells how often, over everything that one request is.
+/// Polls a future or a body. The budget limits the polls of a whole request.
 struct Budget(usize);
 
 impl Budget {
-    /// `None` when the budget is spent.
+    /// Returns `None` once the budget is spent.
     async fn spend<T>(&mut self, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
         std::future::poll_fn(|cx| {
             let Some(left) = self.0.checked_sub(1) else { return Poll::Ready(None) };
@@ -605,7 +605,7 @@ impl Budget {
     }
 }
 
-/// Sends a request and polls the answer so often; the bytes, if that was enough for all of them.
+/// Sends a request and polls the response this often. Returns its bytes if it was complete by then.
 async fn polled(app: &Arc<App>, target: &str, polls: usize) -> Option<usize> {
     let mut budget = Budget(polls);
     let request = Request::get(target).body(()).unwrap();
@@ -622,7 +622,7 @@ async fn polled(app: &Arc<App>, target: &str, polls: usize) -> Option<usize> {
     }
 }
 
-/// An app is dropped at every poll of its answers, until one comes whole; then all permits are
+/// Drops an app at every poll of its responses until one is complete. Then all permits must be
 /// free.
 async fn drop_at_every_poll(source: &str, endpoints: &[(&str, &str)], targets: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
@@ -648,12 +648,12 @@ async fn drop_at_every_poll(source: &str, endpoints: &[(&str, &str)], targets: &
             }
         }
         assert!(polls >= 3, "{target} was whole after {polls} polls, which tests nothing");
-        // The pool has one place: one that leaked would be missed here.
+        // The pool has one connection, so a leaked one would be noticed here.
         assert_eq!(polled(&app, target, usize::MAX).await, Some(whole), "{target}");
     }
 }
 
-/// Lists within lists, of `rows` rows that are made one after the other.
+/// Nested lists with the rows of `rows`, which are produced one by one.
 fn nested(rows: &str) -> String {
     format!(
         "-- name: a :many\nselect n, t from ({rows}) r where n % 100 = 0 order by n;
@@ -689,8 +689,8 @@ async fn answers_of_sqlite_dropped_at_every_poll_free_everything() {
     drop_at_every_poll(&source, &endpoints, &["/many", "/many.ndjson", "/two", "/nested"]).await;
 }
 
-/// A server that is told to end while a request waits in the pool's queue answers it, or breaks it
-/// off; it does not hang.
+/// If a request waits in the pool's queue when the server is stopped, the server answers or aborts
+/// it, and doesn't hang.
 #[tokio::test]
 async fn requests_that_wait_are_drained_too() {
     let db = TestDb::new().await;

@@ -1,11 +1,11 @@
-//! Texts that a writer of JSON can get wrong, through a column of each database and back by a JSON
-//! parser of others.
+//! Texts that a JSON writer can get wrong, through a column of each database and back through
+//! another JSON parser.
 //!
-//! The classes, and the documents of `testdata/strings.ndjson`, are those that parsers of JSON are
-//! held against (RFC 8259, section 7; Unicode's noncharacters, surrogates by way of astral
-//! characters, and what is no line break in JSON but one in JavaScript). Each stands alone, at
-//! every place of a text that is looked at in words and blocks, and beside each other. Lone
-//! surrogates cannot be: neither database takes them.
+//! The classes and the documents of `testdata/strings.ndjson` are those that test JSON parsers (RFC
+//! 8259, section 7; Unicode's noncharacters; surrogates through astral characters; and characters
+//! that are line breaks in JavaScript but not in JSON). Each is tested alone, at every position of
+//! a text that's scanned in words and blocks, and next to each other. Lone surrogates are
+//! impossible, because neither database accepts them.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -18,12 +18,12 @@ use rowstream::stream::RowStream;
 use rowstream_encode::Format;
 use serde_json::Value as Json;
 
-/// Characters that some writer, parser or terminal treats unlike others.
+/// Characters that some writer, parser or terminal treats specially.
 fn special() -> Vec<char> {
     let controls = ('\u{1}'..='\u{1f}').chain('\u{7f}'..='\u{9f}');
     let ascii = "\"\\/<>&'{}[]:,;% \u{20}aAu0".chars();
     let spaces = "\u{a0}\u{ad}\u{1680}\u{180e}\u{200b}\u{200c}\u{200d}\u{2028}\u{2029}\u{202e}\u{2066}\u{3000}\u{feff}";
-    // The ends of what UTF-8 writes in two, three and four bytes, and of what surrogates leave out.
+    // The limits of UTF-8's lengths of two, three and four bytes, and of the surrogates.
     let ends = "\u{80}\u{7ff}\u{800}\u{d7ff}\u{e000}\u{ffff}\u{10000}\u{10ffff}";
     let others = "é\u{301}ß日本\u{1f600}\u{1f468}\u{1d11e}\u{fffd}";
     let noncharacters = ('\u{fdd0}'..='\u{fdef}').chain(
@@ -38,7 +38,7 @@ fn special() -> Vec<char> {
         .collect()
 }
 
-/// Every text, each once or more; first those of `testdata/strings.ndjson`.
+/// Every text at least once, beginning with those of `testdata/strings.ndjson`.
 fn texts() -> Vec<String> {
     let special = special();
     let mut texts = corpus::strings();
@@ -47,7 +47,7 @@ fn texts() -> Vec<String> {
         texts.push(pair.iter().collect());
         texts.push(pair.iter().rev().collect());
     }
-    // 32 bytes are written at once, 64 looked at together, eight at the end.
+    // 32 bytes are written at once, 64 are scanned together, and eight at the end.
     for length in [1, 3, 7, 15, 16, 31, 32, 33, 63, 64, 65, 130] {
         for (index, &c) in special.iter().enumerate() {
             let at = index % (length + 1);
@@ -59,7 +59,7 @@ fn texts() -> Vec<String> {
     texts
 }
 
-/// What a JSON parser makes of the column `t` of a statement's rows.
+/// The column `t` of a statement's rows, read back by a JSON parser.
 async fn read_back(url: &str, sql: &str, format: Format) -> Vec<Json> {
     let config = Config::single(url, sql).unwrap();
     let source = Source::open(&config.sources[0]).unwrap();
@@ -78,7 +78,7 @@ async fn read_back(url: &str, sql: &str, format: Format) -> Vec<Json> {
     }
 }
 
-/// Compares all texts, and tells the first that differs.
+/// Compares all texts, and reports the first difference.
 fn agree(ours: &[Json], texts: &[String], how: &str) {
     assert_eq!(ours.len(), texts.len(), "{how}");
     for (ours, text) in ours.iter().zip(texts) {
@@ -91,7 +91,7 @@ async fn through_postgres() {
     let db = TestDb::new().await;
     db.execute("create table texts (n serial, t text); create type held as (t text, ts text[])").await;
     let mut texts = texts();
-    // PostgreSQL, unlike SQLite, takes none of them.
+    // PostgreSQL doesn't accept them, but SQLite does.
     texts.retain(|text| !text.contains('\0'));
     let insert =
         "insert into texts (t) select t from unnest($1::text[]) with ordinality as u(t, n) order by n";

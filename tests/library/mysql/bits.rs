@@ -1,18 +1,18 @@
-//! Values of BIT that the server computes, against its own `cast(… as unsigned)`.
+//! Computed values of BIT, compared with the server's own `cast(… as unsigned)`.
 
 use rowstream_encode::Format;
 
 use super::{body, run, source};
 use crate::support::{Ended, MariaDb, Server, arrow, get};
 
-/// Rows of each width that could be digits, bits or both.
+/// Rows of each width. Some could be digits, bits or both.
 const TABLE: &str = "create table b (id int primary key, o bit(1), x bit(8), y bit(17), z bit(64));
     insert into b values (1, 1, 200, 65584, 18446744073709551615), (2, 0, 5, 49, 49), (3, null, null, null, null),
       (4, 1, 49, 12593, 3544668469065756977), (5, 0, 0, 0, 0), (6, 1, 9, 100, 12345678);
     create view v as select * from b;
     create view computed as select id, coalesce(o) o, coalesce(x) x, coalesce(y) y, coalesce(z) z from b";
 
-/// MariaDB declares `max(x)` to be a BIT, and sends it as the digits of its number: 200 was 3289136.
+/// MariaDB declares `max(x)` as a BIT, but sends the digits of its number: 200 became 3289136.
 #[tokio::test]
 async fn computed_bits_are_the_numbers_that_they_are() {
     let db = MariaDb::new("create table b(x bit(8), ok bit(1)); insert into b values (200, 1), (5, 0)");
@@ -23,8 +23,8 @@ async fn computed_bits_are_the_numbers_that_they_are() {
     assert_eq!(body(&source, sql, Format::Csv).await.unwrap(), "m,any_ok,s,l\r\n200,1,0,5\r\n");
 }
 
-/// Each form of a statement, of each width. What is computed comes as digits or, out of a temporary
-/// table of the server's, as bits.
+/// Each form of a statement, in each width. Computed values are sent as digits, or as bits if
+/// they're from a temporary table of the server.
 #[tokio::test]
 async fn bits_are_what_the_server_casts_them_to() {
     let db = MariaDb::new(TABLE);
@@ -65,8 +65,8 @@ const FORMS: &[&str] = &[
     "select # v from v order by id limit 9",
 ];
 
-/// A window function is declared as `max(x)` is, and sent as bits. So a value that could be either is
-/// an error, and all others are read.
+/// A window function is declared like `max(x)`, but sent as bits. So a value that could be either
+/// is an error, and all others are read.
 #[tokio::test]
 async fn bits_that_could_be_digits_are_refused() {
     let db = MariaDb::new(TABLE);
@@ -95,8 +95,7 @@ async fn bits_that_could_be_digits_are_refused() {
     }
 }
 
-/// A lookup is answered by a connection that it shares, and nested statements are read from temporary
-/// tables.
+/// A lookup uses a shared connection, and nested statements are read from temporary tables.
 #[tokio::test]
 async fn every_way_to_read_bits_gives_the_same_numbers() {
     let db = MariaDb::new(&format!("{TABLE}; create procedure p() select max(x) m, max(z) z from b"));

@@ -1,11 +1,11 @@
-//! MariaDB's JSON: texts that are declared to be documents, and need not be.
+//! MariaDB's JSON: texts that are declared as documents, but needn't be valid.
 
 use rowstream_encode::Format;
 
 use super::{body, run, source};
 use crate::support::{Ended, MariaDb, Server, get};
 
-/// A value that isn't a document was written as it is: one row of the table was two for its readers.
+/// An invalid document was written unchanged, so readers saw one row of the table as two.
 #[tokio::test]
 async fn a_text_that_is_no_document_forges_no_rows() {
     let db = MariaDb::new(
@@ -27,7 +27,7 @@ async fn a_text_that_is_no_document_forges_no_rows() {
     assert_eq!(text, r#"{"j":"1},{\"id\":999,\"j\":2"}"#.to_owned() + "\n");
 }
 
-/// MariaDB writes a BIT into its documents as a byte, which no JSON may hold.
+/// MariaDB writes a BIT into its documents as a raw byte, which isn't valid JSON.
 #[tokio::test]
 async fn a_document_with_a_bit_in_it_is_an_error() {
     let db = MariaDb::new("create table b (ok bit(1)); insert into b values (1)");
@@ -39,7 +39,7 @@ async fn a_document_with_a_bit_in_it_is_an_error() {
     assert_eq!(cast, "{\"o\":{\"ok\": 1}}\n");
 }
 
-/// Behind rows that were sent, such a value ends the response without its end.
+/// If rows have been sent, such a value aborts the response.
 #[tokio::test]
 async fn a_response_with_such_a_text_is_never_whole() {
     let db = MariaDb::new(

@@ -1,14 +1,14 @@
-//! Pages by keys of each type and collation: each row once, or no page at all.
+//! Pages by keys of each type and collation: each row appears once, or the key is refused.
 
 use std::collections::HashMap;
 
 use super::{Random, unchecked};
 use crate::support::{Ended, Launch, MariaDb, Server, get};
 
-/// Rows of a table.
+/// The rows of a table.
 const ROWS: u64 = 40;
 
-/// Types, and values of them: `n` is a number of 32 bits that looks like chance.
+/// Types with expressions for their values. `n` is a pseudo-random 32-bit number.
 const TYPES: &[(&str, &str)] = &[
     ("tinyint", "n % 100 - 50"),
     ("int", "n - 2147483648"),
@@ -31,7 +31,7 @@ const TYPES: &[(&str, &str)] = &[
     ("inet4", "inet_ntoa(n)"),
 ];
 
-/// Types that no pages are cut by.
+/// Types that aren't allowed in keys.
 const REFUSED: &[(&str, &str)] = &[
     ("enum('open','done','all','z','a')", "1 + n % 5"),
     ("set('open','done','all','z','a')", "n % 32"),
@@ -63,11 +63,12 @@ const COLLATIONS: &[&str] = &[
     "sjis_japanese_ci",
 ];
 
-/// What texts are made of: blanks and characters before them, several of one weight, and such as a
-/// weight ignores.
+/// Pieces of texts: blanks, characters that sort before them, characters with equal weights, and
+/// ones without weight.
 const PIECES: [&str; 14] = ["a", "A", "b", " ", "  ", "\t", "ä", "ß", "ss", "c", "h", "é", "\u{ad}", "1"];
 
-/// A table of the type, of rows that differ in `k` and `id`, and in the order of an index alone.
+/// A table with this type. Its rows differ in `k` and `id`, and it has only an index for their
+/// order.
 fn table(name: &str, kind: &str, value: &str) -> String {
     format!(
         "create table {name} (k {kind} not null, id int primary key);
@@ -75,7 +76,7 @@ fn table(name: &str, kind: &str, value: &str) -> String {
     )
 }
 
-/// The same of texts.
+/// The same with texts.
 fn texts(name: &str, kind: &str, random: &mut Random) -> String {
     let mut text = || (0..random.below(5)).map(|_| PIECES[random.below(14) as usize]).collect::<String>();
     let rows: Vec<_> = (1..=ROWS).map(|id| format!("('{}', {id})", text())).collect();
@@ -85,7 +86,7 @@ fn texts(name: &str, kind: &str, random: &mut Random) -> String {
     )
 }
 
-/// The rows of all pages; `None` if the endpoint is refused.
+/// The rows of all pages. `None` if the endpoint is refused.
 async fn pages(server: &Server, path: &str, rows: usize) -> Option<Vec<u64>> {
     let (mut seen, mut after) = (Vec::new(), String::new());
     loop {
@@ -106,8 +107,8 @@ async fn pages(server: &Server, path: &str, rows: usize) -> Option<Vec<u64>> {
     }
 }
 
-/// `enum`s were sorted by number and compared as texts, so that the first page of three rows was the
-/// last one.
+/// `enum`s were sorted by number but compared as texts, so the first page of three rows looked like
+/// the last one.
 #[tokio::test]
 async fn pages_have_each_row_once_or_are_refused() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
@@ -131,7 +132,7 @@ async fn pages_have_each_row_once_or_are_refused() {
     let db = MariaDb::script(&format!("set time_zone = '+00:00'; {tables}"));
     let mut files = Vec::new();
     for (name, kind) in &kinds {
-        // The book names these two kinds of texts, and what to do about them.
+        // The book names these two kinds of texts, with a workaround.
         let column = match kind {
             kind if kind.contains("latin7") => "convert(k using utf8mb4)",
             kind if kind.starts_with("char") && kind.contains("nopad") => "concat(k)",
@@ -166,8 +167,8 @@ async fn pages_have_each_row_once_or_are_refused() {
     }
 }
 
-/// Texts were sorted by the first 1,024 bytes of their sort keys: of 100 rows 48 came, and the last
-/// page said so.
+/// Texts were sorted by the first 1,024 bytes of their sort keys. Only 48 of 100 rows were
+/// returned, and the last page claimed to be complete.
 #[tokio::test]
 async fn long_texts_are_sorted_to_their_ends() {
     let db = MariaDb::new(
@@ -182,7 +183,7 @@ async fn long_texts_are_sorted_to_their_ends() {
     assert_eq!(seen, expected.lines().map(|id| id.parse().unwrap()).collect::<Vec<u64>>());
 }
 
-/// The start refuses such keys, with another one as its hint.
+/// The start refuses these keys, and its hint suggests another one.
 #[tokio::test]
 async fn keys_without_an_order_are_refused() {
     let db = MariaDb::new(

@@ -1,11 +1,12 @@
-//! A server whose global settings would change rows, or how many there are.
+//! A server whose global settings would change rows or their number.
 
 use rowstream_encode::Format;
 
 use super::{body, run, source};
 use crate::support::MariaReplica;
 
-/// A server's `sql_select_limit` cut each result, with a whole end. Other settings are of its kind.
+/// A server's `sql_select_limit` truncated each result, which looked complete. Other settings act
+/// similarly.
 #[tokio::test]
 async fn settings_of_the_server_change_no_rows() {
     let servers = MariaReplica::start();
@@ -39,8 +40,8 @@ async fn settings_of_the_server_change_no_rows() {
     }
 }
 
-/// With `autocommit = 0` the first statement of a connection began a transaction, whose snapshot all
-/// later ones read; a `rollback` with `completion_type = 1` did the same.
+/// With `autocommit = 0`, the first statement of a connection began a transaction, and all later
+/// ones read its snapshot. A `rollback` with `completion_type = 1` had the same effect.
 #[tokio::test]
 async fn a_statement_reads_what_was_committed_before_it() {
     let servers = MariaReplica::start();
@@ -54,7 +55,7 @@ async fn a_statement_reads_what_was_committed_before_it() {
             &format!("set autocommit = 1; delete from mysql.t; set global autocommit = {autocommit}"),
         );
         let source = source(&servers.url(0, "ssl-mode=disabled"));
-        // Several statements are a transaction, which ends in a rollback.
+        // Several statements form a transaction, which ends with a rollback.
         let twice = "/* body = { a = \"$a\", b = \"$b\" } */\n-- name: a :many\nselect 1 as v;\n-- name: b :one\nselect 2 as v";
         body(&source, twice, Format::Json).await.unwrap();
         for n in 0..3 {
@@ -65,8 +66,8 @@ async fn a_statement_reads_what_was_committed_before_it() {
     }
 }
 
-/// Of a server that allows few prepared statements, this was an error in a user's file: it ended the
-/// start, and with `--no-check` each request failed for ever.
+/// If a server allowed few prepared statements, we reported an error in a user's file. The start
+/// failed, and with `--no-check` every request failed.
 #[tokio::test]
 async fn the_oldest_statements_give_way_if_the_server_allows_no_more() {
     let servers = MariaReplica::start();

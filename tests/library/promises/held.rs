@@ -1,5 +1,5 @@
-//! The databases of the tests: made, filled, asked by each way, and what SQL each wants for the
-//! same.
+//! The tests' databases: creating, filling and querying them in each way, and the SQL that each
+//! needs for the same result.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -16,8 +16,8 @@ use crate::support::{
     Faults, MariaDb, Sail, SailMode, Server, TcpProxy, TestDb, drivers, mariadb_port, pg_port, program,
 };
 
-/// A database of one test's own, and the way by which it is asked. But for Sail, which takes long
-/// to start: all tests read the same one.
+/// A database for a single test, with the way to query it. Sail is an exception: it starts slowly,
+/// so all tests share one.
 pub(super) struct Held {
     pub(super) way: Way,
     data: Data,
@@ -31,8 +31,8 @@ enum Data {
     Sail(&'static Sail),
 }
 
-/// What the statements have of each database's own: types, the rows of a series, and what follows
-/// the name of the table in `insert`.
+/// The parts of statements that differ between databases: types, the rows of a series, and the text
+/// after the table's name in `insert`.
 pub(super) struct Words {
     decimal: &'static str,
     float: &'static str,
@@ -45,21 +45,21 @@ pub(super) struct Words {
     two_bytes: &'static str,
     document: &'static str,
     insert_items: String,
-    /// So many rows of `i` and `t`, in the order of `i`, where `most` stands for how many.
+    /// Rows of `i` and `t`, ordered by `i`. `most` is the number of rows.
     pub(super) series: &'static str,
-    /// Fails at the row with this number, and is a number otherwise.
+    /// An expression that fails at the row with this number, and is a number otherwise.
     pub(super) fails_at: fn(usize) -> String,
-    /// Rows for a long time.
+    /// Produces rows for a long time.
     pub(super) endless: &'static str,
-    /// Whether an integer `i` is in the list `:v`.
+    /// True if an integer `i` is in the list `:v`.
     pub(super) in_list: &'static str,
-    /// Whether the instant `z` is `:v`.
+    /// True if the instant `z` is `:v`.
     pub(super) at_instant: &'static str,
-    /// Whether `:v` is a document whose member `a` is 1.
+    /// True if `:v` is a document whose member `a` is 1.
     pub(super) is_document: &'static str,
-    /// Whether `:v` is a duration of 90 minutes.
+    /// True if `:v` is a duration of 90 minutes.
     pub(super) is_duration: &'static str,
-    /// Whether the UUID `u` is `:v`.
+    /// True if the UUID `u` is `:v`.
     pub(super) is_uuid: &'static str,
 }
 
@@ -157,7 +157,7 @@ impl Engine {
                 is_duration: "'PT1H30M' = :v",
                 is_uuid: "u = :v",
             },
-            // It has no type of times and none of UUIDs. Rows come in the order of its threads.
+            // It has no types for times or UUIDs. The order of rows depends on its threads.
             Self::Sail => Words {
                 decimal: "decimal(20, 1)",
                 float: "double",
@@ -183,7 +183,7 @@ impl Engine {
         }
     }
 
-    /// The statements that make and fill the tables.
+    /// The statements that create and fill the tables.
     fn schema(self) -> String {
         let Words {
             decimal,
@@ -199,7 +199,7 @@ impl Engine {
             ..
         } = self.words();
         let zone = if self == Self::Sqlite { "Z" } else { "" };
-        // A quote in a text of Sail's is escaped by what to us is no escape.
+        // Sail's escape of a quote in a text isn't an escape for us.
         let quoted = match self {
             Self::Sail => "concat('it', chr(39), 's \"x\" ü 😀')",
             _ => "'it''s \"x\" ü 😀'",
@@ -283,7 +283,7 @@ impl Held {
         held
     }
 
-    /// The database, and what is in its log alone.
+    /// Copies the database, including its log.
     fn copy_from(&self, template: &Path) {
         for file in fs::read_dir(template).unwrap() {
             let file = file.unwrap();
@@ -294,7 +294,8 @@ impl Held {
     pub(super) fn words(&self) -> Words {
         let words = self.way.engine.words();
         match (self.way.engine, self.way.by) {
-            // These drivers have all rows before they give one: more would not have room.
+            // These drivers read all rows before they return the first one, so more wouldn't fit
+            // into memory.
             (Engine::Sqlite, DatabaseKind::Odbc) => Words {
                 endless: "with recursive n(i) as (select 1 union all select i + 1 from n where i < 300000)
                      select i, 'some more text for each of the rows' as t from n",
@@ -304,7 +305,7 @@ impl Held {
                 endless: "select seq as i, 'some more text for each of the rows' as t from seq_1_to_300000",
                 ..words
             },
-            // To the driver, what it is given as a text is one.
+            // The driver sends texts with the type text.
             (Engine::Postgres, DatabaseKind::Adbc) => Words {
                 is_uuid: "u = cast(:v as uuid)",
                 is_duration: "interval '90 minutes' = cast(:v as interval)",
@@ -336,12 +337,12 @@ impl Held {
         }
     }
 
-    /// The address for those who only read.
+    /// The URL for tests that only read.
     pub(super) fn url(&self) -> String {
         self.url_at(self.port())
     }
 
-    /// The port of the server, if it is one.
+    /// The server's port, if it has one.
     fn port(&self) -> u16 {
         match &self.data {
             Data::File(_) => 0,
@@ -366,7 +367,7 @@ impl Held {
         }
     }
 
-    /// The same by way of a proxy.
+    /// The same through a proxy.
     pub(super) async fn proxied(&self, faults: Faults) -> (TcpProxy, String) {
         let server = SocketAddr::from(([127, 0, 0, 1], self.port()));
         let proxy = TcpProxy::to_client(server, faults).await;
@@ -374,14 +375,14 @@ impl Held {
         (proxy, url)
     }
 
-    /// A server of endpoints: their paths and statements. `pool` is its greatest number of
+    /// A server with these endpoints: paths and statements. `pool` is the maximum number of
     /// connections.
     pub(super) async fn serves(&self, pool: usize, endpoints: &[(&str, &str)]) -> Server {
         serves(&self.url(), pool, endpoints).await
     }
 
-    /// How many statements run in the database, other than the one that asks; `None`: it cannot be
-    /// asked.
+    /// The number of running statements in the database, without this query. `None` if it can't be
+    /// queried.
     pub(super) async fn running(&self) -> Option<i64> {
         match &self.data {
             Data::File(_) | Data::Sail(_) => None,
@@ -400,14 +401,15 @@ impl Held {
     }
 }
 
-/// A DuckDB that is filled once, and copied by each test: its driver takes one statement at a time.
+/// A DuckDB that's filled once and copied by each test, because its driver runs one statement at a
+/// time.
 static TEMPLATE: LazyLock<TempDir> = LazyLock::new(|| {
     let folder = tempfile::tempdir().unwrap();
     run_each(&duckdb_url(folder.path()), &Engine::DuckDb.schema());
     folder
 });
 
-/// What all tests ask that ask Sail.
+/// The server of all tests that use Sail.
 static SAIL: LazyLock<Sail> = LazyLock::new(|| {
     let sail = Sail::start(SailMode::Local);
     run_each(&sail.url(), &Engine::Sail.schema());

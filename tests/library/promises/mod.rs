@@ -1,15 +1,15 @@
-//! What every database promises: one list of promises, and one of databases, each of which keeps
-//! all of them, or refuses with the reason what it cannot do. A database that is new gets an
-//! [`Engine`], one that is asked by another driver a [`Way`], and both a line at the end.
+//! The promises of every database: one list of promises, and one list of databases. Each database
+//! keeps all of them, or refuses the unsupported ones with a reason. A new database gets an
+//! [`Engine`], a new driver for a database gets a [`Way`], and both get a line at the end.
 //!
-//! What only one of them does, and what values of its own types become, stands in the modules of
-//! the databases.
+//! Special features of one database and values of its own types are tested in that database's
+//! module.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | [`ways`] | the databases and the ways to them; what each cannot do |
-//! | [`held`] | a database of a test: made, filled, served |
-//! | [`tables`] | the tables of the documentation, made of both |
+//! | [`ways`] | the databases and the ways to them, and their unsupported features |
+//! | [`held`] | a test's database: created, filled, served |
+//! | [`tables`] | the documentation's tables, generated from both |
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -33,8 +33,8 @@ use crate::support::{
 
 const ITEMS: usize = 50_000;
 const MANY: usize = 1_000_000;
-/// What a server of tests, which is not optimised, may take at most. The rows of [`MANY`] are as
-/// much, and a buffer that grew with them would be more.
+/// The largest memory of an unoptimised test server. The rows of [`MANY`] have the same size, so a
+/// buffer that grows with them would exceed it.
 const CEILING: u64 = 40_000_000;
 const UUID: &str = "5f0c5f0c-0000-4000-8000-000000000001";
 
@@ -44,7 +44,8 @@ async fn rows(server: &Server, path: &str) -> Value {
     reply.json()
 }
 
-/// Holds an endpoint to what is said of it: by `check`, which names the place, or in its answer.
+/// Checks that an endpoint is refused as documented: by `check`, which names the place, or in its
+/// response.
 async fn is_refused(db: &Held, sql: &str, refused: Refused) {
     let checked = checked(db, sql).await;
     match refused {
@@ -61,7 +62,7 @@ async fn is_refused(db: &Held, sql: &str, refused: Refused) {
     }
 }
 
-/// What `check` says of an endpoint that it refuses.
+/// The output of `check` for an endpoint that it refuses.
 async fn checked(db: &Held, sql: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("endpoints")).unwrap();
@@ -75,7 +76,7 @@ async fn checked(db: &Held, sql: &str) -> Result<(), String> {
     Err(String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned())
 }
 
-/// One row with a 1, of a column that each driver knows to be of integers.
+/// One row with a 1, from a column that each driver knows to contain integers.
 const WELL: &str = "select number as v from part where item = 2 and number = 1";
 
 const ALL_ITEMS: &str = "/* body = { rows = \"$rows\" } */\nselect id, name from item order by id";
@@ -90,7 +91,7 @@ fn items() -> String {
 
 // --- The promises --------------------------------------------------------------------------------
 
-/// The same values are the same JSON.
+/// The same values have the same JSON.
 async fn values_are_the_same(db: &Held) {
     let server = db.serves(2, &[("typed", "select * from typed")]).await;
     let Written { number, boolean, instant, time, uuid, document, .. } = db.way.written();
@@ -100,7 +101,7 @@ async fn values_are_the_same(db: &Held) {
     assert_eq!(get(&server.url("/typed")).await.text(), expected);
 }
 
-/// A parameter of each type finds its row, and no other.
+/// A parameter of each type finds its row, and no other row.
 async fn parameters_of_each_type_find_their_row(db: &Held) {
     let Words { in_list, at_instant, is_document, is_duration, is_uuid, .. } = db.words();
     let cases = [
@@ -146,15 +147,15 @@ async fn parameters_of_each_type_find_their_row(db: &Held) {
     }
 }
 
-/// An error before the first row has a status; one after it breaks the body; the connection lives
-/// on.
+/// An error before the first row has a status. A later one aborts the body. The connection stays
+/// usable.
 async fn errors_are_never_rows(db: &Held) {
     let Words { series, fails_at, .. } = db.words();
     let last = db.way.rows_before_an_error().unwrap_or(ITEMS);
     let failing = |at, of: usize| {
         format!("select i, {} as v from ({}) as s", fails_at(at), series.replace("most", &of.to_string()))
     };
-    // Engines in several threads have some rows of many before the first one.
+    // Engines with several threads produce some of the rows before the first one is read.
     let (early, late) = (failing(1, 10), failing(last - 10, last));
     let server = db.serves(1, &[("early", &early), ("late", &late), ("well", WELL)]).await;
     for format in ["", ".ndjson", ".csv"] {
@@ -172,7 +173,7 @@ async fn errors_are_never_rows(db: &Held) {
     }
 }
 
-/// All rows arrive, each once, in every format.
+/// All rows arrive once in every format.
 async fn many_rows_are_these_rows(db: &Held) {
     let server = db.serves(2, &[("items", ALL_ITEMS)]).await;
     let lines = get(&server.url("/items.ndjson")).await;
@@ -184,7 +185,7 @@ async fn many_rows_are_these_rows(db: &Held) {
     assert_eq!(array["rows"].as_array().unwrap().len(), ITEMS);
 }
 
-/// A million rows are those of the series, and take no more memory than a few.
+/// A million rows match the series, and need no more memory than a few.
 async fn a_million_rows_take_no_memory(db: &Held) {
     let computed = db.way.written().computed;
     let expected = (1..=MANY).fold(Sha256::new(), |mut digest, i| {
@@ -207,7 +208,7 @@ async fn a_million_rows_take_no_memory(db: &Held) {
     assert!(peak < CEILING, "the server took {peak} bytes");
 }
 
-/// From any row the rest follows, each row once.
+/// A stream can be resumed after any row, with each remaining row once.
 async fn rows_are_resumed_from_a_cursor(db: &Held) {
     let sql = "/* key = [\"id\"]\nbody = { rows = \"$rows\", next = \"$next\" }\n[params]\nn = \"integer\" */\n\
                select id, name from item order by id limit :n";
@@ -226,7 +227,7 @@ async fn rows_are_resumed_from_a_cursor(db: &Held) {
     assert_eq!(ids, (1..=ITEMS as u64).collect::<Vec<_>>());
 }
 
-/// Rows stand in the rows of others, merged as they come.
+/// Rows are nested in other rows, and merged as they arrive.
 async fn statements_are_nested(db: &Held) {
     let sql = "/* body = \"$items\" */
 -- name: items :many
@@ -243,7 +244,7 @@ select item, number from part order by item, number";
     assert_eq!(rows(&server, "/nested").await, json!(expected));
 }
 
-/// The statements of one body stand where its template says.
+/// The statements of one body appear at their places in its template.
 async fn bodies_have_their_templates(db: &Held) {
     let sql =
         "/* body = { _embedded = { items = \"$items\" }, first = \"$first\", total = \"$total\", n = 7 } */
@@ -265,7 +266,7 @@ select count(*) from item";
     assert_eq!(rows(&server, "/whole").await, expected);
 }
 
-/// A limit that is not given is none, and an offset is 0.
+/// A missing limit means no limit, and a missing offset is 0.
 async fn limits_may_be_absent(db: &Held) {
     let sql = "/*
 [params]
@@ -285,7 +286,7 @@ select id from item where id <= 10 order by id limit :n offset :skip";
     }
 }
 
-/// What is committed after the last row comes, too, in its order and once.
+/// Rows committed after the last row also arrive, in order and once.
 async fn new_rows_are_followed(db: &Held) {
     let sql = "/* key = [\"id\"]\nfollow = { commits = \"ordered\", poll = \"20ms\" } */\n\
                select id, what from event order by id";
@@ -307,7 +308,7 @@ async fn new_rows_are_followed(db: &Held) {
     }
 }
 
-/// What a database cannot do is refused by `check`, with the reason and what to do instead.
+/// `check` refuses unsupported features, with the reason and an alternative.
 async fn what_cannot_be_done_is_refused(db: &Held) {
     let dialect = db.way.dialect();
     let keyed =
@@ -321,7 +322,7 @@ async fn what_cannot_be_done_is_refused(db: &Held) {
         ("/* parallel = 3 */\nselect id, name from item".into(), dialect.parts.as_ref().err().copied()),
         (format!("/* body = {{ a = \"$a\" }} */\n{refcursors}"), dialect.refcursors.err()),
     ] {
-        // Whether it can be done where nothing is refused hangs on more than the database.
+        // If nothing is refused, other factors than the database decide.
         let Some(refusal) = refusal else { continue };
         let words = checked(db, &sql).await.expect_err(&sql);
         assert!(words.contains(refusal.message) && words.contains(refusal.hint), "{sql}: {words}");
@@ -329,7 +330,8 @@ async fn what_cannot_be_done_is_refused(db: &Held) {
     is_refused(db, "select id,\n nothing from item", Refused::ByCheck("nothing")).await;
 }
 
-/// A client that leaves ends its statement in the database, and its connection serves the next.
+/// A client that disconnects ends its statement in the database, and its connection serves the next
+/// request.
 async fn clients_that_leave_end_their_statements(db: &Held) {
     let server = db.serves(1, &[("endless", db.words().endless), ("well", WELL)]).await;
     for _ in 0..3 {
@@ -341,7 +343,7 @@ async fn clients_that_leave_end_their_statements(db: &Held) {
     wait_until("the statements end", async || db.running().await.is_none_or(|running| running == 0)).await;
 }
 
-/// Beyond the connections of the pool and those who may wait, requests are refused at once.
+/// Requests beyond the pool's connections and its queue are refused at once.
 async fn pools_have_a_limit(db: &Held) {
     let endless = format!("/* slow_clients = \"hold\" */ {}", db.words().endless);
     let server = db.serves(1, &[("endless", &endless), ("well", WELL)]).await;
@@ -361,7 +363,7 @@ async fn pools_have_a_limit(db: &Held) {
     assert_eq!(asked.join_next().await.unwrap().unwrap().status.as_u16(), 200);
 }
 
-/// A connection that is cut is never a whole body, and one in small pieces is.
+/// A cut connection never produces a complete body, but one with small pieces does.
 async fn connections_that_fail_are_never_a_whole_body(db: &Held) {
     let cut = |bytes| Faults { cut: Some((bytes, Cut::Reset)), ..Faults::default() };
     for bytes in [300_000, 900_000] {
@@ -409,7 +411,7 @@ promises! {
     what_cannot_be_done_is_refused
 }
 
-// A file has no connection that could be cut.
+// A file has no connection to cut.
 promises! {
     [postgres mariadb sail postgresql_by_wheel sail_by_wheel odbc_postgresql odbc_mariadb]
     connections_that_fail_are_never_a_whole_body

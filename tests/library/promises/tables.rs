@@ -1,5 +1,5 @@
-//! The tables of the documentation: what each database can do, as the dialects and the promises
-//! say.
+//! The documentation's tables of the databases' features, generated from the dialects and the
+//! promises.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,8 +12,7 @@ use rowstream_core::sql::dialect::{
 use super::ways::{Ask, Way};
 use crate::support::repository;
 
-/// The tables in the documentation are what the dialects say, and what the suite holds each
-/// database to.
+/// The documentation's tables match the dialects and the tested promises.
 #[test]
 fn the_table_of_databases_is_what_they_can_do() {
     let page = repository().join("docs/src/reference/databases.md");
@@ -77,11 +76,11 @@ fn table() -> String {
     table
 }
 
-/// The types of parameters that the suite binds.
+/// The parameter types that the suite binds.
 pub(super) const TYPES: [&str; 10] =
     ["integer", "number", "text", "boolean", "date", "uuid", "integer[]", "timestamp", "json", "duration"];
 
-/// A line for each database by each way to it.
+/// A line for each way to each database.
 fn ways() -> String {
     type Line = (&'static str, fn(Way) -> String);
     fn can(way: Way, ask: Ask) -> String {
@@ -111,7 +110,7 @@ fn ways() -> String {
     table
 }
 
-/// Of which types parameters are bound.
+/// The supported parameter types.
 fn parameters(way: Way) -> String {
     let refused: Vec<_> = TYPES
         .iter()

@@ -1,10 +1,10 @@
-//! The databases, each by each way to it, and in what they differ, as data: how a value is written,
-//! and what cannot be asked of one.
+//! The databases, with each way to query them and their differences as data: the form of values,
+//! and unsupported features.
 
 use rowstream::database::DatabaseKind;
 use rowstream_core::sql::dialect::Dialect;
 
-/// What holds the rows.
+/// The database that contains the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Engine {
     Sqlite,
@@ -14,23 +14,23 @@ pub(super) enum Engine {
     Sail,
 }
 
-/// A database and by what it is asked.
+/// A database and the driver to query it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Way {
     pub(super) engine: Engine,
     pub(super) by: DatabaseKind,
 }
 
-/// What not every database can do.
+/// Features that not every database has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ask {
     /// A parameter of this type.
     Parameter(&'static str),
     /// `_after` a row.
     Resume,
-    /// A limit and an offset that are not given.
+    /// A limit and an offset that are missing.
     AbsentLimit,
-    /// Rows in the rows of another statement.
+    /// Rows nested in another statement's rows.
     Nested,
     /// Several statements in one body.
     Statements,
@@ -38,16 +38,16 @@ pub(super) enum Ask {
     Follow,
 }
 
-/// Who refuses what cannot be done, and what is said.
+/// The place where an unsupported feature is refused, with the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// `check`, so that no such endpoint is served.
+    /// By `check`, so such an endpoint is never served.
     ByCheck(&'static str),
-    /// The driver, which knows it no sooner: each request has a status that says so.
+    /// By the driver, which can't tell earlier. Each request gets an error status.
     WhenAsked(&'static str),
 }
 
-/// How the values of the table `typed` are written, where databases differ.
+/// The values of the table `typed` whose form differs between databases.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Written {
     pub(super) number: &'static str,
@@ -56,11 +56,11 @@ pub(super) struct Written {
     pub(super) time: &'static str,
     pub(super) uuid: &'static str,
     pub(super) document: &'static str,
-    /// An integer that is computed, and no column.
+    /// A computed integer that isn't a column.
     pub(super) computed: fn(usize) -> String,
 }
 
-/// As PostgreSQL writes them.
+/// PostgreSQL's form.
 const WRITTEN: Written = Written {
     number: "1234.5",
     boolean: "true",
@@ -70,9 +70,9 @@ const WRITTEN: Written = Written {
     document: r#"{"a": [1, 2.50]}"#,
     computed: |n| n.to_string(),
 };
-/// A document that the driver takes for any text.
+/// A document, if the driver treats it as any text.
 const DOCUMENT_AS_TEXT: &str = r#""{\"a\": [1, 2.50]}""#;
-/// An instant in the zone of the session, which the driver does not say.
+/// An instant in the session's zone, which the driver doesn't report.
 const INSTANT_WITHOUT_ZONE: &str = r#""2024-02-29T12:00:00.25""#;
 
 impl Way {
@@ -97,7 +97,7 @@ impl Way {
         self.by.dialect()
     }
 
-    /// For those who read the documentation.
+    /// The name in the documentation.
     pub(super) fn name(self) -> String {
         let engine = match self.engine {
             Engine::Sqlite => "SQLite",
@@ -114,7 +114,7 @@ impl Way {
         }
     }
 
-    /// What is said where this is asked for; `None`: it can be done.
+    /// The refusal of this feature. `None` if it's supported.
     pub(super) fn refuses(self, ask: Ask) -> Option<Refused> {
         let dialect = self.dialect();
         let refusal = match ask {
@@ -126,7 +126,7 @@ impl Way {
         refusal.map(|refusal| Refused::ByCheck(refusal.message)).or_else(|| self.lacks(ask))
     }
 
-    /// What no dialect says, because it is the engine's or the driver's.
+    /// Limitations of the engine or the driver, which no dialect describes.
     fn lacks(self, ask: Ask) -> Option<Refused> {
         let said = match (self.engine, self.by, ask) {
             (Engine::Sail, DatabaseKind::Adbc, Ask::Statements) => {
@@ -138,7 +138,7 @@ impl Way {
             (Engine::Sail, _, Ask::Parameter(_) | Ask::Resume | Ask::AbsentLimit) => {
                 "doesn't prepare statements"
             }
-            // Its driver wants the type of what a row is compared with when it prepares.
+            // When preparing, its driver needs the type of the value that a row is compared with.
             (Engine::Postgres, DatabaseKind::Adbc, Ask::Resume) => "operator does not exist",
             (_, DatabaseKind::Odbc, Ask::Parameter(list)) if list.ends_with("[]") => "ODBC has no lists",
             _ => return None,
@@ -146,8 +146,8 @@ impl Way {
         Some(Refused::ByCheck(said))
     }
 
-    /// How many rows a statement has before the one that fails, so that some are sent by then;
-    /// `None`: the driver has all rows before it gives one.
+    /// The number of rows before the failing one, so that some rows have been sent by then. `None`
+    /// if the driver reads all rows before it returns one.
     pub(super) fn rows_before_an_error(self) -> Option<usize> {
         match (self.engine, self.by) {
             (Engine::Sqlite | Engine::MariaDb, DatabaseKind::Odbc) => None,
@@ -163,7 +163,7 @@ impl Way {
             (Engine::MariaDb, DatabaseKind::Mysql) => Written { boolean: "1", ..WRITTEN },
             (Engine::DuckDb | Engine::Sail, _) => Written { document: DOCUMENT_AS_TEXT, ..WRITTEN },
             (Engine::Postgres, DatabaseKind::Adbc) => Written {
-                // The driver has a text of what has no bound in Arrow.
+                // The driver returns a text if the value has no limit in Arrow.
                 number: r#""1234.5""#,
                 document: DOCUMENT_AS_TEXT,
                 ..WRITTEN
@@ -178,7 +178,7 @@ impl Way {
                 document: DOCUMENT_AS_TEXT,
                 ..WRITTEN
             },
-            // SQLite has types of columns alone, and its driver takes all others for texts.
+            // SQLite only has types for columns, so its driver treats all other values as texts.
             (Engine::Sqlite, DatabaseKind::Odbc) => Written {
                 number: r#""1234.5""#,
                 instant: INSTANT_WITHOUT_ZONE,
