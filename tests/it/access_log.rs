@@ -1,4 +1,4 @@
-//! What the server says: the access log on standard output, and its messages on standard error.
+//! The server's output: the access log on standard output, and its messages on standard error.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::{Client, Launch, Reply, Server, get, rowstream, wait_until};
 
-/// SHA-256 of `r` and of `o`.
+/// The SHA-256 of `r` and of `o`.
 const TOKENS: &str = r#"
 [token.reader]
 sha256 = "454349e422f05297191ead13e21d3db520e5abef52055e4964b82fb213f593a1"
@@ -18,7 +18,7 @@ sha256 = "65c74c15a686187bb6bbf9958f494fc6b80068034a659a9ad44991b08c58f2d2"
 "#;
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-/// A configuration of one SQLite source and two tokens, with what else it says.
+/// A configuration with one SQLite source, two tokens, and additional lines.
 fn config(more: &str) -> String {
     let source = "[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]";
     format!(
@@ -44,13 +44,13 @@ async fn ask(server: &Server, target: &str, headers: &[(&str, &str)]) -> Reply {
     Client::HTTP1.send(request.body(String::new()).expect("a request")).await
 }
 
-/// The lines as objects; each has to be one.
+/// The lines as objects. Each line must be one.
 fn objects(lines: &str) -> Vec<Value> {
     let read = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     lines.lines().map(read).collect()
 }
 
-/// The line of a target, once it is there.
+/// Waits for the line of a target.
 async fn line_of(server: &Server, target: &str) -> Value {
     server.wait_for_stdout(&format!("\"target\":\"{target}\"")).await;
     objects(&server.stdout()).into_iter().find(|line| line["target"] == target).expect("it is there")
@@ -103,7 +103,7 @@ async fn a_line_says_who_asked_for_what() {
     }
 }
 
-/// Whoever is behind a proxy that is trusted is who the proxy says.
+/// Behind a trusted proxy, the client is the one that the proxy reports.
 #[tokio::test]
 async fn the_address_is_the_clients() {
     let server = launch(&config("trusted_proxies = [\"127.0.0.1\"]\n[log]\nformat = \"json\"")).start().await;
@@ -117,7 +117,7 @@ async fn the_address_is_the_clients() {
     }
 }
 
-/// A sample of the requests that went well, and all others; what a reload changes.
+/// A sample of successful requests, and all others. A reload can change the sample.
 #[tokio::test]
 async fn failures_are_always_logged() {
     let settings = |log: &str| config(&format!("[log]\n{log}"));
@@ -164,8 +164,8 @@ async fn all_that_the_server_says_is_json() {
     }
 }
 
-/// What stops a start is said as the configuration says, as far as it could be read, or as the flag
-/// says.
+/// The error that stops a start has the format from the configuration, if that could be read, or
+/// from the flag.
 #[tokio::test]
 async fn what_stops_a_start_is_json_too() {
     let broken = config("listen = \"nowhere\"\n[log]\nformat = \"json\"");
@@ -199,7 +199,7 @@ async fn settings_are_checked() {
     }
 }
 
-/// A server whose standard output is a pipe of the test's, and what reads it.
+/// A server whose standard output is a pipe of the test, and the pipe's reading end.
 async fn with_pipe(config: &str) -> (Server, File, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let pipe = folder.path().join("pipe");
@@ -213,7 +213,7 @@ async fn with_pipe(config: &str) -> (Server, File, tempfile::TempDir) {
     (server, opened.await.expect("no panic").expect("a reader"), folder)
 }
 
-/// Lines of some 2 KB, for more than all that may wait, in the queue and in the writer's hands.
+/// Produces lines of some 2 KB, more than fit into the queue and the writer's buffer.
 async fn ask_much(server: &Server) {
     for n in 0..1500 {
         let target = format!("/none?{n}&{}", "x".repeat(2000));
@@ -228,14 +228,14 @@ async fn dropped(server: &Server) -> u64 {
     line.parse().expect("a number")
 }
 
-/// Requests waited for whoever reads the log, once there was 1 MiB of it.
+/// Once there was 1 MiB of unread log, requests waited for its reader.
 #[tokio::test]
 async fn a_log_that_nobody_reads_stops_nothing() {
     let (server, pipe, _folder) = with_pipe(&config("[log]\nformat = \"json\"")).await;
     ask_much(&server).await;
     server.wait_for_stderr("lines of the access log are dropped").await;
     assert!(dropped(&server).await > 0);
-    // What waited comes whole and in order once it is read, and further lines after it.
+    // When the log is read, the waiting lines arrive complete and in order, followed by new ones.
     let reading = tokio::task::spawn_blocking(move || {
         let lines = BufReader::new(pipe).lines().map_while(Result::ok);
         lines.take_while(|line| !line.contains("/again")).collect::<Vec<_>>()

@@ -1,5 +1,6 @@
-//! Certificates that an authority issues while the server runs: by Pebble, which is what those of
-//! Let's Encrypt test clients of ACME with. It asks the server for each proof, as theirs does.
+//! Certificates that an authority issues while the server runs. The authority is Pebble, which
+//! Let's Encrypt provides to test ACME clients. It requests each proof from the server, like
+//! theirs.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 const EXPIRY: &str = "rowstream_tls_certificate_expiry_timestamp_seconds ";
 const LASTING: u64 = 90 * 24 * 60 * 60;
 
-/// The authority, and a DNS in which each name is this machine. Dropping it ends both.
+/// The authority, and a DNS server that resolves every name to this machine. Dropping it ends both.
 struct Pebble {
     children: [Child; 2],
     folder: tempfile::TempDir,
@@ -33,8 +34,8 @@ impl Drop for Pebble {
 }
 
 impl Pebble {
-    /// One that looks for proofs at the port of `server`, and whose certificates last `seconds`;
-    /// `settings` are further members of its configuration.
+    /// Starts it. It requests proofs at the port of `server`, and its certificates are valid for
+    /// `seconds`. `settings` are additional members of its configuration.
     async fn start(server: SocketAddr, seconds: u64, settings: &Value) -> Self {
         let (acme, management) = free_ports();
         Self::start_at(acme, management, server, seconds, settings).await
@@ -79,7 +80,7 @@ impl Pebble {
             if pebble.ask("/roots/0").await.code == 0 {
                 return true;
             }
-            // A port may have been taken since it was chosen, by a connection that will end.
+            // Another connection may have taken a port since we chose it. It will end.
             for (command, child) in commands.iter_mut().zip(&mut pebble.children) {
                 if child.try_wait().is_ok_and(|ended| ended.is_some()) {
                     *child = command.spawn().expect("it starts");
@@ -91,19 +92,19 @@ impl Pebble {
         pebble
     }
 
-    /// The answer of its management port.
+    /// The response of its management port.
     async fn ask(&self, path: &str) -> Curl {
         curl(&["--insecure", "--fail", &format!("https://{}{path}", self.management)]).await
     }
 
-    /// The file of the root of what it issues.
+    /// A file with its root certificate.
     async fn root(&self) -> PathBuf {
         let file = self.folder.path().join("root.pem");
         std::fs::write(&file, self.ask("/roots/0").await.stdout).expect("it can be written");
         file
     }
 
-    /// `[tls.acme]` of a server for these names, and `settings` more.
+    /// `[tls.acme]` of a server for these names, with additional `settings`.
     fn section(&self, names: &[&str], settings: &str) -> String {
         format!(
             "[tls.acme]\ndomains = {names:?}\ncontact = \"ops@shop.example\"\nfolder = \"kept\"\ndirectory = \"{}\"\nroots = \"{}\"\n{settings}\n",
@@ -113,12 +114,12 @@ impl Pebble {
     }
 }
 
-/// Ports of a server: of clients, and of the admin endpoints.
+/// A server's ports: for clients, and for the admin endpoints.
 fn ports() -> (SocketAddr, SocketAddr) {
     free_ports()
 }
 
-/// A server of one endpoint, and its `[tls]`.
+/// A server with one endpoint, and its `[tls]`.
 fn launch(ports: (SocketAddr, SocketAddr), before: &str, tls: &str) -> Launch {
     let config = format!(
         "admin_listen = \"{}\"\n{before}\n[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n[tls]\n{tls}\n",
@@ -136,7 +137,7 @@ fn launch(ports: (SocketAddr, SocketAddr), before: &str, tls: &str) -> Launch {
     Launch::files(&files).listen(&ports.0.to_string())
 }
 
-/// What curl gets of a path by a name of the server, if it trusts `root`.
+/// curl's result for a path under a name of the server, with `root` as the trusted certificate.
 async fn ask(ports: (SocketAddr, SocketAddr), root: &Path, name: &str, arguments: &[&str]) -> Curl {
     let resolve = format!("{name}:{}:127.0.0.1", ports.0.port());
     let url = format!("https://{name}:{}/rows.ndjson", ports.0.port());
@@ -144,7 +145,7 @@ async fn ask(ports: (SocketAddr, SocketAddr), root: &Path, name: &str, arguments
     curl(&[&["--cacert", root, "--resolve", &resolve], arguments, &[&url]].concat()).await
 }
 
-/// The number of the certificate that handshakes see.
+/// The serial number of the certificate in handshakes.
 fn serial(ports: (SocketAddr, SocketAddr), name: &str) -> String {
     let script = format!(
         "openssl s_client -connect {} -servername {name} < /dev/null 2> /dev/null | openssl x509 -noout -serial",
@@ -166,7 +167,7 @@ async fn an_authority_issues_the_certificate_and_a_restart_asks_for_none() {
     let folder = launch.path().to_owned();
     let mut server = launch.start().await;
     has_certificate(&server).await;
-    // An authority that asks for its proof is nobody who failed.
+    // The authority's request for a proof doesn't count as a failed handshake.
     let metrics = get(&format!("http://{}/_rowstream/metrics", ports.1)).await;
     assert!(metrics.text().contains("\nrowstream_tls_failures_total 0\n"), "{}", metrics.text());
     let root = pebble.root().await;
@@ -257,7 +258,7 @@ async fn names_that_were_added_and_an_account_that_was_forgotten_are_no_hindranc
     has_certificate(&server).await;
     server.terminate();
     server.wait_exit().await;
-    // It keeps nothing of before.
+    // It keeps no earlier state.
     drop(pebble);
     let pebble = Pebble::start_at(acme, management, ports.0, LASTING, &json!({})).await;
     let text = std::fs::read_to_string(&file).expect("it is there");
@@ -274,7 +275,7 @@ async fn names_that_were_added_and_an_account_that_was_forgotten_are_no_hindranc
 #[tokio::test]
 async fn who_cannot_be_reached_learns_why_and_the_server_goes_on() {
     let ports = ports();
-    // Proofs are looked for elsewhere, where nobody listens.
+    // Proofs are requested at a port without a server.
     let (nobody, _) = free_ports();
     let pebble = Pebble::start(nobody, LASTING, &json!({})).await;
     let server = launch(ports, "", &pebble.section(&["shop.example"], "")).start().await;
@@ -304,7 +305,7 @@ async fn an_authority_that_is_not_there_is_named() {
     assert!(!server.stderr().contains("expires"), "{}", server.stderr());
 }
 
-/// An authority has no certificate of a client, and gets its proof all the same.
+/// An authority has no client certificate, but still gets its proof.
 #[tokio::test]
 async fn clients_need_certificates_and_the_authority_none() {
     let (ports, clients) = (ports(), Certificate::new());
@@ -317,7 +318,7 @@ async fn clients_need_certificates_and_the_authority_none() {
     let (file, key) = (clients.certificate().display().to_string(), clients.key().display().to_string());
     assert_eq!(ask(ports, &root, "shop.example", &["--cert", &file, "--key", &key]).await.code, 0);
     assert_ne!(ask(ports, &root, "shop.example", &[]).await.code, 0);
-    // Who asks for a proof that nobody wants gets no connection.
+    // A client that requests an unknown proof gets no connection.
     let script = format!(
         "openssl s_client -connect {} -servername shop.example -alpn acme-tls/1 < /dev/null 2>&1",
         ports.0
@@ -360,11 +361,11 @@ async fn a_reload_keeps_what_was_issued() {
     assert_eq!(serial(ports, "shop.example"), first);
 }
 
-/// Some authorities issue only for whom they know.
+/// Some authorities issue certificates only to known accounts.
 #[tokio::test]
 async fn an_account_is_bound_to_one_that_the_authority_knows() {
     let ports = ports();
-    // 32 bytes, as RFC 8555 has keys for HS256.
+    // 32 bytes, the size of RFC 8555's keys for HS256.
     let key = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W";
     let known = json!({"externalAccountBindingRequired": true, "externalAccountMACKeys": {"kid-1": key}});
     let pebble = Pebble::start(ports.0, LASTING, &known).await;

@@ -1,6 +1,6 @@
-//! Answers of upstreams that look like success and are none: a part, another protocol, JSON that is
-//! nothing, and answers that nobody has asked for. Each is tried in the three ways in which
-//! upstreams are used: passed through, as calls, and as pages of a list.
+//! Responses of upstreams that only look successful: a partial response, another protocol, empty
+//! JSON, and unsolicited responses. Each is tested with all three uses of upstreams: passed
+//! through, as calls, and as pages of a list.
 
 use crate::support::upstream::Scripted;
 use crate::support::{Client, Ended, Launch, Reply, Server, get};
@@ -34,8 +34,8 @@ fn assert_problem(reply: &Reply, code: &str, what: &str) {
     assert_eq!(reply.json()["code"], code, "{what}: {}", reply.text());
 }
 
-/// An upstream answered 206 to requests without `Range`, and its part was taken for the whole; 101
-/// was passed on; and replies of nothing were rows.
+/// An upstream answered 206 to requests without `Range`, and we treated the part as complete. We
+/// also passed on 101, and turned empty replies into rows.
 #[tokio::test]
 async fn what_only_looks_like_success_is_a_502() {
     const PART: &str = "HTTP/1.1 206 Partial Content\r\ncontent-type: application/json\r\ncontent-range: bytes 0-10/99\r\n\
@@ -68,7 +68,7 @@ async fn what_only_looks_like_success_is_a_502() {
     }
 }
 
-/// What HTTP has without a body stays as it is, and so does a part that was asked for.
+/// Bodiless responses stay as they are, and so does a part that the client requested.
 #[tokio::test]
 async fn answers_without_a_body_and_parts_that_were_asked_for_are_passed_on() {
     let upstream = Scripted::start(|target, _| match target {
@@ -102,11 +102,11 @@ async fn answers_without_a_body_and_parts_that_were_asked_for_are_passed_on() {
     assert_eq!(Client::HTTP1.send(head).await.status.as_u16(), 200);
 }
 
-/// An upstream sent one answer too many, and each of the next requests on that connection got the
-/// answer of the one before.
+/// An upstream sent an extra response. Each later request on that connection got the response of
+/// the previous one.
 #[tokio::test]
 async fn a_surplus_answer_is_nobodys() {
-    // With the first answer on a connection, or while it is idle.
+    // Together with the first response on a connection, or while the connection is idle.
     for is_idle in [false, true] {
         let upstream = Scripted::start(move |target, before| {
             let own = json(&format!("[{{\"id\":{}}}]", target.len()));
@@ -132,8 +132,8 @@ async fn a_surplus_answer_is_nobodys() {
     }
 }
 
-/// A surplus answer that comes with the next one stands before it: which of the two is the answer,
-/// nobody can tell, and the first was taken.
+/// An extra response that arrives with the next one precedes it. We used the first one, but can't
+/// know which is correct.
 #[tokio::test]
 async fn of_two_answers_to_one_request_none_is_believed() {
     let upstream = Scripted::start(|_, before| {
@@ -143,7 +143,7 @@ async fn of_two_answers_to_one_request_none_is_believed() {
     .await;
     let server = server(&upstream).await;
     for way in ["pass", "list", "calls"] {
-        // The first on its connection.
+        // The first request on its connection.
         let before = upstream.connections();
         let reply = get(&server.url(&format!("/{way}/a"))).await;
         assert_eq!((reply.status.as_u16(), upstream.connections()), (200, before + 1), "{way}");

@@ -1,4 +1,4 @@
-//! Who may ask for what: every kind of path with every kind of credential.
+//! Access rules: every kind of path with every kind of credential.
 
 use http::Request;
 
@@ -8,8 +8,8 @@ fn token(name: &str, more: &str) -> String {
     format!("[token.{name}]\nsha256 = \"{}\"\n{more}\n", sha256(name))
 }
 
-/// A server with the tokens `reader`, `scraper` and `old`, each of which is its own name, and with
-/// what else the configuration says.
+/// A server with the tokens `reader`, `scraper` and `old`, whose texts are their names, and
+/// additional configuration.
 async fn server(head: &str, more: &str) -> Server {
     let tokens = token("reader", "") + &token("scraper", "") + &token("old", "expires = \"2020-01-01\"");
     let config = format!(
@@ -26,7 +26,7 @@ async fn server(head: &str, more: &str) -> Server {
     Launch::files(&files).start().await
 }
 
-/// Rows of more than a chunk.
+/// Rows for more than one chunk.
 const LONG: &str =
     "with recursive r(n) as (select 1 union all select n + 1 from r where n < 100000) select n from r";
 
@@ -44,20 +44,21 @@ async fn status(server: &Server, path: &str, token: Option<&str>) -> u16 {
     ask(server, path, bearer.as_deref()).await.status.as_u16()
 }
 
-/// The path at which it is told how a stream of `path` went.
+/// The path with the result of a stream of `path`.
 async fn stream_of(server: &Server, path: &str) -> String {
     let reply = ask(server, path, Some("Bearer reader")).await;
     format!("/_rowstream/streams/{}", reply.header("rowstream-stream").expect("it is a stream"))
 }
 
-/// The metrics name endpoints and sources, and were open beside endpoints that needed a token.
+/// The metrics contain the names of endpoints and sources. They were public even if endpoints
+/// required a token.
 #[tokio::test]
 async fn admin_endpoints_need_a_token_unless_they_are_opened() {
     const LIVE: &str = "/_rowstream/live";
     const READY: &str = "/_rowstream/ready";
     const METRICS: &str = "/_rowstream/metrics";
     const PAGE: &str = "/_rowstream/errors/internal";
-    // By none, by a token of endpoints, and by that of the admin endpoints.
+    // With no token, with one for endpoints, and with one for the admin endpoints.
     for (admin, expected) in [
         ("", [[200; 3], [200; 3], [401, 403, 403], [200; 3]]),
         ("[admin]\nauthorization = [\"scraper\"]", [[200; 3], [200; 3], [401, 403, 200], [200; 3]]),
@@ -77,7 +78,7 @@ async fn admin_endpoints_need_a_token_unless_they_are_opened() {
     }
 }
 
-/// How a stream went is for those who may have it, and for those who look after the server.
+/// The result of a stream is visible to clients that may call its endpoint, and to administrators.
 #[tokio::test]
 async fn how_a_stream_went_is_for_whoever_may_call_its_endpoint() {
     let server = server("", "[admin]\nauthorization = [\"scraper\"]").await;
@@ -94,7 +95,7 @@ async fn how_a_stream_went_is_for_whoever_may_call_its_endpoint() {
     }
 }
 
-/// The port of the admin endpoints is no credential.
+/// Access to the port of the admin endpoints doesn't replace a token.
 #[tokio::test]
 async fn the_port_of_the_admin_endpoints_needs_a_token_too() {
     let server = server("admin_listen = \"127.0.0.1:0\"", "").await;

@@ -1,5 +1,5 @@
-//! `rowstream bench` tells the truth: against the server, and against scripted ones that lie, stall
-//! and are truncated.
+//! `rowstream bench` reports the truth, both about the server and about scripted ones that lie,
+//! stall and truncate.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -37,32 +37,32 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// The answer of a scripted server to a request.
+/// A scripted server's answer to a request.
 enum Answer {
     /// Sends this, and waits for the next request.
     Keep(String),
     /// Sends this, and closes.
     Close(String),
-    /// Waits, and goes on.
+    /// Waits, then continues with the other answer.
     Late(Duration, Box<Answer>),
-    /// Says nothing, until the client goes.
+    /// Sends nothing until the client disconnects.
     Hang,
-    /// Sends as much as the client takes.
+    /// Sends as much as the client reads.
     Endless,
 }
 
 /// A server on raw sockets, with a thread per connection. It lives until the tests end.
 struct Scripted {
     address: String,
-    /// The paths that were asked for.
+    /// The requested paths.
     paths: Arc<Mutex<Vec<String>>>,
     connections: Arc<AtomicUsize>,
-    /// Bytes that an endless answer could send.
+    /// Bytes that an endless answer has sent.
     sent: Arc<AtomicU64>,
 }
 
 impl Scripted {
-    /// `script` is told the number of each request, from 0.
+    /// `script` gets the number of each request, from 0.
     fn start(script: impl Fn(usize) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Self {
@@ -93,7 +93,7 @@ impl Scripted {
     }
 }
 
-/// Until the client goes or the script closes.
+/// Serves until the client disconnects or the script closes.
 fn serve(stream: &TcpStream, paths: &Mutex<Vec<String>>, sent: &AtomicU64, script: &dyn Fn(usize) -> Answer) {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     while let Some(line) = lines.next() {
@@ -112,7 +112,7 @@ fn serve(stream: &TcpStream, paths: &Mutex<Vec<String>>, sent: &AtomicU64, scrip
     }
 }
 
-/// Whether the connection is kept. A client that goes early is no failure of the script.
+/// Returns true if the connection stays open. A client that disconnects early is fine.
 fn answer(mut stream: &TcpStream, sent: &AtomicU64, answer: Answer) -> bool {
     match answer {
         Answer::Keep(text) => stream.write_all(text.as_bytes()).is_ok(),
@@ -221,7 +221,7 @@ async fn failures_by_kind() {
         ("timeout", Box::new(|| Answer::Hang)),
     ];
     for (kind, script) in cases {
-        // Every second request is answered well: a failure touches neither its rows nor its times.
+        // Every second request succeeds. A failure affects neither its rows nor its times.
         let server = Scripted::start(move |number| match number % 2 {
             0 => script(),
             _ => Answer::Keep(SMALL.to_owned()),
@@ -239,8 +239,7 @@ async fn failures_by_kind() {
     }
 }
 
-/// HTTP/1.0 has no other end than the close; a JSON document proves by itself that nothing is
-/// missing.
+/// HTTP/1.0 can only end with a close, but a JSON document itself proves that it's complete.
 #[tokio::test]
 async fn an_end_by_close_counts_if_the_document_proves_it() {
     let body = |media_type, body| format!("HTTP/1.0 200 OK\r\nContent-Type: {media_type}\r\n\r\n{body}");
@@ -259,7 +258,7 @@ async fn nobody_listens() {
     assert_eq!(run["latency"]["total"], Value::Null);
 }
 
-/// Servers close idle connections without a word; that is no failure of the next request.
+/// Servers close idle connections silently. The next request must not fail because of that.
 #[tokio::test]
 async fn a_closed_connection_is_opened_again() {
     let server = Scripted::start(|_| Answer::Close(SMALL.to_owned()));
@@ -280,8 +279,8 @@ async fn each_request_has_a_random_integer() {
     assert_eq!(paths.into_iter().collect::<Vec<_>>(), ["/a/3?b=7", "/a/4?b=7", "/a/5?b=7"]);
 }
 
-/// The story of coordinated omission: a server stalls once, and a load tester that waits with it
-/// sees one slow request.
+/// Coordinated omission: a server stalls once, and a load tester that stops sending sees only one
+/// slow request.
 #[tokio::test]
 async fn the_open_model_counts_the_requests_that_a_stall_kept_waiting() {
     let server = Scripted::start(|number| {
@@ -290,8 +289,8 @@ async fn the_open_model_counts_the_requests_that_a_stall_kept_waiting() {
     });
     let run = run(&["-q", "200", "-n", "120", &server.url("/")]).await;
     let total = &run["latency"]["total"];
-    // Sixty requests were due while it stalled: those of the first half of it waited for more than
-    // half of it.
+    // Sixty requests were due during the stall. Those in its first half waited longer than half of
+    // it.
     assert!(number(&total["max"]) >= 0.29 && number(&total["p90"]) >= 0.15, "{total:#}");
     assert_eq!(total["count"], 120);
 }
@@ -328,8 +327,8 @@ async fn the_servers_own_figures() {
     assert!(cpu > 0.0 && cpu <= number(&run["wall"]) * 64.0, "{cost:#}");
     assert_eq!(cost["peak_memory_is"], "hwm");
     let peak = number(&cost["peak_memory"]) as u64;
-    // The kernel counts resident pages per core, and its mark is off by what it has not yet summed
-    // up.
+    // The kernel counts resident pages per core, so its peak misses pages that aren't summed up
+    // yet.
     let most = peak_memory_bytes(server.pid()) + 2_000_000;
     assert!((1_000_000..=most).contains(&peak), "at most {most}: {cost:#}");
     assert!(number(&cost["voluntary_switches"]) > 0.0);
@@ -449,7 +448,7 @@ async fn wrong_usage_and_what_is_not_there() {
     }
 }
 
-/// What was measured until Ctrl-C is reported; what was in flight is not counted.
+/// Measurements until Ctrl-C are reported. Requests in flight don't count.
 #[tokio::test]
 async fn an_interrupted_run_is_reported() {
     let server =
@@ -474,8 +473,8 @@ async fn an_interrupted_run_is_reported() {
     assert_eq!((output.status.code(), &run["complete"]), (Some(0), &json!(3)));
 }
 
-/// hyper's client takes a reset without an error code for the end of a body; a cut stream must not
-/// pass for a whole one.
+/// hyper's client treats a reset without an error code as the end of a body. A truncated stream
+/// must not count as complete.
 #[tokio::test]
 async fn a_stream_that_is_reset_is_cut() {
     for reason in [h2::Reason::INTERNAL_ERROR, h2::Reason::NO_ERROR] {

@@ -1,7 +1,7 @@
-//! Every command of the documents is entered, as its reader would, and prints what is shown there:
-//! on SQLite and on PostgreSQL, where a page names neither.
+//! Enters every command of the documents like a reader, and compares the output with the documented
+//! one. Pages that name no database are tested with SQLite and PostgreSQL.
 //!
-//! [`page`] says how a document is read, and which marks keep a block from being run.
+//! See [`page`] for the format of a document, and the marks that exclude a block.
 
 mod page;
 mod reader;
@@ -13,7 +13,7 @@ use self::reader::PageReader;
 use crate::support::{TestDb, repository};
 use crate::worked;
 
-/// The pages below a folder, by their paths in the repository.
+/// The pages below a folder, by path in the repository.
 fn pages(folder: &str) -> Vec<Page> {
     let mut files = Vec::new();
     below(&repository().join(folder), &mut files);
@@ -34,7 +34,7 @@ fn below(path: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Follows the pages below a folder, one after the other.
+/// Follows the pages below a folder one after another.
 async fn follow(folder: &str) {
     let only = std::env::var("ROWSTREAM_TEST_PAGE").ok();
     for page in pages(folder) {
@@ -68,7 +68,7 @@ async fn follow_page(mut page: Page) {
     }
 }
 
-/// The statements that fill the database of an example in PostgreSQL.
+/// The statements that fill an example's PostgreSQL database.
 fn data(example: &str) -> String {
     let folder = worked::example(example.strip_prefix("examples/").expect("an example"));
     let read = |name: &str| std::fs::read_to_string(folder.join(name));
@@ -101,7 +101,7 @@ async fn the_readme() {
     follow("README.md").await;
 }
 
-/// Whoever reads only the text between the blocks has to know what was not tried.
+/// A reader must see why a block isn't tested.
 #[test]
 fn what_is_not_run_has_a_reason() {
     for page in ["docs/src", "README.md", "examples"].iter().flat_map(|folder| pages(folder)) {

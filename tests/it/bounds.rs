@@ -1,5 +1,4 @@
-//! The bounds of the server: what one bad client, database or proxy takes, it never takes from
-//! another.
+//! The server's limits: a bad client, database or proxy never takes resources from another.
 
 use std::time::Duration;
 
@@ -11,14 +10,14 @@ use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Rows without end, as they are made: a function in the select list is not materialized first.
+/// Endless rows, sent as they're produced: a function in the select list isn't materialized first.
 const LONG: &str = "select generate_series(1, 1000000000) as n, repeat('x', 100) as t";
 /// Some 3 MB.
 const SHORT: &str = "select generate_series(1, 25000) as n, repeat('x', 100) as t";
-/// More than one chunk, so that it is streamed.
+/// More than one chunk, so that it's streamed.
 const FEW: &str = "select generate_series(1, 1000) as n, repeat('x', 100) as t";
 
-/// A server of one PostgreSQL database, with these settings before its source.
+/// A server with one PostgreSQL database. `settings` precede its source.
 async fn server(db: &TestDb, settings: &str, endpoints: &[(&str, &str)]) -> Server {
     server_at(&db.url(), settings, endpoints).await
 }
@@ -30,7 +29,7 @@ async fn server_at(url: &str, settings: &str, endpoints: &[(&str, &str)]) -> Ser
     Server::start(&[("rowstream.toml", config.as_str())].into_iter().chain(sql).collect::<Vec<_>>()).await
 }
 
-/// The line of the access log for a target, once it is there.
+/// Waits for a target's line in the access log.
 async fn line_of(server: &Server, target: &str) -> String {
     let target = format!(" GET {target} HTTP/");
     server.wait_for_stdout(&target).await;
@@ -44,7 +43,7 @@ fn number(line: &str, name: &str) -> f64 {
     rest.split(' ').next().expect("there is one").parse().expect("a number")
 }
 
-/// A stream that has begun.
+/// A stream whose first rows have arrived.
 async fn begun(client: Client, server: &Server, target: &str) -> Streaming {
     let mut stream = client.receive_buffer(64 * 1024).stream(&server.url(target)).await;
     assert_eq!(stream.status, 200);
@@ -84,8 +83,8 @@ async fn a_client_of_http2_that_takes_nothing_is_ended() {
     a_client_that_takes_nothing_is_ended(Client::H2C).await;
 }
 
-/// A writer is told of room only once a third of the kernel's buffer is free, for which this client
-/// takes longer than `write_timeout`: it was ended while it read.
+/// The kernel reports space for writing only once a third of its buffer is free. This client needs
+/// longer than `write_timeout` for that, and was ended while it was reading.
 #[tokio::test]
 async fn a_slow_but_steady_client_is_not_ended() {
     let db = TestDb::new().await;
@@ -98,7 +97,7 @@ async fn a_slow_but_steady_client_is_not_ended() {
     assert!(line.contains(" 200 complete ") && line.contains(" rows=25000 "), "{line}");
 }
 
-/// A client of HTTP/2 that opens the windows of its streams itself.
+/// An HTTP/2 client that opens the windows of its streams itself.
 struct Windows(h2::client::SendRequest<Bytes>);
 
 impl Windows {
@@ -121,8 +120,8 @@ impl Windows {
     }
 }
 
-/// Reads a stream to its end, with a pause after every 16 KiB, and opens its window then. How many
-/// bytes came, and whether all did.
+/// Reads a stream to its end. Pauses after every 16 KiB, and only then opens its window. Returns
+/// the number of bytes, and true if the stream was complete.
 async fn read_h2(mut stream: h2::RecvStream, pause: Duration) -> (usize, bool) {
     let (mut read, mut released) = (0, 0);
     while let Some(chunk) = stream.data().await {
@@ -130,7 +129,7 @@ async fn read_h2(mut stream: h2::RecvStream, pause: Duration) -> (usize, bool) {
         read += chunk.len();
         if read - released >= 16 * 1024 {
             tokio::time::sleep(pause).await;
-            // It fails where the stream has been reset, which the next piece tells.
+            // It fails after a reset, which the next piece reports.
             let _ = stream.flow_control().release_capacity(read - released);
             released = read;
         }
@@ -144,7 +143,7 @@ async fn one_stalled_stream_of_http2_is_ended_while_others_go_on() {
     let server = server(&db, "write_timeout = \"400ms\"", &[("long", LONG), ("short", SHORT)]).await;
     let client = Windows::connect(&server).await;
     let stalled = client.stream(&server, "/long").await;
-    // Slower than `write_timeout` as a whole, and never without a piece for so long.
+    // Slower than `write_timeout` in total, but every piece arrives within it.
     let steady = client.stream(&server, "/short").await;
     let (read, whole) = read_h2(steady, Duration::from_millis(10)).await;
     assert!(whole && read > 2_000_000, "{read} bytes");
@@ -153,7 +152,7 @@ async fn one_stalled_stream_of_http2_is_ended_while_others_go_on() {
     let line = line_of(&server, "/short").await;
     assert!(line.contains(" 200 complete ") && number(&line, "ms") > 800.0, "{line}");
     db.until_none_active().await;
-    // What was on its way comes, then the reset; the connection goes on.
+    // Bytes in flight arrive, then the reset. The connection stays usable.
     let (read, whole) = read_h2(stalled, Duration::ZERO).await;
     assert!(!whole && read < 200_000, "{read} bytes");
     assert!(read_h2(client.stream(&server, "/short").await, Duration::ZERO).await.1);
@@ -188,8 +187,8 @@ async fn no_row_in_time_is_a_504_and_cancels_the_statement() {
     assert_eq!((reply.ended.clone(), reply.text().lines().count()), (Ended::Complete, 5));
 }
 
-/// A database that accepted a login and then never answered held its requests for ever: nothing
-/// bounds a `prepare`.
+/// A database that accepted a login and then never responded blocked its requests forever, because
+/// `prepare` had no time limit.
 #[tokio::test]
 async fn a_database_that_never_answers_is_a_504() {
     let db = TestDb::new().await;
@@ -205,7 +204,7 @@ async fn a_database_that_never_answers_is_a_504() {
     assert_eq!(get(&server.url("/two")).await.status, 200);
 }
 
-/// Asks for a stream over HTTP/1.1, on a connection that is kept, and reads it to its last chunk.
+/// Requests a stream on a persistent HTTP/1.1 connection, and reads it to its last chunk.
 async fn ask(socket: &mut TcpStream, server: &Server, target: &str) {
     let request = format!("GET {target} HTTP/1.1\r\nhost: {}\r\n\r\n", server.address());
     socket.write_all(request.as_bytes()).await.expect("the connection is open");
@@ -230,7 +229,7 @@ async fn an_answer_that_takes_too_long_is_broken_off() {
     }
     let line = line_of(&server, "/slow").await;
     assert!(line.contains(" 200 failed ") && line.contains("error=total_timeout: "), "{line}");
-    // The next answer of a connection has a time of its own.
+    // The next response on a connection has its own time limit.
     let mut socket = TcpStream::connect(server.address()).await.expect("it listens");
     for _ in 0..3 {
         ask(&mut socket, &server, "/few").await;
@@ -238,7 +237,7 @@ async fn an_answer_that_takes_too_long_is_broken_off() {
     }
 }
 
-/// It was reset with CANCEL, which Node's http2 takes for an end.
+/// The stream was reset with CANCEL, which Node's http2 treats as an end.
 #[tokio::test]
 async fn an_http2_answer_that_takes_too_long_is_told_to_have_failed() {
     let db = TestDb::new().await;
@@ -260,7 +259,7 @@ async fn an_http2_answer_that_takes_too_long_is_told_to_have_failed() {
     }
 }
 
-/// The HTTP library does not poll the body of a client that takes nothing.
+/// The HTTP library doesn't poll the body if the client reads nothing.
 #[tokio::test]
 async fn an_answer_that_takes_too_long_is_broken_off_while_its_client_takes_nothing() {
     let db = TestDb::new().await;
@@ -274,7 +273,7 @@ async fn an_answer_that_takes_too_long_is_broken_off_while_its_client_takes_noth
     }
 }
 
-/// One more stream of `target`, which is refused.
+/// Requests another stream of `target`, which is refused.
 async fn refused(server: &Server, target: &str, headers: &[(&str, &str)]) -> (u16, String) {
     let mut request = http::Request::get(server.url(target));
     for (name, value) in headers {
@@ -294,7 +293,7 @@ async fn an_endpoint_has_a_limit_of_streams() {
     let first = begun(Client::HTTP1, &server, "/long").await;
     let _second = begun(Client::H2C, &server, "/long").await;
     assert_eq!(refused(&server, "/long", &[]).await, (503, "too_many_streams_of_endpoint".into()));
-    // The others go on, as far as the server has streams left.
+    // The other clients continue, as long as the server has streams left.
     assert_eq!(get(&server.url("/one")).await.text(), "[{\"n\":1}]");
     let _third = begun(Client::HTTP1, &server, "/other").await;
     assert_eq!(refused(&server, "/one", &[]).await, (503, "too_many_streams".into()));
@@ -314,7 +313,7 @@ async fn a_client_has_a_limit_of_streams() {
     let stream = opened.expect("it is the first of this client");
     let same = [("x-forwarded-for", "203.0.113.9, 198.51.100.7")];
     assert_eq!(refused(&server, "/one", &same).await, (429, "too_many_streams_of_client".into()));
-    // The proxy's own requests are another client's.
+    // The proxy's own requests count as another client's.
     assert_eq!(get(&server.url("/one")).await.status, 200);
     drop(stream);
     line_of(&server, "/long").await;
@@ -334,13 +333,12 @@ async fn what_a_stranger_tells_of_itself_is_not_believed() {
     assert_eq!(refused(&server, "/one", &other).await, (429, "too_many_streams_of_client".into()));
 }
 
-/// Rows that are as large as they may be, and six times as long in JSON: the most that a budget is
-/// for.
+/// Rows of the maximum size, which are six times as long in JSON: the largest size that a budget
+/// has to allow.
 const LARGE_ROWS: &str = "select repeat(chr(1), 15000) as t from generate_series(1, 100000)";
 const MEMORY: u64 = 36_000_000;
 
-/// The most that it had, minus what it had when it had answered nothing: a build for tests is
-/// larger than the program.
+/// The peak memory minus the initial one. The initial one is larger in a test build.
 fn grown(server: &Server, before: u64) -> u64 {
     peak_memory_bytes(server.pid()).saturating_sub(before)
 }
@@ -378,7 +376,7 @@ async fn a_budget_of_memory_is_kept(client: Client, target: &str, coding: &str) 
         }
     }
     assert!(streams.len() >= 20 && turned_away >= 100, "{} streams, {turned_away} refused", streams.len());
-    // They read on by turns, so that each is given more once it has stopped.
+    // They read in turns, so that each is sent more after it has paused.
     for stream in &mut streams {
         stream.at_least(300_000).await;
     }
@@ -401,7 +399,7 @@ async fn a_budget_of_memory_is_kept_with_http2() {
     a_budget_of_memory_is_kept(Client::H2C, "/a.ndjson", "identity").await;
 }
 
-/// SQLite built the whole value before it could be refused.
+/// SQLite built the whole value before we could refuse it.
 #[tokio::test]
 async fn a_row_of_100_megabytes_takes_no_memory() {
     let db = TestDb::new().await;
@@ -428,8 +426,8 @@ async fn a_row_of_100_megabytes_takes_no_memory() {
     }
 }
 
-/// 15 KB of unknown parameters were answered with 390 KB, and a database's message at its full
-/// length.
+/// 15 KB of unknown parameters produced a response of 390 KB, and a database's message was returned
+/// at full length.
 #[tokio::test]
 async fn a_problem_document_is_short_whatever_is_in_it() {
     let db = TestDb::new().await;
@@ -475,8 +473,8 @@ async fn a_problem_document_is_short_whatever_is_in_it() {
     assert!(longest.is_some_and(|longest| longest < 40_000), "a line of the log has {longest:?} bytes");
 }
 
-/// A client of HTTP/2 that opens no window had every answer wait for it: 660 KB of requests with
-/// wrong parameters took 7 GB, with `memory = "256MB"` set.
+/// Responses waited for an HTTP/2 client that opened no window. With 660 KB of invalid requests
+/// they used 7 GB, although `memory` was `"256MB"`.
 #[tokio::test]
 async fn answers_that_wait_for_http2_clients_keep_to_the_memory() {
     const CONNECTIONS: usize = 20;
@@ -515,7 +513,7 @@ async fn answers_that_wait_for_http2_clients_keep_to_the_memory() {
     let grown = grown(&server, before);
     println!("{statuses:?} took {:.1} MB", grown as f64 / 1e6);
     assert!(grown < MEMORY - 16 * 1024 * 1024, "{grown} bytes");
-    // Whoever looks after the server gets in, also where clients come.
+    // Administrators still get access, even on the clients' port.
     for path in ["/_rowstream/live", "/_rowstream/ready", "/_rowstream/metrics"] {
         assert_eq!(get(&server.url(path)).await.status, 200, "{path}");
     }
@@ -525,14 +523,14 @@ async fn answers_that_wait_for_http2_clients_keep_to_the_memory() {
     wait_until("what was held is free", answers).await;
 }
 
-/// A connection from one of the addresses of this machine.
+/// A connection from one of this machine's addresses.
 async fn connect_from(address: [u8; 4], server: &Server) -> TcpStream {
     let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
     socket.bind((address, 0).into()).expect("an address of this machine");
     socket.connect(server.address().parse().expect("an address")).await.expect("it listens")
 }
 
-/// The answer to one request for `target`, on a connection that is kept.
+/// The response to one request for `target` on a persistent connection.
 async fn answered(socket: &mut TcpStream, target: &str) -> String {
     let request = format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n");
     socket.write_all(request.as_bytes()).await.expect("the connection is open");
@@ -557,7 +555,7 @@ async fn until_closed(socket: &mut TcpStream) {
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
 }
 
-/// True if a connection is still open after a moment.
+/// Returns true if a connection is still open after a moment.
 async fn stays_open(socket: &mut TcpStream) -> bool {
     tokio::time::timeout(Duration::from_millis(300), socket.read(&mut [0])).await.is_err()
 }
@@ -566,8 +564,7 @@ const ONE: [(&str, &str); 2] = [("one", "select 1 as n"), ("long", LONG)];
 const MANY: [u8; 4] = [127, 0, 0, 1];
 const OTHER: [u8; 4] = [127, 0, 0, 2];
 
-/// Idle clients took all descriptors, and a pool that had to open a connection got none: 503 for
-/// everyone.
+/// Idle clients used all descriptors, so a pool couldn't open a connection: all requests got 503.
 #[tokio::test]
 async fn idle_clients_leave_descriptors_to_databases() {
     let db = TestDb::new().await;
@@ -597,7 +594,7 @@ async fn idle_clients_leave_descriptors_to_databases() {
     drop(idle);
 }
 
-/// One address had all connections for good by asking something now and then: others waited in the
+/// One address held all connections by sending occasional requests. Other clients waited in the
 /// kernel.
 #[tokio::test]
 async fn idle_connections_give_way() {
@@ -608,11 +605,11 @@ async fn idle_connections_give_way() {
         let mut socket = connect_from(MANY, &server).await;
         assert!(answered(&mut socket, "/one").await.starts_with("HTTP/1.1 200"));
         many.push(socket);
-        // The client may have an answer before the server knows that it is idle: without a pause,
-        // two that ask one after the other may be idle in another order.
+        // The client may get a response before the server marks the connection as idle. Without a
+        // pause, two consecutive requests could become idle in the other order.
         tokio::time::sleep(Duration::from_millis(30)).await;
     }
-    // The first asks again, so that the second is idle for longest.
+    // The first one sends another request, so the second has been idle longest.
     answered(&mut many[0], "/one").await;
     let mut other = connect_from(OTHER, &server).await;
     assert!(answered(&mut other, "/one").await.starts_with("HTTP/1.1 200"));
@@ -620,7 +617,7 @@ async fn idle_connections_give_way() {
     for index in [0, 2, 3] {
         assert!(stays_open(&mut many[index]).await, "{index}");
     }
-    // Whoever has the most gives way also to its own, and to nobody the other address.
+    // The address with the most connections gives way even to itself. The other one keeps its own.
     let mut more = connect_from(MANY, &server).await;
     answered(&mut more, "/one").await;
     until_closed(&mut many[2]).await;
@@ -644,13 +641,13 @@ async fn connections_that_say_half_or_nothing_give_way() {
         assert!(answered(&mut other, "/one").await.starts_with("HTTP/1.1 200"), "{index}");
         drop(other);
     }
-    // Those of the other address were gone, or gave way when it had the most.
+    // The other address's connections had been closed, or gave way once it had the most.
     let mut other = connect_from(OTHER, &server).await;
     assert!(answered(&mut other, "/one").await.starts_with("HTTP/1.1 200"));
     wait("it is closed", said[0].read(&mut [0])).await.expect("in order");
 }
 
-/// HTTP/2 without a stream is idle, whatever it answers to PINGs, and whatever frames it sends.
+/// HTTP/2 without a stream is idle, even if it answers PINGs or sends other frames.
 #[tokio::test]
 async fn http2_without_streams_gives_way() {
     let db = TestDb::new().await;
@@ -666,7 +663,7 @@ async fn http2_without_streams_gives_way() {
         let pinging = tokio::spawn(async move { while pings.ping(h2::Ping::opaque()).await.is_ok() {} });
         many.push((client, ended, pinging));
     }
-    // One of them is answered, and stays.
+    // One of them gets a response and stays open.
     let stream = many[0].0.stream(&server, "/long").await;
     for _ in 0..3 {
         let mut other = connect_from(OTHER, &server).await;
@@ -675,7 +672,7 @@ async fn http2_without_streams_gives_way() {
     }
     let first = many.remove(0);
     for (index, (_client, ended, pinging)) in many.into_iter().enumerate() {
-        // The last of them may stay.
+        // The last of them may stay open.
         if index < 2 {
             drop(wait(&format!("the connection {index} ends"), ended).await);
         }
@@ -705,12 +702,12 @@ async fn without_any_room_checks_are_answered() {
             (&"1".parse().unwrap(), &"nosniff".parse().unwrap())
         );
     }
-    // It is told that the connection is over, and it is.
+    // It gets a GOAWAY, and then the connection ends.
     let mut socket = connect_from(OTHER, &server).await;
     let answer = answered(&mut socket, "/one").await.to_ascii_lowercase();
     assert!(answer.contains("connection: close"), "{answer}");
     until_closed(&mut socket).await;
-    // Who says nothing does not hold the reserve either.
+    // A silent client can't hold the reserved connections either.
     let mut silent = Vec::new();
     for _ in 0..70 {
         silent.push(connect_from(OTHER, &server).await);
@@ -735,8 +732,8 @@ async fn a_client_has_a_limit_of_connections() {
             assert!(answered(&mut socket, "/one").await.starts_with("HTTP/1.1 200"));
             many.push(socket);
         }
-        // One of the first two gives way: to the server, the one that was answered last may still look busy,
-        // and so may the other one on a slow machine.
+        // One of the first two gives way. To the server, the one with the last response may still
+        // look busy, and on a slow machine so may the other one.
         let wanted = if is_exempt { 3 } else { 2 };
         wait_until("as many stay open as may", async || {
             let mut open = 0;

@@ -1,5 +1,5 @@
-//! The articles page and an `EventSource` in a real browser: rows are seen before the last one has
-//! come, half an answer is never called complete, and a stream that is cut goes on.
+//! The articles page and an `EventSource` in a real browser. Rows are visible before the last one
+//! has arrived, a truncated response is never shown as complete, and a cut stream is resumed.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,13 +18,13 @@ impl Page {
         Self(Browser::start().await)
     }
 
-    /// Opens the articles page over its endpoint at `address`.
+    /// Opens the articles page, with its endpoint at `address`.
     async fn open_articles(&self, address: &str) {
         let page = worked::example("articles").join("page.html");
         self.0.open(&format!("file://{}?url=http://{address}/articles", page.display())).await;
     }
 
-    /// Reads the page as it is now.
+    /// Reads the current state of the page.
     async fn seen(&self) -> Seen {
         let seen = self
             .0
@@ -46,8 +46,7 @@ impl Page {
         }
     }
 
-    /// Waits until the page shows what is wanted. Whatever it shows until then goes through
-    /// `check`, too.
+    /// Waits until the page shows the wanted state. `check` also checks all states until then.
     async fn wait(&self, wanted: impl Fn(&Seen) -> bool, check: impl Fn(&Seen)) -> Seen {
         wait_until("the page shows it", async || {
             let seen = self.seen().await;
@@ -64,7 +63,7 @@ struct Seen {
     state: String,
     kind: String,
     button: String,
-    /// What it counted.
+    /// The number that it shows.
     rows: u64,
     /// The numbers of the articles in the table.
     shown: Vec<u64>,
@@ -80,7 +79,7 @@ fn address(server: &Server) -> SocketAddr {
     server.address().parse().expect("an address")
 }
 
-/// 20 MB are the whole; what has come by here is some 4,000 rows.
+/// The whole response has 20 MB. This is some 4,000 rows.
 const SOME: u64 = 1_000_000;
 
 #[tokio::test]
@@ -90,7 +89,7 @@ async fn the_page_shows_rows_before_the_end_and_says_complete_at_the_end() {
     let proxy = TcpProxy::to_client(address(&server), stall).await;
     browser.open_articles(&proxy.address().to_string()).await;
 
-    // The rest has not even left the proxy.
+    // The rest hasn't even left the proxy.
     let seen = browser.wait(|seen| seen.rows > 1000 && seen.shown.len() == 200, |_| {}).await;
     assert!(seen.rows < 100_000, "{seen:?}");
     assert_eq!((seen.kind.as_str(), seen.state.as_str(), seen.button.as_str()), ("", "reading…", "Stop"));
@@ -105,13 +104,13 @@ async fn the_page_shows_rows_before_the_end_and_says_complete_at_the_end() {
 async fn the_page_says_that_an_answer_broke_off_and_never_that_it_is_complete() {
     let ((server, _folder), browser) = tokio::join!(articles(), Page::start());
     for cut in [Cut::Close, Cut::Reset] {
-        // A reset loses what the browser has not read yet: with the pauses it has read most.
+        // After a reset, a browser loses unread bytes. With the pauses it has read most of them.
         let pieces = Some(Pieces { bytes: 16 * 1024, pause: Duration::from_millis(2) });
         let faults = Faults { pieces, cut: Some((SOME, cut)), ..Faults::default() };
         let proxy = TcpProxy::to_client(address(&server), faults).await;
         broke_off(&browser, &proxy.address().to_string(), 100).await;
     }
-    // A proxy that turns a cut into a clean end: only the document tells.
+    // A proxy that turns a cut into a clean end, so that only the document shows it.
     broke_off(&browser, &half_an_answer().await.to_string(), 2).await;
 }
 
@@ -126,7 +125,7 @@ async fn broke_off(browser: &Page, address: &str, at_least: u64) {
     assert_eq!(seen.shown.last(), Some(&seen.rows), "the last row that came is seen");
 }
 
-/// What a page needs to read a list: nothing of it knows of cursors.
+/// The code that a page needs to read a list. It doesn't know about cursors.
 const EVENT_SOURCE: &str = "
     window.seen = { ids: [], opened: 0, closed: false };
     const source = new EventSource('/rows.sse');
@@ -163,7 +162,7 @@ async fn an_event_source_goes_on_behind_its_last_row_and_stops_at_the_end() {
     assert!(seen["opened"].as_u64() >= Some(2), "{}", seen["opened"]);
 }
 
-/// A server whose body ends well, in the middle of the document.
+/// A server whose body ends normally in the middle of the document.
 async fn half_an_answer() -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");

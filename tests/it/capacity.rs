@@ -1,6 +1,6 @@
-//! `rowstream check` and the start of `serve` compute what endpoints can carry, and tell of limits
-//! that contradict each other: each with what happens and which key to change, and none where there
-//! is none.
+//! `rowstream check` and the start of `serve` compute the capacity of endpoints and report
+//! contradictory limits. Each warning says what happens and which key to change. There are no false
+//! warnings.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::support::upstream::{Speaks, Upstream, reply};
 use crate::support::{Server, TestDb, program, rowstream};
 use crate::worked;
 
-/// What `check` says on standard output, and its warnings, of these files; it finds no error.
+/// The standard output and the warnings of `check` for these files, which have no errors.
 async fn check(files: &[(&str, &str)]) -> (String, Vec<String>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (name, text) in files {
@@ -25,23 +25,23 @@ async fn check(files: &[(&str, &str)]) -> (String, Vec<String>) {
     (String::from_utf8(ran.stdout).expect("text"), warnings(&said))
 }
 
-/// The warnings, each with its hint on one line.
+/// The warnings, each on one line with its hint.
 fn warnings(said: &str) -> Vec<String> {
     let said = said.replace("\n    hint: ", " | ");
     said.lines().filter_map(|line| Some(line.strip_prefix("warning: ")?.to_owned())).collect()
 }
 
-/// The lines that tell what is carried.
+/// The lines with capacities.
 fn carried(stdout: &str) -> Vec<&str> {
     stdout.lines().filter(|line| line.contains(" requests/s") || line.contains(" rows/s")).collect()
 }
 
-/// An upstream that is there: `check` connects.
+/// A running upstream, because `check` connects to it.
 async fn up() -> Upstream {
     Upstream::start(Speaks::Http1, |_, _| async { reply(200, "application/json", "1") }).await
 }
 
-/// The configuration with one source, `up`; `head` stands before it, `settings` are the source's.
+/// The configuration with one source, `up`. `head` precedes it, and `settings` are the source's.
 fn config(upstream: &Upstream, head: &str, settings: &str) -> String {
     format!("{head}\n[source.up]\nurl = 'http://{}'\n{settings}\n", upstream.address())
 }
@@ -74,13 +74,13 @@ async fn what_an_endpoint_can_carry_is_computed() {
     assert_eq!(
         carried(&stdout),
         [
-            // 25 places ÷ (50 × 100 ms); two rounds of 25; and seven responses of 25 calls find
-            // room.
+            // 25 connections ÷ (50 × 100 ms); two rounds of 25; and there's room for seven
+            // responses of 25 calls.
             "/calls: 5.00 requests/s of 50 calls (the default of `n1`), 100ms each on 25 connections; 200ms \
              alone, 1.4s with a full queue",
             "/calls: 0.2500 requests/s of 1000 calls (`max` of `n1`), 100ms each on 25 connections; 4s \
              alone, 28s with a full queue",
-            // Two streams of ten calls each take 20 of the 25 places.
+            // Two streams of ten calls each use 20 of the 25 connections.
             "/few: 0.4000 requests/s of 50 calls (the default of `n1`), 1s each on 20 connections; 5s alone, \
              36s with a full queue",
             "/few: 0.0200 requests/s of 1000 calls (`max` of `n1`), 1s each on 20 connections; 100s alone, \
@@ -111,8 +111,8 @@ async fn statements_are_computed_as_well() {
         ("endpoints/silent.sql", "select 1 as n"),
     ])
     .await;
-    // Quick lookups share connections, one for each core and at most a quarter of the pool's.
-    // Lists leave them these and one more.
+    // Quick lookups share connections, one per core and at most a quarter of the pool's. Lists
+    // leave these and one more to them.
     let shared = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(2);
     let (rate, full) = (1000 * shared, 16 / shared);
     let [lists, long] = [8 - shared - 1, 8 - shared];
@@ -144,9 +144,10 @@ async fn statements_are_computed_as_well() {
     assert_eq!(warnings, Vec::<String>::new());
 }
 
-/// An endpoint `e` whose rows are asked about at `up`, and what `check` says of it.
+/// Runs `check` for an endpoint `e`, whose rows are looked up at `up`.
 async fn check_enriched(db: &TestDb, config: &str, calls: &str) -> (String, Vec<String>) {
-    // Two places for the list itself, so that only the upstream's limits contradict each other.
+    // Two connections for the list itself, so that only the upstream's limits contradict each
+    // other.
     let config = format!("{config}[source.db]\nurl = \"{}\"\npool = {{ max = 2 }}\n", db.url());
     let sql = format!("/*\nsource = 'db'\n{calls}*/\nselect 1 as id");
     check(&[("rowstream.toml", &config), ("endpoints/e.sql", &sql)]).await
@@ -160,10 +161,10 @@ fn member(name: &str, more: &str) -> String {
 async fn calls_for_rows_are_computed() {
     let (db, upstream) = (TestDb::new().await, up().await);
     for (calls, expected) in [
-        // 64 places ÷ 1 ms.
+        // 64 connections ÷ 1 ms.
         (member("a", ""), "/e: 64000 rows/s of one call of `up`, 1ms each on 64 connections"),
         (member("a", "concurrency = 8"), "/e: 8000 rows/s of one call of `up`, 1ms each on 8 connections"),
-        // Each row takes both, and they share the places.
+        // Each row needs both calls, and they share the connections.
         (
             member("a", "") + &member("b", ""),
             "/e: 32000 rows/s of 2 calls of `up`, 1ms each on 64 connections",
@@ -179,7 +180,7 @@ async fn calls_for_rows_are_computed() {
     }
 }
 
-/// Of one row, there is one call of each kind at a time, however many might run.
+/// A single row has one call of each kind at a time, regardless of the limit.
 #[tokio::test]
 async fn calls_for_a_single_row_are_no_list() {
     let (db, upstream) = (TestDb::new().await, up().await);
@@ -230,8 +231,8 @@ async fn limits_of_calls_for_rows_contradict_others_too() {
              raise `timeout.first_byte` of source `up`, or correct `expected_duration`",
         ),
         (
-            // The rows of two streams take eight places, where the streams themselves would take
-            // two.
+            // The rows of two streams need eight connections, while the streams themselves would
+            // need two.
             "max_streams = 2",
             "pool = { max = 9 }",
             member("a", "concurrency = 4"),
@@ -319,7 +320,7 @@ async fn limits_that_contradict_each_other_are_told() {
              raise `timeout.first_row`, or correct `expected_duration`",
         ),
         (
-            // The default of 50 calls is there in time, the largest number is not.
+            // The default of 50 calls finishes in time, but the largest number doesn't.
             "timeout = { total = '3s' }",
             "expected_duration = '100ms'\npool = { max = 25 }",
             calls("", ""),
@@ -346,7 +347,7 @@ async fn limits_that_contradict_each_other_are_told() {
         let files = [("rowstream.toml", config.as_str()), ("endpoints/e.toml", &endpoint)];
         let (_, warnings) = check(&files).await;
         assert_eq!(warnings, [expected], "{head} {settings}\n{endpoint}");
-        // A server says the same when it starts, and starts.
+        // A server prints the same when it starts, and does start.
         let server = Server::start(&files).await;
         assert_eq!(self::warnings(&server.stderr()), [expected]);
     }
@@ -388,7 +389,7 @@ async fn memory_and_statements_have_contradictions_too() {
             "timeout = { total = '1s', first_row = '500ms' }",
             "pool = { waiting = 0 }",
             "/*\nexpected_duration = \"2s\"\n*/\n",
-            // Its first row may come long before.
+            // Its first row may arrive long before that.
             &["/e: a response takes 2s at least, and `timeout.total` aborts it after 1s | raise"],
         ),
     ] {
@@ -406,7 +407,7 @@ async fn memory_and_statements_have_contradictions_too() {
 #[tokio::test]
 async fn what_does_not_contradict_is_no_warning() {
     let upstream = up().await;
-    // All of it at its edge.
+    // All limits at their boundary.
     let settings = "expected_duration = '1s'\ntimeout = { first_byte = '1s', total = '1s' }\n\
         pool = { max = 5, waiting = 25, acquire_timeout = '5s', max_idle = 5 }";
     let head = "max_streams = 6\nmax_streams_per_client = 6\ntimeout = { first_row = '1s', total = '200s' }";
@@ -417,7 +418,7 @@ async fn what_does_not_contradict_is_no_warning() {
     ])
     .await;
     assert_eq!(warnings, Vec::<String>::new());
-    // Nor are the defaults, of a database or of an upstream.
+    // Neither do the defaults of a database or an upstream cause warnings.
     let both =
         format!("{}[source.db]\nurl = 'sqlite:data.db'\ncreate = ['data.sql']\n", config(&upstream, "", ""));
     let server = Server::start(&[

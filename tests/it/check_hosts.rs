@@ -1,12 +1,12 @@
-//! What `rowstream check` says of the hosts of databases: role and lag of a real primary and its
-//! replica, and why nobody is let in, each with what helps. PostgreSQL and MariaDB say the same.
+//! `rowstream check` on the hosts of databases: the role and lag of a real primary and its replica,
+//! and the reason for a failed login with a solution. PostgreSQL and MariaDB have the same output.
 
 use std::net::{SocketAddr, TcpListener};
 
 use crate::support::{Login, MariaDb, MariaReplica, Replicas, TestDb, logins, rowstream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 
-/// Whether `check` finds nothing wrong with a source, and what it says.
+/// Runs `check` for a source. Returns its success and its output.
 async fn check(url: &str) -> (bool, String) {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(folder.path().join("endpoints")).expect("a folder");
@@ -18,7 +18,7 @@ async fn check(url: &str) -> (bool, String) {
     (checked.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
 
-/// What is said of the only host after its version.
+/// The output about the only host, after its version.
 async fn role(url: &str) -> String {
     let (success, said) = check(url).await;
     assert!(success, "{said}");
@@ -27,7 +27,7 @@ async fn role(url: &str) -> String {
     role.to_owned()
 }
 
-/// How late `replica, 1.5 s late` is.
+/// The lag in `replica, 1.5 s late`.
 fn seconds(role: &str) -> f64 {
     let seconds = role.strip_prefix("replica, ").and_then(|role| role.strip_suffix(" s late"));
     seconds.and_then(|seconds| seconds.parse().ok()).unwrap_or_else(|| panic!("{role}"))
@@ -58,7 +58,7 @@ async fn a_replica_of_mariadb_says_how_late_it_is() {
     servers.until(1, tables, |said| said.trim() == "1");
     assert_eq!(role(&primary).await, "primary");
     assert_eq!(seconds(&role(&replica).await), 0.0);
-    // What comes is not replayed for an hour.
+    // New changes aren't replayed for an hour.
     servers.ask(1, "stop slave; change master to master_delay = 3600; start slave");
     servers.ask(0, "insert into mysql.item values (1)");
     servers.until(1, "show slave status", |said| said.contains("Waiting until MASTER_DELAY"));
@@ -70,7 +70,7 @@ async fn a_replica_of_mariadb_says_how_late_it_is() {
     assert_eq!(role(&replica).await, "replica, which isn't replicating now");
 }
 
-/// The URL of the server as an older one, which does not know the word `replica`.
+/// The URL of the server posing as an older one, which doesn't know the word `replica`.
 async fn of_older_words(port: u16) -> String {
     const NEW: &[u8] = b"show replica status";
     const OTHER: &[u8] = b"show replika status";
@@ -98,14 +98,14 @@ async fn of_older_words(port: u16) -> String {
     format!("mysql://root@127.0.0.1:{older}/mysql")
 }
 
-/// A host that accepts connections and says nothing.
+/// A host that accepts connections but sends nothing.
 fn silent() -> (TcpListener, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("it is bound").port();
     (listener, port)
 }
 
-/// Each with what the server or the system says, and what helps.
+/// Checks that each case has the message of the server or the system, and a solution.
 async fn is_said(cases: &[(String, &str, &str)]) {
     for (url, cause, remedy) in cases {
         let (success, said) = check(url).await;

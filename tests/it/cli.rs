@@ -1,4 +1,4 @@
-//! The commands: what they print where, and how they exit.
+//! The commands: their output, and their exit statuses.
 
 use std::io::Write;
 use std::path::Path;
@@ -61,7 +61,7 @@ async fn query_writes_rows() {
     }
 }
 
-/// `rowstream query` of `arguments` with this standard input.
+/// Runs `rowstream query` with `arguments` and this standard input.
 fn query_with_input(arguments: &[&str], input: &[u8]) -> Output {
     let mut command = Command::new(program());
     command.arg("query").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -102,8 +102,9 @@ fn statements_are_read_from_files_and_from_standard_input() {
     }
 }
 
-/// Editors on Windows begin a file with a byte order mark, and PowerShell writes UTF-16. PostgreSQL
-/// got the mark: a syntax error at or near `select`, which looks right.
+/// Editors on Windows begin a file with a byte order mark, and PowerShell writes UTF-16. The mark
+/// was sent to PostgreSQL, which reported a syntax error at or near `select`, although that looks
+/// correct.
 #[tokio::test]
 async fn a_byte_order_mark_is_no_part_of_a_statement() {
     let db = TestDb::new().await;
@@ -130,7 +131,7 @@ async fn a_byte_order_mark_is_no_part_of_a_statement() {
     }
 }
 
-/// A script of UTF-16 without a mark is text of NULs to SQLite: `near "c": syntax error`.
+/// For SQLite, a UTF-16 script without a mark is full of NULs: `near "c": syntax error`.
 #[tokio::test]
 async fn files_in_utf_16_are_named_so() {
     let folder = tempfile::tempdir().unwrap();
@@ -167,7 +168,7 @@ async fn query_counts_rows_and_writes_tables_where_asked() {
     assert_eq!((stdout(&ran), stderr(&ran)), ("n  s\n─  ─\n1  a\n2  b\n".to_owned(), String::new()));
 }
 
-/// As psql keeps them. An object has one member of a name, so JSON refuses the second.
+/// As in psql. A JSON object can have a member name only once, so JSON refuses the second one.
 #[tokio::test]
 async fn columns_of_one_name_stay_in_csv_and_tables() {
     let folder = tempfile::tempdir().unwrap();
@@ -284,8 +285,8 @@ async fn query_says_what_fails() {
     }
 }
 
-/// Parameters were always text, and in SQLite a text is greater than each number: `n * 1 > :m`
-/// found nothing, and said so with status 0.
+/// Parameters were always text, and in SQLite a text is greater than any number. `n * 1 > :m` found
+/// nothing, with status 0.
 #[tokio::test]
 async fn parameters_of_query_have_types() {
     let folder = tempfile::tempdir().unwrap();
@@ -338,7 +339,7 @@ async fn parameters_of_query_have_types() {
     }
 }
 
-/// Commands that print whole lines panicked where nobody read them.
+/// Commands that print whole lines panicked if their reader had gone.
 #[tokio::test]
 async fn a_reader_that_leaves_ends_every_command_quietly() {
     let folder = tempfile::tempdir().unwrap();
@@ -352,14 +353,14 @@ async fn a_reader_that_leaves_ends_every_command_quietly() {
             Command::new(program()).args(arguments).stdout(writer.try_clone().unwrap()).output().unwrap();
         assert_eq!(code(&ran), Some(0), "{arguments:?}: {}", stderr(&ran));
         assert!(!stderr(&ran).contains("panicked"), "{}", stderr(&ran));
-        // Nor does it matter that nobody reads what is said beside.
+        // It also doesn't matter if standard error has no reader.
         let status =
             Command::new(program()).args(arguments).stdout(Stdio::null()).stderr(writer).status().unwrap();
         assert_eq!(status.code(), Some(0), "{arguments:?}");
     }
 }
 
-/// SIGUSR1 ended the server at once: tools send it to have logs reopened.
+/// SIGUSR1 ended the server immediately, but tools send it to reopen logs.
 #[tokio::test]
 async fn user_signals_do_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -406,7 +407,7 @@ async fn wrong_usage_exits_with_2() {
     }
 }
 
-/// `check` of a folder of these files.
+/// Runs `check` in a folder with these files.
 async fn check(files: &[(&str, &str)]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     sqlite(folder.path());
@@ -444,8 +445,8 @@ select n, s from t where n = :n and s like :like";
     }
 }
 
-/// Files that begin with `_` or end in `.SQL` were passed over without a word, and their URLs were
-/// a 404 that nobody could explain.
+/// Files that begin with `_` or end in `.SQL` were silently ignored, and their URLs returned an
+/// unexplained 404.
 #[tokio::test]
 async fn files_that_are_not_served_are_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -486,7 +487,7 @@ async fn files_that_are_not_served_are_named() {
     );
 }
 
-/// What a user tries first is the file itself. Errors spoke of UTF-8 and of schemes.
+/// Users first try the file itself. Errors were about UTF-8 and schemes.
 #[tokio::test]
 async fn what_was_meant_is_found_or_said() {
     let folder = tempfile::tempdir().unwrap();
@@ -561,7 +562,7 @@ async fn check_tells_every_fault_at_its_place() {
         assert_eq!(code(&ran), Some(1));
         for (name, _, words) in files {
             let told = stderr(&ran);
-            // SQLite tells no place for a table that is missing.
+            // SQLite reports no position for a missing table.
             let words = if config == SQLITE && name.contains("a_table") { "missing" } else { words };
             assert!(
                 told.lines().any(|line| line.contains(name) && line.contains(words)),
@@ -572,8 +573,7 @@ async fn check_tells_every_fault_at_its_place() {
     }
 }
 
-/// One error in `rowstream.toml` used to keep all SQL from being tried, so that errors came one run
-/// after the other.
+/// After one error in `rowstream.toml` no SQL was checked, so users saw one error per run.
 #[tokio::test]
 async fn check_shows_errors_of_files_and_of_statements_together() {
     let files = [
@@ -716,14 +716,14 @@ async fn a_taken_port_is_told_with_a_way_out() {
     assert!(stderr(&ran).contains(&address) && stderr(&ran).contains("--listen"), "{}", stderr(&ran));
 }
 
-/// `serve` of one statement, at any free port.
+/// Runs `serve` with one statement at any free port.
 async fn serve_statement(url: &str, sql: &str, more: &str) -> Result<Server, Exit> {
-    // The support starts `serve CONFIG`; this is another command line.
+    // The helper always starts `serve CONFIG`, so we replace the command line.
     let script = format!("exec \"$0\" serve '{url}' --sql '{sql}' --listen 127.0.0.1:0 {more}");
     Launch::files(&[]).shell(&script).try_start().await
 }
 
-/// `serve` used to say "listening on" whatever the statement was, and each request then failed.
+/// `serve` printed "listening on" for any statement, and then each request failed.
 #[tokio::test]
 async fn serve_does_not_start_with_a_statement_that_the_database_refuses() {
     let (folder, db) = (tempfile::tempdir().unwrap(), TestDb::new().await);
@@ -737,7 +737,7 @@ async fn serve_does_not_start_with_a_statement_that_the_database_refuses() {
         assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
         let refusal = format!("{refusal}\n    2 |   selec\n      |   ^");
         assert!(exit.stderr.contains(&refusal) && !exit.stderr.contains("listening"), "{}", exit.stderr);
-        // It can be served all the same.
+        // It can be served anyway.
         let server = serve_statement(&url, sql, "--no-check").await.unwrap();
         assert_eq!(get(&server.url("/rows")).await.status, 500);
         assert_eq!(get(&server.url("/_rowstream/ready")).await.status, 200);
@@ -759,8 +759,8 @@ async fn serve_does_not_start_with_a_statement_that_the_database_refuses() {
     assert_eq!(places, ["a.sql:4:15", "c.sql:3:7", "d.sql:4:1"], "{}", exit.stderr);
 }
 
-/// They said only that the source could not be reached, whatever was wrong. What PostgreSQL says
-/// names what to mend.
+/// The only message was that the source couldn't be reached. PostgreSQL's own message says what to
+/// fix.
 #[tokio::test]
 async fn commands_say_why_a_database_does_not_let_them_in() {
     let db = TestDb::new().await;
@@ -800,7 +800,7 @@ async fn commands_say_why_a_database_does_not_let_them_in() {
             assert!(said.contains(&cause), "{cause}\n{said}");
             assert!(!said.contains("hunter2x"), "{said}");
         }
-        // Those who ask over HTTP are told nothing of it.
+        // HTTP clients don't see the reason.
         for path in ["/rows", "/_rowstream/ready"] {
             let reply = get(&server.url(path)).await;
             assert_eq!(reply.json()["detail"], "source `main` cannot be reached", "{}", reply.text());
@@ -878,8 +878,8 @@ async fn requests_are_logged_as_json() {
     assert_eq!(lines[1]["code"], "bad_value");
 }
 
-/// Characters beyond ASCII may stand in a target, and among these are a control sequence introducer
-/// (U+009B) for terminals and ends of lines (U+0085, U+2028) for tools that read logs.
+/// A target can contain characters beyond ASCII. Some of them are a control sequence introducer
+/// (U+009B) for terminals, or line ends (U+0085, U+2028) for tools that read logs.
 #[tokio::test]
 async fn a_target_cannot_forge_log_lines() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -910,7 +910,7 @@ async fn shells_complete_each_command_and_man_has_a_page_of_it() {
     let help = String::from_utf8_lossy(&help.stdout);
     let (_, commands) = help.split_once("Commands:\n").unwrap();
     let entries = commands.lines().take_while(|line| !line.is_empty());
-    // What a command does may take several lines.
+    // The description of a command may have several lines.
     let entries = entries.filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')));
     let names = entries.filter_map(|entry| entry.split(' ').next()).filter(|name| *name != "help");
     let names: Vec<_> = names.collect();

@@ -1,5 +1,6 @@
-//! The console in a real browser, against real databases: rows fill its table as they come, what is
-//! cancelled ends in the database, and what is cut is never called complete.
+//! The console in a real browser, with real databases. Rows fill its table as they arrive,
+//! cancelling ends the statement in the database, and a truncated response is never shown as
+//! complete.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,8 +14,7 @@ use crate::support::{
 use http::Request;
 use serde_json::json;
 
-/// How long the browser may take for anything, on a machine that compiles at the same time.
-/// The most bytes of all files together, as they are sent.
+/// The maximum size of all files together, as they're sent.
 const MOST_BYTES: usize = 150_000;
 const FILES: [&str; 3] = ["index.html", "console.js", "style.css"];
 
@@ -52,7 +52,7 @@ impl Console {
         Self(Browser::start().await)
     }
 
-    /// Opens the console of a server, at an endpoint and a form.
+    /// Opens a server's console at an endpoint and a form.
     async fn open(&self, address: &str, place: &str) {
         self.0.open("about:blank").await;
         self.0.open(&format!("http://{address}/_rowstream/#/endpoints{place}")).await;
@@ -74,7 +74,7 @@ impl Console {
         .await;
     }
 
-    /// Waits for the end of a run; how it ended, and what the page says of it.
+    /// Waits for the end of a run. Returns the result, and the page's text about it.
     async fn ended(&self) -> (String, String) {
         self.wait(
             "return !['waiting', 'running', undefined].includes(document.querySelector('.state')?.dataset.state);",
@@ -91,7 +91,7 @@ impl Console {
         self.0.run(script).await.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Writes a picture of the page to a file.
+    /// Writes a screenshot of the page to a file.
     async fn picture(&self, folder: &Path, name: &str) {
         use base64::Engine as _;
         let picture =
@@ -101,15 +101,15 @@ impl Console {
         std::fs::write(folder.join(format!("{name}.webp")), bytes).expect("it can be written");
     }
 
-    /// The heap of the page once what is garbage is collected, in bytes.
+    /// The size of the page's heap after garbage collection, in bytes.
     async fn heap(&self) -> u64 {
         self.0.devtools("HeapProfiler.collectGarbage", json!({})).await;
         let usage = self.0.devtools("Runtime.getHeapUsage", json!({})).await;
         usage["usedSize"].as_f64().expect("a number") as u64
     }
 
-    /// Nothing was refused by the page's policy or has failed in its scripts, and nobody else was
-    /// asked for anything.
+    /// Checks that the page's policy refused nothing, no script failed, and no other host was
+    /// contacted.
     async fn has_no_errors(&self) {
         assert_eq!(self.0.log().await, [""; 0]);
         let elsewhere = "return performance.getEntriesByType('resource').map((entry) => entry.name)
@@ -142,7 +142,7 @@ async fn its_files_are_few_bytes_and_kept_by_browsers() {
         assert_eq!((same.status.as_u16(), same.body.len()), (304, 0), "{name}");
     }
     assert!((10_000..MOST_BYTES).contains(&bytes), "{bytes} bytes");
-    // What the page asks for is named by its contents.
+    // The page's resources have names that depend on their contents.
     for reference in page.text().split('"').filter_map(|text| text.strip_prefix("./")) {
         let file = get(&server.url(&format!("/_rowstream/{reference}"))).await;
         let kept = file.header("cache-control").expect("it is said");
@@ -160,7 +160,7 @@ async fn without_it_nothing_leads_there() {
     assert!(!Client::HTTP1.send(page).await.text().contains("console"));
 }
 
-/// The files in the repository are what its sources give: `npm ci && npm run build` in `console/`.
+/// The files in the repository match their sources: `npm ci && npm run build` in `console/`.
 #[test]
 fn packages_build_what_is_committed() {
     let packages = std::env::var("ROWSTREAM_TEST_CONSOLE").expect("run `cargo xtask test`");
@@ -184,7 +184,7 @@ fn packages_build_what_is_committed() {
 async fn rows_fill_the_table_and_numbers_stay_exact() {
     let (server, console) = tokio::join!(server(), Console::start());
     console.open(server.address(), "").await;
-    // The first visit: what there is, and a search.
+    // The first visit: the list of endpoints, and a search.
     assert_eq!(console.0.run("return document.querySelectorAll('nav li').length;").await, 2);
     console.0.run("const input = document.querySelector('[type=search]'); input.value = 'texts'; input.dispatchEvent(new Event('input'));").await;
     console.wait("return document.querySelectorAll('nav li').length === 1;").await;
@@ -196,14 +196,14 @@ async fn rows_fill_the_table_and_numbers_stay_exact() {
     let (state, result) = console.ended().await;
     assert_eq!(state, "complete", "{result}");
     assert!(result.contains("2,500 rows"), "{result}");
-    // 2^53 + 2, which no float of JavaScript tells from its neighbour.
+    // 2^53 + 2, which a JavaScript float can't distinguish from its neighbour.
     let first =
         "return [...document.querySelector('rs-table tbody tr').children].map((cell) => cell.textContent);";
     let expected = json!(["1", "1", "9007199254740994", "null", "a text that takes its room"]);
     assert_eq!(console.0.run(first).await, expected);
     console.has_no_errors().await;
 
-    // A permalink holds the form; every format that is no table is shown as it is.
+    // A permalink contains the form. Every format except tables is shown unchanged.
     for (format, begins) in
         [("csv", "id,big,missing,text\r\n1,"), ("json", "[{\"id\":1,"), ("sse", "data: {\"id\":1,")]
     {
@@ -265,7 +265,7 @@ async fn a_million_rows_are_scrolled_in_bounded_memory() {
             "return [...document.querySelectorAll('rs-table tbody th')].at(-1).textContent === '1,000,000';",
         )
         .await;
-    // What is not kept any more is said so.
+    // The page says that earlier rows were dropped.
     console.0.run("document.querySelector('.scroller').scrollTop = 10000 * 29 - 100;").await;
     console
         .wait("return document.querySelector('tr.gap')?.textContent.startsWith('rows 10,001 to 9') ?? false;")
@@ -276,7 +276,7 @@ async fn a_million_rows_are_scrolled_in_bounded_memory() {
 #[tokio::test]
 async fn what_is_cut_is_truncated_and_goes_on_after_its_last_row() {
     let (server, console) = tokio::join!(server(), Console::start());
-    // A browser loses what it has not read by a cut: with the pauses it has read most.
+    // After a cut, a browser loses unread bytes. With the pauses it has read most of them.
     let pieces = Some(Pieces { bytes: 16 * 1024, pause: Duration::from_millis(5) });
     let faults = Faults { pieces, cut: Some((400_000, Cut::Close)), ..Faults::default() };
     let address: SocketAddr = server.address().parse().expect("an address");
@@ -286,7 +286,8 @@ async fn what_is_cut_is_truncated_and_goes_on_after_its_last_row() {
     let (state, result) = console.ended().await;
     assert_eq!(state, "truncated", "{result}");
     assert!(result.contains("This answer is not whole"), "{result}");
-    // It looks like the primary action. It is gone once it is pressed, and the focus fell to the body.
+    // It looks like the primary action. It disappears when pressed, and the focus moved to the
+    // body.
     let resume = "const found = document.querySelector('.result button.run'); found?.click();
         return found?.innerText.startsWith('Resume') && document.activeElement.matches('form button');";
     wait_until("it's complete", async || {
@@ -335,7 +336,7 @@ async fn the_keyboard_is_enough() {
     console.0.press(&format!("7{ENTER}")).await;
     let (state, result) = console.ended().await;
     assert_eq!(state, "complete", "{result}");
-    // The button that runs was another one than that which cancels, and the focus fell to the body.
+    // The run button and the cancel button were different elements, so the focus moved to the body.
     tab_to("run").await;
     console.0.press(&ENTER.to_string()).await;
     console.wait("return document.querySelectorAll('rs-table tbody tr').length === 7;").await;
@@ -357,7 +358,7 @@ async fn live_charts_move() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     console.0.open(&server.url("/_rowstream/#/live")).await;
-    // What the server kept is there at once, before this view has asked twice.
+    // The server's history is there immediately, before this view has polled twice.
     console.wait("return document.querySelector('rs-live polyline')?.points.length >= 3;").await;
     let streams = |number: u32| {
         format!(
@@ -385,7 +386,8 @@ async fn live_charts_move() {
     console.has_no_errors().await;
 }
 
-/// The same rows, as they come and all at once: what the first costs is the last of the second.
+/// The same rows, streamed and all at once: the first row of one costs as much as the last of the
+/// other.
 #[tokio::test]
 async fn a_list_is_compared_with_reading_it_whole() {
     let (server, console) = tokio::join!(server(), Console::start());
@@ -404,19 +406,19 @@ async fn a_list_is_compared_with_reading_it_whole() {
     assert_eq!(names, expected);
     let [_, streamed, whole] = &cells[0];
     assert!(milliseconds(streamed) < milliseconds(whole), "{cells:?}");
-    // Of 200,000 rows of 95 letters a window is kept, and the array is held as a whole.
+    // A window of the 200,000 rows of 95 letters is kept, while the array is held as a whole.
     assert!(megabytes(&cells[2][1]) < 5.0 && megabytes(&cells[2][2]) > 15.0, "{cells:?}");
     let said = "return document.querySelector('rs-compare [role=status]').textContent.trim();";
     assert_eq!(console.0.run(said).await, json!("200,000 rows, twice"));
-    // A server that fails is said to.
+    // If the server fails, the page says so.
     console.open(server.address(), "/rows?count=0").await;
     console.click("rs-compare summary").await;
     console.click("rs-compare button").await;
     console.wait("return document.querySelector('rs-compare [role=alert]') !== null;").await;
 }
 
-/// A page that reads slowly has the server wait for it, and with it the database, until it reads on.
-/// Chromium holds some 60 MB before that.
+/// If a page reads slowly, the server waits, and with it the database, until the page continues.
+/// Before that, Chromium buffers some 60 MB.
 #[tokio::test]
 async fn a_slow_page_has_the_server_wait() {
     let endless = "with recursive n(id) as (select 1 union all select id + 1 from n)
@@ -455,7 +457,7 @@ async fn a_slow_page_has_the_server_wait() {
     wait_until("the stream ends", async || sent().await.is_none()).await;
 }
 
-/// The plan is that of the form as it stands, and nobody sees it where nothing allows it.
+/// The plan belongs to the current form. It's hidden unless the configuration allows it.
 #[tokio::test]
 async fn statements_are_explained_where_that_is_allowed() {
     let (server, silent, console) = tokio::join!(server_with("explain = true\n"), server(), Console::start());
@@ -468,7 +470,7 @@ async fn statements_are_explained_where_that_is_allowed() {
     });
     let sql = console.text(&sql).await;
     assert!(sql.starts_with("with recursive") && sql.contains("id < ?1"), "{sql}");
-    // Nested as SQLite's shell has it.
+    // Nested as in SQLite's shell.
     let plan = console.text(&plan).await;
     assert!(plan.contains("\n  RECURSIVE STEP\n    SCAN n\n"), "{plan}");
     console.open(server.address(), "/one/{id}?id=x").await;
@@ -479,7 +481,7 @@ async fn statements_are_explained_where_that_is_allowed() {
     assert_eq!(console.0.run("return document.querySelector('rs-plan') === null;").await, true);
 }
 
-/// Of a duration as the console shows it.
+/// Parses a duration from the console.
 fn milliseconds(shown: &str) -> f64 {
     let (number, unit) = shown.trim_start_matches("< ").split_once(' ').expect("a unit");
     number.parse::<f64>().expect("a number") * if unit == "s" { 1000.0 } else { 1.0 }
@@ -489,7 +491,7 @@ fn megabytes(shown: &str) -> f64 {
     shown.strip_suffix(" MB").expect("megabytes").parse().expect("a number")
 }
 
-/// Clicks the button of the page whose text begins so.
+/// Clicks the button whose text begins with `begins`.
 async fn click_button(console: &Console, begins: &str) {
     let script = format!(
         "const found = [...document.querySelectorAll('button')].find((button) => button.innerText.startsWith({begins:?}));
@@ -498,7 +500,7 @@ async fn click_button(console: &Console, begins: &str) {
     assert_eq!(console.0.run(&script).await, true, "there is no button {begins}");
 }
 
-/// Pauses hold the table, and nothing is lost meanwhile.
+/// A pause stops the table, and no row is lost.
 #[tokio::test]
 async fn a_live_tail_pauses_and_goes_on() {
     let db = TestDb::new().await;
@@ -533,7 +535,7 @@ async fn a_live_tail_pauses_and_goes_on() {
     console.has_no_errors().await;
 }
 
-/// Dates and times were fields for text, and the server refused what `datetime-local` sends.
+/// Dates and times had text fields, and the server refused the format of `datetime-local`.
 #[tokio::test]
 async fn dates_and_times_have_pickers() {
     let sql = "/*\nresult = \"one\"\n[params]\nday = \"date\"\nat = \"timestamp\"\n\
@@ -566,7 +568,7 @@ async fn dates_and_times_have_pickers() {
     for value in ["2024-01-12", "2024-01-12 13:46:00", "2030-01-01 00:00:00"] {
         assert!(cells.to_string().contains(value), "{value}: {cells}");
     }
-    // A link may have a value that no picker shows.
+    // A link may contain a value that pickers can't show.
     console
         .open(
             server.address(),
@@ -579,7 +581,8 @@ async fn dates_and_times_have_pickers() {
         "return [...document.querySelectorAll('.field input')].map((input) => input.value.slice(0, 16));";
     let expected = json!(["2024-01-12", "2024-01-12T13:46", "2024-01-12T13:46"]);
     assert_eq!(console.0.run(values).await, expected);
-    // Microseconds and offsets are written as text, in a field that stays one meanwhile.
+    // Microseconds and offsets are entered as text, in a field that doesn't change its type
+    // meanwhile.
     console.open(server.address(), "/at?day=2024-01-12&at=2024-01-12T13:46:00").await;
     console.wait("return document.querySelector('#param-at')?.type === 'datetime-local';").await;
     console.click("#param-at ~ button.link").await;
@@ -610,7 +613,7 @@ async fn dates_and_times_have_pickers() {
     console.has_no_errors().await;
 }
 
-/// The row numbers took the room that was left, 480 pixels of it. In the view of one row a long name
+/// The row numbers used the remaining width, 480 pixels. In the view of a single row, a long name
 /// took 500 pixels from its value.
 #[tokio::test]
 async fn columns_are_as_wide_as_their_values() {
@@ -635,7 +638,7 @@ async fn columns_are_as_wide_as_their_values() {
     assert_eq!(measure(headers).await, json!(["# right", "n right", "text left", "missing left"]));
     let narrow = widths().await;
     assert!(narrow.iter().all(|width| *width < 100) && narrow[0] < 40, "{narrow:?}");
-    // Values that are longer than a column get the room that is left; a long name doesn't.
+    // Values longer than a column get the remaining width, but long names don't.
     console.open(server.address(), "/wide").await;
     console.click("button.run").await;
     console.ended().await;
@@ -652,8 +655,8 @@ async fn columns_are_as_wide_as_their_values() {
     assert!(value > key, "{value} pixels for the value, {key} for its name");
 }
 
-/// A table of one row was 500 pixels high, below facts such as "1 rows", "226 rows/s" and a bar for
-/// "pool < 1 ms".
+/// A table with one row was 500 pixels high, below facts such as "1 rows", "226 rows/s" and a bar
+/// for "pool < 1 ms".
 #[tokio::test]
 async fn a_small_answer_takes_little_room() {
     let (server, console) = tokio::join!(server(), Console::start());
@@ -671,13 +674,14 @@ async fn a_small_answer_takes_little_room() {
         console.text("return document.querySelector('rs-compare ~ details').innerText;").await,
         "1 column"
     );
-    // The tools of experts follow the rows.
+    // The expert tools follow the rows.
     let follows = "return document.querySelector('rs-table')
         .compareDocumentPosition(document.querySelector('.result input[type=range]'));";
     assert_eq!(console.0.run(follows).await, 4);
 }
 
-/// "347,277 rows of some 4,166 expected": the planner was wrong, and readers don't need its guess.
+/// "347,277 rows of some 4,166 expected": the planner was wrong, and its guess doesn't help
+/// readers.
 #[tokio::test]
 async fn an_estimate_that_was_passed_is_not_shown() {
     let db = TestDb::new().await;
@@ -700,7 +704,7 @@ async fn an_estimate_that_was_passed_is_not_shown() {
     console.ended().await;
 }
 
-/// The first page was a slogan, with nothing to do.
+/// The first page was a slogan without anything to do.
 #[tokio::test]
 async fn the_first_page_offers_endpoints() {
     let names: Vec<String> = (1..=14).map(|number| format!("endpoints/list{number}.sql")).collect();
@@ -721,8 +725,8 @@ async fn the_first_page_offers_endpoints() {
     console.has_no_errors().await;
 }
 
-/// `report10` was before `report2`, `/x` and `/x/{id}` were apart, a summary took four lines, and an
-/// endpoint with blanks in its name was listed as `%20` and couldn't be opened.
+/// `report10` was before `report2`, `/x` and `/x/{id}` were apart, and a summary had four lines. An
+/// endpoint with blanks in its name was listed with `%20` and couldn't be opened.
 #[tokio::test]
 async fn the_list_is_in_an_order_that_people_expect() {
     let summary =
@@ -763,7 +767,7 @@ async fn the_list_is_in_an_order_that_people_expect() {
     console.has_no_errors().await;
 }
 
-/// Types had the names of JSON Schema, such as `int64` and "decimal or any", and a header lost its
+/// Types had JSON Schema's names, such as `int64` and "decimal or any", and a header lost its
 /// spelling.
 #[tokio::test]
 async fn types_and_headers_are_named_as_in_the_book() {
@@ -791,14 +795,14 @@ async fn types_and_headers_are_named_as_in_the_book() {
     console.open(server.address(), "/plain").await;
     let form = console.text("return document.querySelector('form').innerText;").await;
     assert!(form.starts_with("This endpoint has no parameters."), "{form}");
-    // The request and its copies have the spelling as well.
+    // The request and its copies have the same spelling.
     console.open(server.address(), "/types?X-Tenant=shop").await;
     let curl = console.text("return document.querySelector('.code pre').innerText;").await;
     assert!(curl.contains("-H 'X-Tenant: shop'"), "{curl}");
     console.has_no_errors().await;
 }
 
-/// A parameter of JSON has no schema in the document; the page was blank.
+/// A JSON parameter has no schema in the document, and the page was blank.
 #[tokio::test]
 async fn a_parameter_of_json_has_a_field() {
     let files = [
@@ -815,7 +819,7 @@ async fn a_parameter_of_json_has_a_field() {
     console.has_no_errors().await;
 }
 
-/// A token opens what it is for, and is shown nowhere.
+/// A token gives access, and is never displayed.
 #[tokio::test]
 async fn a_token_is_entered_and_not_shown() {
     let (token, hash) =
@@ -897,8 +901,8 @@ async fn packages_axe_finds_nothing_serious() {
     }
 }
 
-/// Pictures of the authors example, for whoever changes how it looks, and for the documents, which
-/// have `rows-light-1280` and `rows-dark-1280` in `docs/src/pictures`:
+/// Screenshots of the authors example, to review changes of the design and for the documents, which
+/// use `rows-light-1280` and `rows-dark-1280` in `docs/src/pictures`:
 /// `ROWSTREAM_TEST_PICTURES=FOLDER cargo test --test it -- --ignored console::pictures`.
 #[tokio::test]
 #[ignore = "it asserts nothing, and writes files"]

@@ -1,5 +1,5 @@
-//! A real agent of Consul, with access control: replicas register with it, and sources find their
-//! hosts by its API and by its DNS. `cargo xtask consul` builds it and runs these tests.
+//! A real Consul agent with access control. Replicas register with it, and sources find their hosts
+//! through its API and its DNS. `cargo xtask consul` builds it and runs these tests.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use crate::registry::{TOKEN, instance, server, until_from};
 use crate::support::hops::free_ports;
 use crate::support::{Client, Launch, get, wait_until};
 
-/// An agent that runs, as server and client in one. Dropping it ends it.
+/// A running agent, both server and client. Dropping it ends it.
 struct Agent {
     child: Child,
     http: SocketAddr,
@@ -36,7 +36,7 @@ impl Agent {
         command.arg(format!("-config-file={}", file.display()));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let agent = Self { child: command.spawn().expect("the agent can be started"), http, dns };
-        // It takes requests before it has what tokens may do.
+        // It accepts requests before it knows the permissions of tokens.
         wait_until("the agent starts", async || agent.is_ready().await).await;
         agent
     }
@@ -49,7 +49,7 @@ impl Agent {
                 .is_some_and(|nodes| nodes[0].is_object())
     }
 
-    /// The answer, as JSON; `None` if the agent refuses.
+    /// The response as JSON. `None` if the agent refuses.
     async fn ask(&self, method: Method, name: &str, body: Value) -> Option<Value> {
         let request = Request::builder().method(method).uri(format!("http://{}/v1/{name}", self.http));
         let request = request.header("x-consul-token", TOKEN).body(body.to_string()).expect("a request");
@@ -57,7 +57,7 @@ impl Agent {
         (reply.status == 200).then(|| serde_json::from_str(reply.text()).unwrap_or_default())
     }
 
-    /// Waits until so many instances of a service pass their checks.
+    /// Waits until this many instances of a service pass their checks.
     async fn until_passing(&self, service: &str, count: usize) -> Vec<Value> {
         let name = format!("health/service/{service}?passing=true");
         wait_until(&format!("{count} of {service}"), async || {
@@ -111,7 +111,7 @@ async fn a_replica_is_listed_while_it_serves() {
     server.terminate();
     agent.until_passing("rowstream", 0).await;
     assert_eq!(get(&server.url("/n")).await.status, 200, "it serves on while it drains");
-    // Whom the agent does not know is told so.
+    // A client that the agent doesn't know gets an error.
     let stranger = launch("00000000-0000-0000-0000-000000000009").await;
     stranger.wait_for_stderr("is not registered: http://").await;
     assert_eq!(get(&stranger.url("/n")).await.status, 200);
@@ -139,7 +139,7 @@ async fn a_source_finds_its_hosts() {
     assert!(agent.ask(Method::PUT, "agent/check/pass/service:b", json!(null)).await.is_some());
     until_from(&by_api, &["b"]).await;
     until_from(&by_dns, &["b"]).await;
-    // More than its DNS says over UDP.
+    // More than its DNS returns over UDP.
     let more = [instance("c").await, instance("d").await, instance("e").await, instance("f").await];
     for (id, instance) in ["c", "d", "e", "f"].iter().zip(&more) {
         agent.register(id, instance.address().port()).await;

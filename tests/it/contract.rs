@@ -1,11 +1,11 @@
-//! What each client sees of a response that cannot be completed, directly and through proxies:
-//! never a success with fewer rows.
+//! The clients' view of an incomplete response, directly and through proxies: never a success
+//! with fewer rows.
 //!
-//! A client succeeds when the status is 200, nothing told it of a failure and, where the format has
-//! an end of its own or was asked for one, the end is there. Where it has none and a proxy hides
-//! that the response was aborted, `streams/{id}` has to say so. What clients see is the table of
-//! `docs/src/explanation/clients.md`, which this test writes when `ROWSTREAM_WRITE_DOCS` is set,
-//! and holds the clients to otherwise.
+//! A client succeeds if the status is 200, it saw no failure, and the end mark is present if the
+//! format has one or the request asked for it. If there's no end mark and a proxy hides the abort,
+//! `streams/{id}` has to report it. The results are the table in `docs/src/explanation/clients.md`.
+//! This test writes the table if `ROWSTREAM_WRITE_DOCS` is set, and otherwise compares the clients
+//! with it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,12 +19,12 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-/// More than sockets and proxies hold, so that what breaks is on its way.
+/// More than sockets and proxies buffer, so that a failure happens during the transfer.
 const ROWS: u64 = 40_000;
-/// Where a connection to the database is cut: in the middle of the rows.
+/// The position in the rows where a connection to the database is cut.
 const CUT_AFTER: u64 = 1_500_000;
 
-/// What a client asks for: a format, and how to ask.
+/// A client's requests: a format, and its path.
 const FORMATS: [(&str, &str); 8] = [
     ("json", "rows.json"),
     ("template", "template.json"),
@@ -36,7 +36,7 @@ const FORMATS: [(&str, &str); 8] = [
     ("arrow", "rows.arrow"),
 ];
 
-/// What happens to a response.
+/// The fault of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
     Nothing,
@@ -86,7 +86,7 @@ impl Fault {
         }
     }
 
-    /// How long an answer may take; without it, one that stalls would stall for ever.
+    /// The time limit of a response, because a stalled one would never end without it.
     fn timeout(self) -> &'static str {
         match self {
             Self::DatabaseStalls => "timeout = { total = \"3s\" }",
@@ -129,10 +129,10 @@ impl Reader {
     }
 }
 
-/// What a client saw of a body.
+/// A body as a client saw it.
 #[derive(Debug)]
 struct Seen {
-    /// Nothing told it of a failure.
+    /// The client saw no failure.
     clean: bool,
     tail: Vec<u8>,
     tag: String,
@@ -147,7 +147,7 @@ impl Seen {
         Self { clean, tail, tag: text("tag"), stream: text("stream") }
     }
 
-    /// Whether the end that the format has is there; `None`: it has none.
+    /// Returns true if the format's end mark is present. `None` if the format has none.
     fn end(&self, format: &str) -> Option<bool> {
         let tail = String::from_utf8_lossy(&self.tail);
         let record = || {
@@ -166,7 +166,7 @@ impl Seen {
     }
 }
 
-/// A server with an endpoint in each shape for each fault, and the proxies before it.
+/// A server with an endpoint in each shape for each fault, and the proxies in front of it.
 struct Setting {
     server: Server,
     hops: Vec<(&'static str, SocketAddr, SocketAddr)>,
@@ -216,7 +216,7 @@ impl Setting {
         Self { server, hops, _proxies: (cuts, nginx, haproxy) }
     }
 
-    /// What a client asks for: each format over each hop.
+    /// A client's requests: each format over each hop.
     fn jobs(&self, reader: Reader, fault: Fault) -> Vec<Job> {
         let job = |(hop, http1, http2): &(&'static str, SocketAddr, SocketAddr)| {
             let address = if reader.is_http2() { *http2 } else { *http1 };
@@ -238,7 +238,7 @@ struct Job {
     url: String,
 }
 
-/// Has a client read all of them at once.
+/// Makes a client read all of them at once.
 async fn read(reader: Reader, jobs: &[Job], browser: &Browser) -> Vec<Seen> {
     match reader {
         Reader::Curl | Reader::CurlHttp2 => {
@@ -288,7 +288,7 @@ fn told(told: &Value) -> Vec<Seen> {
     told.as_array().unwrap_or_else(|| panic!("{told}")).iter().map(Seen::read).collect()
 }
 
-/// Runs a program of `tests/readers` with the jobs on its stdin.
+/// Runs a program of `tests/readers`, with the jobs on its stdin.
 async fn script(program: &'static str, name: &'static str, jobs: Vec<Value>) -> Vec<Seen> {
     let run = move || {
         let path = repository().join("tests/readers").join(name);
@@ -329,7 +329,7 @@ fn curl(url: String, http2: bool) -> impl FnOnce() -> Seen {
     }
 }
 
-/// For each client, hop and fault, whether some response seemed to end well.
+/// For each client, hop and fault: true if some response seemed complete.
 type Table = BTreeMap<(&'static str, &'static str, Fault), bool>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -367,7 +367,7 @@ async fn no_client_takes_a_part_for_the_whole() {
     compare(&table);
 }
 
-/// Holds what a client saw to the promise.
+/// Checks a client's result against the promise.
 async fn check(setting: &Setting, fault: Fault, job: &Job, seen: &Seen, what: &str) {
     let end = seen.end(job.format);
     if fault == Fault::Nothing {
@@ -376,7 +376,7 @@ async fn check(setting: &Setting, fault: Fault, job: &Job, seen: &Seen, what: &s
         return;
     }
     assert!(!(seen.clean && end == Some(true)), "{what} seems whole: {seen:?}");
-    // A server that is killed can say nothing.
+    // A killed server can't report anything.
     let is_told = job.hop == "directly" && fault != Fault::ServerKilled;
     assert!(!(seen.clean && is_told), "{what}: nothing told of the failure");
     if fault != Fault::ServerKilled && !seen.stream.is_empty() {
@@ -386,7 +386,7 @@ async fn check(setting: &Setting, fault: Fault, job: &Job, seen: &Seen, what: &s
     }
 }
 
-/// What the server says of a stream.
+/// The server's state of a stream.
 async fn state(setting: &Setting, seen: &Seen) -> String {
     let reply = get(&setting.server.url(&format!("/_rowstream/streams/{}", seen.stream))).await;
     reply.json()["state"].as_str().unwrap_or_else(|| panic!("{}", reply.text())).to_owned()
@@ -396,7 +396,7 @@ const BEGIN: &str = "<!-- written by tests/it/contract.rs -->\n";
 const FAILS: &str = "fails";
 const CLEAN: &str = "**seems to end well**";
 
-/// What was seen is what the documentation says, or better: a proxy may or may not get to know of a
+/// The results are those in the documentation or better, because a proxy may or may not learn of a
 /// failure in time.
 fn compare(table: &Table) {
     let path = repository().join("docs/src/explanation/clients.md");

@@ -8,18 +8,18 @@ use std::path::Path;
 
 use crate::support::{Launch, MariaDb, Server, TestDb, get, mariadb_port, pg_port, wait_until};
 
-/// Which connection answers, of a list, because lookups may share one.
+/// Identifies the connection of a list. Lookups may share one.
 const PID: &str = "select pg_backend_pid() as pid";
 const ID: &str = "select connection_id() as id";
 
-/// A user of its own, who logs in by SCRAM-SHA-256.
+/// A new user who logs in with SCRAM-SHA-256.
 async fn user(db: &TestDb, password: &str) -> String {
     let user = format!("user_of_{}", db.name());
     db.execute(&format!("create role {user} login password '{password}' in role test_users")).await;
     user
 }
 
-/// Changes the password of a user, and ends its connections.
+/// Changes a user's password, and ends the user's connections.
 async fn rotate(db: &TestDb, user: &str, password: &str) {
     db.execute(&format!(
         "alter role {user} password '{password}';
@@ -48,8 +48,8 @@ async fn assert_answers(server: &Server, target: &str, status: u16, when: &str) 
     assert_eq!(reply.status, status, "{when}: {}\n{}", reply.text(), server.stderr());
 }
 
-/// `${file:…}` was read at the start and at a reload. When the file and the role had changed, each
-/// login failed by 28P01 until somebody sent SIGHUP.
+/// `${file:…}` was read only at the start and at a reload. After the file and the role had changed,
+/// each login failed with 28P01 until someone sent SIGHUP.
 #[tokio::test]
 async fn a_login_that_fails_reads_the_file_of_its_password_again() {
     let db = TestDb::new().await;
@@ -65,7 +65,7 @@ async fn a_login_that_fails_reads_the_file_of_its_password_again() {
             assert_answers(&server, "/a", 200, password).await;
         }
     }
-    // A file that isn't right yet, and one that is missing, leave the refusal.
+    // With a file that isn't updated yet, or a missing one, the login is still refused.
     rotate(&db, &user, "four").await;
     assert_answers(&server, "/a", 503, "a file that is late").await;
     fs::remove_file(server.folder().join("pw")).unwrap();
@@ -78,7 +78,7 @@ async fn a_login_that_fails_reads_the_file_of_its_password_again() {
     drop_user(&db, &user).await;
 }
 
-/// Vault makes another user for each lease of a database's credentials.
+/// Vault creates a new user for each lease of a database's credentials.
 #[tokio::test]
 async fn the_user_may_be_another_one_as_well() {
     let db = TestDb::new().await;
@@ -99,7 +99,7 @@ async fn the_user_may_be_another_one_as_well() {
     drop_user(&db, &two).await;
 }
 
-/// `psql` reads the password file for each connection. Rowstream read it once.
+/// `psql` reads the password file for each connection, but Rowstream read it only once.
 #[tokio::test]
 async fn a_login_that_fails_reads_the_password_file_again() {
     let db = TestDb::new().await;
@@ -119,8 +119,8 @@ async fn a_login_that_fails_reads_the_password_file_again() {
     drop_user(&db, &user).await;
 }
 
-/// A connection that was opened before a rotation runs a statement after it, and to cancel that
-/// MariaDB wants another login.
+/// A connection opened before a rotation runs a statement after it. To cancel that, MariaDB
+/// requires another login.
 #[tokio::test]
 async fn a_login_of_mariadb_that_fails_reads_its_password_again() {
     let db = MariaDb::new("select 1");
@@ -144,7 +144,7 @@ async fn a_login_of_mariadb_that_fails_reads_its_password_again() {
     write(server.folder(), "pw", "two");
     db.execute(&format!("alter user {}", login("two")));
     assert_answers(&server, "/slow", 504, "a statement that is cancelled").await;
-    // The pool has one connection, which is free when the statement was cancelled.
+    // The pool has one connection, which is free once the statement is cancelled.
     assert_answers(&server, "/a", 200, "after it").await;
     kill(&db, &user).await;
     assert_answers(&server, "/a", 200, "another connection").await;
@@ -155,14 +155,14 @@ async fn a_login_of_mariadb_that_fails_reads_its_password_again() {
     db.execute(&format!("drop user '{user}'@'%'"));
 }
 
-/// Ends the connections of a user of MariaDB, which takes a moment after the statement.
+/// Ends the connections of a MariaDB user, which needs a moment after the statement.
 async fn kill(db: &MariaDb, user: &str) {
     db.execute(&format!("kill user '{user}'"));
     let open = format!("select count(*) from information_schema.processlist where user = '{user}'");
     wait_until("its connections end", async || db.ask(&open).trim() == "0").await;
 }
 
-/// `--watch` saw certificates and keys, and no file of a secret.
+/// `--watch` watched certificates and keys, but no secret files.
 #[tokio::test]
 async fn files_of_secrets_are_watched() {
     let db = TestDb::new().await;
@@ -183,7 +183,7 @@ async fn files_of_secrets_are_watched() {
     wait_until("a second reload", async || server.count_stderr("reloaded: 1 endpoints") == 2).await;
 }
 
-/// A configuration whose password a script writes, which counts its runs.
+/// A configuration whose password is the output of a script, which counts its runs.
 fn by_command(user: &str, db: &TestDb, folder: &Path) -> String {
     let url = format!("postgres://{user}@{}", address(db));
     let script = folder.join("token.sh");
@@ -194,7 +194,7 @@ fn runs(folder: &Path) -> usize {
     fs::read_to_string(folder.join("runs")).unwrap_or_default().lines().count()
 }
 
-/// Tokens of a cloud last for minutes, so a program writes the password.
+/// Cloud tokens are valid for minutes, so a program writes the password.
 #[tokio::test]
 async fn a_command_writes_the_password() {
     let db = TestDb::new().await;
@@ -205,7 +205,7 @@ async fn a_command_writes_the_password() {
     write(&folder, "rowstream.toml", &by_command(&user, &db, &folder));
     let script = format!("cd {}; echo run >> runs; cat pw", folder.display());
     write(&folder, "token.sh", &script);
-    // The check at the start has connections of its own.
+    // The check at the start would open additional connections.
     let server = launch.argument("--no-check").start().await;
     let asked =
         || futures_util::future::join_all((0..5).map(|_| assert_answers(&server, "/a", 200, "at once")));
@@ -216,7 +216,7 @@ async fn a_command_writes_the_password() {
     asked().await;
     assert_eq!(runs(&folder), 2);
 
-    // An output that is late, and a command that fails.
+    // A late output, and a failing command.
     rotate(&db, &user, "three").await;
     assert_answers(&server, "/a", 503, "an old password").await;
     server.wait_for_stdout("password authentication failed").await;

@@ -1,5 +1,6 @@
-//! The connection to the database is cut at every byte of its answer: what a client gets is an
-//! error with its status, or the whole result, or visibly broken; never fewer rows that look whole.
+//! The connection to the database is cut at every byte of its response. A client gets an error with
+//! its status, the complete result, or a visibly truncated one, but never fewer rows that look
+//! complete.
 
 use crate::support::{Client, Cut, Ended, Faults, Reply, Server, TcpProxy, TestDb, pg_port, wait};
 use http::Request;
@@ -9,7 +10,7 @@ use tokio::task::JoinSet;
 const TARGETS: [&str; 3] = ["ndjson?_end=1", "json", "csv"];
 const CLIENTS: [Client; 2] = [Client::HTTP1, Client::H2C];
 
-/// One kind of request, with a source of its own, so that each finds a connection of its own.
+/// One kind of request with its own source, so that each has its own connection.
 struct Asked {
     client: Client,
     target: String,
@@ -22,13 +23,13 @@ impl Asked {
         let request = Request::get(server.url(&self.target)).body(String::new()).expect("a request");
         let what = format!("{}: an answer, cut at {cut:?}", self.target);
         let reply = wait(&what, self.client.send(request)).await;
-        // A connection that was not cut is not used again.
+        // A connection that wasn't cut isn't reused.
         self.proxy.cut_now(Cut::Close);
         reply
     }
 
-    /// The answer of an uncut connection, and how many bytes the database sends for it, its
-    /// greeting included.
+    /// The response over an uncut connection, and the number of bytes that the database sends for
+    /// it, including its greeting.
     async fn whole(&self, server: &Server) -> (Vec<u8>, u64) {
         let before = self.proxy.bytes_to_client();
         let reply = self.get(server, None).await;
@@ -36,8 +37,8 @@ impl Asked {
         (without_tag(&reply), self.proxy.bytes_to_client() - before)
     }
 
-    /// Holds the answer of a connection that is cut after so many bytes to the promise. Whether it
-    /// was an answer, and was truncated.
+    /// Checks the response over a connection that's cut after `at` bytes. Returns true if it was
+    /// truncated.
     async fn is_broken(&self, server: &Server, whole: &[u8], at: u64) -> bool {
         let how = if at.is_multiple_of(2) { Cut::Close } else { Cut::Reset };
         let reply = self.get(server, Some((at, how))).await;
@@ -55,13 +56,13 @@ impl Asked {
     }
 }
 
-/// The body, in which each answer has a tag of its own.
+/// The body without its tag, which differs in each response.
 fn without_tag(reply: &Reply) -> Vec<u8> {
     let tag = reply.header("rowstream-tag").unwrap_or("none");
     reply.text().replace(tag, "TAG").into_bytes()
 }
 
-/// A server with a source, behind a proxy, for each kind of request.
+/// A server that has a source behind a proxy for each kind of request.
 async fn setting(db: &TestDb, sql: &str) -> (Server, Vec<Asked>) {
     let (mut config, mut files, mut asked) = (String::new(), Vec::new(), Vec::new());
     for (client, name) in CLIENTS.into_iter().zip(["one", "two"]) {
@@ -79,7 +80,7 @@ async fn setting(db: &TestDb, sql: &str) -> (Server, Vec<Asked>) {
     (Server::start(&files).await, asked)
 }
 
-/// Cuts at each `step`th byte. How many answers were truncated.
+/// Cuts at every `step`th byte. Returns the number of truncated responses.
 async fn cut_everywhere(sql: &str, step: usize) -> usize {
     let db = TestDb::new().await;
     let (server, asked) = setting(&db, sql).await;
@@ -104,11 +105,11 @@ async fn cut_everywhere(sql: &str, step: usize) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_small_result_is_whole_or_an_error() {
     let broken = cut_everywhere("select n, 'x' || n as t from generate_series(1, 3) as n", 1).await;
-    // It is sent once all of it is there, unless the machine pauses between a row and the end.
+    // The response is sent once it's complete, unless the machine pauses between a row and the end.
     assert!(broken < 50, "{broken}");
 }
 
-/// More than a chunk: the head has gone when the cut comes.
+/// More than a chunk, so the head has left when the connection is cut.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_longer_result_is_whole_or_an_error_or_broken() {
     let sql = "select n, repeat('x', 100) as t from generate_series(1, 300) as n";

@@ -1,5 +1,5 @@
-//! `rowstream demo` keeps the promises of the README, also at the second start, also after a
-//! kill in the middle.
+//! `rowstream demo` works as the README says, also at the second start and after being killed in
+//! the middle.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -49,13 +49,13 @@ async fn keeps_its_promises(demo: &Listening) {
     assert!(film["title"].is_string() && film.as_object().is_some_and(|film| film.len() == 1), "{film}");
 }
 
-/// What tells one file from another that has taken its place, and from itself after a write.
+/// Distinguishes a file from its replacement, and from itself after a write.
 fn identity(folder: &Path) -> (u64, i64, i64, u64) {
     let file = std::fs::metadata(folder.join("demo.db")).expect("the database is there");
     (file.ino(), file.mtime(), file.mtime_nsec(), file.len())
 }
 
-/// A second start is for the user's own changes; the data are made once.
+/// The second start keeps the user's changes. The data are generated only once.
 #[tokio::test]
 async fn the_demo_serves_what_is_promised_and_starts_again_with_what_is_there() {
     let temporary = tempfile::tempdir().expect("a temporary folder");
@@ -75,7 +75,7 @@ async fn the_demo_serves_what_is_promised_and_starts_again_with_what_is_there() 
     drop(demo);
     assert_eq!(identity(&folder), made);
 
-    // Two demos at once are easily started: the error says how to have both.
+    // Users easily start two demos. The error says how to run both.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("it is bound").to_string();
     let dir = folder.to_str().expect("UTF-8");
@@ -85,14 +85,14 @@ async fn the_demo_serves_what_is_promised_and_starts_again_with_what_is_there() 
     assert!(said.contains("--listen") && said.contains(&address), "{said}");
 }
 
-/// A user who presses Ctrl-C twice, or a machine that loses power, must not be left with half of
-/// the rows for ever.
+/// A user who presses Ctrl-C twice, or a power failure, must not leave a permanently incomplete
+/// database.
 #[tokio::test]
 async fn a_demo_that_was_killed_while_it_filled_starts_again_from_the_beginning() {
     let temporary = tempfile::tempdir().expect("a temporary folder");
     let folder = temporary.path();
     let demo = start(folder);
-    // The first script has run by then; the second, with most of the rows, has not.
+    // By then the first script has run, but not the second one with most of the rows.
     let partial = folder.join("demo.db.partial");
     wait_until("half of it is filled", async || {
         assert!(!folder.join("demo.db").exists(), "it was filled before it could be killed");

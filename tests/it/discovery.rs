@@ -1,7 +1,7 @@
-//! Others find a replica: a real Prometheus by `/_rowstream/sd`, and an agent of Consul by what the
-//! replica registers.
+//! Replicas can be found: by a real Prometheus through `/_rowstream/sd`, and by a Consul agent
+//! through their registration.
 //!
-//! The agent is a stand-in that speaks Consul's documented HTTP API.
+//! The agent is a fake that implements Consul's documented HTTP API.
 
 use crate::support::upstream::{Asked, Speaks, Upstream, reply};
 use crate::support::{Launch, Prometheus, Server, get, wait_until};
@@ -50,7 +50,7 @@ async fn the_address_is_that_of_the_configuration_or_of_the_request() {
     assert_ne!(port, named_port);
 }
 
-/// An agent that wants [`TOKEN`], and fails at the first requests.
+/// An agent that requires [`TOKEN`], and fails the first requests.
 async fn agent(refused: usize) -> Upstream {
     Upstream::start(Speaks::Http1, move |seen, asked: Asked| async move {
         let token = asked.headers.get("x-consul-token").map(|token| token.as_bytes() == TOKEN.as_bytes());
@@ -88,7 +88,7 @@ async fn a_replica_is_registered_while_it_serves() {
         (&service["Name"], &service["Tags"], &service["Address"], &service["Port"]),
         (&json!("rowstream"), &json!(["orders", "v1"]), &json!("127.0.0.1"), &json!(port))
     );
-    // What the agent asks from now on.
+    // The URL that the agent polls from now on.
     let ready = service["Check"]["HTTP"].as_str().expect("a URL");
     assert_eq!(get(ready).await.status, 200);
     server.wait_for_stderr("Consul: registered as").await;
@@ -96,7 +96,7 @@ async fn a_replica_is_registered_while_it_serves() {
     let gone = until(&agent, DEREGISTER, 1).await;
     assert_eq!(gone.target, format!("{DEREGISTER}{}", service["ID"].as_str().expect("an id")));
     assert_eq!(gone.headers["x-consul-token"], TOKEN);
-    // It still serves those who have not heard of it: the drain goes on.
+    // It still serves clients that don't know yet, until the drain ends.
     assert_eq!(get(&server.url("/n")).await.status, 200);
     assert!(!server.stderr().contains(TOKEN) && !server.stdout().contains(TOKEN));
 }

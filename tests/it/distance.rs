@@ -1,5 +1,5 @@
-//! Clients and databases that are far: as much is on its way as the line takes, and no more than
-//! that waits for a client which takes nothing.
+//! Distant clients and databases: we keep as much in flight as the line can carry, but don't buffer
+//! more for a client that reads nothing.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -12,10 +12,11 @@ use crate::support::{
     Client, Launch, MariaDb, Server, TestDb, get, given, mariadb_socket, pg_port, pg_socket, program,
 };
 
-/// From one place to the other. So long that the work of a busy machine does not count beside it.
+/// The delay from one place to the other. It's so long that a busy machine's own delays don't
+/// matter.
 const DELAY: Duration = Duration::from_millis(100);
 const BYTES: u64 = 24_000_000;
-/// What a line needs until it carries all that fits: windows double from one to the next.
+/// The time until a line is fully used, because windows only double per round trip.
 const FEW_ROUND_TRIPS: f64 = 60.0;
 
 const ENDPOINT: (&str, &str) =
@@ -33,13 +34,13 @@ fn launch(url: &str) -> Launch {
     ])
 }
 
-/// A server in a network of its own.
+/// Starts a server in its own network.
 async fn start_at(place: &Place, launch: Launch) -> Server {
     let words = place.words().join(" ");
     launch.shell(&format!("exec {words} \"$0\" \"$@\"")).listen(&format!("{}:0", place.address)).start().await
 }
 
-/// Round trips between the places in which all of the items come to a client at one of them.
+/// The round trips between the places until a client at one of them has all items.
 async fn round_trips(client: &Place, server: &Server) -> f64 {
     let mut curl = client.command("curl");
     curl.args(["--silent", "--show-error", "--noproxy", "*", "--max-time", "90", "--output", "/dev/null"]);
@@ -54,8 +55,8 @@ async fn round_trips(client: &Place, server: &Server) -> f64 {
     taken.as_secs_f64() / (2 * DELAY).as_secs_f64()
 }
 
-/// A stream waited until the client had acknowledged some 200 KiB, and then for the next: 104 round
-/// trips. Most of the 17 that are left TCP needs to get going.
+/// A stream waited until the client had acknowledged some 200 KiB, and then for the next
+/// acknowledgement: 104 round trips. TCP itself needs most of the remaining 17 to start.
 #[tokio::test]
 async fn a_far_client_is_sent_what_its_line_takes() {
     let [near, far] = places();
@@ -74,7 +75,8 @@ fn url_at(place: &Place, db: &TestDb) -> String {
     format!("postgres://postgres@{}:{port}/{}?sslmode=disable", place.address, db.name())
 }
 
-/// It sent some 70 KiB and waited until they had been read, for 327 round trips. It is 21.
+/// The database sent some 70 KiB and waited until we had read them, for 327 round trips. Now it's
+/// 21.
 #[tokio::test]
 async fn a_far_database_sends_what_the_line_takes() {
     let [near, far] = places();
@@ -84,8 +86,8 @@ async fn a_far_database_sends_what_the_line_takes() {
     assert!(taken < FEW_ROUND_TRIPS, "{taken} round trips");
 }
 
-/// A lookup that had no answer for 50 ms was taken to hold up the others. Here none could have one,
-/// so each of them ran on a connection of its own, and 310 of 640 found too many before them.
+/// After 50 ms without an answer, we assumed that a lookup was blocking others. Here all are slower
+/// than that, so each ran on its own connection, and 310 of 640 found the queue full.
 #[tokio::test]
 async fn lookups_in_a_far_postgresql_share_its_connections() {
     let [near, far] = places();
@@ -103,7 +105,7 @@ async fn lookups_in_a_far_mariadb_share_its_connections() {
     lookups_share_connections(&near, &url).await;
 }
 
-/// Sixty-four clients at a place ask ten times each.
+/// Sixty-four clients at a place send ten requests each.
 async fn lookups_share_connections(near: &Place, url: &str) {
     let config = format!("[source.db]\nurl = \"{url}\"\npool = {{ max = 8 }}\n");
     let item = "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\nselect id from item where id = :id";
@@ -116,12 +118,12 @@ async fn lookups_share_connections(near: &Place, url: &str) {
     let taken = begun.elapsed().as_secs_f64() / (2 * DELAY).as_secs_f64();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("640 complete, 0 failed"), "{said}");
-    // Some are for connections to be opened, and for the statement to be described.
+    // Some are for opening connections and describing the statement.
     assert!(taken < 40.0, "{taken} round trips");
 }
 
-/// What the kernel holds for a server's connections: bytes of responses that are not acknowledged,
-/// and bytes of databases that are not read (proc(5), `/proc/net/tcp`).
+/// The kernel's buffers for a server's connections: unacknowledged bytes of responses, and unread
+/// bytes of databases (proc(5), `/proc/net/tcp`).
 fn held(server: &Server) -> (u64, u64) {
     let sockets: Vec<String> = fs::read_dir(format!("/proc/{}/fd", server.pid()))
         .unwrap()
@@ -132,7 +134,7 @@ fn held(server: &Server) -> (u64, u64) {
     let (mut unacknowledged, mut unread) = (0, 0);
     for line in fs::read_to_string("/proc/net/tcp").unwrap().lines().skip(1) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        // A socket that listens has its backlog there.
+        // For a listening socket, this is the backlog.
         if words[3] != "0A" && sockets.iter().any(|inode| inode == words[9]) {
             let (sent, received) = words[4].split_once(':').unwrap();
             (unacknowledged, unread) = (unacknowledged + bytes(sent), unread + bytes(received));
@@ -141,7 +143,8 @@ fn held(server: &Server) -> (u64, u64) {
     (unacknowledged, unread)
 }
 
-/// A connection to the database that a fast client had before has no larger buffer for a slow one.
+/// A connection to the database that a fast client used before must not have a larger buffer for a
+/// slow one.
 #[tokio::test]
 async fn of_a_client_that_takes_nothing_the_kernel_holds_little() {
     let db = TestDb::new().await;

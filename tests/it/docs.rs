@@ -1,5 +1,5 @@
-//! The documents for users, as they are rendered: tables are tables, links lead somewhere, and the
-//! book has every page.
+//! The documents for users in their rendered form: tables are tables, links lead somewhere, and the
+//! book contains every page.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The documents below a folder; `deep` enters folders in it.
+/// The documents below a folder. With `deep`, also those in its folders.
 fn below(folder: &Path, deep: bool, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten() {
         let path = entry.unwrap().path();
@@ -36,7 +36,7 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// The lines of a text that stand in no block of code, with their numbers.
+/// The numbered lines of a text outside code blocks.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut in_code = false;
     text.lines().enumerate().filter_map(move |(at, line)| {
@@ -46,7 +46,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// A status stood after a blank line, and so in no table: it was shown as a line with bars.
+/// A row after a blank line wasn't part of its table, and was rendered as text with bars.
 #[test]
 fn every_row_of_a_table_is_in_one() {
     for file in documents() {
@@ -64,14 +64,14 @@ fn every_row_of_a_table_is_in_one() {
     }
 }
 
-/// The targets of a document's links; those that a line break tears apart, too.
+/// The targets of a document's links, including those that are split by a line break.
 fn links(text: &str) -> BTreeSet<String> {
     let prose: String = prose(text).map(|(_, line)| format!("{}\n", without_code(line))).collect();
     let parts = prose.split("](").skip(1);
     parts.filter_map(|part| Some(part.split_once(')')?.0.to_owned())).collect()
 }
 
-/// A line without its `code`, in which brackets are no links.
+/// A line without its `code`, whose brackets aren't links.
 fn without_code(line: &str) -> String {
     match line.matches('`').count() % 2 {
         0 => line.split('`').step_by(2).collect::<Vec<_>>().join("``"),
@@ -79,8 +79,8 @@ fn without_code(line: &str) -> String {
     }
 }
 
-/// The anchors that a document writes, and those of its headings, as mdBook and the usual viewers
-/// of repositories make them.
+/// The explicit anchors of a document, and those of its headings, as mdBook and common repository
+/// viewers create them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     for (_, line) in prose(text) {
@@ -115,7 +115,7 @@ fn links_lead_to_what_is_there() {
     assert!(wrong.is_empty(), "links that lead nowhere:\n{}", wrong.join("\n"));
 }
 
-/// The book is read without the repository around it: such links were dead there.
+/// The book is read without the repository, so links out of it were dead.
 #[test]
 fn links_of_the_book_stay_in_it() {
     let book = repository().join("docs/src");
@@ -130,7 +130,7 @@ fn links_of_the_book_stay_in_it() {
     }
 }
 
-/// A page that the summary lacks is not in the book; mdBook says nothing of it.
+/// A page that's missing in the summary isn't in the book, and mdBook doesn't report it.
 #[test]
 fn the_summary_has_every_page() {
     let folder = repository().join("docs/src");
@@ -144,7 +144,7 @@ fn the_summary_has_every_page() {
     assert_eq!(pages, listed);
 }
 
-/// What stands in quotes after these words in the source files.
+/// The quoted texts after these words in the source files.
 fn literals(files: &[&str], words: &[&str]) -> BTreeSet<String> {
     let text: String = files.iter().map(|file| read(&repository().join("src").join(file))).collect();
     let after = |word: &&str| text.split(*word).skip(1).map(str::to_owned).collect::<Vec<_>>();
@@ -152,15 +152,14 @@ fn literals(files: &[&str], words: &[&str]) -> BTreeSet<String> {
     rest.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())).collect()
 }
 
-/// The first cells of the tables of a page, without their quotes.
+/// The first cells of a page's tables, without quotes.
 fn first_cells(page: &str) -> BTreeSet<String> {
     let text = read(&repository().join("docs/src/reference").join(page));
     let cells = prose(&text).filter_map(|(_, line)| line.strip_prefix("| `")?.split('`').next());
     cells.map(str::to_owned).collect()
 }
 
-/// A key that is read and not described cannot be found, and one that is only described does
-/// nothing.
+/// An undocumented key can't be found, and a documented key that isn't parsed does nothing.
 #[test]
 fn the_keys_of_the_configuration_are_those_that_are_read() {
     let files = [
@@ -179,7 +178,7 @@ fn the_keys_of_the_configuration_are_those_that_are_read() {
         "endpoint/timeout.rs",
     ];
     let mut known = literals(&files, &["take(\"", "require(\""]);
-    // `token` is a table, and a key of `consul` as well.
+    // `token` is a table, but also a key of `consul`.
     for table in [
         "source",
         "admin",
@@ -202,7 +201,7 @@ fn the_keys_of_the_configuration_are_those_that_are_read() {
     ] {
         assert!(known.remove(table), "nothing reads {table}");
     }
-    // Of a database a text, of an HTTP service a table.
+    // For a database it's a text, for an HTTP service a table.
     let cells = first_cells("rowstream-toml.md");
     let described: BTreeSet<_> =
         cells.iter().map(|cell| cell.rsplit('.').next().unwrap_or_default().to_owned()).collect();

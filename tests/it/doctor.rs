@@ -1,5 +1,5 @@
-//! `rowstream doctor` through real proxies: it finds nothing where they pass on what the server
-//! sends, and names what they do where their settings are bad.
+//! `rowstream doctor` through real proxies. It reports nothing if they pass on the server's bytes,
+//! and names the problem if their settings are bad.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn address(server: &Server) -> SocketAddr {
     server.address().parse().expect("an address")
 }
 
-/// The doctor's report of an address: its exit status, and the lines of stdout.
+/// The doctor's report for an address: its exit status and the lines of stdout.
 async fn doctor(address: SocketAddr, more: &[&str]) -> (Option<i32>, String) {
     let via = format!("http://{address}");
     let output = rowstream(&[&["doctor", "--via", &via], more].concat()).await;
@@ -59,7 +59,7 @@ async fn a_server_without_hops_is_well_over_both_versions() {
 async fn nginx_is_well_as_the_how_to_has_it() {
     let server = server("").await;
     let hop = Hop::nginx_set(address(&server), "proxy_read_timeout 1h;").await;
-    // In this nginx a port without TLS speaks one version.
+    // In this version of nginx, a port without TLS supports only one HTTP version.
     for (port, other) in [(hop.http1, "HTTP/2"), (hop.http2, "HTTP/1.1")] {
         let (status, report) = doctor(port, &["--silence", "1"]).await;
         assert_eq!(status, Some(0), "{report}");
@@ -115,7 +115,7 @@ async fn bad_settings_of_nginx_are_named_with_their_cures() {
 async fn haproxy_ends_cuts_well_over_http2_alone() {
     let server = server("").await;
     let hop = Hop::haproxy_set(address(&server), "", "proto h2").await;
-    // Its other port speaks HTTP/2 with whoever asks for it.
+    // Its other port speaks HTTP/2 if the client requests it.
     let (status, report) = doctor(hop.http1, &["--silence", "1"]).await;
     assert_eq!(status, Some(1), "{report}");
     let (http1, http2) = report.split_once(" over HTTP/2 ").expect("both versions");
@@ -153,13 +153,14 @@ async fn bad_settings_of_haproxy_are_named_with_their_cures() {
     );
 }
 
-/// A limit of the whole response was told as one of silence, and no `heartbeat` helps against that.
+/// A limit on the whole response was reported as one on silence, but `heartbeat` doesn't help
+/// against it.
 #[tokio::test]
 async fn a_limit_of_the_whole_response_is_told_from_one_of_silence() {
     let server = server("").await;
     let proxy = TcpProxy::transparent(address(&server)).await;
     let cutting = async {
-        // Each version asks once, and then for seven probes.
+        // Each version sends one request, and then seven probes.
         wait_until("all probes run", async || proxy.connections() == 16).await;
         tokio::time::sleep(Duration::from_secs(3)).await;
         proxy.cut_now(Cut::Reset);

@@ -1,4 +1,4 @@
-//! Drivers in worker processes, with real ones: DuckDB, and PostgreSQL's of ADBC.
+//! Drivers in driver processes, with real ones: DuckDB, and PostgreSQL's ADBC driver.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -31,19 +31,19 @@ fn in_memory() -> String {
     format!("adbc:{}?entrypoint=duckdb_adbc_init", duckdb())
 }
 
-/// `rowstream query`.
+/// Runs `rowstream query`.
 fn query(arguments: &[&str]) -> Output {
     Command::new(program()).arg("query").args(arguments).env("ROWSTREAM_DUCKDB", duckdb()).output().unwrap()
 }
 
-/// Its output.
+/// Returns its output.
 fn rows(arguments: &[&str]) -> String {
     let output = query(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Its error.
+/// Returns its error.
 fn refused(arguments: &[&str]) -> String {
     let output = query(arguments);
     assert_eq!(output.status.code(), Some(1), "{arguments:?}");
@@ -51,7 +51,7 @@ fn refused(arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// A server of DuckDB in memory, with an endpoint for each statement.
+/// A server of an in-memory DuckDB, with an endpoint for each statement.
 async fn serve(settings: &str, endpoints: &[(&str, &str)]) -> Server {
     launch(settings, endpoints).start().await
 }
@@ -64,13 +64,13 @@ fn launch(settings: &str, endpoints: &[(&str, &str)]) -> Launch {
     Launch::files(&files)
 }
 
-/// The worker processes of a server.
+/// The driver processes of a server.
 fn workers(server: &Server) -> Vec<u32> {
     let is_child = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let after_name = stat.rsplit(')').next().unwrap_or_default();
         let mut fields = after_name.split_whitespace();
-        // A process that has ended, and that nobody has waited for, is none.
+        // A zombie process doesn't count.
         fields.next().is_some_and(|state| state != "Z") && fields.next() == Some(&server.pid().to_string())
     };
     let pids =
@@ -78,18 +78,18 @@ fn workers(server: &Server) -> Vec<u32> {
     pids.filter(is_child).collect()
 }
 
-/// A process that has ended takes none.
+/// A process that has ended ignores it.
 fn signal(pid: u32, name: &str) {
     Command::new("kill").args(["-s", name, &pid.to_string()]).output().unwrap();
 }
 
 /// A million rows.
 const MANY: &str = "select range as i, 'row ' || range as text from range(1000000)";
-/// More rows than anybody reads.
+/// More rows than any test reads.
 const ENDLESS: &str = "select range as i, repeat('x', 100) as text from range(100000000000)";
 
-/// DuckDB takes the time zone of a session from the host: days, comparisons of instants with times
-/// that have no offset, and texts depended on where the server ran.
+/// DuckDB uses the host's time zone for sessions. Days, comparisons of instants with times without
+/// an offset, and texts depended on the server's host.
 #[test]
 fn sessions_are_in_utc_whatever_the_host_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ fn each_type_is_written_exactly() {
         let row: Value = rows(&["duckdb:", &format!("select {sql} as value")]).parse().unwrap();
         assert_eq!(row["value"], expected, "{sql}");
     }
-    // Beyond what a JSON library reads exactly.
+    // More digits than a JSON library reads exactly.
     for (sql, expected) in [
         ("170141183460469231731687303715884105727::hugeint", "170141183460469231731687303715884105727"),
         ("(-0.0000000001)::decimal(38, 10)", "-0.0000000001"),
@@ -159,8 +159,8 @@ fn each_type_is_written_exactly() {
     }
 }
 
-/// DuckDB exports values that no type of Arrow expresses as the nearest one. Infinities were dates, a
-/// time lost its zone, bits and numbers were bytes, and a large `uhugeint` was negative.
+/// DuckDB exports a value without an Arrow type as the nearest one. Infinities became dates, a time
+/// lost its zone, bits and numbers became bytes, and a large `uhugeint` became negative.
 #[test]
 fn values_that_arrow_does_not_have_are_written_exactly() {
     const SHAPES: [&str; 8] = [
@@ -254,7 +254,7 @@ fn parameters_are_bound_with_their_types() {
             "{sql}"
         );
     }
-    // A column that is a parameter has its type.
+    // A parameter as a column keeps its type.
     assert_eq!(rows(&["duckdb:", "select :x as x", "-p", "x:integer=7"]), "{\"x\":7}\n");
     let twice = rows(&["duckdb:", "select (:b || :a || :b)::varchar as value", "-p", "a=1x", "-p", "b=2x"]);
     assert_eq!(twice, "{\"value\":\"2x1x2x\"}\n");
@@ -277,7 +277,7 @@ fn postgresql_by_wheel() {
         ("array[1, 2, null]", json!([1, 2, null])),
         ("'6F1E3C8A-0000-4000-8000-000000000001'::uuid", json!("6f1e3c8a-0000-4000-8000-000000000001")),
         ("null::uuid", json!(null)),
-        // The driver has a text of it.
+        // The driver returns it as a text.
         ("12.50::numeric", json!("12.50")),
     ] {
         let row: Value = rows(&[&url, &format!("select {sql} as value")]).parse().unwrap();
@@ -394,8 +394,8 @@ async fn a_million_rows_take_little_memory() {
     assert!(peak < 48 << 20, "the server took {peak} bytes");
 }
 
-/// Batches of a driver are cut where they are longer than a worker may send, so less of a result
-/// waits in it.
+/// A driver's batches are split if they're longer than a driver process may send, so fewer rows
+/// wait in it.
 #[tokio::test]
 async fn fetch_bytes_cuts_the_batches_of_a_driver() {
     let sql = "select range as n from range(100000)";
@@ -407,12 +407,12 @@ async fn fetch_bytes_cuts_the_batches_of_a_driver() {
         assert_eq!(rows.iter().sum::<usize>(), 100_000);
         longest.push(rows.into_iter().max().unwrap());
     }
-    // DuckDB's own batches have 2048 rows, and a number 8 bytes.
+    // DuckDB's own batches have 2048 rows, and a number has 8 bytes.
     assert_eq!(longest[0], 2048);
     assert!((1..=512).contains(&longest[1]), "{longest:?}");
 }
 
-/// The rows of a whole Arrow stream.
+/// The rows of a complete Arrow stream.
 pub(crate) fn batches(reply: &Reply) -> (SchemaRef, Vec<RecordBatch>) {
     assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{} bytes", reply.body.len());
     assert!(reply.body.ends_with(&END), "what ends well has its end");
@@ -420,7 +420,7 @@ pub(crate) fn batches(reply: &Reply) -> (SchemaRef, Vec<RecordBatch>) {
     (reader.schema(), reader.map(Result::unwrap).collect())
 }
 
-/// Types are those of the database, but where these refer to values elsewhere.
+/// Types are the database's, except if they refer to values elsewhere.
 #[tokio::test]
 async fn batches_keep_their_types() {
     let columns = [
@@ -471,7 +471,7 @@ async fn batches_keep_their_types() {
     assert_eq!(documents.collect::<Vec<_>>(), [Some("7".to_owned()), None]);
 }
 
-/// Whatever holds for rows holds for batches.
+/// The promises for rows apply to batches too.
 #[tokio::test]
 async fn batches_keep_what_is_promised_of_rows() {
     let rows = "select range as n, 'text ' || range as t from range(:rows)";
@@ -515,7 +515,7 @@ async fn batches_keep_what_is_promised_of_rows() {
     assert_eq!(waited.header("content-length"), Some(&*whole.body.len().to_string()));
     assert_eq!(batches(&whole).1, batches(&waited).1);
 
-    // The key is not sent twice, and pages follow one another.
+    // The key isn't sent twice, and pages are consecutive.
     let (mut path, mut seen) = ("/page.arrow".to_owned(), Vec::new());
     for _ in 0..3 {
         let reply = Client::HTTP1.send(request(&path).body(String::new()).unwrap()).await;
@@ -549,8 +549,8 @@ async fn batches_keep_what_is_promised_of_rows() {
     }
 }
 
-/// Where an upstream adds a column, batches become rows: their columns have the types of rows, and
-/// not those of the driver.
+/// If an upstream adds a column, batches become rows. Their columns then have the types of rows,
+/// and not the driver's.
 #[tokio::test]
 async fn enriched_rows_are_batches_of_the_types_of_rows() {
     let upstream = Upstream::start(Speaks::Http1, |_, asked: Asked| async move {
@@ -626,7 +626,7 @@ async fn enriched_rows_are_batches_of_the_types_of_rows() {
     }
 }
 
-/// A worker that is killed never makes a short stream look whole.
+/// A stream from a killed driver process never looks complete.
 #[tokio::test]
 async fn batches_of_a_worker_that_dies_have_no_end() {
     let server = serve("", &[("endless", ENDLESS)]).await;
@@ -647,7 +647,7 @@ async fn a_client_that_does_not_read_stops_the_driver() {
     slow.at_least(1000).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let [worker] = workers(&server)[..] else { panic!("one worker: {:?}", workers(&server)) };
-    // DuckDB takes what it takes; the rows of two seconds would be gigabytes.
+    // DuckDB has its own memory. The rows of two seconds would be gigabytes.
     assert!(peak_memory_bytes(server.pid()) < 48 << 20);
     assert!(peak_memory_bytes(worker) < 400 << 20, "the worker took {} bytes", peak_memory_bytes(worker));
 }
@@ -701,7 +701,7 @@ async fn a_worker_that_dies_fails_its_streams_alone() {
         stream.at_least(100_000).await;
         let killed: BTreeSet<_> = workers(&server).into_iter().collect();
         for pid in &killed {
-            // Rust passes over a first SEGV that no instruction has caused.
+            // Rust ignores the first SEGV if no instruction caused it.
             while is_alive(*pid) {
                 signal(*pid, name);
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -773,7 +773,7 @@ fn what_drivers_cannot_do_is_refused() {
     let nested = "/* body = { a = \"$a\" } */\n-- name: a :many\nselect 1 as id\n\
         -- name: b :many nested in a on id = id\nselect 1 as id";
     let follow = "/* key = [\"n\"]\nfollow = true */\nselect 1 as n";
-    // A driver has no text of it to go on with.
+    // A driver has no text form of it to resume from.
     let uuid = "/* key = [\"id\"] */\nselect '6f1e3c8a-0000-4000-8000-000000000001'::uuid as id";
     for (url, sql, message) in [
         (in_memory(), nested, "one statement at a time"),

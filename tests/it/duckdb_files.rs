@@ -1,7 +1,7 @@
-//! Files of DuckDB that other programs write and replace while they're served.
+//! DuckDB files that other programs write and replace while they're served.
 //!
-//! The process of the driver kept the file that it had opened for as long as it ran: another program
-//! couldn't write to it, and a file that was moved to its name was never read.
+//! The driver process kept an opened file for its whole life. Other programs couldn't write to it,
+//! and a file that was moved to its name was never read.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -14,10 +14,10 @@ use crate::replaced_files::names_at;
 use crate::support::drivers::duckdb;
 use crate::support::{Client, Ended, Launch, Server, get, program, wait_until};
 
-/// Rows of the table.
+/// The number of rows in the table.
 const ROWS: usize = 300_000;
 
-/// Runs a statement on the file as its only writer, in a process of its own.
+/// Runs a statement on the file as its only writer, in a separate process.
 fn write(file: &Path, sql: &str) -> Output {
     let url = format!("adbc:{}?entrypoint=duckdb_adbc_init&path={}", duckdb(), file.display());
     Command::new(program()).args(["query", &url, sql]).output().unwrap()
@@ -28,7 +28,7 @@ fn written(file: &Path, sql: &str) {
     assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Creates a file in which each name is `name`.
+/// Creates a file with `name` in each row.
 fn create(file: &Path, name: &str) {
     written(file, &format!("create table t as select range as id, '{name}' as name from range({ROWS})"));
     // Otherwise the table is in a second file, which isn't moved.
@@ -83,7 +83,7 @@ async fn a_stream_keeps_its_file() {
 }
 
 /// Once no request has used it for `idle_timeout`, another process writes to it, and the next request
-/// reads what it wrote.
+/// reads the new rows.
 #[tokio::test]
 async fn an_idle_file_can_be_written_by_others() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,7 +102,7 @@ async fn an_idle_file_can_be_written_by_others() {
     }
 }
 
-/// A path alone is enough, as it is for a file of SQLite. A view that DuckDB refuses is left out.
+/// A path is enough, as for a SQLite file. A view that DuckDB refuses is left out.
 #[tokio::test]
 async fn a_file_is_named_by_its_path() {
     let folder = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ fn readers(folder: &Path, format: &str) -> [(String, String); 3] {
     .map(|(name, sql)| (format!("endpoints/{name}.sql"), sql))
 }
 
-/// Writes a part, in which each name is `name`. All names have one length, and so have the files.
+/// Writes a part with `name` in each row. All names have the same length, and so do the files.
 fn write_part(file: &Path, name: &str) {
     let format =
         if file.extension().unwrap() == "csv" { "csv" } else { "parquet, compression 'uncompressed'" };
@@ -184,10 +184,10 @@ impl Change {
     }
 }
 
-/// A stream that reads files which DuckDB opens by their names, and which are changed meanwhile.
+/// A stream reads files that DuckDB opens by name, while they're changed.
 ///
-/// If one was rewritten in its place, the rows were of the old and of the new file, and the body ended
-/// like a whole one.
+/// When one was rewritten in place, the rows were a mix of the old and the new file, and the body
+/// looked complete.
 async fn files_change_while_they_are_read(format: &str) {
     let folder = tempfile::tempdir().unwrap();
     let [first, second, old, new] =
@@ -214,7 +214,7 @@ async fn files_change_while_they_are_read(format: &str) {
                 Change::Replaced => {
                     assert_eq!((&rest.ended, names), (&Ended::Complete, [rows, 0]), "{path}");
                 }
-                // DuckDB may have read all of it before.
+                // DuckDB may have read the whole file before.
                 _ => assert!(
                     rest.ended != Ended::Complete || names == [rows, 0],
                     "{path} {change:?}: {names:?}"

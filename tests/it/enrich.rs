@@ -1,5 +1,5 @@
 //! Calls for the rows of a statement: members of rows (`[enrich.NAME]`), and rows of replies
-//! (`each`), against real databases and upstreams.
+//! (`each`), with real databases and upstreams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,16 +14,17 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Semaphore};
 
-/// A statement of so many rows, the ids from 1; of ten in a row, each has another customer.
+/// A statement with this many rows, with ids from 1. Ten consecutive rows have ten different
+/// customers.
 const ROWS: &str = "with recursive r(id) as (select 1 union all select id + 1 from r where id < :rows)
     select id, id % 10 as customer from r order by id";
 
-/// An endpoint of [`ROWS`] with this in its front matter.
+/// An endpoint with [`ROWS`] and these lines in its front matter.
 fn endpoint(more: &str) -> String {
     format!("/*\n{more}\n[params]\nrows = {{ type = 'integer', default = 30 }}\n*/ {ROWS}\n")
 }
 
-/// A server of a database and an upstream, with these settings.
+/// A server with a database, an upstream and these settings.
 async fn server(database: &str, upstream: &Upstream, settings: &str, files: &[(&str, &str)]) -> Server {
     launch(database, upstream, settings, files).start().await
 }
@@ -41,15 +42,13 @@ fn launch(database: &str, upstream: &Upstream, settings: &str, files: &[(&str, &
 
 const SQLITE: &str = "sqlite:main.db";
 
-/// What it is asked for, after the first segment; and a part of that which other requests have
-/// too.
+/// The target after its first segment, and the part of it that other requests share.
 fn asked_for(asked: &Asked) -> (&str, &str) {
     let target = asked.target.strip_prefix('/').expect("a path");
     target.split_once('/').unwrap_or((target, ""))
 }
 
-/// Answers after some milliseconds, more or less, but for `/wait`, which is answered once the test
-/// lets it.
+/// Answers after a few milliseconds, except `/wait`, which waits for a permit from the test.
 async fn usual(seen: Arc<Seen>, asked: Asked) -> Response<Payload> {
     let (path, what) = asked_for(&asked);
     let id = what.split('?').next().unwrap_or_default();
@@ -93,7 +92,7 @@ fn lines(reply: &Reply) -> Vec<Value> {
     reply.text().lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
 }
 
-/// The name that the upstream gives.
+/// The name in the upstream's reply.
 fn name(id: u64) -> String {
     format!("größe {id}")
 }
@@ -160,17 +159,16 @@ async fn rows_get_a_member_in_every_format() {
     }
 }
 
-/// A response counts in the pool as what it has in flight, and not as all that it may have: more of
-/// them than the pool has places wait for one another, and none is refused, neither at once nor in
-/// the middle.
+/// A response counts in the pool by its calls in flight, and not by its maximum. So more responses
+/// than connections wait for each other, and none is refused, neither at once nor in the middle.
 #[tokio::test]
 async fn many_responses_share_a_pool() {
     let upstream = http1().await;
     let one = "/*\nresult = 'one'\n[enrich.x]\nrequest = 'GET /a/{id}'\n*/ select 7 as id";
-    // The first rows ask nothing, and are on their way before the first call is made.
+    // The first rows make no call, and are sent before the first call is made.
     let late = endpoint("[enrich.x]\nrequest = 'GET /a/{asked}'")
         .replace("id % 10 as customer", "nullif(max(id, 20), 20) as asked");
-    // As many as may be in flight together, of 20 with one call at a time and of 20 with four.
+    // As many as can be in flight together: 20 with one call at a time, and 20 with four.
     let settings = "pool = { max = 4, waiting = 100, acquire_timeout = '20s' }";
     let server = server(SQLITE, &upstream, settings, &[("one.sql", one), ("late.sql", &late)]).await;
     let mut requests = tokio::task::JoinSet::new();
@@ -183,7 +181,7 @@ async fn many_responses_share_a_pool() {
     }
 }
 
-/// What is no success is a failure, and no reply: also what has neither a failure's status nor a
+/// Only a success is a reply. Everything else is a failure, even without a failure's status or a
 /// body.
 #[tokio::test]
 async fn only_a_success_is_a_reply() {
@@ -224,7 +222,7 @@ async fn single_rows_and_rows_beside_others_get_members() {
             -- name: head :one\nselect 'x' as title\n-- name: list :many\nselect 1 as id union all select 2 as id order by 1";
         let files = [("one/{id}.sql", one), ("beside.sql", beside)];
         let server = server(database, &upstream, "", &files).await;
-        // The second one is looked up with what is known by then.
+        // The second request uses the cached statement.
         for _ in 0..3 {
             let row = get(&server.url("/one/7?lang=de")).await;
             assert_eq!(row.json(), json!({ "id": 7, "name": name(7) }), "{}", row.text());
@@ -246,7 +244,7 @@ async fn rows_keep_their_order_and_calls_their_bounds() {
     {
         let upstream = http1().await;
         let settings = format!("pool = {{ max = {pool}, waiting = 0 }}");
-        // Two calls for each row, of one pool: it refuses none.
+        // Two calls per row in one pool, which refuses none of them.
         let two = endpoint(&format!(
             "[enrich.a]\nrequest = 'GET /a/{{id}}'\nat = '/id'\n{concurrency}\n\
              [enrich.b]\nrequest = 'GET /b/{{id}}'\nat = '/id'\n{concurrency}"
@@ -276,7 +274,7 @@ async fn calls_run_side_by_side_and_rows_leave_at_once() {
     upstream.until_running(5).await;
     upstream.seen.gate.add_permits(5);
     let mut rows = client.await.unwrap();
-    // Places that came free are taken by the next rows, before the client has what is there.
+    // Free calls are used for the next rows, before the client has read the current ones.
     upstream.until_running(5).await;
     let first = rows.at_least(1).await;
     assert!(first.starts_with(b"{\"id\":1,"), "{first:?}");
@@ -299,7 +297,7 @@ async fn equal_calls_are_made_once() {
     let server = server(SQLITE, &upstream, "pool = { max = 40 }", &files).await;
     let target = server.url("/same.ndjson?rows=200");
     let client = tokio::spawn(async move { get(&target).await });
-    // Forty rows are held, and ask for ten customers.
+    // Forty rows are held, and call for ten customers.
     upstream.until_running(10).await;
     upstream.seen.gate.add_permits(60);
     let rows = lines(&client.await.unwrap());
@@ -308,8 +306,8 @@ async fn equal_calls_are_made_once() {
         rows.iter().map(|row| row["a"].as_str().unwrap().to_owned()).collect::<Vec<_>>(),
         customers.collect::<Vec<_>>()
     );
-    // A statement that has no row for a moment may leave the window empty; then all are asked for
-    // anew.
+    // If a statement has no row for a moment, the window can become empty. Then all customers are
+    // requested again.
     assert!(upstream.count("/wait/") <= 60, "{} calls for 200 rows", upstream.count("/wait/"));
     assert_eq!(lines(&get(&server.url("/none.ndjson?rows=500")).await).len(), 500);
     let for_one = upstream.count("/all/");
@@ -319,7 +317,7 @@ async fn equal_calls_are_made_once() {
     assert!((10..=20).contains(&of_headers), "another header is another request: {of_headers}");
     lines(&get(&server.url("/narrow.ndjson")).await);
     assert_eq!(upstream.count("/narrow/"), 30, "rows that are not held together share none");
-    // Of another response, whatever runs at the same time.
+    // Two concurrent responses make separate calls.
     let (one, other) = (server.url("/none.ndjson"), server.url("/none.ndjson"));
     tokio::join!(get(&one), get(&other));
     assert!(upstream.count("/all/") >= for_one + 2, "responses share none");
@@ -388,8 +386,7 @@ async fn a_call_that_fails_may_be_null() {
     assert_eq!(of(&lines(&get(&server.url("/gone.ndjson?rows=3")).await)), vec![Value::Null; 3]);
 }
 
-/// Where a column is NULL nothing is asked; one whose text cannot stand in its place is a call that
-/// fails.
+/// A NULL column makes no call. A column whose text can't be inserted is a failed call.
 #[tokio::test]
 async fn columns_stand_in_requests_or_nothing_is_asked() {
     let db = TestDb::new().await;
@@ -467,7 +464,7 @@ async fn columns_stand_in_requests_or_nothing_is_asked() {
     }
 }
 
-/// It fails the response with what can be done about it, and says nothing of the value.
+/// It fails the response with a hint, and the error doesn't contain the value.
 #[tokio::test]
 async fn a_column_that_makes_no_request_is_told() {
     let upstream = http1().await;
@@ -488,7 +485,7 @@ async fn a_column_that_makes_no_request_is_told() {
         assert_problem(&reply, 500, "upstream_request");
         assert!(reply.text().contains("column `name`") && reply.text().contains(words), "{}", reply.text());
     }
-    // A parameter is the client's.
+    // A parameter is the client's error.
     assert_problem(&get(&server.url("/well?lang=..")).await, 400, "invalid_parameter");
     assert_problem(
         &get(&server.url(&format!("/well?lang={}", "x".repeat(5000)))).await,
@@ -498,7 +495,7 @@ async fn a_column_that_makes_no_request_is_told() {
     assert_eq!(upstream.asked().len(), 0);
 }
 
-/// How many statements run in the database.
+/// The number of running statements in the database.
 async fn statements(db: &TestDb) -> i64 {
     let sql = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and state = 'active'";
     db.client().await.query_one(sql, &[]).await.expect("a count").get(0)
@@ -548,7 +545,7 @@ async fn a_slow_client_stops_calls() {
         let server = server(SQLITE, &upstream, &settings, &[("rows.sql", &enriched)]).await;
         let mut rows = client.receive_buffer(8192).stream(&server.url("/rows.ndjson?rows=20000")).await;
         rows.at_least(1).await;
-        // Sockets and chunks hold some hundred kilobytes, which is some tens of rows.
+        // Sockets and chunks buffer some hundred kilobytes, which is some tens of rows.
         let mut before = usize::MAX;
         while before != upstream.asked().len() {
             before = upstream.asked().len();
@@ -560,8 +557,8 @@ async fn a_slow_client_stops_calls() {
     }
 }
 
-/// Two hundred thousand rows, and half a gigabyte of replies of which little is wanted; then
-/// replies that are long themselves.
+/// Two hundred thousand rows, with half a gigabyte of replies, most of which we ignore. Then replies
+/// that are long themselves.
 #[tokio::test]
 async fn memory_does_not_hang_on_the_number_of_rows() {
     let upstream = Upstream::start(Speaks::Http1, |_, asked| async move {
@@ -758,7 +755,7 @@ async fn each_row_has_a_reply() {
 
 #[tokio::test]
 async fn replies_are_rows_in_the_order_that_is_asked_for() {
-    // All four requests are there before the first reply, and that to row 1 waits for a permit.
+    // All four requests arrive before the first reply. The reply for row 1 waits for a permit.
     let (all, others, permits) =
         (Arc::new(Barrier::new(4)), Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
     let shared = (Arc::clone(&all), Arc::clone(&others), Arc::clone(&permits));
@@ -797,8 +794,8 @@ async fn replies_are_rows_in_the_order_that_is_asked_for() {
     assert_eq!(upstream.most(), 4);
 }
 
-/// A statement that does not end, and calls that do: each row leaves as its reply comes, and a
-/// client that leaves ends both.
+/// An endless statement with calls that end. Each row leaves when its reply arrives, and a client
+/// that disconnects ends both.
 #[tokio::test]
 async fn the_statement_of_each_is_streamed() {
     let upstream = http1().await;
@@ -872,7 +869,7 @@ async fn what_is_asked_is_told_and_held() {
     ] {
         assert!(told.contains(words), "{told}");
     }
-    // A row of the database may have 16 MiB, and three of them are held.
+    // A database row can have 16 MiB, and three of them are held.
     let text = std::fs::read_to_string(&config)
         .unwrap()
         .replace("[source.up]", "max_row_bytes = '16MiB'\n[source.up]");

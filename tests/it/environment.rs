@@ -1,4 +1,4 @@
-//! What is not written on the command line: variables of flags, `.env`, and which of them wins.
+//! Settings outside the command line: variables for flags, `.env`, and their precedence.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -23,7 +23,7 @@ fn write(folder: &Path, files: &[(&str, &str)]) {
     }
 }
 
-/// A folder with an endpoint on a SQLite file of one row, and these files.
+/// A folder with these files, and an endpoint that reads a SQLite file with one row.
 fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, n) in [("one.db", 1), ("two.db", 2)] {
@@ -41,7 +41,7 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
-/// Runs a command in a folder, with these variables and none else of ours.
+/// Runs a command in a folder, with these variables of ours and no others.
 fn run(folder: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
     let mut command = Command::new(program());
     command.current_dir(folder).args(arguments).envs(variables.iter().copied()).stdin(Stdio::null());
@@ -58,7 +58,7 @@ fn a_flag_has_a_variable_and_the_command_line_wins() {
         (&[("ROWSTREAM_QUERY_FORMAT", "json")], &[], "[{\"n\":1,\"z\":null}]"),
         (&[("ROWSTREAM_QUERY_FORMAT", "json")], &["--format", "ndjson"], "{\"n\":1,\"z\":null}\n"),
         (&[("ROWSTREAM_QUERY_NULLS", "omit")], &[], "{\"n\":1}\n"),
-        // What has no value is not set, and what is another command's is not ours.
+        // A variable without a value isn't set, and another command's variables don't apply.
         (&[("ROWSTREAM_QUERY_FORMAT", "")], &[], "{\"n\":1,\"z\":null}\n"),
         (&[("ROWSTREAM_CHECK_FORMAT", "json")], &[], "{\"n\":1,\"z\":null}\n"),
     ] {
@@ -84,7 +84,7 @@ fn a_flag_has_a_variable_and_the_command_line_wins() {
         assert_eq!(ran.status.code(), Some(2));
         assert!(stderr(&ran).contains(words) && !stderr(&ran).contains("hunter2"), "{}", stderr(&ran));
     }
-    // What the command line says is of the command line.
+    // The error for a flag on the command line refers to the command line.
     let ran = run(folder.path(), &[("ROWSTREAM_PORT", "80")], &["serve", "--port", "x"]);
     assert!(stderr(&ran).contains("invalid value 'x' for '--port"), "{}", stderr(&ran));
     let ran = run(folder.path(), &[("ROWSTREAM_PORT", "80")], &["serve", "--log-format=x"]);
@@ -145,11 +145,11 @@ async fn a_file_of_variables_stands_in_for_the_environment() {
     assert_eq!(get(&server.url("/t")).await.text(), "[{\"n\":2}]");
     server.wait_for_stdout("\"target\":\"/t\"").await;
     assert!(server.stderr().lines().all(|line| line.starts_with('{')), "{}", server.stderr());
-    // It is read again, with what it says of flags as it was.
+    // The reload reads it again, but flags keep their values.
     write(folder.path(), &[(".env", "DB=one.db\nROWSTREAM_LOG_FORMAT=text\n")]);
     server.wait_for_stderr("reloaded").await;
     assert_eq!(get(&server.url("/t")).await.text(), "[{\"n\":1}]");
-    // The environment wins.
+    // The environment has precedence.
     let server = Launch::folder(folder.path()).variable("DB", "two.db").start().await;
     assert_eq!(get(&server.url("/t")).await.text(), "[{\"n\":2}]");
 }

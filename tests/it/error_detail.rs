@@ -1,10 +1,10 @@
-//! What clients are told of what a database refuses: a general sentence, or the database's own
-//! words, and where.
+//! Database errors as clients see them: a general sentence, or the database's own words with the
+//! place.
 
 use crate::support::{Launch, Server, TestDb, get};
 use serde_json::Value;
 
-/// What is in a value that nobody is to read.
+/// A value that no client may see.
 const SECRET: &str = "hunter2";
 
 const PG: &[(&str, &str)] = &[
@@ -58,10 +58,10 @@ async fn database() -> TestDb {
     db
 }
 
-/// What clients get in place of the database's text.
+/// The text that clients get instead of the database's.
 const OF_VALUE: &str = "the statement reads or computes a value that the database can't use";
 
-/// The error of the record that a framed stream ends with, and what is kept of the stream.
+/// The error in the end record of a framed stream, and in the kept result of the stream.
 async fn late(server: &Server, source: &str) -> [Value; 2] {
     let reply = get(&server.url(&format!("/{source}/late.ndjson?_end=1"))).await;
     assert_eq!(reply.status.as_u16(), 200, "{}", reply.text());
@@ -71,8 +71,8 @@ async fn late(server: &Server, source: &str) -> [Value; 2] {
     [last["error"].clone(), kept["error"].clone()]
 }
 
-/// A statement's error came to every client with the database's words, in which were a value of the
-/// database and the names of its tables.
+/// Every client got the database's error message, which contained a value and the names of its
+/// tables.
 #[tokio::test]
 async fn a_databases_words_are_not_for_everybody() {
     let db = database().await;
@@ -98,7 +98,7 @@ async fn a_databases_words_are_not_for_everybody() {
                 assert!(!error.to_string().contains(SECRET), "{error}");
             }
         }
-        // What was raised was written for them, whatever its code.
+        // An explicitly raised message was written for clients, whatever its code.
         for path in ["/pg/raised", "/pg/coded"] {
             assert_eq!(get(&server.url(path)).await.json()["detail"], "no such tenant", "{path}");
         }

@@ -1,7 +1,7 @@
-//! The worked examples do what their READMEs say, and say the same on SQLite, PostgreSQL and
-//! MariaDB: every answer is compared byte by byte. Each example runs from a copy of its folder, as
-//! after cloning, by the release build: a million rows take a debug build long. `delegate` has an
-//! upstream in the place of databases; its orders have both.
+//! The worked examples do what their READMEs say, with identical bytes on SQLite, PostgreSQL and
+//! MariaDB. Each example runs in a copy of its folder, as after cloning, with the release build,
+//! because a million rows are slow in a debug build. `delegate` has an upstream instead of
+//! databases, and its orders have both.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use http::{Request, StatusCode};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// The token of the events' README.
+/// The token in the README of the events.
 const TOKEN: &str = "Bearer example-reader-token";
 
 /// One example on each database.
@@ -28,12 +28,12 @@ struct Each {
 }
 
 impl Each {
-    /// `variable` names the database in the example's configuration.
+    /// `variable` is the database's variable in the example's configuration.
     async fn start(example: &str, variable: &'static str) -> Self {
         Self::start_with(example, variable, &[]).await
     }
 
-    /// The same with more variables in the environment.
+    /// The same with additional environment variables.
     async fn start_with(example: &str, variable: &'static str, environment: &[(&str, &str)]) -> Self {
         let (folder, db, mariadb_db) =
             tokio::join!(worked::filled(example, release_program()), postgres(example), mariadb(example));
@@ -47,7 +47,7 @@ impl Each {
         Self { sqlite, postgres, mariadb, authorization: None, folder, db, mariadb_db, variable }
     }
 
-    /// The answer that all give.
+    /// The response, which must be the same from all.
     async fn get(&self, path: &str) -> Reply {
         let ask = |server| self.ask(server, path);
         let (sqlite, postgres, mariadb) =
@@ -78,7 +78,7 @@ impl Each {
         reply
     }
 
-    /// An error that names what is wrong.
+    /// Checks for an error that names the cause.
     async fn refuses(&self, path: &str, status: u16, names: &str) {
         let reply = self.get(path).await;
         assert_eq!(reply.status, status, "{path}");
@@ -87,8 +87,8 @@ impl Each {
         assert!(reply.text().contains(names), "{path}: {}", reply.text());
     }
 
-    /// A list in all formats: so many rows, and the JSON document is `before`, these rows and
-    /// `after`.
+    /// Checks a list in all formats: its number of rows, and that the JSON document is `before`,
+    /// these rows and `after`.
     async fn list(&self, path: &str, count: usize, before: &str, after: &str) -> Reply {
         let (name, query) =
             path.split_once('?').map_or((path, String::new()), |(name, query)| (name, format!("?{query}")));
@@ -105,14 +105,14 @@ impl Each {
         lines
     }
 
-    /// `rowstream check` finds nothing wrong, on any database.
+    /// `rowstream check` finds no errors on any database.
     async fn check(&self) {
         for url in [None, Some(self.db.url()), Some(self.mariadb_db.url())] {
             self.check_with("rowstream.toml", url).await;
         }
     }
 
-    /// `rowstream check` finds nothing wrong with a configuration.
+    /// `rowstream check` finds no errors in a configuration.
     async fn check_with(&self, config: &str, url: Option<String>) {
         let mut command = std::process::Command::new(release_program());
         command.arg("check").arg(self.folder.path().join(config));
@@ -132,7 +132,7 @@ async fn postgres(example: &str) -> TestDb {
     db
 }
 
-/// The same of MariaDB.
+/// The same for MariaDB.
 async fn mariadb(example: &str) -> MariaDb {
     let script = read(&worked::example(example).join("data/mariadb.sql"));
     let filled = tokio::task::spawn_blocking(move || MariaDb::script(&script));
@@ -143,7 +143,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Bodies are megabytes: what differs is shown, and not the rest.
+/// Bodies have megabytes, so only the difference is shown.
 fn assert_same(what: &str, one: &[u8], other: &[u8]) {
     if one != other {
         let at = one.iter().zip(other).take_while(|(a, b)| a == b).count();
@@ -155,8 +155,8 @@ fn assert_same(what: &str, one: &[u8], other: &[u8]) {
     }
 }
 
-/// The JSON document of NDJSON's rows. Line ends within values are escaped, so each is the end of a
-/// row.
+/// The JSON document with NDJSON's rows. Line ends inside values are escaped, so each line end is
+/// the end of a row.
 fn document(before: &str, lines: &[u8], after: &str) -> Vec<u8> {
     let rows = lines.strip_suffix(b"\n").unwrap_or(lines);
     let ends: Vec<_> = memchr::memchr_iter(b'\n', rows).map(|at| before.len() + at).collect();
@@ -239,7 +239,7 @@ async fn events() {
     }
 }
 
-/// The stored procedure's rows are the same, byte by byte.
+/// The stored procedure returns the same rows, byte by byte.
 async fn events_of_the_procedure(each: &Each, url: &str, all: &Reply) {
     let folder = worked::copy("events");
     let path = |name: &str| folder.path().join(name);
@@ -263,7 +263,7 @@ async fn events_of_the_procedure(each: &Each, url: &str, all: &Reply) {
     assert_eq!(reply.status, StatusCode::UNAUTHORIZED);
 }
 
-/// A wrong answer here would be data given to anybody.
+/// A mistake here would give data to everyone.
 async fn events_need_the_token(each: &mut Each) {
     let wrong = [
         "Bearer example-reader-toke",

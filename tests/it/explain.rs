@@ -1,4 +1,4 @@
-//! `_explain=1`: the databases' own plans of an endpoint's statements.
+//! `_explain=1`: the databases' own plans for an endpoint's statements.
 
 use http::Request;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ async fn server(url: &str, settings: &str) -> Server {
     Launch::files(&files).start().await
 }
 
-/// The plans of an endpoint's statements, by their names.
+/// The plans of an endpoint's statements, by name.
 async fn plans(server: &Server, target: &str) -> Vec<(String, String, Vec<Value>)> {
     let reply = get(&server.url(target)).await;
     assert_eq!(reply.status, 200, "{target}: {}", reply.text());
@@ -54,7 +54,7 @@ async fn postgres_explains_what_it_would_run() {
     assert_eq!((things.0.as_str(), total.0.as_str()), ("things", "total"));
     assert!(total.2[0]["QUERY PLAN"].as_str().expect("a line").starts_with("Aggregate"), "{total:?}");
     assert_eq!(plans(&server, "/things/7?_explain=1").await.len(), 1);
-    // Without it, the answer is the usual one.
+    // Without it, the response is the usual one.
     assert_eq!(
         get(&server.url("/things?least=9999&_explain=0")).await.text(),
         "[{\"id\":10000,\"name\":\"n10000\"}]"
@@ -64,8 +64,8 @@ async fn postgres_explains_what_it_would_run() {
     assert!(refers.contains("#/components/parameters/explain"), "{refers}");
 }
 
-/// The plan was another one than that of the run: of `explain`, PostgreSQL infers no type for
-/// `:n is null`, and the condition stayed in the plan, without the index.
+/// The plan differed from the real one. In `explain`, PostgreSQL infers no type for `:n is null`,
+/// so the condition stayed in the plan and the index wasn't used.
 #[tokio::test]
 async fn an_optional_filter_is_explained_as_it_is_run() {
     let db = TestDb::new().await;
@@ -123,7 +123,7 @@ async fn what_is_not_explained_says_why() {
         assert!(reply.text().contains("_explain"), "{target}: {}", reply.text());
     }
     assert_eq!(get(&speaking.url("/things.csv?_explain=1")).await.status, 406);
-    // The database refuses what it would refuse without it.
+    // The database refuses the same statements as without it.
     db.execute("drop table thing").await;
     let reply = get(&speaking.url("/things?_explain=1")).await;
     assert_eq!((reply.status.as_u16(), &reply.json()["sqlstate"]), (500, &json!("42P01")));

@@ -1,12 +1,12 @@
-//! Features of Cargo: what a default build has, and what it says of a feature that it lacks.
+//! Cargo features: those of a default build, and the error for a missing one.
 //!
-//! The release build is the default one; all other tests run a build with every feature.
+//! The release build is the default one. All other tests run a build with every feature.
 
 use std::process::{Command, Stdio};
 
 use crate::support::release_program;
 
-/// Standard error of the release build, run in a folder with this configuration.
+/// Standard error of the release build, in a folder with this configuration.
 fn stderr(config: &str, arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("rowstream.toml"), config).expect("the folder is writable");

@@ -13,8 +13,8 @@ fn said(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// `serve` in an empty folder led to `demo`, `serve x.csv` to a build with drivers, and a damaged
-/// database to an editor.
+/// In an empty folder, `serve` suggested `demo`. `serve x.csv` suggested a build with drivers, and
+/// a damaged database an editor.
 #[test]
 fn signposts_lead_to_the_command_that_helps() {
     let folder = tempfile::tempdir().unwrap();
@@ -119,7 +119,7 @@ async fn wrong_values_say_what_to_write() {
     );
 }
 
-/// `.jsonl` was taken for a slip of `json`, and `?x=1` for one of `n`.
+/// `.jsonl` was treated as a typo of `json`, and `?x=1` as one of `n`.
 #[tokio::test]
 async fn slips_are_not_made_up() {
     let folder = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ async fn slips_are_not_made_up() {
     );
 }
 
-/// "a path cannot have one of its characters" didn't say which.
+/// "a path cannot have one of its characters" didn't say which one.
 #[tokio::test]
 async fn the_character_that_no_path_has_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -163,7 +163,7 @@ async fn the_character_that_no_path_has_is_named() {
     }
 }
 
-/// The start said "8589.9 MB" of what is written as "8GiB".
+/// The start printed "8589.9 MB" for "8GiB".
 #[tokio::test]
 async fn sizes_are_as_they_are_written() {
     for (quota, shown) in

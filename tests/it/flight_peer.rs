@@ -1,5 +1,5 @@
-//! A server of Arrow Flight SQL that follows a script, byte by byte: what is asked of it, and
-//! what becomes of answers that are cut, lie, never end, or are elsewhere.
+//! A Flight SQL server that follows a script, byte by byte. It checks our requests, and our
+//! handling of responses that are truncated, wrong, endless or elsewhere.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
@@ -30,12 +30,12 @@ struct Asked {
     method: String,
     authorization: String,
     body: Bytes,
-    /// How often the same was asked before.
+    /// The number of equal calls before this one.
     before: usize,
 }
 
 impl Asked {
-    /// Whether the call is this one; of actions, whether it is the one of this name.
+    /// Returns true if the call has this name. For actions, it's the action's name.
     fn is(&self, name: &str) -> bool {
         self.method == name || (self.method == "DoAction" && self.mentions(name))
     }
@@ -45,7 +45,7 @@ impl Asked {
     }
 }
 
-/// An answer: messages, and how they end.
+/// An answer: messages, and its end.
 struct Answer {
     messages: Vec<Bytes>,
     end: End,
@@ -56,14 +56,14 @@ struct Answer {
 #[derive(Debug, Clone, Copy)]
 enum End {
     Status(u32),
-    /// As HTTP ends, without trailers.
+    /// Like HTTP's end, without trailers.
     NoStatus,
     Reset,
-    /// The connection is gone.
+    /// The connection is closed.
     Cut,
-    /// A message begins, and the answer ends well.
+    /// A message begins, but the answer ends normally.
     AmidMessage,
-    /// The last message comes for ever.
+    /// The last message is repeated forever.
     Never,
 }
 
@@ -85,7 +85,7 @@ type Script = dyn Fn(&Asked) -> Answer + Send + Sync;
 struct Peer {
     address: String,
     asked: Arc<Mutex<Vec<Asked>>>,
-    /// How many answers were given up by the client.
+    /// The number of answers that the client cancelled.
     reset: Arc<Mutex<usize>>,
 }
 
@@ -94,7 +94,7 @@ impl Peer {
         Self::start_by(None, script).await
     }
 
-    /// The same, over TLS where it has a certificate.
+    /// The same, over TLS if there's a certificate.
     async fn start_by(
         certificate: Option<&Certificate>,
         script: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
@@ -125,7 +125,7 @@ impl Peer {
         format!("flightsql://{}", self.address)
     }
 
-    /// How often a call was made, or an action of this name.
+    /// The number of calls, or of actions, with this name.
     fn count(&self, name: &str) -> usize {
         self.asked.lock().expect("no panic").iter().filter(|asked| asked.is(name)).count()
     }
@@ -134,7 +134,7 @@ impl Peer {
         wait_until(what, async || is_so(self)).await;
     }
 
-    /// A server of ours with one endpoint, `/rows`.
+    /// Our server with one endpoint, `/rows`.
     async fn serve(&self, url_parameters: &str, sql: &str) -> Server {
         let config = format!("[source.lake]\nurl = \"{}{url_parameters}\"\n", self.url());
         Launch::files(&[("rowstream.toml", &config), ("endpoints/rows.sql", sql)]).start().await
@@ -168,7 +168,7 @@ async fn connection(
     }
 }
 
-/// Answers a call. `None`: the client has given it up.
+/// Answers a call. `None` if the client has cancelled it.
 async fn answer(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
@@ -213,7 +213,7 @@ async fn send_all(answer: &Answer, out: &mut SendStream<Bytes>) -> Option<()> {
     Some(())
 }
 
-/// As the client takes it.
+/// Sends bytes as fast as the client reads.
 async fn send(mut bytes: Bytes, out: &mut SendStream<Bytes>) -> Option<()> {
     while !bytes.is_empty() {
         out.reserve_capacity(bytes.len());
@@ -236,7 +236,7 @@ async fn end(end: End, out: &mut SendStream<Bytes>) -> Option<()> {
             return Some(());
         }
         End::Cut | End::Never => {
-            // What was sent is read before the connection goes.
+            // The client reads the bytes before the connection closes.
             tokio::time::sleep(Duration::from_millis(200)).await;
             return Some(());
         }
@@ -252,7 +252,7 @@ fn framed(message: &[u8]) -> Bytes {
     [&[0][..], &length.to_be_bytes(), message].concat().into()
 }
 
-/// A field of protobuf that is a text, bytes or a message.
+/// A protobuf field with a text, bytes or a message.
 fn field(number: u64, bytes: &[u8]) -> Vec<u8> {
     [varint(number << 3 | 2), varint(bytes.len() as u64), bytes.to_vec()].concat()
 }
@@ -286,7 +286,7 @@ fn encoded(schema: &Schema) -> EncodedData {
     IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(schema, &mut tracker, &options)
 }
 
-/// A schema as `FlightInfo` has it.
+/// A schema in the form of `FlightInfo`.
 fn encapsulated(schema: &Schema) -> Vec<u8> {
     let message = encoded(schema).ipc_message;
     let length = u32::try_from(message.len()).expect("a length");
@@ -297,7 +297,7 @@ fn data(header: &[u8], body: &[u8]) -> Bytes {
     [field(2, header), field(1000, body)].concat().into()
 }
 
-/// The message that tells that rows have a column of this name.
+/// The message for rows with one column of this name.
 fn begin(name: &str) -> Bytes {
     data(&encoded(&schema(name)).ipc_message, &[])
 }
@@ -315,13 +315,13 @@ fn batch_by(compression: Option<CompressionType>, rows: impl IntoIterator<Item =
     IpcDataGenerator::default().encode(&batch, &mut tracker, &options, &mut context).expect("bytes").1
 }
 
-/// A message of rows.
+/// A message with rows.
 fn rows(rows: impl IntoIterator<Item = i64>) -> Bytes {
     let batch = batch(rows);
     data(&batch.ipc_message, &batch.arrow_data)
 }
 
-/// A part of the rows, by its ticket.
+/// A part of the rows, identified by its ticket.
 fn endpoint(ticket: &str, location: Option<&str>, expires: Option<u64>) -> Vec<u8> {
     let location = location.map(|uri| field(2, &field(1, uri.as_bytes())));
     let expires = expires.map(|seconds| field(3, &number(1, seconds)));
@@ -334,8 +334,7 @@ fn info(endpoints: &[Vec<u8>], is_ordered: bool) -> Bytes {
     [field(1, &encapsulated(&schema("n"))), endpoints.concat(), number(6, is_ordered.into())].concat().into()
 }
 
-/// A server that prepares nothing: what it says of the rows and their columns, and what it answers
-/// to a ticket.
+/// A server without prepared statements. `info` describes the rows, and `get` answers tickets.
 async fn unprepared(info: Bytes, get: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Peer {
     Peer::start(move |asked| match asked.method.as_str() {
         "GetSchema" => whole(vec![field(1, &encapsulated(&schema("n"))).into()]),
@@ -373,7 +372,7 @@ async fn endpoints_are_read_side_by_side_and_in_order_where_the_server_says_so()
         }
         assert!(found.into_iter().eq(0..90_000), "is_ordered: {is_ordered}");
         assert_eq!(peer.count("DoGet"), 9);
-        // As batches, which are cut to the size of those that are made of rows.
+        // As batches, which are split to the same size as batches built from rows.
         let reply = get(&server.url("/rows.arrow")).await;
         assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete));
         let batches = StreamReader::try_new(&*reply.body, None).expect("a stream");
@@ -389,12 +388,12 @@ async fn endpoints_are_read_side_by_side_and_in_order_where_the_server_says_so()
     }
 }
 
-/// A batch by LZ4 or zstd was an error that blamed the server.
+/// A batch compressed with LZ4 or zstd was an error that blamed the server.
 #[tokio::test]
 async fn compressed_batches_are_decoded() {
     for compression in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
         let peer = unprepared(info(&[endpoint("a", None, None)], true), move |_| {
-            // Of two rows, a buffer that would be longer compressed.
+            // With two rows, compressing the buffer would make it longer.
             let batches = [(0..100_000), (100_000..100_002)];
             let batches = batches.map(|rows| batch_by(Some(compression), rows));
             let rows = batches.iter().map(|batch| data(&batch.ipc_message, &batch.arrow_data));
@@ -408,13 +407,13 @@ async fn compressed_batches_are_decoded() {
     }
 }
 
-/// A compressed buffer begins with its length, which is the server's word.
+/// A compressed buffer begins with a length, which the server may get wrong.
 #[tokio::test]
 async fn the_length_of_a_compressed_buffer_is_bounded() {
     let terabyte = 1_i64 << 40;
     for compression in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
         for (length, status, code) in [
-            // Beyond any batch, and as long as a batch may be.
+            // Longer than any batch, and the maximum length of a batch.
             (terabyte, 500, "row_too_large"),
             (i64::MAX, 500, "row_too_large"),
             (16 << 20, 500, "row_too_large"),
@@ -438,7 +437,7 @@ async fn the_length_of_a_compressed_buffer_is_bounded() {
     }
 }
 
-/// Whatever the end is that is none, nobody takes the rows for all of them.
+/// With any wrong end, the rows never look complete.
 #[tokio::test]
 async fn what_ends_early_never_looks_whole() {
     for end in [
@@ -469,7 +468,7 @@ async fn what_ends_early_never_looks_whole() {
     }
 }
 
-/// Before the first row an error has a status.
+/// Before the first row, an error has a status.
 #[tokio::test]
 async fn what_fails_before_the_first_row_has_a_status() {
     for (end, status, code) in [
@@ -488,7 +487,7 @@ async fn what_fails_before_the_first_row_has_a_status() {
     }
 }
 
-/// A ticket that is of no more use is one to ask anew for, as long as no row has been sent.
+/// An expired ticket is requested again, as long as no row has been sent.
 #[tokio::test]
 async fn tickets_that_expired_are_asked_for_once_more() {
     let once = |first: fn() -> Answer| {
@@ -504,15 +503,15 @@ async fn tickets_that_expired_are_asked_for_once_more() {
         assert_eq!((reply.status.as_u16(), numbers(&reply)), (200, vec![0, 1, 2]), "{}", reply.text());
         assert_eq!(peer.count("DoGet"), 2);
     }
-    // Time has passed it by: nobody tries it.
+    // The ticket has expired, so it isn't used.
     let peer = unprepared(info(&[endpoint("a", None, Some(1))], false), once(|| fails(5))).await;
     let server = peer.serve("", "select n").await;
     assert_eq!(get(&server.url("/rows")).await.status, 503);
     assert_eq!((peer.count("DoGet"), peer.count("GetFlightInfo")), (0, 2));
 }
 
-/// A server that tells columns only with the rows may have begun to compute these: it is told that
-/// nobody wants them, or asked for them and left.
+/// A server that only describes columns together with the rows may have begun to compute these. We
+/// cancel them, or request them and disconnect.
 #[tokio::test]
 async fn rows_that_nobody_reads_are_let_go() {
     let script = |asked: &Asked| match asked.method.as_str() {
@@ -524,7 +523,7 @@ async fn rows_that_nobody_reads_are_let_go() {
     let server = peer.serve("", "select n").await;
     assert_eq!((peer.count("GetFlightInfo"), peer.count("DoGet")), (1, 1));
     peer.until("it is reset", |peer| *peer.reset.lock().expect("no panic") == 1).await;
-    // The columns are known: they are not asked for again.
+    // The columns are known, so they aren't requested again.
     let mut stream = Client::HTTP1.stream(&server.url("/rows.ndjson")).await;
     stream.at_least(100_000).await;
     assert_eq!((peer.count("GetFlightInfo"), peer.count("DoGet")), (2, 2));
@@ -555,7 +554,7 @@ async fn what_lies_ends_the_stream() {
         let reply = get(&server.url("/rows")).await;
         assert!([502, 503].contains(&reply.status.as_u16()), "{what}: {} {}", reply.status, reply.text());
     }
-    // Columns that are not those that were described.
+    // Columns that differ from their description.
     let peer =
         unprepared(info(&[endpoint("a", None, None)], false), |_| whole(vec![begin("m"), rows(0..10)])).await;
     let server = peer.serve("", "select n").await;
@@ -563,7 +562,7 @@ async fn what_lies_ends_the_stream() {
     assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (503, &"statement_changed".into()));
 }
 
-/// What is longer than may be is not read, whatever it says of itself.
+/// A message longer than the limit isn't read, whatever its header says.
 #[tokio::test]
 async fn messages_are_bounded() {
     let peer = unprepared(info(&[endpoint("a", None, None)], false), |_| {
@@ -578,7 +577,8 @@ async fn messages_are_bounded() {
     assert!(peak_memory_bytes(server.pid()) < 64 << 20);
 }
 
-/// A client that reads slowly holds the server up, one that leaves ends it, and memory stays.
+/// A slow client makes the server wait, a client that disconnects ends the query, and memory stays
+/// constant.
 #[tokio::test]
 async fn endless_rows_wait_for_the_client_and_end_with_it() {
     let peer = unprepared(info(&[endpoint("a", None, None), endpoint("b", None, None)], false), |_| {
@@ -611,7 +611,7 @@ async fn rows_elsewhere_are_read_where_the_url_allows_it() {
     assert_eq!(numbers(&reply), [0, 1, 2, 3, 4, 5, 6, 7], "{}", reply.text());
 }
 
-/// A server that prepares statements, and one with its prepared statement.
+/// A server with prepared statements.
 async fn prepared() -> Peer {
     let described = [
         field(1, b"its handle"),
@@ -681,7 +681,7 @@ async fn who_we_are_is_said_with_each_call_and_to_nobody_else() {
         assert_eq!(basic, (said == "Bearer given").then_some("Basic YW5uOmh1c2g="));
         assert!(asked.iter().filter(|asked| !asked.is("Handshake")).all(|asked| asked.authorization == said));
     }
-    // Nobody listens: what is said of it has no secret.
+    // There's no server. The error contains no secret.
     for url in ["flightsql://ann:hush@127.0.0.1:1", "flightsql://127.0.0.1:1?token=hush"] {
         let output = rowstream(&["query", url, "select n"]).await;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -689,7 +689,7 @@ async fn who_we_are_is_said_with_each_call_and_to_nobody_else() {
     }
 }
 
-/// Over TLS the server has to show who it is, and one that speaks no TLS is not asked.
+/// Over TLS the server has to prove its identity. We send nothing to a server without TLS.
 #[tokio::test]
 async fn the_certificate_has_to_be_of_a_known_authority() {
     let script = |asked: &Asked| match asked.method.as_str() {
@@ -719,7 +719,7 @@ async fn the_certificate_has_to_be_of_a_known_authority() {
     assert_eq!((secured.count("DoGet"), plain.count("DoGet")), (asked, 0));
 }
 
-/// What has no common snapshot is refused when the files are read, and says why.
+/// Features that need a common snapshot are refused when the files are read, with a reason.
 #[tokio::test]
 async fn what_flight_sql_cannot_do_is_refused() {
     let peer = unprepared(info(&[], false), |_| whole(Vec::new())).await;
@@ -731,7 +731,7 @@ async fn what_flight_sql_cannot_do_is_refused() {
             "read no common snapshot, so rows of one",
         ),
         ("/*\nkey = ['n']\nfollow = true\n*/\nselect n", "has no live tail"),
-        // Nobody can promise what nobody knows.
+        // The order of commits is unknown, so `ordered` is refused.
         ("/*\nkey = ['n']\nfollow = { commits = 'ordered' }\n*/\nselect n", "has no live tail"),
     ] {
         let launch = Launch::files(&[("rowstream.toml", &config), ("endpoints/rows.sql", sql)]);

@@ -1,7 +1,7 @@
-//! The floors of a crate's modules, as a document of the crate shows them: imports go down only.
+//! The floors of a crate's modules, as documented in the crate: imports only go down.
 //!
-//! A module imports those of lower floors, and on its own floor those to its left. Inside of a
-//! module's folder anything goes. Between crates the compiler keeps the order.
+//! A module imports modules of lower floors, and those to its left on its own floor. Inside a
+//! module's folder everything is allowed. Between crates, the compiler enforces the order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,16 +9,17 @@ use std::path::{Path, PathBuf};
 
 use crate::support::repository;
 
-/// Not modules of the server: the library's list of them, the program, and the ways in of `fuzz/`.
+/// Not modules of the server: the library's module list, the program, and the entry points for
+/// `fuzz/`.
 const BESIDE: [&str; 3] = ["lib", "main", "fuzzing"];
 
 /// A crate with more than one floor.
 struct Crate {
-    /// Its folder of source files.
+    /// Its folder with source files.
     sources: &'static str,
-    /// The document with the block of its floors.
+    /// The document with its floors.
     document: &'static str,
-    /// The first line of that block.
+    /// The first line of their block.
     highest: &'static str,
 }
 
@@ -31,7 +32,7 @@ const CRATES: [Crate; 2] = [
     },
 ];
 
-/// The modules of a crate from the lowest to the highest.
+/// The modules of a crate from lowest to highest.
 fn floors(of: &Crate) -> Vec<String> {
     let text = fs::read_to_string(repository().join(of.document)).expect("it is there");
     let text: String =
@@ -42,7 +43,7 @@ fn floors(of: &Crate) -> Vec<String> {
     floors.flat_map(str::split_whitespace).map(str::to_owned).collect()
 }
 
-/// Every source file below a folder.
+/// All source files below a folder.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
@@ -54,14 +55,14 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The module of a crate that a file belongs to.
+/// The module of a crate that contains a file.
 fn module(file: &Path, sources: &str) -> String {
     let below = file.strip_prefix(repository().join(sources)).expect("a file of src");
     let first = below.components().next().expect("a name").as_os_str().to_string_lossy().into_owned();
     first.strip_suffix(".rs").unwrap_or(&first).to_owned()
 }
 
-/// What a source text imports from its own crate: the first segments of its `crate::` paths.
+/// The imports of a source text from its own crate: the first segments of its `crate::` paths.
 fn imports(text: &str) -> BTreeSet<String> {
     let code: String =
         text.lines().map(|line| line.split("//").next().unwrap_or(line)).collect::<Vec<_>>().join("\n");
@@ -99,7 +100,7 @@ fn members(group: &str) -> Vec<String> {
     members
 }
 
-/// The name that a text begins with; the crate itself re-exports its `Error`.
+/// The name at the start of a text. The crate itself re-exports its `Error`.
 fn name(text: &str) -> Option<String> {
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
     match &text[..end] {
@@ -116,7 +117,7 @@ fn names_are_found_wherever_they_stand() {
     assert_eq!(found, ["a", "error", "pool", "sql", "stream"]);
 }
 
-/// Where they went up and round, 67 files were one circle: nobody could change one alone.
+/// With cyclic imports, 67 files formed one circle, so no file could be changed alone.
 #[test]
 fn imports_go_down() {
     CRATES.iter().for_each(imports_of_a_crate_go_down);
@@ -151,7 +152,7 @@ fn imports_of_a_crate_go_down(of: &Crate) {
     assert_eq!(missing, [""; 0], "a floor has a module that is not there");
 }
 
-/// The load tester is a part of the program, and none of the server.
+/// The load tester belongs to the program, but not to the server.
 #[test]
 fn only_the_command_line_uses_the_load_tester() {
     let mut files = Vec::new();
@@ -161,8 +162,8 @@ fn only_the_command_line_uses_the_load_tester() {
     assert_eq!(users.into_iter().collect::<Vec<_>>(), ["cli"]);
 }
 
-/// Paths of files that a text names: what begins with a folder of ours, up to what no path holds;
-/// without those in which `NAME` stands for any name.
+/// File paths in a text: they begin with one of our folders, and end before a character that paths
+/// don't contain. Paths with the placeholder `NAME` are left out.
 fn named(text: &str) -> BTreeSet<&str> {
     let folders = ["src/", "crates/", "tests/", "xtask/", "benches/", "fuzz/"];
     let ends = |c: char| c.is_whitespace() || "`()[],;|{}*".contains(c);
@@ -171,7 +172,7 @@ fn named(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// A map that names what is gone leads astray.
+/// A map with outdated names is misleading.
 #[test]
 fn the_map_names_what_is_there() {
     for page in ["ARCHITECTURE.md", "CONTRIBUTING.md", "xtask/README.md"] {
@@ -187,14 +188,14 @@ fn the_map_names_what_is_there() {
     }
 }
 
-/// Blocks and functions of a source that are `unsafe`.
+/// The number of `unsafe` blocks and functions in a source.
 fn count_unsafe(text: &str) -> usize {
     let code = text.lines().map(|line| line.split("//").next().unwrap_or(line));
     let ways = ["unsafe {", "unsafe fn ", "unsafe impl ", "unsafe extern "];
     code.map(|line| ways.iter().map(|way| line.matches(way).count()).sum::<usize>()).sum()
 }
 
-/// Who looks for what the compiler does not check finds all of it in one table.
+/// Reviewers find all code that the compiler doesn't check in one table.
 #[test]
 fn unsafe_code_is_where_the_table_says() {
     let mut files = Vec::new();

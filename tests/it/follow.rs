@@ -1,5 +1,5 @@
-//! Streams that stay open for new rows: none is missed and none comes twice, whatever is committed
-//! in which order.
+//! Streams that stay open for new rows. None is missing or repeated, regardless of the order of
+//! commits.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -14,18 +14,18 @@ use http::{Request, StatusCode};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-/// An endpoint that follows the transactions of `t`, asked often enough for a test.
+/// An endpoint that follows the transactions of `t`, with a polling interval for tests.
 const SETTLED: &str = r#"/* key = ["tx", "id"]
     follow = { transaction = "tx", poll = "50ms" }
     heartbeat = "100ms" */
     select tx, id, note from t order by tx, id"#;
 
-/// What `SETTLED` reads.
+/// The table of `SETTLED`.
 const TABLE: &str =
     "create table t (id bigserial primary key, tx xid8 not null default pg_current_xact_id(), note text);
     create index on t (tx, id)";
 
-/// An endpoint of SQLite, whose commits are in order.
+/// An endpoint for SQLite, whose commits are ordered.
 const ORDERED: &str = r#"/* key = ["id"]
     follow = { poll = "20ms" }
     heartbeat = "100ms" */
@@ -51,7 +51,7 @@ fn sqlite() -> (tempfile::TempDir, String, rusqlite::Connection) {
     (folder, format!("sqlite:{}", file.display()), writer)
 }
 
-/// A stream of lines that does not end by itself.
+/// A stream of lines that doesn't end by itself.
 struct Lines {
     stream: Streaming,
     read: Vec<u8>,
@@ -65,7 +65,7 @@ impl Lines {
         Self { stream, read: Vec::new(), heartbeats: 0 }
     }
 
-    /// The next line; an empty one is a heartbeat.
+    /// The next line. An empty one is a heartbeat.
     async fn line(&mut self) -> Result<String, Ended> {
         loop {
             if let Some(end) = self.read.iter().position(|&byte| byte == b'\n') {
@@ -96,7 +96,7 @@ impl Lines {
         ids
     }
 
-    /// Waits for so many heartbeats, between which no row may come.
+    /// Waits for this many heartbeats without any row in between.
     async fn quiet(&mut self, heartbeats: usize) {
         for _ in 0..heartbeats {
             assert_eq!(self.line().await.expect("the stream stays open"), "");
@@ -122,8 +122,8 @@ async fn rows_come_as_they_are_committed() {
     assert_eq!(lines.row().await.unwrap(), serde_json::json!({"id": 9, "note": "f"}));
 }
 
-/// Without a row there was no chunk, and without a chunk no head: an `EventSource` was not open
-/// before the first event.
+/// Without a row there was no chunk, and so no head. An `EventSource` was only open after its first
+/// event.
 #[tokio::test]
 async fn a_head_waits_for_no_row() {
     let (_folder, url, writer) = sqlite();
@@ -186,8 +186,8 @@ async fn a_row_waits_for_older_transactions() {
     older.batch_execute("begin; insert into t (note) values ('older')").await.unwrap();
     younger.batch_execute("insert into t (note) values ('younger')").await.unwrap();
     lines.quiet(3).await;
-    // What cannot be followed yet is not there for others either, or a cursor of theirs would lead
-    // past it.
+    // Other requests don't see rows that can't be followed yet. Otherwise their cursors would skip
+    // them.
     assert_eq!(get(&server.url("/rows.json")).await.text(), "[]");
     older.batch_execute("commit").await.unwrap();
     assert_eq!(lines.ids(2).await, [1, 2]);
@@ -198,8 +198,8 @@ async fn a_row_waits_for_older_transactions() {
     assert_eq!(lines.ids(1).await, [4]);
 }
 
-/// One writer: transactions of a few rows, some rolled back, with pauses in which others commit.
-/// Gives the ids that it committed.
+/// A writer: transactions of a few rows, some rolled back, with pauses for commits of others.
+/// Returns the committed ids.
 async fn write(db: &TestDb, seed: u64, transactions: u32) -> Vec<u64> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut client = db.client().await;
@@ -225,7 +225,7 @@ async fn write(db: &TestDb, seed: u64, transactions: u32) -> Vec<u64> {
     committed
 }
 
-/// Reads the ids of a followed stream until `last` is there.
+/// Reads the ids of a followed stream up to `last`.
 async fn follow_until(url: String, last: u64) -> Vec<u64> {
     let mut lines = Lines::open(&url).await;
     let mut ids = Vec::new();
@@ -235,7 +235,7 @@ async fn follow_until(url: String, last: u64) -> Vec<u64> {
     ids
 }
 
-/// The same, by a client that leaves after each few rows and goes on after the last one.
+/// The same with a client that disconnects after every few rows and resumes after the last one.
 async fn follow_in_parts(url: String, last: u64, seed: u64) -> Vec<u64> {
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut ids, mut after) = (Vec::new(), None);
@@ -264,7 +264,8 @@ async fn follow_in_parts(url: String, last: u64, seed: u64) -> Vec<u64> {
     ids
 }
 
-/// Which row comes last is not known while others write: it is written when they are done.
+/// While writers are active, the last row isn't known. So this row is written after they have
+/// finished.
 const LAST: u64 = 1_000_000;
 
 #[tokio::test]
@@ -282,7 +283,7 @@ async fn hundreds_of_writers_lose_no_row_and_double_none() {
         followers.spawn(follow_in_parts(server.url("/rows?feed=eventsource"), LAST, seed));
     }
     let mut writers = JoinSet::new();
-    // The instance is shared with other tests.
+    // Other tests share the instance.
     let room = std::sync::Arc::new(tokio::sync::Semaphore::new(40));
     for seed in 0..WRITERS {
         let (db, room) = (std::sync::Arc::clone(&db), std::sync::Arc::clone(&room));
@@ -317,7 +318,7 @@ async fn a_notification_wakes_followers_at_once() {
     let (older, younger) = (db.client().await, db.client().await);
     younger.batch_execute(r#"insert into t default values; notify "new ""rows""""#).await.unwrap();
     assert_eq!(lines.ids(1).await, [1]);
-    // The older one notifies nobody: what was notified is looked for until it can be read.
+    // The older one doesn't notify, so we poll for notified rows until they can be read.
     older.batch_execute("begin; insert into t default values").await.unwrap();
     younger.batch_execute(r#"insert into t default values; notify "new ""rows""""#).await.unwrap();
     lines.quiet(3).await;
@@ -325,7 +326,7 @@ async fn a_notification_wakes_followers_at_once() {
     assert_eq!(lines.ids(1).await, [3]);
 }
 
-/// The backends of a database that run, or ran last, a statement like this.
+/// The number of backends in a database whose current or last statement matches.
 async fn backends(db: &TestDb, like: &str) -> i64 {
     let sql = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and query like $1";
     db.client().await.query_one(sql, &[&like]).await.unwrap().get(0)
@@ -336,8 +337,8 @@ async fn followers_share_a_poller_and_hold_no_connection() {
     let db = TestDb::new().await;
     db.execute(TABLE).await;
     let server = server(&db.url(), SETTLED).await;
-    // They come at once, as after a restart, and an `EventSource` that is refused does not come
-    // again: the pool's queue is too short.
+    // They arrive at once, as after a restart. A refused `EventSource` doesn't reconnect, so the
+    // pool's queue would be too short for them.
     let opening = (0..200).map(|_| {
         let url = server.url("/rows.ndjson?_follow=1");
         tokio::spawn(async move { Lines::open(&url).await })
@@ -354,7 +355,7 @@ async fn followers_share_a_poller_and_hold_no_connection() {
         }
     }
     assert_eq!(backends(&db, "%pg_current_snapshot() as s").await, 1, "one poller");
-    // The pool has four connections: with all these followers, a list still gets one at once.
+    // The pool has four connections. With all these followers, a list still gets one at once.
     assert_eq!(get(&server.url("/rows.json")).await.json().as_array().unwrap().len(), 3);
     drop(followers);
     for _ in 0..200 {
@@ -379,7 +380,7 @@ async fn followers_stay_when_their_poller_loses_its_connection() {
         while db.client().await.query(kill, &[]).await.unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        // While nobody looks for it.
+        // While there's no poller.
         db.execute("insert into t default values").await;
         for lines in &mut followers {
             assert_eq!(lines.ids(1).await, [last]);
@@ -387,8 +388,8 @@ async fn followers_stay_when_their_poller_loses_its_connection() {
     }
 }
 
-/// The same where all connections are lost at once, as behind a firewall that forgets them, and
-/// come back later.
+/// The same if all connections are lost at once and can be opened again later, as with a firewall
+/// that forgets them.
 #[tokio::test]
 async fn followers_stay_when_all_connections_are_lost() {
     let db = TestDb::new().await;
@@ -400,7 +401,7 @@ async fn followers_stay_when_all_connections_are_lost() {
     for (last, how) in (1..).zip([Cut::Reset, Cut::Close]) {
         db.execute("insert into t default values").await;
         assert_eq!(lines.ids(1).await, [2 * last - 1]);
-        // No statement of its own runs while it waits: one that is cut fails the stream.
+        // While it waits, it runs no statement. A cut statement would fail the stream.
         lines.quiet(1).await;
         proxy.cut_now(how);
         db.execute("insert into t default values").await;
@@ -408,7 +409,7 @@ async fn followers_stay_when_all_connections_are_lost() {
     }
 }
 
-/// If many transactions end, a follower reads all the time, so its stream usually failed when all
+/// If many transactions end, a follower reads all the time. So its stream usually failed when all
 /// connections were lost.
 #[tokio::test]
 async fn followers_stay_when_a_reading_loses_its_connection() {
@@ -436,7 +437,7 @@ async fn is_reading(db: &TestDb) -> bool {
     db.client().await.query_one(sql, &[]).await.unwrap().get(0)
 }
 
-/// One that always loses it fails in the end: it would run for ever.
+/// A statement that always loses its connection must fail eventually.
 #[tokio::test]
 async fn a_reading_that_ends_its_connection_each_time_fails_the_stream() {
     let db = TestDb::new().await;
@@ -506,7 +507,7 @@ async fn a_long_poll_waits_for_the_first_row() {
         (reply.status, reply.ended, reply.body),
         (StatusCode::OK, Ended::Complete, r#"[{"id":1,"note":"a"}]"#.into())
     );
-    // What is there is waited for no longer.
+    // Existing rows are returned without waiting.
     let reply = get(&server.url("/rows?feed=longpoll&_end=1&_format=ndjson")).await;
     let lines: Vec<Value> = reply.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let after = lines[1]["end"]["next"].as_str().unwrap();
@@ -518,7 +519,7 @@ async fn a_long_poll_waits_for_the_first_row() {
     assert_eq!(reply.text(), "id,note\r\n2,b\r\n");
 }
 
-/// A total beside the list was taken for a row, and every long poll was answered at once.
+/// A total beside the list counted as a row, so every long poll returned at once.
 #[tokio::test]
 async fn a_long_poll_waits_for_a_row_of_the_list() {
     let (_folder, url, writer) = sqlite();
@@ -538,7 +539,7 @@ async fn a_long_poll_waits_for_a_row_of_the_list() {
     assert_eq!(reply.text(), r#"{"rows":[{"id":1}],"total":1}"#);
 }
 
-/// Marks were written while rows were read alone, and the reading of a follower is over when its
+/// Marks were only written while rows were being read, but a follower has finished reading when its
 /// row is sent.
 #[tokio::test]
 async fn framed_followers_have_marks() {
@@ -556,8 +557,7 @@ async fn framed_followers_have_marks() {
     assert!(marks > 0, "a row a second has marks");
 }
 
-/// While there was always another row, a follower with a limit never looked whether the server was
-/// about to end.
+/// As long as there was another row, a follower with a limit never checked for a shutdown.
 #[tokio::test]
 async fn the_end_of_the_server_ends_a_follower_in_the_middle_of_pages() {
     let (_folder, url, writer) = sqlite();
@@ -584,7 +584,7 @@ async fn the_end_of_the_server_ends_a_follower_in_the_middle_of_pages() {
     server.wait_drained().await;
 }
 
-/// New settings are for new requests; who follows goes on by the old ones.
+/// New settings apply to new requests. Existing followers keep the old ones.
 #[tokio::test]
 async fn followers_go_on_over_a_reload() {
     let (_folder, url, writer) = sqlite();
@@ -689,8 +689,8 @@ async fn what_cannot_be_followed_says_why() {
         assert_eq!(problem["parameters"][0]["name"], name, "{path}: {problem}");
         assert!(problem["detail"].as_str().unwrap().contains(words), "{path}: {problem}");
     }
-    // An endpoint's own parameter comes first, and what says nothing of a format gets one that can
-    // stay open.
+    // An endpoint's own parameter has precedence. A request without a format gets one that can stay
+    // open.
     assert_eq!(get(&server.url("/own?feed=normal")).await.json()[0]["feed"], "normal");
     assert_eq!(get(&server.url("/rows?feed=normal")).await.text(), "[]");
     let stream = Client::HTTP1.stream(&server.url("/rows?_follow=1")).await;
@@ -707,8 +707,8 @@ async fn a_transaction_that_is_null_is_refused() {
     assert!(reply.json()["detail"].as_str().unwrap().contains("NULL in its key"), "{}", reply.text());
 }
 
-/// Rows of a restored dump have the transactions of another server. They were left out until this
-/// one had come so far, and an answer without them looked whole.
+/// Rows from a restored dump have transactions of another server. They were omitted until this
+/// server had reached those transaction ids, and the response looked complete.
 #[tokio::test]
 async fn rows_of_another_server_are_refused() {
     let db = TestDb::new().await;
@@ -727,7 +727,7 @@ async fn rows_of_another_server_are_refused() {
     assert_eq!(lines.ids(2).await, [1, 2]);
 }
 
-/// What a page needs to follow a list: nothing of it knows of cursors.
+/// The code that a page needs to follow a list. It doesn't know about cursors.
 const EVENT_SOURCE: &str = "
     window.seen = { ids: [], opened: 0 };
     const source = new EventSource('/rows.sse?_follow=1');
@@ -753,7 +753,7 @@ async fn an_event_source_follows_over_a_restart() {
     assert!(browser.run("return seen.opened;").await.as_u64() >= Some(2));
 }
 
-/// The ids that the page has seen, once there are so many.
+/// Waits until the page has seen this many ids, and returns them.
 async fn seen(browser: &Browser, rows: usize) -> Vec<u64> {
     wait_until(&format!("the page sees {rows} rows"), async || {
         let seen = browser.run("return seen.ids;").await;
@@ -763,14 +763,14 @@ async fn seen(browser: &Browser, rows: usize) -> Vec<u64> {
     .await
 }
 
-/// The cursor of the last row of a list.
+/// The cursor of a list's last row.
 async fn last_cursor(server: &Server) -> String {
     let events = get(&server.url("/rows.sse")).await;
     let events = events.text();
     events.lines().rev().find_map(|line| line.strip_prefix("id: ")).unwrap().to_owned()
 }
 
-/// New rows had lesser numbers than a follower's last one, which waited for ever.
+/// New rows had lower numbers than a follower's last one, so the follower waited forever.
 async fn numbers_restart(url: &str, execute: impl AsyncFn(&'static str), restart: &'static str) {
     let rows = r#"/* key = ["id"]
         follow = { commits = "ordered", poll = "20ms" }
@@ -781,14 +781,14 @@ async fn numbers_restart(url: &str, execute: impl AsyncFn(&'static str), restart
     let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
     assert_eq!(lines.ids(3).await, [1, 2, 3]);
     let after = last_cursor(&server).await;
-    // A table that is emptied, such as an outbox, isn't refused.
+    // An emptied table, such as an outbox, isn't refused.
     execute("delete from t").await;
     lines.quiet(3).await;
     assert_eq!(get(&server.url(&format!("/rows?_after={after}"))).await.text(), "[]");
     execute("insert into t (note) values ('d')").await;
     assert_eq!(lines.ids(1).await, [4]);
     let after = last_cursor(&server).await;
-    // Nor is one whose rows are beyond the counter.
+    // Neither is a table with rows beyond the counter.
     execute("insert into t (id, note) values (50, 'e')").await;
     assert_eq!(lines.ids(1).await, [50]);
     execute(restart).await;
@@ -822,7 +822,7 @@ async fn a_counter_of_sqlite_that_restarts_ends_followers() {
     numbers_restart(&url, execute, "begin; delete from t; delete from sqlite_sequence; commit").await;
 }
 
-/// After a failover or a restored backup the transactions of a cursor are yet to begin.
+/// After a failover or a restored backup, the transactions of a cursor haven't begun yet.
 #[tokio::test]
 async fn a_cursor_of_a_transaction_that_is_yet_to_begin_is_refused() {
     let db = TestDb::new().await;
@@ -840,7 +840,7 @@ async fn a_cursor_of_a_transaction_that_is_yet_to_begin_is_refused() {
     assert_eq!(get(&server.url(&format!("/rows?_after={after}"))).await.text(), "[]");
 }
 
-/// `check` warns of keys that a follower may have gone past.
+/// `check` warns about keys that a follower may already have passed.
 #[tokio::test]
 async fn keys_that_are_used_again_are_warned_of() {
     let folder = tempfile::tempdir().unwrap();
@@ -876,8 +876,8 @@ async fn keys_that_are_used_again_are_warned_of() {
     }
 }
 
-/// A tail that waits for a transaction looked like one without new rows: the metric and the log have it,
-/// with the session, or the name if it's prepared.
+/// A tail that waits for a transaction looked like one without new rows. The metric and the log now
+/// show it, with the session, or the name if it's prepared.
 #[tokio::test]
 async fn a_tail_that_waits_for_a_transaction_says_so() {
     let db = TestDb::new().await;

@@ -1,5 +1,5 @@
-//! HTTP sources of several hosts: which of them is asked, which is ejected, and that no request
-//! is lost with one that ends; and connections of HTTP/2 that go away.
+//! HTTP sources with several hosts: the choice of a host, ejection, and hosts that stop without
+//! losing requests. Also HTTP/2 connections that go away.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,22 +19,22 @@ use tokio::task::JoinSet;
 /// Passes `/pass/PATH` to `/PATH`.
 const PASS: &str = "[params]\npath = \"text\"\n[upstream]\nrequest = \"GET /{path}\"\n";
 
-/// Calls `/PATH?id=n` so many times; a call that fails is a row.
+/// Makes `count` calls of `/PATH?id=n`. A failed call becomes a row.
 const CALLS: &str = "[params]\npath = \"text\"\ncount = \"integer\"\n\
     [upstream]\nrequest = \"GET /{path}?id={n}\"\nrepeat = \"count\"\non_error = \"row\"\n";
 
-/// The address of a host that no other test listens at, also while nobody listens there: it begins
-/// anew at the same port.
+/// An address that no other test uses, even while nothing listens there, because the host restarts
+/// on the same port.
 fn address() -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
     let process = std::process::id();
     let next = NEXT.fetch_add(1, Ordering::SeqCst);
-    // What listens at a free port of 127.0.0.1 does not listen here.
+    // A server on a free port of 127.0.0.1 doesn't listen here.
     format!("127.{}.{}.{next}", 1 + (process >> 8) % 250, process % 250)
 }
 
-/// Every upstream answers with its own address, `/wait` once the test lets it, and with a 421 to
-/// who takes it for another.
+/// Every upstream answers with its own address. `/wait` waits for a permit, and a request for
+/// another address gets 421.
 async fn named(seen: Arc<Seen>, asked: Asked, own: Arc<LazyAddress>) -> Response<Payload> {
     if asked.authority != own.get() {
         return reply(421, "text/plain", format!("{} is not {}", asked.authority, own.get()));
@@ -48,7 +48,7 @@ async fn named(seen: Arc<Seen>, asked: Asked, own: Arc<LazyAddress>) -> Response
     reply(200, "text/plain", own.get())
 }
 
-/// The address of an upstream, once it has one.
+/// The address of an upstream, which is set later.
 #[derive(Default)]
 struct LazyAddress(Mutex<String>);
 
@@ -77,7 +77,7 @@ async fn two(speaks: &Speaks) -> [Upstream; 2] {
     [start(speaks).await, start(speaks).await]
 }
 
-/// What is spoken without TLS, with the setting for it.
+/// The protocols without TLS, with their settings.
 fn spoken() -> [(Speaks, &'static str); 2] {
     [(Speaks::Http1, "protocol = 'http1'"), (Speaks::H2c(100), "protocol = 'http2'")]
 }
@@ -107,7 +107,7 @@ fn addresses(upstreams: &[Upstream]) -> Vec<SocketAddr> {
     upstreams.iter().map(Upstream::address).collect()
 }
 
-/// The answers to so many requests, of which `at_a_time` run.
+/// The responses to `count` requests, with at most `at_a_time` at once.
 async fn ask(server: &Server, path: &str, count: usize, at_a_time: usize) -> Vec<Reply> {
     let next = Arc::new(AtomicUsize::new(0));
     let mut clients = JoinSet::new();
@@ -124,7 +124,7 @@ async fn ask(server: &Server, path: &str, count: usize, at_a_time: usize) -> Vec
     clients.join_all().await.into_iter().flatten().collect()
 }
 
-/// How many answers there were of each status and text, problems by their code.
+/// The number of responses with each status and text. Problems are counted by code.
 fn tally(replies: &[Reply]) -> BTreeMap<String, usize> {
     let mut tally = BTreeMap::new();
     for reply in replies {
@@ -142,7 +142,7 @@ fn of<const N: usize>(expected: [(String, usize); N]) -> BTreeMap<String, usize>
     BTreeMap::from(expected)
 }
 
-/// The answers of these hosts, so many of each.
+/// The expected responses: this many from each host.
 fn answered<const N: usize>(hosts: [(SocketAddr, usize); N]) -> BTreeMap<String, usize> {
     of(hosts.map(|(address, count)| (format!("200 {address}"), count)))
 }
@@ -175,7 +175,7 @@ async fn requests_go_to_hosts_by_turns_and_connections_stay_with_theirs() {
         let [a, b, c] = upstreams.each_ref().map(Upstream::address);
         for at_a_time in [1, 15] {
             let replies = ask(&server, "/pass/busy", 90, at_a_time).await;
-            // Each host has answered who meant it, and nobody else.
+            // Each host got only the requests for it.
             assert_eq!(tally(&replies), answered([(a, 30), (b, 30), (c, 30)]), "{protocol} {at_a_time}");
         }
         let rows = get(&server.url("/calls/busy?_format=ndjson&count=300")).await;
@@ -193,7 +193,7 @@ async fn requests_go_to_hosts_by_turns_and_connections_stay_with_theirs() {
     }
 }
 
-/// Idle connections belong to their hosts, and there are no more than the pool has places.
+/// Idle connections belong to their hosts, and their total is at most the pool's maximum.
 #[tokio::test]
 async fn connections_of_all_hosts_are_no_more_than_places() {
     let upstreams = two(&Speaks::Http1).await;
@@ -213,7 +213,7 @@ async fn the_least_busy_host_is_spared_no_request_and_the_slow_one_is() {
     for (balance, to_slow) in [("least_busy", 1), ("round_robin", 10)] {
         let upstreams = two(&Speaks::Http1).await;
         let [slow, quick] = upstreams.each_ref().map(Upstream::address);
-        // The first request holds the slow host for as long as the test wants.
+        // The first request holds the slow host as long as the test needs.
         let settings = format!("balance = '{balance}'\npool = {{ max = 50 }}");
         let server = server(&[slow, quick], &settings).await;
         let url = server.url("/pass/wait");
@@ -228,7 +228,7 @@ async fn the_least_busy_host_is_spared_no_request_and_the_slow_one_is() {
     }
 }
 
-/// Both hosts are busy when one of them ends. What it was doing is lost; nothing else is.
+/// One of two busy hosts stops. Only its requests in flight are lost.
 #[tokio::test]
 async fn a_host_that_ends_takes_only_what_is_in_flight_there() {
     for (speaks, protocol) in spoken() {
@@ -253,8 +253,8 @@ async fn a_host_that_ends_takes_only_what_is_in_flight_there() {
         }
         let expected = of([(format!("200 {left}"), 10), ("502 upstream_broken".to_owned(), 10)]);
         assert_eq!(tally(&replies), expected, "{protocol}");
-        // From here on, whatever comes is answered; the host that refuses connections is found out,
-        // and then left alone.
+        // From here on, every request succeeds. The host that refuses connections is detected and
+        // then avoided.
         let replies = ask(&server, "/pass/busy", 100, 10).await;
         assert_eq!(tally(&replies), answered([(left, 100)]), "{protocol}");
         server.wait_for_stderr(&format!("host {gone} is ejected")).await;
@@ -280,7 +280,7 @@ async fn a_host_that_ends_takes_only_what_is_in_flight_there() {
     }
 }
 
-/// Nothing was sent to a host that takes no connection: another one is asked at once, without
+/// If a host accepts no connection, nothing was sent, so another host is tried at once, without
 /// `retries`.
 #[tokio::test]
 async fn what_was_not_sent_fails_over_without_retries() {
@@ -291,13 +291,13 @@ async fn what_was_not_sent_fails_over_without_retries() {
         let settings = format!("{protocol}\nhealth = {{ failures = 1000 }}");
         let server = server(&[gone, left], &settings).await;
         assert_eq!(tally(&ask(&server, "/pass/x", 40, 4).await), answered([(left, 40)]), "{protocol}");
-        // It had its turns, and had failed every one: each other request, or each third, as one
-        // that goes on takes a turn, too.
+        // It was tried and failed every time: for every second or third request, because a retried
+        // request also counts for the other host.
         let failed = requests(&server, gone, "failed").await;
         assert!((10.0..=40.0).contains(&failed), "{failed}");
         assert_eq!(requests(&server, left, "answered").await, 40.0);
         b.stop().await;
-        // A request that is sent before its connection is seen to have ended is not one of those.
+        // A request that was sent before its connection was known to be closed doesn't fail over.
         let url = server.url("/pass/x");
         wait_until("no connection is left", async || get(&url).await.status == 503).await;
         let replies = ask(&server, "/pass/x", 10, 2).await;
@@ -305,8 +305,7 @@ async fn what_was_not_sent_fails_over_without_retries() {
     }
 }
 
-/// What waits for a host with room is among those that wait for the pool, and not one of a queue
-/// after it.
+/// A request that waits for a host with room is in the pool's queue, and not in an additional one.
 #[tokio::test]
 async fn what_fails_over_waits_for_room_there() {
     let [a, b] = two(&Speaks::Http1).await;
@@ -329,7 +328,7 @@ async fn what_fails_over_waits_for_room_there() {
     assert_eq!(b.most(), 2);
 }
 
-/// A host that takes connections and ends them without a word.
+/// A host that accepts connections and closes them silently.
 async fn mute() -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind(format!("{}:0", address())).await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -339,7 +338,7 @@ async fn mute() -> (SocketAddr, Arc<AtomicUsize>) {
         loop {
             let (mut socket, _) = listener.accept().await.expect("a connection");
             count.fetch_add(1, Ordering::SeqCst);
-            // Else the close would be a reset, which may come before the request was sent.
+            // Otherwise the close would be a reset, which can arrive before the request was sent.
             let mut buffer = [0; 4096];
             drop(socket.read(&mut buffer).await);
         }
@@ -361,7 +360,8 @@ async fn retries_go_to_another_host() {
     }
 }
 
-/// Also one that says nothing, so that each request would wait for all of `first_byte`.
+/// A host that sends nothing is ejected too. Otherwise each request would wait for the whole
+/// `first_byte`.
 #[tokio::test]
 async fn a_host_that_hangs_is_ejected() {
     for (speaks, protocol) in spoken() {
@@ -405,14 +405,14 @@ async fn a_host_alone_is_ejected_only_where_the_file_says_so() {
         let wait: u64 = reply.header("retry-after").expect("it says when").parse().expect("seconds");
         assert_eq!(wait > 3000, !health.is_empty(), "{wait}");
         assert!(wait <= 3600, "{wait}");
-        // It is up again, and not asked before its time.
+        // It runs again, but isn't tried before its backoff ends.
         let upstream = start_at(&address.to_string(), &Speaks::Http1).await;
         let status = get(&server.url("/pass/x")).await.status.as_u16();
         assert_eq!((status == 200, upstream.connections()), (health.is_empty(), connections));
     }
 }
 
-/// A host that answers `/x` with this status, and holds `/wait`.
+/// A host that answers `/x` with this status, and blocks `/wait`.
 async fn with_status(status: Arc<AtomicUsize>) -> Upstream {
     Upstream::start(Speaks::Http1, move |seen, asked| {
         let status = Arc::clone(&status);
@@ -433,7 +433,7 @@ async fn one_request_tries_a_host_and_the_others_are_refused_at_once() {
     let upstream = with_status(Arc::clone(&status)).await;
     let settings = "health = { failures = 4, rest = '300ms', statuses = [503] }\npool = { max = 50 }";
     let server = server(&[upstream.address()], settings).await;
-    // What the upstream says is passed on, and ejected is who says it too often.
+    // The upstream's response is passed on, and a host that fails too often is ejected.
     for _ in 0..4 {
         let reply = get(&server.url("/pass/x")).await;
         assert_eq!((reply.status.as_u16(), reply.text()), (503, "told"));
@@ -442,7 +442,7 @@ async fn one_request_tries_a_host_and_the_others_are_refused_at_once() {
     assert_eq!(upstream.asked().len(), 4);
     status.store(200, Ordering::SeqCst);
     for leaves in [true, false] {
-        // Those that come before the backoff is over are refused; one is let through.
+        // Requests before the end of the backoff are refused. One probe is let through.
         let mut probes = JoinSet::new();
         wait_until("it is tried", async || {
             let url = server.url("/pass/wait");
@@ -454,7 +454,8 @@ async fn one_request_tries_a_host_and_the_others_are_refused_at_once() {
         assert_eq!(tally(&replies), of([("503 upstream_unavailable".to_owned(), 50)]));
         assert_eq!(upstream.running(), 1, "one tries it");
         if leaves {
-            // Its client leaves: that tells nothing, and the next one tries it.
+            // Its client disconnects. That says nothing about the host, so the next request is a
+            // probe.
             probes.shutdown().await;
             upstream.until_running(0).await;
             assert_eq!(upstream.asked().len(), 5);
@@ -473,7 +474,7 @@ async fn one_request_tries_a_host_and_the_others_are_refused_at_once() {
     assert_eq!(of_host(&server, "set_aside_total", upstream.address()).await, 1.0);
 }
 
-/// A status is an answer unless the file says otherwise; so is a 500 in any case.
+/// By default every status is a response, and a 500 is one in any case.
 #[tokio::test]
 async fn answers_are_no_failures() {
     let status = Arc::new(AtomicUsize::new(503));
@@ -483,7 +484,7 @@ async fn answers_are_no_failures() {
         status.store(failure, Ordering::SeqCst);
         assert_eq!(usize::from(get(&server.url("/pass/x")).await.status.as_u16()), failure);
     }
-    // Nor is it one of the host when a client leaves.
+    // A client that disconnects isn't a failure of the host either.
     let url = server.url("/pass/wait");
     let client = tokio::spawn(async move { drop(Client::HTTP1.stream(&url).await) });
     upstream.until_running(1).await;
@@ -518,8 +519,8 @@ async fn no_host_has_more_requests_than_it_may() {
     }
 }
 
-/// With a host ejected, the places of the others are all there are; who waits for them waits in
-/// the pool's queue, by its rules.
+/// If a host is ejected, only the other hosts' capacity remains. Requests wait for it in the pool's
+/// queue as usual.
 #[tokio::test]
 async fn one_queue_bounds_what_waits_for_hosts() {
     let [a, b] = two(&Speaks::Http1).await;
@@ -547,7 +548,7 @@ async fn one_queue_bounds_what_waits_for_hosts() {
     assert_eq!(tally(&held.join_all().await), answered([(left, 2)]));
 }
 
-/// Nobody else ends meanwhile, so that only the end of the rest makes room.
+/// No other request ends in the meantime, so only the end of the backoff makes room.
 #[tokio::test]
 async fn the_end_of_a_rest_serves_those_that_wait() {
     let [a, b] = two(&Speaks::Http1).await;
@@ -587,7 +588,7 @@ async fn each_host_is_known_by_its_own_name_over_tls() {
     assert_eq!(a.connections(), 1, "HTTP/2 is shared");
 }
 
-/// The bytes of `/data`, that a cut is seen in.
+/// The contents of `/data`, which reveal a cut.
 static DATA: LazyLock<Bytes> =
     LazyLock::new(|| (0..40_000_u32).map(|n| (n % 251) as u8).collect::<Vec<_>>().into());
 
@@ -608,8 +609,8 @@ async fn flapping(address: &str, speaks: &Speaks) -> Upstream {
     .await
 }
 
-/// Ends hosts at random, one or several at a time, and starts them again, until it is told to stop.
-/// How often it has ended one.
+/// Stops random hosts, one or several at a time, and restarts them, until it's stopped. Returns the
+/// number of stops.
 async fn flap(
     hosts: Vec<SocketAddr>,
     speaks: Speaks,
@@ -636,8 +637,8 @@ async fn flap(
     ended
 }
 
-/// Requests while hosts end and come back: each answer is whole, or tells that it is not, and at
-/// the end all is as at the beginning.
+/// Requests while hosts stop and restart: each response is complete or visibly failed, and the
+/// final state equals the initial one.
 #[tokio::test]
 async fn hosts_that_come_and_go_lose_nothing_unseen() {
     for (speaks, protocol, balance) in
@@ -680,8 +681,8 @@ async fn hosts_that_come_and_go_lose_nothing_unseen() {
                     );
                     ends.push(is_whole);
                     if reply.status == 503 {
-                        // All are down: who asks again at once has done so a thousand times before
-                        // one is up.
+                        // All hosts are down. Without a pause, a client would send a thousand
+                        // requests before one is up.
                         tokio::time::sleep(Duration::from_millis(10)).await;
                     }
                     if n % 32 == 0 {
@@ -698,7 +699,7 @@ async fn hosts_that_come_and_go_lose_nothing_unseen() {
                         for row in rows {
                             let is_whole = row["error"].is_null();
                             assert_eq!(is_whole, row["body"] == "told", "{row}");
-                            // Nothing hangs where hosts do not, they only end.
+                            // Nothing hangs, because the hosts don't hang but stop.
                             let error = row["error"].as_str().unwrap_or_default();
                             assert!(!error.contains("within"), "{error}");
                             ends.push(is_whole);
@@ -729,14 +730,14 @@ async fn hosts_that_come_and_go_lose_nothing_unseen() {
     }
 }
 
-/// What a server of HTTP/2 by the h2 library has taken and answered.
+/// The connections and requests of an HTTP/2 server with the h2 library.
 #[derive(Default)]
 struct Going {
     connections: AtomicUsize,
     requests: AtomicUsize,
 }
 
-/// A server whose connections are shut down gracefully once they have taken so many requests each.
+/// A server that gracefully shuts down each connection after this many requests.
 async fn going_gracefully(each: usize) -> (SocketAddr, Arc<Going>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -771,9 +772,8 @@ async fn serve_and_go(socket: TcpStream, each: usize, counts: Arc<Going>) {
     }
 }
 
-/// An HTTP/2 upstream that ends its connections in good order, as every one does that is deployed
-/// anew. Once a request was lost with each, and each request after that had opened a connection of
-/// its own.
+/// An HTTP/2 upstream closes its connections gracefully, as in every deployment. One request was
+/// lost with each connection, and every later request opened its own connection.
 #[tokio::test]
 async fn no_request_is_lost_with_a_connection_that_goes_away() {
     let (address, going) = going_gracefully(50).await;
@@ -785,7 +785,7 @@ async fn no_request_is_lost_with_a_connection_that_goes_away() {
     let failed: Vec<_> = rows.iter().filter(|row| row["body"] != "told").collect();
     assert!(failed.is_empty(), "{} of {}: {:?}", failed.len(), rows.len(), failed[0]);
     assert_eq!((rows.len(), going.requests.load(Ordering::SeqCst)), (2000, 2000));
-    // Each connection takes fifty, and a few more that come while it says so.
+    // Each connection serves fifty requests, and a few more that arrive during the shutdown.
     let connections = going.connections.load(Ordering::SeqCst);
     assert!((20..=41).contains(&connections), "{connections} connections");
     assert_eq!(of_pool(&server, "opened_total").await, connections as f64);
@@ -793,7 +793,7 @@ async fn no_request_is_lost_with_a_connection_that_goes_away() {
     assert_eq!(requests(&server, address, "failed").await, 0.0);
 }
 
-/// nginx goes away after a thousand requests, whatever else is on its way to it then.
+/// nginx closes a connection after a thousand requests, even if more are on their way.
 #[tokio::test]
 async fn no_request_is_lost_when_nginx_goes_away() {
     let upstream = Upstream::start(Speaks::Http1, |_, _| async { reply(200, "text/plain", "told") }).await;
@@ -810,7 +810,7 @@ async fn no_request_is_lost_when_nginx_goes_away() {
     assert!((5.0..=10.0).contains(&opened), "{opened} connections");
 }
 
-/// Frames of HTTP/2, for a server that takes some requests and sends back the others.
+/// HTTP/2 frames for a server that serves some requests and refuses the others.
 mod frames {
     pub(super) const SETTINGS: u8 = 4;
     pub(super) const PING: u8 = 6;
@@ -831,7 +831,7 @@ mod frames {
         frame(HEADERS, 0x5, stream, &[0x88])
     }
 
-    /// Streams beyond this one are sent back, and nothing is wrong.
+    /// Streams after `last` weren't processed, and there's no error.
     pub(super) fn go_away(last: u32) -> Vec<u8> {
         let mut payload = last.to_be_bytes().to_vec();
         payload.extend([0; 4]);
@@ -839,7 +839,7 @@ mod frames {
     }
 }
 
-/// A server whose connections answer so many requests each, and send back what else they were sent.
+/// A server whose connections answer this many requests each, and refuse the others unprocessed.
 async fn sending_back(each: usize) -> (SocketAddr, Arc<Going>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -850,7 +850,7 @@ async fn sending_back(each: usize) -> (SocketAddr, Arc<Going>) {
             let (socket, _) = listener.accept().await.expect("a connection");
             counts.connections.fetch_add(1, Ordering::SeqCst);
             let counts = Arc::clone(&counts);
-            // It ends when the client does.
+            // It ends with the client.
             tokio::spawn(async move { drop(send_back(socket, each, &counts).await) });
         }
     });
@@ -878,7 +878,7 @@ async fn send_back(mut socket: TcpStream, each: usize, counts: &Going) -> std::i
             }
             (frames::HEADERS, _) => {
                 streams.push(u32::from_be_bytes([head[5], head[6], head[7], head[8]]));
-                // Those that come beyond are never looked at.
+                // The requests after these are never read.
                 if streams.len() == each + 1 {
                     socket.write_all(&frames::go_away(streams[each - 1])).await?;
                     for stream in &streams[..each] {
@@ -892,7 +892,7 @@ async fn send_back(mut socket: TcpStream, each: usize, counts: &Going) -> std::i
     }
 }
 
-/// Each connection takes ten of twenty requests: those that it sends back are sent again, without
+/// Each connection serves ten of twenty requests. The refused ones are sent again, without
 /// `retries`.
 #[tokio::test]
 async fn requests_that_are_sent_back_go_to_another_connection() {
@@ -904,7 +904,7 @@ async fn requests_that_are_sent_back_go_to_another_connection() {
         let url = server.url("/pass/x");
         clients.spawn(async move { get(&url).await.status.as_u16() });
     }
-    // Ten, ten, and one that waits for others on the third connection.
+    // Ten, ten, and one that waits for more on the third connection.
     let mut statuses = Vec::new();
     while statuses.len() < 20 {
         statuses.push(clients.join_next().await.expect("twenty are answered").expect("no panic"));

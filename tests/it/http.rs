@@ -1,5 +1,5 @@
-//! What each request is answered with: status, headers and body, over HTTP/1.1 and HTTP/2, by the
-//! server as a process.
+//! The response to each request: status, headers and body, over HTTP/1.1 and HTTP/2, from a server
+//! process.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A server, and the folder of its SQLite file.
+/// A server with the folder of its SQLite file.
 struct Fixture {
     server: Server,
     _folder: TempDir,
 }
 
-/// Authors 1 to 3 and books of the first.
+/// The authors 1 to 3, and books of the first one.
 const SCHEMA: &str = "create table author(id integer primary key, name text);
     insert into author values (1, 'Ada'), (2, 'Ben'), (3, 'Cy');
     create table book(author integer, title text);
@@ -65,7 +65,7 @@ fn launch(settings: &str, url: &str, source: &str, endpoints: &[(&str, &str)]) -
     Launch::files(&[("rowstream.toml", config.as_str())].into_iter().chain(files).collect::<Vec<_>>())
 }
 
-/// The problem document of a reply, after what holds for all of them.
+/// Checks the rules for all problem documents, and returns the response's one.
 fn problem(reply: &Reply, status: u16, code: &str) -> serde_json::Value {
     assert_eq!((reply.status.as_u16(), &reply.ended), (status, &Ended::Complete), "{}", reply.text());
     assert_eq!(reply.header("content-type"), Some("application/problem+json"));
@@ -234,7 +234,7 @@ async fn answers_are_saved_under_a_name() {
     for (name, expected) in [
         ("authors.csv", "attachment; filename=\"authors.csv\"; filename*=UTF-8''authors%2Ecsv"),
         ("authors.CSV", "attachment; filename=\"authors.CSV\"; filename*=UTF-8''authors%2ECSV"),
-        // A report had no extension, and what a program goes by was whatever the link said.
+        // A report had no extension, so the link determined its program.
         ("authors", "attachment; filename=\"authors.csv\"; filename*=UTF-8''authors%2Ecsv"),
         ("setup.exe", "attachment; filename=\"setup.exe.csv\"; filename*=UTF-8''setup%2Eexe%2Ecsv"),
         (
@@ -251,7 +251,7 @@ async fn answers_are_saved_under_a_name() {
     assert_eq!(fixture.get("/authors").await.header("content-disposition"), None);
     let lines = fixture.get("/authors.ndjson?_download=a.jsonl").await;
     assert!(lines.header("content-disposition").unwrap().contains("filename=\"a.jsonl\""));
-    // What turns `exe.txt` around, or cannot be seen at all, is in no name.
+    // Names contain no invisible characters, or ones that reverse the text, as in `exe.txt`.
     let invisible = [
         "a%E2%80%AEtxt.exe",
         "a%E2%81%A6b",
@@ -323,7 +323,8 @@ select id, name from author where id = 9
             assert_eq!((reply.status.as_u16(), reply.text()), (200, expected), "{path}");
             assert_eq!(reply.ended, Ended::Complete);
             let length = expected.len().to_string();
-            // Its later statements may take longer than the rows of the first wait for them.
+            // The rows of the first statement don't wait for later statements, which may take
+            // longer.
             let is_streamed = path == "/template" && reply.header("content-length").is_none();
             assert!(
                 is_streamed || reply.header("content-length") == Some(length.as_str()),
@@ -351,8 +352,8 @@ select id, name from author where id = 9
     assert_eq!((live.status.as_u16(), live.text()), (200, "ok\n"));
 }
 
-/// A lookup of `readme.json` looked for `readme`, in JSON, and `_format` could not say otherwise: the
-/// suffix won.
+/// A lookup of `readme.json` searched for `readme` in JSON, and even `_format` couldn't change
+/// that, because the suffix won.
 #[tokio::test]
 async fn a_text_in_a_path_may_end_like_a_format() {
     let of = |kind: &str, sql: &str| format!("/*\n{sql}\n[params]\nname = {kind}\n*/\nselect :name as name");
@@ -389,14 +390,14 @@ async fn a_text_in_a_path_may_end_like_a_format() {
         problem(&fixture.get("/gone/readme").await, 404, "not_found")["hint"],
         serde_json::Value::Null
     );
-    // A dot that is percent-encoded is data.
+    // A percent-encoded dot is data.
     problem(&fixture.get("/day/2026-01-02%2Endjson").await, 400, "invalid_parameter");
 }
 
-/// `/authors.xml` was no endpoint, where a 406 with the formats is promised.
+/// `/authors.xml` returned 404, instead of the documented 406 with a list of formats.
 #[tokio::test]
 async fn slips_in_paths_and_formats_are_recognised() {
-    // SHA-256 of `reader`.
+    // The SHA-256 of `reader`.
     let settings = "authorization = [\"reader\"]
 [token.reader]
 sha256 = \"3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30\"";
@@ -414,7 +415,7 @@ sha256 = \"3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30\"";
         ("/author.csv", &[], 404, "no_endpoint", Some("did you mean `/authors.csv`?")),
         ("/file/a.xml", &[], 404, "no_endpoint", Some("did you mean `/files/a.xml`?")),
         ("/nothing-like-it", &[], 404, "no_endpoint", None),
-        // Who may not use an endpoint is not told of it.
+        // A client that may not use an endpoint doesn't learn its name.
         ("/secre", &[], 404, "no_endpoint", None),
         ("/secre", &with_token, 404, "no_endpoint", Some("did you mean `/secret`?")),
         ("/secret.xml", &[], 401, "unauthorized", Some("send `Authorization")),
@@ -430,15 +431,14 @@ sha256 = \"3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30\"";
         let has_formats = problem["detail"].as_str().unwrap().contains("`json`, `ndjson`, `csv`");
         assert_eq!(has_formats, status == 406, "{problem}");
     }
-    // A parameter holds any name of a file.
+    // A parameter can contain any file name.
     for name in ["a.xml", "a.tar.gz", "a.", ".xml"] {
         let reply = fixture.get(&format!("/files/{name}")).await;
         assert_eq!(reply.json(), serde_json::json!([{ "name": name }]));
     }
 }
 
-/// Names of header fields that Fetch shows to pages of other origins anyway, or that mean nothing
-/// to them.
+/// Headers that Fetch exposes to other origins anyway, or that are useless to them.
 const NOT_TO_BE_EXPOSED: [&str; 11] = [
     "cache-control",
     "content-encoding",
@@ -453,7 +453,7 @@ const NOT_TO_BE_EXPOSED: [&str; 11] = [
     "x-content-type-options",
 ];
 
-/// A page of another origin could not read when to ask again, nor the name of the file.
+/// A page from another origin couldn't read `Retry-After` or the file name.
 #[tokio::test]
 async fn all_that_the_server_says_is_exposed_and_none_of_it_sniffed() {
     let db = TestDb::new().await;
@@ -472,7 +472,7 @@ sha256 = \"3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30\"";
         let request = Request::builder().method(method).uri(server.url(path)).header("te", "trailers");
         client.open(request.body(String::new()).unwrap()).await.unwrap()
     };
-    // What was left before is ended soon.
+    // The previous stream's permit is free soon.
     let begin = async |client: Client, path: &str| loop {
         let reply = send(client, "GET", path).await;
         if reply.status == 200 {
@@ -532,8 +532,7 @@ sha256 = \"3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30\"";
     }
 }
 
-/// RFC 9112, section 3.2: a request whose host is not known, or is another one for each hop, is a
-/// 400.
+/// RFC 9112, section 3.2: a request without a unique host is a 400.
 #[tokio::test]
 async fn a_request_names_its_host_once() {
     let fixture = Fixture::start("", &[("authors", AUTHORS)]).await;
@@ -618,7 +617,7 @@ async fn methods() {
 /// Sends raw bytes, and reads until the server closes the connection.
 async fn raw(server: &Server, bytes: &[u8]) -> String {
     let mut socket = TcpStream::connect(server.address()).await.unwrap();
-    // A server that refuses a request may close before it has read it all.
+    // A server that refuses a request may close before it has read everything.
     let _ = socket.write_all(bytes).await;
     let mut read = Vec::new();
     let _ = wait("the server closes the connection", socket.read_to_end(&mut read)).await;
@@ -647,7 +646,7 @@ async fn head_runs_no_statement() {
             assert_eq!(reply.headers["x-accel-buffering"], "no");
         }
     }
-    // On one connection: what follows a HEAD is the next response, and not its body.
+    // On one connection: the bytes after a HEAD response are the next response, and not a body.
     let two = raw(
         &server,
         b"HEAD /run HTTP/1.1\r\nhost: a\r\n\r\nGET /run HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n",
@@ -742,7 +741,7 @@ async fn tokens() {
     const INVALID: &str = r#"Bearer realm="rowstream", error="invalid_token""#;
     const EXPIRED: &str =
         r#"Bearer realm="rowstream", error="invalid_token", error_description="the token has expired""#;
-    // SHA-256 of `reader`, `other` and `old`.
+    // The SHA-256 of `reader`, `other` and `old`.
     let settings = "authorization = [\"reader\"]
 [token.reader]
 sha256 = \"3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30\"
@@ -827,7 +826,7 @@ async fn requests_that_cannot_be_read_do_no_harm() {
         let refused = ["HTTP/1.1 400 ", "HTTP/1.1 431 ", "HTTP/1.1 414 "]
             .iter()
             .any(|status| reply.starts_with(status));
-        // A server that closes with bytes unread resets, and its answer may be lost by that.
+        // A server that closes with unread bytes causes a reset, which may discard its response.
         assert!(refused || reply.is_empty(), "{reply}");
         assert_eq!(fixture.get("/authors").await.text(), AUTHORS_JSON);
     }
@@ -915,8 +914,8 @@ async fn streams_are_bounded_in_number() {
     assert_eq!(fixture.get("/short").await.text(), AUTHORS_JSON);
 }
 
-/// `nc -N` and others end their side once they have asked, and read on: their connection was closed
-/// without an answer.
+/// `nc -N` and other clients close their side after the request and keep reading. The server closed
+/// their connections without a response.
 #[tokio::test]
 async fn a_client_that_has_ended_its_side_gets_its_answer() {
     const ROWS: usize = 200_000;
@@ -932,14 +931,14 @@ async fn a_client_that_has_ended_its_side_gets_its_answer() {
     let server = Server::start(&files).await;
     for (path, rows) in [("/late.ndjson", 1), ("/many.ndjson", ROWS)] {
         let mut socket = half_closed(&server, path).await;
-        // A client that reads slowly is there, too.
+        // A slow client is still connected.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let mut answer = String::new();
         socket.read_to_string(&mut answer).await.unwrap();
         assert_eq!(answer.matches(r#"{"n":"#).count(), rows, "{path}");
         assert!(rows == 1 || answer.ends_with("\r\n0\r\n\r\n"), "{path} has no end");
     }
-    // Where nothing comes, it cannot be told from one that has left.
+    // If nothing can be sent, it looks like a client that has disconnected.
     let mut socket = half_closed(&server, "/never").await;
     let mut answer = String::new();
     socket.read_to_string(&mut answer).await.unwrap();
@@ -947,7 +946,7 @@ async fn a_client_that_has_ended_its_side_gets_its_answer() {
     server.wait_for_stdout(" aborted ").await;
 }
 
-/// A connection on which this was asked, and nothing more will be.
+/// A connection with a request, whose client side is closed.
 async fn half_closed(server: &Server, path: &str) -> TcpStream {
     let mut socket = TcpStream::connect(server.address()).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");

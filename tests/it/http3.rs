@@ -1,4 +1,4 @@
-//! HTTP/3, by clients that are not ours: what HTTP/1.1 and HTTP/2 promise holds over it.
+//! HTTP/3 with third-party clients: it keeps the promises of HTTP/1.1 and HTTP/2.
 
 mod heads;
 
@@ -14,13 +14,13 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 const MILLION: &str = "select n, repeat('x', 20) as t from generate_series(1, 1000000) n";
-/// Rows without end.
+/// Endless rows.
 const LONG: &str = "select generate_series(1, 1000000000) as n, repeat('x', 100) as t";
 /// Fails after many chunks.
 const FAILS: &str = "select n, 1 / (50000 - n) as x, repeat('x', 100) as t from generate_series(1, 99999) n";
-/// Says nothing for long after its first row.
+/// Sends nothing for a long time after its first row.
 const SILENT: &str = "select 1 as n union all select 2 from (select pg_sleep(1000)) s";
-/// For longer than a test waits.
+/// Longer than any test runs.
 const NO_HEARTBEAT: &str = "heartbeat = \"1h\"";
 const PACED: &str = "/*\nslow_clients = { min_rate = \"1MB/s\" }\n*/\nselect generate_series(1, 1000000000) as n, repeat('x', 100) as t";
 
@@ -45,13 +45,13 @@ async fn server(db: &TestDb, certificate: &Certificate, before: &str) -> Server 
     Server::start(&files).await
 }
 
-/// The URL of a path by the name of the certificate.
+/// The URL of a path, with the name in the certificate.
 fn https(server: &Server, path: &str) -> String {
     let (_, port) = server.address().rsplit_once(':').expect("it has a port");
     format!("https://localhost:{port}{path}")
 }
 
-/// A client that asks for a path.
+/// A client that requests a path.
 fn client(server: &Server, certificate: &Certificate, path: &str, options: &[&str]) -> Child {
     let python = std::env::var_os("ROWSTREAM_TEST_PYTHON");
     let python = python.expect("ROWSTREAM_TEST_PYTHON is not set: run `cargo xtask test`");
@@ -62,10 +62,10 @@ fn client(server: &Server, certificate: &Certificate, path: &str, options: &[&st
     command.spawn().expect("Python runs")
 }
 
-/// What it saw, a line for each answer.
+/// The client's output, one line per response.
 async fn seen(client: Child) -> Vec<Value> {
     let ended = tokio::task::spawn_blocking(move || client.wait_with_output());
-    // To read a million rows is work for Python.
+    // A million rows are much work for Python.
     let ended = tokio::time::timeout(2 * limit(), ended).await.expect("it ends");
     let output = ended.expect("it is waited for").expect("it ran");
     let text = String::from_utf8(output.stdout).expect("JSON");
@@ -76,7 +76,7 @@ async fn ask(server: &Server, certificate: &Certificate, path: &str, options: &[
     seen(client(server, certificate, path, options)).await.remove(0)
 }
 
-/// Waits until no statement of the database runs whose text has these words.
+/// Waits until no running statement of the database contains these words.
 async fn wait_until_gone(db: &TestDb, words: &str) {
     let client = db.client().await;
     let sql = "select count(*) from pg_stat_activity where datname = current_database()
@@ -125,8 +125,8 @@ async fn what_fails_after_its_head_is_reset() {
     }
 }
 
-/// A reset drops what is still on its way. A client that was busy for longer than a reset waited saw
-/// an answer without its last rows and without the error record.
+/// A reset discards bytes in flight. If a client was busy for longer than we waited before a reset,
+/// it missed the last rows and the error record.
 #[tokio::test]
 async fn a_reset_waits_for_what_was_sent_before() {
     let (db, certificate) = (TestDb::new().await, Certificate::new());
@@ -145,8 +145,8 @@ async fn a_reset_waits_for_what_was_sent_before() {
 async fn a_stream_that_is_stopped_ends_its_statement() {
     let (db, certificate) = (TestDb::new().await, Certificate::new());
     let server = server(&db, &certificate, NO_HEARTBEAT).await;
-    // One whose rows flow, and one that has nothing to send: nothing is written that could fail.
-    // Nor is a heartbeat.
+    // One stream has rows, and the other one has nothing to send, not even a heartbeat. So no write
+    // can fail.
     for (path, words, leaves) in
         [("/long.ndjson", "100000000", "stop=1"), ("/silent.ndjson", "pg_sleep(1000)", "leave=2")]
     {
@@ -185,7 +185,7 @@ async fn headers_and_connections_have_limits() {
     server.wait_for_stdout(" - - HTTP/3.0 431 client_error ").await;
     let answer = ask(&server, &certificate, "/one", &["header=200000"]).await;
     assert_eq!((&answer["status"], &answer["ended"]), (&Value::Null, &"reset 0x10d".into()), "{answer}");
-    // The idle ones of the same address give way.
+    // Idle connections of the same address give way.
     let answer = ask(&server, &certificate, "/one", &["connections=60"]).await;
     assert_eq!((&answer["status"], &answer["ended"]), (&200.into(), &"whole".into()), "{answer}");
     assert!(answer["retried"].as_u64() > Some(0), "{answer}");
@@ -193,9 +193,9 @@ async fn headers_and_connections_have_limits() {
     assert_eq!(metrics["status"], 200);
 }
 
-/// The address of a first datagram may be forged, so that its owner gets the answers: at most three
-/// times as much as was sent (RFC 9000, section 8.1). It got 3.19 times as much, because the
-/// handshake was sent again.
+/// The address of a first datagram can be forged, so its owner would get our responses. RFC 9000,
+/// section 8.1, allows three times the received bytes. We sent 3.19 times as many, because we
+/// repeated the handshake.
 #[tokio::test]
 async fn little_is_sent_to_an_address_that_may_be_forged() {
     let (db, certificate) = (TestDb::new().await, Certificate::new());
@@ -209,7 +209,7 @@ async fn little_is_sent_to_an_address_that_may_be_forged() {
     assert_eq!(ask(&server, &certificate, "/one", &[]).await["status"], 200);
 }
 
-/// A client takes one Retry only: a second one would leave it without a connection.
+/// A client accepts only one Retry. A second one would leave it without a connection.
 #[tokio::test]
 async fn a_client_that_returns_from_a_retry_is_known_after_a_reload() {
     const RETRY: u8 = 3;
@@ -271,7 +271,7 @@ async fn a_drain_lets_streams_end_and_takes_no_more() {
     wait_until("the statement runs", async || count().await > 0).await;
     server.terminate();
     server.wait_for_stderr("draining").await;
-    // GOAWAY is on its way for as long as it takes to say so.
+    // The GOAWAY needs some time to arrive.
     tokio::time::sleep(Duration::from_millis(300)).await;
     client.stdin.as_mut().expect("a pipe").write_all(b"\n").expect("it listens");
     let answers = seen(client).await;
@@ -308,7 +308,7 @@ async fn chromium_takes_the_whole_and_sees_what_is_cut() {
     let (_, port) = server.address().rsplit_once(':').expect("it has a port");
     let quic = format!("--origin-to-force-quic-on=localhost:{port}");
     let trusted = format!("--ignore-certificate-errors-spki-list={}", hash.trim());
-    // It would try ::1 first, and no more where HTTP/3 is a must.
+    // If HTTP/3 is required, the browser would only try ::1.
     let resolved = "--host-resolver-rules=MAP localhost 127.0.0.1";
     let browser = Browser::start_with(&[&quic, &trusted, resolved]).await;
     browser.open(&https(&server, "/one")).await;

@@ -1,4 +1,4 @@
-//! `/` where no endpoint has it, and the list of endpoints that a server prints at its start.
+//! `/` without an endpoint there, and the list of endpoints that a server prints at its start.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -84,7 +84,7 @@ async fn browsers_get_a_page_without_scripts() {
     ] {
         assert!(text.contains(expected), "{expected} is not in {text}");
     }
-    // Where a value is missing, there is nothing to lead to.
+    // An endpoint whose required value is missing has no link.
     let links: Vec<_> = text.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     let list = [
         "./_rowstream/",
@@ -98,7 +98,7 @@ async fn browsers_get_a_page_without_scripts() {
     }
 }
 
-/// Who may not call an endpoint learns nothing of it.
+/// A client that may not call an endpoint learns nothing about it.
 #[tokio::test]
 async fn endpoints_are_listed_for_those_who_may_call_them() {
     let config = format!(
@@ -142,7 +142,7 @@ async fn a_start_lists_the_endpoints() {
         [DATA, ("rowstream.toml", CONFIG), ("endpoints/a/{id}.sql", ONE), ("endpoints/größe x.sql", LIST)];
     let server = Server::start(&files).await;
     let said = server.stderr();
-    // The first one is of the table that was made.
+    // The first line is about the created table.
     let lines: Vec<_> = said.lines().skip(1).collect();
     let base = server.url("");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! `rowstream init` writes what runs at once, and overwrites nothing.
+//! `rowstream init` writes a configuration that works immediately, and overwrites nothing.
 
 use std::path::Path;
 use std::process::Command;
@@ -39,8 +39,8 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// `init` said "Next: rowstream check", which failed: the file of the example is made when it's first
-/// served.
+/// `init` printed "Next: rowstream check", which failed, because the example's file is created when
+/// it's first served.
 #[tokio::test]
 async fn what_init_says_to_do_next_works() {
     let folder = tempfile::tempdir().unwrap();
@@ -97,12 +97,12 @@ async fn a_sqlite_file_is_served() {
     let dir = folder.path().join("served");
     let ran = rowstream(&["init", &file, "--dir", dir.to_str().unwrap()]).await;
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
-    // A name with braces has no path; the first table is left.
+    // A name with braces can't be a path, so the first table is left out.
     let server = Launch::folder(&dir).start().await;
     assert_eq!(get(&server.url("/a")).await.text(), "[]");
 }
 
-/// A database without a table that has a path got a configuration without endpoints, which `check`
+/// If no table of a database could have a path, the configuration had no endpoints, which `check`
 /// refuses.
 #[tokio::test]
 async fn a_database_without_usable_names_is_refused() {
@@ -167,7 +167,7 @@ async fn a_csv_becomes_a_table() {
     let both = get(&server.url("/readings")).await.json();
     assert_eq!((&both[1]["Name"], &both[1]["zip"]), (&"a;\"b\"".into(), &"007".into()));
 
-    // An id that is there twice is no key.
+    // A duplicate id isn't a key.
     let other = path("other");
     let ran = rowstream(&["init", &path("twice.CSV"), "--dir", &other]).await;
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
@@ -188,7 +188,7 @@ async fn a_csv_becomes_a_table() {
     assert!(!left("uneven.db") && !left("uneven.db.partial") && !left("third"));
 }
 
-/// `init x.tsv` took the file for a SQLite database.
+/// `init x.tsv` treated the file as a SQLite database.
 #[tokio::test]
 async fn a_tsv_becomes_a_table() {
     let folder = tempfile::tempdir().unwrap();
@@ -201,8 +201,8 @@ async fn a_tsv_becomes_a_table() {
     assert_eq!(get(&server.url("/x/1")).await.text(), r#"{"id":1,"name":"a,b"}"#);
 }
 
-/// An unclosed quote made one value of the rest of the file, and `init` succeeded with one row of
-/// two. An empty file was an error of SQLite, and files in other encodings said nothing of a remedy.
+/// An unclosed quote turned the rest of the file into one value, and `init` succeeded with one of
+/// two rows. An empty file was an SQLite error, and errors about encodings had no hint.
 #[tokio::test]
 async fn a_csv_that_cannot_be_read_leaves_nothing() {
     for (bytes, expected) in [
@@ -237,8 +237,8 @@ async fn a_csv_that_cannot_be_read_leaves_nothing() {
     }
 }
 
-/// `2.345678901234567890` became a real and lost digits, `1e5` became 100000, `sep=;` the name of a
-/// column, and no line told of renamed columns.
+/// `2.345678901234567890` became a real and lost digits, `1e5` became 100000, `sep=;` became a
+/// column name, and renamed columns weren't reported.
 #[tokio::test]
 async fn a_csv_keeps_its_digits() {
     let folder = tempfile::tempdir().unwrap();

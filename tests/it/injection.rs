@@ -1,6 +1,6 @@
-//! No value of a parameter leaves its place: random ones, through the real server, reach an
-//! upstream that keeps the bytes of what it is sent. The request has the lines, segments and pairs
-//! of its template, and each value is what was given.
+//! Values of parameters never leave their places. Random ones go through the real server to an
+//! upstream that records its requests' bytes. The request has the lines, segments and pairs of its
+//! template, and each value is unchanged.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +23,7 @@ request = "GET /p/{a}/q?x={b}&fixed=1&y=({a})"
 headers = { X-Value = "{c}", X-Within = "id={c};end", X-Other = "{d}" }
 "#;
 
-/// The same by a call that is one of several.
+/// The same for one of several calls.
 const CALLS: &str = r#"
 [params]
 a = "text"
@@ -37,7 +37,7 @@ repeat  = 1
 
 type Heads = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// Takes whatever ends in an empty line for a request, keeps it as it came, and answers it.
+/// Records everything up to an empty line as a request, and answers it.
 async fn upstream() -> (String, Heads) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));
@@ -62,13 +62,13 @@ async fn answer(mut socket: TcpStream, heads: Heads) {
         match socket.read_buf(&mut bytes).await {
             Ok(1..) => {}
             _ if bytes.is_empty() => return,
-            // What is left is told by the count of requests.
+            // The count of requests reveals any remaining bytes.
             _ => return heads.lock().expect("no panic").push(bytes),
         }
     }
 }
 
-/// Texts of what means something to HTTP, of what looks like an escape, of dots, and of anything.
+/// Texts with characters that HTTP treats specially, apparent escapes, dots, and random ones.
 fn values() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         3 => "[a-z0-9 ]{0,4}",
@@ -83,7 +83,7 @@ fn values() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..4).prop_map(|pieces| pieces.concat())
 }
 
-/// What is in a head that came: its lines, of which the first is the request's.
+/// The lines of a received head, beginning with the request line.
 fn lines(head: &[u8]) -> Vec<Vec<u8>> {
     let text = head.strip_suffix(b"\r\n\r\n").unwrap_or_else(|| panic!("no end: {head:?}"));
     let mut all = vec![Vec::new()];
@@ -116,7 +116,7 @@ fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8().expect("UTF-8").into_owned()
 }
 
-/// The request is that of the template, with these values in their places.
+/// Checks that the request matches the template, with these values in their places.
 fn assert_is_template(head: &[u8], [a, b, c]: [&str; 3], count: usize) {
     let lines = lines(head);
     assert_eq!(lines.len(), count, "{head:?}");
@@ -128,7 +128,7 @@ fn assert_is_template(head: &[u8], [a, b, c]: [&str; 3], count: usize) {
     let pairs: Vec<_> = query.split('&').map(|pair| pair.split_once('=').expect("a pair")).collect();
     let pairs: Vec<_> = pairs.into_iter().map(|(name, value)| (name, decoded(value))).collect();
     assert_eq!(pairs, [("x", b.to_owned()), ("fixed", "1".to_owned()), ("y", format!("({a})"))]);
-    // HTTP takes blanks around a value for nothing.
+    // HTTP ignores blanks around a value.
     let trimmed = |value: &str| value.trim_matches([' ', '\t']).as_bytes().to_vec();
     assert_eq!(field(&lines, "x-value").trim_ascii(), trimmed(c));
     assert_eq!(field(&lines, "x-within"), format!("id={c};end").as_bytes());
@@ -166,7 +166,7 @@ async fn no_value_leaves_its_place() {
                     assert_is_template(head, given, count);
                     sent += 1;
                 }
-                // What cannot stand in its place is asked of nobody.
+                // A value that doesn't fit its place is refused without a call.
                 (400, []) => {
                     assert_eq!(reply.json()["code"], "invalid_parameter", "{given:?}");
                     refused += 1;
@@ -181,7 +181,7 @@ async fn no_value_leaves_its_place() {
     }
 }
 
-/// Values that a client writes into a header field come as they are, and alone.
+/// A client's header values are passed on unchanged, each as one header.
 #[tokio::test]
 async fn a_header_of_the_client_stays_one() {
     let (url, heads) = upstream().await;

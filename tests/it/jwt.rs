@@ -1,4 +1,4 @@
-//! JSON Web Tokens: whose are believed, what they open, and where keys come from.
+//! JSON Web Tokens: the accepted ones, their permissions, and the sources of keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -66,7 +66,7 @@ impl Keys {
         ]})
     }
 
-    /// A token with this header and these claims, signed as `algorithm` says.
+    /// A token with this header and these claims, signed with `algorithm`.
     fn token(&self, algorithm: &str, header: &Value, claims: &Value) -> String {
         let message =
             format!("{}.{}", base64(header.to_string().as_bytes()), base64(claims.to_string().as_bytes()));
@@ -99,7 +99,7 @@ impl Keys {
         signature
     }
 
-    /// A token that is as it should be, but for these members of the header and of the claims.
+    /// A valid token, except for these members of its header and claims.
     pub(crate) fn but(&self, algorithm: &str, header: Value, claims: Value) -> String {
         let mut own_header = json!({"alg": algorithm, "kid": key_of(algorithm)});
         let mut own_claims = json!({
@@ -139,7 +139,7 @@ fn seconds() -> i64 {
     i64::try_from(since.as_secs()).expect("it is not that late")
 }
 
-/// A server that believes the issuer, with what else `[jwt]` says.
+/// A server that trusts the issuer, with additional lines in `[jwt]`.
 async fn server(jwt: &str, keys: &str) -> Server {
     let config = format!(
         "authorization = [\"orders:read\"]\n[jwt]\naudience = [\"other\", \"rowstream\"]\nscopes = [\"orders:read\"]\n{jwt}\n\
@@ -179,8 +179,8 @@ async fn a_token_is_believed_by_its_signature_and_its_claims() {
     let server = of_file(&keys).await;
     for algorithm in ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"] {
         assert_eq!(status(&server, "/orders", &keys.well(algorithm)).await.0, 200, "{algorithm}");
-        // Another key of the same kind, of which there is one of RSA; and a signature of something
-        // else.
+        // Another key of the same kind (there's only one of RSA), and a signature of another
+        // message.
         if key_of(algorithm) != "rsa" {
             let forged = status(&server, "/orders", &Keys::new().well(algorithm)).await;
             assert_eq!(forged, (401, "unauthorized".to_owned()), "{algorithm}");
@@ -254,8 +254,8 @@ async fn a_token_is_believed_by_its_signature_and_its_claims() {
     assert_eq!(metrics.status, 403);
 }
 
-/// RFC 9864 calls EdDSA on Ed25519 by its curve. Such a key was dropped from its set, and such a token
-/// was denied.
+/// RFC 9864 names EdDSA on Ed25519 after its curve. Such a key was dropped from its set, and such a
+/// token was refused.
 #[tokio::test]
 async fn ed25519_is_the_eddsa_that_there_is() {
     let keys = Keys::new();
@@ -277,8 +277,8 @@ async fn ed25519_is_the_eddsa_that_there_is() {
     }
 }
 
-/// An issuer's scope that was spelt like the name of a bearer token opened what was for that token,
-/// admin endpoints among them.
+/// If an issuer's scope had the name of a bearer token, it gave the token's access, including admin
+/// endpoints.
 #[tokio::test]
 async fn each_credential_opens_what_is_for_it_and_nothing_else() {
     const TOKENS: [(&str, &str); 4] = [
@@ -287,8 +287,8 @@ async fn each_credential_opens_what_is_for_it_and_nothing_else() {
         ("scoped", "scopes = [\"reports\"]"),
         ("old", "expires = \"2020-01-01\""),
     ];
-    // By what each route is opened; those of `ALL` answer, the others are 401, or 403 where it is
-    // known who asks.
+    // The credentials of each route. Those in `ALL` succeed. The others get 401, or 403 if the
+    // client is known.
     const ALL: &[&str] = &["reader", "scraper", "scoped", "jwt", "jwt:scraper", "basic"];
     const ROUTES: [(&str, &[&str], bool); 16] = [
         ("/open", ALL, true),
@@ -405,12 +405,12 @@ async fn claims_are_parameters() {
         assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (403, &json!("claim_missing")));
         assert_eq!(reply.json()["detail"], format!("the token has no claim `{name}`"));
     }
-    // No request can say what a token says.
+    // A request can't override a token's claims.
     let reply = ask(&server, "/mine?jwt.sub=8", &with(json!({}))).await;
     assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (400, &json!("invalid_parameter")));
 }
 
-/// An HTTP server that answers with what `answer` has for a path, and counts what it was asked.
+/// An HTTP server that answers each path with the result of `answer`, and counts its requests.
 async fn issuer(
     answer: impl Fn(&str, &str) -> Option<String> + Send + Sync + 'static,
 ) -> (String, Arc<AtomicUsize>) {
@@ -440,8 +440,8 @@ async fn issuer(
     (base, count)
 }
 
-/// Nobody can make the server ask for keys again and again, and many who come at once wait for one
-/// answer.
+/// Clients can't make the server request keys repeatedly. Concurrent requests wait for the same
+/// response.
 #[tokio::test]
 async fn keys_are_found_and_asked_for_once() {
     let keys = Arc::new(Keys::new());

@@ -1,15 +1,15 @@
-//! Pages by keys of each type and collation of PostgreSQL and SQLite: each row once, or no page at
-//! all. Those of MariaDB are in `tests/library/mysql/keys.rs`.
+//! Pages by keys of each type and collation of PostgreSQL and SQLite: each row appears once, or the
+//! key is refused. Those of MariaDB are in `tests/library/mysql/keys.rs`.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use crate::support::{Ended, Launch, Server, TestDb, get};
 
-/// Rows of a table.
+/// The rows of a table.
 const ROWS: usize = 40;
 
-/// Types of PostgreSQL, and values of them: `n` is a number of 31 bits that looks like chance.
+/// PostgreSQL types with expressions for their values. `n` is a pseudo-random 31-bit number.
 const TYPES: &[(&str, &str)] = &[
     ("smallint", "n % 60000 - 30000"),
     ("integer", "n - 1000000000"),
@@ -96,7 +96,7 @@ const TYPES: &[(&str, &str)] = &[
     ("pair[]", "array[row(n % 3, 'a')::pair]"),
 ];
 
-/// Types that no pages are cut by.
+/// Types that aren't allowed in keys.
 const REFUSED: &[(&str, &str)] = &[
     ("json", "'1'::json"),
     ("xml", "'<a/>'::xml"),
@@ -135,7 +135,7 @@ const SETUP: &str = "
         from generate_series(1, abs(hashint4(id + 99)) % 5) i)
       from generate_series(1, 40) id;";
 
-/// The rows of all pages; the error if the endpoint is refused.
+/// The rows of all pages, or the error if the endpoint is refused.
 async fn pages(server: &Server, path: &str, rows: usize) -> Result<Vec<u64>, String> {
     let (mut seen, mut after) = (Vec::new(), String::new());
     loop {
@@ -152,7 +152,7 @@ async fn pages(server: &Server, path: &str, rows: usize) -> Result<Vec<u64>, Str
     }
 }
 
-/// An endpoint of each order of the rows of a statement.
+/// An endpoint for each order of a statement's rows.
 fn endpoints(name: &str, select: &str) -> Vec<(String, String)> {
     let shapes = [
         ("up", r#""k", "id""#),
@@ -170,7 +170,7 @@ fn endpoints(name: &str, select: &str) -> Vec<(String, String)> {
     shapes.map(file).into()
 }
 
-/// A server of these endpoints, without the check at its start.
+/// A server with these endpoints, without the check at its start.
 async fn unchecked(url: &str, endpoints: &[(String, String)]) -> Server {
     let config = format!("[source.db]\nurl = \"{url}\"\n");
     let named: Vec<_> =
@@ -180,7 +180,8 @@ async fn unchecked(url: &str, endpoints: &[(String, String)]) -> Server {
     Launch::files(&files).argument("--no-check").start().await
 }
 
-/// What is wrong with the pages of an endpoint; `None` as the number of rows: it is refused.
+/// The problem with the pages of an endpoint, if any. `None` for `expected` means that it must be
+/// refused.
 async fn fault(server: &Server, file: &str, expected: Option<usize>) -> Option<String> {
     for rows in [3, 7] {
         let seen = match (pages(server, &format!("/{file}"), rows).await, expected) {
@@ -196,8 +197,8 @@ async fn fault(server: &Server, file: &str, expected: Option<usize>) -> Option<S
     None
 }
 
-/// A `citext` outside of the search_path was sorted by its own operators and compared as a text, so rows
-/// were lost; the names of a `regclass` were read as numbers.
+/// A `citext` outside the search_path was sorted by its own operators but compared as a text, so
+/// rows were lost. The names of a `regclass` were parsed as numbers.
 #[tokio::test]
 async fn postgres_pages_have_each_row_once_or_are_refused() {
     let db = TestDb::new().await;
@@ -232,7 +233,7 @@ async fn postgres_pages_have_each_row_once_or_are_refused() {
             wrong.extend(fault.map(|fault| format!("{kind}: {fault}")));
         }
     }
-    // The same where names do not find the types of extensions.
+    // The same if the types of extensions aren't in the search_path.
     db.execute("alter extension citext set schema elsewhere; alter extension ltree set schema elsewhere")
         .await;
     let server = unchecked(&db.url(), &files.concat()).await;
@@ -246,7 +247,7 @@ async fn postgres_pages_have_each_row_once_or_are_refused() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The start refuses such keys, with another one as its hint.
+/// The start refuses these keys, and its hint suggests another one.
 #[tokio::test]
 async fn postgres_keys_without_an_order_are_refused() {
     let db = TestDb::new().await;
@@ -280,7 +281,7 @@ async fn postgres_keys_without_an_order_are_refused() {
     }
 }
 
-/// Values of SQLite, in groups.
+/// SQLite values, in groups.
 const VALUES: [(&str, &[&str]); 4] = [
     (
         "integers",
@@ -367,7 +368,7 @@ const VALUES: [(&str, &[&str]); 4] = [
     ),
 ];
 
-/// What SQLite's columns may be declared as.
+/// Declared types of SQLite columns.
 const DECLARED: [&str; 14] = [
     "",
     "any",
@@ -385,7 +386,7 @@ const DECLARED: [&str; 14] = [
     "decimal(9, 2) collate nocase",
 ];
 
-/// How a statement may read them; the rows of `other` have other `id`s.
+/// Ways to read them in a statement. The rows of `other` have other `id`s.
 const READ: [(&str, &str, usize); 11] = [
     ("plain", "select k, id from {}", ROWS),
     ("untyped", "select +k as k, id from {}", ROWS),

@@ -1,5 +1,5 @@
-//! What libpq takes where a URL says nothing, against a real PostgreSQL: variables, service files,
-//! password files, and the modes of TLS that fall back.
+//! libpq's defaults for the missing parts of a URL, with a real PostgreSQL: variables, service
+//! files, password files, and the TLS modes with a fallback.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -10,12 +10,12 @@ use std::process::{Command, Output};
 
 use crate::support::{Launch, TestDb, get, logins, pg_ca, pg_port, program};
 
-/// Who asks whom, and how.
+/// Returns the database, the user, the application and the use of TLS.
 const WHO: &str = "select current_database() as db, current_user as user, \
     current_setting('application_name') as name, \
     (select ssl from pg_stat_ssl where pid = pg_backend_pid()) as tls";
 
-/// `rowstream query URL`, with these variables of libpq and a home folder, and no others.
+/// Runs `rowstream query URL` with only these libpq variables, and a home folder.
 fn query(url: &str, home: &Path, variables: &[(&str, &str)]) -> Output {
     Command::new(program())
         .args(["query", url, WHO])
@@ -40,7 +40,7 @@ fn expected(db: &TestDb, user: &str, name: &str, tls: bool) -> String {
     format!("{{\"db\":\"{db}\",\"user\":\"{user}\",\"name\":\"{name}\",\"tls\":{tls}}}\n")
 }
 
-/// A file that nobody else may read.
+/// Writes a file that only its owner may read.
 fn write_own(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
@@ -85,7 +85,7 @@ async fn a_service_and_a_password_file_are_read() {
     for (url, variables) in [
         ("postgres://", &of_service[..]),
         ("postgres://?service=books&sslmode=disable", &[]),
-        // The service comes before the variable.
+        // The service has precedence over the variable.
         ("postgres://?service=books&sslmode=disable", &[("PGUSER", "postgres")]),
     ] {
         assert_eq!(
@@ -112,7 +112,8 @@ async fn a_service_and_a_password_file_are_read() {
     );
 }
 
-/// The certificate is for `localhost` and for no address, and the other name has no address.
+/// The certificate is valid for `localhost` but not for an address, and the other name has no
+/// address.
 #[tokio::test]
 async fn an_address_beside_the_name_is_connected_to() {
     let (db, home) = (TestDb::new().await, tempfile::tempdir().unwrap());

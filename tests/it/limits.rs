@@ -1,4 +1,4 @@
-//! What each client is kept to: how often it may ask, and how long it may take to do so.
+//! Limits per client: the rate of requests, and the time to send one.
 
 use http::Request;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -40,7 +40,7 @@ async fn metric(server: &Server, sample: &str) -> String {
     line.unwrap_or_else(|| panic!("{sample} is in {metrics}")).trim().to_owned()
 }
 
-/// The window is a day, so that no quota fills up while the test runs.
+/// The quota refills so slowly that none becomes available during the test.
 #[tokio::test]
 async fn an_address_has_a_quota() {
     let server =
@@ -48,7 +48,7 @@ async fn an_address_has_a_quota() {
     let from = |address| [("x-forwarded-for", address)];
     for left in (0..60).rev() {
         let path = ["/one", "/missing", "/mine", "/one?x=1"][left % 4];
-        // All that is asked counts, by all addresses of one IPv6 network.
+        // Every request counts, for all addresses of an IPv6 network together.
         let reply = ask(&server, path, &from(["2001:db8::1", "2001:db8::ffff"][left % 2])).await;
         assert_ne!(reply.status, 429);
         assert_eq!(reply.header("ratelimit-policy"), Some("\"address\";q=60;w=60"));
@@ -60,13 +60,13 @@ async fn an_address_has_a_quota() {
     let after: u64 = reply.header("retry-after").and_then(|text| text.parse().ok()).expect("seconds");
     assert!((1..=60).contains(&after), "{after}");
     assert!(reply.header("ratelimit").is_some_and(|quota| quota.starts_with("\"address\";r=0;t=")));
-    // Others are not concerned, and neither are those who ask how the server is.
+    // Other clients aren't affected, and neither are health checks.
     for (path, address) in
         [("/one", "2001:db8:0:1::1"), ("/one", "192.0.2.1"), ("/_rowstream/live", "2001:db8::1")]
     {
         assert_eq!(ask(&server, path, &from(address)).await.status, 200, "{path} from {address}");
     }
-    // A browser asks before a page of another origin may: that is no request of the page.
+    // A browser's preflight for another origin isn't a request of the page.
     let request = Request::options(server.url("/one")).header("x-forwarded-for", "2001:db8::1");
     let request =
         request.header("origin", "https://a.example").header("access-control-request-method", "GET");
@@ -100,7 +100,7 @@ async fn a_token_has_a_quota_wherever_it_comes_from() {
     assert_eq!(reply.json()["detail"], "this token has sent more requests than allowed");
     assert_eq!(ask(&server, "/mine", &shown("Bearer b", 0)).await.status, 200);
     assert_eq!(ask(&server, "/mine", &shown("Bearer c", 0)).await.status, 401);
-    // Where no token is needed, none is counted.
+    // Public endpoints don't count tokens.
     assert_eq!(ask(&server, "/one", &shown("Bearer a", 0)).await.status, 200);
     assert_eq!(metric(&server, "rowstream_rate_limited_total{by=\"token\"}").await, "1");
     assert_eq!(metric(&server, "rowstream_rate_limited_total{by=\"address\"}").await, "0");
@@ -113,7 +113,7 @@ async fn without_limits_nothing_is_said_of_them() {
     assert!(reply.header("ratelimit").is_none() && reply.header("ratelimit-policy").is_none());
 }
 
-/// Each of 20,000 refusals per second had a line.
+/// Each of 20,000 refusals per second was logged in its own line.
 #[tokio::test]
 async fn a_flood_of_refusals_has_few_lines_and_none_is_lost() {
     let server = server("", "[rate_limit]\nper_address = 1").await;
@@ -140,11 +140,11 @@ async fn a_flood_of_refusals_has_few_lines_and_none_is_lost() {
         lines() + told() == refused
     })
     .await;
-    // A slow machine takes some seconds for them.
+    // A slow machine needs some seconds for them.
     assert!(told() > 0, "{} lines", lines());
 }
 
-/// A client of HTTP/1.1 that keeps its connection.
+/// An HTTP/1.1 client with a persistent connection.
 struct Kept(TcpStream);
 
 impl Kept {
@@ -156,7 +156,7 @@ impl Kept {
         self.0.write_all(text.as_bytes()).await.expect("it reads");
     }
 
-    /// Asks for a path, and reads the answer up to its end, which is `]`.
+    /// Requests a path, and reads the response up to its end, which is `]`.
     async fn ask(&mut self, path: &str) -> String {
         self.say(&format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n")).await;
         let mut answer = Vec::new();
@@ -169,20 +169,21 @@ impl Kept {
 
     async fn is_closed(&mut self) {
         let mut rest = Vec::new();
-        // By a reset where it had not read all.
+        // With a reset if it hadn't read everything.
         let _ = wait("it is closed", self.0.read_to_end(&mut rest)).await;
         assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
     }
 }
 
-/// An idle connection ended after `header_timeout`, before those of any proxy: 5 of 300 requests
+/// An idle connection ended after `header_timeout`, earlier than any proxy's. 5 of 300 requests
 /// through HAProxy failed.
 #[tokio::test]
 async fn an_idle_connection_outlives_the_time_for_a_head() {
     let server = server("header_timeout = \"300ms\"", "").await;
     let mut client = Kept::connect(&server).await;
     client.ask("/one").await;
-    // Another client's connection has been closed for its head, so this one's time was over, too.
+    // Another client's connection was closed for its incomplete head, so the same time has passed
+    // for this one.
     let mut slow = Kept::connect(&server).await;
     slow.ask("/one").await;
     slow.say("GET /one HTTP/1.1\r\nho").await;
@@ -205,7 +206,7 @@ async fn idle_connections_end() {
     http2.write_all(&[&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &settings].concat()).await.expect("it reads");
     let mut said = Vec::new();
     let _ = wait("it is closed", http2.read_to_end(&mut said)).await;
-    // GOAWAY for no error, with 8 bytes.
+    // GOAWAY without an error, with 8 bytes.
     let go_away = [0, 0, 8, 7, 0, 0, 0, 0, 0];
     assert!(said.windows(go_away.len()).any(|bytes| bytes == go_away), "{said:?}");
     wait_until("both are counted", async || {
@@ -232,7 +233,7 @@ async fn a_connection_that_is_answered_is_not_idle() {
     client.is_closed().await;
 }
 
-/// What a client has said when its time is over.
+/// A client's bytes before its time runs out.
 #[tokio::test]
 async fn who_does_not_ask_in_time_is_closed() {
     let server = server("header_timeout = \"300ms\"", "").await;
@@ -240,7 +241,7 @@ async fn who_does_not_ask_in_time_is_closed() {
         let mut client = TcpStream::connect(server.address()).await.expect("it listens");
         client.write_all(said.as_bytes()).await.expect("it reads");
         let mut answer = Vec::new();
-        // In order, or by a reset where it had not read all.
+        // Either normally, or with a reset if it hadn't read everything.
         let _ = wait("it is closed", client.read_to_end(&mut answer)).await;
         assert!(answer.is_empty(), "{said:?}: {answer:?}");
         wait_until(&format!("{said:?} is counted"), async || {

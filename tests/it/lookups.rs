@@ -1,6 +1,6 @@
-//! Lookups: many requests for one row each, which share a connection. What one of them meets must
-//! never reach another. PostgreSQL and MariaDB keep each promise; what only one of them does stands
-//! in `postgres_lookups` and `mysql_lookups`.
+//! Lookups: many requests for one row each, which share a connection. A failure of one must never
+//! affect another. PostgreSQL and MariaDB keep all of these promises. The modules
+//! `postgres_lookups` and `mysql_lookups` test their differences.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -16,21 +16,21 @@ use crate::support::{
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 
-/// Room for all that these tests ask at a time.
+/// A queue for all concurrent requests of these tests.
 pub(crate) const QUEUE: &str = "pool = { waiting = 400 }";
 
-/// After which a server on a busy machine has seen that its connections were cut.
+/// After this time, a server on a busy machine has noticed that its connections were cut.
 const NOTICED: Duration = Duration::from_millis(200);
 
-/// A row of the table, by its number.
+/// A row of the table by number.
 pub(crate) const BY_KEY: &str = "select n, text, maybe from t where n = :id";
 
 // --- The databases -------------------------------------------------------------------------------
 
-/// A database with a table of 1,000 rows, whose text tells their number.
+/// A database with a table of 1,000 rows. Each text contains the row's number.
 pub(crate) enum Db {
     Postgres(TestDb),
-    /// Its client is asked on a thread of its own.
+    /// Its client runs on a separate thread.
     MariaDb(Arc<MariaDb>),
 }
 
@@ -57,7 +57,7 @@ impl Db {
         Self::MariaDb(Arc::new(filled.await.unwrap()))
     }
 
-    /// Another one of the same kind.
+    /// Another database of the same kind.
     async fn another(&self) -> Self {
         match self {
             Self::Postgres(_) => Self::postgres().await,
@@ -89,7 +89,7 @@ impl Db {
         }
     }
 
-    /// The connections of the server.
+    /// The number of the server's connections.
     async fn connections(&self) -> usize {
         match self {
             Self::Postgres(db) => {
@@ -101,7 +101,7 @@ impl Db {
         }
     }
 
-    /// Ends all connections of the server; one may be gone before.
+    /// Ends all connections of the server. One may have ended already.
     async fn end_connections(&self) {
         let sql = match self {
             Self::Postgres(_) => "select pg_terminate_backend(pid) from pg_stat_activity \
@@ -112,7 +112,7 @@ impl Db {
         self.execute(&sql).await;
     }
 
-    /// An expression that takes so long, and what it yields.
+    /// An expression that takes this long, and its value.
     fn sleep(&self, seconds: &str) -> (String, Value) {
         match self {
             Self::Postgres(_) => (format!("pg_sleep({seconds})::text"), json!("")),
@@ -127,8 +127,8 @@ impl Db {
         }
     }
 
-    /// What makes a number of the text (500 for row 5), and renames it `words`; and how many of 20
-    /// requests see each at least.
+    /// Statements that turn the text into a number (500 for row 5) and rename it to `words`, with
+    /// the minimum number of 20 requests that see each.
     fn migrations(&self) -> [(&'static str, usize); 2] {
         match self {
             Self::Postgres(_) => [
@@ -143,7 +143,7 @@ impl Db {
     }
 }
 
-/// The numbers of the connections to a database of MariaDB.
+/// The ids of the connections to a MariaDB database.
 fn connections(db: &MariaDb) -> Vec<u64> {
     let sql = format!(
         "select id from information_schema.processlist where db = '{}' and id <> connection_id()",
@@ -161,8 +161,8 @@ fn kill(id: u64) -> String {
 
 // --- The server ----------------------------------------------------------------------------------
 
-/// A server of the database at `url`, with an endpoint of one row for each statement, and a list
-/// that does not end.
+/// A server with the database at `url`, an endpoint with one row for each statement, and an endless
+/// list.
 async fn server_at(url: &str, db: &Db, settings: &str, endpoints: &[(&str, &str)]) -> Server {
     let config = format!("[source.db]\nurl = \"{url}\"\n{settings}\n");
     let file = |(name, sql): &(&str, &str)| {
@@ -185,7 +185,7 @@ pub(crate) async fn server(db: &Db, settings: &str, endpoints: &[(&str, &str)]) 
     server_at(&db.url(), db, settings, endpoints).await
 }
 
-/// A server whose way from the database is to have faults, once it has been checked.
+/// A server whose connection to the database can get faults, after its check.
 async fn proxied(db: &Db) -> (TcpProxy, Server) {
     let proxy = TcpProxy::transparent(SocketAddr::from(([127, 0, 0, 1], db.port()))).await;
     let url = db.url().replace(&format!(":{}/", db.port()), &format!(":{}/", proxy.port()));
@@ -193,7 +193,7 @@ async fn proxied(db: &Db) -> (TcpProxy, Server) {
     (proxy, server)
 }
 
-/// All of `paths` at once, in their order.
+/// Requests all `paths` at once. Returns the responses in their order.
 pub(crate) async fn get_all(server: &Server, paths: impl IntoIterator<Item = String>) -> Vec<Reply> {
     let mut requests = JoinSet::new();
     for (index, path) in paths.into_iter().enumerate() {
@@ -215,7 +215,7 @@ pub(crate) fn by_key(n: usize) -> Value {
     json!({ "n": n, "text": format!("row {n}"), "maybe": maybe })
 }
 
-/// Asks for the first `count` rows at once; each is its own.
+/// Requests the first `count` rows at once, and checks each.
 pub(crate) async fn all_are_right(server: &Server, count: usize) {
     let replies = get_all(server, (1..=count).map(|n| format!("/t/{n}"))).await;
     for (n, reply) in (1..).zip(&replies) {
@@ -223,7 +223,8 @@ pub(crate) async fn all_are_right(server: &Server, count: usize) {
     }
 }
 
-/// Each reply is its own row, or says that the database is away; how many are rows.
+/// Checks that each reply is its own row or an error about the database. Returns the number of
+/// rows.
 fn all_are_right_or_unavailable(replies: &[Reply]) -> usize {
     let mut whole = 0;
     for (n, reply) in (1..).zip(replies) {
@@ -237,7 +238,7 @@ fn all_are_right_or_unavailable(replies: &[Reply]) -> usize {
     whole
 }
 
-/// Sends requests, and returns before the answers.
+/// Starts requests, and returns before their responses.
 fn asking(server: &Server, path: &str, count: usize) -> Vec<JoinHandle<Reply>> {
     let asked = |_| {
         let url = server.url(path);
@@ -246,14 +247,14 @@ fn asking(server: &Server, path: &str, count: usize) -> Vec<JoinHandle<Reply>> {
     (0..count).map(asked).collect()
 }
 
-/// A sample of the metrics of the pool.
+/// A sample of the pool's metrics.
 async fn sample(server: &Server, name: &str) -> f64 {
     let metrics = get(&server.url("/_rowstream/metrics")).await;
     let line = metrics.text().lines().find_map(|line| line.strip_prefix(&format!("rowstream_pool_{name} ")));
     line.expect("a sample").parse().expect("a number")
 }
 
-/// Waits until so many requests wait for a connection.
+/// Waits until this many requests wait for a connection.
 async fn until_waiting(server: &Server, requests: usize) {
     wait_until(&format!("{requests} requests wait"), async || {
         sample(server, "waiting{source=\"db\"}").await >= requests as f64
@@ -263,15 +264,15 @@ async fn until_waiting(server: &Server, requests: usize) {
 
 // --- The promises --------------------------------------------------------------------------------
 
-/// On a machine that is busy enough to keep the database from answering for a while, lookups are
-/// sent elsewhere, which is no error.
+/// On a very busy machine, the database may not respond for a while. Then lookups use other
+/// connections, which isn't an error.
 async fn each_request_gets_its_own_row_over_few_connections(db: &Db) {
     let cores = std::thread::available_parallelism().unwrap().get();
     let mut took = Vec::new();
     while took.len() < 3 {
         let db = db.another().await;
         let server = server(&db, QUEUE, &[("t", BY_KEY)]).await;
-        // The statement is prepared, and described, by the first request.
+        // The first request prepares and describes the statement.
         assert_eq!(row(&get(&server.url("/t/1")).await), by_key(1));
         for _ in 0..3 {
             all_are_right(&server, 300).await;
@@ -285,10 +286,10 @@ async fn each_request_gets_its_own_row_over_few_connections(db: &Db) {
     panic!("300 requests at a time took {took:?} connections");
 }
 
-/// Batches had collapsed: each reply woke a worker, which sent a batch of one.
+/// Batches had collapsed: each reply woke a runtime thread, which sent a batch of one.
 async fn what_is_asked_while_replies_are_awaited_goes_into_one_batch(db: &Db) {
     let server = server(db, QUEUE, &[("t", BY_KEY)]).await;
-    // Which requests come while others wait is chance; that none ever does is not.
+    // It depends on chance which requests arrive while others wait, but some always do.
     for _ in 0..100 {
         all_are_right(&server, 200).await;
         let all = sample(&server, "batch_size_count{source=\"db\"}").await;
@@ -319,7 +320,7 @@ async fn an_error_is_of_its_own_request_alone(db: &Db) {
 }
 
 async fn a_slow_one_does_not_hold_up_the_others(db: &Db) {
-    // The others need a second or so.
+    // The others need about a second.
     let (sleep, slept) = db.sleep("15");
     let slow = format!("select n, case when n = 7 then {sleep} end as slept from t where n = :id");
     let server = server(db, QUEUE, &[("t", BY_KEY), ("slow", &slow)]).await;
@@ -336,7 +337,7 @@ async fn a_slow_one_does_not_hold_up_the_others(db: &Db) {
     }
 }
 
-/// Statements that have to make room for one another are prepared again and again.
+/// If the cache is too small, statements are prepared again and again.
 async fn statements_beyond_the_cache_are_prepared_between_others(db: &Db) {
     let other = "select n * 2 as twice from t where n = :id";
     let settings = "pool = { waiting = 400 }\nstatement_cache = 1";
@@ -380,13 +381,13 @@ async fn a_lost_connection_loses_no_request(db: &Db) {
     for _ in 0..5 {
         let asked = get_all(&server, (1..=100).map(|n| format!("/t/{n}")));
         let (replies, ()) = tokio::join!(asked, db.end_connections());
-        // One that had a connection of its own when it was ended gets an error that says so.
+        // A request whose own connection was ended gets a clear error.
         let whole = all_are_right_or_unavailable(&replies);
         assert!(whole >= 80, "only {whole} of 100 were answered");
     }
 }
 
-/// Few rows too many are read and dropped, many end the connection.
+/// A few extra rows are read and discarded. With many, the connection is closed.
 async fn a_second_row_is_an_error_and_is_not_held(db: &Db) {
     let server =
         server(db, QUEUE, &[("t", BY_KEY), ("many", "select n from t where n >= :id order by n")]).await;
@@ -449,7 +450,7 @@ async fn lookups_keep_their_connection_where_lists_have_all_others(db: &Db) {
     let slow = format!(
         "select n, case when n = 7 then {long} when n = 3 then {short} end as slept from t where n = :id"
     );
-    // Lists leave one connection for all lookups, and one for those that need their own.
+    // Lists leave one connection to all lookups, and one to those that need their own.
     let settings = "pool = { max = 5, waiting = 100, acquire_timeout = \"20s\" }";
     let server = server(db, settings, &[("t", BY_KEY), ("slow", &slow)]).await;
     let mut lists = Vec::new();
@@ -460,23 +461,23 @@ async fn lookups_keep_their_connection_where_lists_have_all_others(db: &Db) {
     }
     let waiting = asking(&server, "/endless.ndjson", 5);
     until_waiting(&server, 5).await;
-    // Described on the connection that is kept for that, then asked on the one that they share.
+    // Each is described on the connection for that purpose, and then runs on the shared one.
     for path in ["/t/1", "/slow/1", "/t/2", "/slow/2"] {
         row(&get(&server.url(path)).await);
     }
-    // Too slow for a connection that others share.
+    // Too slow for a shared connection.
     assert_eq!(row(&get(&server.url("/slow/3")).await)["n"], 3);
     let slow = asking(&server, "/slow/7", SLOW);
-    // Some stand after several of the slow ones.
+    // Some of them wait after several slow ones.
     all_are_right(&server, 50).await;
-    // One of those has a connection of its own, for which the others wait.
+    // One of these has its own connection, for which the others wait.
     until_waiting(&server, 5 + SLOW - 1).await;
     waiting.iter().chain(&slow).for_each(JoinHandle::abort);
 }
 
 async fn a_lookup_waits_for_few_of_the_lists_that_wait(db: &Db) {
     const LISTS: usize = 30;
-    // One connection, of which none can be kept.
+    // One connection, so none can be reserved.
     let settings = "pool = { max = 1, waiting = 100, acquire_timeout = \"20s\" }";
     let server = server(db, settings, &[("t", BY_KEY)]).await;
     let lists = asking(&server, "/list", LISTS);
@@ -489,7 +490,7 @@ async fn a_lookup_waits_for_few_of_the_lists_that_wait(db: &Db) {
     }
 }
 
-/// What is beyond the pool and its queue is refused at once, as it is on connections of their own.
+/// Requests beyond the pool and its queue are refused at once, as on separate connections.
 async fn too_many_are_refused(db: &Db) {
     let sql =
         format!("select n, case when n <> 1 then {} end as slept from t where n = :id", db.sleep("1").0);
@@ -511,7 +512,7 @@ async fn too_many_are_refused(db: &Db) {
     assert!(whole >= 8 && refused >= 1, "{whole} answered, {refused} refused");
 }
 
-/// Those that leave in the middle of a batch leave the others where they are.
+/// Clients that disconnect in the middle of a batch don't affect the other requests.
 async fn clients_that_leave_take_no_answer_of_others(db: &Db) {
     let server = server(db, QUEUE, &[("t", BY_KEY)]).await;
     row(&get(&server.url("/t/1")).await);
@@ -527,7 +528,7 @@ async fn clients_that_leave_take_no_answer_of_others(db: &Db) {
     }
 }
 
-/// The connection that lookups share outlives a reload, and its end.
+/// The shared connection survives a reload, and its own end.
 async fn a_reload_loses_no_lookup(db: &Db) {
     let server = server(db, QUEUE, &[("t", BY_KEY)]).await;
     row(&get(&server.url("/t/1")).await);
@@ -549,14 +550,14 @@ async fn answers_in_small_pieces_are_the_same(db: &Db) {
         let pieces = Some(Pieces { bytes, pause: Duration::ZERO });
         proxy.set_to_client(Faults { pieces, ..Faults::default() });
         proxy.cut_now(Cut::Close);
-        // Which connections had ended is seen when the next one is needed.
+        // Closed connections are noticed when the next one is needed.
         tokio::time::sleep(NOTICED).await;
         all_are_right(&server, 60).await;
     }
 }
 
-/// Wherever the connection is cut, in the login or in the middle of a batch, each request is
-/// answered by its own row or by an error that says so.
+/// Wherever the connection is cut, in the login or in a batch, each request gets its own row or a
+/// clear error.
 async fn a_connection_that_is_cut_anywhere_never_misleads(db: &Db) {
     let (proxy, server) = proxied(db).await;
     row(&get(&server.url("/t/1")).await);
@@ -575,7 +576,7 @@ async fn a_connection_that_is_cut_anywhere_never_misleads(db: &Db) {
     all_are_right(&server, 60).await;
 }
 
-/// A database that says nothing any more is no end for those who ask it again later.
+/// A database that stops responding must not block later requests.
 async fn a_stall_passes(db: &Db) {
     let (proxy, server) = proxied(db).await;
     all_are_right(&server, 60).await;
@@ -592,7 +593,7 @@ async fn a_stall_passes(db: &Db) {
 }
 
 async fn the_end_of_the_server_waits_for_no_idle_connection(db: &Db) {
-    /// Less than the two seconds for which a server waits for what isn't idle (`CANCEL_TIMEOUT`).
+    /// Less than the two seconds that a server waits for busy connections (`CANCEL_TIMEOUT`).
     const AT_ONCE: Duration = Duration::from_millis(1500);
     let mut quickest = Duration::MAX;
     // A busy machine may be slow once.

@@ -1,8 +1,8 @@
-//! The tests of what users see, in one program, which is linked once: the server as a process and
-//! the command line, against real databases, clients and proxies.
+//! Tests of the program as users see it, in one binary that is linked once: the server as a process
+//! and the command line, with real databases, clients and proxies.
 //!
-//! A module is a subject. Tests that need the machine for themselves are in `tests/alone`, and those
-//! that call the library in `tests/library`.
+//! Each module has a subject. Tests that need the machine for themselves are in `tests/alone`, and
+//! those that call the library in `tests/library`.
 
 #[path = "../../examples/delegate/upstream.rs"]
 mod delegate;

@@ -1,4 +1,4 @@
-//! Lookups of MariaDB that share a connection, as far as they are its own: see `lookups`.
+//! MariaDB's own features of lookups that share a connection; see `lookups`.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::lookups::{BY_KEY, Db, QUEUE, all_are_right, row, server};
 use crate::support::get;
 use serde_json::json;
 
-/// A statement that a shared connection has yet to prepare waits there for a table that is locked.
+/// On a shared connection, preparing a statement waits for a locked table.
 #[tokio::test]
 async fn one_that_cannot_be_prepared_yet_does_not_hold_up_the_others() {
     let db = Db::mariadb().await;
@@ -16,7 +16,7 @@ async fn one_that_cannot_be_prepared_yet_does_not_hold_up_the_others() {
     let server = server(&db, settings, &[("t", BY_KEY), ("o", other)]).await;
     row(&get(&server.url("/o/1")).await);
     all_are_right(&server, 20).await;
-    // The others need a second or so.
+    // The others need about a second.
     let locking = async { db.execute("lock tables o write; do sleep(15); unlock tables").await };
     let asking = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -31,7 +31,7 @@ async fn one_that_cannot_be_prepared_yet_does_not_hold_up_the_others() {
     tokio::join!(locking, asking);
 }
 
-/// What is bound says of what type the column is.
+/// The type of the argument determines the column's type.
 #[tokio::test]
 async fn a_column_without_a_type_is_that_of_its_argument() {
     let db = Db::mariadb().await;

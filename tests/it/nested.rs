@@ -1,5 +1,5 @@
-//! Statements that are nested in one another's rows: what stands where, held against the databases'
-//! own JSON; what is aborted because its rows do not fit together; and what is left behind.
+//! Statements nested in each other's rows: the result, compared with the databases' own JSON;
+//! aborts because rows don't match; and leaks.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::support::{Client, Ended, Launch, Reply, Server, TestDb, get, peak_mem
 use http::StatusCode;
 use serde_json::{Value, json};
 
-/// The product's promise.
+/// The documented limit.
 const CEILING: u64 = 32 * 1000 * 1000;
 
 const AUTHORS: &str = "
@@ -21,7 +21,7 @@ select author_id, book, id, stars, words from review order by author_id, book, i
 select won_by, year from prize order by won_by, year
 ";
 
-/// A server of one source with these endpoints.
+/// A server with one source and these endpoints.
 async fn server(url: &str, settings: &str, endpoints: &[(&str, &str)]) -> Server {
     Server::start(&files(url, settings, endpoints).iter().map(|(a, b)| (&a[..], &b[..])).collect::<Vec<_>>())
         .await
@@ -33,7 +33,7 @@ fn files(url: &str, settings: &str, endpoints: &[(&str, &str)]) -> Vec<(String, 
     [("rowstream.toml".to_owned(), config)].into_iter().chain(endpoints.iter().map(endpoint)).collect()
 }
 
-/// A SQLite file in a folder of its own, filled by `sql`, and its URL.
+/// A SQLite file in a new folder, filled by `sql`, and its URL.
 fn sqlite(sql: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("test.db");
@@ -42,14 +42,14 @@ fn sqlite(sql: &str) -> (tempfile::TempDir, String) {
     (folder, format!("sqlite:{}", file.display()))
 }
 
-/// Asserts that the answer is whole, and returns it.
+/// Asserts that the response is complete, and returns it.
 #[track_caller]
 fn whole(reply: &Reply) -> Value {
     assert_eq!((reply.status, &reply.ended), (StatusCode::OK, &Ended::Complete), "{:?}", reply.body);
     reply.json()
 }
 
-/// Asserts that two lists are the same, without showing all of them.
+/// Asserts that two lists are equal, without printing all of them.
 #[track_caller]
 fn assert_same(told: &[Value], expected: &[Value], what: &str) {
     for (i, (told, expected)) in told.iter().zip(expected).enumerate() {
@@ -58,7 +58,7 @@ fn assert_same(told: &[Value], expected: &[Value], what: &str) {
     assert_eq!(told.len(), expected.len(), "{what}");
 }
 
-/// Asserts that an endpoint answers with these rows in each format that can carry it.
+/// Asserts that an endpoint returns these rows in each format that supports them.
 async fn assert_rows(server: &Server, path: &str, expected: &[Value]) {
     let json = whole(&get(&server.url(path)).await);
     assert_same(json.as_array().unwrap(), expected, path);
@@ -75,7 +75,7 @@ async fn assert_rows(server: &Server, path: &str, expected: &[Value]) {
     assert_eq!(get(&server.url(&format!("{path}.csv"))).await.status, StatusCode::NOT_ACCEPTABLE);
 }
 
-/// Authors, some of them without books and one with many, and what else they have.
+/// Authors, some without books and one with many, and their other tables.
 async fn library(db: &TestDb, authors: u32, books: u32, reviews: u32) {
     db.execute(&format!(
         r#"create table author as
@@ -96,7 +96,7 @@ async fn library(db: &TestDb, authors: u32, books: u32, reviews: u32) {
     .await;
 }
 
-/// What PostgreSQL itself makes of it.
+/// PostgreSQL's own result.
 async fn json_agg(db: &TestDb) -> Vec<Value> {
     let sql = "with
         reviews as (
@@ -178,7 +178,7 @@ async fn lists_are_those_of_sqlite() {
     }
 }
 
-/// Small tables, by values alone, for both databases.
+/// Small tables, with values only, for both databases.
 const SMALL: &str = "
     create table a (id integer, k text, n numeric(9, 3));
     insert into a values (1, 'x', 1.5), (2, 'y', 2), (3, null, null);
@@ -206,7 +206,8 @@ struct Both {
 }
 
 impl Both {
-    /// Nothing is left running or open in the database, and the only connection serves on.
+    /// Checks that nothing is running or open in the database, and that the only connection still
+    /// works.
     async fn assert_clean(&self) {
         if let Some(db) = &self.db {
             db.until_none_active().await;
@@ -294,7 +295,7 @@ async fn small_lists_of_every_kind() {
     }
 }
 
-/// An object whose columns are all left out has its lists alone.
+/// If all columns of an object are left out, it contains only its lists.
 #[tokio::test]
 async fn options_of_values_reach_nested_rows() {
     let orphans = "-- name: a :many\nselect k from a order by id;
@@ -312,7 +313,7 @@ async fn options_of_values_reach_nested_rows() {
     }
 }
 
-/// Keys by the databases' own orders: collations, descending, by something else than the key.
+/// Keys in the databases' own orders: collations, descending, and by another column than the key.
 #[tokio::test]
 async fn any_order_that_both_have() {
     let db = TestDb::new().await;
@@ -351,7 +352,7 @@ const WELL: (&str, &str) = (
     "-- name: a :many\nselect n as id from one;\n-- name: b :many nested in a on a_id = id\nselect n as a_id from one",
 );
 
-/// A parent statement of `parents` rows and a child statement.
+/// A parent statement with `parents` rows, and a child statement.
 fn nested(parents: u32, child: &str) -> String {
     format!(
         "-- name: parents :many\nselect id, pad from p where id <= {parents} order by id;
@@ -429,7 +430,7 @@ async fn rows_that_do_not_fit_together_are_errors_that_name_the_statement() {
 async fn errors_of_a_statement_have_a_status_before_the_first_row_and_break_off_after() {
     let db = TestDb::new().await;
     db.execute(PARENTS).await;
-    // Made one after the other: rows that are sorted are all made before the first.
+    // The rows are produced one by one, because sorting would produce all of them before the first.
     let fails = |row| {
         format!("select n as parent, 1 / ({row} - n) as q from (select generate_series(1, 2000) as n) s")
     };
@@ -468,7 +469,7 @@ async fn errors_of_a_statement_have_a_status_before_the_first_row_and_break_off_
     }
 }
 
-/// SQLite finds them at the row, too.
+/// SQLite also detects them at the row.
 #[tokio::test]
 async fn errors_in_sqlite_come_at_their_row() {
     let (_folder, url) = sqlite(PARENTS);
@@ -489,7 +490,7 @@ async fn errors_in_sqlite_come_at_their_row() {
     both.assert_clean().await;
     let reply = get(&both.server.url("/late")).await;
     assert!(matches!(reply.ended, Ended::Broken(_)), "{:?}", reply.ended);
-    // The rows before the one that failed are there.
+    // The rows before the failing one are present.
     assert!(reply.text().contains(r#"{"id":1800,"#));
     both.assert_clean().await;
 }
@@ -517,7 +518,7 @@ async fn a_client_that_leaves_cancels_all_statements() {
     }
 }
 
-/// Rows that come into both tables while a response runs are not in it.
+/// Rows that are added to both tables during a response aren't in it.
 #[tokio::test]
 async fn all_statements_read_one_snapshot() {
     let db = TestDb::new().await;
@@ -545,8 +546,8 @@ async fn all_statements_read_one_snapshot() {
     assert!(rows.iter().all(|row| row["b"].as_array().unwrap().len() == 1));
 }
 
-/// Rows that wait for those of another statement are held, but not without bound: what a row may
-/// take, or a megabyte.
+/// Rows that wait for another statement's rows are held up to a limit: the maximum row, or a
+/// megabyte.
 #[tokio::test]
 async fn large_rows_are_merged_within_bounds() {
     let db = TestDb::new().await;
@@ -558,7 +559,7 @@ async fn large_rows_are_merged_within_bounds() {
     .await;
     let sql = "-- name: a :many\nselect id, pad from a order by id;
         -- name: b :many nested in a on a_id = id\nselect a_id, t from b order by a_id, length(t)";
-    // While the rows of the second portion come, the next parents are wanted.
+    // While the rows of the second portion arrive, the next parents are needed.
     let wide = "-- name: a :many\nselect id from a where id <= 120 order by id;
         -- name: b :many nested in a on a_id = id
         select id as a_id, repeat('b', case when id > 32 then 300000 else 1 end) as t from a where id <= 120 order by id";
@@ -580,21 +581,21 @@ async fn large_rows_are_merged_within_bounds() {
     let held = "row_too_large: rows that wait for those of another statement take more than 1048576 bytes";
     assert_fails(&tight, "/wide", held).await;
     assert_same(whole(&get(&tight.url("/a")).await).as_array().unwrap(), rows, "after the failure");
-    // With fewer of them it goes well.
+    // With fewer of them, it succeeds.
     let few = server(&db.url(), &format!("fetch_rows = 1\n{}", of_size("301KiB")), &endpoints).await;
     let reply = get(&few.url("/wide")).await;
     assert_eq!(whole(&reply).as_array().unwrap().len(), 120);
 }
 
-/// Asserts that an answer fails for this reason, with its status or, where the first rows were sent
-/// already, without.
+/// Asserts that a response fails for this reason, with a status unless its first rows have been
+/// sent.
 async fn assert_fails(server: &Server, path: &str, reason: &str) {
     let reply = get(&server.url(path)).await;
     assert!(reply.status != StatusCode::OK || matches!(reply.ended, Ended::Broken(_)), "{reply:?}");
     server.wait_for_stdout(reason).await;
 }
 
-/// `check` for a folder of these files.
+/// Runs `check` for a folder with these files.
 async fn check(folder: &Path, files: &[(String, String)]) -> std::process::Output {
     for (name, text) in files {
         let path = folder.join(name);
@@ -626,7 +627,7 @@ async fn check_shows_what_is_nested_and_finds_columns_that_do_not_suit() {
     let endpoints: Vec<_> = endpoints.iter().map(|(name, sql)| (*name, &sql[..])).collect();
     for url in [db.url(), url] {
         let ran = check(folder.path(), &files(&url, "", &endpoints)).await;
-        // SQLite shows its types in capitals.
+        // SQLite prints its types in capitals.
         let [out, err] = [&ran.stdout, &ran.stderr]
             .map(|told| String::from_utf8_lossy(told).replace("INTEGER", "integer").replace("TEXT", "text"));
         let integer = if url.starts_with("sqlite") { "integer" } else { "int4" };
@@ -670,7 +671,7 @@ async fn check_shows_what_is_nested_and_finds_columns_that_do_not_suit() {
         }
         assert!(err.contains("4 errors"), "{err}");
     }
-    // A server that prepares nothing ahead reports it at the first request.
+    // A server that prepares nothing in advance reports it at the first request.
     let files = files(&db.url(), "", &endpoints);
     let files: Vec<_> = files.iter().map(|(name, text)| (&name[..], &text[..])).collect();
     let server = Launch::files(&files).argument("--no-check").start().await;
@@ -679,9 +680,9 @@ async fn check_shows_what_is_nested_and_finds_columns_that_do_not_suit() {
     assert!(reply.text().contains("`a_ad` isn't a column of statement `b`"), "{}", reply.text());
 }
 
-/// Two parents with the same key and another one between them: the first had the rows, the second
-/// an empty list, and nobody was told. A merge cannot know; `check` can say of which statements it
-/// is not known that they have no such rows.
+/// If two parents had the same key and another one was between them, the first had the rows, and
+/// the second silently had an empty list. A merge can't detect this. `check` warns about statements
+/// that may have such rows.
 #[tokio::test]
 async fn parents_that_may_be_the_same_are_a_warning() {
     let tables = "create table a (id integer primary key, name text unique, x integer, y integer, part integer, unique (x, y));
@@ -701,9 +702,9 @@ async fn parents_that_may_be_the_same_are_a_warning() {
     .await;
     let (folder, url) = sqlite(tables);
     let both = [
-        // What the silence was: the second `1` has no rows.
+        // The silent failure: the second `1` has no rows.
         ("id", "select id, name from plain order by name", true),
-        // One table, and a unique key of it.
+        // One table with a unique key.
         ("id", "select id, name from a order by name", false),
         ("id", "select * from a", false),
         ("id", "select t.*, 1 as one from a as t where t.id > 0 order by x desc limit 9", false),
@@ -723,7 +724,7 @@ async fn parents_that_may_be_the_same_are_a_warning() {
         ("id", "select id, name from (select id, name from a) s order by name", true),
         ("id", "with a as (select 1 as id, 'x' as name) select id, name from a order by name", true),
         ("id", "select id, name from shown order by name", true),
-        // Ordered by the key first: such rows follow each other, and are an error.
+        // Sorted by the key first, such rows are adjacent, which is an error.
         ("id", "select id, name from plain order by id, name", false),
         ("id", "select id, name from plain order by ID desc -- , name", false),
         ("id", "select name, id from plain order by 2 limit 5", false),
@@ -787,7 +788,7 @@ async fn parents_that_may_be_the_same_are_a_warning() {
             (&first["line"], &first["source"], &found["errors"]),
             (&json!(4), &json!("db"), &json!([]))
         );
-        // A server starts, says the same, and answers as it did.
+        // A server starts, prints the same warning, and answers as before.
         let files: Vec<_> = files.iter().map(|(name, text)| (&name[..], &text[..])).collect();
         let server = Server::start(&files).await;
         server.wait_for_stderr("`id` may not be unique in `a`").await;
@@ -823,7 +824,7 @@ async fn a_number_of_rows_stands_behind_them() {
     }
 }
 
-/// One parent of a million rows, and many parents at once: neither is ever in memory.
+/// One parent with a million rows, and many parents at once: neither is ever held in memory.
 #[tokio::test]
 async fn memory_is_constant_while_nested_rows_are_read() {
     const ROWS: usize = 1_000_000;
@@ -865,7 +866,7 @@ async fn memory_is_constant_while_nested_rows_are_read() {
     }
 }
 
-/// How many objects a whole answer has; nothing of it is kept.
+/// The number of objects in a complete response, which is discarded.
 async fn objects(server: &Server, path: &str) -> usize {
     count(Client::HTTP1.stream(&server.url(path)).await).await
 }

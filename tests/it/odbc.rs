@@ -1,4 +1,4 @@
-//! ODBC in worker processes, with Debian's drivers of PostgreSQL, MariaDB and SQLite.
+//! ODBC in driver processes, with Debian's drivers for PostgreSQL, MariaDB and SQLite.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -30,21 +30,21 @@ fn query(arguments: &[&str]) -> Output {
     Command::new(program()).arg("query").args(arguments).output().unwrap()
 }
 
-/// Its output.
+/// Returns its output.
 fn rows(arguments: &[&str]) -> String {
     let output = query(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Its error.
+/// Returns its error.
 fn refused(arguments: &[&str]) -> String {
     let output = query(arguments);
     assert_eq!(output.status.code(), Some(1), "{arguments:?}");
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// A server of one source, with an endpoint for each statement.
+/// A server with one source, and an endpoint for each statement.
 async fn serve(url: &str, settings: &str, endpoints: &[(&str, &str)]) -> Server {
     let config = format!("[source.main]\nurl = {url:?}\n{settings}\n");
     let names: Vec<_> = endpoints.iter().map(|(name, _)| format!("endpoints/{name}.sql")).collect();
@@ -53,7 +53,7 @@ async fn serve(url: &str, settings: &str, endpoints: &[(&str, &str)]) -> Server 
     Launch::files(&files).start().await
 }
 
-/// The worker processes of a server.
+/// The driver processes of a server.
 fn workers(server: &Server) -> Vec<u32> {
     let output =
         Command::new("ps").args(["-o", "pid=", "--ppid", &server.pid().to_string()]).output().unwrap();
@@ -64,7 +64,7 @@ fn signal(pid: u32, name: &str) {
     Command::new("kill").args(["-s", name, &pid.to_string()]).output().unwrap();
 }
 
-/// Holds each expression to its JSON value; `{}` stands in `select` for the expression.
+/// Compares each expression with its JSON value. `{}` in `select` is replaced by the expression.
 fn each_is(url: &str, select: &str, expected: &[(&str, Value)]) {
     for (sql, expected) in expected {
         let row = rows(&[url, &select.replace("{}", sql)]);
@@ -108,8 +108,8 @@ fn values_of_postgresql() {
     }
 }
 
-/// Rows come in arrays. Those of a `float` were wrong from the second row on, and from the hundredth
-/// the driver crashed.
+/// Rows arrive in arrays. Those of a `float` were wrong from the second row on, and the driver
+/// crashed at the hundredth.
 #[test]
 fn rows_of_mariadb_are_those_of_its_own_protocol() {
     let db = MariaDb::new(
@@ -128,7 +128,7 @@ fn rows_of_mariadb_are_those_of_its_own_protocol() {
     }
 }
 
-/// libpq, which the driver calls, is told the zone by a variable.
+/// The driver uses libpq, which gets the zone from a variable.
 #[tokio::test]
 async fn instants_of_postgresql_are_in_utc_whatever_its_database_says() {
     let db = TestDb::new().await;
@@ -162,7 +162,7 @@ fn values_of_mariadb() {
     );
 }
 
-/// SQLite holds no column to its length: what is longer than declared comes whole.
+/// SQLite doesn't enforce the length of a column, so a longer value arrives complete.
 #[test]
 fn values_of_sqlite() {
     let folder = tempfile::tempdir().unwrap();
@@ -185,7 +185,7 @@ fn values_of_sqlite() {
     assert_eq!(lines[1], json!({"id": 2, "name": null, "price": null, "b": null, "day": null, "at": null}));
 }
 
-/// Each column: its SQL, its type in Arrow, and what `arrow.rs` shows of its value.
+/// Each column: its SQL, its type in Arrow, and its value as `arrow.rs` shows it.
 type Columns = &'static [(&'static str, &'static str, &'static str)];
 
 const POSTGRES: Columns = &[
@@ -195,14 +195,14 @@ const POSTGRES: Columns = &[
     ("(-9223372036854775808)::bigint", "Int64", "-9223372036854775808"),
     ("1.5::real", "Float32", "1.5"),
     ("0.1::float8", "Float64", "0.1"),
-    // It says of columns what it does not hold their values to.
+    // The driver describes columns with types that their values don't have.
     ("(-12.5)::numeric(10,2)", "Utf8", "-12.50"),
     ("'é𝄞'::text", "Utf8", "é𝄞"),
     ("'\\x00ff'::bytea", "Binary", "00ff"),
     ("date '2024-02-29'", "Date32", "19782"),
     ("timestamp '2024-01-01 10:00:00.123456'", "Timestamp(µs)", "1704103200123456"),
     ("'6F1E3C8A-0000-4000-8000-000000000001'::uuid", "Utf8", "6f1e3c8a-0000-4000-8000-000000000001"),
-    // The driver says that it is a text.
+    // The driver describes it as a text.
     ("'{\"a\": 1}'::jsonb", "Utf8", "{\"a\": 1}"),
 ];
 
@@ -224,7 +224,7 @@ const MARIADB: Columns = &[
     ("time '10:11:12.5'", "Utf8", "10:11:12.5"),
 ];
 
-/// What a driver sends reaches a client that asks for batches as the driver has it, NULLs included.
+/// A driver's types reach a client that requests batches, including NULLs.
 #[tokio::test]
 async fn batches_keep_their_types() {
     for (url, expected) in [(postgres("postgres"), POSTGRES), (mariadb("mysql"), MARIADB)] {
@@ -248,8 +248,8 @@ async fn batches_keep_their_types() {
     }
 }
 
-/// SQLite's driver says what is declared, and nothing holds values to it: what is no such value is
-/// an error.
+/// SQLite's driver reports the declared type, but values needn't have it. A different value is an
+/// error.
 #[tokio::test]
 async fn batches_of_sqlite_have_the_declared_types() {
     let folder = tempfile::tempdir().unwrap();
@@ -275,8 +275,8 @@ async fn batches_of_sqlite_have_the_declared_types() {
     assert_eq!(columns(&reply.body), expected);
 }
 
-/// MariaDB's driver frees the rows of a statement that is cancelled, also those that another thread
-/// fetches at that moment. That ended the worker now and then, with all that it served.
+/// MariaDB's driver frees the rows of a cancelled statement, even while another thread fetches
+/// them. That sometimes crashed the driver process with all of its requests.
 #[tokio::test]
 async fn clients_that_leave_while_rows_are_fetched_end_no_worker() {
     let columns: Vec<_> = (0..40).map(|number| format!("seq * 1.5 as c{number}")).collect();
@@ -295,8 +295,8 @@ async fn clients_that_leave_while_rows_are_fetched_end_no_worker() {
     assert_eq!(worker.len(), 1, "{worker:?}");
 }
 
-/// The name of the key is a word of SQL, with quotes of all kinds in it. Each driver takes it in
-/// the quotes that it says it has.
+/// The key's name is an SQL keyword with all kinds of quotes in it. Each driver accepts it in the
+/// quotes that the driver reports.
 #[tokio::test]
 async fn keys_stand_in_the_quotes_of_the_driver() {
     let folder = tempfile::tempdir().unwrap();
@@ -362,7 +362,7 @@ fn what_is_wrong_is_said_without_passwords() {
         (at_nobody, "select 1", "cannot be reached"),
         ("odbc:Driver=/no/such/driver.so;PWD=hush".to_owned(), "select 1", "cannot be reached"),
         ("odbc:nonsense".to_owned(), "select 1", "has no connection string"),
-        // The driver of SQL Server is there, and nothing listens.
+        // SQL Server's driver exists, but there's no server.
         (
             "odbc:Driver=FreeTDS;Server=127.0.0.1;Port=1;UID=u;PWD=hush".to_owned(),
             "select 1",
@@ -432,8 +432,8 @@ async fn a_million_rows_take_little_memory() {
     assert!(peak < 64 << 20, "the worker took {peak} bytes");
 }
 
-/// A worker sends no longer batches than it may, and those are not joined on their way: so a client
-/// that asks for batches sees them.
+/// A driver process limits the size of its batches, and they aren't joined later. So clients that
+/// request batches see the limit.
 #[tokio::test]
 async fn fetch_bytes_bounds_what_a_worker_sends() {
     let sql = "select n, repeat('x', 1000) as text from generate_series(1, 3000) n";
@@ -445,12 +445,12 @@ async fn fetch_bytes_bounds_what_a_worker_sends() {
         assert_eq!(rows.iter().sum::<usize>(), 3000);
         longest.push(rows.into_iter().max().unwrap());
     }
-    // 64 KiB, which is what a client gets at once.
+    // 64 KiB, which a client gets at once.
     assert!((50..=66).contains(&longest[0]), "{longest:?}");
     assert!((1..=16).contains(&longest[1]), "{longest:?}");
 }
 
-/// Texts of all lengths, of which some do not fit the buffer that those before them made.
+/// Texts of all lengths. Some don't fit the buffer of the earlier ones.
 #[test]
 fn texts_that_grow_come_whole() {
     let database = MariaDb::new("create table t(n int, text longtext, name varchar(50))");
@@ -507,7 +507,7 @@ async fn a_driver_that_hangs_or_dies_fails_its_streams_alone() {
         let mut stream = Client::HTTP1.stream(&server.url("/endless.ndjson")).await;
         stream.at_least(1000).await;
         let ended = workers(&server);
-        // Rust passes over a first SEGV that no instruction has caused.
+        // Rust ignores the first SEGV if no instruction caused it.
         wait_until(name, async || {
             ended.iter().for_each(|pid| signal(*pid, name));
             name == "STOP" || !ended.iter().any(|pid| is_alive(*pid))
@@ -527,7 +527,7 @@ fn is_alive(pid: u32) -> bool {
 
 #[tokio::test]
 async fn a_driver_that_takes_too_much_memory_fails_its_streams_alone() {
-    // Without `UseDeclareFetch` the driver holds the whole result, which is a gigabyte.
+    // Without `UseDeclareFetch`, the driver holds the whole result, which is a gigabyte.
     let url = postgres("postgres").replace("UseDeclareFetch=1", "UseDeclareFetch=0");
     let large = "select repeat('x', 1000) as text from generate_series(1, 1000000) n";
     let server =
@@ -539,7 +539,7 @@ async fn a_driver_that_takes_too_much_memory_fails_its_streams_alone() {
     assert_eq!(next.json(), json!([{"n": 1}]));
 }
 
-/// MariaDB's driver says of all that comes after it that it is malformed.
+/// After that, MariaDB's driver reports everything as malformed.
 #[tokio::test]
 async fn a_connection_that_had_no_memory_is_not_used_again() {
     let large = "select repeat('x', 1000) as text from seq_1_to_1000000";
@@ -553,7 +553,7 @@ async fn a_connection_that_had_no_memory_is_not_used_again() {
     }
 }
 
-/// Endpoints of both databases: rows, one row, several statements of one snapshot; and one that
+/// Endpoints for both databases: rows, one row, several statements with one snapshot, and one that
 /// keeps its connection until all others have theirs.
 const SHAPES: &[(&str, &str)] = &[
     ("list", "select 1 as n union all select 2 order by n"),
@@ -568,7 +568,7 @@ const SHAPES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Asks `times` for each of the paths, all at once. The answers that aren't complete ones.
+/// Requests each path `times` times, all at once. Returns the responses that aren't complete.
 async fn failures(server: &Server, paths: &[&str], times: usize) -> Vec<String> {
     let asked = paths.iter().cycle().take(paths.len() * times).map(|path| server.url(path));
     let answers = join_all(asked.map(async |url| (get(&url).await, url))).await;
@@ -577,8 +577,8 @@ async fn failures(server: &Server, paths: &[&str], times: usize) -> Vec<String> 
     answers.into_iter().filter(is_wrong).map(shown).collect()
 }
 
-/// A restart of the database cost as many requests as the pool had connections: PostgreSQL's driver
-/// has one SQLSTATE for a dead connection and for most errors, and we never asked it further.
+/// A restart of the database cost as many requests as the pool had connections. PostgreSQL's driver
+/// has one SQLSTATE for a dead connection and for most errors, and we didn't ask it for details.
 #[tokio::test]
 async fn connections_that_died_while_idle_cost_no_request() {
     const MAX: usize = 6;
@@ -617,7 +617,7 @@ async fn connections_that_died_while_idle_cost_no_request() {
     }
 }
 
-/// A stream whose connection dies is aborted, and its place serves the next request.
+/// A stream whose connection dies is aborted, and its slot serves the next request.
 #[tokio::test]
 async fn a_connection_that_dies_among_rows_ends_its_stream_alone() {
     let db = TestDb::new().await;
@@ -635,7 +635,8 @@ async fn a_connection_that_dies_among_rows_ends_its_stream_alone() {
     }
 }
 
-/// A statement that a driver can't make a result of fails, and the next one on its connection doesn't.
+/// A statement whose result a driver can't handle fails, but the next one on its connection
+/// succeeds.
 #[tokio::test]
 async fn a_statement_that_breaks_the_protocol_fails_alone() {
     let db = TestDb::new().await;

@@ -1,6 +1,6 @@
-//! `/_rowstream/openapi.json`: another program finds it valid, and answers are as it says.
+//! `/_rowstream/openapi.json`: another program finds it valid, and responses match it.
 //!
-//! Tests that call Python begin with `python_reads_`: see `python.rs`.
+//! Tests that call Python begin with `python_reads_`; see `python.rs`.
 
 use http::Request;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::support::{
 };
 use crate::worked;
 
-/// The answers of a server, and its document.
+/// The responses of a server, and its document.
 struct Seen {
     base: String,
     document: Value,
@@ -33,7 +33,7 @@ impl Seen {
         Self::new(server.url("").trim_end_matches('/'), asked).await
     }
 
-    /// Asks for `path`, of the endpoint `template`.
+    /// Requests `path` of the endpoint `template`.
     async fn ask(&mut self, template: &str, path: &str, status: u16) {
         let reply = get(&format!("{}{path}", self.base)).await;
         assert_eq!(
@@ -47,7 +47,7 @@ impl Seen {
             .push(json!({"template": template, "status": status, "type": kind, "body": reply.text()}));
     }
 
-    /// Fails unless the document is valid and all answers are as it says.
+    /// Fails unless the document is valid and all responses match it.
     fn agree(&self) {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         let asked = json!({"document": self.document, "answers": self.answers});
@@ -73,7 +73,8 @@ async fn python_reads_documents_of_every_value() {
     let values: Vec<_> = (0..).zip(lines).map(|(n, line)| format!("{} as c{n}", line.expression())).collect();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("values.db");
-    // What its column does not promise: Arrow refuses it, or has it as a text as all decimals.
+    // Excludes values that the column doesn't promise. Arrow refuses them, or has them as texts
+    // like all decimals.
     let is_promised = |line: &&Line| matches!(line.arrow, Arrow::Value(..)) && line.sql != "'n/a'";
     let lines: Vec<_> = corpus::sqlite().filter(is_promised).collect();
     let connection = rusqlite::Connection::open(&file).expect("a database");
@@ -219,7 +220,7 @@ async fn python_reads_the_document_of_upstreams() {
 
 const PROXY: &str = "[upstream]\nsource = \"up\"\nrequest = \"GET /demo?processDuration=PT0S&id=1\"\n";
 
-/// A server with an endpoint for everybody and one for the bearer of the token `secret`.
+/// A server with a public endpoint, and one for the token `secret`.
 async fn guarded(settings: &str) -> Server {
     let config = format!(
         "authorization = [\"reader\"]\n{settings}[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n\
@@ -258,8 +259,8 @@ async fn only_what_may_be_called_is_there() {
     assert_eq!((refused.status.as_u16(), &refused.json()["code"]), (400, &json!("invalid_parameter")));
 }
 
-/// A document is made once and shared: what a client has already isn't sent again, and who may call
-/// other endpoints gets another document.
+/// A document is generated once and shared. A client with a current copy doesn't get it again, and
+/// a client with other permissions gets another document.
 #[tokio::test]
 async fn documents_are_compressed_and_asked_for_again() {
     let server = guarded("").await;
@@ -289,8 +290,8 @@ async fn documents_are_compressed_and_asked_for_again() {
     }
 }
 
-/// The types of values are as the document's own request says: what changes them isn't offered by a
-/// document of other types.
+/// A document describes the value types of its own request, so it doesn't offer options that would
+/// change them.
 #[tokio::test]
 async fn a_document_offers_the_value_options_that_it_describes() {
     let server = Server::start(&[

@@ -1,5 +1,5 @@
-//! Servers that speak PostgreSQL's protocol and are none: H2 and QuestDB. What works there works,
-//! and what does not is refused with a word of why; nothing is read as what it is not.
+//! Servers that speak PostgreSQL's protocol but aren't PostgreSQL: H2 and QuestDB. Supported
+//! features work, unsupported ones are refused with a reason, and no value is misread.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -13,7 +13,7 @@ use crate::support::{Client, Ended, Launch, Server, get, rowstream, wait};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// A server in Java, which ends with its test.
+/// A Java server that ends with its test.
 struct Other {
     child: Child,
     url: String,
@@ -33,14 +33,13 @@ fn jar(name: &str) -> PathBuf {
 }
 
 impl Other {
-    /// `command` is Java's; `url` makes the URL of the line in which the server says that it
-    /// listens.
+    /// `command` is Java's. `url` extracts the URL from the line that says that the server listens.
     async fn start(mut command: Command, folder: TempDir, url: fn(&str) -> Option<String>) -> Self {
         command.current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         let (found, wanted) = tokio::sync::oneshot::channel();
-        // It reads on, or the server would wait for a reader.
+        // The thread keeps reading, because the server would otherwise wait.
         std::thread::spawn(move || {
             let mut found = Some(found);
             for line in lines.lines().map_while(Result::ok) {
@@ -70,7 +69,7 @@ impl Other {
 
     async fn questdb() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // It does not say which port it was given.
+        // It doesn't print its port.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let quiet = ["http", "http.min", "line.tcp", "line.udp", "telemetry"]
             .map(|what| format!("{what}.enabled=false\n"));
@@ -101,7 +100,7 @@ impl Other {
         Launch::files(&files).start().await
     }
 
-    /// The report of `check` for one endpoint.
+    /// The output of `check` for one endpoint.
     async fn checks(&self, sql: &str) -> String {
         let folder = self.folder.path().join("checked");
         fs::create_dir_all(folder.join("endpoints")).unwrap();
@@ -144,7 +143,7 @@ async fn h2_streams_what_it_sends_as_postgresql_does() {
     server.wait_for_stderr("not PostgreSQL but `PostgreSQL 8.2.23 server protocol using H2 2.3").await;
 }
 
-/// H2's times are floats on the wire, and were years beyond 150,000.
+/// H2 sends times as floats, which became years beyond 150,000.
 #[tokio::test]
 async fn check_says_what_h2_cannot_do() {
     let h2 = Other::h2().await;

@@ -1,5 +1,5 @@
-//! The image, the Debian package, and the workflows that test and release them. A test says so and
-//! passes if a program that it needs isn't installed.
+//! The image, the Debian package, and the workflows that test and release them. A test passes with
+//! a message if a program that it needs isn't installed.
 
 use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, ErrorKind};
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use crate::support::{get, program, repository};
 
 const WORKFLOWS: [&str; 2] = [".github/workflows/release.yml", ".github/workflows/test.yml"];
-/// What the image is called, in a storage of the test's own.
+/// The image's name in the test's own storage.
 const IMAGE: &str = "localhost/rowstream";
 
 fn read(path: &str) -> String {
@@ -27,14 +27,14 @@ fn ran(command: &mut Command) -> Output {
     command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
-/// Runs what has to go well; what it printed.
+/// Runs a command that must succeed, and returns its output.
 fn run(command: &mut Command) -> String {
     let output = ran(command);
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Whether a program went well. What it is not permitted to do here is said, and no failure.
+/// Returns true if a program succeeded. A missing permission is printed, but isn't a failure.
 fn may(output: &Output) -> bool {
     let said = String::from_utf8_lossy(&output.stderr);
     let is_refused = said.contains("not permitted") || said.to_lowercase().contains("permission denied");
@@ -45,21 +45,21 @@ fn may(output: &Output) -> bool {
     output.status.success()
 }
 
-/// Builds images and runs them, as far as that goes without a service and without a network.
+/// Builds and runs images, to the extent possible without a service and a network.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Engine {
     Buildah,
     Podman,
 }
 
-/// An engine with a storage of its own.
+/// An engine with its own storage.
 struct Images {
     engine: Engine,
     folder: tempfile::TempDir,
 }
 
 impl Images {
-    /// The engine that is installed.
+    /// The installed engine.
     fn find() -> Option<Self> {
         let engines = [(Engine::Buildah, "buildah"), (Engine::Podman, "podman")];
         let engine = engines.into_iter().find(|(_, program)| has(program))?.0;
@@ -76,8 +76,8 @@ impl Images {
         command
     }
 
-    /// Builds the image of a folder that stands in for the first stage. Whether it may: in some
-    /// sandboxes, nothing can be mounted.
+    /// Builds the image, with a folder instead of the first stage. Returns false if it may not: in
+    /// some sandboxes, nothing can be mounted.
     fn build(&self, first: &Path) -> bool {
         let mut command = self.command();
         command.args(["build", "--isolation", "chroot", "--format", "docker", "--tag", IMAGE]);
@@ -114,7 +114,7 @@ impl Images {
     }
 }
 
-/// What the first stage makes, of the program of this build, which needs its libraries besides.
+/// The output of the first stage, with this build's program, which also needs its libraries.
 fn first_stage() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let image = folder.path().join("image");
@@ -135,7 +135,7 @@ fn copy(from: &Path, to: &Path) {
     std::fs::copy(from, to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
 }
 
-/// A configuration that anybody may read: the server has a user of its own.
+/// A world-readable configuration, because the server has its own user.
 fn config() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(folder.path().join("endpoints")).expect("a folder");
@@ -151,8 +151,8 @@ fn config() -> tempfile::TempDir {
     folder
 }
 
-/// What runs in the foreground of an engine. Dropping it ends the processes of its group: the
-/// server is not the engine's process.
+/// A foreground process of an engine. Dropping it kills its process group, because the server isn't
+/// the engine's own process.
 struct Running(Child);
 
 impl Drop for Running {
@@ -163,7 +163,7 @@ impl Drop for Running {
     }
 }
 
-/// Starts the server in a container; it, and its URL.
+/// Starts the server in a container. Returns it and its URL.
 fn serve(images: &Images, config: &Path) -> (Running, String) {
     let mut command = images.contained(config);
     command.args(["serve", "--listen", "127.0.0.1:0"]).process_group(0);
@@ -179,8 +179,8 @@ fn serve(images: &Images, config: &Path) -> (Running, String) {
     panic!("no server: {}", said.join("\n"));
 }
 
-/// The Containerfile's last stage is built as it is; its first one, which needs a network, is
-/// replaced by what it would make.
+/// The Containerfile's last stage is built unchanged. The first one needs a network, so we replace
+/// its output.
 #[tokio::test]
 async fn the_image_serves_as_nobody_and_checks_itself() {
     let Some(images) = Images::find() else {
@@ -201,7 +201,7 @@ async fn the_image_serves_as_nobody_and_checks_itself() {
         let says = run(images.command().args(["inspect", "--type", "image", "--format", format, IMAGE]));
         assert_eq!(says.trim(), "65532:65532 [CMD /rowstream ready] [serve]");
     }
-    // It could make its database, so /var/lib/rowstream is its own.
+    // It could create its database, so it owns /var/lib/rowstream.
     let (server, url) = serve(&images, config.path());
     assert_eq!(get(&format!("{url}/t")).await.text(), "[{\"n\":7}]");
     let check = |url: &str| ran(images.contained(config.path()).args(["ready", url]));
@@ -211,7 +211,7 @@ async fn the_image_serves_as_nobody_and_checks_itself() {
     assert_eq!(check("http://127.0.0.1:1").status.code(), Some(1));
 }
 
-/// The files that the package's metadata names; what is built is not there yet.
+/// The files in the package's metadata, without built ones, which don't exist yet.
 fn assets() -> Vec<PathBuf> {
     let manifest: toml::Table = read("Cargo.toml").parse().expect("TOML");
     let assets = manifest["package"]["metadata"]["deb"]["assets"].as_array().expect("a list").clone();
@@ -247,7 +247,7 @@ fn the_debian_package_has_what_it_names() {
     assert!(depends.contains("libc6") && depends.contains("ca-certificates"), "{depends}");
 }
 
-/// What is built is built by the compiler that the tests have.
+/// Releases use the same compiler as the tests.
 #[test]
 fn releases_have_the_compiler_of_the_tests() {
     let toolchain: toml::Table = read("rust-toolchain.toml").parse().expect("TOML");
@@ -259,7 +259,7 @@ fn releases_have_the_compiler_of_the_tests() {
     }
 }
 
-/// What is built here is not sent to where an image is built.
+/// Local build output isn't sent to an image build.
 #[test]
 fn the_image_is_not_made_of_what_is_ignored() {
     let ignored = read(".dockerignore");
@@ -268,7 +268,7 @@ fn the_image_is_not_made_of_what_is_ignored() {
     }
 }
 
-/// A tag of an action can be moved to other code, a commit cannot.
+/// An action's tag can be moved to other code, but a commit can't.
 #[test]
 fn actions_are_pinned_by_commit() {
     for workflow in WORKFLOWS {
@@ -284,7 +284,7 @@ fn actions_are_pinned_by_commit() {
     }
 }
 
-/// So can a tag of an image, and the images here build the release.
+/// Neither can an image's digest, and the images here build the release.
 #[test]
 fn images_that_build_are_pinned_by_digest() {
     for path in WORKFLOWS.into_iter().chain(["Containerfile"]) {
@@ -295,7 +295,7 @@ fn images_that_build_are_pinned_by_digest() {
     }
 }
 
-/// The scripts of a workflow: what stands below `run:`.
+/// The scripts of a workflow: the text below `run:`.
 fn scripts(workflow: &str) -> Vec<String> {
     let mut scripts = Vec::new();
     let mut lines = workflow.lines().peekable();
@@ -317,7 +317,7 @@ fn the_scripts_of_the_workflows_are_well_formed() {
     let scripts: Vec<_> = WORKFLOWS.iter().flat_map(|workflow| scripts(&read(workflow))).collect();
     assert!(scripts.len() > 9, "{scripts:?}");
     for script in scripts {
-        // What the workflow puts in is a word.
+        // An expression of the workflow counts as a word.
         let (mut plain, mut rest) = (String::new(), script.as_str());
         while let Some((before, after)) = rest.split_once("${{") {
             plain.push_str(before);

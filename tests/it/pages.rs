@@ -1,5 +1,5 @@
-//! Lists of upstreams: replies that are split into rows while they come, and pages that follow one
-//! another, against real servers.
+//! Lists from upstreams: replies that are split into rows while they arrive, and consecutive pages,
+//! with real servers.
 
 use std::fmt::Write as _;
 use std::io;
@@ -28,12 +28,12 @@ fn launch(head: &str, url: &str, settings: &str, endpoints: &[(&str, &str)]) -> 
     Launch::files(&[("rowstream.toml", config.as_str())].into_iter().chain(files).collect::<Vec<_>>())
 }
 
-/// A server with one source, `up`, of these settings, and these endpoints.
+/// A server with one source, `up`, these settings and these endpoints.
 async fn server(upstream: &Upstream, settings: &str, endpoints: &[(&str, &str)]) -> Server {
     launch("", &format!("http://{}", upstream.address()), settings, endpoints).start().await
 }
 
-/// An upstream that speaks HTTP/1.1, and answers what it is asked for by this.
+/// An HTTP/1.1 upstream that answers requests with `answer`.
 async fn upstream(answer: impl Fn(&Asked) -> Response<Payload> + Send + Sync + 'static) -> Upstream {
     Upstream::start(Speaks::Http1, move |_, asked| {
         let answer = answer(&asked);
@@ -52,20 +52,20 @@ fn assert_problem(reply: &Reply, status: u16, code: &str) {
     assert_eq!(reply.json()["code"], code, "{}", reply.text());
 }
 
-/// The `id`s of a whole answer.
+/// The `id`s of a complete response.
 fn ids(reply: &Reply) -> Vec<i64> {
     assert_eq!((reply.status, &reply.ended), (StatusCode::OK, &Ended::Complete), "{}", reply.text());
     let rows = reply.json();
     rows.as_array().expect("a list").iter().map(|row| row["id"].as_i64().expect("a number")).collect()
 }
 
-/// The value of a parameter of the query.
+/// The value of a query parameter.
 fn parameter<'a>(asked: &'a Asked, name: &str) -> Option<&'a str> {
     let (_, query) = asked.target.split_once('?')?;
     query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// A page of these rows.
+/// A page with these rows.
 fn page(ids: std::ops::Range<u64>, more: &Value) -> Response<Payload> {
     let mut page = json!({ "items": ids.map(|id| json!({ "id": id })).collect::<Vec<_>>() });
     for (name, value) in more.as_object().expect("members") {
@@ -212,7 +212,7 @@ async fn what_was_compressed_unasked_is_not_taken_for_json() {
     );
 }
 
-/// The pages of fifty rows, by twenties, as an upstream of each kind has them.
+/// The pages of fifty rows, twenty per page, in the form of each kind of upstream.
 fn paged(asked: &Asked) -> Response<Payload> {
     let number = |name| parameter(asked, name).map_or(0, |text| text.parse().expect("a number"));
     let (path, _) = asked.target.split_once('?').unwrap_or((&asked.target, ""));
@@ -333,7 +333,7 @@ async fn pages_follow_one_another() {
             ),
         ] {
             let upstream = Upstream::start(speaks.clone(), |_, asked| async move { paged(&asked) }).await;
-            // One place: each page gives it back before the next one is asked for.
+            // One connection: each page releases it before the next one is requested.
             let settings = format!("protocol = '{protocol}'\npool = {{ max = 1, waiting = 0 }}");
             let url = format!("http://{}/v1", upstream.address());
             let server = launch("", &url, &settings, &[("list", &list(request, next))]).start().await;
@@ -362,8 +362,8 @@ next    = { at = "/nextUri" }
 error   = "/error"
 "#;
 
-/// Trino's protocol: a statement is posted, and what it leads to is asked until it leads nowhere;
-/// rows are arrays, and many pages have none.
+/// Trino's protocol: the client posts a statement and follows links until there are no more. Rows
+/// are arrays, and many pages have none.
 fn trino(asked: &Asked) -> Response<Payload> {
     let host = asked.headers["host"].to_str().expect("a host");
     let uri = |path: &str| format!("http://{host}/v1/statement/{path}");
@@ -446,7 +446,7 @@ async fn searches_are_lists() {
     assert!(asked.body.contains("\"gte\":0.50}"), "{}", asked.body);
 }
 
-/// A reply that goes on for each permit of the gate, and ends when the pieces do.
+/// A reply that continues with each permit of the gate, and ends with the pieces.
 fn by_permits(seen: Arc<Seen>, texts: Vec<String>) -> Response<Payload> {
     let mut response = stream(pieces::unfold((seen, texts.into_iter()), |(seen, mut texts)| async move {
         let text = texts.next()?;
@@ -501,7 +501,7 @@ async fn what_is_cut_or_garbled_is_never_a_short_list() {
         ),
     ];
     for (body, words) in garbled {
-        // The first row is known to be on its way before what follows it is read.
+        // The first row is on its way before the bytes after it are read.
         let at = body.windows(2).position(|bytes| bytes == b"1}").expect("a row") + 2;
         let texts = [body[..at].to_vec(), body[at..].to_vec()];
         let upstream = Upstream::start(Speaks::Http1, move |seen, _| {
@@ -620,7 +620,7 @@ async fn a_list_that_cannot_go_on_fails() {
         assert_problem(&reply, 502, code);
         assert!(reply.text().contains(words), "{words}: {}", reply.text());
         let broken = get(&server.url("/list")).await;
-        // Where the first chunk is not full by then, the failure has a status.
+        // If the first chunk isn't full by then, the failure has a status.
         assert!(
             matches!(broken.ended, Ended::Broken(_)) || broken.status == StatusCode::BAD_GATEWAY,
             "{words}"
@@ -629,8 +629,8 @@ async fn a_list_that_cannot_go_on_fails() {
     assert_eq!(elsewhere.connections(), 0, "it was never asked");
 }
 
-/// Lines have no place beside their rows where a failure could be told: one that is a line would be
-/// a row of NULLs.
+/// Lines have no place beside their rows for an error. An error as a line would become a row of
+/// NULLs.
 #[tokio::test]
 async fn lines_in_which_a_failure_cannot_be_told_are_refused() {
     let lines = "{\"id\":1}\n{\"error\":\"shard 3 failed\"}\n";
@@ -642,7 +642,7 @@ async fn lines_in_which_a_failure_cannot_be_told_are_refused() {
     assert!(failed.text().contains("`error` can't be looked up"), "{}", failed.text());
 }
 
-/// A link is one of the host that gave it, whose prefix may be another than those of the others.
+/// A link belongs to the host that returned it, whose prefix may differ from the other hosts'.
 #[tokio::test]
 async fn links_belong_to_the_host_that_gives_them() {
     let answer = |asked: &Asked| match asked.target.as_str() {
@@ -696,7 +696,7 @@ async fn values_that_do_not_fit_are_told_by_column_and_row() {
         assert_problem(&reply, 502, "upstream_reply");
         assert!(reply.text().contains(words), "{words}: {}", reply.text());
     }
-    // Arrow has a bound on digits, where the type says one.
+    // Arrow limits digits if the type does.
     let upstream = upstream(|_| reply(200, JSON, "[{\"v\":12.345}]")).await;
     let endpoint = "[upstream]\nrequest = 'GET /'\nrows = ''\ncolumns = { v = 'decimal(4, 2)' }";
     let server = server(&upstream, "", &[("list", endpoint)]).await;
@@ -704,7 +704,7 @@ async fn values_that_do_not_fit_are_told_by_column_and_row() {
     assert_ne!(get(&server.url("/list.arrow")).await.status, StatusCode::OK);
 }
 
-/// A list without an end, and how many bytes of it were made.
+/// An endless list, and the number of its bytes so far.
 async fn endless(speaks: Speaks) -> (Upstream, Arc<AtomicU64>) {
     let made = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&made);
@@ -747,7 +747,7 @@ async fn a_slow_client_slows_the_upstream() {
         }
         slow.at_least(4 << 20).await;
         assert!(made.load(Ordering::Relaxed) > before, "{protocol}: it goes on with the client");
-        // One that leaves ends what is read for it: no more is made.
+        // If a client disconnects, no more of its list is produced.
         drop(slow);
         wait_until(&format!("{protocol}: it ends without a client"), async || {
             let before = made.load(Ordering::Relaxed);
@@ -758,7 +758,7 @@ async fn a_slow_client_slows_the_upstream() {
     }
 }
 
-/// Tells once a connection that it has answered was closed by its client.
+/// Answers a connection, and reports when its client closes it.
 async fn half_a_list() -> (String, tokio::sync::oneshot::Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -806,8 +806,7 @@ async fn each_page_has_its_own_time() {
     server.wait_for_stdout("upstream_timeout").await;
 }
 
-/// A peer that answers each connection once, and closes it without an answer to what comes next on
-/// it.
+/// A peer that answers each connection once, and closes it without an answer at the next request.
 async fn answers_once(answer: &'static str) -> (String, Arc<AtomicU64>, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -836,12 +835,12 @@ async fn answers_once(answer: &'static str) -> (String, Arc<AtomicU64>, Arc<Atom
 async fn what_is_posted_is_posted_once() {
     let retries = "retries = { max = 3, backoff = '1ms', budget = 100 }";
     let post = list("POST /", "body = '{}'");
-    // A connection that ends before an answer: nobody knows whether the request has come.
+    // If a connection ends before an answer, we can't know if the request arrived.
     let (url, asked, _) = answers_once("").await;
     let server = launch("", &url, retries, &[("list", &post)]).start().await;
     assert_problem(&get(&server.url("/list")).await, 502, "upstream_broken");
     assert_eq!(asked.load(Ordering::SeqCst), 1);
-    // One that ends after an answer, though it does not say so: it takes no other.
+    // If it ends after an answer without announcing it, it isn't reused.
     let (url, asked, connections) =
         answers_once("HTTP/1.1 200 OK\r\ncontent-length: 19\r\n\r\n{\"items\":[{\"id\":1}]").await;
     let server = launch("", &url, retries, &[("list", &post)]).start().await;
@@ -890,8 +889,8 @@ async fn memory_is_constant_for_a_million_elements() {
 
 const EVENTS: usize = 100_000;
 
-/// Another Rowstream, with events that are read by pages. It has a `Link` in the head of those that
-/// it holds until their end.
+/// Another Rowstream, whose events are read in pages. A page that it holds until its end has a
+/// `Link` in its head.
 async fn events() -> Server {
     let fill = format!(
         "create table event (id integer primary key, name text, total decimal, at timestamptz, details json);
@@ -949,7 +948,7 @@ async fn what_another_rowstream_has_is_read_as_it_is() {
             assert_eq!(reply.text().lines().count(), EVENTS, "{protocol} {name}");
             assert_eq!(digest(&reply.body), digest(&direct.body), "{protocol} {name}");
         }
-        // It was taken for the last, because it has no `Link`.
+        // Because it has no `Link`, we treated it as the last page.
         let long = get(&server.url("/long.ndjson")).await;
         assert_problem(&long, 502, "upstream_reply");
         assert!(long.text().contains("too long to name the next page"), "{}", long.text());
@@ -970,7 +969,7 @@ async fn what_lists_take_is_told_and_counted() {
     let told = String::from_utf8_lossy(&checked.stdout).into_owned();
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
     assert!(told.contains("rows :many -> id integer, of 7 pages at most"), "{told}");
-    // A row counts as often as it may stand: in the list, in the chunks and in what it grows to.
+    // A row counts as often as it can exist: in the list, in the chunks and in its growing buffer.
     let small = launch("memory = '256MB'", &url, "max_row_bytes = '50MB'", &endpoints);
     let Err(exit) = small.try_start().await else { panic!("it cannot be held") };
     assert!(exit.stderr.contains("`memory` has no room for a stream of /list"), "{}", exit.stderr);

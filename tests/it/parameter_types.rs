@@ -1,15 +1,15 @@
 //! The types of PostgreSQL's parameters in statements with optional filters.
 //!
-//! `:email is null or email = :email` on a `citext` column found no row that was written in another
-//! case: PostgreSQL refuses the statement without types, because it reads `$1 is null` first, and
-//! then *all* parameters had their declared types. The same filter in the other order was right.
+//! `:email is null or email = :email` on a `citext` column didn't find a row with another case.
+//! PostgreSQL refuses the statement without types, because it reads `$1 is null` first. Then we
+//! gave *all* parameters their declared types. The same filter in the other order worked.
 
 use std::fmt::Write as _;
 
 use crate::support::{Ended, Server, TestDb, get, rowstream};
 
 /// A column: its name, its type, the text of the value in its only row, and parameters that find
-/// that row by `=`: their declared types and values, encoded as in a URL.
+/// that row by `=`. They're declared types and values, encoded as in a URL.
 type Column = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const COLUMNS: &[Column] = &[
@@ -67,7 +67,7 @@ const COLUMNS: &[Column] = &[
     ("c_texts", "text[]", "{a,b}", &[("text[]", "a&x=b")]),
 ];
 
-/// The table, with enough pages that it's read in parts.
+/// The table, with enough pages to be read in parts.
 async fn database() -> TestDb {
     let db = TestDb::new().await;
     let mut columns = String::new();
@@ -89,8 +89,8 @@ async fn database() -> TestDb {
     db
 }
 
-/// Filters that have to find what `COL = :x` finds, with the settings and parameters that they need
-/// besides `x`.
+/// Filters that must find the same rows as `COL = :x`, with the settings and parameters that they
+/// need in addition to `x`.
 const FILTERS: &[(&str, &str, &str)] = &[
     ("null_first", "", ":x is null or COL = :x"),
     ("null_last", "", "COL = :x or :x is null"),
@@ -118,7 +118,7 @@ fn endpoints(condition: &str, kind: &str, others: &str) -> [(&'static str, Strin
     ]
 }
 
-/// Requests and what they have to answer.
+/// Requests and their expected responses.
 struct Requests {
     files: Vec<(String, String)>,
     expected: Vec<(String, String)>,
@@ -130,7 +130,7 @@ impl Requests {
         Self { files: vec![("rowstream.toml".to_owned(), config)], expected: Vec::new() }
     }
 
-    /// In each form, one endpoint; asked for `query`, it has to find the row of the number 1.
+    /// An endpoint for each form. For `query`, it must find the row with the number 1.
     fn add(&mut self, name: &str, (condition, kind, others): (&str, &str, &str), query: &str) {
         for (form, text) in endpoints(condition, kind, others) {
             let name = format!("{name}_{form}");
@@ -144,7 +144,7 @@ impl Requests {
         }
     }
 
-    /// Asks for each twice: the second time, statements and types are known.
+    /// Sends each request twice. The second time, statements and types are cached.
     async fn check(&self) {
         let files: Vec<_> = self.files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
         let server = Server::start(&files).await;
@@ -190,7 +190,7 @@ async fn so_it_does_in_a_transaction_for_each_response() {
     optional_filters_find_the_rows_of_the_plain_comparison(settings).await;
 }
 
-/// A parameter that nothing determines has its declared type, and the others keep theirs.
+/// A parameter without any determined type gets its declared type, and the others keep theirs.
 #[tokio::test]
 async fn a_declared_type_is_for_its_parameter_alone() {
     let db = database().await;
@@ -200,7 +200,7 @@ async fn a_declared_type_is_for_its_parameter_alone() {
         names.iter().map(one).collect::<String>()
     };
     for (name, (condition, kind), others, query) in [
-        // 9 isn't more than 10, whatever is a text besides.
+        // 9 isn't more than 10, even if other values are texts.
         (
             "less",
             ("c_digits = :x and c_citext = 'ada@X.CH' and not :a > :b", "integer"),
@@ -233,7 +233,7 @@ async fn a_declared_type_is_for_its_parameter_alone() {
             "x=7",
         ),
         ("days", (":x is null or c_date = :x and c_timestamptz = :x", "date"), String::new(), "x=2024-01-01"),
-        // In a place after others with characters of several bytes, and in a comment.
+        // After multi-byte characters, and in a comment.
         (
             "characters",
             (
@@ -249,8 +249,8 @@ async fn a_declared_type_is_for_its_parameter_alone() {
     requests.check().await;
 }
 
-/// `rowstream query` declares nothing, and parts of a table are read in a transaction, which an error
-/// would end.
+/// `rowstream query` declares nothing, and parts of a table are read in a transaction, which an
+/// error would end.
 #[tokio::test]
 async fn a_query_infers_them_too() {
     let db = database().await;

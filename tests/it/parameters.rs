@@ -1,9 +1,9 @@
-//! Parameters as databases get them: absent, empty, and of a type that a statement does not tell.
-//! SQLite and PostgreSQL answer alike.
+//! Parameters as databases get them: absent, empty, and with a type that the statement doesn't
+//! determine. SQLite and PostgreSQL have the same results.
 
 use crate::support::{Ended, Reply, Server, TestDb, get, repository, rowstream};
 
-/// A server of the same files on SQLite and on PostgreSQL.
+/// A server with the same files on SQLite and on PostgreSQL.
 struct Both {
     servers: [Server; 2],
     _folder: tempfile::TempDir,
@@ -11,7 +11,7 @@ struct Both {
 }
 
 impl Both {
-    /// `setup` is run in each database.
+    /// `setup` runs in each database.
     async fn start(setup: &str, endpoints: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("test.db");
@@ -23,7 +23,7 @@ impl Both {
         Self { servers: [sqlite, postgres], _folder: folder, _db: db }
     }
 
-    /// What both answer.
+    /// The response, which must be the same from both.
     async fn get(&self, path: &str) -> Reply {
         let [sqlite, postgres] = &self.servers;
         let (sqlite, postgres) = (get(&sqlite.url(path)).await, get(&postgres.url(path)).await);
@@ -46,8 +46,8 @@ async fn serve(url: &str, endpoints: &[(&str, &str)]) -> Server {
     Server::start(&files).await
 }
 
-/// The README opened with an example that failed on SQLite: `limit :maxEvents` of an absent
-/// parameter was "datatype mismatch".
+/// The README began with an example that failed on SQLite: an absent parameter in `limit
+/// :maxEvents` caused a "datatype mismatch".
 #[tokio::test]
 async fn the_first_example_of_the_readme_works_on_both_databases() {
     let readme = std::fs::read_to_string(repository().join("README.md")).unwrap();
@@ -130,7 +130,7 @@ async fn an_absent_limit_is_none_wherever_it_stands() {
     }
 }
 
-/// A form sends its empty fields, too.
+/// A form also sends its empty fields.
 #[tokio::test]
 async fn an_empty_optional_parameter_is_an_absent_one() {
     let file = "/*\n[params]\nn = { type = \"integer\", default = 2 }\nd = { type = \"date\", optional = true }\ns = { type = \"text\", optional = true }\n*/
@@ -173,7 +173,7 @@ async fn durations_are_taken_in_both_spellings() {
     }
 }
 
-/// PostgreSQL says of `:a > :b` that both are texts, and 9 was more than 10.
+/// For `:a > :b`, PostgreSQL determines both as texts, so 9 was more than 10.
 #[tokio::test]
 async fn postgres_has_the_declared_types_where_it_would_guess_texts() {
     let db = TestDb::new().await;
@@ -187,7 +187,7 @@ async fn postgres_has_the_declared_types_where_it_would_guess_texts() {
         ("greater", format!("{params}select :a > :b as v")),
         ("greatest", format!("{params}select greatest(:a, :b) as v")),
         ("sum", format!("{params}select :a + :b as v")),
-        // What meets a text stays one.
+        // Parameters that are compared with a text stay texts.
         ("code", format!("{params}select code as v from t where code = :a and n < :b")),
         ("list", format!("{list}select sum(x) as v from unnest(:a) x")),
         ("any", format!("{list}select n as v from t where n = any(:a)")),
@@ -204,7 +204,7 @@ async fn postgres_has_the_declared_types_where_it_would_guess_texts() {
         ("/any?a=9,7", "[{\"v\":7}]"),
         ("/codes?a=9,7", "[{\"v\":7}]"),
     ] {
-        // The second time the statement is known.
+        // The second time, the statement is cached.
         for _ in 0..2 {
             let reply = get(&server.url(path)).await;
             assert_eq!((reply.text(), reply.status.as_u16()), (expected, 200), "{path}");

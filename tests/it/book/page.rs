@@ -1,42 +1,42 @@
-//! A document as its reader uses it: its blocks of code in order, with what their marks say.
+//! A document from its reader's point of view: its code blocks in order, with their marks.
 //!
-//! A mark is a comment on a line of its own before the block, and is not seen by readers:
+//! A mark is a comment on its own line before the block, which readers don't see:
 //!
 //! - `<!-- not run: why -->`: no test can run these commands;
 //! - `<!-- file: PATH -->`: the block is a file that the reader writes;
 //! - `<!-- from: PATH -->`: the block is a file of the page's example;
-//! - `<!-- on: sqlite -->`, `<!-- on: postgresql -->`: on this database alone;
+//! - `<!-- on: sqlite -->`, `<!-- on: postgresql -->`: only on this database;
 //! - `<!-- in the database -->`: the block is SQL that fills PostgreSQL's database;
-//! - `<!-- soon -->`: what is shown may take another try, because it is of a moment later;
+//! - `<!-- soon -->`: the output may need another attempt, because it appears later;
 //! - `<!-- goes on -->`: the commands run until the end of the page;
 //! - `<!-- exits: 1 -->`: the last command ends with this status.
 //!
-//! At the begin of a page, `<!-- with: examples/NAME -->` says in which folder it is tried, with a
-//! server that runs; `<!-- second server: FOLDER -->` that there is another one; and
-//! `<!-- page on: postgresql -->` that it is of this database alone.
+//! At the start of a page, `<!-- with: examples/NAME -->` names the folder for the test, with a
+//! running server. `<!-- second server: FOLDER -->` adds another server. `<!-- page on: postgresql
+//! -->` restricts the page to this database.
 
 use std::path::Path;
 
 /// The languages of commands.
 const SHELL: &str = "sh";
 const PYTHON: &str = "python";
-/// The languages of what a command prints.
+/// The languages of a command's output.
 const ANSWERS: [&str; 4] = ["text", "json", "csv", "http"];
 
 /// A document.
 pub(super) struct Page {
     /// Its path in the repository.
     pub(super) name: String,
-    /// The example that it is tried with.
+    /// The example for its test.
     pub(super) example: Option<String>,
-    /// The folder of the server beside its own.
+    /// The folder of the second server.
     pub(super) second: Option<String>,
-    /// On which database alone.
+    /// The only database of the page.
     pub(super) on: Option<Database>,
     pub(super) blocks: Vec<Block>,
 }
 
-/// What data lie in.
+/// The databases of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Database {
     Sqlite,
@@ -55,7 +55,7 @@ impl Database {
     }
 }
 
-/// A block that somebody who follows the page does something with.
+/// A block that a reader of the page uses.
 pub(super) struct Block {
     /// The line of its fence.
     pub(super) line: usize,
@@ -64,26 +64,26 @@ pub(super) struct Block {
 }
 
 pub(super) enum Kind {
-    /// What the reader writes: a path and its text.
+    /// A file that the reader writes: path and contents.
     File(String, String),
-    /// What the example has.
+    /// A file of the example.
     From(String, String),
-    /// What the database has.
+    /// SQL for the database.
     Database(String),
     Commands(Commands),
-    /// Commands that no test can run, and why.
+    /// Commands that no test can run, with the reason.
     NotRun(String),
 }
 
 pub(super) struct Commands {
     pub(super) text: String,
-    /// What they print; `…` stands for anything.
+    /// Their output. `…` matches anything.
     pub(super) answer: Option<String>,
     pub(super) goes_on: bool,
-    /// What is shown may take another try.
+    /// The output may need another attempt.
     pub(super) soon: bool,
     pub(super) status: i32,
-    /// Whether they need the libraries that tests have for Python.
+    /// They need the tests' Python libraries.
     pub(super) libraries: bool,
 }
 
@@ -92,7 +92,7 @@ impl Commands {
         Self { text: text.to_owned(), answer: None, goes_on: false, soon: false, status: 0, libraries: false }
     }
 
-    /// Whether they start a server, which then has to be the last of them.
+    /// Returns true if they start a server. It must be the last command.
     pub(super) fn serves(&self) -> bool {
         let servers: Vec<_> = self.text.lines().map(is_server).collect();
         servers.contains(&true) && {
@@ -102,13 +102,13 @@ impl Commands {
     }
 }
 
-/// Whether a line starts a server.
+/// Returns true if a line starts a server.
 fn is_server(line: &str) -> bool {
     let mut words = line.split_whitespace().skip_while(|word| word.contains('='));
     words.next() == Some("rowstream") && matches!(words.next(), Some("serve" | "demo"))
 }
 
-/// Marks that wait for their block.
+/// Marks that precede a block.
 #[derive(Default)]
 struct Marks(Vec<(String, String)>);
 
@@ -119,12 +119,12 @@ impl Marks {
     }
 }
 
-/// A fenced block as it stands in a text.
+/// A fenced block of a text.
 struct Fenced<'a> {
     line: usize,
     language: &'a str,
     text: String,
-    /// Only blank lines stand between it and the block before it.
+    /// Only blank lines separate it from the previous block.
     follows: bool,
 }
 
@@ -197,7 +197,7 @@ impl Page {
         }
     }
 
-    /// Whether there is something to be tried.
+    /// Returns true if there's something to test.
     pub(super) fn is_tried(&self) -> bool {
         self.blocks.iter().any(|block| !matches!(block.kind, Kind::NotRun(_)))
     }
@@ -226,7 +226,7 @@ fn parts(text: &str) -> Vec<Part<'_>> {
     parts
 }
 
-/// Whether a text is what a page shows, where `…` stands for anything.
+/// Returns true if a text matches the page, where `…` matches anything.
 pub(super) fn is_shown(shown: &str, text: &str) -> bool {
     let plain = |text: &str| {
         let lines: Vec<_> = text.lines().map(str::trim_end).collect();

@@ -1,5 +1,5 @@
-//! Somebody who follows a page: writes its files, enters its commands one after the other, and
-//! compares what is printed with what the page shows.
+//! A reader who follows a page: writes its files, enters its commands one after another, and
+//! compares the output with the page's.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -14,16 +14,16 @@ use super::page::{Block, Commands, Database, Kind, Page, is_shown};
 use crate::support::{program, wait_until_blocking};
 use crate::worked::{self, fill_limit};
 
-/// Where pages say that servers are.
+/// The servers' addresses in pages.
 const ADDRESSES: [&str; 2] = ["localhost:8080", "localhost:8081"];
 
-/// The second of them, as a page starts it.
+/// The argument of the second server in pages.
 const SECOND: &str = " --listen 127.0.0.1:8081";
-/// PostgreSQL as pages have it, before the name of the database.
+/// PostgreSQL's URL in pages, before the name of the database.
 const POSTGRES: &str = "postgres://localhost/";
 
-/// Before each block: servers listen at any free port, and end with their shell. The database of
-/// PostgreSQL is there.
+/// Precedes each block: servers listen at any free port, and end with their shell. PostgreSQL's
+/// database already exists.
 const PRELUDE: &str = r#"
 rowstream() {
   case $1 in
@@ -39,22 +39,22 @@ pub(super) struct PageReader<'a> {
     page: &'a Page,
     database: Database,
     folder: tempfile::TempDir,
-    /// Where the last command left the shell.
+    /// The shell's folder after the last command.
     current: PathBuf,
-    /// Variables that were set, as they are written.
+    /// Assignments of variables, in shell syntax.
     variables: String,
     environment: Vec<(String, String)>,
     /// The URL of PostgreSQL's database.
     postgres: String,
-    /// The Python with the libraries that tests have for it.
+    /// The Python with the tests' libraries.
     python: Option<String>,
-    /// At the addresses that pages have.
+    /// The servers at the pages' addresses.
     servers: [Option<Running>; 2],
     others: Vec<(usize, Running, Option<String>)>,
 }
 
 impl<'a> PageReader<'a> {
-    /// In an empty folder, or in that of the page's example.
+    /// In an empty folder, or in a copy of the page's example.
     pub(super) fn new(page: &'a Page, database: Database, postgres: String) -> Self {
         let environment = match (&page.example, database) {
             (Some(example), Database::Postgres) => vec![(variable(example), postgres.clone())],
@@ -64,7 +64,7 @@ impl<'a> PageReader<'a> {
             Some(example) => worked::copy(&example["examples/".len()..]),
             None => tempfile::tempdir().expect("a temporary folder"),
         };
-        // What begins with `cd examples/NAME` is read in the repository.
+        // A page that begins with `cd examples/NAME` is read in the repository.
         if let Some((example, _)) = page.name.strip_prefix("examples/").and_then(|name| name.split_once('/'))
         {
             worked::copy_folder(&worked::example(example), &folder.path().join("examples").join(example));
@@ -76,7 +76,7 @@ impl<'a> PageReader<'a> {
         Self { page, database, folder, current, variables, environment, postgres, python, servers, others }
     }
 
-    /// Does all that the page says.
+    /// Follows the whole page.
     pub(super) fn follow(mut self) {
         if self.page.example.is_some() {
             self.prepare();
@@ -90,7 +90,7 @@ impl<'a> PageReader<'a> {
         }
     }
 
-    /// What the page's folder and database have from the begin, and its servers.
+    /// Prepares the page's folder, database and servers.
     fn prepare(&mut self) {
         for block in &self.page.blocks {
             match &block.kind {
@@ -150,7 +150,7 @@ impl<'a> PageReader<'a> {
         }
     }
 
-    /// Runs a script; what is not as the page shows it.
+    /// Runs a script. The error is the difference from the page.
     fn enter(&self, script: &str, commands: &Commands) -> Result<(), String> {
         let ended = Running::start(self.shell(script, &self.current)).end();
         let (status, printed, said) = ended.ok_or("does not end")?;
@@ -164,7 +164,7 @@ impl<'a> PageReader<'a> {
         is_shown.then_some(()).ok_or_else(|| format!("shows\n{answer}\nbut prints\n{all}"))
     }
 
-    /// Starts a server, in the place of one that the page started before at the same address.
+    /// Starts a server. It replaces one that the page started earlier at the same address.
     fn serve(&mut self, line: usize, script: &str) {
         let (before, script) = script.trim_end().rsplit_once('\n').unwrap_or(("", script));
         self.run(line, &Commands::new(before));
@@ -176,7 +176,7 @@ impl<'a> PageReader<'a> {
         self.servers[place] = Some(running);
     }
 
-    /// Waits until commands that go on have printed what the page shows.
+    /// Waits until running commands have printed the page's output.
     fn wait_for(&self, line: usize, running: &Running, answer: &str) {
         wait_until_blocking(&format!("{}: shows\n{answer}", self.place(line)), || {
             let printed = self.shown(&running.printed());
@@ -202,13 +202,13 @@ impl<'a> PageReader<'a> {
         command
     }
 
-    /// What the page calls its servers, and where they are.
+    /// The servers' names in the page, and their addresses.
     fn addresses(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let servers = ADDRESSES.into_iter().zip(&self.servers);
         servers.filter_map(|(shown, server)| Some((shown, server.as_ref()?.address.as_str())))
     }
 
-    /// What was printed, as the page would show it.
+    /// The output in the page's form.
     fn shown(&self, printed: &[u8]) -> String {
         let mut printed = String::from_utf8_lossy(printed).into_owned();
         for (shown, server) in self.addresses() {
@@ -222,7 +222,7 @@ impl<'a> PageReader<'a> {
     }
 }
 
-/// Whether a line only sets a variable.
+/// Returns true if a line only sets a variable.
 fn sets(line: &str) -> bool {
     let line = line.trim_start_matches("export ");
     let name = line.split('=').next().unwrap_or_default();
@@ -234,7 +234,7 @@ fn sets(line: &str) -> bool {
 
 type Collected = Arc<Mutex<Vec<u8>>>;
 
-/// A process that runs beside, and what it has printed. Dropping it kills it.
+/// A process in the background, with its output so far. Dropping it kills it.
 struct Running {
     child: Child,
     printed: Collected,
@@ -245,7 +245,7 @@ struct Running {
 }
 
 impl Running {
-    /// In a group of its own, which ends as a whole.
+    /// Starts it in its own process group, so that all of it can be killed.
     fn start(mut command: Command) -> Self {
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("a shell");
@@ -254,7 +254,7 @@ impl Running {
         Self { child, printed, said, readers: vec![first, second], killed: false, address: String::new() }
     }
 
-    /// Waits for its end: its status, and what it printed and said. `None`: it does not end.
+    /// Waits until it ends, and returns its status and its output. `None` if it doesn't end.
     fn end(mut self) -> Option<(Option<i32>, Vec<u8>, Vec<u8>)> {
         let deadline = Instant::now() + fill_limit();
         let status = loop {
@@ -271,7 +271,7 @@ impl Running {
         Some((status, self.printed(), self.said()))
     }
 
-    /// With all that it has started.
+    /// Kills it with all of its children.
     fn kill(&mut self) {
         if std::mem::replace(&mut self.killed, true) {
             return; // Another process may have its number by now.
@@ -290,11 +290,11 @@ impl Running {
         self.printed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until it listens; what it said, if it does not.
+    /// Waits until it listens. Otherwise the error is its output.
     fn listen(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + fill_limit();
         loop {
-            // In this order: a server that ended has said all before we look.
+            // In this order, because a server that has ended has printed everything before we look.
             let ended = self.child.try_wait().expect("it is our child").is_some();
             let said = String::from_utf8_lossy(&self.said()).into_owned();
             let rest = said.split("listening on http://").nth(1).unwrap_or_default();
@@ -316,7 +316,7 @@ impl Drop for Running {
     }
 }
 
-/// A script that has the URL of PostgreSQL's database in the place of the page's.
+/// Replaces the URL of PostgreSQL's database in a script by the real one.
 fn with_database(script: &str, url: &str) -> String {
     let mut pieces = script.split(POSTGRES);
     let first = pieces.next().unwrap_or_default().to_owned();
@@ -326,13 +326,13 @@ fn with_database(script: &str, url: &str) -> String {
     })
 }
 
-/// The variable that names the database of an example.
+/// The variable for the database of an example.
 fn variable(example: &str) -> String {
     let name = example.rsplit('/').next().unwrap_or_default();
     format!("{}_URL", name.to_uppercase())
 }
 
-/// Reads what comes, so that the pipe never fills.
+/// Reads the output as it arrives, so that the pipe never fills.
 fn collect(from: impl std::io::Read + Send + 'static) -> (Collected, JoinHandle<()>) {
     let all = Collected::default();
     let into = Arc::clone(&all);

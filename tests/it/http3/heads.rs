@@ -1,6 +1,6 @@
-//! Heads of requests that are malformed (RFC 9114, sections 4.2 and 4.3): h3 takes the last of two
-//! paths, and headers that concern a connection, which other programs read otherwise. They were
-//! answered as if nothing was wrong.
+//! Malformed request heads (RFC 9114, sections 4.2 and 4.3). h3 accepts duplicate paths, using the
+//! last one, and connection-specific headers, which other programs interpret differently. We
+//! answered these requests normally.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::{client, seen, server};
 use crate::support::TestDb;
 use crate::support::upstream::Certificate;
 
-/// A HEADERS frame of field lines (RFC 9114, section 7.2.2), after QPACK's prefix.
+/// A HEADERS frame with field lines (RFC 9114, section 7.2.2), after QPACK's prefix.
 fn headers(lines: &[Vec<u8>]) -> Vec<u8> {
     let section = [vec![0, 0], lines.concat()].concat();
     let length = u16::try_from(section.len()).expect("a short section") | 0x4000;
@@ -28,17 +28,17 @@ fn value(value: &str) -> Vec<u8> {
     [integer(0, 7, value.len()), value.into()].concat()
 }
 
-/// A name and a value, both as texts.
+/// A line with a literal name and value.
 fn line(name: &str, text: &str) -> Vec<u8> {
     [integer(0x20, 3, name.len()), name.into(), value(text)].concat()
 }
 
-/// The same with a name in Huffman's code.
+/// The same with a Huffman-coded name.
 fn huffman(name: &[u8], text: &str) -> Vec<u8> {
     [integer(0x28, 3, name.len()), name.into(), value(text)].concat()
 }
 
-/// A name of QPACK's static table with a value, and both of it.
+/// A line whose name is in QPACK's static table. `indexed` also has its value there.
 fn named(index: usize, text: &str) -> Vec<u8> {
     [integer(0x50, 4, index), value(text)].concat()
 }
@@ -62,20 +62,20 @@ fn without(index: usize) -> Vec<Vec<u8>> {
     lines
 }
 
-/// The answers that a client sees to these requests on one connection.
+/// The client's results for these requests on one connection.
 async fn answers(requests: &[Vec<Vec<u8>>]) -> Vec<Value> {
     let requests: Vec<_> = requests.iter().map(|lines| headers(lines)).collect();
     answers_to("raw", &requests, "").await
 }
 
-/// The same for streams of these bytes. `option` says if they end.
+/// The same for streams with these bytes. `option` says if they end.
 async fn answers_to(option: &str, streams: &[Vec<u8>], settings: &str) -> Vec<Value> {
     let (db, certificate) = (TestDb::new().await, Certificate::new());
     let server = server(&db, &certificate, settings).await;
     let hex = |bytes: &Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let raw = format!("{option}={}", streams.iter().map(hex).collect::<Vec<String>>().join(","));
     let mut answers = seen(client(&server, &certificate, "/one", &[&raw])).await;
-    // The connection lives on.
+    // The connection stays usable.
     assert_eq!(answers.pop().expect("the client's own request")["status"], 200, "{answers:?}");
     answers
 }
@@ -150,7 +150,7 @@ async fn malformed_heads_are_refused() {
     assert_eq!((answers.len(), accepted), (cases.len(), Vec::new()));
 }
 
-/// After `header_timeout` the stream ended as if its answer was complete, though it had none.
+/// After `header_timeout`, a stream without a response ended as if its response was complete.
 #[tokio::test]
 async fn half_a_head_ends_with_a_reset() {
     let whole = headers(&get());
@@ -162,7 +162,8 @@ async fn half_a_head_ends_with_a_reset() {
     }
 }
 
-/// A client could have a hundred half heads of 32 KiB on each connection, beside what `memory` counts.
+/// A client could have a hundred incomplete heads of 32 KiB on each connection, which `memory`
+/// didn't count.
 #[tokio::test]
 async fn half_heads_of_a_connection_are_bounded() {
     let (db, certificate) = (TestDb::new().await, Certificate::new());
@@ -174,8 +175,8 @@ async fn half_heads_of_a_connection_are_bounded() {
     assert_eq!(seen[0]["reset"], 74, "{seen:?}");
 }
 
-/// Heads that a client sends a piece of each at a time: with four that were read at once, the pieces of
-/// the others took the connection's window, and all waited for `header_timeout`.
+/// A client sends heads in turns, a piece of each at a time. We read only four at once. The other
+/// heads' pieces filled the connection's window, so all waited for `header_timeout`.
 #[tokio::test]
 async fn heads_that_are_sent_in_turns_are_answered() {
     let token: String = "x".repeat(100);
