@@ -40,7 +40,7 @@ async fn metric(server: &Server, sample: &str) -> String {
     line.unwrap_or_else(|| panic!("{sample} is in {metrics}")).trim().to_owned()
 }
 
-/// The quota refills so slowly that none becomes available during the test.
+/// An address has 60 requests, and gets one more each second.
 #[tokio::test]
 async fn an_address_has_a_quota() {
     let server =

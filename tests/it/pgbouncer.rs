@@ -1,5 +1,5 @@
-//! PostgreSQL by way of a real PgBouncer, in each of its modes: the same rows as without it, nothing
-//! left on the connections that others share, and statements cancelled in the database.
+//! PostgreSQL through a real PgBouncer in each of its modes. The rows are the same as without it,
+//! shared connections are left clean, and statements are cancelled in the database.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -20,7 +20,7 @@ create function open_items(count int) returns refcursor language plpgsql stable 
 create table log (id bigint primary key, note text);
 ";
 
-/// Lists, several statements of one snapshot, nested and interleaved ones, cursors, and a lookup.
+/// Lists, several statements with one snapshot, nested and interleaved ones, cursors, and a lookup.
 const ENDPOINTS: &[(&str, &str)] = &[
     ("items", "/*\n[params]\nmost = { type = \"integer\", default = 20000 }\n*/\nselect * from item where id <= :most order by id"),
     (
@@ -37,7 +37,7 @@ const ENDPOINTS: &[(&str, &str)] = &[
     ),
     ("cursor", "/*\n[params]\nmost = { type = \"integer\", default = 3000 }\n*/\nselect open_items(:most)"),
     ("item/{id}", "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\nselect id, name, span, bytes from item where id = :id"),
-    // Of this parameter PostgreSQL says text at first: it is described twice.
+    // PostgreSQL first determines this parameter as text, so the statement is described twice.
     ("typed", "/*\n[params]\na = { type = \"integer\", default = 9 }\n*/\nselect :a > :a as greater, id from item where id < 3 order by id"),
     ("divided", "/*\n[params]\nby = { type = \"integer\", default = 0 }\n*/\nselect 1 / :by as n"),
     ("slow", "select generate_series(1, 1000000000) as i, repeat('x', 1000) as x, 'slow' as slow"),
@@ -55,7 +55,7 @@ async fn server(url: &str, settings: &str) -> Server {
     Launch::files(&files).start().await
 }
 
-/// A database whose own settings are none of those that values are read with.
+/// A database whose settings all differ from those that Rowstream reads values with.
 async fn database() -> TestDb {
     let db = TestDb::new().await;
     db.execute(TABLES).await;
@@ -76,7 +76,7 @@ fn whole(reply: &Reply) -> &str {
     reply.text()
 }
 
-/// Waits until no statement of the slow endpoint runs.
+/// Waits until the slow endpoint's statement has ended.
 async fn until_cancelled(db: &TestDb) {
     let client = db.client().await;
     let runs = "select count(*) from pg_stat_activity where datname = current_database()
@@ -85,7 +85,7 @@ async fn until_cancelled(db: &TestDb) {
     wait_until("the statement ends", async || count().await == 0).await;
 }
 
-/// What another program finds on each of the connections that are shared.
+/// The results of another program on each of the shared connections.
 async fn finds(bouncer: &PgBouncer, db: &TestDb, sql: &str) -> Vec<Option<String>> {
     let (client, connection) = tokio_postgres::connect(&bouncer.url(db), NoTls).await.unwrap();
     tokio::spawn(async { drop(connection.await) });
@@ -98,12 +98,12 @@ async fn finds(bouncer: &PgBouncer, db: &TestDb, sql: &str) -> Vec<Option<String
     found
 }
 
-/// The same answers as without it, with more requests at a time than connections, and twice, so
-/// that what is known of a statement is used on whatever connection it meets.
+/// Checks that the responses are the same as without it. There are more concurrent requests than
+/// connections. Each is sent twice, so that a cached statement runs on any connection.
 async fn answers_are_the_same(mode: &str, settings: &str) {
     let db = database().await;
     let direct = server(&db.url(), "").await;
-    // In session mode each of ours holds one of its own, also while it is idle.
+    // In session mode, each of our connections holds one of PgBouncer's, even while it's idle.
     let bouncer = PgBouncer::start(mode, if mode == "session" { 24 } else { 6 }).await;
     let pooled = server(&bouncer.url(&db), settings).await;
     let paths = [
@@ -172,8 +172,9 @@ async fn a_connection_serves_many_lookups_and_is_left_as_it_was() {
 async fn who_leaves_cancels_the_statement() {
     let db = database().await;
     for mode in ["transaction", "session"] {
-        // One connection for each stream and one for the lookup: on a busy machine, the next stream
-        // may arrive before the last connection is free. By session, PgBouncer then lends no other.
+        // One connection for each stream and one for the lookup. On a busy machine, the next stream
+        // may arrive before the last connection is free. In session mode, PgBouncer then has no
+        // other connection for it.
         let bouncer = PgBouncer::start(mode, 5).await;
         let server = server(&bouncer.url(&db), "").await;
         for _ in 0..4 {
@@ -218,7 +219,7 @@ async fn a_migration_between_two_requests() {
     assert!(whole(&changed).contains("\"price\":\"about 1.5\",\"span\":"), "{}", changed.text());
 }
 
-/// What cannot work says why, and what to do.
+/// Unsupported settings have an error with a solution.
 #[tokio::test]
 async fn what_cannot_work_says_what_to_do() {
     let db = database().await;
@@ -244,8 +245,9 @@ async fn what_cannot_work_says_what_to_do() {
     assert!(refused.contains("write \"transaction\" or \"session\""), "{refused}");
 }
 
-/// A server of a single session, as embedded ones are: each client finds the statements of the one
-/// before. All named theirs alike, and readiness asked for a connection beside the pool.
+/// A server with a single session, like embedded ones: each client finds the previous one's
+/// statements. All clients used the same names for theirs, and readiness needed a connection in
+/// addition to the pool.
 #[tokio::test]
 async fn a_server_of_one_session_is_served_by_a_pool_of_one() {
     let db = database().await;

@@ -1,15 +1,15 @@
-//! Lookups of PostgreSQL that share a connection, as far as they are its own: see `lookups`.
+//! PostgreSQL's own features of lookups that share a connection; see `lookups`.
 
 use crate::lookups::{BY_KEY, Db, QUEUE, row, server};
 use crate::support::get;
 use serde_json::json;
 
-/// A pipeline that parses a statement after the migration gets the new columns, and its readers
-/// know the old ones.
+/// A pipeline that parses a statement after the migration gets the new columns, but its readers
+/// still expect the old ones.
 #[tokio::test]
 async fn a_description_from_before_a_migration_is_noticed() {
     let db = Db::postgres().await;
-    // The second endpoint brings the pipelines up before the statement of the first is known.
+    // The second endpoint opens the pipelines before the first one's statement is known.
     let server = server(&db, QUEUE, &[("t", "select * from t where n = :id"), ("other", BY_KEY)]).await;
     row(&get(&server.url("/other/1")).await);
     row(&get(&server.url("/t/6")).await);
@@ -23,8 +23,8 @@ async fn a_description_from_before_a_migration_is_noticed() {
     }
 }
 
-/// PostgreSQL has no message for a type that was altered, so we ask the catalog before each answer, on
-/// each connection.
+/// PostgreSQL doesn't announce altered types, so we query the catalog before each response, on each
+/// connection.
 #[tokio::test]
 async fn an_altered_type_loses_no_answer() {
     let db = Db::postgres().await;

@@ -1,5 +1,5 @@
-//! Settings of a PostgreSQL database and of its roles: Rowstream sets those that change what a
-//! statement or a value means, and leaves the limits to the database's administrator.
+//! Settings of a PostgreSQL database and its roles. Rowstream sets those that change the meaning of
+//! a statement or a value, and leaves limits to the database's administrator.
 
 use crate::support::{Ended, Server, TestDb, get};
 
@@ -11,8 +11,8 @@ async fn server(url: &str, source: &str, endpoints: &[(&str, &str)]) -> Server {
     Server::start(&files).await
 }
 
-/// Rowstream set `statement_timeout` to 0 if the configuration had none, so a guard that an
-/// administrator had set didn't hold.
+/// Without a setting in the configuration, Rowstream set `statement_timeout` to 0, which disabled
+/// an administrator's limit.
 #[tokio::test]
 async fn a_limit_of_the_database_or_the_url_holds_unless_the_source_has_its_own() {
     let db = TestDb::new().await;
@@ -43,8 +43,8 @@ async fn a_limit_of_the_database_or_the_url_holds_unless_the_source_has_its_own(
     }
 }
 
-/// With `standard_conforming_strings = off`, a backslash in a statement's text was an escape, as in
-/// no other database; `array_nulls = off` made texts of the NULLs in lists.
+/// With `standard_conforming_strings = off`, a backslash in a statement was an escape, unlike in
+/// any other database. `array_nulls = off` turned the NULLs in lists into texts.
 #[tokio::test]
 async fn statements_mean_the_same_to_each_database() {
     let db = TestDb::new().await;

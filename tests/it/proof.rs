@@ -1,5 +1,5 @@
-//! Proofs of the end: in every format and protocol a whole result says that it's whole, and a part
-//! never does.
+//! Proofs of completeness: in every format and protocol, a complete result says so, and a partial
+//! one never does.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 
 const CLIENTS: [Client; 2] = [Client::HTTP1, Client::H2C];
-/// The folders of the endpoints, each of a source of its own.
+/// The folders of the endpoints, each with its own source.
 const SOURCES: [&str; 2] = ["pg", "lite"];
 const ROWS: usize = 5000;
-/// The rows before the one that fails.
+/// The number of rows before the failing one.
 const BEFORE: [usize; 2] = [29_999, 49_999];
 
-/// The endpoints of PostgreSQL.
+/// The endpoints for PostgreSQL.
 const PG: &[(&str, &str)] = &[
     ("rows", "select i as n, repeat('x', 100) as t from generate_series(1, 5000) i"),
     ("late", "select n, 1 / (30000 - n) as q from (select generate_series(1, 40000) as n) s"),
@@ -34,7 +34,8 @@ const PG: &[(&str, &str)] = &[
     ),
 ];
 
-/// The same of SQLite. The error depends on the row, or it would be found before the first one.
+/// The same for SQLite. The errors depend on the row. Otherwise SQLite would find them before the
+/// first one.
 const LITE: &[(&str, &str)] = &[
     (
         "rows",
@@ -62,7 +63,7 @@ const NESTED: &str = "/*\nsource = \"pg\"\n*/
     -- name: a :many\nselect i as id from generate_series(0, 19) i order by i;
     -- name: b :many nested in a on a = id\nselect n / 1000 as a, 1 / (14500 - n) as q from (select generate_series(0, 19999) as n) s";
 
-/// A server with both sources, and `settings` before them.
+/// A server with both sources. `settings` precede them.
 async fn server(db: &TestDb, settings: &str) -> Server {
     let config = format!(
         "{settings}\n[source.pg]\nurl = \"{}\"\n[source.lite]\nurl = \"sqlite:lite.db\"\ncreate = [\"lite.sql\"]\n",
@@ -97,13 +98,12 @@ async fn send(client: Client, url: &str, headers: &[(&str, &str)]) -> Reply {
     client.send(request.body(String::new()).unwrap()).await
 }
 
-/// What `Content-Digest` and the digests within bodies say of bytes, computed here.
+/// The expected value of `Content-Digest` and of digests within bodies.
 fn digest_of(bytes: &[u8]) -> String {
     format!("sha-256=:{}:", BASE64_STANDARD.encode(Sha256::digest(bytes)))
 }
 
-/// The records of the server's own, by the tag of the response, and the bytes before the first of
-/// them.
+/// The server's own records, identified by the response's tag, and the bytes before the first one.
 fn records(reply: &Reply) -> (Vec<Value>, &[u8]) {
     let tag = reply.header("rowstream-tag").expect("the response is framed");
     assert!(tag.len() == 32 && tag.bytes().all(|byte| byte.is_ascii_hexdigit()), "{tag}");
@@ -182,7 +182,7 @@ async fn accept_asks_for_the_profile_and_the_parameter_wins() {
 async fn formats_with_an_end_of_their_own_stay_as_they_are_and_csv_refuses() {
     let db = TestDb::new().await;
     let server = server(&db, "").await;
-    // The ends of Arrow's batches depend on when the rows arrive, so its bytes differ between runs.
+    // The ends of Arrow's batches depend on the rows' arrival, so its bytes differ between runs.
     for (target, end) in
         [("/pg/rows.json", &b"}]"[..]), ("/pg/rows.arrow", &[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0])]
     {
@@ -209,7 +209,7 @@ async fn formats_with_an_end_of_their_own_stay_as_they_are_and_csv_refuses() {
 async fn what_looks_like_a_record_stays_a_row() {
     let db = TestDb::new().await;
     let server = server(&db, "").await;
-    // SQLite has no type for what `json()` makes.
+    // SQLite has no type for the result of `json()`.
     for (source, end) in SOURCES.into_iter().zip([json!({"rows": 1}), json!("{\"rows\":1}")]) {
         let reply = get(&server.url(&format!("/{source}/forged.ndjson?_end=1"))).await;
         let tag = reply.header("rowstream-tag").unwrap();
@@ -223,7 +223,7 @@ async fn what_looks_like_a_record_stays_a_row() {
     }
 }
 
-/// hyper dropped its buffer when a body failed, so the last rows before a failure got lost.
+/// hyper dropped its buffer when a body failed, so the last rows before a failure were lost.
 #[tokio::test]
 async fn all_rows_before_a_failure_arrive_and_then_it_breaks() {
     let db = TestDb::new().await;
@@ -260,7 +260,7 @@ async fn all_rows_before_a_failure_arrive_and_then_it_breaks() {
     }
 }
 
-/// The record of an error is a line of its own, also after half a row.
+/// An error record is a separate line, even after half a row.
 #[tokio::test]
 async fn an_error_within_a_row_is_told_in_a_line_of_its_own() {
     let db = TestDb::new().await;
@@ -299,8 +299,8 @@ async fn a_killed_backend_is_told_by_a_record() {
     }
 }
 
-/// A client that is sending while its response breaks made the kernel reset the connection, with
-/// the rows that it had not read.
+/// If a client was still sending when its response failed, the kernel reset the connection and
+/// discarded the unread rows.
 #[tokio::test]
 async fn requests_that_nobody_reads_do_not_cost_the_rows() {
     let db = TestDb::new().await;
@@ -320,8 +320,8 @@ async fn requests_that_nobody_reads_do_not_cost_the_rows() {
             Ok(bytes) => read.extend_from_slice(&piece[..bytes]),
             Err(error) => break Err(error.kind()),
         }
-        // The server has ended long before the last byte is read, and so has its patience with the
-        // rest of the requests.
+        // The server ends long before the last byte is read, and no longer reads the remaining
+        // requests.
         tokio::time::sleep(Duration::from_millis(1)).await;
     };
     let text = String::from_utf8_lossy(&read);
@@ -422,7 +422,7 @@ async fn streams_are_told_of_by_their_id() {
         for format in ["json", "ndjson", "csv", "json-seq", "arrow"] {
             let target = format!("/{source}/rows.{format}?_digest=sha-256");
             let reply = client.get(&server.url(&target)).await;
-            // Told at once: who has the last byte need not ask twice.
+            // Available at once: a client with the last byte needs only one request.
             let id = reply.header("rowstream-stream").expect("it is streamed");
             let told = get(&server.url(&format!("/_rowstream/streams/{id}"))).await.json();
             let shown = [&told["id"], &told["state"], &told["endpoint"], &told["format"]];
@@ -449,7 +449,7 @@ async fn streams_are_told_of_by_their_id() {
         let aborted = told(&server, &id, "aborted").await;
         assert!(aborted["rows"].as_u64().unwrap() > 0 && aborted.get("error").is_none(), "{aborted}");
     }
-    // Its last row is in hand as a whole, and has not been handed over when the client goes away.
+    // Its last row is complete in the server, but hasn't been sent when the client disconnects.
     let stream = Client::H2C.stream(&server.url("/pg/large.csv")).await;
     let id = stream.headers["rowstream-stream"].to_str().unwrap().to_owned();
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -512,8 +512,8 @@ async fn a_result_that_waits_has_its_length_and_its_status() {
     }
 }
 
-/// What waits for its end takes a file and no connection of the database, and the server's memory
-/// stays as it was.
+/// A result that waits for its end needs a file but no database connection, and the server's memory
+/// stays the same.
 #[tokio::test]
 async fn a_result_that_waits_frees_its_connection_and_takes_no_memory() {
     let db = TestDb::new().await;

@@ -1,8 +1,8 @@
-//! What data people read our Arrow streams with reads them: pyarrow, polars and duckdb, each by
-//! itself.
+//! The programs that people read our Arrow streams with: pyarrow, polars and duckdb, each
+//! separately.
 //!
-//! `cargo xtask test` installs them and tells of their Python; where they cannot be had, it skips
-//! this test and says so.
+//! `cargo xtask test` installs them and sets the path of their Python. If they can't be installed,
+//! it skips this test with a message.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -19,12 +19,12 @@ use tempfile::NamedTempFile;
 
 const LIBRARIES: [&str; 3] = ["pyarrow", "polars", "duckdb"];
 
-/// What a script of `tests/readers` sees in a file.
+/// The output of a script in `tests/readers` for a file.
 fn seen(script: &str, words: &[&str], file: &NamedTempFile) -> Value {
     seen_or_refused(script, words, file).unwrap_or_else(|said| panic!("{words:?}: {said}"))
 }
 
-/// The same, or what it says where it reads none.
+/// The same, or the script's error if it can't read the file.
 fn seen_or_refused(script: &str, words: &[&str], file: &NamedTempFile) -> Result<Value, String> {
     let python = std::env::var_os("ROWSTREAM_TEST_PYTHON");
     let python = python.expect("ROWSTREAM_TEST_PYTHON is not set: run `cargo xtask test`");
@@ -37,7 +37,7 @@ fn seen_or_refused(script: &str, words: &[&str], file: &NamedTempFile) -> Result
     }
 }
 
-/// A whole stream in a file.
+/// A file with a complete stream.
 async fn saved(server: &Server, path: &str) -> NamedTempFile {
     let reply = get(&server.url(path)).await;
     assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{path}: {}", reply.text());
@@ -46,13 +46,13 @@ async fn saved(server: &Server, path: &str) -> NamedTempFile {
     file
 }
 
-/// What each library sees in a stream.
+/// Each library's view of a stream.
 async fn read(server: &Server, path: &str) -> [Value; 3] {
     let file = saved(server, path).await;
     LIBRARIES.map(|library| seen("read.py", &[library], &file))
 }
 
-/// Each column: its SQL, then for each library its type and its value as Python writes them.
+/// Each column: its SQL, then for each library its type and its value in Python's form.
 const TYPES: &[(&str, [&str; 3], [&str; 3])] = &[
     ("true", ["bool", "Boolean", "BOOLEAN"], ["True", "True", "true"]),
     ("(-2)::int2", ["int16", "Int16", "SMALLINT"], ["-2", "-2", "-2"]),
@@ -109,7 +109,7 @@ async fn python_reads_every_type() {
     let db = TestDb::new().await;
     let values = TYPES.iter().enumerate().map(|(i, (sql, ..))| format!("({sql}) as c{i}"));
     let values = values.collect::<Vec<_>>().join(", ");
-    // NULLs come first, and their types are the same.
+    // NULLs are in the first row, with the same types.
     let sql =
         format!("select c.* from (select {values}) c right join generate_series(1, 2) n on n = 2 order by n");
     let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
@@ -123,7 +123,7 @@ async fn python_reads_every_type() {
     }
 }
 
-/// The same of DuckDB, whose batches go to clients as such.
+/// The same for DuckDB, whose batches are passed to clients.
 const DUCKDB_TYPES: &[(&str, [&str; 3], [&str; 3])] = &[
     ("200::utinyint", ["uint8", "UInt8", "UTINYINT"], ["200", "200", "200"]),
     (
@@ -184,8 +184,8 @@ async fn python_reads_the_batches_of_drivers() {
     }
 }
 
-/// What each library sees in the column `c` of a file: its type and its last value. `None`: it
-/// reads no such file.
+/// Each library's view of the column `c` in a file: its type and its last value. `None` if the
+/// library can't read the file.
 fn each_sees(file: &NamedTempFile) -> [Option<(String, String)>; 3] {
     LIBRARIES.map(|library| {
         let seen = seen_or_refused("read.py", &[library], file).ok()?;
@@ -199,7 +199,7 @@ fn some(data_type: &str, last: &str) -> Option<(String, String)> {
     Some((data_type.to_owned(), last.to_owned()))
 }
 
-/// Not everybody reads every type that a driver may have. This is what `arrow.md` says of it.
+/// Not every library reads every type of every driver. The expectations are those in `arrow.md`.
 #[tokio::test]
 async fn python_reads_rare_types_as_documented() {
     let library = std::env::var("ROWSTREAM_TEST_DUCKDB").expect("run `cargo xtask test`");
@@ -226,7 +226,7 @@ async fn python_reads_rare_types_as_documented() {
             some("JSON", "7"),
         ]
     );
-    // Of no database that is here.
+    // No available database has this type.
     let numbers = Decimal128Array::from(vec![123]).with_precision_and_scale(5, -2).unwrap();
     let batch = RecordBatch::try_from_iter([("c", Arc::new(numbers) as ArrayRef)]).unwrap();
     let file = NamedTempFile::new().unwrap();
@@ -235,15 +235,15 @@ async fn python_reads_rare_types_as_documented() {
     assert_eq!(each_sees(&file), [some("decimal128(5, -2)", "1.23E+4"), None, None]);
 }
 
-/// What pyarrow sees in the only row of a query: the type and the value of each column, as the
-/// corpus has them.
+/// pyarrow's view of a query's only row: the type and the value of each column, in the corpus's
+/// form.
 async fn corpus_of(url: &str, query: &str) -> Value {
     let config = format!("[source.db]\nurl = \"{url}\"\n");
     let server = Server::start(&[("rowstream.toml", &config), ("endpoints/values.sql", query)]).await;
     seen("values.py", &[], &saved(&server, "/values.arrow").await)
 }
 
-/// Compares what was seen of each line; floats by value.
+/// Compares the results for each line. Floats are compared by value.
 fn agree(lines: &[&Line], seen: &Value) {
     assert_eq!(seen.as_array().unwrap().len(), lines.len());
     for (line, seen) in lines.iter().zip(seen.as_array().unwrap()) {
@@ -288,7 +288,7 @@ async fn python_reads_the_corpus_from_sqlite() {
     agree(&lines, &corpus_of(&format!("sqlite:{}", file.display()), "select * from t").await);
 }
 
-/// The columns of the authors as each library has their types.
+/// The columns of the authors, with their types in each library.
 const AUTHORS: &[(&str, [&str; 3])] = &[
     ("id", ["int64", "Int64", "BIGINT"]),
     ("firstName", ["string", "String", "VARCHAR"]),

@@ -1,7 +1,7 @@
-//! `rowstream query` that ends before its last row cancels its statement and leaves no file.
+//! If `rowstream query` ends before its last row, it cancels its statement and leaves no file.
 //!
-//! Ctrl-C ended the program alone: three backends of a parallel read still ran five seconds later,
-//! and `FILE.partial` stayed.
+//! Ctrl-C only ended the program: five seconds later, three backends of a parallel read were still
+//! running, and `FILE.partial` existed.
 
 use std::fs;
 use std::io::Read as _;
@@ -12,9 +12,9 @@ use crate::support::{
     MariaDb, TestDb, drivers, mariadb_port, pg_port, program, wait, wait_until, wait_until_blocking,
 };
 
-/// Runs for longer than any test waits, before its first row.
+/// Runs longer than any test waits, before its first row.
 const SILENT: &str = "select pg_sleep(3600)";
-/// Rows without end, as they are made.
+/// Endless rows, sent as they're produced.
 const ENDLESS: &str = "select generate_series(1, 1000000000) as n, repeat('x', 100) as t";
 
 fn start(arguments: &[&str]) -> Child {
@@ -36,7 +36,8 @@ async fn ended(mut child: Child) -> (Option<i32>, String) {
     (status.code(), String::from_utf8(stderr).unwrap())
 }
 
-/// Waits until so many statements of the database run, and in this wait if one is named.
+/// Waits until this many statements of the database run. With `waits_for`, they must be in this
+/// wait.
 async fn until_active(db: &TestDb, count: i64, waits_for: Option<&str>) {
     let client = db.client().await;
     let sql = "select count(*) from pg_stat_activity
@@ -49,7 +50,7 @@ async fn until_active(db: &TestDb, count: i64, waits_for: Option<&str>) {
     .await;
 }
 
-/// None is active when the program has ended, rather than some time later.
+/// Checks that none is active as soon as the program has ended, and not some time later.
 async fn assert_none_active(db: &TestDb) {
     let client = db.client().await;
     let sql = "select count(*) from pg_stat_activity
@@ -85,7 +86,8 @@ async fn all_connections_of_a_parallel_read_end() {
     assert_none_active(&db).await;
 }
 
-/// `rowstream query … | head`: the reader leaves, and the statement has no row to notice it by.
+/// `rowstream query … | head`: the reader disconnects, and the statement has no row that would
+/// reveal it.
 #[tokio::test]
 async fn a_reader_that_leaves_ends_the_statement() {
     let db = TestDb::new().await;
@@ -150,7 +152,7 @@ async fn a_signal_cancels_the_statement_of_odbc() {
     assert_none_active(&db).await;
 }
 
-/// The processes whose parent is this one.
+/// The processes with this parent.
 fn children(pid: u32) -> Vec<String> {
     let output = Command::new("ps").args(["-o", "pid=", "--ppid", &pid.to_string()]).output().unwrap();
     String::from_utf8(output.stdout).unwrap().split_whitespace().map(str::to_owned).collect()

@@ -1,7 +1,7 @@
-//! HTTP/1 as an attacker writes it: bytes as they are sent, with a second request right after
-//! them, and the statuses of all that is answered. Where the end of the first request is in doubt,
-//! the second one is not answered: a proxy before us may have taken it for a part of the first
-//! (request smuggling; RFC 9112, sections 6.3 and 11.2).
+//! HTTP/1 as an attacker writes it: raw bytes, followed at once by a second request, and the
+//! statuses of all responses. If the end of the first request is ambiguous, the second one gets no
+//! response, because a proxy may have treated it as part of the first (request smuggling; RFC 9112,
+//! sections 6.3 and 11.2).
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, Launch, Server, get, wait, wait_until};
 
-/// The request after each case, which ends the connection.
+/// The request after each case. It ends the connection.
 const SECOND: &[u8] = b"GET /missing HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
 
-/// A title, the bytes, and the statuses of the answers.
+/// A title, the bytes, and the statuses of the responses.
 #[rustfmt::skip]
 const CASES: &[(&str, &[u8], &str)] = &[
     ("Content-Length and Transfer-Encoding", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", "200"),
@@ -92,7 +92,7 @@ const CASES: &[(&str, &[u8], &str)] = &[
     ("empty host", b"GET /one HTTP/1.1\r\nhost: \r\n\r\n", "200 404"),
 ];
 
-/// A server of `/one`, with these tables in its configuration.
+/// A server with `/one`, and these tables in its configuration.
 async fn server(tables: &str) -> Server {
     let config = format!("[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n{tables}");
     let files = [
@@ -103,17 +103,17 @@ async fn server(tables: &str) -> Server {
     Launch::files(&files).start().await
 }
 
-/// The answers to bytes, until the connection is closed.
+/// The responses to some bytes, until the connection closes.
 async fn answers(server: &Server, bytes: &[u8]) -> String {
     let mut client = TcpStream::connect(server.address()).await.expect("it listens");
-    // What it has answered by then it has answered.
+    // The server may have closed by now, but its responses count.
     let _ = client.write_all(bytes).await;
     let mut answers = Vec::new();
     let _ = wait("it is closed", client.read_to_end(&mut answers)).await;
     String::from_utf8_lossy(&answers).into_owned()
 }
 
-/// The statuses of the answers to bytes.
+/// The statuses of the responses to some bytes.
 async fn statuses(server: &Server, bytes: &[u8]) -> String {
     let answers = answers(server, bytes).await;
     let heads = answers.split("HTTP/1.").skip(1).filter_map(|answer| answer.split(' ').nth(1));
@@ -137,7 +137,7 @@ async fn what_is_in_doubt_is_refused_and_ends_the_connection() {
     let mut wrong = Vec::new();
     for (what, bytes, expected) in CASES.iter().copied().chain(long) {
         let answered = statuses(&server, &[bytes, SECOND].concat()).await;
-        // A reset, because not all was read, may take the answer with it.
+        // A reset because of unread bytes can discard the response.
         if answered != expected && !(answered.is_empty() && expected == "431") {
             wrong.push(format!("{what}: {answered} instead of {expected}"));
         }
@@ -145,13 +145,13 @@ async fn what_is_in_doubt_is_refused_and_ends_the_connection() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// A quotation mark in a URL was answered by `content-length: 0` and left no trace: no line in the
-/// log, no count, and nothing that said what to change.
+/// A quotation mark in a URL got a response with `content-length: 0` and left no trace: no line in
+/// the log, no count, and no hint.
 #[tokio::test]
 async fn requests_that_cannot_be_read_are_explained_logged_and_counted() {
     let server = server("[cors]\norigins = [\"*\"]\n[log]\nformat = \"json\"\n").await;
     let one = "GET /one HTTP/1.1\r\nhost: a\r\n";
-    // As long as the buffer: all of it is read, so no reset loses the answer.
+    // As long as the buffer, so all of it is read, and no reset discards the response.
     let long = &format!("{one}x: {}", "a".repeat(16 * 1024))[..16 * 1024];
     for (request, before, code, status) in [
         ("GET /one?q=\"a\" HTTP/1.1\r\nhost: a\r\n\r\n", "", "malformed_request", 400),
@@ -197,7 +197,8 @@ async fn requests_that_cannot_be_read_are_explained_logged_and_counted() {
     assert!(metrics.text().contains(count), "{}", metrics.text());
 }
 
-/// Over HTTP/2 the library answers by itself. It has to answer, and the connection is still good.
+/// Over HTTP/2 the library responds itself. There has to be a response, and the connection stays
+/// usable.
 #[tokio::test]
 async fn fields_of_http2_that_are_too_long_are_431() {
     let server = server("").await;

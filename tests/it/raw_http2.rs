@@ -1,6 +1,6 @@
-//! HTTP/2 as an attacker writes it: frames of requests whose bodies are malformed (RFC 9113, section
-//! 8.1.1). An endpoint needs no body, so the answer may be whole before one arrives. The rest of the
-//! stream was ignored then.
+//! HTTP/2 as an attacker writes it: requests with malformed bodies (RFC 9113, section 8.1.1).
+//! Endpoints need no body, so the response may be complete before one arrives. Then we ignored the
+//! rest of the stream.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -26,7 +26,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// The head of `GET /one` with further fields, by names of HPACK's static table.
+/// The head of `GET /one` with additional fields, which use names from HPACK's static table.
 fn head(flags: u8, stream: u32, fields: &[u8]) -> Vec<u8> {
     let fields = [b"\x82\x86\x04\x04/one\x01\x01a", fields].concat();
     frame(HEADERS, END_HEADERS | flags, stream, &fields)
@@ -37,7 +37,7 @@ fn length(digit: char) -> Vec<u8> {
     vec![0x0f, 0x0d, 1, u8::try_from(digit).expect("a digit")]
 }
 
-/// A connection that has sent these frames.
+/// A connection on which these frames have been sent.
 async fn connect(server: &Server, frames: &[u8]) -> TcpStream {
     let mut client = TcpStream::connect(server.address()).await.expect("it listens");
     let preface = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &[])[..]].concat();
@@ -62,7 +62,7 @@ async fn next(client: &mut TcpStream, number: u32) -> Frame {
     .await
 }
 
-/// Reads the answer of a stream to its end.
+/// Reads the response of a stream to its end.
 async fn answered(client: &mut TcpStream, stream: u32) {
     loop {
         let frame = next(client, stream).await;
@@ -73,7 +73,7 @@ async fn answered(client: &mut TcpStream, stream: u32) {
     }
 }
 
-/// The code with which a stream is reset.
+/// The error code of a stream's reset.
 async fn reset(client: &mut TcpStream, stream: u32) -> Vec<u8> {
     loop {
         let frame = next(client, stream).await;
@@ -84,7 +84,7 @@ async fn reset(client: &mut TcpStream, stream: u32) -> Vec<u8> {
 }
 
 async fn server() -> Server {
-    // A body may take longer than its answer on a busy machine.
+    // On a busy machine, a body may take longer than its response.
     let config = "header_timeout = \"1h\"\n[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n";
     Launch::files(&[
         ("rowstream.toml", config),
@@ -127,12 +127,12 @@ async fn a_sound_body_is_read_and_ignored() {
     let mut client = connect(&server, &head(0, 1, &length('4'))).await;
     answered(&mut client, 1).await;
     client.write_all(&frame(DATA, END_STREAM, 1, b"test")).await.expect("it reads");
-    // If the first stream was reset, this answer follows the reset.
+    // If the first stream was reset, the reset precedes this response.
     client.write_all(&head(END_STREAM, 3, &[])).await.expect("it reads");
     answered(&mut client, 3).await;
 }
 
-/// A client may send more than an endpoint reads; it's told to stop when it has its answer.
+/// A client may send more than an endpoint reads. After the response, the server asks it to stop.
 #[tokio::test]
 async fn a_long_body_is_not_read_to_its_end() {
     const NO_ERROR: [u8; 4] = [0; 4];

@@ -1,5 +1,5 @@
-//! Whether requests should come here: what `/_rowstream/ready` says of sources and of a server that
-//! ends, and to how many.
+//! `/_rowstream/ready`: the state of sources and of a server that is stopping, and the number of
+//! queries behind it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::time::{Duration, Instant};
@@ -12,16 +12,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// Rows without end.
+/// Endless rows.
 const LONG: &str = "select generate_series(1, 1000000000) as n, repeat('x', 100) as t";
-/// The answer of a server that is ready.
+/// The response of a server that is ready.
 const OK: &str = "ok\n";
 
 async fn ready(server: &Server) -> Reply {
     get(&server.url("/_rowstream/ready")).await
 }
 
-/// Waits until it says this, which takes as long as an answer holds.
+/// Waits for this response, because the previous one is cached for a moment.
 async fn until(server: &Server, said: &str) {
     wait_until(said, async || {
         let reply = ready(server).await;
@@ -73,7 +73,7 @@ async fn each_source_has_to_be_reached() {
 
     proxy.stall();
     until(&server, "source `far` cannot be reached: no answer within 1s").await;
-    // The process lives, and what the others hold can be asked for.
+    // The process is alive, and the other sources can be used.
     assert_eq!(get(&server.url("/_rowstream/live")).await.status, 200);
     assert_eq!(get(&server.url("/near")).await.text(), "[{\"n\":1}]");
     proxy.resume();
@@ -90,7 +90,7 @@ async fn each_source_has_to_be_reached() {
     until(&server, "source `far` cannot be reached").await;
 }
 
-/// A database that ends its connections, as when it is started again, is asked on a new one.
+/// If a database closes its connections, for example in a restart, the check uses a new one.
 #[tokio::test]
 async fn a_connection_that_was_lost_is_made_anew() {
     let db = TestDb::new().await;
@@ -102,13 +102,13 @@ async fn a_connection_that_was_lost_is_made_anew() {
         where datname = current_database() and pid <> pg_backend_pid()";
     for _ in 0..2 {
         assert_eq!(client.query_one(kill, &[]).await.expect("a count").get::<_, i64>(0), 1);
-        // Longer than an answer holds.
+        // Longer than a response is cached.
         tokio::time::sleep(Duration::from_millis(1100)).await;
         assert_eq!(ready(&server).await.status, 200);
     }
 }
 
-/// However many ask, a source is asked by one of them, and on one connection.
+/// For any number of concurrent requests, a source is queried once, on one connection.
 #[tokio::test]
 async fn many_that_ask_are_one_question() {
     let (db, proxy) = (TestDb::new().await, proxy().await);
@@ -127,7 +127,7 @@ async fn many_that_ask_are_one_question() {
     let at_start = proxy.connections();
     storm(200).await;
     assert_eq!(proxy.connections() - at_start, 1);
-    // And so are those that have gone before they were answered.
+    // The same for clients that disconnected before their response.
     proxy.stall();
     until(&server, "source `db` cannot be reached: no answer within 1s").await;
     let before = proxy.connections();
@@ -142,7 +142,7 @@ async fn many_that_ask_are_one_question() {
     assert!(asked <= seconds, "{asked} connections in {seconds} s");
 }
 
-/// A server that is busy is no server to be taken out.
+/// A busy server mustn't be taken out of service.
 #[tokio::test]
 async fn neither_a_permit_nor_a_place_is_needed() {
     let db = TestDb::new().await;
@@ -175,7 +175,7 @@ async fn methods() {
     assert_eq!((reply.status.as_u16(), reply.body.len(), proxy.connections() - at_start), (200, 0, 1));
 }
 
-/// After SIGTERM all goes on for `drain_delay`, but for `ready`.
+/// After SIGTERM everything except `ready` continues for `drain_delay`.
 #[tokio::test]
 async fn a_server_that_ends_says_so_before_it_refuses() {
     let db = TestDb::new().await;
@@ -202,8 +202,7 @@ async fn a_server_that_ends_says_so_before_it_refuses() {
         let reply = client.get(&server.url("/few")).await;
         assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete));
     }
-    // A connection that is kept is answered once more, told that this was the last time, and
-    // closed.
+    // A persistent connection gets one more response, with `connection: close`, and is closed.
     kept.write_all(asked).await.expect("it is open");
     let mut answer = String::new();
     kept.read_to_string(&mut answer).await.expect("it is closed well");
@@ -235,8 +234,8 @@ async fn a_second_signal_does_not_wait_for_the_delay() {
     assert!(matches!(stream.rest().await.ended, Ended::Broken(_)));
 }
 
-/// A server used to start with a password that was wrong or a database that was missing, and nobody
-/// was told. It still starts, because either may come later; but it says so, is not ready, and
+/// With a wrong password or a missing database, a server used to start silently. It still starts,
+/// because the database may become available later. But it reports the error, isn't ready, and
 /// prepares its statements once it can.
 #[tokio::test]
 async fn a_database_that_comes_later_is_waited_for() {
@@ -254,7 +253,7 @@ async fn a_database_that_comes_later_is_waited_for() {
         pg_port()
     );
     assert!(server.stderr().contains(&warning), "{}", server.stderr());
-    // A client learns no more than that.
+    // Clients see no more details than this.
     until(&server, "source `shop` cannot be reached").await;
 
     db.execute(&format!("create database {later}")).await;
@@ -266,7 +265,7 @@ async fn a_database_that_comes_later_is_waited_for() {
     assert_eq!(get(&server.url("/one")).await.text(), "[{\"n\":1}]");
     assert_eq!(get(&server.url("/two")).await.json()["sqlstate"], "42P01");
 
-    // What was missing may be a migration, which needs no other start.
+    // The missing part may be a migration, which needs no restart of the server.
     let (client, connection) =
         tokio_postgres::connect(&db.url().replace(db.name(), &later), tokio_postgres::NoTls)
             .await
@@ -283,7 +282,7 @@ async fn a_database_that_comes_later_is_waited_for() {
     db.execute(&format!("drop database {later} with (force)")).await;
 }
 
-/// A migration that has locked a table is no reason for a server not to start.
+/// A migration's lock on a table mustn't prevent the start of a server.
 #[tokio::test]
 async fn a_statement_that_waits_for_a_lock_is_prepared_later() {
     let db = TestDb::new().await;
@@ -298,13 +297,13 @@ async fn a_statement_that_waits_for_a_lock_is_prepared_later() {
     until(&server, "source `db` has not prepared its statements yet").await;
     client.batch_execute("rollback").await.expect("it is unlocked");
     until(&server, OK).await;
-    // No connection is left of the asking: one of `ready` alone, and that of this test.
+    // The checks leave no connections, except that of `ready` and this test's own.
     let sql = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
     let count = async || client.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0);
     wait_until("one connection is left", async || count().await == 1).await;
 }
 
-/// The exit status and the line of `rowstream ready` for a URL.
+/// The exit status and the output of `rowstream ready` for a URL.
 async fn asked(arguments: &[&str]) -> (Option<i32>, String) {
     let ran = rowstream(&[&["ready"], arguments].concat()).await;
     let said = [ran.stdout, ran.stderr].concat();
@@ -334,17 +333,18 @@ async fn the_command_asks_for_health_checks() {
 
 #[tokio::test]
 async fn the_command_believes_nobody() {
-    // It takes connections and says nothing, then nonsense, then something else without an end.
+    // This peer accepts connections but sends nothing, then nonsense, and then an unfinished
+    // response.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let (code, line) = asked(&[&url, "--timeout", "1"]).await;
     assert_eq!(code, Some(1), "{line}");
     assert!(line.starts_with("not ready: 127.0.0.1:") && line.ends_with(": no answer within 1s\n"), "{line}");
     let answering = std::thread::spawn(move || {
-        // The first one waits since before.
+        // The first one has been waiting since then.
         for answer in ["", "220 mail\r\n", "HTTP/1.1 503 No\r\n\r\n"] {
             let (mut stream, _) = listener.accept().expect("a connection");
-            // Closed with bytes that nobody has read, it would be reset.
+            // Closing with unread bytes would reset the connection.
             let head =
                 BufReader::new(&stream).lines().map_while(Result::ok).take_while(|line| !line.is_empty());
             let _ = head.count();

@@ -1,6 +1,6 @@
-//! Types of PostgreSQL that are dropped and created again, as by `pg_restore --clean` or a new
-//! version of an extension: a prepared statement with a parameter of such a type failed for ever
-//! with "cache lookup failed for type", while `ready` said ok.
+//! PostgreSQL types that are dropped and created again, for example by `pg_restore --clean` or a
+//! new version of an extension. A prepared statement with a parameter of that type then always
+//! failed with "cache lookup failed for type", while `ready` responded ok.
 
 use crate::support::{Reply, Server, TestDb, get};
 
@@ -39,7 +39,7 @@ async fn a_type_that_is_created_again_costs_at_most_one_answer_for_each_connecti
         .collect();
     let is_found = |reply: &Reply| reply.status == 200 && reply.text().contains("{\"id\":1}");
     for path in &paths {
-        // Each connection of the pool knows each statement.
+        // By now, each connection of the pool has prepared each statement.
         for reply in futures_util::future::join_all((0..20).map(|_| get_path(&server, path))).await {
             assert!(is_found(&reply), "{path}: {}", reply.text());
         }

@@ -1,6 +1,5 @@
-//! Upstreams that a registry finds: an agent of Consul, which is a stand-in that speaks the HTTP
-//! API of its documentation, and a small DNS server with SRV records. The real one is in
-//! [`crate::consul`].
+//! Upstreams from a registry: a fake Consul agent that implements the documented HTTP API, and a
+//! small DNS server with SRV records. [`crate::consul`] uses the real agent.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -17,7 +16,7 @@ use serde_json::json;
 
 pub(crate) const TOKEN: &str = "5c9ff0a2-2a1b-4f3b-9a4d-0c6a8e5f7b11";
 
-/// An instance that answers its own name, and the `Host` that it was asked by.
+/// An instance that responds with its own name and the request's `Host`.
 pub(crate) async fn instance(name: &'static str) -> Upstream {
     Upstream::start(Speaks::Http1, move |_, asked: Asked| async move {
         let host = asked.headers["host"].to_str().unwrap_or_default().to_owned();
@@ -26,7 +25,7 @@ pub(crate) async fn instance(name: &'static str) -> Upstream {
     .await
 }
 
-/// A server whose source `orders` a registry finds, with connections for one request each.
+/// A server whose source `orders` is found by a registry. Each connection serves one request.
 pub(crate) async fn server(discover: &str) -> Server {
     let config = format!(
         "[source.orders]\nurl = \"http://orders.internal/v1\"\ndiscover = {{ {discover}, refresh = \"1s\" }}\n\
@@ -37,7 +36,7 @@ pub(crate) async fn server(discover: &str) -> Server {
     Launch::files(&files).variable("CONSUL_TOKEN", TOKEN).start().await
 }
 
-/// Asks until the answers of twelve requests one after the other are from these.
+/// Sends requests until the responses of twelve consecutive ones are from these instances.
 pub(crate) async fn until_from(server: &Server, names: &[&str]) {
     wait_until(&format!("all answers are from {names:?}"), async || {
         let mut seen = Vec::new();
@@ -46,7 +45,7 @@ pub(crate) async fn until_from(server: &Server, names: &[&str]) {
             assert_eq!(reply.status, 200, "{} {}", reply.text(), server.stderr());
             assert_eq!(reply.json()["host"], "orders.internal");
             seen.push(reply.json()["name"].as_str().expect("a name").to_owned());
-            // A connection takes no request after its age of a millisecond.
+            // A connection serves no request after its maximum age of a millisecond.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         seen.sort();
@@ -63,7 +62,7 @@ async fn metric(server: &Server, name: &str) -> f64 {
     value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {text}"))
 }
 
-/// What an agent answers: a status, and a list as "List Service Instances for a Service" has it.
+/// An agent's response: a status, and a list in the form of "List Service Instances for a Service".
 type Said = Arc<Mutex<(u16, String)>>;
 
 async fn agent(said: &Said) -> Upstream {
@@ -84,7 +83,7 @@ async fn agent(said: &Said) -> Upstream {
     .await
 }
 
-/// As Consul lists instances. The address of one is that of its node.
+/// Instances in Consul's form. One of them has the address of its node.
 fn listed(instances: &[&Upstream]) -> String {
     let entry = |(at, one): (usize, &&Upstream)| {
         let (node, own) = if at == 0 { ("127.0.0.1", "") } else { ("192.0.2.1", "127.0.0.1") };
@@ -116,7 +115,7 @@ async fn consul_says_where_a_service_is() {
     until_from(&server, &["b"]).await;
     assert_eq!(metric(&server, "rowstream_discovered_instances").await, 1.0);
 
-    // While it cannot be asked, its last answer holds.
+    // While it can't be reached, its last response stays valid.
     say(500, "No cluster leader".to_owned());
     let asked = agent.count("/v1/health");
     while agent.count("/v1/health") < asked + 2 {
@@ -128,15 +127,15 @@ async fn consul_says_where_a_service_is() {
 
     say(200, listed(&[&a]));
     until_from(&server, &["a"]).await;
-    // That there is nobody is an answer.
+    // An empty list is a valid response.
     say(200, "[]".to_owned());
     wait_until("a refusal", async || get(&server.url("/who")).await.status == 503).await;
     server.wait_for_stdout("lists no instance").await;
     assert!(!server.stderr().contains(TOKEN) && !server.stdout().contains(TOKEN));
 }
 
-/// Each of those who waited asked the registry anew, one after the other: with twenty of them and a
-/// registry that hangs, the last one waited for twenty times its patience.
+/// Each waiting request queried the registry again, one after another. With twenty of them and a
+/// registry that hangs, the last one waited for twenty timeouts.
 #[tokio::test]
 async fn those_who_wait_for_a_registry_have_one_answer() {
     let hanging = Upstream::start(Speaks::Http1, |_, _| async {
@@ -151,8 +150,8 @@ async fn those_who_wait_for_a_registry_have_one_answer() {
     let codes = futures_util::future::join_all((0..20).map(|_| ask())).await;
     assert!(codes.iter().all(|code| code == "source_unavailable"), "{codes:?}");
     let asked = hanging.count("/v1/health") - asked_before;
-    // One was asked for by the first of them, one for those who came after that had begun, and one
-    // for who came last on a busy machine.
+    // One query for the first request, one for those that arrived after it had begun, and one for
+    // late requests on a busy machine.
     assert!((1..=5).contains(&asked), "{asked}");
 }
 
@@ -166,9 +165,9 @@ async fn a_registry_that_never_answered_is_an_error_that_says_so() {
     assert_eq!(metric(&server, "rowstream_discovered_instances").await, 0.0);
 }
 
-/// A DNS server that has SRV records of one name for these ports of `localhost`, by their priority.
-/// One that speaks TCP has the first of them alone over UDP, and does not say that there are more,
-/// as Consul's.
+/// A DNS server with SRV records for these ports of `localhost`, by priority, under one name. If it
+/// speaks TCP, it returns only the first record over UDP without the truncation flag, like
+/// Consul's.
 async fn dns(ports: Vec<(u16, u16)>, speaks_tcp: bool) -> SocketAddr {
     let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = tcp.local_addr().expect("it is bound");
@@ -218,7 +217,7 @@ async fn srv_records_say_where_a_service_is() {
         until_from(&server, &["a", "b"]).await;
         assert_eq!(metric(&server, "rowstream_discovered_instances").await, 3.0);
     }
-    // Those of a higher number are asked where the others cannot be.
+    // Records with a higher number are used if the others can't be reached.
     let gone = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
     let port = gone.local_addr().expect("it is bound").port();
     let resolver = dns(vec![(1, port), ports(&c, 9)], false).await;

@@ -1,11 +1,10 @@
-//! Reloading: SIGHUP, or a file that changes, and what then becomes of requests, streams and
-//! connections.
+//! Reloading by SIGHUP or by a changed file, and its effect on requests, streams and connections.
 
 use std::time::Duration;
 
 use crate::support::{Client, Ended, Launch, Server, TestDb, get, wait_until};
 
-/// Which connection answers: a list, because lookups may share one.
+/// Identifies the connection. It's a list, because lookups may share one.
 const PID: &str = "select pg_backend_pid() as pid";
 
 fn source(db: &TestDb, settings: &str) -> String {
@@ -16,7 +15,7 @@ fn write(server: &Server, name: &str, text: &str) {
     std::fs::write(server.folder().join(name), text).expect("a file");
 }
 
-/// Has it reload, and waits until it says once more that it has, or has not.
+/// Makes the server reload, and waits until it has reported the result again.
 async fn reload(server: &Server, said: &str) {
     let count = || server.stderr().matches(said).count();
     let before = count();
@@ -28,7 +27,7 @@ async fn text(server: &Server, target: &str) -> String {
     get(&server.url(target)).await.text().to_owned()
 }
 
-/// How many connections the database has, but the one that asks.
+/// The number of the database's connections, without this one.
 async fn connections(db: &tokio_postgres::Client) -> i64 {
     let sql = "select count(*) from pg_stat_activity
         where datname = current_database() and pid <> pg_backend_pid()";
@@ -76,14 +75,14 @@ async fn endpoints_and_settings_change_and_streams_go_on() {
     for gone in ["/gone", "/long"] {
         assert_eq!(get(&server.url(gone)).await.status, 404, "{gone}");
     }
-    // The pool of before had one place, which this stream holds to its last row.
+    // The old pool had one connection, which this stream holds until its last row.
     let client = db.client().await;
     assert_eq!(connections(&client).await, 2);
     let rest = stream.rest().await;
     assert_eq!(rest.ended, Ended::Complete);
     assert!(read + rest.body.len() > 20_000_000 && rest.text().ends_with("}\n"));
     assert!(rest.text().lines().last().expect("there are").starts_with("{\"n\":200000,"));
-    // With its last stream the source of before has gone, and its connection.
+    // With its last stream, the old source and its connection are gone.
     until_connections(&client, 1).await;
 }
 
@@ -106,7 +105,7 @@ async fn a_fault_changes_nothing() {
     assert!(said.contains("rowstream.toml:1:15: `max_streams` must be an integer of at least 1"), "{said}");
     assert_eq!(text(&server, "/a").await, "[{\"n\":1}]");
     assert_eq!(text(&server, "/b").await, pid);
-    // And it can be mended.
+    // The error can be fixed.
     write(&server, "rowstream.toml", &config);
     write(&server, "endpoints/a.sql", "select 3 as n");
     reload(&server, "reloaded: 2 endpoints").await;
@@ -129,7 +128,8 @@ async fn sources_that_did_not_change_keep_their_connections() {
     until_connections(&db.client().await, 1).await;
 }
 
-/// Permits of the configuration before count in the next one, or a reload would double what runs.
+/// Permits of the old configuration count in the new one. Otherwise a reload would double the
+/// running streams.
 #[tokio::test]
 async fn streams_that_run_count_after_a_reload() {
     let db = TestDb::new().await;
@@ -147,7 +147,7 @@ async fn streams_that_run_count_after_a_reload() {
     write(&server, "rowstream.toml", &format!("{settings}{}", config.replace("max = 1", "max = 2")));
     reload(&server, "reloaded: 2 endpoints").await;
     assert!(server.stderr().contains("`max_connections` takes effect at the next start"));
-    // The address of the command line wins over that of the file.
+    // The address on the command line has precedence over the file's.
     assert!(!server.stderr().contains("`listen` changes"));
     assert_eq!(get(&server.url("/a")).await.status, 503);
     drop(stream);
@@ -168,7 +168,7 @@ async fn a_watched_file_that_changes_is_reloaded() {
     write(&server, "endpoints/b.sql", "select 2 as n");
     server.wait_for_stderr("reloaded: 2 endpoints").await;
     assert_eq!(text(&server, "/b").await, "[{\"n\":2}]");
-    // An error is told once, not each second.
+    // An error is reported once, and not every second.
     write(&server, "endpoints/b.sql", "select :x");
     server.wait_for_stderr("not reloaded").await;
     tokio::time::sleep(Duration::from_millis(2500)).await;
@@ -176,8 +176,7 @@ async fn a_watched_file_that_changes_is_reloaded() {
     assert_eq!(text(&server, "/b").await, "[{\"n\":2}]");
 }
 
-/// A reload used to take statements that the database refuses, whose endpoints then answered with
-/// 500.
+/// A reload used to accept statements that the database refuses, and their endpoints returned 500.
 #[tokio::test]
 async fn a_statement_that_the_database_refuses_changes_nothing() {
     let db = TestDb::new().await;
@@ -201,7 +200,7 @@ async fn a_statement_that_the_database_refuses_changes_nothing() {
     );
 }
 
-/// Requests are answered while a database takes its time to prepare what is reloaded.
+/// Requests are served while a database slowly prepares the reloaded statements.
 #[tokio::test]
 async fn connections_are_accepted_during_a_reload() {
     let db = TestDb::new().await;
@@ -210,7 +209,7 @@ async fn connections_are_accepted_during_a_reload() {
     let server = Server::start(&[("rowstream.toml", &config), ("endpoints/a.sql", "select 1 as n")]).await;
     let client = db.client().await;
     client.batch_execute("begin; lock table t in access exclusive mode").await.expect("a lock");
-    // A transaction sees others as they were when it looked first.
+    // A transaction keeps the view of `pg_stat_activity` from its first query.
     let looks = db.client().await;
     write(&server, "endpoints/t.sql", "select n from t");
     server.hang_up();

@@ -1,8 +1,8 @@
-//! A SQLite file that is replaced while it is served, as a job does that builds a new one and moves
-//! it to the name of the old.
+//! A SQLite file that is replaced while it's served, for example by a job that builds a new one and
+//! moves it to the old name.
 //!
-//! Connections that were open kept the old file, and new ones opened the new: one endpoint answered
-//! from both, for as long as the server ran, also after a reload.
+//! Open connections kept the old file, and new ones opened the new file. One endpoint returned rows
+//! from both, as long as the server ran and even after a reload.
 
 use std::path::Path;
 
@@ -24,10 +24,10 @@ const ENDPOINTS: &[(&str, &str)] = &[
          -- name: name :value\nselect max(name) from t",
     ),
 ];
-/// Rows of the table.
+/// The number of rows in the table.
 const ROWS: usize = 100_000;
 
-/// Creates a file at `path`, in which each name is `name`.
+/// Creates a file at `path` with `name` in each row.
 fn create(path: &Path, name: &str, journal: &str) {
     let file = rusqlite::Connection::open(path).expect("a file");
     file.pragma_update(None, "journal_mode", journal).expect("a journal");
@@ -48,7 +48,8 @@ async fn names(server: &Server) -> Vec<String> {
     names_at(server, &["/list", "/one/1", "/both", "/one/2"], 20).await
 }
 
-/// The names in the answers, if each path is asked so many times at once. Each answer has one.
+/// Requests each path `times` times, all at once. Returns the names in the responses, which must
+/// each have one.
 pub(crate) async fn names_at(server: &Server, paths: &[&str], times: usize) -> Vec<String> {
     let asked = paths.iter().cycle().take(paths.len() * times).map(|path| server.url(path));
     let answers = join_all(asked.map(async |url| {
@@ -106,7 +107,7 @@ async fn a_stream_keeps_its_file() {
     assert_eq!((text.matches("\"old\"").count(), text.matches("\"new\"").count()), (ROWS, 0));
 }
 
-/// While the file is missing, no request reads the one that was removed.
+/// While the file is missing, no request reads the removed one.
 #[tokio::test]
 async fn a_file_that_was_removed_is_unavailable_until_there_is_one_again() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
-//! Sources of several hosts, on a real primary and its streaming replicas: who is asked, what
-//! happens when one of them ends under load, and that one which lags is not read.
+//! Sources with several hosts, on a real primary and its streaming replicas: the choice of a host,
+//! a host that stops under load, and lagging replicas, which aren't read.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -35,7 +35,7 @@ async fn server(url: &str, settings: &str) -> Server {
     Server::start(&files).await
 }
 
-/// Who has answered some requests: by port, how many.
+/// The hosts that answered some requests: the number of responses by port.
 async fn asked(server: &Server, path: &str, requests: usize) -> BTreeMap<u64, usize> {
     let mut ports = BTreeMap::new();
     for _ in 0..requests {
@@ -50,7 +50,7 @@ async fn asked(server: &Server, path: &str, requests: usize) -> BTreeMap<u64, us
     ports
 }
 
-/// Waits until what is asked is answered by these nodes and no other.
+/// Waits until exactly these nodes answer requests.
 async fn until_asked(server: &Server, replicas: &Replicas, path: &str, nodes: &[usize]) {
     let wanted: BTreeSet<_> = nodes.iter().map(|&node| u64::from(replicas.port(node))).collect();
     wait_until(&format!("{path} is answered by {wanted:?}"), async || {
@@ -64,7 +64,7 @@ async fn until_asked(server: &Server, replicas: &Replicas, path: &str, nodes: &[
     .await;
 }
 
-/// A value of a family for one host.
+/// A metric's value for one host.
 async fn metric(server: &Server, family: &str, port: u16) -> Option<f64> {
     let metrics = get(&server.url("/_rowstream/metrics")).await;
     let line = metrics
@@ -97,7 +97,7 @@ async fn who_is_asked() {
         let server = server(&replicas.url(&[0, 1, 2], more), "").await;
         until_asked(&server, &replicas, "/who", nodes).await;
     }
-    // What every command does: no host is known yet.
+    // The initial state in every command: no host is known yet.
     let query = async |nodes: &[usize], more: &str| {
         let sql = "select inet_server_port() as port";
         let run = rowstream(&["query", &replicas.url(nodes, more), sql, "--format", "ndjson"]).await;
@@ -114,7 +114,7 @@ async fn who_is_asked() {
     }
     let (success, said) = query(&[1, 2], "&target_session_attrs=primary").await;
     assert!(!success && said.contains("has no primary"), "{said}");
-    // Each host says what it is.
+    // Each host reports its role.
     let folder = tempfile::tempdir().unwrap();
     let url = replicas.url(&[0, 1], "").replace("/postgres?", ",127.0.0.1:1/postgres?");
     std::fs::write(folder.path().join("rowstream.toml"), format!("[source.db]\nurl = \"{url}\"\n")).unwrap();
@@ -131,8 +131,8 @@ async fn who_is_asked() {
     assert!(checked.status.success(), "{said}{warned}");
 }
 
-/// `target_session_attrs` did not count where the URL has one host, and `read-write` let sessions
-/// in that only read by default. Both are as libpq has them.
+/// `target_session_attrs` was ignored if the URL had one host, and `read-write` accepted sessions
+/// that were read-only by default. Both now behave as in libpq.
 #[tokio::test]
 async fn what_is_asked_of_a_host_is_asked_of_the_only_one_too() {
     let replicas = Replicas::start(1).await;
@@ -165,13 +165,14 @@ async fn what_is_asked_of_a_host_is_asked_of_the_only_one_too() {
     let only_reads = [any, ("read-only", None), ("primary", None), ("read-write", Some(writes))];
     let role = "primary whose `default_transaction_read_only` is on";
     has_to_suit(&replicas, 0, role, &only_reads).await;
-    // Of several hosts, too.
+    // The same for several hosts.
     let said = asks(&replicas.url(&[0, 1], "&target_session_attrs=read-write")).await.unwrap_err();
     let [one, other] = [0, 1].map(|node| format!("127.0.0.1:{} is a ", replicas.port(node)));
     assert!(said.contains(&format!("{one}{role}, {other}replica; name such a host")), "{said}");
 }
 
-/// Asks one node by each `target_session_attrs`, and is let in or hears why not.
+/// Connects to one node with each `target_session_attrs`, which succeeds or is refused with a
+/// reason.
 async fn has_to_suit(replicas: &Replicas, node: usize, role: &str, attrs: &[(&str, Option<&str>)]) {
     for (attrs, refused) in attrs {
         let asked = asks(&replicas.url(&[node], &format!("&target_session_attrs={attrs}"))).await;
@@ -188,15 +189,15 @@ async fn has_to_suit(replicas: &Replicas, node: usize, role: &str, attrs: &[(&st
     }
 }
 
-/// The answer of `rowstream query`, or its error.
+/// The output of `rowstream query`, or its error.
 async fn asks(url: &str) -> Result<String, String> {
     let run = rowstream(&["query", url, "select 1 as one", "--format", "ndjson"]).await;
     let text = |bytes| String::from_utf8(bytes).unwrap();
     if run.status.success() { Ok(text(run.stdout)) } else { Err(text(run.stderr)) }
 }
 
-/// Reads a list that has begun, and where it is cut the rest after its last mark. Whether it was
-/// cut.
+/// Reads a list that has begun. If it's cut, reads the rest after its last mark. Returns true if it
+/// was cut.
 async fn read_whole(url: &str, (begin, begun): (Bytes, Streaming)) -> bool {
     let (mut ids, mut cut) = (Vec::new(), false);
     let mut reply = begun.rest().await;
@@ -234,7 +235,7 @@ async fn a_replica_that_ends_under_load_fails_no_request_before_its_first_byte()
     let stop = Arc::new(AtomicBool::new(false));
     let mut lists = JoinSet::new();
     let mut lookups = JoinSet::new();
-    // These are in flight when the replica ends: nobody reads them on before.
+    // These streams are in flight when the replica stops, because they aren't read before.
     let url = server.url("/items.ndjson?_end=1");
     let mut held = Vec::new();
     for _ in 0..4 {
@@ -274,11 +275,11 @@ async fn a_replica_that_ends_under_load_fails_no_request_before_its_first_byte()
     drop(lists.join_all().await);
     let answered: usize = lookups.join_all().await.into_iter().sum();
     assert!(answered > 20, "{answered} lookups were answered");
-    // A host that is restored is used again.
+    // A restored host is used again.
     replicas.run(1).await;
     until_metric(&server, "rowstream_host_up", replicas.port(1), |up| up > 0.0).await;
     until_asked(&server, &replicas, "/who", &[1, 2]).await;
-    // Without replicas the primary is asked; without anybody, the error says so.
+    // Without replicas the primary is used. Without any host, the error says so.
     replicas.kill(1);
     replicas.kill(2);
     until_asked(&server, &replicas, "/who", &[0]).await;
@@ -301,10 +302,10 @@ async fn a_replica_that_lags_is_not_read() {
     until_metric(&server, "rowstream_host_lag_seconds", replicas.port(1), |lag| lag > 0.4).await;
     for _ in 0..100 {
         assert_eq!(asked(&server, "/who", 1).await.into_keys().next(), Some(replicas.port(2).into()));
-        // Lookups share connections, which are at the hosts that suit, too.
+        // Lookups share connections, which are also only to suitable hosts.
         assert_eq!(asked(&server, "/item/30000", 1).await.into_keys().next(), Some(replicas.port(2).into()));
     }
-    // Both late: the primary is asked, as its role is only worse.
+    // If both are late, the primary is used, because only its role is less suitable.
     replicas.execute(2, "select pg_wal_replay_pause()").await;
     replicas.execute(0, "insert into item values (30001, 'later')").await;
     until_metric(&server, "rowstream_host_lag_seconds", replicas.port(2), |lag| lag > 0.4).await;
@@ -328,7 +329,7 @@ async fn new_rows_are_followed_whichever_replica_has_them_first() {
         rows.map(|row| serde_json::from_str::<Value>(row).unwrap()["id"].as_u64().unwrap()).collect()
     };
     for round in 0..6_u64 {
-        // One of the two is late by turns.
+        // The two are late alternately.
         let late = usize::try_from(1 + round % 2).unwrap();
         replicas.execute(late, "select pg_wal_replay_pause()").await;
         replicas.execute(0, &format!("insert into item values ({}, 'new')", 20_001 + round)).await;

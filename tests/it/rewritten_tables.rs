@@ -1,17 +1,17 @@
-//! Tables of PostgreSQL that are rewritten beside a response: by `truncate` and `insert` in one
-//! transaction, as a nightly reload does, by an `alter table`, or by another table that gets the
+//! PostgreSQL tables that are rewritten during a response: by `truncate` and `insert` in one
+//! transaction, as in a nightly reload, by an `alter table`, or by another table that gets the
 //! name.
 //!
-//! Answers in between were empty and whole. Their snapshot was taken first and the
-//! table's lock was waited for afterwards, and a snapshot from before doesn't see the new rows
-//! (PostgreSQL manual, "Caveats" of concurrency control).
+//! Responses were empty but complete. Their snapshot was taken before they waited for the table's
+//! lock, and an earlier snapshot doesn't see the new rows (PostgreSQL manual, "Caveats" of
+//! concurrency control).
 
 use crate::support::logins::SCRAM;
 use crate::support::{Client, Ended, Server, TestDb, get, wait_until};
 
 const ROWS: &str = "insert into t select n, n % 7 from generate_series(1, 2000) n";
 
-/// How a table is rewritten, in a transaction.
+/// Ways to rewrite a table in a transaction.
 const REWRITES: &[(&str, &str)] = &[
     ("truncate", "truncate t; insert into t select n, n % 7 from generate_series(1, 2000) n"),
     ("alter", "alter table t alter column v type bigint using v + 1"),
@@ -59,7 +59,7 @@ async fn database() -> TestDb {
     db
 }
 
-/// How many objects with an `id` an answer has: 2,000, and as many again of nested ones.
+/// The number of objects with an `id` in a response: 2,000, and as many nested ones.
 fn ids(text: &str) -> usize {
     text.matches("\"id\":").count()
 }
@@ -76,7 +76,7 @@ async fn answers_have_all_rows(settings: &str) {
         let paths = ENDPOINTS.iter().map(|(name, _)| format!("/{name}"));
         for path in paths {
             let case = format!("{rewrite} {path} {settings}");
-            // Its connection knows the statements, or doesn't: the first time it does not.
+            // Its connection may have prepared the statements. The first time, it hasn't.
             for _ in 0..2 {
                 let transaction = writer.transaction().await.expect("a transaction");
                 transaction.batch_execute(sql).await.expect("it is rewritten");
@@ -119,7 +119,7 @@ async fn in_a_transaction_each_too() {
     answers_have_all_rows("pooler = \"transaction\"\n").await;
 }
 
-/// A user who may select a column, and so must not lock the table.
+/// A user who may select only one column, and so can't lock the table.
 #[tokio::test]
 async fn a_user_of_some_columns_needs_no_right_to_lock() {
     let db = database().await;
@@ -152,7 +152,8 @@ async fn until_one_waits(db: &TestDb) {
     .await;
 }
 
-/// From its first row on, a response keeps its later statements' tables from being rewritten.
+/// From its first row on, a response prevents the tables of its later statements from being
+/// rewritten.
 #[tokio::test]
 async fn a_response_has_the_locks_of_all_its_statements() {
     let db = database().await;

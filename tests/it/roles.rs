@@ -1,5 +1,5 @@
-//! Roles and row-level security of PostgreSQL: whose rows a request sees hangs on its token alone,
-//! whatever the connection did before.
+//! PostgreSQL's roles and row-level security. A request's token alone decides which rows it sees,
+//! regardless of the connection's earlier requests.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::support::{Client, Launch, Reply, Server, TestDb};
 const WHO: &str = "select current_user::text as role, session_user::text as login, \
      current_setting('request.jwt.claims', true)::json->>'sub' as sub";
 
-/// A database in which `scram_user` sees the rows of whom the token is about, and `md5_user` none.
+/// A database where `scram_user` sees the rows of the token's subject, and `md5_user` sees none.
 async fn database() -> TestDb {
     let db = TestDb::new().await;
     db.execute(&format!(
@@ -77,7 +77,7 @@ fn token(keys: &Keys, role: &Value, sub: &str) -> String {
     keys.but("ES256", json!({}), json!({"role": role, "sub": sub}))
 }
 
-/// Every owner in an answer.
+/// All owners in a response.
 fn owners(reply: &Reply) -> Vec<String> {
     let text = reply.text();
     let mut found: Vec<_> =
@@ -153,15 +153,14 @@ async fn a_token_has_no_role_but_those_that_it_may_have() {
     ] {
         let reply = ask(server, "/who", token.as_deref()).await;
         assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (status, &json!(code)), "{what}");
-        // The connection that was refused serves whoever comes next.
+        // The connection of the refused request serves the next one.
         let own = self::token(&keys, &json!(SCRAM.user), "a");
         assert_eq!(ask(server, "/who", Some(&own)).await.json()["role"], SCRAM.user, "{what}");
     }
 }
 
-/// A table that is granted to nobody: what the database says of it was once an error of the server.
-/// Issuers name claims by URLs. The dot of `https://login.example/role` was read as a path, the claim
-/// wasn't found, and a user with a role silently had the anonymous one.
+/// Issuers name claims by URLs. The dot in `https://login.example/role` was parsed as a path, so
+/// the claim wasn't found, and a user with a role silently got the anonymous one.
 #[tokio::test]
 async fn the_claim_of_the_role_may_be_a_url() {
     let (db, keys) = (database().await, Keys::new());
@@ -208,20 +207,21 @@ async fn what_a_role_may_not_read_is_denied() {
         assert_eq!((reply.status.as_u16(), &problem["code"]), (status, &json!(code)), "{problem}");
         assert_eq!(problem["sqlstate"], "42501");
         assert!(reply.header("www-authenticate").is_some_and(|value| value.contains(challenge)));
-        // Those who see other rows are not answered from a cache.
+        // A client that sees other rows must not get a cached response.
         let notes = ask(&server, "/notes", token).await;
         let vary: Vec<_> = notes.headers.get_all("vary").iter().collect();
         assert!(vary.iter().any(|value| *value == "authorization"), "{vary:?}");
     }
 }
 
-/// `set role` doesn't apply them, so a limit that a role had was none for those whose token names it.
+/// `set role` doesn't apply a role's settings, so its limits had no effect for tokens with that
+/// role.
 #[tokio::test]
 async fn settings_of_a_role_hold_for_its_requests() {
     let keys = Keys::new();
     let db = TestDb::new().await;
     let (web, plain) = (format!("{}_web", db.name()), format!("{}_plain", db.name()));
-    // `log_statement` is a superuser's, and dates have one form.
+    // Only a superuser may set `log_statement`, and the format of dates is fixed.
     db.execute(&format!(
         "create role {web}; create role {plain};
          alter role {web} set statement_timeout = '300ms'; alter role {web} set work_mem = '5MB';
@@ -256,7 +256,7 @@ async fn settings_of_a_role_hold_for_its_requests() {
     let of_web = json!({"memory": "7MB", "tenant": "it's", "timeout": "300ms", "day": "2024-01-31", "role": web, "sub": "a"});
     for _ in 0..2 {
         assert_eq!(ask(&server, "/settings", Some(&as_web)).await.json(), json!([of_web]));
-        // PostgreSQL knows a name with a dot from then on, as one without a value.
+        // From then on, PostgreSQL knows a name with a dot, but without a value.
         let mut others = ask(&server, "/settings", Some(&as_plain)).await.json();
         others[0]["tenant"].as_str().is_some_and(str::is_empty).then(|| others[0]["tenant"] = Value::Null);
         assert_eq!(others, json!([own(&plain)]));
@@ -266,8 +266,8 @@ async fn settings_of_a_role_hold_for_its_requests() {
     assert_eq!((slow.status.as_u16(), &slow.json()["code"]), (504, &json!("statement_timeout")));
 }
 
-/// The claims went as UTF-8, so a LATIN1 database refused each request of a user whose token has a letter
-/// that it lacks, also in a claim that no statement reads.
+/// Claims were sent as UTF-8. A LATIN1 database refused every request of a user whose token
+/// contains an unsupported letter, even in a claim that no statement reads.
 #[tokio::test]
 async fn claims_may_have_letters_that_the_database_lacks() {
     let keys = Keys::new();

@@ -1,8 +1,8 @@
-//! Two replicas behind a proxy are restarted one after the other, while clients go on: no request
-//! is lost, and none is answered by half.
+//! Two replicas behind a proxy are restarted one after another while clients continue. No request
+//! is lost, and no response is truncated.
 //!
-//! HAProxy asks the replicas whether they are ready; it speaks HTTP/1.1 with them, or HTTP/2. nginx
-//! asks nobody, and asks the other replica for what one has refused.
+//! HAProxy checks if the replicas are ready, and speaks HTTP/1.1 or HTTP/2 with them. nginx has no
+//! checks, and repeats a refused request on the other replica.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -19,15 +19,14 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// How often both replicas are restarted.
+/// The number of restarts of both replicas.
 const ROUNDS: usize = 2;
 const ROWS: usize = 200_000;
-/// How long a reader of a stream takes its time after each 64 KiB, so that a stream takes longer
-/// than a replica's way out.
+/// A reader's pause after each 64 KiB, so that a stream lasts longer than a replica's shutdown.
 const PAUSE: Duration = Duration::from_millis(25);
 const PAD: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 
-/// A replica, which keeps its port.
+/// A replica that keeps its port.
 struct Replica {
     folder: tempfile::TempDir,
     server: Server,
@@ -61,8 +60,8 @@ impl Replica {
         self.server.address().parse().expect("an address")
     }
 
-    /// Ends it, and starts it again at its port, until each proxy asks it again. How many streams
-    /// it had to see to their ends.
+    /// Stops it, restarts it at its port, and waits until each proxy uses it again. Returns the
+    /// number of streams that it had to complete.
     async fn restart(&mut self, proxies: &[Proxy]) -> usize {
         self.server.terminate();
         let status = self.server.wait_exit().await;
@@ -80,7 +79,7 @@ impl Replica {
     }
 }
 
-/// The port may be taken for a moment, by a connection of another test that has just been made.
+/// Another test's new connection may use the port for a moment.
 async fn start_at(folder: &Path, address: &str) -> Server {
     wait_until("it starts", async || {
         Launch::folder(folder).release().listen(address).try_start().await.map_err(|exit| exit.stderr)
@@ -93,8 +92,8 @@ struct Proxy {
     hop: Hop,
 }
 
-/// A client that keeps its connection, as browsers and pools do. It makes another one only where
-/// the last one was closed before the request was sent.
+/// A client with a persistent connection, like browsers and pools. It opens another one only if the
+/// last one was closed before the request was sent.
 struct Kept {
     address: SocketAddr,
     sender: Option<SendRequest<Empty<Bytes>>>,
@@ -114,7 +113,7 @@ impl Kept {
         Ok(sender)
     }
 
-    /// The body of a 200.
+    /// The body of a response with status 200.
     async fn get(&mut self, target: &str) -> Result<Bytes, String> {
         loop {
             let mut sender = self.sender().await?;
@@ -133,8 +132,8 @@ impl Kept {
     }
 }
 
-/// What became of a client's requests. It goes on after one that was lost, or the proxies would
-/// have nothing to do.
+/// The results of a client's requests. It continues after a lost one, because otherwise the proxies
+/// would have nothing to do.
 #[derive(Debug, Default)]
 struct Tally {
     answered: usize,
@@ -150,7 +149,7 @@ impl Tally {
     }
 }
 
-/// Asks for something short, again and again.
+/// Repeatedly sends a short request.
 async fn ask(address: SocketAddr, name: &str, stop: &AtomicBool) -> Tally {
     let (mut client, mut tally) = (Kept { address, sender: None }, Tally::default());
     let (target, wanted) = (format!("/short?via={name}"), format!("{{\"via\":\"{name}\"}}"));
@@ -164,7 +163,7 @@ async fn ask(address: SocketAddr, name: &str, stop: &AtomicBool) -> Tally {
     tally
 }
 
-/// Reads streams, one after the other, and not as fast as they come.
+/// Reads one stream after another, more slowly than they could be sent.
 async fn read(client: Client, address: SocketAddr, name: &str, stop: &AtomicBool) -> Tally {
     let wanted: String = (1..=ROWS).map(|n| format!("{{\"n\":{n},\"t\":\"{PAD}\"}}\n")).collect();
     let (url, mut tally) = (format!("http://{address}/long.ndjson?via={name}"), Tally::default());
@@ -178,7 +177,7 @@ async fn read(client: Client, address: SocketAddr, name: &str, stop: &AtomicBool
     tally
 }
 
-/// The body of a 200 that ended well.
+/// The body of a complete response with status 200.
 async fn read_slowly(client: Client, url: &str) -> Result<Vec<u8>, String> {
     let request = Request::get(url).body(String::new()).expect("a request");
     let mut stream = client.receive_buffer(64 * 1024).open(request).await?;
@@ -223,7 +222,7 @@ async fn replicas_are_restarted_and_no_request_is_lost() {
         }
     }
     let mut drained = 0;
-    // A replica that has no stream left when it ends proves little.
+    // A replica without a stream at its end proves little.
     for round in 0.. {
         if round >= ROUNDS && drained > 0 {
             break;

@@ -1,5 +1,5 @@
 //! Arrow Flight SQL with a real engine: Sail, as one process and as a local cluster of two workers,
-//! over Parquet that it writes itself.
+//! with Parquet files that it writes itself.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use crate::support::{Client, Ended, Launch, Sail, SailMode, Server, get, rowstream};
 use crate::worked;
 
-/// So many readings of the example, as Parquet.
+/// Writes this many readings of the example as Parquet.
 async fn write_readings(sail: &Sail, rows: usize) {
     let sql = std::fs::read_to_string(worked::example("lake").join("data/readings.sql")).unwrap();
     let sql = sql.replace("10000000", &rows.to_string());
     assert_eq!(sail.rows(&sql).await, format!("{{\"count\":{rows}}}\n"));
 }
 
-/// The example, which asks it.
+/// The example with this engine.
 async fn example(sail: &Sail) -> Server {
     Launch::folder(worked::example("lake")).variable("LAKE_URL", &sail.url()).start().await
 }
@@ -47,7 +47,7 @@ async fn each_type_is_written_exactly() {
         let row: Value = sail.rows(&format!("select {sql} as value")).await.parse().unwrap();
         assert_eq!(row["value"], expected, "{sql}");
     }
-    // Beyond what a JSON library reads exactly.
+    // More digits than a JSON library reads exactly.
     let digits = "12345678901234567890123456789012345.678";
     let row = sail.rows(&format!("select cast('{digits}' as decimal(38, 3)) as value")).await;
     assert_eq!(row, format!("{{\"value\":{digits}}}\n"));
@@ -68,8 +68,8 @@ async fn errors_name_what_is_wrong() {
     }
 }
 
-/// The example does what its README says, over fewer rows: whole in every format, and the same when
-/// a client has left in the middle.
+/// The example works as its README says, with fewer rows: it's complete in every format, and
+/// unchanged after a client disconnects in the middle.
 #[tokio::test]
 async fn the_example_serves_the_rows_of_a_cluster() {
     let sail = Sail::start(SailMode::Cluster);
@@ -104,7 +104,7 @@ async fn rowstream_checks(sail: &Sail) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The answer is never short and whole: the cluster goes while its rows are read.
+/// The cluster is killed while its rows are read, and the response never looks complete.
 #[tokio::test]
 async fn a_cluster_that_is_killed_in_mid_query_fails_visibly() {
     let mut sail = Sail::start(SailMode::Cluster);
@@ -116,12 +116,12 @@ async fn a_cluster_that_is_killed_in_mid_query_fails_visibly() {
     sail.kill();
     let reply = stream.rest().await;
     assert_ne!(reply.ended, Ended::Complete);
-    // And the next request is told so.
+    // The next request gets an error.
     let reply = get(&server.url("/sensors")).await;
     assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (503, &json!("source_unavailable")));
 }
 
-/// An engine that prepares no statements says so where its endpoint is checked.
+/// For an engine without prepared statements, the check of an endpoint reports that.
 #[tokio::test]
 async fn parameters_are_refused_with_the_reason() {
     let sail = Sail::start(SailMode::Local);

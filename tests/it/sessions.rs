@@ -1,12 +1,12 @@
-//! Nothing that a statement leaves in its session is seen by the next request: settings, variables
-//! and locks were, because a connection serves one request after the other.
+//! A statement's changes to its session aren't visible to the next request. Settings, variables and
+//! locks were, because a connection serves one request after another.
 
 use http::StatusCode;
 
 use crate::support::{Ended, MariaDb, Server, TestDb, get, wait_until};
 
 async fn server(url: &str, source: &str, endpoints: &[(&str, &str)]) -> Server {
-    // One connection, so that the next request gets the same one, if it is kept.
+    // One connection, so that the next request gets the same one if it's kept.
     let config = format!("[source.main]\nurl = \"{url}\"\npool = {{ max = 1 }}\n{source}");
     let names: Vec<_> = endpoints.iter().map(|(name, _)| format!("endpoints/{name}.sql")).collect();
     let mut files = vec![("rowstream.toml", config.as_str())];

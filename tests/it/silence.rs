@@ -1,5 +1,5 @@
-//! Databases that say nothing any more: `statement_timeout` holds although only they could end their
-//! statements, and nothing stays behind.
+//! Databases that stop responding: `statement_timeout` applies although only the database could end
+//! its statements, and nothing leaks.
 
 use serde_json::json;
 use tokio::task::spawn_blocking;
@@ -10,7 +10,7 @@ use crate::support::{
 
 const LIST: &str = "select 1 as n union all select 2";
 
-/// One connection of the pool, and one endpoint of each kind.
+/// A pool with one connection, and one endpoint of each kind.
 async fn server(url: &str) -> Server {
     let config = format!(
         "[source.db]\nurl = \"{url}\"\nstatement_timeout = \"200ms\"\n\
@@ -31,7 +31,7 @@ enum Prepares {
     ByRunning,
 }
 
-/// What's asked of a connection that says nothing: a statement that it knows, and one to prepare.
+/// Requests on a connection without a response: a prepared statement, and one to prepare.
 async fn ends_in_time(proxy: &TcpProxy, server: &Server, prepares: Prepares) {
     for path in ["/list", "/other"] {
         let list = get(&server.url("/list")).await;
@@ -40,7 +40,7 @@ async fn ends_in_time(proxy: &TcpProxy, server: &Server, prepares: Prepares) {
         proxy.cut_now(Cut::Stall);
         let reply = wait("an answer", get(&server.url(path))).await;
         assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (504, &json!("statement_timeout")));
-        // What may still run is cancelled, on a connection of its own.
+        // A statement that may still run is cancelled, on a separate connection.
         if path == "/list" || prepares == Prepares::ByRunning {
             wait_until("it is cancelled", async || proxy.connections() > before).await;
         }

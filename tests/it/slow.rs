@@ -1,5 +1,5 @@
-//! What becomes of slow clients: `slow_clients = "spill"` frees the database and loses nothing, and
-//! `{ min_rate = … }` ends whom it is for.
+//! Slow clients: `slow_clients = "spill"` frees the database and loses nothing, and `{ min_rate = …
+//! }` only ends clients below that rate.
 
 use std::fs;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Some 22 MB, which no buffer on the way holds.
+/// Some 22 MB, more than all buffers on the way.
 const ROWS: usize = 200_000;
 const SQL: &str = "select generate_series(1, 200000) as n, repeat('x', 90) as t";
-/// The same, of which compression leaves megabytes.
+/// The same size, but megabytes even when compressed.
 const HASHED: &str = "select n, md5(n::text) || md5((n + 1)::text) as t from generate_series(1, 200000) n";
-/// Rows without end, as they are made.
+/// Endless rows, sent as they're produced.
 const ENDLESS: &str = "select generate_series(1, 2000000000) as n, repeat('x', 90) as t";
-/// Both ways to a client, each with a target of its own.
+/// Both protocols, each with its own target.
 const CLIENTS: [(Client, &str); 2] = [(Client::HTTP1, "/rows.ndjson?_end=0"), (Client::H2C, "/rows.ndjson")];
 
 fn spilling(sql: &str) -> String {
@@ -49,19 +49,19 @@ fn launch(files: &[(String, String)]) -> Launch {
     Launch::files(&files)
 }
 
-/// A server of one database with four connections, with these settings before its source.
+/// A server with one database and four connections. `settings` precede its source.
 async fn server(db: &TestDb, settings: &str, endpoints: &[(&str, &str)]) -> Server {
     launch(&files(db, settings, endpoints)).start().await
 }
 
-/// Statements of the database that run, but the one that asks.
+/// The number of the database's running statements, without this query.
 async fn active(db: &TestDb) -> i64 {
     let sql = "select count(*) from pg_stat_activity
         where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()";
     db.client().await.query_one(sql, &[]).await.expect("it can be asked").get(0)
 }
 
-/// The lengths of the files without names that a process has open.
+/// The lengths of a process's open files without names.
 fn spill_files(server: &Server) -> Vec<u64> {
     let descriptors = fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("the process is there");
     let spilled = descriptors.filter_map(|entry| {
@@ -72,7 +72,7 @@ fn spill_files(server: &Server) -> Vec<u64> {
     spilled.collect()
 }
 
-/// Waits until so many bytes of streams wait in files.
+/// Waits until this many bytes of streams wait in files.
 async fn until_spilled(server: &Server, bytes: u64) {
     wait_until("it is spilled", async || spill_files(server).iter().sum::<u64>() >= bytes).await;
 }
@@ -89,13 +89,13 @@ async fn begun(client: Client, url: &str) -> (Streaming, Bytes) {
     (stream, first)
 }
 
-/// Reads on, and is the whole body then.
+/// Reads the rest, and returns the whole body.
 async fn rest(stream: Streaming, first: &Bytes) -> (Vec<u8>, Reply) {
     let reply = stream.rest().await;
     ([first.as_ref(), &reply.body].concat(), reply)
 }
 
-/// The line of the access log for a target, once it is there.
+/// Waits for a target's line in the access log.
 async fn line_of(server: &Server, target: &str) -> String {
     let target = format!(" GET {target} HTTP/");
     server.wait_for_stdout(&target).await;
@@ -103,7 +103,7 @@ async fn line_of(server: &Server, target: &str) -> String {
     stdout.lines().find(|line| line.contains(&target)).expect("it is there").to_owned()
 }
 
-/// The number after ` NAME=` in a line of the log; 0 without it.
+/// The number after ` NAME=` in a line of the log, or 0 without it.
 fn number(line: &str, name: &str) -> u64 {
     let rest = line.split_once(&format!(" {name}=")).map_or("0", |(_, rest)| rest);
     rest.split(' ').next().expect("there is one").parse().expect("a number")
@@ -147,13 +147,13 @@ async fn a_fast_client_never_touches_the_disk() {
         assert!(client.get(&server.url(target)).await.body == whole().as_bytes());
         assert!(!line_of(&server, target).await.contains(" spilled="));
     }
-    // Nor does one that waits for the database.
+    // Neither does a stream that waits for the database.
     let reply = get(&server.url("/slow.ndjson")).await;
     assert_eq!((reply.ended.clone(), reply.text().lines().count()), (Ended::Complete, 200));
     assert!(!line_of(&server, "/slow.ndjson").await.contains(" spilled="));
 }
 
-/// It never stops, but would hold its connection many times as long as the database needs.
+/// It never stops, but would hold its connection much longer than the database needs.
 #[tokio::test]
 async fn a_client_that_trickles_is_slow_too() {
     let db = TestDb::new().await;
@@ -181,7 +181,7 @@ async fn proofs_of_the_end_hold_for_what_was_spilled() {
                 .header("te", "trailers")
                 .header("want-content-digest", "sha-256=1")
                 .header("accept-encoding", coding);
-            // A compressed answer is small: some of it has to be left for the file.
+            // A compressed response is small, so part of it has to remain for the file.
             let opened = client.receive_buffer(4096).open(request.body(String::new()).expect("a request"));
             let mut stream = opened.await.expect("there is a head");
             let first = stream.at_least(100).await;
@@ -223,7 +223,7 @@ fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(Sha256::digest(bytes))
 }
 
-/// How the readers of [`many_that_stop`] go on.
+/// The behaviour of the readers in [`many_that_stop`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pace {
     Stops,
@@ -232,11 +232,11 @@ enum Pace {
 
 const READERS: usize = 50;
 const MANY: usize = 1_000_000;
-/// The README's.
+/// The README's limit.
 const CEILING: u64 = 32 * 1000 * 1000;
 
-/// Waits in its way until all others have read a little, and reads on to the end; what the rows
-/// hash to.
+/// Waits at its pace until all others have read a little, then reads to the end. Returns the digest
+/// of the rows.
 async fn read_many(
     mut stream: Streaming,
     first: Bytes,
@@ -261,8 +261,8 @@ async fn read_many(
     }
 }
 
-/// Many readers of 1,000,000 rows over a pool of eight connections, `/one` of the same pool
-/// meanwhile, and what all of it took.
+/// Many readers of 1,000,000 rows with a pool of eight connections, requests for `/one` from the
+/// same pool in the meantime, and the cost of everything.
 async fn many_that_stop(source: &str, rows: &str) {
     let config = format!(
         "spool_folder = \".\"\nwrite_timeout = \"1h\"\nmax_streams = {READERS}\n{source}\npool = {{ max = 8, acquire_timeout = \"5m\" }}\n"
@@ -281,11 +281,11 @@ async fn many_that_stop(source: &str, rows: &str) {
     for number in 0..READERS {
         let client = if number % 2 == 0 { Client::HTTP1 } else { Client::H2C };
         let pace = if number % 7 == 0 { Pace::Trickles } else { Pace::Stops };
-        // It waits for a connection, that is until one of those before it is spilled.
+        // It waits for a connection until an earlier stream is spilled.
         let (stream, first) = begun(client, &server.url("/rows.ndjson")).await;
         readers.spawn(read_many(stream, first, pace, go_on.clone()));
     }
-    // Nobody has finished: each of them still has its permit, and no other stream gets one.
+    // No reader has finished: each still has its permit, so there are no more streams.
     let enough = (READERS * 5_000_000) as u64;
     wait_until("all are spilled", async || spill_files(&server).len() == READERS).await;
     wait_until("the rows are in files", async || spill_files(&server).iter().sum::<u64>() > enough).await;
@@ -301,7 +301,7 @@ async fn many_that_stop(source: &str, rows: &str) {
         assert_eq!(hash.expect("it has read all"), expected);
     }
     until_files_are_gone(&server).await;
-    // Only the connections of the pool are left, some descriptors each.
+    // Only the pool's connections remain, with some descriptors each.
     wait_until("descriptors are given back", async || open_descriptors(server.pid()) < base + READERS).await;
     let peak = peak_memory_bytes(server.pid());
     println!("{READERS} spilled readers took {:.1} MB", peak as f64 / 1e6);
@@ -325,7 +325,7 @@ async fn many_readers_that_stop_do_not_hold_sqlite() {
     many_that_stop("[source.db]\nurl = \"sqlite:rows.db\"\ncreate = [\"rows.sql\"]", rows).await;
 }
 
-/// A stopped reader whose rows did not fit, which then reads on.
+/// A stopped reader whose rows didn't fit, and which then continues.
 async fn holds_losslessly(db: &TestDb, server: &Server, client: Client, spilled: std::ops::Range<u64>) {
     let (stream, first) = begun(client, &server.url("/rows.ndjson")).await;
     until_spilled(server, spilled.start).await;
@@ -360,13 +360,12 @@ async fn files_that_cannot_be_made_hold_the_database() {
     tokio::join!(reading, told);
 }
 
-/// As a disk that is full does, the system refuses to write beyond some length: after a part of a
-/// write.
+/// Like a full disk, the system refuses to write beyond some length, after a partial write.
 #[tokio::test]
 async fn a_write_that_fails_half_way_loses_nothing() {
     let db = TestDb::new().await;
     let files = files(&db, "", &[("rows", &spilling(SQL))]);
-    // In blocks of 512 bytes; without the trap, the first such write would end the process.
+    // In blocks of 512 bytes. Without the trap, the first failing write would end the process.
     let server = launch(&files).shell("trap '' XFSZ; ulimit -f 5000; exec \"$0\" \"$@\"").start().await;
     for client in [Client::HTTP1, Client::H2C] {
         holds_losslessly(&db, &server, client, 5000 * 512..5000 * 512 + 1).await;
@@ -374,8 +373,8 @@ async fn a_write_that_fails_half_way_loses_nothing() {
     wait_until("each is in the log", async || server.count_stderr("cannot be spilled") == 2).await;
 }
 
-/// A server of one connection at a time, in whose transactions the database ends it once it is idle
-/// for so long. Rows come in portions, so between two of them it is idle.
+/// A server with one connection. The database ends its transactions if they're idle for `limit`.
+/// Rows are read in portions, so a transaction is idle between two of them.
 async fn idle_at_most(db: &TestDb, limit: &str, endpoints: &[(&str, &str)]) -> Server {
     let mut files = files(db, "", endpoints);
     let (_, config) = &mut files[0];
@@ -384,7 +383,7 @@ async fn idle_at_most(db: &TestDb, limit: &str, endpoints: &[(&str, &str)]) -> S
     launch(&files).start().await
 }
 
-/// Such a limit of the database, the role or the URL cut each client that read more slowly.
+/// If the database, the role or the URL had such a limit, slower clients were cut off.
 #[tokio::test]
 async fn a_slow_client_is_spilled_before_its_transaction_is_idle_for_too_long() {
     let db = TestDb::new().await;
@@ -409,7 +408,8 @@ async fn a_slow_client_is_spilled_before_its_transaction_is_idle_for_too_long() 
     }
 }
 
-/// A statement may run for longer than its transaction may be idle: its client isn't slow for that.
+/// A statement may run longer than its transaction may be idle, but that doesn't make its client
+/// slow.
 #[tokio::test]
 async fn a_client_that_keeps_up_with_a_long_transaction_never_touches_the_disk() {
     let db = TestDb::new().await;
@@ -423,7 +423,7 @@ async fn a_client_that_keeps_up_with_a_long_transaction_never_touches_the_disk()
     assert!(!server.stdout().contains(" spilled="), "{}", server.stdout());
 }
 
-/// Without room for the rows, the database ends it. That is no error of the endpoint.
+/// Without space for the rows, the database ends the transaction. That isn't the endpoint's error.
 #[tokio::test]
 async fn a_transaction_that_is_idle_for_too_long_says_what_to_do() {
     let db = TestDb::new().await;
@@ -478,7 +478,7 @@ async fn a_failure_while_rows_are_spilled_comes_behind_them() {
         }
         if target.ends_with("_end=1") {
             let last = text.lines().next_back().expect("there are lines");
-            // What the backend says last may be lost with its connection.
+            // The backend's last message may be lost with its connection.
             let told = last.contains("57P01") || last.contains("source_unavailable");
             assert!(last.contains("\"error\":{") && told, "{last}");
         }
@@ -501,7 +501,7 @@ async fn a_client_that_leaves_ends_what_is_spilled_for_it() {
         until_files_are_gone(&server).await;
         let line = line_of(&server, target).await;
         assert!(line.contains(" 200 aborted ") && number(&line, "spilled") > 1_000_000, "{line}");
-        // What was read for it is not what it was given.
+        // Rows that were read but not sent don't count.
         assert!(number(&line, "rows") * 90 < number(&line, "bytes") + 100_000, "{line}");
     }
 }
@@ -554,7 +554,7 @@ async fn what_is_spilled_is_sent_while_the_server_drains() {
     server.wait_drained().await;
 }
 
-/// Reads 16 KiB at a time, with a pause after each, until the end or so many bytes.
+/// Reads 16 KiB at a time with a pause after each, until the end or this many bytes.
 async fn trickle(stream: &mut Streaming, pause: Duration, bytes: usize) -> Option<Ended> {
     let mut read = 0;
     while read < bytes {
@@ -577,7 +577,7 @@ async fn a_client_below_the_rate_is_ended(client: Client, target: &str) {
     let server = server(&db, "", &[("rows", &file)]).await;
     let (mut stream, _) = begun(client, &server.url(target)).await;
     let id = stream.headers["rowstream-stream"].to_str().expect("it is one").to_owned();
-    // It never stops, so that `write_timeout` is not for it.
+    // It never stops, so `write_timeout` doesn't apply.
     let pause = Duration::from_millis(100);
     let ended = wait("it's ended", trickle(&mut stream, pause, usize::MAX)).await;
     assert!(matches!(ended, Some(Ended::Broken(_))), "{ended:?}");
@@ -598,7 +598,7 @@ async fn a_client_of_http2_below_the_rate_is_ended() {
     a_client_below_the_rate_is_ended(Client::H2C, "/rows").await;
 }
 
-/// Slower than the database by far, and for longer than a client below the rate may go on.
+/// Much slower than the database, and for longer than a client below the rate may be.
 async fn a_client_that_keeps_the_rate_goes_on(client: Client) {
     let db = TestDb::new().await;
     let file = format!("/*\nslow_clients = {{ min_rate = \"50KB/s\" }}\n*/\n{ENDLESS}");
@@ -645,7 +645,7 @@ async fn the_bounds_of_files_are_told() {
     let path = server.folder().join("rowstream.toml").to_string_lossy().into_owned();
     let checked = String::from_utf8(rowstream(&["check", &path]).await.stdout).expect("it is text");
     assert!(checked.contains("; 3GB in temporary files"), "{checked}");
-    // A stream that is spilled has a larger budget.
+    // A stream that can be spilled has a larger budget.
     let each = |path: &str| {
         let line = said.lines().find(|line| line.trim_start().starts_with(path)).expect("it has a line");
         line.split(' ').nth(5).expect("a number").parse::<f64>().expect("a number")
@@ -653,7 +653,7 @@ async fn the_bounds_of_files_are_told() {
     assert!(each("/rows:") > each("/held:"), "{said}");
 }
 
-/// A stream of HTTP/2 whose client lets all but the last 100 bytes go, of so many.
+/// An HTTP/2 stream of `bytes` bytes, whose client's window excludes the last 100.
 async fn all_but_the_end(server: &Server, target: &str, bytes: usize) -> h2::RecvStream {
     let socket = TcpStream::connect(server.address()).await.expect("it listens");
     let mut builder = h2::client::Builder::new();
@@ -672,7 +672,7 @@ async fn all_but_the_end(server: &Server, target: &str, bytes: usize) -> h2::Rec
     stream
 }
 
-/// The rest of it, and whether that was all.
+/// Reads the rest. Returns its size, and true if it was complete.
 async fn the_end(mut stream: h2::RecvStream) -> (usize, bool) {
     stream.flow_control().release_capacity(1000).expect("it was taken");
     let mut read = 0;
@@ -685,8 +685,8 @@ async fn the_end(mut stream: h2::RecvStream) -> (usize, bool) {
     (read, true)
 }
 
-/// The last piece of a stream of HTTP/2 was nobody's any more: it counted as complete, and no time
-/// ended it.
+/// The last piece of an HTTP/2 stream wasn't tracked: the stream counted as complete, and no
+/// timeout ended it.
 #[tokio::test]
 async fn the_last_piece_of_a_stream_counts_until_its_client_lets_it_go() {
     let db = TestDb::new().await;
@@ -706,9 +706,8 @@ async fn the_last_piece_of_a_stream_counts_until_its_client_lets_it_go() {
     assert!(!the_end(stream).await.1, "it looks whole");
 }
 
-/// Over HTTP/1 the time of an answer ended when hyper had taken the last of it, however many
-/// megabytes its client left there: the answer counted as complete, and only `write_timeout` ended
-/// it.
+/// Over HTTP/1, the timing of a response ended when hyper had buffered the last of it, even if
+/// megabytes were unread. The response counted as complete, and only `write_timeout` ended it.
 #[tokio::test]
 async fn the_time_of_an_answer_goes_on_until_its_last_byte_was_taken() {
     let db = TestDb::new().await;
@@ -720,7 +719,7 @@ async fn the_time_of_an_answer_goes_on_until_its_last_byte_was_taken() {
     let server = launch(&files).start().await;
     for target in ["/one", "/one?_wait=end"] {
         for client in [Client::HTTP1, Client::H2C] {
-            // A client that takes it has all of it, and is told apart from the one that does not.
+            // A client that reads gets everything, and is distinguished from the one that doesn't.
             let read = client.get(&server.url(target)).await;
             assert_eq!((read.ended.clone(), read.body.len() > 8_000_000), (Ended::Complete, true));
         }
@@ -740,7 +739,7 @@ async fn the_time_of_an_answer_goes_on_until_its_last_byte_was_taken() {
     }
 }
 
-/// Whoever leaves before it has the last of an answer has aborted it.
+/// A client that disconnects before the end of a response has aborted it.
 #[tokio::test]
 async fn an_answer_whose_last_bytes_nobody_took_is_not_complete() {
     let db = TestDb::new().await;

@@ -1,5 +1,4 @@
-//! Unix sockets, and the PROXY protocol: who comes through a proxy of either kind, by nginx and
-//! HAProxy themselves.
+//! Unix sockets, and the PROXY protocol: clients behind a real nginx and HAProxy, which use both.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -9,10 +8,10 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::support::hops::HTTP1_1;
 use crate::support::{Client, Ended, Hop, Launch, Server, get, wait};
 
-/// More than any buffer on the way holds.
+/// More than all buffers on the way.
 const ROWS: usize = 200_000;
 
-/// A server whose endpoint `fails` ends in the middle.
+/// A server whose endpoint `fails` fails in the middle.
 fn launch(head: &str) -> Launch {
     let rows = |n: &str| {
         format!(
@@ -28,7 +27,7 @@ fn launch(head: &str) -> Launch {
     ])
 }
 
-/// The answer of a Unix socket.
+/// The response over a Unix socket.
 async fn ask(path: &std::path::Path, request: &str) -> String {
     let mut stream = UnixStream::connect(path).await.expect("it listens");
     stream.write_all(request.as_bytes()).await.expect("it reads");
@@ -42,7 +41,7 @@ async fn a_unix_socket_answers_and_goes_with_its_server() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("http.sock");
     let listen = format!("unix:{}", path.display());
-    // A process that was killed has left its own.
+    // A killed process left its socket file behind.
     drop(std::os::unix::net::UnixListener::bind(&path));
     let mut server = launch("socket_mode = \"0600\"").listen(&listen).start().await;
     assert_eq!(server.address(), listen);
@@ -53,11 +52,11 @@ async fn a_unix_socket_answers_and_goes_with_its_server() {
     assert!(long.ends_with("\r\n0\r\n\r\n") && long.contains(&ROWS.to_string()));
     let cut = ask(&path, "GET /fails HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
     assert!(cut.starts_with("HTTP/1.1 200") && !cut.ends_with("\r\n0\r\n\r\n"), "it fails visibly");
-    // A cut answer would look whole.
+    // A truncated response would look complete.
     let old = ask(&path, "GET /fails HTTP/1.0\r\n\r\n").await;
     assert!(old.starts_with("HTTP/1.0 505") && old.contains("http_version"), "{old}");
     assert!(ask(&path, "GET /_rowstream/live HTTP/1.0\r\n\r\n").await.starts_with("HTTP/1.0 200"));
-    // Another one does not take its place.
+    // Another server doesn't replace it.
     let second = launch("").listen(&listen).try_start().await.err().expect("it is taken");
     assert!(second.stderr.contains("cannot listen on unix:"), "{}", second.stderr);
     server.terminate();
@@ -86,7 +85,8 @@ async fn nginx_asks_over_a_unix_socket() {
     assert_eq!(get(&format!("http://{}/one", nginx.http1)).await.status, 505);
 }
 
-/// HAProxy's own address is 127.0.0.1, as is that of its client: the client comes from another one.
+/// HAProxy's own address is 127.0.0.1, which a client would also have by default. So the client
+/// uses another one.
 async fn get_from(address: &str, to: std::net::SocketAddr) -> String {
     let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
     socket.bind(format!("{address}:0").parse().expect("an address")).expect("it is of this machine");
@@ -112,7 +112,7 @@ async fn through_haproxy(server: &Server, target: &str, ways: &[&str]) {
 async fn haproxy_announces_its_clients() {
     let server = launch("proxy_protocol = [\"127.0.0.1\"]").start().await;
     through_haproxy(&server, server.address(), &["send-proxy", "send-proxy-v2"]).await;
-    // Who is not trusted to speak it is not listened to, and who is has to.
+    // The protocol is ignored from untrusted peers, and required from trusted ones.
     for (from, said, expected) in [
         (
             "127.0.0.9",

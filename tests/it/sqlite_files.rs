@@ -1,4 +1,4 @@
-//! Files of SQLite that can't be read, or that others write meanwhile.
+//! SQLite files that can't be read, or that other programs write at the same time.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -11,7 +11,7 @@ use rusqlite::Connection;
 
 use crate::support::{Launch, get, program};
 
-/// A folder that can't be written, except by root.
+/// A folder that only root can write.
 struct ReadOnly(tempfile::TempDir);
 
 impl ReadOnly {
@@ -31,7 +31,7 @@ impl Drop for ReadOnly {
     }
 }
 
-/// The words before a program that root runs without the right to ignore a file's permissions.
+/// The words before a program that runs it as root without the right to ignore file permissions.
 fn unprivileged() -> &'static [&'static str] {
     let id = Command::new("id").arg("-u").output().unwrap();
     match id.stdout == b"0\n" {
@@ -45,7 +45,7 @@ fn run(arguments: &[&str]) -> Output {
     Command::new(first).args(words).arg(program()).args(arguments).output().unwrap()
 }
 
-/// A file with one row, whose `copy` is made before the connection that wrote it is closed.
+/// A file with one row. `copy` runs before the writer's connection is closed.
 fn create(folder: &Path, journal: &str, copy: impl FnOnce(&Path)) {
     let file = folder.join("shop.db");
     let db = Connection::open(&file).unwrap();
@@ -62,12 +62,12 @@ fn copy(file: &Path, folder: &Path, suffixes: &[&str]) {
     }
 }
 
-/// A file that was closed by its writer.
+/// A file that its writer has closed.
 fn closed(folder: &Path) {
     create(folder, "wal", |_| ());
 }
 
-/// A file whose log the writer left behind.
+/// A file with a log that its writer left behind.
 fn with_log(folder: &Path) {
     let writer = tempfile::tempdir().unwrap();
     create(writer.path(), "wal", |file| copy(file, folder, &["", "-wal"]));
@@ -78,7 +78,7 @@ fn with_hot_journal(folder: &Path) {
     let writer = tempfile::tempdir().unwrap();
     create(writer.path(), "delete", |file| {
         let db = Connection::open(file).unwrap();
-        // The pages go to the file before the end of the transaction.
+        // Forces pages into the file before the end of the transaction.
         db.execute_batch(
             "pragma cache_size = 1; begin;
              with recursive n(i) as (select 2 union all select i + 1 from n where i < 20000)
@@ -89,8 +89,8 @@ fn with_hot_journal(folder: &Path) {
     });
 }
 
-/// A file in WAL mode in a folder that the server's user can't write, as in an image or on a mount that
-/// is read only: "attempt to write a readonly database", although no statement writes.
+/// The server's user can't write the folder of a file in WAL mode, as in an image or on a read-only
+/// mount. The error was "attempt to write a readonly database", although no statement writes.
 #[tokio::test]
 async fn a_file_that_cannot_be_read_beside_its_journal_says_why() {
     for (make, words, remedy) in [
@@ -132,7 +132,7 @@ async fn a_file_that_cannot_be_read_beside_its_journal_says_why() {
     }
 }
 
-/// A writer that keeps a connection open has the `-shm` file that readers need.
+/// A writer with an open connection provides the `-shm` file that readers need.
 #[tokio::test]
 async fn a_file_in_a_folder_that_cannot_be_written_is_read_beside_its_writer() {
     let folder = tempfile::tempdir().unwrap();
@@ -144,8 +144,8 @@ async fn a_file_in_a_folder_that_cannot_be_written_is_read_beside_its_writer() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"id\":1}\n", "{output:?}");
 }
 
-/// A reader at 20 KB per second kept all writers out of a file with a rollback journal, and `check`
-/// said nothing.
+/// A reader at 20 KB per second locked all writers out of a file with a rollback journal, and
+/// `check` didn't warn.
 #[test]
 fn check_says_if_readers_lock_writers_out() {
     for (journal, is_told) in [("wal", false), ("delete", true)] {

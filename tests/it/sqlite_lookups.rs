@@ -1,4 +1,4 @@
-//! Lookups of SQLite that share a connection and its thread.
+//! SQLite lookups that share a connection and its thread.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use rusqlite::Connection;
 
 use crate::support::{Server, get};
 
-/// A server of these endpoints, whose database has the books 1 to 1000. What lists leave to lookups
-/// is a shared connection at least, on whatever machine.
+/// A server with these endpoints, and a database with the books 1 to 1000. On any machine, lists
+/// leave at least one shared connection to lookups.
 async fn server(endpoints: &[(&str, &str)]) -> (tempfile::TempDir, Server) {
     server_with("wal", endpoints).await
 }
@@ -41,7 +41,7 @@ const BOOK: (&str, &str) = (
     "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\nselect id, title from book where id = :id",
 );
 
-/// The number that a metric has.
+/// A metric's value.
 async fn metric(server: &Server, name: &str) -> f64 {
     let reply = get(&server.url("/_rowstream/metrics")).await;
     let line = reply.text().lines().find(|line| line.starts_with(name)).map(str::to_owned);
@@ -57,7 +57,7 @@ async fn each_has_its_own_answer() {
         "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\nselect abs(:id - 9223372036854775807 - 1) as n",
     );
     let (_folder, server) = server(&[BOOK, two, fails]).await;
-    // The first of each asks on a connection of its own.
+    // The first request of each endpoint has its own connection.
     for path in ["/books/1", "/two", "/fails/5"] {
         get(&server.url(path)).await;
     }
@@ -121,7 +121,7 @@ async fn get_owned(url: String) -> crate::support::Reply {
     get(&url).await
 }
 
-/// A lock that a writer holds for longer than lookups wait for each other.
+/// A writer holds a lock for longer than lookups wait for each other.
 #[tokio::test]
 async fn a_lock_is_waited_for_elsewhere() {
     let (folder, server) = server_with("delete", &[BOOK]).await;
@@ -138,7 +138,7 @@ async fn a_lock_is_waited_for_elsewhere() {
     assert_eq!(replies[0].json()["title"], "book 2");
 }
 
-/// Columns that have changed are described anew, and no row is read by those of before.
+/// Changed columns are described again, and no row is read with the old description.
 #[tokio::test]
 async fn columns_that_changed_are_described_anew() {
     let all = (

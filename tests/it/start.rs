@@ -1,4 +1,4 @@
-//! How a server is started: where it listens, the browser that is opened, and files that change.
+//! The start of a server: its address, the browser that it opens, and changed files.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ fn write(folder: &Path, files: &[(&str, &str)]) {
     }
 }
 
-/// `--port` takes the host of the configuration.
+/// `--port` uses the configuration's host.
 #[tokio::test]
 async fn a_port_is_enough() {
     let folder = tempfile::tempdir().unwrap();
@@ -53,14 +53,14 @@ async fn what_is_no_address_is_wrong_usage() {
     }
 }
 
-/// A program in the folders of `PATH`.
+/// A program in `PATH`.
 fn found(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").expect("a PATH");
     let mut all = std::env::split_paths(&path).map(|folder| folder.join(name));
     all.find(|path| path.is_file()).unwrap_or_else(|| panic!("there is no {name}"))
 }
 
-/// The browser is curl, by the name of what opens browsers.
+/// curl replaces the browser, under the name of the program that opens browsers.
 #[tokio::test]
 async fn a_browser_is_opened() {
     let programs = tempfile::tempdir().unwrap();
@@ -81,7 +81,7 @@ async fn a_server_needs_no_browser() {
     assert_eq!(get(&server.url("/a")).await.text(), "[{\"a\":1}]");
 }
 
-/// What is in the folder of a demo is used as it is, and what changes there is seen.
+/// Existing files in the folder of a demo are used unchanged, and their changes are noticed.
 #[tokio::test]
 async fn a_demo_is_watched() {
     let folder = tempfile::tempdir().unwrap();

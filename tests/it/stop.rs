@@ -1,4 +1,4 @@
-//! Streams in flight: their list, and how one is stopped.
+//! Streams in flight: listing and stopping them.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::support::{Client, Ended, Reply, Server, TestDb, get, sha256};
 
-/// Rows without end, as they are made.
+/// Endless rows, sent as they're produced.
 const LONG: &str = "select generate_series(1, 1000000000) as n, repeat('x', 100) as t";
 
 async fn server(db: &TestDb, settings: &str, more: &str) -> Server {
@@ -33,8 +33,8 @@ async fn stop(server: &Server, id: &str, token: Option<&str>) -> Reply {
     Client::HTTP1.send(request.body(String::new()).expect("a request")).await
 }
 
-/// Whether its client reads or not, by either version of HTTP, a stream that is stopped is seen to
-/// have failed, and its statement ends.
+/// Whether or not its client reads, and with both HTTP versions, a stopped stream is visibly
+/// aborted and its statement ends.
 #[tokio::test]
 async fn a_stream_that_is_stopped_is_aborted_and_its_statement_ends() {
     let db = TestDb::new().await;
@@ -70,8 +70,8 @@ async fn a_stream_that_is_stopped_is_aborted_and_its_statement_ends() {
     server.wait_for_stdout("stream_stopped").await;
 }
 
-/// Without tokens, this machine stops streams, and no page that a browser on it shows, nor a client
-/// behind a proxy on it.
+/// Without tokens, this machine may stop streams, but pages in its browser and clients behind its
+/// proxy may not.
 #[tokio::test]
 async fn pages_of_other_sites_and_proxies_stop_no_stream() {
     let db = TestDb::new().await;
@@ -106,7 +106,7 @@ async fn pages_of_other_sites_and_proxies_stop_no_stream() {
     assert_eq!(delete(&own, &format!("origin: http://{own}\r\n")).await, "204");
 }
 
-/// `[admin]` names those who may stop it; a client of the endpoint may not.
+/// `[admin]` names the tokens that may stop it. A client of the endpoint may not.
 #[tokio::test]
 async fn a_stream_is_stopped_by_those_who_may() {
     let token = |name: &str| format!("[token.{name}]\nsha256 = \"{}\"\n", sha256(name));
@@ -123,7 +123,7 @@ async fn a_stream_is_stopped_by_those_who_may() {
     assert_eq!(get(&server.url("/_rowstream/streams")).await.status, 401, "ids of others' streams");
 }
 
-/// Without tokens, those on other machines may not: here, one for whom a proxy asks.
+/// Without tokens, other machines may not stop it. Here a proxy forwards such a request.
 #[tokio::test]
 async fn without_tokens_other_machines_stop_nothing() {
     let db = TestDb::new().await;

@@ -1,5 +1,5 @@
-//! Tests of what the other tests stand on: a client that calls a cut body whole, or a proxy that
-//! does not cut, would make them all pass for nothing.
+//! Tests of the test helpers. If a client treated a truncated body as complete, or a proxy didn't
+//! cut, the other tests would pass but prove nothing.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,12 +15,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-/// Long enough that what would come has come, short enough to wait for.
+/// Long enough for pending bytes to arrive, short enough to wait for.
 const A_MOMENT: Duration = Duration::from_millis(200);
 
 // --- The proxy -----------------------------------------------------------------------------------
 
-/// A peer that sends back what it gets.
+/// A peer that echoes its input.
 async fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -137,7 +137,7 @@ async fn a_proxy_that_is_dropped_closes_its_connections() {
 
 // --- The clients ---------------------------------------------------------------------------------
 
-/// A server of one connection that answers with these bytes whatever it is asked, then closes.
+/// A server with one connection that sends these bytes for any request, then closes.
 async fn answer(bytes: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -146,7 +146,7 @@ async fn answer(bytes: &'static [u8]) -> String {
         let _ = socket.read(&mut [0; 1000]).await.unwrap();
         socket.write_all(bytes).await.unwrap();
         socket.shutdown().await.unwrap();
-        // What is unread at a close turns it into a reset.
+        // Unread bytes at a close would turn it into a reset.
         drop(tokio::io::copy(&mut socket, &mut tokio::io::sink()).await);
     });
     format!("http://{address}/path?query")
@@ -203,8 +203,8 @@ async fn no_head_is_an_error_that_says_why() {
     assert!(error.contains("closed"), "{error}");
 }
 
-/// The frames of an HTTP/2 server: SETTINGS, then of stream 1 HEADERS (`:status: 200`) and DATA
-/// (`one`), with this flag and then this frame.
+/// The frames of an HTTP/2 server: SETTINGS, then HEADERS (`:status: 200`) and DATA (`one`) of
+/// stream 1, with this flag, and then this frame.
 macro_rules! h2_frames {
     ($data_flag:literal, $last:literal) => {
         &[
@@ -244,7 +244,7 @@ async fn an_http2_connection_that_closes_breaks_its_stream() {
     assert!(broken(&reply.ended), "{reply:?}");
 }
 
-/// A server that sends chunks for as long as it can, and says how many bytes it could.
+/// A server that sends chunks as long as it can. Returns the number of bytes.
 async fn endless() -> (String, tokio::task::JoinHandle<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -265,7 +265,7 @@ async fn a_stream_that_is_not_read_holds_the_server_back() {
     let (url, sending) = endless().await;
     let mut stream = Client::HTTP1.receive_buffer(4096).stream(&url).await;
     assert!(stream.at_least(10).await.starts_with(b"moremoremo"));
-    // The server's own send buffer takes megabytes; that it ends at all is the point.
+    // The server's own send buffer holds megabytes. The test is that it ends at all.
     assert!(sending.await.unwrap() > 0);
     drop(stream);
 }
@@ -313,7 +313,7 @@ async fn a_database_goes_with_its_test_although_somebody_is_connected() {
     assert_eq!(row.get::<_, i64>(0), 0);
 }
 
-/// Who the server takes the holder of this URL for.
+/// The user of this URL, as the server sees it.
 async fn who_am_i(url: &str) -> Result<String, String> {
     let connected = tokio_postgres::connect(url, tokio_postgres::NoTls).await;
     let (client, connection) = connected.map_err(|error| format!("{error:?}"))?;
@@ -341,7 +341,7 @@ async fn the_superuser_is_trusted_over_the_socket_too() {
     assert_eq!(who_am_i(&pg_url()).await.as_deref(), Ok("postgres"));
 }
 
-/// Logs in over TLS by psql, which checks names and certificates as libpq does.
+/// Logs in over TLS with psql, which checks names and certificates like libpq.
 fn psql_over_tls(host: &str, mode: &str) -> Result<(), String> {
     let (port, ca) = (pg_port(), pg_ca());
     let target = format!(
@@ -425,7 +425,7 @@ async fn the_other_commands_are_run_to_their_end() {
     assert!(output.stdout.is_empty());
 }
 
-/// The example of CONTRIBUTING.md, with both builds of the real server and both clients.
+/// The example in CONTRIBUTING.md, with both builds of the real server and both clients.
 #[tokio::test]
 async fn rows_arrive_whole() {
     let db = TestDb::new().await;

@@ -1,4 +1,4 @@
-//! The server as a service of systemd: its messages, its inherited sockets, and the units in
+//! The server as a systemd service: its messages, its inherited sockets, and the units in
 //! `deploy/systemd`.
 
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -21,7 +21,7 @@ fn launch(settings: &str) -> Launch {
     ])
 }
 
-/// Hands its standard input over as systemd does, under a name.
+/// Passes its standard input under a name, like systemd.
 fn activated(settings: &str, name: &str, socket: impl Into<std::os::fd::OwnedFd>) -> Launch {
     let variables = format!("LISTEN_FDS=1 LISTEN_PID=$$ LISTEN_FDNAMES={name}");
     let script = format!("exec 3<&0 </dev/null; export {variables}; exec \"$0\" \"$@\"");
@@ -77,7 +77,7 @@ async fn the_manager_is_told_of_start_reload_and_end() {
     assert_eq!(more, Err(ErrorKind::WouldBlock));
 }
 
-/// A service that cannot start is not ready.
+/// A service that fails to start isn't ready.
 #[tokio::test]
 async fn the_manager_is_told_nothing_of_a_start_that_fails() {
     let manager = Manager::new();
@@ -95,7 +95,7 @@ async fn a_manager_that_is_gone_stops_nothing() {
     assert_eq!(get(&server.url("/one")).await.status, StatusCode::OK);
 }
 
-/// The socket is systemd's: who connects while the service restarts waits for it.
+/// systemd owns the socket, so a client that connects during a restart waits.
 #[tokio::test]
 async fn a_restart_refuses_nobody() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -130,7 +130,7 @@ async fn the_admin_endpoints_have_a_socket_by_its_name() {
     assert_eq!(get(&admin).await.status, StatusCode::OK);
 }
 
-/// A socket that is a file, or has a name alone. What systemd has made, it removes.
+/// A socket that is a file, or only has a name. systemd removes the files that it created.
 #[tokio::test]
 async fn unix_sockets_are_taken_too() {
     use std::os::linux::net::SocketAddrExt as _;
@@ -165,7 +165,7 @@ async fn unix_sockets_are_taken_too() {
     assert!(path.exists(), "the file is systemd's");
 }
 
-/// Sockets for another process aren't taken, and sockets that don't listen aren't used.
+/// Sockets for another process and sockets that don't listen aren't used.
 #[tokio::test]
 async fn only_sockets_that_listen_are_taken() {
     let exit = activated("", "http", UdpSocket::bind("127.0.0.1:0").expect("a port")).try_start().await;
@@ -179,7 +179,7 @@ async fn only_sockets_that_listen_are_taken() {
     assert_eq!(get(&server.url("/one")).await.status, StatusCode::OK);
 }
 
-/// The units as they are installed, with the program of this build.
+/// The units as installed, with this build's program.
 fn units(folder: &Path) {
     let program = program().to_str().expect("UTF-8");
     for name in ["rowstream.service", "rowstream.socket"] {
@@ -209,9 +209,9 @@ fn the_units_are_well_formed_and_hardened() {
     let verify = ["verify", "--man=no", "./rowstream.service", "./rowstream.socket"];
     let Some((is_content, said)) = analyzed(folder.path(), &verify) else { return };
     assert!(is_content && !said.contains("rowstream."), "{said}");
-    // 0 would be a service that can do nothing, 100 one that can do anything.
+    // 0 means a service that can do nothing, 100 one that can do everything.
     let harden = ["security", "--no-pager", "--offline=true", "--threshold=20", "./rowstream.service"];
     let (is_content, said) = analyzed(folder.path(), &harden).expect("it is installed");
-    // Before version 250 it looks at services that run alone.
+    // Before version 250, it only supports running services.
     assert!(is_content || said.contains("unrecognized option"), "{said}");
 }

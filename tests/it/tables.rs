@@ -1,4 +1,4 @@
-//! `rowstream serve DATABASE`: each table and view as endpoints, whatever their names.
+//! `rowstream serve DATABASE`: each table and view becomes endpoints, whatever its name.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::support::{
 };
 use crate::worked::{Listening, Started};
 
-/// Names that every character of SQL's is in, and columns of several types and keys.
+/// Names with all of SQL's special characters, and columns with several types and keys.
 const ODD: &str = r#"
     create table "order" (id integer primary key, total numeric, note text);
     insert into "order" values (1, 1.5, 'a'), (2, 2.5, null), (3, 3.5, 'c');
@@ -51,7 +51,7 @@ fn next(reply: &Reply) -> Option<String> {
     Some(target.to_owned())
 }
 
-/// What holds on each database that has the tables of [`ODD`].
+/// Checks for each database with the tables of [`ODD`].
 async fn serves_odd_tables(url: &str) {
     let server = started(url).await;
     let listed = json_of(&server, "/").await;
@@ -78,7 +78,7 @@ async fn serves_odd_tables(url: &str) {
     let types: Vec<_> = lookup["parameters"].as_array().unwrap().iter().map(|one| &one["type"]).collect();
     assert_eq!(types, ["integer", "text"]);
 
-    // Pages by the key, by the links alone.
+    // Pages by the key, only following links.
     let mut path = "/order?limit=2".to_owned();
     let mut ids = Vec::new();
     loop {
@@ -122,7 +122,7 @@ async fn postgres_tables_are_endpoints() {
     serves_odd_tables(&db.url()).await;
 }
 
-/// Types of keys that no parameter has, and what is not to be served.
+/// Key types that parameters don't support, and tables that aren't served.
 #[tokio::test]
 async fn postgres_keys_of_all_types_find_rows() {
     let db = TestDb::new().await;
@@ -179,8 +179,8 @@ async fn mariadb_tables_are_endpoints() {
     serves_odd_tables(&db.url()).await;
 }
 
-/// Pages by an `enum` ended with the first row: it is sorted by number, and was compared as a text. Such
-/// a table is one list, and its rows are found one by one.
+/// Pages by an `enum` ended with the first row, because it's sorted by number but was compared as a
+/// text. Such a table becomes one list, and its rows can be requested one by one.
 #[tokio::test]
 async fn mariadb_tables_without_an_order_have_no_pages() {
     let db = MariaDb::new(
@@ -205,8 +205,9 @@ async fn mariadb_tables_without_an_order_have_no_pages() {
     assert!(said.contains("the table `job` has no pages, because of `state`: enums are sorted"), "{said}");
 }
 
-/// A page of a table whose key had a NULL was an error, and so was one with bytes among the texts: such a
-/// table is one list. So is one whose key tells values apart that its column's collation doesn't.
+/// A page of a table with a NULL in its key was an error, and so was one with bytes among texts.
+/// Such a table becomes one list. So does one whose key distinguishes values that its column's
+/// collation doesn't.
 #[tokio::test]
 async fn sqlite_tables_with_keys_that_no_cursor_holds_have_no_pages() {
     let folder = tempfile::tempdir().unwrap();
@@ -244,8 +245,8 @@ async fn sqlite_tables_with_keys_that_no_cursor_holds_have_no_pages() {
     assert_eq!(said.matches("has no pages").count(), 5, "{said}");
 }
 
-/// Pages by the names of a `regclass` were an error, and so were those by a domain of an `enum`; a table
-/// with children has several rows of one key.
+/// Pages by the names of a `regclass` were an error, and so were those by a domain of an `enum`. A
+/// table with children has several rows per key.
 #[tokio::test]
 async fn postgres_tables_without_an_order_have_no_pages() {
     let db = TestDb::new().await;
@@ -275,7 +276,7 @@ async fn postgres_tables_without_an_order_have_no_pages() {
     }
 }
 
-/// The same of MariaDB; and what its user may not read.
+/// The same for MariaDB, and tables that its user may not read.
 #[tokio::test]
 async fn mariadb_keys_of_all_types_find_rows() {
     let db = MariaDb::new(
@@ -343,7 +344,7 @@ async fn mariadb_keys_of_all_types_find_rows() {
     db.execute(&format!("drop user {user}"));
 }
 
-/// One view that is broken does not keep the rest from being served.
+/// A broken view doesn't prevent the others from being served.
 #[tokio::test]
 async fn sqlite_views_that_are_broken_are_left_out() {
     let folder = tempfile::tempdir().unwrap();
@@ -360,8 +361,9 @@ async fn sqlite_views_that_are_broken_are_left_out() {
     assert_eq!(listed["endpoints"][3]["summary"], "table t: id integer, v any");
 }
 
-/// One table that its database refuses stopped the start of all others, and each reload: of another
-/// program's own collation or function, a view without its definer, a view of a file that is gone.
+/// If a database refused one table, neither the start nor a reload succeeded for the others.
+/// Examples are another program's collation or function, a view without its definer, and a view of
+/// a missing file.
 #[tokio::test]
 async fn tables_that_their_database_refuses_are_left_out() {
     let folder = tempfile::tempdir().unwrap();
@@ -380,7 +382,7 @@ async fn tables_that_their_database_refuses_are_left_out() {
     left_out(&db.url(), &["/orphan"]).await;
 }
 
-/// `/ok` is served, and these are not; a reload says the same.
+/// `/ok` is served, but these paths aren't. A reload has the same result.
 async fn left_out(url: &str, paths: &[&str]) {
     let mut server = started(url).await;
     for reload in [false, true] {
@@ -421,7 +423,7 @@ async fn a_slip_makes_no_database() {
     assert!(!Path::new(&slip).exists());
 }
 
-/// What holds while tables come, change and go; `change` executes SQL.
+/// Checks the served tables while tables are created, changed and dropped. `change` executes SQL.
 async fn tables_are_watched(url: &str, change: impl AsyncFn(&str)) {
     change("create table item (id integer primary key); insert into item values (1)").await;
     let arguments = ["serve", url, "--port", "0", "--watch"];
@@ -436,12 +438,12 @@ async fn tables_are_watched(url: &str, change: impl AsyncFn(&str)) {
     change("drop table other").await;
     server.started = server.started.said("reloaded: 2 endpoints").await;
     assert_eq!(get(&server.url("/other")).await.status.as_u16(), 404);
-    // Without any table there is nothing to serve instead.
+    // Without any table, there's nothing to serve instead.
     change("drop table item").await;
     server.started = server.started.said("not reloaded: the old configuration stays in use").await;
 }
 
-/// `--watch` was taken here, and watched nothing.
+/// `--watch` was accepted here, but watched nothing.
 #[tokio::test]
 async fn tables_of_sqlite_are_watched() {
     let folder = tempfile::tempdir().unwrap();
@@ -456,7 +458,7 @@ async fn tables_of_postgres_are_watched() {
     tables_are_watched(&db.url(), async |sql| db.execute(sql).await).await;
 }
 
-/// `serve shop.db --listen :8080` published every table to the network without a word.
+/// `serve shop.db --listen :8080` silently published every table to the network.
 #[tokio::test]
 async fn tables_on_the_network_are_warned_of() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `rowstream query` on a terminal: a real one, of the kernel, of 40 columns.
+//! `rowstream query` on a real terminal of the kernel, with 40 columns.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,8 +11,8 @@ use crate::support::program;
 
 const WIDTH: u16 = 40;
 
-/// What `rowstream query` of a new SQLite database writes on a terminal, stderr too, and its exit
-/// status.
+/// The terminal output of `rowstream query` for a new SQLite database, including stderr, and its
+/// exit status.
 fn query_on_terminal(arguments: &[&str]) -> (String, Option<i32>) {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("test.db");
@@ -32,14 +32,14 @@ fn query_on_terminal(arguments: &[&str]) -> (String, Option<i32>) {
         .stderr(open())
         .spawn()
         .unwrap();
-    // A terminal that nobody has open any more ends with an error, which Linux calls EIO.
+    // Reading a terminal that no process has open fails, on Linux with EIO.
     let (mut shown, mut terminal) = (Vec::new(), File::from(terminal));
     let _ = terminal.read_to_end(&mut shown);
     let text = String::from_utf8(shown).unwrap().replace('\r', "");
     (text, child.wait().unwrap().code())
 }
 
-/// Rows of a number and a long text.
+/// Rows with a number and a long text.
 const LONG: &str = "with recursive c(i) as (select 1 union all select i + 1 from c where i < 20000)
     select i * 100000 as n, printf('%.*c', i % 50, 'x') as text, null as no from c";
 
@@ -69,7 +69,7 @@ fn a_format_that_is_asked_for_stays() {
     assert_eq!(status, Some(0));
 }
 
-/// What was read before the failure is shown, and the error after it.
+/// Rows that were read before the failure are printed, followed by the error.
 #[test]
 fn an_error_follows_the_rows_before_it() {
     let fails = "with recursive c(i) as (select 1 union all select i + 1 from c where i < 100000)

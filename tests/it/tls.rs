@@ -1,4 +1,4 @@
-//! TLS for clients: what plain HTTP promises holds over it, and who has no certificate is out.
+//! TLS for clients: it keeps the promises of plain HTTP, and refuses clients without a certificate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 const ROWS: &str = "select n, repeat('x', 100) as t from generate_series(1, 20000) n";
-/// Rows without end.
+/// Endless rows.
 const LONG: &str = "select generate_series(1, 1000000000) as n, repeat('x', 100) as t";
 /// Fails after many chunks.
 const FAILS: &str = "select n, 1 / (50000 - n) as x, repeat('x', 100) as t from generate_series(1, 99999) n";
 
-/// A server with this certificate, and `settings` more below `[tls]`.
+/// A server with this certificate, and additional `settings` in `[tls]`.
 async fn server(db: &TestDb, certificate: &Certificate, before: &str, settings: &str) -> Server {
     let (file, key) = (certificate.certificate(), certificate.key());
     let config = format!(
@@ -37,19 +37,19 @@ async fn server(db: &TestDb, certificate: &Certificate, before: &str, settings: 
     Server::start(&files).await
 }
 
-/// The URL of a path by the name of the certificate.
+/// The URL of a path, with the name in the certificate.
 fn https(server: &Server, path: &str) -> String {
     let (_, port) = server.address().rsplit_once(':').expect("it has a port");
     format!("https://localhost:{port}{path}")
 }
 
-/// What curl gets that trusts `authority`.
+/// curl's result with `authority` as the trusted certificate.
 async fn trusting(authority: &Path, arguments: &[&str]) -> Curl {
     let authority = authority.to_str().expect("a path is text");
     curl(&[&["--cacert", authority, "--ipv4"], arguments].concat()).await
 }
 
-/// A connection over TLS whose bytes a test sends and reads as it likes.
+/// A TLS connection whose bytes the test sends and reads itself.
 async fn connect(server: &Server, certificate: &Certificate) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(certificate.ca()).expect("openssl made it")).expect("a root");
@@ -93,7 +93,7 @@ async fn what_fails_after_its_head_is_broken_over_tls_too() {
             assert!(!got.stdout.is_empty());
         }
     }
-    // Not even TLS ends in order.
+    // Without a proper end of TLS.
     let mut stream = connect(&server, &certificate).await;
     stream.write_all(b"GET /fails.csv HTTP/1.1\r\nhost: localhost\r\n\r\n").await.expect("it is open");
     let mut answer = Vec::new();
@@ -131,7 +131,7 @@ async fn who_speaks_plain_http_hears_what_to_do() {
         (reply.status.as_u16(), reply.text()),
         (400, "HTTPS is spoken here: write https:// instead\n")
     );
-    // Who says nothing and who speaks nonsense are counted alike, and harm nobody.
+    // Silent clients and nonsense both count as failures, and affect nothing else.
     for nonsense in [&[22, 3, 1, 255, 255, 0][..], &[22], &[]] {
         let mut stream = TcpStream::connect(server.address()).await.expect("it listens");
         stream.write_all(nonsense).await.expect("it is open");
@@ -185,8 +185,8 @@ async fn who_needs_a_certificate_is_out_without_one() {
     }
 }
 
-/// A certificate lets in, and opens nothing: what it does not show is asked of whoever has it. Who
-/// has none is answered nothing, whatever else it shows.
+/// A certificate allows a connection, but doesn't replace a token. A client without one gets no
+/// response, whatever its token.
 #[tokio::test]
 async fn a_certificate_stands_in_for_no_token() {
     let (certificate, others) = (Certificate::new(), Certificate::new());
@@ -247,7 +247,7 @@ async fn a_certificate_stands_in_for_no_token() {
     }
 }
 
-/// The socket below TLS sees records, so it can't see which answer is hyper's own.
+/// The socket below TLS sees records, so it can't recognise hyper's own responses.
 #[tokio::test]
 async fn a_request_that_cannot_be_read_is_explained_over_tls() {
     let (db, certificate) = (TestDb::new().await, Certificate::new());
@@ -262,7 +262,7 @@ async fn a_request_that_cannot_be_read_is_explained_over_tls() {
     server.wait_for_stdout(" - - HTTP/1.1 400 client_error ").await;
 }
 
-/// Certificates last for weeks, and servers for years.
+/// Certificates are valid for weeks, but servers run for years.
 #[tokio::test]
 async fn a_new_certificate_needs_no_new_process() {
     let (db, certificate, next) = (TestDb::new().await, Certificate::new(), Certificate::new());
@@ -285,7 +285,7 @@ async fn a_new_certificate_needs_no_new_process() {
     running.read_exact(&mut bytes).await.expect("what runs goes on");
 }
 
-/// Clients would refuse it one by one, and nothing else would say so.
+/// Clients would refuse it one by one, without any other report.
 #[tokio::test]
 async fn a_certificate_that_has_expired_is_a_warning() {
     let (db, certificate) = (TestDb::new().await, Certificate::new());

@@ -1,7 +1,6 @@
-//! Spans of requests reach a collector of OpenTelemetry by OTLP over HTTP, as JSON.
+//! Spans of requests reach an OpenTelemetry collector by OTLP over HTTP, as JSON.
 //!
-//! The collector is an HTTP server that keeps what it is sent, which is all that the protocol asks
-//! of one.
+//! The collector is an HTTP server that keeps its requests' bodies. The protocol requires no more.
 
 use http::Request;
 use serde_json::{Value, json};
@@ -43,7 +42,7 @@ async fn ask(server: &Server, path: &str, flags: &str) -> Reply {
     Client::HTTP1.send(request.body(String::new()).expect("a request")).await
 }
 
-/// All spans that were sent.
+/// All received spans.
 fn spans(collector: &Upstream) -> Vec<Value> {
     let sent = collector.asked().into_iter().filter(|asked| asked.target == "/v1/traces");
     let documents = sent.map(|asked| {
@@ -61,7 +60,7 @@ fn spans(collector: &Upstream) -> Vec<Value> {
     documents.flat_map(of).collect()
 }
 
-/// The span of this name, once it was sent.
+/// Waits for the span with this name.
 async fn span(collector: &Upstream, name: &str) -> Value {
     let look = async || spans(collector).into_iter().find(|span| span["name"] == name);
     wait_until(&format!("the span {name}"), look).await
@@ -79,7 +78,7 @@ fn time(span: &Value, name: &str) -> u64 {
     span[name].as_str().and_then(|text| text.parse().ok()).expect("nanoseconds")
 }
 
-/// What a collector needs to let somebody in is in the variable of OpenTelemetry's own exporters.
+/// The collector's credentials are in the same variable as for OpenTelemetry's own exporters.
 #[tokio::test]
 async fn the_variable_of_otlp_has_headers_for_the_collector() {
     let collector = collector().await;
@@ -144,7 +143,7 @@ async fn a_request_is_a_span_with_its_head_its_statement_and_its_body() {
     );
     assert!(attribute(query, "db.query.text").contains("select $1"), "{query}");
     server.wait_for_stdout(&format!("trace_id={TRACE}")).await;
-    // Who is not recorded, and who looks after the server, leaves none.
+    // Requests that aren't recorded and admin requests leave no span.
     ask(&server, "/n/8", "00").await;
     assert_eq!(get(&server.url("/_rowstream/live")).await.status, 200);
     assert_eq!(get(&server.url("/n/9")).await.status, 200);
@@ -165,7 +164,7 @@ async fn a_request_is_a_span_with_its_head_its_statement_and_its_body() {
     );
 }
 
-/// Whoever sees in a histogram that something took long finds what that was.
+/// A user who sees a slow request in a histogram can find its trace.
 #[tokio::test]
 async fn exemplars_lead_from_a_bucket_to_its_trace_and_its_stream() {
     let (collector, db) = (collector().await, TestDb::new().await);
@@ -185,7 +184,7 @@ async fn exemplars_lead_from_a_bucket_to_its_trace_and_its_stream() {
         let took: f64 = found[0]["value"].as_str().and_then(|text| text.parse().ok()).expect("seconds");
         assert!((endpoint == "/n/{id}") == (took > 1.1), "{found:?}");
     }
-    // What is found nowhere else is none, and the older format has none at all.
+    // A request without a trace or a stream has no exemplar, and the older format has no exemplars.
     let reply = get(&server.url("/_rowstream/metrics")).await;
     let text = reply.text();
     assert!(text.contains("rowstream_request_duration_seconds_bucket") && !text.contains(" # {"), "{text}");

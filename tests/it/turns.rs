@@ -1,5 +1,5 @@
-//! What one client can take of a pool: never the connection that lookups need, nor the turn of
-//! another client.
+//! The limits of one client's use of a pool: it never takes the connection that lookups need, or
+//! another client's turn.
 
 use std::time::{Duration, Instant};
 
@@ -14,18 +14,18 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Rows without end, which nobody reads.
+/// Endless rows that aren't read.
 const LIST: &str = "select generate_series(1, 1000000000000) as n, repeat('x', 100) as t";
 /// The same in SQLite.
 const SQLITE_LIST: &str = "with recursive t(n) as (select 1 union all select n + 1 from t) select n, printf('%100s', 'x') as t from t";
-/// How many streams of HTTP/2 a connection may have.
+/// The maximum number of HTTP/2 streams per connection.
 const STREAMS: usize = 200;
 
 fn look_up(sql: &str) -> String {
     format!("/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\n{sql}")
 }
 
-/// A server of one source, behind whom every client is the one that `X-Forwarded-For` tells.
+/// A server with one source. Each client is identified by `X-Forwarded-For`.
 async fn server(source: &str, pool: &str, endpoints: &[(&str, &str)]) -> Server {
     server_with("", source, pool, endpoints).await
 }
@@ -48,7 +48,7 @@ fn postgres(db: &TestDb) -> String {
 
 const SQLITE: &str = "url = \"sqlite:file.db\"\ncreate = [\"db.sql\"]";
 
-/// The number of a metric of the pool.
+/// A value of the pool's metrics.
 async fn of_pool(server: &Server, name: &str) -> usize {
     let metrics = get(&server.url("/_rowstream/metrics")).await;
     let name = format!("rowstream_pool_{name}{{source=\"db\"}} ");
@@ -56,20 +56,19 @@ async fn of_pool(server: &Server, name: &str) -> usize {
     line.and_then(|number| number.parse().ok()).expect("it is there")
 }
 
-/// Waits until so many requests wait for a connection.
+/// Waits until this many requests wait for a connection.
 async fn until_waiting(server: &Server, requests: usize) {
     let what = format!("{requests} requests wait");
     wait_until(&what, async || of_pool(server, "waiting").await == requests).await;
 }
 
-/// Waits until so many requests have a connection or wait for one.
+/// Waits until this many requests have or wait for a connection.
 async fn until_inside(server: &Server, requests: usize) {
     let inside = async || of_pool(server, "used").await + of_pool(server, "waiting").await;
     wait_until(&format!("{requests} requests"), async || inside().await == requests).await;
 }
 
-/// Opens so many lists that nobody reads, of one client, each on a connection of its own. Some of
-/// them wait.
+/// Opens this many unread lists of one client, each on its own connection. Some of them wait.
 async fn open_lists(server: &Server, lists: usize) -> JoinSet<Result<Streaming, String>> {
     let mut opened = JoinSet::new();
     for _ in 0..lists {
@@ -78,7 +77,7 @@ async fn open_lists(server: &Server, lists: usize) -> JoinSet<Result<Streaming, 
     opened
 }
 
-/// A request of the client with this number, up to its head.
+/// Sends a request as the client with this number, and reads its head.
 fn as_client(number: u8, url: &str) -> impl Future<Output = Result<Streaming, String>> + use<> {
     let request = Request::get(url).header("x-forwarded-for", format!("192.0.2.{number}"));
     Client::HTTP1.receive_buffer(64 * 1024).open(request.body(String::new()).expect("a request"))
@@ -88,8 +87,7 @@ async fn answer(number: u8, url: String) -> Reply {
     as_client(number, &url).await.expect("there is a head").rest().await
 }
 
-/// Each of two lookups that nobody has asked for yet is answered, though all lists are there for
-/// good.
+/// Checks that two new lookups are answered, although all lists stay open.
 async fn lookups_are_answered(server: &Server, what: &str) {
     for path in ["/first/7", "/second/7", "/first/8", "/second/8"] {
         let asked = Instant::now();
@@ -99,9 +97,8 @@ async fn lookups_are_answered(server: &Server, what: &str) {
     }
 }
 
-/// Lists took all connections before lookups had one, for as long as their clients liked: lookups
-/// waited twice in vain for `acquire_timeout`, for the connection that they share and for one of
-/// their own.
+/// Lists used all connections before lookups had one, for as long as their clients wanted. Lookups
+/// waited twice for `acquire_timeout`: for the shared connection, and for one of their own.
 #[tokio::test]
 async fn lookups_have_a_connection_beside_any_number_of_lists() {
     let db = TestDb::new().await;
@@ -140,7 +137,7 @@ async fn lookups_have_a_connection_beside_streams_without_a_window() {
     lookups_are_answered(&server, "200 streams without a window").await;
 }
 
-/// A reload that brings the first lookup has lists leave it a connection, too.
+/// After a reload with the first lookup, lists leave it a connection too.
 #[tokio::test]
 async fn where_nothing_is_looked_up_lists_have_all_connections() {
     let db = TestDb::new().await;
@@ -153,7 +150,7 @@ async fn where_nothing_is_looked_up_lists_have_all_connections() {
         .expect("a file");
     server.hang_up();
     server.wait_for_stderr("reloaded").await;
-    // Those of before hold what they have until their statements are cancelled.
+    // The old lists hold their connections until their statements are cancelled.
     until_inside(&server, 0).await;
     let lists = open_lists(&server, 6).await;
     until_waiting(&server, 4).await;
@@ -161,7 +158,7 @@ async fn where_nothing_is_looked_up_lists_have_all_connections() {
     drop(lists);
 }
 
-/// The queue was one line: whoever put sixty lists there had all others wait for all of them.
+/// All clients shared one queue. If one put sixty lists into it, all others waited for them.
 #[tokio::test]
 async fn clients_take_turns() {
     const LISTS: usize = 30;
@@ -184,7 +181,7 @@ async fn clients_take_turns() {
     assert!(lists.join_all().await.iter().all(|reply| reply.status == 200), "nobody is forgotten");
 }
 
-/// Whoever has a token is the same client from anywhere.
+/// A client with a token is the same one at any address.
 #[tokio::test]
 async fn a_token_is_one_client() {
     const LISTS: u8 = 20;
@@ -215,7 +212,7 @@ async fn a_token_is_one_client() {
     assert!(ended < LISTS / 2, "{ended} of {LISTS} lists of another token had ended before");
 }
 
-/// One client could fill the queue, so that all others were refused.
+/// One client could fill the queue, so all others were refused.
 #[tokio::test]
 async fn a_full_queue_has_room_for_one_more_client() {
     let db = TestDb::new().await;
@@ -239,8 +236,7 @@ async fn a_full_queue_has_room_for_one_more_client() {
     assert_eq!((answered.len(), of_pool(&server, "waiting").await), (4, 0));
 }
 
-/// A lookup waited for the shared connection to be opened, in vain, and then as long again for one
-/// of its own.
+/// A lookup waited in vain for the shared connection to open, and then for one of its own.
 #[tokio::test]
 async fn a_look_up_waits_once_for_a_database_that_does_not_answer() {
     let db = TestDb::new().await;
@@ -253,7 +249,7 @@ async fn a_look_up_waits_once_for_a_database_that_does_not_answer() {
     let first = look_up("select :id as n");
     let server = server(&source, "max = 4", &[("first/{id}", &first)]).await;
     assert_eq!(get(&server.url("/first/1")).await.status, 200);
-    // What is open is lost, and what is opened from now on is never answered.
+    // Open connections are lost, and new ones never get a response.
     proxy.cut_now(Cut::Reset);
     proxy.stall();
     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -263,8 +259,8 @@ async fn a_look_up_waits_once_for_a_database_that_does_not_answer() {
     assert_eq!(proxy.connections() - before, 1, "it has waited for more than one connection");
 }
 
-/// The waits of requests that ended in the queue, in milliseconds, as the log has them: the one
-/// that had no more time, and the one whose client left.
+/// The waits of requests that ended in the queue, in milliseconds from the log: one that timed out,
+/// and one whose client disconnected.
 async fn logged_waits(server: &Server, target: &str) -> [f64; 2] {
     let line = |outcome: &str| {
         let words = format!(" GET {target} HTTP/1.1 {outcome} ");
@@ -276,11 +272,11 @@ async fn logged_waits(server: &Server, target: &str) -> [f64; 2] {
     wait_until("both are logged", async || Some([line("504 refused")?, line("- aborted")?])).await
 }
 
-/// A request that got no connection in time was logged with `pool=0.0`, as if it had not waited.
+/// A request that got no connection in time was logged with `pool=0.0`, as if it hadn't waited.
 #[tokio::test]
 async fn waits_in_vain_are_logged() {
-    // Longer than a client of HTTP/1 that has left is taken to be there, and shorter than one that
-    // takes nothing keeps its connection.
+    // Longer than the server needs to notice that an HTTP/1 client disconnected, and shorter than a
+    // client that reads nothing may hold its connection.
     const TIMEOUT: Duration = Duration::from_secs(2);
     let db = TestDb::new().await;
     let upstream = Upstream::start(Speaks::Http1, |_, _| std::future::pending()).await;
@@ -312,11 +308,11 @@ async fn waits_in_vain_are_logged() {
     }
 }
 
-/// Rows that no buffer on the way holds.
+/// Rows for more than all buffers on the way.
 const ROWS: usize = 200_000;
 
-/// Lists of one client that nobody reads: one over HTTP/1, and one of HTTP/2 that opens no window,
-/// on all connections that lists have.
+/// Unread lists of one client on all connections that lists can use: one over HTTP/1, and one over
+/// HTTP/2 without a window.
 async fn stalled(server: &Server) -> (Streaming, h2::client::ResponseFuture, SendRequest<Bytes>) {
     let first = as_client(1, &server.url("/list.ndjson")).await.expect("there is a head");
     let (mut sender, connection) = without_window(server).await;
@@ -327,7 +323,7 @@ async fn stalled(server: &Server) -> (Streaming, h2::client::ResponseFuture, Sen
     (first, second, sender)
 }
 
-/// A connection of HTTP/2 whose streams may send nothing until they are let.
+/// An HTTP/2 connection whose streams can't send until their windows are opened.
 async fn without_window(server: &Server) -> (SendRequest<Bytes>, h2::client::Connection<TcpStream>) {
     let socket = TcpStream::connect(server.address()).await.expect("it listens");
     let mut builder = h2::client::Builder::new();
@@ -336,7 +332,7 @@ async fn without_window(server: &Server) -> (SendRequest<Bytes>, h2::client::Con
     (sender.ready().await.expect("the connection is open"), connection)
 }
 
-/// The numbers of these rows are all numbers from 1 on.
+/// Checks that the rows have all numbers from 1 on.
 fn assert_whole(rows: &str) {
     let numbers = rows.lines().map(|line| line[5..].split(',').next().and_then(|n| n.parse().ok()));
     assert!(numbers.eq((1..=ROWS).map(Some)), "{} rows", rows.lines().count());
@@ -349,8 +345,8 @@ fn finite(source: &str) -> String {
     }
 }
 
-/// Lists of clients that had stopped reading held their connections for `write_timeout`, whoever
-/// waited for one.
+/// Lists of clients that had stopped reading held their connections for `write_timeout`, even if
+/// other clients waited.
 #[tokio::test]
 async fn who_takes_nothing_leaves_its_connection_to_those_who_wait() {
     let db = TestDb::new().await;
@@ -361,7 +357,7 @@ async fn who_takes_nothing_leaves_its_connection_to_those_who_wait() {
         let (first, second, _sender) = stalled(&server).await;
         let reply = answer(2, server.url("/other")).await;
         assert_eq!((reply.status.as_u16(), reply.text()), (200, r#"[{"n":1}]"#), "{source}");
-        // What nobody had taken is there, each row once.
+        // The unread rows are complete, each once.
         let first = first.rest().await;
         assert_eq!(first.ended, Ended::Complete);
         assert_whole(first.text());
@@ -369,8 +365,7 @@ async fn who_takes_nothing_leaves_its_connection_to_those_who_wait() {
     }
 }
 
-/// Where there is no room for what a client does not take, it is ended, and only while somebody
-/// waits.
+/// Without space for a client's unread rows, its stream ends, but only while another client waits.
 #[tokio::test]
 async fn who_takes_nothing_and_cannot_be_spilled_is_ended_for_those_who_wait() {
     let db = TestDb::new().await;
@@ -387,13 +382,13 @@ async fn who_takes_nothing_and_cannot_be_spilled_is_ended_for_those_who_wait() {
     ];
     let server = Server::start(&files).await;
     let (first, second, _sender) = stalled(&server).await;
-    // Nobody waits: who pauses for longer than that loses nothing.
+    // While no client waits, a longer pause loses nothing.
     tokio::time::sleep(Duration::from_secs(8)).await;
     assert_eq!(of_pool(&server, "used").await, 2);
     let reply = answer(2, server.url("/other")).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
     server.wait_for_stdout(" client_stalled ").await;
-    // One connection was enough for the one who waited, so one of the two is whole.
+    // The waiting client needed only one connection, so one of the two streams is complete.
     let ends = server.stdout().matches(" client_stalled ").count();
     assert_eq!(ends, 1);
     let first = first.rest().await;
@@ -404,8 +399,8 @@ async fn who_takes_nothing_and_cannot_be_spilled_is_ended_for_those_who_wait() {
     drop(second);
 }
 
-/// A list that one client reads at so many bytes per second, and on to its end once `go_on`: the
-/// rows, and how it ended.
+/// Reads a list at this many bytes per second, and to its end after `go_on`. Returns the rows and
+/// how it ended.
 async fn read_slowly(url: String, rate: f64, mut go_on: watch::Receiver<bool>) -> (String, Ended) {
     let mut stream = as_client(1, &url).await.expect("there is a head");
     let (mut read, begun) = (Vec::new(), Instant::now());
@@ -420,8 +415,8 @@ async fn read_slowly(url: String, rate: f64, mut go_on: watch::Receiver<bool>) -
     (String::from_utf8(read).expect("text"), ended)
 }
 
-/// One client's lists have all four connections, and another client asks for a list. How the four
-/// end. The first is read the most slowly.
+/// One client's lists have all four connections, and another client requests a list. Returns how
+/// the four end. The first one is read most slowly.
 async fn slow_readers(limits: &str) -> (Server, Vec<(String, Ended)>) {
     let db = TestDb::new().await;
     let config = format!(
@@ -439,7 +434,7 @@ async fn slow_readers(limits: &str) -> (Server, Vec<(String, Ended)>) {
     let readers = futures_util::future::join_all([50e3, 150e3, 150e3, 150e3].map(reader));
     let other = async {
         until_inside(&server, 4).await;
-        // Each of them has been slow for some time.
+        // By now, each of them has been slow for some time.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let reply = answer(2, server.url("/other")).await;
         go.send(true).expect("they read");
@@ -450,8 +445,8 @@ async fn slow_readers(limits: &str) -> (Server, Vec<(String, Ended)>) {
     (server, lists)
 }
 
-/// Readers of 65 KB per second took each chunk in time, so they held every connection, however long
-/// other clients waited.
+/// Readers of 65 KB per second read each chunk in time, so they held all connections, regardless of
+/// how long other clients waited.
 #[tokio::test]
 async fn a_slow_reader_of_the_client_with_the_most_leaves_its_connection_to_others() {
     let (server, lists) = slow_readers("").await;
@@ -469,7 +464,7 @@ async fn a_slow_reader_of_the_client_with_the_most_is_ended_if_it_cannot_be_spil
     let (whole, ended): (Vec<_>, Vec<_>) = lists.iter().partition(|(_, ended)| *ended == Ended::Complete);
     whole.iter().for_each(|(rows, _)| assert_whole(rows));
     assert_eq!((whole.len(), ended.len()), (3, 1));
-    // On a machine that stops for seconds, the reader may seem to have stopped.
+    // On a machine that pauses for seconds, the reader may seem to have stopped.
     let is_told = |line: &&str| line.contains(" client_shed ") || line.contains(" client_stalled ");
     wait_until("one is in the log", async || server.stdout().lines().filter(is_told).count() == 1).await;
 }

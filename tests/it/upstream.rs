@@ -1,5 +1,5 @@
-//! HTTP upstreams: answers that are passed through, and calls whose replies are rows, against real
-//! servers.
+//! HTTP upstreams: responses that are passed through, and calls whose replies become rows, with
+//! real servers.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// A server with one source, `up`, and these endpoints; `settings` are those of the source.
+/// A server with one source, `up`, and these endpoints. `settings` are the source's.
 async fn server(url: &str, settings: &str, endpoints: &[(&str, &str)]) -> Server {
     launch("", url, settings, endpoints).start().await
 }
@@ -35,7 +35,7 @@ path = "text"
 request = "GET /{path}"
 "#;
 
-/// Calls `/PATH?id=n` so many times.
+/// Calls `/PATH?id=n` `count` times.
 fn calls(more: &str) -> String {
     format!(
         "[params]\npath = 'text'\ncount = {{ type = 'integer', default = 10 }}\n\
@@ -43,7 +43,7 @@ fn calls(more: &str) -> String {
     )
 }
 
-/// What it was asked, as JSON.
+/// The received request as JSON.
 fn echo(asked: &Asked) -> Response<Payload> {
     let fields =
         asked.headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap_or("?")));
@@ -64,7 +64,7 @@ fn id(asked: &Asked) -> u64 {
     id.parse().expect("it is a number")
 }
 
-/// Answers `/wait` once the test lets it, and everything else at once.
+/// Answers `/wait` when the test adds a permit, and everything else at once.
 async fn usual(seen: Arc<Seen>, asked: Asked) -> Response<Payload> {
     let path = asked.target.split('?').next().unwrap_or_default();
     match path {
@@ -83,13 +83,13 @@ async fn usual(seen: Arc<Seen>, asked: Asked) -> Response<Payload> {
             response.headers_mut().insert("location", "http://10.0.0.1/secret".parse().expect("a value"));
             response
         }
-        // Also those that come later.
+        // Each request needs its own permit.
         "/wait" => {
             seen.gate.acquire().await.expect("it is never closed").forget();
             reply(200, "application/json", id(&asked).to_string())
         }
         "/cut" => {
-            // A server that aborts at once sends nothing of what it holds.
+            // A server that aborts immediately discards its buffered bytes.
             stream(pieces::unfold(0, |sent| async move {
                 tokio::time::sleep(Duration::from_millis(50 * sent)).await;
                 let piece =
@@ -172,7 +172,7 @@ async fn requests_and_answers_are_passed_through() {
     assert_eq!(upstream.asked().len(), 1, "what is refused is not asked");
 }
 
-/// Who left the parameter out could send the header itself.
+/// A client could send the header itself by leaving the parameter out.
 #[tokio::test]
 async fn a_header_of_the_endpoint_is_no_clients() {
     let upstream = http1().await;
@@ -198,7 +198,7 @@ async fn what_an_upstream_says_is_what_a_client_gets() {
     assert_eq!((reply.status, reply.body.len()), (StatusCode::NO_CONTENT, 0));
     let reply = get(&server.url("/pass/text")).await;
     assert_eq!((reply.text(), reply.header("content-type")), ("a \"b\"\n,c", Some("text/plain")));
-    // What looks like a format is the upstream's.
+    // An apparent format belongs to the upstream's path.
     get(&server.url("/pass/file.json")).await;
     assert_eq!(upstream.asked().last().unwrap().target, "/file.json");
     let head = Request::head(server.url("/pass/text")).body(String::new()).unwrap();
@@ -260,7 +260,7 @@ async fn tls_is_believed_only_by_its_roots() {
     }
 }
 
-/// nginx, which many upstreams are behind.
+/// Many upstreams are behind nginx.
 #[tokio::test]
 async fn nginx_is_an_upstream() {
     let upstream = http1().await;
@@ -277,7 +277,7 @@ async fn nginx_is_an_upstream() {
     }
 }
 
-/// nginx answers 400 to a client without a certificate of its authority.
+/// nginx responds with 400 to a client without a certificate of its authority.
 #[tokio::test]
 async fn an_upstream_may_want_a_certificate() {
     let (own, other) = (Certificate::new(), Certificate::new());
@@ -295,7 +295,7 @@ async fn an_upstream_may_want_a_certificate() {
     }
 }
 
-/// The settings are the same when a certificate was renewed, so a reload kept the source as it was.
+/// A renewed certificate doesn't change the settings, so a reload kept the source with the old one.
 #[tokio::test]
 async fn a_certificate_that_changes_is_read_again() {
     let (own, other) = (Certificate::new(), Certificate::new());
@@ -347,12 +347,12 @@ async fn an_answer_that_breaks_off_is_never_whole() {
             assert!(matches!(reply.ended, Ended::Broken(_)), "{protocol}: {:?}", reply.ended);
         }
         server.wait_for_stdout("upstream_broken").await;
-        // The place is free again.
+        // The connection's slot is free again.
         assert_eq!(get(&server.url("/pass/text")).await.status, StatusCode::OK);
     }
 }
 
-/// What a peer sends that speaks raw bytes, once it was asked.
+/// A peer that sends raw bytes after each request.
 async fn scripted(answers: &'static [&'static str]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -363,7 +363,7 @@ async fn scripted(answers: &'static [&'static str]) -> String {
             if socket.read(&mut buffer).await.unwrap() > 0 {
                 socket.write_all(answer.as_bytes()).await.unwrap();
             }
-            // An orderly close, which tells nothing of whether all was sent.
+            // An orderly close, which doesn't show if everything was sent.
             drop(socket.shutdown().await);
         }
     });
@@ -384,7 +384,7 @@ async fn ends_that_prove_nothing_are_no_ends() {
             "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n4\r\nhalf\r\n0\r\n\r\n",
             Err("upstream_without_end"),
         ),
-        // A length beside chunks means nothing.
+        // A length is ignored together with chunks.
         (
             "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\n\r\n",
             Ok(true),
@@ -407,8 +407,8 @@ async fn ends_that_prove_nothing_are_no_ends() {
     }
 }
 
-/// A server may close a connection that is idle at any moment, and so while the next request is on
-/// its way. That is no failure of the request.
+/// A server may close an idle connection at any moment, even while the next request is on its way.
+/// The request must not fail.
 #[tokio::test]
 async fn a_connection_that_was_closed_while_idle_fails_nothing() {
     const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -424,11 +424,11 @@ async fn a_connection_that_was_closed_while_idle_fails_nothing() {
 async fn requests_are_sent_again_while_nothing_of_an_answer_has_come() {
     const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
     for (answers, retries, expected) in [
-        // Connections that end without a word.
+        // Connections that close silently.
         (&["", "", ANSWER][..], "retries = { max = 2, backoff = '1ms' }", (200, "ok")),
         (&["", "", ANSWER], "retries = { max = 1, backoff = '1ms' }", (502, "upstream_broken")),
         (&["", ANSWER], "", (502, "upstream_broken")),
-        // An answer that says no is one, and so is half a body.
+        // A negative response is a response, and so is half a body.
         (&["HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n", ANSWER], "retries = {}", (503, "")),
         (&["HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", ANSWER], "retries = {}", (200, "half")),
         (&["SSH-2.0-OpenSSH_9\r\n", ANSWER], "retries = {}", (502, "upstream_broken")),
@@ -442,7 +442,7 @@ async fn requests_are_sent_again_while_nothing_of_an_answer_has_come() {
     }
 }
 
-/// An upstream that is down is asked little more often than one that is up.
+/// An upstream that is down gets few more requests than one that is up.
 #[tokio::test]
 async fn a_budget_bounds_what_is_sent_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -460,7 +460,7 @@ async fn a_budget_bounds_what_is_sent_again() {
     for _ in 0..50 {
         assert_eq!(get(&server.url("/pass/x")).await.status.as_u16(), 502);
     }
-    // Ten are saved up, and a fifth of fifty is ten.
+    // Ten are saved, and a fifth of fifty is ten.
     let taken = taken.load(Ordering::SeqCst);
     assert!((51..=70).contains(&taken), "{taken} connections for 50 requests");
 }
@@ -483,8 +483,8 @@ async fn a_slow_client_slows_the_upstream() {
             server(&url(&upstream), &format!("protocol = '{protocol}'"), &[("pass/{path}", PASS)]).await;
         let mut slow = Client::HTTP1.receive_buffer(16 * 1024).stream(&server.url("/pass/x")).await;
         slow.at_least(100_000).await;
-        // Until nothing has been made for a while: what the sockets hold is some megabytes, of
-        // gigabytes a second.
+        // Waits until production has stopped for a while. Sockets hold some megabytes, of gigabytes
+        // per second.
         let mut before = 0;
         loop {
             tokio::time::sleep(Duration::from_millis(300)).await;
@@ -622,10 +622,10 @@ async fn addresses_that_are_not_allowed_are_refused() {
     let upstream = http1().await;
     let port = upstream.address().port();
     for (host, allow, expected) in [
-        // Names lead to public addresses unless the source says otherwise.
+        // By default, names must resolve to public addresses.
         ("localhost", "", Some((502, "upstream_refused"))),
         ("localhost", "allow = ['public', '10.0.0.0/8']", Some((502, "upstream_refused"))),
-        // The resolver of the system takes this for 127.0.0.1.
+        // The system's resolver treats this as 127.0.0.1.
         ("2130706433", "", Some((502, "upstream_refused"))),
         ("localhost", "allow = ['127.0.0.0/8']", None),
         ("127.0.0.1", "", None),
@@ -669,7 +669,7 @@ async fn replies_are_rows_in_every_format() {
         assert_eq!((&row["n"], &row["status"]), (&json!(n), &json!(200)));
         assert!(row["duration_ms"].as_f64().unwrap() > 0.0);
     }
-    // JSON is what the upstream wrote, digit by digit.
+    // JSON is the upstream's text, digit by digit.
     assert!(rows.text().contains(r#""body":{  "id": 3.50  }"#), "{}", rows.text());
     let lines = get(&server.url("/calls/json?_format=ndjson&count=12")).await;
     assert_eq!(lines.text().lines().count(), 12);
@@ -744,7 +744,7 @@ async fn each_reply_is_on_its_way_while_others_run() {
 
 #[tokio::test]
 async fn rows_come_in_the_order_that_was_asked_for() {
-    // The calls that are answered are those from here on.
+    // The calls from here on are answered.
     let from = Arc::new(AtomicU64::new(u64::MAX));
     let least = Arc::clone(&from);
     let upstream = Upstream::start(Speaks::Http1, move |_, asked| {
@@ -794,7 +794,7 @@ async fn a_call_that_fails_fails_the_response_or_is_a_row() {
     ];
     let endpoints = endpoints.each_ref().map(|(name, text)| (*name, text.as_str()));
     let server = server(&url(&upstream), "max_row_bytes = 1000", &endpoints).await;
-    // Before the first row it has a status, after it the response is aborted.
+    // Before the first row it has a status. After that, the response is aborted.
     assert_problem(&get(&server.url("/fail/redirect?count=1")).await, 502, "upstream_redirect");
     let broken = get(&server.url("/fail/fail?count=4")).await;
     if broken.status == StatusCode::OK {
@@ -848,7 +848,7 @@ async fn calls_are_made_on_behalf_of_their_request() {
     assert_eq!(upstream.asked().len(), 2, "HEAD asks nothing");
 }
 
-/// A token for this server is not for another one.
+/// A token for this server must not reach another one.
 #[tokio::test]
 async fn tokens_are_not_handed_on() {
     let upstream = http1().await;

@@ -1,4 +1,4 @@
-//! Values that a database can't use: if a request gave one, it's the client's error, and if the
+//! Values that a database can't use. If a request contains one, it's the client's error. If the
 //! statement reads or computes it, it's the server's.
 
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use tokio::task::spawn_blocking;
 
 use crate::support::{Launch, MariaDb, Server, TestDb, get};
 
-/// A statement with a parameter that has a type, and a default if one follows it.
+/// A statement with a typed parameter, and optionally a default.
 fn with(param: &str, sql: &str) -> String {
     format!("/*\n[params]\n{param}\n*/\n{sql}")
 }
@@ -19,7 +19,7 @@ async fn server(url: &str, endpoints: &[(&str, String)]) -> Server {
     Launch::files(&files).argument("--no-check").start().await
 }
 
-/// Status and code of each request.
+/// Checks the status and the code of each request.
 async fn are(server: &Server, requests: &[(&str, u16, &str)]) {
     for &(path, status, code) in requests {
         let reply = get(&server.url(path)).await;
@@ -122,7 +122,7 @@ async fn of_sqlite() {
     are(&server, &[("/limit?n=1", 500, "statement_failed")]).await;
 }
 
-/// The text is one that the database holds, although the request gave a value.
+/// The request contained a value, but the invalid text is from the database.
 #[tokio::test]
 async fn a_text_in_another_encoding_names_its_column() {
     let db = TestDb::new().await;
