@@ -22,7 +22,7 @@ use tokio::sync::Barrier;
 const CEILING: u64 = 32 * 1000 * 1000;
 const EVENTS: usize = 1_000_000;
 const AUTHORS: usize = 100_000;
-/// The rows that each stopping reader requests: some 5 MB, more than all buffers on the way.
+/// The rows that each stopping reader requests: some 5 MB, more than all buffers on the way can hold.
 const PART: usize = 40_000;
 /// The same for compressed responses, whose size is a ninth.
 const COMPRESSED_PART: usize = 100_000;

@@ -562,7 +562,7 @@ async fn what_lies_ends_the_stream() {
     assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (503, &"statement_changed".into()));
 }
 
-/// A message longer than the limit isn't read, whatever its header says.
+/// A message longer than the limit isn't read, even if its header differs.
 #[tokio::test]
 async fn messages_are_bounded() {
     let peer = unprepared(info(&[endpoint("a", None, None)], false), |_| {

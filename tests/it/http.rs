@@ -323,8 +323,8 @@ select id, name from author where id = 9
             assert_eq!((reply.status.as_u16(), reply.text()), (200, expected), "{path}");
             assert_eq!(reply.ended, Ended::Complete);
             let length = expected.len().to_string();
-            // The rows of the first statement don't wait for later statements, which may take
-            // longer.
+            // Later statements may take longer than the first one's rows are held, and then the
+            // response is streamed.
             let is_streamed = path == "/template" && reply.header("content-length").is_none();
             assert!(
                 is_streamed || reply.header("content-length") == Some(length.as_str()),

@@ -528,7 +528,7 @@ async fn clients_that_leave_take_no_answer_of_others(db: &Db) {
     }
 }
 
-/// The shared connection survives a reload, and its own end.
+/// A reload loses no lookup on the shared connection.
 async fn a_reload_loses_no_lookup(db: &Db) {
     let server = server(db, QUEUE, &[("t", BY_KEY)]).await;
     row(&get(&server.url("/t/1")).await);

@@ -1,5 +1,5 @@
-//! Proofs of completeness: in every format and protocol, a complete result says so, and a partial
-//! one never does.
+//! Proofs of completeness: in every format and protocol, a complete result has one, and a partial
+//! result never does.
 
 use std::time::Duration;
 

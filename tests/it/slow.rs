@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Some 22 MB, more than all buffers on the way.
+/// Some 22 MB, more than all buffers on the way can hold.
 const ROWS: usize = 200_000;
 const SQL: &str = "select generate_series(1, 200000) as n, repeat('x', 90) as t";
 /// The same size, but megabytes even when compressed.

@@ -8,7 +8,7 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::support::hops::HTTP1_1;
 use crate::support::{Client, Ended, Hop, Launch, Server, get, wait};
 
-/// More than all buffers on the way.
+/// More than all buffers on the way can hold.
 const ROWS: usize = 200_000;
 
 /// A server whose endpoint `fails` fails in the middle.

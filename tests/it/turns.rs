@@ -308,7 +308,7 @@ async fn waits_in_vain_are_logged() {
     }
 }
 
-/// Rows for more than all buffers on the way.
+/// More rows than all buffers on the way can hold.
 const ROWS: usize = 200_000;
 
 /// Unread lists of one client on all connections that lists can use: one over HTTP/1, and one over

@@ -8,11 +8,11 @@
 //! |---|---|
 //! | `ROWSTREAM_TEST_PG` | a URL of its superuser over TCP without TLS: `postgres://postgres@127.0.0.1:PORT/postgres?sslmode=disable` |
 //! | `ROWSTREAM_TEST_PG_SOCKET` | the folder of its Unix socket; the port is that of the URL |
-//! | `ROWSTREAM_TEST_PG_CA` | the PEM file of the CA that signed its certificate, which is valid for `localhost` but for no address |
+//! | `ROWSTREAM_TEST_PG_CA` | the PEM file of the CA that signed its certificate, which is valid only for `localhost` |
 //! | `ROWSTREAM_TEST_PG_BIN` | the folder of PostgreSQL's programs, for `psql` and `pgbench` |
 //! | `ROWSTREAM_TEST_MARIADB` | a URL of the private MariaDB's root over TCP without TLS: `mysql://root@127.0.0.1:PORT/mysql?ssl-mode=disabled` |
 //! | `ROWSTREAM_TEST_MARIADB_SOCKET` | its Unix socket |
-//! | `ROWSTREAM_TEST_MARIADB_CA` | the PEM file of the CA that signed its certificate, which is valid for `localhost` but for no address |
+//! | `ROWSTREAM_TEST_MARIADB_CA` | the PEM file of the CA that signed its certificate, which is valid only for `localhost` |
 //! | `ROWSTREAM_TEST_RELEASE_BIN` | the `rowstream` of the release build, for claims about memory and speed; if it's not set, the first test that needs it builds it |
 //! | `ROWSTREAM_TEST_PYTHON` | a Python with pyarrow, polars, duckdb and ADBC drivers; not set if they can't be installed |
 //! | `ROWSTREAM_TEST_DUCKDB` | the library of DuckDB; not set if it can't be installed |

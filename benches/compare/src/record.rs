@@ -17,7 +17,7 @@ use crate::rows::FLOORS;
 use crate::stats::Spread;
 use crate::{Result, workspace};
 
-/// The factor by which a floor may be slower than usual.
+/// A floor may be slower than usual by at most this factor.
 const OFF: f64 = 1.4;
 
 /// A quantity of one run of one target. Times are in seconds, sizes in bytes.

@@ -67,7 +67,7 @@ const COLLATIONS: &[&str] = &[
 /// ones without weight.
 const PIECES: [&str; 14] = ["a", "A", "b", " ", "  ", "\t", "ä", "ß", "ss", "c", "h", "é", "\u{ad}", "1"];
 
-/// A table with this type. Without `order by`, its rows would be in the order of `id`.
+/// A table with this type in `k`, and rows with different `id`s.
 fn table(name: &str, kind: &str, value: &str) -> String {
     format!(
         "create table {name} (k {kind} not null, id int primary key);
