@@ -309,6 +309,12 @@ async fn parameters_of_query_have_types() {
             &["ids:integer[]=2,3"],
             "{\"n\":2}\n",
         ),
+        // Numbers that JSON writes in another way were NULL.
+        (
+            "select value as v from json_each(:ids)",
+            &["ids:number[]=.5,5.,+007,-00.25"],
+            "{\"v\":0.5}\n{\"v\":5}\n{\"v\":7}\n{\"v\":-0.25}\n",
+        ),
         (
             "select n from t where s in (select value from json_each(:ids)) order by n",
             &["ids:text[]=a", "ids=b"],

@@ -94,7 +94,7 @@ fn with_hot_journal(folder: &Path) {
 #[tokio::test]
 async fn a_file_that_cannot_be_read_beside_its_journal_says_why() {
     for (make, words, remedy) in [
-        (closed as fn(&Path), "WAL mode", "let the server's user write the folder"),
+        (closed as fn(&Path), "WAL mode", "let the server's user write to the folder"),
         (with_log, "WAL mode", "pragma journal_mode = delete"),
         (with_hot_journal, "a writer ended within a transaction", "sqlite3 FILE .tables"),
     ] {

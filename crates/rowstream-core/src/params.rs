@@ -186,7 +186,7 @@ pub enum ParamValue {
     Null,
     /// `integer`.
     Integer(i64),
-    /// `number`: decimal text (`-12.50`, `1e3`), never a float.
+    /// `number`: a decimal as JSON writes it (`-12.50`, `1e3`), never a float.
     Number(String),
     /// `text`.
     Text(String),

@@ -5,7 +5,6 @@
 
 use rowstream_core::params::ParamValue;
 use rowstream_core::sql::LimitPart;
-use rowstream_encode::is_json_number;
 
 use super::packet::push_text;
 
@@ -147,7 +146,7 @@ fn json(item: &ParamValue) -> String {
         ParamValue::Null => "null".to_owned(),
         ParamValue::Integer(integer) => integer.to_string(),
         ParamValue::Boolean(boolean) => boolean.to_string(),
-        ParamValue::Number(text) if is_json_number(text.as_bytes()) => text.clone(),
+        ParamValue::Number(text) => text.clone(),
         ParamValue::Json(document) => document.clone(),
         ParamValue::List(items) => json_list(items),
         // In the database's own form, without a zone.

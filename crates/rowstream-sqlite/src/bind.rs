@@ -5,7 +5,6 @@
 use std::fmt::Write as _;
 
 use rowstream_core::params::ParamValue;
-use rowstream_encode::is_json_number;
 use rusqlite::types::Value;
 
 /// Returns the value to bind for a parameter.
@@ -62,20 +61,20 @@ fn push_json(item: &ParamValue, json: &mut String) {
     match item {
         ParamValue::Null => json.push_str("null"),
         ParamValue::Boolean(value) => json.push_str(if *value { "true" } else { "false" }),
-        ParamValue::Number(text) if is_json_number(text.as_bytes()) => json.push_str(text),
+        ParamValue::Integer(value) => write!(json, "{value}").expect("a string takes everything"),
+        ParamValue::Number(text) => json.push_str(text),
         ParamValue::Json(document) => json.push_str(document),
         ParamValue::List(list) => json.push_str(&json_list(list)),
-        other => push_scalar(&value(other), json),
+        ParamValue::Date(date) => push_text(date.to_string(), json),
+        ParamValue::Timestamp(timestamp) => push_text(instant(*timestamp), json),
+        ParamValue::Text(text) | ParamValue::Duration(text) | ParamValue::Uuid(text) => {
+            push_text(text.clone(), json);
+        }
     }
 }
 
-fn push_scalar(value: &Value, json: &mut String) {
-    let written = match value {
-        Value::Integer(value) => write!(json, "{value}"),
-        Value::Text(text) => write!(json, "{}", serde_json::Value::String(text.clone())),
-        Value::Null | Value::Real(_) | Value::Blob(_) => json.write_str("null"),
-    };
-    written.expect("a string takes everything");
+fn push_text(text: String, json: &mut String) {
+    write!(json, "{}", serde_json::Value::String(text)).expect("a string takes everything");
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! SQLite's errors as users see them.
 
-use std::fs::File;
 use std::path::Path;
 
 use http::StatusCode;
@@ -8,6 +7,7 @@ use rowstream_core::Error;
 use rowstream_core::error::{INVALID_DATA, SOURCE_DAMAGED};
 use rowstream_database::refused::general;
 use rusqlite::{ErrorCode, ffi};
+use rustix::fs::{Access, access};
 
 use super::create::beside;
 
@@ -77,7 +77,8 @@ fn unreadable(source: &str, file: &Path, cause: ffi::Error) -> Option<Error> {
         | ffi::SQLITE_READONLY_CANTLOCK
         | ffi::SQLITE_READONLY_CANTINIT
         | ffi::SQLITE_READONLY_DIRECTORY => Some(no_shared_memory(source, file, code)),
-        ffi::SQLITE_CANTOPEN if beside(file, "-wal").exists() && File::open(file).is_ok() => {
+        // Not by opening it: closing a file drops all of this process's locks on it (POSIX).
+        ffi::SQLITE_CANTOPEN if beside(file, "-wal").exists() && access(file, Access::READ_OK).is_ok() => {
             Some(no_shared_memory(source, file, code))
         }
         ffi::SQLITE_READONLY_ROLLBACK => Some(hot_journal(source, file, code)),

@@ -152,7 +152,7 @@ fn to_json(value: &ParamValue) -> Result<String, Error> {
         ParamValue::Null => "null".to_owned(),
         ParamValue::Integer(integer) => integer.to_string(),
         ParamValue::Boolean(boolean) => boolean.to_string(),
-        ParamValue::Number(text) => json_number(text),
+        ParamValue::Number(text) => text.clone(),
         ParamValue::Json(text) => text.clone(),
         ParamValue::List(items) => {
             let items = items.iter().map(to_json).collect::<Result<Vec<_>, _>>()?;
@@ -164,22 +164,6 @@ fn to_json(value: &ParamValue) -> Result<String, Error> {
         | ParamValue::Duration(_)
         | ParamValue::Uuid(_) => quoted(&value.postgres_text().unwrap_or_default())?,
     })
-}
-
-/// A decimal as JSON, which doesn't allow `+01`, `.5` and `5.`.
-fn json_number(text: &str) -> String {
-    let (sign, unsigned) = match text.strip_prefix('-') {
-        Some(unsigned) => ("-", unsigned),
-        None => ("", text.strip_prefix('+').unwrap_or(text)),
-    };
-    let (mantissa, exponent) = unsigned.split_at(unsigned.find(['e', 'E']).unwrap_or(unsigned.len()));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let whole = match whole.trim_start_matches('0') {
-        "" => "0",
-        whole => whole,
-    };
-    let point = if fraction.is_empty() { "" } else { "." };
-    format!("{sign}{whole}{point}{fraction}{exponent}")
 }
 
 #[cfg(test)]
@@ -215,9 +199,6 @@ mod tests {
                 ParamValue::Number("12345678901234567890.10".to_owned()),
                 Ok("[12345678901234567890.10]"),
             ),
-            (r#"[{a}]"#, ParamValue::Number("+01.e+3".to_owned()), Ok("[1e+3]")),
-            (r#"[{a}]"#, ParamValue::Number("-.50".to_owned()), Ok("[-0.50]")),
-            (r#"[{a}]"#, ParamValue::Number("00".to_owned()), Ok("[0]")),
             (r#"[{a}]"#, ParamValue::Null, Ok("[null]")),
             (r#"[{a}]"#, list.clone(), Ok(r#"[["x\"","y"]]"#)),
             (r#"["{a}"]"#, list, Ok(r#"["x\",y"]"#)),

@@ -7,10 +7,23 @@ use std::cmp::Ordering;
 /// megabytes of digits.
 const GREATEST_EXPONENT: u32 = 9_999;
 
-/// Returns true if `text` is a decimal number: digits with at most one point, and optionally a sign
-/// and an exponent.
-pub(super) fn is_decimal(text: &str) -> bool {
-    Decimal::read(text).is_some()
+/// Writes a decimal number as JSON does, which doesn't allow `+1`, `01`, `.5` and `5.`; `None` if
+/// `text` isn't digits with at most one point, and optionally a sign and an exponent. Zeros at the end
+/// stay.
+pub(super) fn to_json(text: &str) -> Option<String> {
+    Decimal::read(text)?;
+    let (sign, unsigned) = match text.strip_prefix('-') {
+        Some(unsigned) => ("-", unsigned),
+        None => ("", text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (mantissa, exponent) = unsigned.split_at(unsigned.find(['e', 'E']).unwrap_or(unsigned.len()));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let whole = match whole.trim_start_matches('0') {
+        "" => "0",
+        whole => whole,
+    };
+    let point = if fraction.is_empty() { "" } else { "." };
+    Some(format!("{sign}{whole}{point}{fraction}{exponent}"))
 }
 
 /// Compares two decimal numbers by value (`1.0` equals `1`, `1e2` is greater than `99`). Texts that
@@ -93,13 +106,13 @@ mod tests {
     #[test]
     fn grammar() {
         for text in ["0", "-0", "+1", "12.50", ".5", "5.", "1e3", "1E-3", "-1.5e+10", "00.10", "1e9999"] {
-            assert!(is_decimal(text), "{text}");
+            assert!(to_json(text).is_some(), "{text}");
         }
         for text in [
             "", "-", "+", ".", "e3", "1e", "1e+", "1e10000", "NaN", "inf", "1,5", "1 ", "0x10", "1_0",
             "1.2.3", "--1", "1e1.5", "١",
         ] {
-            assert!(!is_decimal(text), "{text}");
+            assert_eq!(to_json(text), None, "{text}");
         }
     }
 

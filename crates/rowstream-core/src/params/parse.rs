@@ -77,8 +77,10 @@ impl ParamType {
     fn parse(self, text: &str) -> Result<ParamValue, String> {
         match self {
             Self::Integer => integer(text),
-            Self::Number if decimal::is_decimal(text) => Ok(ParamValue::Number(text.to_owned())),
-            Self::Number => Err(format!("{} is not a decimal number", shown(text))),
+            Self::Number => match decimal::to_json(text) {
+                Some(number) => Ok(ParamValue::Number(number)),
+                None => Err(format!("{} is not a decimal number", shown(text))),
+            },
             Self::Text if text.contains('\0') => Err(format!("{} contains a NUL character", shown(text))),
             Self::Text => Ok(ParamValue::Text(text.to_owned())),
             Self::Boolean => boolean(text),

@@ -53,13 +53,19 @@ fn text(value: &str) -> Bound {
     fixed(c::WCHAR, sql_type, characters.max(1), &bytes)
 }
 
-/// Binds a decimal as text. The driver converts it.
+/// Binds a decimal as text. The driver converts it, with as many places as we declare, so they must
+/// include those that an exponent adds.
 fn decimal(number: &str) -> Bound {
-    let places = number.split_once('.').map_or(0, |(_, places)| places.len());
-    let digits = number.bytes().filter(u8::is_ascii_digit).count();
+    let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let written = mantissa.split_once('.').map_or(0, |(_, places)| places.len());
+    let places = i32::try_from(written).unwrap_or(i32::MAX).saturating_sub(exponent).max(0);
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit).count();
+    // The digits that an exponent adds before the point, or behind it.
+    let added = exponent.unsigned_abs() as usize;
     Bound {
         sql_type: SQL_DECIMAL,
-        size: digits.max(1),
+        size: digits.saturating_add(added).max(1),
         digits: i16::try_from(places).unwrap_or(i16::MAX),
         ..text(number)
     }
@@ -92,4 +98,24 @@ fn timestamp(micros: i64) -> Result<Bound, Failed> {
 
 fn data_failed(message: &str) -> Failed {
     Failed { fault: Fault::Data, message: message.to_owned(), sqlstate: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `1.5e10` was declared with four places, because its exponent counted as digits.
+    #[test]
+    fn decimals_have_the_digits_and_places_that_they_need() {
+        for (number, size, places) in [
+            ("0", 1, 0),
+            ("-12.50", 4, 2),
+            ("1.5e10", 12, 0),
+            ("1.5e-3", 5, 4),
+            ("12345678901234567890.123", 23, 3),
+        ] {
+            let bound = decimal(number);
+            assert_eq!((bound.size, bound.digits), (size, places), "{number}");
+        }
+    }
 }

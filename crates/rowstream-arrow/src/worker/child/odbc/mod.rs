@@ -339,12 +339,13 @@ fn is_call(sql: &str) -> bool {
     ["call", "exec", "execute"].iter().any(|call| word.eq_ignore_ascii_case(call))
 }
 
-/// Returns the values of a connection string that must not appear in messages.
+/// Returns the values of a connection string that must not appear in messages. A message may have a
+/// value in braces as it's written or without its escapes, so both are returned.
 fn secrets(connection: &str) -> Vec<String> {
     let mut secrets = Vec::new();
     let mut rest = connection;
     while let Some((key, after)) = rest.split_once('=') {
-        let value = match after.strip_prefix('{').and_then(|braced| braced.split_once('}')) {
+        let value = match after.strip_prefix('{').and_then(braced) {
             Some((value, after)) => {
                 rest = after.trim_start_matches(';');
                 value
@@ -359,9 +360,22 @@ fn secrets(connection: &str) -> Vec<String> {
         let is_secret = ["pwd", "pass", "secret", "token", "key"].iter().any(|part| key.contains(part));
         if is_secret && !value.is_empty() {
             secrets.push(value.to_owned());
+            secrets.extend(Some(value.replace("}}", "}")).filter(|unescaped| unescaped != value));
         }
     }
     secrets
+}
+
+/// Splits a text at its first `}` that isn't doubled, behind an opening brace.
+fn braced(text: &str) -> Option<(&str, &str)> {
+    let mut from = 0;
+    loop {
+        let end = from + text[from..].find('}')?;
+        match text[end + 1..].starts_with('}') {
+            true => from = end + 2,
+            false => return Some((&text[..end], &text[end + 1..])),
+        }
+    }
 }
 
 /// Removes the secrets from a failure's message.
@@ -382,6 +396,10 @@ mod tests {
             ("DSN=shop;UID=u;PWD=p;Port=1", vec!["p"]),
             ("Driver={A;b};Password={x;y};", vec!["x;y"]),
             ("DSN=shop;Token=t", vec!["t"]),
+            // `b` was shown in messages: `}}` is a brace of the password, and doesn't end it.
+            ("PWD={a}}b};Port=1", vec!["a}}b", "a}b"]),
+            ("PWD={}}};Secret=s", vec!["}}", "}", "s"]),
+            ("PWD={open", vec!["{open"]),
             ("DSN=shop", vec![]),
             ("PWD=", vec![]),
         ] {

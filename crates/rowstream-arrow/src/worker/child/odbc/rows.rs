@@ -5,6 +5,7 @@
 //! column is as wide as its longest value so far, up to a limit. So few values don't fit, and a
 //! fetch has many rows.
 
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -88,6 +89,8 @@ pub(super) struct Rows<'s> {
     /// Buffers for a value that is read by itself.
     piece: Vec<u8>,
     value: Vec<u8>,
+    /// The buffers are those of the first fetch, which is small.
+    is_first: bool,
     /// The last row was read.
     is_done: bool,
 }
@@ -121,6 +124,7 @@ impl<'s> Rows<'s> {
             states: Vec::new(),
             piece: vec![0; PIECE],
             value: Vec::new(),
+            is_first: true,
             is_done: false,
         })
     }
@@ -142,8 +146,9 @@ impl<'s> Rows<'s> {
         if self.is_done {
             return Ok(false);
         }
+        let is_second = mem::take(&mut self.is_first);
         if self.config.fetch == Fetch::Positioned {
-            let mut is_other = self.states.len() == FIRST_ROWS;
+            let mut is_other = is_second;
             for column in &mut self.columns {
                 let wanted = column.wanted();
                 is_other |= wanted > column.width;
@@ -152,7 +157,7 @@ impl<'s> Rows<'s> {
             if is_other {
                 self.bind(MOST_ROWS)?;
             }
-        } else if self.states.len() == FIRST_ROWS {
+        } else if is_second && self.config.fetch != Fetch::ByValue {
             self.bind(MOST_ROWS)?;
         }
         self.fetch_now()
