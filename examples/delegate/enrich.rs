@@ -1,5 +1,5 @@
-//! How many rows a second get a member each from an upstream that takes a millisecond, in which
-//! order, and in how much memory.
+//! Measures rows that each get a member from an upstream that takes a millisecond: rows per second,
+//! their order, and the server's memory.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,17 +11,17 @@ use super::server::{Result, Server, beside, get};
 use super::upstream;
 
 const ROWS: usize = 100_000;
-/// Runs of each; their median counts.
+/// Runs of each protocol; their median counts.
 const RUNS: usize = 5;
-/// What is promised: rows a second, and bytes of the server's memory.
+/// The goals: at least so many rows per second, and at most so many bytes of the server's memory.
 const LEAST: f64 = 20_000.0;
 const MOST: u64 = 32_000_000;
 /// The configuration, its data and its endpoints.
 const FILES: [&str; 4] =
     ["rowstream.toml", "data/sqlite.sql", "endpoints/h1/orders.sql", "endpoints/h2/orders.sql"];
 
-/// Measures, and prints a table. It fails where a row is not what it must be, or a figure not what
-/// is promised. `program` is that of Rowstream; the one beside this program unless given.
+/// Measures, and prints a table. Fails if a row is wrong or a goal is missed. `program` is Rowstream's
+/// program; by default the one next to this program.
 pub(crate) async fn measure(program: Option<String>) -> Result<ExitCode> {
     let program = program.map_or_else(beside, |program| Ok(PathBuf::from(program)))?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -30,7 +30,7 @@ pub(crate) async fn measure(program: Option<String>) -> Result<ExitCode> {
     let folder = copy()?;
     let config = folder.path().join("rowstream.toml");
     let config = config.to_str().ok_or("the temporary folder has a name that is no text")?;
-    // By a process of its own: filling the database takes memory that serving does not.
+    // In a separate process, because filling the database uses memory that serving doesn't.
     drop(Server::start(&program, config, &upstream)?);
     println!("{ROWS} rows, a call of 1 ms for each, 64 at a time; median of {RUNS} runs");
     println!("{:8}  {:>8}  {:>7}", "protocol", "rows/s", "peak");
@@ -55,7 +55,7 @@ pub(crate) async fn measure(program: Option<String>) -> Result<ExitCode> {
     Ok(if is_promised { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The files in a folder of their own, for the database is made beside them.
+/// Copies the files into a folder of their own, because the database is created next to them.
 fn copy() -> Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/delegate/enrich");
@@ -67,7 +67,7 @@ fn copy() -> Result<tempfile::TempDir> {
     Ok(folder)
 }
 
-/// All rows are there, in their order, each with its own reply.
+/// Checks that all rows are there, in order, each with its own reply.
 fn check(body: &[u8]) -> Result<()> {
     let mut lines = body.split(|byte| *byte == b'\n');
     for id in 1..=ROWS {

@@ -1,9 +1,9 @@
-//! Less load than a pool of 25 can take, and more; and 5,000 slow calls at once. What is computed
-//! is held against what happens.
+//! Compares the calculation with measurements: for less load than a pool of 25 can carry, for more,
+//! and for 5,000 slow calls at once.
 //!
-//! A response is 50 calls of 100 ms, of which 25 run at a time: 200 ms, and five of them a second.
-//! 150 further calls may wait, which are those of six responses. So whoever is let in last finds
-//! six before it: 7 × 200 ms. The others are refused at once.
+//! A response is 50 calls of 100 ms, and 25 calls run at a time. So a response takes 200 ms, and the
+//! pool carries five per second. 150 more calls may wait, those of six responses. So the last response
+//! that is admitted waits for six others: 7 × 200 ms. Further ones are refused at once.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,29 +20,29 @@ use super::upstream;
 
 const TARGET: &str = "/h1/delegate/subcalldemo.ndjson?subCalls=50&subCallDuration=PT0.1S";
 const CALLS: usize = 50;
-/// A response alone, and one that is let in when all others are that may be.
+/// The times of a response that's alone, and of one that's admitted when the queue is otherwise full.
 const ALONE: Duration = Duration::from_millis(200);
 const BEHIND_ALL: Duration = Duration::from_millis(1400);
-/// How long each rate is held.
+/// The duration of each rate.
 const HELD: Duration = Duration::from_secs(30);
 const SLOW_CALLS: usize = 5000;
-/// Over which protocol the upstream is asked, and what the server may take for them: 25 KB for
-/// each, which has the client's connection; and 15 KB more where it has one to the upstream, too.
+/// The path prefix and the protocol to the upstream, and the server's memory limit: 25 KB for each
+/// call with its client connection, and 15 KB more if it has its own connection to the upstream.
 const SLOW: [(&str, &str, u64); 2] = [("/h1", "HTTP/1.1", 200_000_000), ("/h2", "HTTP/2", 125_000_000)];
-/// Connections that are being opened at a time: the kernel's queue for them is short.
+/// Connections that we open at a time, because the kernel's queue for them is short.
 const OPENING: usize = 200;
 
-/// How a request went.
+/// The outcome of a request.
 struct Asked {
     status: StatusCode,
     rows: usize,
-    /// When it was sent, counted from the first one, and how long it took.
+    /// The time between the first request and this one, and the duration of this one.
     at: Duration,
     took: Duration,
 }
 
-/// Measures, and prints. It fails where something is not near what is computed. `program` is that
-/// of Rowstream; the one beside this program unless given.
+/// Measures, and prints the results. Fails if one isn't near the calculated value. `program` is
+/// Rowstream's program; by default the one next to this program.
 pub(crate) async fn load(program: Option<String>) -> Result<ExitCode> {
     let program = program.map_or_else(beside, |program| Ok(PathBuf::from(program)))?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -77,7 +77,7 @@ async fn less_and_more(program: &Path, upstream: &str) -> Result<bool> {
     Ok(is_calm && in_time && at_once)
 }
 
-/// So many requests a second for so long, whatever becomes of them.
+/// Sends so many requests per second for so long, without waiting for earlier responses.
 async fn at_a_rate(server: &Server, rate: u32, held: Duration) -> Result<Vec<Asked>> {
     let begun = Instant::now();
     let mut requests = JoinSet::new();
@@ -105,8 +105,7 @@ async fn all(requests: JoinSet<std::result::Result<Asked, String>>) -> Result<Ve
     Ok(requests.join_all().await.into_iter().collect::<std::result::Result<_, _>>()?)
 }
 
-/// Prints how requests went; the times of those that were answered and of those that were refused,
-/// in order.
+/// Prints the outcomes, and returns the sorted times of answered and of refused requests.
 fn told(what: &str, asked: &[Asked]) -> (Vec<Duration>, Vec<Duration>) {
     let of = |wanted: StatusCode| {
         let mut times: Vec<_> =
@@ -130,7 +129,7 @@ fn told(what: &str, asked: &[Asked]) -> (Vec<Duration>, Vec<Duration>) {
     (answered, refused)
 }
 
-/// 5,000 requests of ten seconds each, at once, and a place for each.
+/// Sends 5,000 requests of ten seconds each, at once, to a pool with room for all.
 async fn slow_calls(
     program: &Path,
     upstream: &str,
@@ -150,7 +149,7 @@ async fn slow_calls(
         let turn = Arc::clone(&opening).acquire_owned().await?;
         let (address, target) = (server.address.clone(), target.clone());
         requests.spawn(async move {
-            // The turn of the next one comes when this one is on its way.
+            // The next one may start once this one is on its way.
             let request = asked(address, &target, Duration::ZERO);
             let mut request = std::pin::pin!(request);
             let early = tokio::time::timeout(Duration::from_millis(20), &mut request).await;
@@ -179,7 +178,7 @@ async fn slow_calls(
     Ok(times.len() == SLOW_CALLS && last.as_secs() < 13 && most < memory)
 }
 
-/// How many descriptors this process and those that it starts may open, where that is bounded.
+/// The limit of open descriptors for this process and its children, if there is one.
 fn descriptors() -> Option<usize> {
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;

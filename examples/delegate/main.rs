@@ -1,4 +1,4 @@
-//! The upstream of this example, and the measuring of what Rowstream makes of it.
+//! The upstream of this example, and measurements of Rowstream with it.
 //!
 //! ```sh
 //! cargo run --example delegate                 # the upstream, on 127.0.0.1:9090; another address as an argument

@@ -1,5 +1,4 @@
-//! Holds the time that many calls take against the time that they must take: calls × duration ÷
-//! parallelism.
+//! Compares the time of many calls with the calculated one: calls × duration ÷ parallelism.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,15 +12,15 @@ use super::upstream;
 
 const CALLS: u32 = 50;
 const DURATION: Duration = Duration::from_millis(100);
-/// Runs of each; their median counts.
+/// Runs of each pool and protocol; their median counts.
 const RUNS: usize = 7;
-/// What may come on top of what is computed.
+/// Allowed in addition to the calculated time.
 const GRACE: Duration = Duration::from_millis(15);
-/// The pools, each with its configuration.
+/// The pools and their configurations.
 const POOLS: [(u32, &str); 3] = [(5, "rowstream.toml"), (25, "pool25.toml"), (50, "pool50.toml")];
 
-/// Measures, and prints a table. It fails where a time is not near what is computed. `program` is
-/// that of Rowstream; the one beside this program unless given.
+/// Measures, and prints a table. Fails if a time isn't near the calculated one. `program` is
+/// Rowstream's program; by default the one next to this program.
 pub(crate) async fn measure(program: Option<String>) -> Result<ExitCode> {
     let program = program.map_or_else(beside, |program| Ok(PathBuf::from(program)))?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -67,7 +66,7 @@ async fn median(address: &str, prefix: &str) -> Result<Duration> {
     Ok(times[RUNS / 2])
 }
 
-/// Ten requests of ten seconds each, at once, to a pool of five.
+/// Sends ten requests of ten seconds each, at once, to a pool of five.
 async fn ten_long_calls(program: &Path, upstream: &str) -> Result<bool> {
     let server = Server::start(program, POOLS[0].1, upstream)?;
     let begun = Instant::now();

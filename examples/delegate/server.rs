@@ -1,5 +1,4 @@
-//! The server that is measured, as a process of its own, and a client that has a connection for
-//! each request.
+//! The measured server, as a separate process, and a client with one connection per request.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader};
@@ -14,7 +13,7 @@ use tokio::net::TcpStream;
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// The body of an answer that must be well.
+/// The body of a response that must succeed.
 pub(crate) async fn get(address: &str, target: &str) -> Result<Bytes> {
     let (status, body) = ask(address, target).await?;
     if !status.is_success() {
@@ -23,7 +22,7 @@ pub(crate) async fn get(address: &str, target: &str) -> Result<Bytes> {
     Ok(body)
 }
 
-/// The status of an answer, and all of its body.
+/// The status of a response, and its whole body.
 pub(crate) async fn ask(address: &str, target: &str) -> Result<(StatusCode, Bytes)> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
@@ -37,7 +36,7 @@ pub(crate) async fn ask(address: &str, target: &str) -> Result<(StatusCode, Byte
     Ok((status, body))
 }
 
-/// `target/…/rowstream`, beside the folder of examples that this program is in.
+/// `target/…/rowstream`, next to the folder `examples` that contains this program.
 pub(crate) fn beside() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     let program = own.parent().and_then(Path::parent).map(|folder| folder.join("rowstream"));
@@ -54,7 +53,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it with one of the example's configurations, and waits until it listens.
+    /// Starts the server with one of the example's configurations, and waits until it listens.
     pub(crate) fn start(program: &Path, config: &str, upstream: &str) -> Result<Self> {
         let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/delegate").join(config);
         let mut command = Command::new(program);
@@ -70,7 +69,7 @@ impl Server {
         Err("the server did not start".into())
     }
 
-    /// Resident memory in bytes: now, and at most until now.
+    /// Resident memory in bytes: now, and the peak so far.
     pub(crate) fn memory(&self) -> Result<(u64, u64)> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let of = |name: &str| {

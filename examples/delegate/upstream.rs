@@ -1,8 +1,8 @@
-//! A service that takes its time: `GET /demo?processDuration=PT10S` answers after ten seconds.
+//! A slow service: `GET /demo?processDuration=PT10S` responds after ten seconds.
 //!
-//! `double=N` has it take twice as long N times over, and `halve=N` half as long; `id` is told
-//! again in the answer. It speaks HTTP/1.1 and HTTP/2 without TLS on one port, and takes as many
-//! requests at a time as come.
+//! `double=N` doubles the time N times, and `halve=N` halves it N times. The response repeats `id`. The
+//! service speaks HTTP/1.1 and HTTP/2 without TLS on one port, and serves any number of requests at a
+//! time.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -15,21 +15,21 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 
-/// More doublings than anybody waits for.
+/// The most doublings; with more, a request would take for ever.
 const MOST: u32 = 20;
 
 /// Serves until the task is dropped.
 pub(crate) async fn serve(listener: TcpListener) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
-        // A head must not wait for the acknowledgement of the one before.
+        // A head must not wait for the acknowledgement of the previous one.
         if stream.set_nodelay(true).is_err() {
             continue;
         }
         tokio::spawn(async move {
             let mut builder = auto::Builder::new(TokioExecutor::new());
             builder.http2().max_concurrent_streams(1000);
-            // A client that leaves is no failure of ours.
+            // If a client leaves, we haven't failed.
             drop(builder.serve_connection(TokioIo::new(stream), service_fn(answer)).await);
         });
     }
@@ -50,7 +50,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     Ok(reply(StatusCode::OK, format!(r#"{{"id":{id},"processed_ms":{}}}"#, duration.as_millis())))
 }
 
-/// How long a request takes; `None` where it does not say so properly.
+/// The duration of a request; `None` if its query is invalid.
 fn duration<'a>(given: &impl Fn(&str) -> Option<&'a str>) -> Option<Duration> {
     let times = |name| given(name).map_or(Some(0), |times| times.parse().ok()).filter(|times| *times <= MOST);
     let duration = given("processDuration").unwrap_or("PT0S").parse::<jiff::SignedDuration>().ok()?;
