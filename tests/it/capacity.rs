@@ -369,13 +369,13 @@ async fn memory_and_statements_have_contradictions_too() {
             MEMORY,
             "pool = { max = 90 }\nmax_row_bytes = '64KiB'",
             "",
-            &["/e: `memory` has room for ", "and the pool has connections for 90 | raise `memory`"][..],
+            &["/e: `memory` has room for ", "but the pool has connections for 90 | raise `memory`"][..],
         ),
         (
             MEMORY,
             "pool = { max = 4 }\nmax_row_bytes = '64KiB'",
             "/*\nmax_streams = 90\n*/\n",
-            &["/e: `memory` has room for ", "and its `max_streams` is 90 | raise `memory`"],
+            &["/e: `memory` has room for ", "but its `max_streams` is 90 | raise `memory`"],
         ),
         (
             "",

@@ -66,7 +66,7 @@ async fn nginx_is_well_as_the_how_to_has_it() {
         assert_says(
             &report,
             &[
-                &format!("over {other}: nothing answers"),
+                &format!("over {other}: no answer"),
                 "by way of nginx",
                 "well   requests arrive at the server as HTTP/1.1",
                 "well   rows arrive as they are sent",

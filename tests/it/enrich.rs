@@ -480,7 +480,7 @@ async fn a_column_that_makes_no_request_is_told() {
     ];
     let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
     let server = server(SQLITE, &upstream, "", &files).await;
-    for (path, words) in [("dots", "would change the path"), ("long", "no request is made")] {
+    for (path, words) in [("dots", "would change the path"), ("long", "more than")] {
         let reply = get(&server.url(&format!("/{path}?lang=de"))).await;
         assert_problem(&reply, 500, "upstream_request");
         assert!(reply.text().contains("column `name`") && reply.text().contains(words), "{}", reply.text());

@@ -183,7 +183,7 @@ async fn a_csv_becomes_a_table() {
         assert!(text(&ran.stderr).contains(expected), "{}", text(&ran.stderr));
     }
     let ran = rowstream(&["init", &path("uneven.csv"), "--dir", &made]).await;
-    assert!(text(&ran.stderr).contains("rowstream.toml is there already"), "{}", text(&ran.stderr));
+    assert!(text(&ran.stderr).contains("rowstream.toml already exists"), "{}", text(&ran.stderr));
     let left = |name: &str| folder.path().join(name).exists();
     assert!(!left("uneven.db") && !left("uneven.db.partial") && !left("third"));
 }

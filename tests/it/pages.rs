@@ -1002,7 +1002,7 @@ async fn faults_have_their_place() {
         ),
         (
             format!("request = 'GET /'\nrows = ''\nnext = {{ at = '/n', page = 'p' }}\n{COLUMNS}"),
-            "or more than one",
+            "or it's more than one",
         ),
         (
             format!("request = 'GET /?o=1'\nrows = ''\nnext = {{ offset = 'o' }}\n{COLUMNS}"),

@@ -123,7 +123,7 @@ async fn consul_says_where_a_service_is() {
     }
     server.wait_for_stderr("so the 1 instances of its last answer stay in use: it answers 500").await;
     assert!(metric(&server, "rowstream_discovery_failures_total").await >= 2.0);
-    assert_eq!(server.count_stderr("of its last answer hold"), 1, "it is said once");
+    assert_eq!(server.count_stderr("of its last answer"), 1, "it is said once");
 
     say(200, listed(&[&a]));
     until_from(&server, &["a"]).await;

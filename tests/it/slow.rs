@@ -356,7 +356,7 @@ async fn files_that_cannot_be_made_hold_the_database() {
     let server = server(&db, "", &[("rows", &spilling(SQL))]).await;
     fs::remove_dir_all(server.folder().join("spool")).expect("it is there");
     let reading = holds_losslessly(&db, &server, Client::HTTP1, 0..1);
-    let told = server.wait_for_stderr("cannot be spilled");
+    let told = server.wait_for_stderr("can't be spilled");
     tokio::join!(reading, told);
 }
 
@@ -370,7 +370,7 @@ async fn a_write_that_fails_half_way_loses_nothing() {
     for client in [Client::HTTP1, Client::H2C] {
         holds_losslessly(&db, &server, client, 5000 * 512..5000 * 512 + 1).await;
     }
-    wait_until("each is in the log", async || server.count_stderr("cannot be spilled") == 2).await;
+    wait_until("each is in the log", async || server.count_stderr("can't be spilled") == 2).await;
 }
 
 /// A server with one connection. The database ends its transactions if they're idle for `limit`.

@@ -215,7 +215,7 @@ async fn a_collector_that_is_away_costs_no_request() {
     let server = server(&collector, &db, "sample = 1").await;
     collector.stop().await;
     assert_eq!(get(&server.url("/n/1")).await.status, 200);
-    server.wait_for_stderr("takes no spans").await;
+    server.wait_for_stderr("doesn't accept spans").await;
     assert_eq!(get(&server.url("/n/1")).await.status, 200);
-    assert_eq!(server.count_stderr("takes no spans"), 1);
+    assert_eq!(server.count_stderr("doesn't accept spans"), 1);
 }

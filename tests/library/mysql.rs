@@ -661,7 +661,7 @@ async fn what_cannot_be_reached_says_why() {
         (address, None, "certificate; and write the host as in the certificate"),
         (db.url_of(&native(NATIVE), "ssl-mode=verify_identity"), None, "certificate; `ssl-ca` of MySQL"),
         (db.url_of("ed25519_user:ed25519", ""), None, "client_ed25519; "),
-        ("mysql://u@/d?socket=/no/such/socket".to_owned(), None, "/no/such/socket; there is no such socket"),
+        ("mysql://u@/d?socket=/no/such/socket".to_owned(), None, "/no/such/socket; the socket doesn't exist"),
     ] {
         let error = wait("a refusal", run(&source(&url), "select 1")).await.unwrap_err();
         assert_eq!(

@@ -255,7 +255,7 @@ async fn an_endpoint_that_cannot_be_read_so_is_refused_with_its_place() {
     db.execute("create table event (id int primary key); create view seen as select * from event").await;
     for (keys, sql, why) in [
         ("key = [\"id\"]", "select id from event", "a cursor needs an order"),
-        ("result = \"one\"", "select id from event", "has no list of them"),
+        ("result = \"one\"", "select id from event", "has no list of rows"),
         (
             "",
             "-- name: a :many\nselect id from event;\n-- name: b :many\nselect id from event",

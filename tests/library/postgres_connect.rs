@@ -182,7 +182,7 @@ async fn what_helps_is_said() {
         (db.url().replace(db.name(), "nowhere"), Some("3D000"), "correct the database"),
         (nowhere, None, "no server listens there"),
         (format!("postgres://u@no-such-host.invalid:{port}/d"), None, "the host isn't known"),
-        (format!("postgres://u@%2Fno%2Fsuch:{port}/d"), None, "there is no such socket"),
+        (format!("postgres://u@%2Fno%2Fsuch:{port}/d"), None, "the socket doesn't exist"),
         (db.url_of(&logins::SCRAM, "sslmode=verify-full"), None, "`sslrootcert`"),
         (
             db.url_of(&logins::SCRAM, &format!("sslmode=verify-full&sslrootcert={right}"))

@@ -344,7 +344,7 @@ async fn a_cursor_is_for_what_it_was_given_out() {
         "/a?least=1&_after=CURSORx",
         "/a?least=1&_after=x",
     ] {
-        assert_refused(&asked(path).await, "invalid_cursor", "not one of this endpoint");
+        assert_refused(&asked(path).await, "invalid_cursor", "from another endpoint");
     }
     assert_refused(
         &asked("/none?_after=CURSOR").await,

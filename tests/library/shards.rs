@@ -241,7 +241,7 @@ async fn endpoints_that_have_no_shards_are_refused_with_their_place() {
         .unwrap();
     for (url, pool, keys, sql, why) in [
         (&postgres, 5, "key = [\"id\"]", "select id from event", "a cursor needs an order"),
-        (&postgres, 5, "result = \"one\"", "select id from event", "has no list of them"),
+        (&postgres, 5, "result = \"one\"", "select id from event", "has no list of rows"),
         (&postgres, 5, "", "select id from event order by id", "it has `order`"),
         (&postgres, 5, "", "select id from seen", "only ordinary tables"),
         (&postgres, 5, "", "select count(*) from event", "an aggregate"),
