@@ -487,8 +487,8 @@ async fn what_is_cut_or_garbled_is_never_a_short_list() {
     let whole = r#"{"items":[{"id":1},{"id":2}],"next":null}"#;
     let endless = "x".repeat(2000);
     let garbled: Vec<(Vec<u8>, &str)> = vec![
-        (whole.as_bytes()[..whole.len() - 1].to_vec(), "cut off"),
-        (whole.as_bytes()[..20].to_vec(), "cut off"),
+        (whole.as_bytes()[..whole.len() - 1].to_vec(), "is truncated"),
+        (whole.as_bytes()[..20].to_vec(), "is truncated"),
         (format!("{whole} x").into_bytes(), "invalid JSON from byte 42 on"),
         (whole.replace("},{", "} {").into_bytes(), "invalid JSON from byte 19 on"),
         (whole.replace("\"next\"", "\"items\"").into_bytes(), "it contains `items` twice"),

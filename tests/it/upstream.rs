@@ -928,7 +928,7 @@ async fn faults_have_their_place() {
             "[upstream]\nrequest = 'GET /'\nsource = 'upp'",
             "there is no source `upp`",
         ),
-        ("url = 'http://127.0.0.1:9'", "[upstream]\nrequest = 'GET http://a/'", "begins with a slash"),
+        ("url = 'http://127.0.0.1:9'", "[upstream]\nrequest = 'GET http://a/'", "must begin with a slash"),
         (
             "url = 'http://127.0.0.1:9'",
             "[upstream]\nrequest = 'GET /{a}'",

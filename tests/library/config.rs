@@ -883,7 +883,7 @@ fn faults_of_the_configuration() {
         (
             "",
             endpoint,
-            "1:1: there is no source\n    hint: add `[source.main]` with `url = \"postgres://…\"` or `url = \"sqlite:…\"`",
+            "1:1: the configuration has no source\n    hint: add `[source.main]` with `url = \"postgres://…\"` or `url = \"sqlite:…\"`",
         ),
         (
             SQLITE,

@@ -27,11 +27,13 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// The source of the server and of all crates.
 fn source() -> String {
+    let crates = fs::read_dir(repository().join("crates")).unwrap();
+    let mut folders: Vec<_> = crates.map(|folder| folder.unwrap().path().join("src")).collect();
+    folders.push(repository().join("src"));
     let mut files = Vec::new();
-    for folder in ["src", "crates/rowstream-core/src"] {
-        sources(&repository().join(folder), &mut files);
-    }
+    folders.iter().for_each(|folder| sources(folder, &mut files));
     files.iter().map(|file| read(file)).collect()
 }
 

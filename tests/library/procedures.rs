@@ -443,7 +443,7 @@ async fn what_fails_before_the_first_row_has_its_status() {
         ("select raises()", 400, &["not today", "P0001"][..]),
         ("select divides()", 500, &["division by zero", "22012"]),
         ("select nothing()", 500, &["the refcursor of statement `rows` is NULL", "hint"]),
-        ("select unknown()", 500, &["no cursor `gone` is open", "34000", "hint"]),
+        ("select unknown()", 500, &["cursor `gone`, which isn't open", "34000", "hint"]),
         ("select unnamed()", 500, &["no cursor `` is open", "hint"]),
         ("select closed()", 500, &["which isn't open", "34000"]),
         ("select caught()", 500, &["which isn't open", "34000"]),
@@ -711,5 +711,5 @@ async fn query_reads_refcursors() {
     let (well, rows, said) = ran(&["query", &url, "call call_rows(0, null)", "--format", "csv"]).await;
     assert!(well && rows.starts_with("n,small,large,"), "{rows}{said}");
     let (well, _, said) = ran(&["query", &url, "select 'x'::refcursor as r"]).await;
-    assert!(!well && said.contains("no cursor `x` is open"), "{said}");
+    assert!(!well && said.contains("cursor `x`, which isn't open"), "{said}");
 }

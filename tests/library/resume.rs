@@ -401,7 +401,7 @@ async fn an_event_source_goes_on_and_is_told_when_there_is_no_more() {
     );
     let ended = again("/a.sse", &last).await;
     assert_eq!((ended.status, ended.ended, ended.body.len()), (StatusCode::NO_CONTENT, Ended::Complete, 0));
-    assert_refused(&again("/a.sse", "7").await, "invalid_cursor", "not one");
+    assert_refused(&again("/a.sse", "7").await, "invalid_cursor", "from another endpoint");
     // Other formats aren't read by event sources.
     assert_eq!(again("/a.ndjson", &last).await.text().lines().count(), 3);
     // The result was empty from the start. A browser would repeat the request forever.

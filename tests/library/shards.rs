@@ -119,7 +119,7 @@ async fn what_names_no_shard_is_refused() {
         (&format!("/s?_shard=2/4&_snapshot={token}"), "_snapshot", "this number of shards"),
         (&format!("/t?_shard=2/3&_snapshot={token}"), "_snapshot", "isn't a token of this endpoint"),
         (&format!("/v?least=2&_shard=2/3&_snapshot={token_of_v}"), "_snapshot", "with these parameters"),
-        (&format!("/s?_snapshot={token}"), "_snapshot", "there is none"),
+        (&format!("/s?_snapshot={token}"), "_snapshot", "which is missing"),
         ("/whole?_shard=1/3", "_shard", "has no `shards`"),
         (&format!("/s?_shard=2/3&_snapshot={token}&_after=x"), "_after", "has no `key`"),
     ] {
