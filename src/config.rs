@@ -29,7 +29,7 @@ use std::time::Duration;
 use rowstream_core::client::Proxies;
 use rowstream_core::diagnostic::{Collector, Diagnostics};
 use rowstream_core::error::ErrorDetail;
-use rowstream_core::settings::ChosenBy;
+use rowstream_core::settings::SettingOrigin;
 
 pub use self::acme::{Acme, ExternalAccount};
 pub use self::admin::AdminAccess;
@@ -262,7 +262,7 @@ pub struct Limits {
     /// The most connections of clients. A further one replaces an idle one.
     pub max_connections: usize,
     /// Set if the user chose `max_connections`, and it isn't the default.
-    pub max_connections_by: ChosenBy,
+    pub max_connections_by: SettingOrigin,
     /// The most connections of one client, unless it's a proxy. A further one replaces its own idle
     /// one.
     pub max_connections_per_client: Option<usize>,
@@ -295,7 +295,7 @@ impl Default for Limits {
             max_streams_per_client: None,
             max_connections: 4096,
             max_connections_per_client: None,
-            max_connections_by: ChosenBy::Default,
+            max_connections_by: SettingOrigin::Default,
             memory: None,
             rates: RateLimits::default(),
             header_timeout: Duration::from_secs(30),

@@ -20,7 +20,7 @@ use rowstream_arrow::worker::odbc;
 use rowstream_core::Error;
 use rowstream_core::client::Client;
 use rowstream_core::params::{ParamValue, Shard};
-use rowstream_core::pool::{self, HostStats, Kept, Patience, Priority, SlowReader, SlowStream};
+use rowstream_core::pool::{self, HostStats, Patience, Priority, ReservedSlots, SlowReader, SlowStream};
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
 use rowstream_core::sql::dialect::Location;
@@ -125,9 +125,9 @@ macro_rules! databases {
             }
 
             /// The slots that the pool keeps for lookups, if the source has any.
-            pub(crate) fn kept(self, max: usize) -> Kept {
+            pub(crate) fn kept(self, max: usize) -> ReservedSlots {
                 match self {
-                    $($(#[cfg(feature = $feature)])? Self::$name => Kept::for_lookups(max, <$module::Source as Database>::shared(max)),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name => ReservedSlots::for_lookups(max, <$module::Source as Database>::shared(max)),)+
                 }
             }
         }
@@ -236,7 +236,7 @@ macro_rules! databases {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => {
                         let max = source.pool().max();
-                        let kept = if any { DatabaseKind::$name.kept(max) } else { Kept::default() };
+                        let kept = if any { DatabaseKind::$name.kept(max) } else { ReservedSlots::default() };
                         source.pool().keep(kept);
                     })+
                 }

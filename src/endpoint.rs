@@ -53,7 +53,7 @@ pub use self::timeout::Timeout;
 pub use self::upstream::Proxy;
 use crate::database;
 use crate::route::{Route, Suffixes};
-pub use rowstream_core::params::{CouchFeed, Followed};
+pub use rowstream_core::params::{CouchFeed, FollowMode};
 pub use rowstream_core::sql::Cardinality;
 
 /// An endpoint, read and checked: a path template, its parameters, and its handler.

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use rowstream_core::Error;
-use rowstream_core::params::{self, Chosen, Param, ParamType, ParamValue};
+use rowstream_core::params::{self, ChosenOptions, Param, ParamType, ParamValue};
 use rowstream_encode::{Choice, ValueOptions};
 use serde_json::{Map, Value, json};
 
@@ -55,7 +55,7 @@ impl Choice for Version {
 pub(crate) struct Asked {
     version: Version,
     /// The value options of the requests that it describes, if they differ from the defaults.
-    options: Chosen,
+    options: ChosenOptions,
 }
 
 impl Asked {

@@ -47,7 +47,7 @@ use bytes::Bytes;
 use rowstream_core::Error;
 use rowstream_core::client::Client;
 use rowstream_core::error::ErrorDetail;
-use rowstream_core::params::{AskedShard, ParamValue};
+use rowstream_core::params::{ParamValue, RequestedShard};
 use rowstream_core::pool::{SlowReader, SlowStream, Waiter};
 use rowstream_core::timer::Timer;
 use rowstream_encode::{Format, ValueOptions};
@@ -145,7 +145,7 @@ pub struct Reading {
     /// Only rows after this cursor are read.
     pub after: Option<String>,
     /// The part of the table to read. `None`: all of it.
-    pub shard: Option<AskedShard>,
+    pub shard: Option<RequestedShard>,
     /// True if cursors are wanted in addition to those in the body.
     pub cursors: bool,
     /// The upstreams to call for each row, in the order of the endpoint's calls.

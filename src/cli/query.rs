@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use rowstream_core::Error;
-use rowstream_core::diagnostic::encoding::{NotUtf8, read_utf8};
+use rowstream_core::diagnostic::encoding::{EncodingError, read_utf8};
 use rowstream_core::diagnostic::shown;
 use rowstream_encode::{BytesForm, Choice, CsvDialect, Format, Intervals, Nulls, Numbers, ValueOptions};
 use tokio::task::spawn_blocking;
@@ -132,8 +132,8 @@ impl Args {
 fn text_of(what: &str, read: io::Result<Vec<u8>>) -> Result<String, Failure> {
     let why = match read.map(read_utf8) {
         Ok(Ok(text)) => return Ok(text),
-        Ok(Err(NotUtf8::Utf16)) => "it is UTF-16\n    hint: save it as UTF-8".to_owned(),
-        Ok(Err(NotUtf8::From(line, column))) => {
+        Ok(Err(EncodingError::Utf16)) => "it is UTF-16\n    hint: save it as UTF-8".to_owned(),
+        Ok(Err(EncodingError::From(line, column))) => {
             format!("it is not UTF-8 from {line}:{column} on\n    hint: save it as UTF-8")
         }
         Err(error) => error.to_string(),

@@ -1,6 +1,6 @@
 //! Finds and reads files. A file that can't be read is an error like any other.
 
-use rowstream_core::diagnostic::encoding::{NotUtf8, read_utf8};
+use rowstream_core::diagnostic::encoding::{EncodingError, read_utf8};
 use rowstream_core::diagnostic::{Collector, Diagnostic, did_you_mean};
 use rowstream_upstream::FileStamp;
 
@@ -52,8 +52,8 @@ pub(super) fn read_text(path: &Path, errors: &Collector) -> Option<String> {
     };
     let (message, (line, column)) = match read_utf8(bytes) {
         Ok(text) => return Some(text),
-        Err(NotUtf8::Utf16) => ("the file is UTF-16", (1, 1)),
-        Err(NotUtf8::From(line, column)) => ("the file is not UTF-8 from here on", (line, column)),
+        Err(EncodingError::Utf16) => ("the file is UTF-16", (1, 1)),
+        Err(EncodingError::From(line, column)) => ("the file is not UTF-8 from here on", (line, column)),
     };
     let (message, hint) = (message.to_owned(), Some("save it as UTF-8".to_owned()));
     errors.add(Diagnostic { file: path.to_owned(), line, column, message, hint });

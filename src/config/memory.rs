@@ -12,7 +12,7 @@
 //! for sorting and grouping. SQLite needs about 1 MiB for each statement that sorts or groups, and
 //! keeps the rest in a temporary file.
 
-use rowstream_core::settings::ChosenBy;
+use rowstream_core::settings::SettingOrigin;
 use rowstream_encode::{ArrowEncoder, Format};
 
 use super::{Config, Tls};
@@ -150,13 +150,13 @@ fn endpoints(config: &Config) -> impl Iterator<Item = (&Endpoint, &SourceConfig)
 /// possible, [`STREAMS`] streams of each endpoint fit into `memory`.
 pub(crate) fn fit_defaults(config: &mut Config) {
     let Some(memory) = config.limits.memory else { return };
-    if config.limits.max_connections_by == ChosenBy::Default {
+    if config.limits.max_connections_by == SettingOrigin::Default {
         let most = memory / CONNECTIONS_PART / connection(config);
         config.limits.max_connections = config.limits.max_connections.min(most.max(LEAST_CONNECTIONS));
     }
     let each = for_streams(config).unwrap_or(usize::MAX) / STREAMS;
     for source in &mut config.sources {
-        if source.max_row_bytes_by == ChosenBy::Default && matches!(source.kind, Kind::Sql(_)) {
+        if source.max_row_bytes_by == SettingOrigin::Default && matches!(source.kind, Kind::Sql(_)) {
             let row = row_that_fits(source, &config.endpoints, each);
             source.max_row_bytes = row.unwrap_or(LEAST_ROW);
         }

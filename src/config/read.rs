@@ -9,7 +9,7 @@ use rowstream_core::diagnostic::reader::{Table, Value, set};
 use rowstream_core::diagnostic::{Collector, Diagnostics, Environment, File, Variables, shown};
 use rowstream_core::error::detail;
 use rowstream_core::log::LogFormat;
-use rowstream_core::settings::ChosenBy;
+use rowstream_core::settings::SettingOrigin;
 use rowstream_encode::{CsvDialect, ValueOptions};
 
 use super::memory;
@@ -217,7 +217,7 @@ fn read_limits(table: &mut Table<'_>, folder: &Path) -> Limits {
     set(&mut limits.max_streams, table.take("max_streams").and_then(|value| value.count(1)));
     limits.max_streams_per_client = table.take("max_streams_per_client").and_then(|value| value.count(1));
     if let Some(count) = table.take("max_connections").and_then(|value| value.count(1)) {
-        (limits.max_connections, limits.max_connections_by) = (count, ChosenBy::User);
+        (limits.max_connections, limits.max_connections_by) = (count, SettingOrigin::User);
     }
     limits.max_connections_per_client =
         table.take("max_connections_per_client").and_then(|value| value.count(1));

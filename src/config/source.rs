@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use rowstream_core::diagnostic::reader::{Table, Value, set};
 use rowstream_core::diagnostic::{did_you_mean, list, shown};
 use rowstream_core::pool::PoolConfig;
-use rowstream_core::settings::{ChosenBy, Pooler, Roles};
-use rowstream_core::sql::dialect::{Dialect, Location, PasswordFrom};
+use rowstream_core::settings::{Pooler, Roles, SettingOrigin};
+use rowstream_core::sql::dialect::{Dialect, Location, PasswordOrigin};
 
 use super::features;
 use crate::database::DatabaseKind;
@@ -71,7 +71,7 @@ pub(super) fn read(
     set(&mut source.fetch_rows, table.take("fetch_rows").and_then(|value| value.count(0)));
     set(&mut source.fetch_bytes, table.take("fetch_bytes").and_then(|value| read_batch(&value, database)));
     if let Some(bytes) = table.take("max_row_bytes").and_then(|value| value.size()) {
-        (source.max_row_bytes, source.max_row_bytes_by) = (bytes, ChosenBy::User);
+        (source.max_row_bytes, source.max_row_bytes_by) = (bytes, SettingOrigin::User);
     }
     source.expected_duration = table.take("expected_duration").and_then(|value| value.duration());
     source.statement_timeout = table.take("statement_timeout").and_then(|value| value.duration());
@@ -299,7 +299,7 @@ fn read_pooler(value: &Value<'_>) -> Option<Pooler> {
 /// A program and its arguments. A path of the program is relative to `folder`; a bare name is
 /// searched in the PATH.
 fn read_command(value: &Value<'_>, database: Option<DatabaseKind>, folder: &Path) -> Option<Vec<String>> {
-    if database.is_some_and(|database| database.dialect().urls.password == PasswordFrom::Url) {
+    if database.is_some_and(|database| database.dialect().urls.password == PasswordOrigin::Url) {
         value.error_with(
             "`password_command` is for PostgreSQL, MySQL and MariaDB",
             "leave it out, and write the password into the URL: `${VARIABLE}`, `${file:PATH}`",

@@ -26,7 +26,7 @@ use rowstream_core::diagnostic::reader::Value;
 use rowstream_core::error::COMPOSITE;
 use rowstream_core::params::{BindType, ParamType, ParamValue};
 use rowstream_core::sql::dialect::{
-    Around, Comparison, Counters, Dialect, ParameterTypes, Placeholders, Transactions, Unordered,
+    Affixes, Comparison, Counters, Dialect, ParameterTypes, Placeholders, Transactions, UnorderedTypes,
 };
 use rowstream_core::sql::{Limit, Outline, UNIONS};
 use rowstream_encode::{Column, ColumnKind};
@@ -69,7 +69,7 @@ pub struct Key {
     /// rows aren't among them.
     bound: Vec<usize>,
     signer: Signer,
-    unordered: &'static [Unordered],
+    unordered: &'static [UnorderedTypes],
     /// The text for an infinite number in a cursor.
     pub infinity: Option<&'static str>,
     /// The setting's offset in the file, in bytes.
@@ -258,7 +258,7 @@ impl Key {
             }
             // The key's own column may be cast.
             let own = columns.iter().find(|column| column.name == *name).unwrap_or(column);
-            if let Some(Unordered { why, hint, .. }) =
+            if let Some(UnorderedTypes { why, hint, .. }) =
                 self.unordered.iter().find(|other| other.has(&own.type_name))
             {
                 let message = format!("`key` names `{name}`, whose values {why}: pages would lose rows");
@@ -373,10 +373,10 @@ impl Wrapped<'_> {
     }
 
     /// The SQL around a column in comparisons.
-    fn compared(&self) -> Around {
+    fn compared(&self) -> Affixes {
         let outline = Outline::new(&self.query.sql, self.dialect);
         let is_union = outline.is_none_or(|outline| outline.has_any(&UNIONS));
-        if is_union { self.dialect.keys.of_union } else { Around::NOTHING }
+        if is_union { self.dialect.keys.of_union } else { Affixes::NOTHING }
     }
 
     fn quoted(&self, column: &KeyColumn) -> String {

@@ -12,9 +12,9 @@ use std::iter;
 
 use rowstream_core::Error;
 use rowstream_core::cursor::Signer;
-use rowstream_core::params::{AskedShard, BindType, ParamValue};
+use rowstream_core::params::{BindType, ParamValue, RequestedShard};
 use rowstream_core::sql::dialect::{Dialect, Parts, Placeholders};
-use rowstream_core::sql::{ByRow, Outline};
+use rowstream_core::sql::{Outline, RowSelect};
 
 use super::{Cardinality, Endpoint};
 use crate::database::{self, TableSnapshot};
@@ -94,12 +94,12 @@ impl Shards {
     ///
     /// # Errors
     /// 400: there are fewer shards, or the request doesn't name their snapshot.
-    pub(crate) fn check(&self, asked: &AskedShard) -> Result<(), Error> {
+    pub(crate) fn check(&self, requested: &RequestedShard) -> Result<(), Error> {
         let wrong = |name: &str, why: String| Err(Error::invalid_parameters(vec![(name.to_owned(), why)]));
-        if asked.shard.of > self.most {
+        if requested.shard.of > self.most {
             return wrong("_shard", format!("there are at most {} shards", self.most));
         }
-        if asked.shard.index > 0 && asked.snapshot.is_none() {
+        if requested.shard.index > 0 && requested.snapshot.is_none() {
             let why = "all shards read one snapshot: request `_shard=1/n` first, and send its header \
                 `Rowstream-Snapshot` as `_snapshot`";
             return wrong("_snapshot", why.to_owned());
@@ -177,7 +177,7 @@ impl Divided {
 
 /// The statement for one part of its table.
 fn part(
-    by_row: &ByRow<'_>,
+    by_row: &RowSelect<'_>,
     whole: &database::Statement,
     rules: &Parts,
     dialect: &'static Dialect,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use rowstream_core::error;
-use rowstream_core::params::completeness::{DigestAlgorithm, End, Wait};
-use rowstream_core::params::{Chosen, Param, ParamPlace, ParamType, ParamValue};
+use rowstream_core::params::completeness::{AwaitedEvent, DigestAlgorithm, End};
+use rowstream_core::params::{ChosenOptions, Param, ParamPlace, ParamType, ParamValue};
 use rowstream_encode::{BytesForm, Choice, Format, Intervals, Nulls, Numbers};
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ use super::schema::{Answers, reference};
 use super::{Asked, Version, security};
 use crate::check::Columns;
 use crate::config::Config;
-use crate::endpoint::{Authorization, Endpoint, Followed, Handler};
+use crate::endpoint::{Authorization, Endpoint, FollowMode, Handler};
 use crate::error_pages;
 
 /// A described endpoint.
@@ -48,7 +48,7 @@ impl Shared {
     }
 
     /// The components that [`Operation::describe`] refers to as parameters.
-    pub(super) fn parameters(&self, chosen: Chosen) -> Value {
+    pub(super) fn parameters(&self, chosen: ChosenOptions) -> Value {
         let format = |(formats, name): (&Vec<&str>, &String)| {
             let schema = json!({"type": "string", "enum": formats});
             let format =
@@ -338,13 +338,13 @@ fn value(value: &ParamValue) -> Option<Value> {
 type Control = (&'static str, &'static str, fn() -> Vec<&'static str>);
 const CONTROLS: &[Control] = &[
     ("after", "the cursor of a row; the response begins after it", Vec::new),
-    ("follow", "waits for new rows", names::<Followed>),
+    ("follow", "waits for new rows", names::<FollowMode>),
     ("shard", "the part of the table to read: `i/n`, from `1/n` to `n/n`", Vec::new),
     ("snapshot", "the token of the snapshot that a shard reads", Vec::new),
     ("end", "a record of the server after the last row", names::<End>),
     ("digest", "a digest of the content", names::<DigestAlgorithm>),
     ("explain", "returns the database's plan of the statements", || vec!["0", "1"]),
-    ("wait", "responds once the whole result is known", names::<Wait>),
+    ("wait", "responds once the whole result is known", names::<AwaitedEvent>),
     ("download", "the file name for a browser's download", Vec::new),
     ("numbers", "the form of 64-bit integers and decimals", names::<Numbers>),
     ("bytes", "the form of bytes", names::<BytesForm>),
@@ -362,7 +362,7 @@ fn names<C: Choice>() -> Vec<&'static str> {
 
 /// The control parameters as components. If one changes the types of values, only its chosen value
 /// is listed.
-fn controls(chosen: Chosen) -> impl Iterator<Item = (String, Value)> {
+fn controls(chosen: ChosenOptions) -> impl Iterator<Item = (String, Value)> {
     CONTROLS.iter().map(move |(name, description, values)| {
         let mut schema = json!({"type": "string"});
         let chosen = chosen.of(name);

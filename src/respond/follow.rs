@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rowstream_core::Error;
-use rowstream_core::params::{Bound, ParamValue};
+use rowstream_core::params::{ParamValue, RequestValues};
 use rowstream_core::pool::Waiter;
 use rowstream_encode::Format;
 
@@ -14,7 +14,7 @@ use super::app::App;
 use super::request::StreamRequest;
 use super::tracker::RequestTracker;
 use crate::completeness::Asked;
-use crate::endpoint::{CouchFeed, Endpoint, Followed};
+use crate::endpoint::{CouchFeed, Endpoint, FollowMode};
 use crate::stream::notifier::{Subscription, Wake};
 use crate::stream::{Follower, Opened, Reading, Reopen, RowStream};
 
@@ -27,9 +27,9 @@ const LONG_POLL: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// 400: the endpoint can't be followed, or both parameters are there.
-pub(super) fn read(endpoint: &Endpoint, bound: &mut Bound) -> Result<Followed, Error> {
+pub(super) fn read(endpoint: &Endpoint, bound: &mut RequestValues) -> Result<FollowMode, Error> {
     let (name, followed) = match (bound.follow, bound.feed) {
-        (None, None) => return Ok(Followed::No),
+        (None, None) => return Ok(FollowMode::No),
         (Some(followed), None) => ("_follow", followed),
         (None, Some(feed)) => ("feed", feed.followed()),
         (Some(_), Some(_)) => return Err(wrong("feed", "`_follow` already selects it")),
@@ -48,8 +48,8 @@ pub(super) fn read(endpoint: &Endpoint, bound: &mut Bound) -> Result<Followed, E
 ///
 /// # Errors
 /// 400: the format or a parameter needs an end, which such a stream doesn't have.
-pub(super) fn check(followed: Followed, format: Format, asked: &Asked) -> Result<(), Error> {
-    if followed != Followed::Continuously {
+pub(super) fn check(followed: FollowMode, format: Format, asked: &Asked) -> Result<(), Error> {
+    if followed != FollowMode::Continuously {
         return Ok(());
     }
     if asked.wait {

@@ -18,7 +18,7 @@ use super::streaming::Streaming;
 use super::tracker::RequestTracker;
 use crate::completeness::trailers::{PAGE, STREAMED};
 use crate::compress::Coding;
-use crate::endpoint::Followed;
+use crate::endpoint::FollowMode;
 use crate::spool::whole::{self, Spool};
 use crate::stream::SHORT_PAGE;
 
@@ -53,7 +53,7 @@ impl StreamRequest<'_> {
     pub(super) fn waits(&self) -> Option<Waits> {
         match self.reading.format {
             _ if self.asked.wait => Some(Waits::Asked),
-            _ if self.followed == Followed::Continuously => None,
+            _ if self.followed == FollowMode::Continuously => None,
             _ if self.asked.without_chunks => Some(Waits::ForLength),
             // Each event has its cursor, and its reader wants it at once.
             Format::Sse => None,
@@ -102,7 +102,7 @@ impl App {
 
 /// Tells that a page is streamed, so its headers can't name the next one.
 pub(super) fn tell_streamed(request: &StreamRequest<'_>, response: &mut Response<()>) {
-    if request.page.is_some() && request.followed != Followed::Continuously {
+    if request.page.is_some() && request.followed != FollowMode::Continuously {
         response.headers_mut().insert(PAGE, STREAMED);
     }
 }

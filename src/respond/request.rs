@@ -8,7 +8,7 @@ use http::header::{self, HeaderName};
 use http::{HeaderMap, Request};
 use rowstream_core::Error;
 use rowstream_core::client::{Client, UNIX, network_of};
-use rowstream_core::params::{self, AskedShard, Bound, Claims, ParamValue, Shard};
+use rowstream_core::params::{self, Claims, ParamValue, RequestValues, RequestedShard, Shard};
 use rowstream_encode::Format;
 use rowstream_upstream::fields;
 
@@ -18,7 +18,7 @@ use crate::auth::Credentials;
 use crate::completeness::Asked;
 use crate::compress::Coding;
 use crate::database::Actor;
-use crate::endpoint::{Compression, Endpoint, Followed, Timeout};
+use crate::endpoint::{Compression, Endpoint, FollowMode, Timeout};
 use crate::negotiate::{self, Encoding};
 use crate::route::{Match, Suffix};
 use crate::stream::Reading;
@@ -71,7 +71,7 @@ pub(super) struct StreamRequest<'a> {
     /// The rows to read. Its options are limited to those that matter in the format.
     pub(super) reading: Reading,
     /// Tells if the request waits for future rows.
-    pub(super) followed: Followed,
+    pub(super) followed: FollowMode,
     /// The query of its URL.
     pub(super) url_query: Option<&'a str>,
     pub(super) vary_accept: bool,
@@ -105,7 +105,7 @@ pub(super) fn read_stream_request<'a, B>(
     let followed = follow::read(endpoint, &mut bound)?;
     let accept = request.headers().get_all(header::ACCEPT);
     let formats = match (followed, &found.suffix, &bound.format) {
-        (Followed::Continuously, Suffix::None, None) => &follow::formats(endpoint)[..],
+        (FollowMode::Continuously, Suffix::None, None) => &follow::formats(endpoint)[..],
         _ => &endpoint.formats,
     };
     let choice = negotiate::choose(&found.suffix, bound.format.as_deref(), accept, formats)?;
@@ -119,7 +119,7 @@ pub(super) fn read_stream_request<'a, B>(
     };
     let after = after(endpoint, format, bound.after, request)?;
     let proves = asked.framed.is_some() || asked.trailers || asked.wait || asked.without_chunks;
-    let cursors = proves || followed != Followed::No;
+    let cursors = proves || followed != FollowMode::No;
     let shard = asked_shard(endpoint, bound.shard, bound.snapshot)?;
     let reading = Reading { format, options, after, shard, cursors, upstreams: Vec::new() };
     let (download, values, given) = (bound.download, bound.values, bound.given);
@@ -145,7 +145,7 @@ pub(super) fn read_stream_request<'a, B>(
 }
 
 /// The endpoint that answers with the plans of this one's statements.
-fn explained<'a>(endpoint: &'a Endpoint, bound: &Bound) -> Result<&'a Endpoint, Error> {
+fn explained<'a>(endpoint: &'a Endpoint, bound: &RequestValues) -> Result<&'a Endpoint, Error> {
     let wrong = |why: &str| Error::invalid_parameters(vec![("_explain".to_owned(), why.to_owned())]);
     let others = [
         ("_after", bound.after.is_some()),
@@ -185,7 +185,7 @@ fn asked_shard(
     endpoint: &Endpoint,
     shard: Option<Shard>,
     snapshot: Option<String>,
-) -> Result<Option<AskedShard>, Error> {
+) -> Result<Option<RequestedShard>, Error> {
     let wrong = |name: &str, why: &str| Error::invalid_parameters(vec![(name.to_owned(), why.to_owned())]);
     let Some(shard) = shard else {
         return match snapshot {
@@ -194,9 +194,9 @@ fn asked_shard(
         };
     };
     let no_shards = || wrong("_shard", "this endpoint has no `shards`");
-    let asked = AskedShard { shard, snapshot };
-    endpoint.shards().ok_or_else(no_shards)?.check(&asked)?;
-    Ok(Some(asked))
+    let requested = RequestedShard { shard, snapshot };
+    endpoint.shards().ok_or_else(no_shards)?.check(&requested)?;
+    Ok(Some(requested))
 }
 
 /// True if the compression of the body is negotiated with the client.
@@ -224,7 +224,7 @@ impl StreamRequest<'_> {
     /// request an end record get that instead.
     pub(super) fn ends_events(&self) -> bool {
         let has_ids = self.reading.format == Format::Sse && self.endpoint.key().is_some();
-        has_ids && self.asked.framed.is_none() && self.followed == Followed::No
+        has_ids && self.asked.framed.is_none() && self.followed == FollowMode::No
     }
 
     /// True if a value of the request, or its token, can be the reason of an error.
@@ -234,7 +234,7 @@ impl StreamRequest<'_> {
 
     /// The time limits of the answer. Streams that are followed have no total limit.
     pub(super) fn timeout(&self) -> Timeout {
-        let total = self.endpoint.timeout.total.filter(|_| self.followed != Followed::Continuously);
+        let total = self.endpoint.timeout.total.filter(|_| self.followed != FollowMode::Continuously);
         Timeout { total, ..self.endpoint.timeout }
     }
 

@@ -27,7 +27,7 @@ use crate::completeness::streams::STREAM;
 use crate::completeness::trailers;
 use crate::compress::{self, Coding, Compressor};
 use crate::config::memory;
-use crate::endpoint::{Followed, Handler, SlowClients, SourceRef, Statement};
+use crate::endpoint::{FollowMode, Handler, SlowClients, SourceRef, Statement};
 use crate::source::Source;
 use crate::spool::spill::{Spill, Spills};
 use crate::spool::whole;
@@ -98,7 +98,7 @@ impl App {
     pub(super) fn lookup<'a>(&self, request: &StreamRequest<'a>) -> Option<&'a Statement> {
         let has_one = self.source(&request.endpoint.source).hosts() == 1;
         let wanted = || stream::lookup(request.endpoint, &request.reading);
-        (has_one && request.followed == Followed::No).then(wanted).flatten()
+        (has_one && request.followed == FollowMode::No).then(wanted).flatten()
     }
 
     /// Looks up the row of [a lookup](Self::lookup). Nothing else is created before that, because a
@@ -128,17 +128,19 @@ impl App {
         let (mut stream, first) = match request.followed {
             // Boxed, like everything that few requests need, so that other requests don't carry its
             // state.
-            Followed::ByLongPoll => Box::pin(self.long_poll(&request, &values, tracker, begun)).await?,
-            Followed::No | Followed::Continuously => match self.source(&request.endpoint.source).hosts() {
-                1 => {
-                    let opened = pin!(self.open(&request, values, tracker, looked_up));
-                    timeout.until_row(*begun, opened).await?
+            FollowMode::ByLongPoll => Box::pin(self.long_poll(&request, &values, tracker, begun)).await?,
+            FollowMode::No | FollowMode::Continuously => {
+                match self.source(&request.endpoint.source).hosts() {
+                    1 => {
+                        let opened = pin!(self.open(&request, values, tracker, looked_up));
+                        timeout.until_row(*begun, opened).await?
+                    }
+                    hosts => {
+                        let opened = self.open_at_one_of(hosts, &request, values, tracker);
+                        timeout.until_row(*begun, Box::pin(opened)).await?
+                    }
                 }
-                hosts => {
-                    let opened = self.open_at_one_of(hosts, &request, values, tracker);
-                    timeout.until_row(*begun, Box::pin(opened)).await?
-                }
-            },
+            }
         };
         if stream.is_done() && stream.rows() == 0 && request.ends_events() {
             return Ok(no_more_events());
@@ -209,11 +211,11 @@ impl App {
         };
         let source = &*source;
         let follower = match request.followed {
-            Followed::Continuously => Some(Box::pin(self.follower(request, &values, tracker)).await?),
-            Followed::No | Followed::ByLongPoll => None,
+            FollowMode::Continuously => Some(Box::pin(self.follower(request, &values, tracker)).await?),
+            FollowMode::No | FollowMode::ByLongPoll => None,
         };
         let reading = Reading { upstreams: self.upstreams(client, request)?, ..request.reading.clone() };
-        let turn = if request.followed == Followed::No { None } else { source.turn().await };
+        let turn = if request.followed == FollowMode::No { None } else { source.turn().await };
         let mut stream =
             RowStream::open_for(&tracker.waiter, (request.endpoint, source), reading, values, looked_up)
                 .await?;

@@ -4,7 +4,7 @@
 //! Clients, pools and files share one limit (`ulimit -n`). If clients used all of it, a pool
 //! couldn't open a connection, and requests would fail because of idle clients.
 
-use rowstream_core::settings::ChosenBy;
+use rowstream_core::settings::SettingOrigin;
 use rowstream_procfs::ProcessFiles;
 
 use super::ADMIN_CONNECTIONS;
@@ -45,7 +45,7 @@ impl Descriptors {
     /// The reason and the remedy, if that's fewer than the configuration asks for, or hardly any.
     pub(super) fn warning(&self, config: &Config) -> Option<String> {
         let (seats, wanted) = (self.seats(config), config.limits.max_connections);
-        let is_chosen = config.limits.max_connections_by == ChosenBy::User;
+        let is_chosen = config.limits.max_connections_by == SettingOrigin::User;
         if seats == wanted || !is_chosen && seats > LEAST {
             return None;
         }

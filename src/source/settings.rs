@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rowstream_core::Error;
-use rowstream_core::pool::{Kept, PoolConfig};
+use rowstream_core::pool::{PoolConfig, ReservedSlots};
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::dialect::Location;
 
@@ -91,10 +91,10 @@ impl SourceConfig {
     }
 
     /// The slots that its pool keeps for lookups, if the source has any.
-    pub(crate) fn kept(&self) -> Kept {
+    pub(crate) fn kept(&self) -> ReservedSlots {
         match self.kind {
             Kind::Sql(database) => database.kept(self.pool.max),
-            Kind::Http(_) => Kept::default(),
+            Kind::Http(_) => ReservedSlots::default(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rowstream_core::Error;
 use rowstream_core::cursor::Signer;
 use rowstream_core::error::STATEMENT_FAILED;
-use rowstream_core::params::{AskedShard, ParamValue};
+use rowstream_core::params::{ParamValue, RequestedShard};
 use rowstream_core::pool::{Priority, Waiter};
 use rowstream_encode::{
     ArrowEncoder, BatchEncoder, Column, CsvEncoder, Format, OptionsEncoder, RowEncoder, Shape, ValueOptions,
@@ -400,7 +400,7 @@ async fn begin(
             let parts = (&*divided.table, *parts);
             Producer::Parts(Box::pin(database.acquire_parts(parts, priority, patience)).await?)
         }
-        (Some(AskedShard { shard, snapshot }), _) => {
+        (Some(RequestedShard { shard, snapshot }), _) => {
             let shards = endpoint.shards().ok_or_else(|| Error::endpoint("this endpoint has no shards"))?;
             let open = |token: &String| shards.open(token, shard.of, values);
             let given = snapshot.as_ref().map(open).transpose()?;

@@ -42,9 +42,9 @@ pub(crate) const BAD_VALUE: &str = "bad_value";
 pub const STATEMENT_TIMEOUT: &str = "statement_timeout";
 
 /// A failure with a stable code, an HTTP status, and a message for the user.
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorFields>);
 
-struct Inner {
+struct ErrorFields {
     code: &'static str,
     status: StatusCode,
     message: String,
@@ -65,7 +65,7 @@ impl Error {
     /// because each has a page.
     pub fn new(code: &'static str, status: StatusCode, message: impl Into<String>) -> Self {
         debug_assert!(codes::is_known(code), "{code} is missing in error/codes.rs");
-        Self(Box::new(Inner {
+        Self(Box::new(ErrorFields {
             code,
             status,
             message: bounds::cut(message.into(), bounds::MESSAGE),
@@ -296,7 +296,7 @@ impl Error {
 
     /// A copy of the failure for another request that it affects.
     pub fn retold(&self) -> Self {
-        let Inner {
+        let ErrorFields {
             code,
             status,
             message,
@@ -310,7 +310,7 @@ impl Error {
             cause,
         } = &*self.0;
         let cause = cause.as_ref().map(|cause| cause.to_string().into());
-        Self(Box::new(Inner {
+        Self(Box::new(ErrorFields {
             code,
             status: *status,
             message: message.clone(),
@@ -334,7 +334,7 @@ impl Error {
 
     /// The members of the problem document.
     pub fn members(&self) -> serde_json::Value {
-        let Inner { code, status, message, .. } = &*self.0;
+        let ErrorFields { code, status, message, .. } = &*self.0;
         let mut problem = serde_json::json!({
             "type": format!("{}{code}", PAGES),
             "title": status.canonical_reason(),
@@ -450,7 +450,7 @@ mod tests {
         let long = "\u{1}".repeat(100_000);
         let wrong = (0..parameters).map(|_| (long.clone(), long.clone())).collect();
         let error = Error::invalid_parameters(wrong).hint(long.as_str()).sqlstate(long);
-        Error(Box::new(Inner { code: "too_many_streams_of_endpoint", ..*error.0 }))
+        Error(Box::new(ErrorFields { code: "too_many_streams_of_endpoint", ..*error.0 }))
     }
 
     /// 15 KB of unknown parameters once led to a response of 390 KB. It contained each of them

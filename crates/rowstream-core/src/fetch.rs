@@ -63,7 +63,7 @@ async fn ask(mut request: Request<String>, roots: Option<&Path>) -> Result<Respo
     let is_tls = url.scheme_str() == Some("https");
     let port = url.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
     let addresses: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
-    let stream = tcp::connect(addresses, TIMEOUT).await.map_err(tcp::Refused::into_named_cause)?;
+    let stream = tcp::connect(addresses, TIMEOUT).await.map_err(tcp::ConnectFailure::into_named_cause)?;
     if !is_tls {
         return exchange(stream, request).await;
     }

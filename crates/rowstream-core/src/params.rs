@@ -11,11 +11,11 @@ mod follow;
 mod parse;
 mod shard;
 
-pub use bind::{Bound, Chosen, bind};
+pub use bind::{ChosenOptions, RequestValues, bind};
 pub use bind::{Claims, bind_with, claim, claim_at};
-pub use follow::{CouchFeed, Followed};
+pub use follow::{CouchFeed, FollowMode};
 pub use parse::percent_decode;
-pub use shard::{AskedShard, Shard};
+pub use shard::{RequestedShard, Shard};
 
 use crate::diagnostic::suggest;
 

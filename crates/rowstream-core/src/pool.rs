@@ -55,10 +55,10 @@ pub use self::health::{Health, HostCounts, HostStats};
 pub use self::lease::Lease;
 use self::lease::Permit;
 use self::pressure::Pressure;
-pub use self::queue::Kept;
 pub use self::queue::Priority;
-use self::queue::{Next, Queue, Standing};
-pub use self::sites::{Alike, Choice, Sites};
+pub use self::queue::ReservedSlots;
+use self::queue::{NextWaiter, Queue, WaiterId};
+pub use self::sites::{Choice, Sites, UniformSites};
 pub use self::stats::Stats;
 pub use self::stats::Usage;
 use self::stats::{Counts, WaitClock};
@@ -97,9 +97,9 @@ impl Default for PoolConfig {
 }
 
 /// The pool of one source, for connections of type `C`.
-pub struct Pool<C, S: Sites = Alike>(Arc<Shared<C, S>>);
+pub struct Pool<C, S: Sites = UniformSites>(Arc<PoolCore<C, S>>);
 
-struct Shared<C, S: Sites> {
+struct PoolCore<C, S: Sites> {
     config: PoolConfig,
     source: String,
     state: Mutex<PoolState<C, S>>,
@@ -114,53 +114,53 @@ struct Shared<C, S: Sites> {
     counts: Counts,
     /// The most recently used connection is last. New leases take it because it's warm; the cold
     /// ones reach their `idle_timeout`.
-    idle: Mutex<Vec<Idle<C>>>,
+    idle: Mutex<Vec<IdleConnection<C>>>,
 }
 
 /// The slots in use, the requests that wait for one, and the sites of the slots.
 struct PoolState<C, S: Sites> {
-    queue: Queue<Waits<C, S>>,
+    queue: Queue<QueuedRequest<C, S>>,
     pressure: Pressure,
     sites: S,
 }
 
-struct Idle<C> {
+struct IdleConnection<C> {
     connection: C,
     since: Instant,
 }
 
 /// A request for a slot.
-struct Asks<S: Sites> {
+struct SlotRequest<S: Sites> {
     priority: Priority,
     client: Client,
     wish: S::Wish,
 }
 
 /// The reply to a request for a slot.
-enum Asked<C, S: Sites> {
-    Given(Lease<C, S>),
-    Waits(Ticket<C, S>),
+enum SlotReply<C, S: Sites> {
+    Lease(Lease<C, S>),
+    Queued(LeaseReceiver<C, S>),
 }
 
 /// A request in the queue.
-struct Waits<C, S: Sites> {
+struct QueuedRequest<C, S: Sites> {
     wish: S::Wish,
-    entry: Entry<C, S>,
+    entry: AdmissionCount<C, S>,
     /// Sends the lease, or an error if no site will ever suit or another client's request waits
     /// instead.
     sender: oneshot::Sender<Result<Lease<C, S>, Error>>,
 }
 
 /// The requesting side of a place in the queue. Leaves the queue when it's dropped.
-struct Ticket<C, S: Sites> {
-    shared: Arc<Shared<C, S>>,
-    standing: Standing,
+struct LeaseReceiver<C, S: Sites> {
+    shared: Arc<PoolCore<C, S>>,
+    waiter: WaiterId,
     receiver: oneshot::Receiver<Result<Lease<C, S>, Error>>,
 }
 
 /// Counts one request, or one group, as inside of the pool until it's dropped.
-struct Entry<C, S: Sites> {
-    shared: Arc<Shared<C, S>>,
+struct AdmissionCount<C, S: Sites> {
+    shared: Arc<PoolCore<C, S>>,
     /// The slots that it may use at the same time. It's 0 for a call of a group, because the
     /// group's own entry counts, and for lookups.
     width: AtomicUsize,
@@ -175,7 +175,7 @@ impl<C, S: Sites> Clone for Pool<C, S> {
 impl<C: Send + 'static> Pool<C> {
     /// A pool without connections whose slots are all alike. Errors name it as `source`.
     pub fn new(source: &str, config: PoolConfig) -> Self {
-        Self::at(source, config, Alike)
+        Self::at(source, config, UniformSites)
     }
 
     /// Waits for a slot.
@@ -192,7 +192,7 @@ impl<C: Send + 'static> Pool<C> {
 impl<C: Send + 'static, S: Sites> Pool<C, S> {
     /// A pool without connections whose slots are at `sites`.
     pub fn at(source: &str, config: PoolConfig, sites: S) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(PoolCore {
             state: Mutex::new(PoolState {
                 queue: Queue::new(config.max),
                 pressure: Pressure::default(),
@@ -219,14 +219,14 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
         priority: Priority,
         patience: Patience<'_>,
     ) -> Result<Lease<C, S>, Error> {
-        let asks = Asks { priority, client: patience.client(), wish };
-        let mut ticket = match self.0.ask(asks, None)? {
-            Asked::Given(place) => return Ok(place),
-            Asked::Waits(ticket) => ticket,
+        let request = SlotRequest { priority, client: patience.client(), wish };
+        let mut receiver = match self.0.ask(request, None)? {
+            SlotReply::Lease(place) => return Ok(place),
+            SlotReply::Queued(receiver) => receiver,
         };
         let _clock = WaitClock::begin(&self.0);
         let until = patience.until(self.0.config.acquire_timeout);
-        let given = tokio::time::timeout_at(until, ticket.wait()).await;
+        let given = tokio::time::timeout_at(until, receiver.wait()).await;
         given.unwrap_or_else(|_| Err(self.0.too_late()))
     }
 
@@ -240,12 +240,12 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
         }
         let permit = Permit::new(&self.0, (priority, client), state.sites.begin(at));
         self.0.counts.at_once.fetch_add(1, Ordering::Relaxed);
-        Some(Lease { entry: Entry::of(&self.0, priority), permit })
+        Some(Lease { entry: AdmissionCount::of(&self.0, priority), permit })
     }
 
     /// Keeps slots for lookups from now on.
-    pub fn keep(&self, kept: Kept) {
-        self.0.change(|state| state.queue.keep(kept));
+    pub fn keep(&self, reserved: ReservedSlots) {
+        self.0.change(|state| state.queue.keep(reserved));
     }
 
     /// Counts a connection that was opened and that may serve several slots.
@@ -327,8 +327,8 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
     }
 }
 
-impl<C, S: Sites> Shared<C, S> {
-    fn idle(&self) -> MutexGuard<'_, Vec<Idle<C>>> {
+impl<C, S: Sites> PoolCore<C, S> {
+    fn idle(&self) -> MutexGuard<'_, Vec<IdleConnection<C>>> {
         self.idle.lock()
     }
 
@@ -336,21 +336,25 @@ impl<C, S: Sites> Shared<C, S> {
         self.state.lock()
     }
 
-    /// Returns a lease, or a ticket in the queue. A request without an entry is new: it doesn't
+    /// Returns a lease, or the receiver of one. A request without an `entry` is new: it doesn't
     /// count as inside yet.
     ///
     /// # Errors
     /// 503 if the request may not wait; and an error if no site suits.
-    fn ask(self: &Arc<Self>, asks: Asks<S>, entry: Option<Entry<C, S>>) -> Result<Asked<C, S>, Error> {
-        let Asks { priority, client, wish } = asks;
+    fn ask(
+        self: &Arc<Self>,
+        request: SlotRequest<S>,
+        entry: Option<AdmissionCount<C, S>>,
+    ) -> Result<SlotReply<C, S>, Error> {
+        let SlotRequest { priority, client, wish } = request;
         let mut state = self.state();
         match state.sites.choose(&wish) {
             Choice::Nowhere(error) => return Err(error),
             Choice::At(at) if state.queue.take(priority) => {
                 let permit = Permit::new(self, (priority, client), state.sites.begin(at));
-                let entry = entry.unwrap_or_else(|| Entry::of(self, priority));
+                let entry = entry.unwrap_or_else(|| AdmissionCount::of(self, priority));
                 self.counts.at_once.fetch_add(1, Ordering::Relaxed);
-                return Ok(Asked::Given(Lease { entry, permit }));
+                return Ok(SlotReply::Lease(Lease { entry, permit }));
             }
             Choice::At(_) | Choice::Full | Choice::FullForAll => {}
         }
@@ -366,19 +370,19 @@ impl<C, S: Sites> Shared<C, S> {
                 return Err(self.refuse(most));
             }
         }
-        let entry = entry.unwrap_or_else(|| Entry::of(self, priority));
+        let entry = entry.unwrap_or_else(|| AdmissionCount::of(self, priority));
         let (sender, receiver) = oneshot::channel();
-        let standing = state.queue.join(priority, client, Waits { wish, entry, sender });
+        let waiter = state.queue.join(priority, client, QueuedRequest { wish, entry, sender });
         state.pressure.waits(priority, now);
         drop(state);
-        Ok(Asked::Waits(Ticket { shared: Arc::clone(self), standing, receiver }))
+        Ok(SlotReply::Queued(LeaseReceiver { shared: Arc::clone(self), waiter, receiver }))
     }
 
     /// True if one more request of this priority may wait when `most` may. If the queue is full and
     /// another client has more requests in it, the last one of those is refused to make room.
     fn makes_room(
         &self,
-        queue: &mut Queue<Waits<C, S>>,
+        queue: &mut Queue<QueuedRequest<C, S>>,
         priority: Priority,
         client: Client,
         most: usize,
@@ -397,7 +401,7 @@ impl<C, S: Sites> Shared<C, S> {
 
     /// True if one more request may come inside. A free slot counts only if the queue is empty: if
     /// requests wait although it's free, it doesn't suit them.
-    fn has_room(&self, queue: &Queue<Waits<C, S>>) -> bool {
+    fn has_room(&self, queue: &Queue<QueuedRequest<C, S>>) -> bool {
         let most = self.config.max.saturating_add(self.config.waiting);
         let is_free = queue.used() < self.config.max && queue.len() == 0;
         is_free || self.inside.load(Ordering::Relaxed) < most
@@ -410,12 +414,12 @@ impl<C, S: Sites> Shared<C, S> {
         let changed = change(&mut state);
         while let Some(next) = state.next() {
             let (sender, given) = match next {
-                Next::Served((priority, client), Waits { entry, sender, .. }, at) => {
+                NextWaiter::Served((priority, client), QueuedRequest { entry, sender, .. }, at) => {
                     state.pressure.serves(priority, Instant::now());
                     let permit = Permit::new(self, (priority, client), state.sites.begin(at));
                     (sender, Ok(Lease { entry, permit }))
                 }
-                Next::Exhausted(Waits { sender, .. }, error) => (sender, Err(error)),
+                NextWaiter::Exhausted(QueuedRequest { sender, .. }, error) => (sender, Err(error)),
             };
             drop(state);
             // If the waiter has left meanwhile, its lease is dropped here, and that serves the next
@@ -452,13 +456,13 @@ impl<C, S: Sites> PoolState<C, S> {
         }
     }
 
-    fn next(&mut self) -> Option<Next<Waits<C, S>, S::At>> {
+    fn next(&mut self) -> Option<NextWaiter<QueuedRequest<C, S>, S::ChosenSite>> {
         let sites = &self.sites;
         self.queue.next(|waits| sites.choose(&waits.wish))
     }
 }
 
-impl<C, S: Sites> Ticket<C, S> {
+impl<C, S: Sites> LeaseReceiver<C, S> {
     /// Waits for the lease. Also serves the queue whenever a site gets room although no slot was
     /// freed.
     async fn wait(&mut self) -> Result<Lease<C, S>, Error> {
@@ -486,27 +490,27 @@ async fn until(moment: Option<std::time::Instant>) {
     }
 }
 
-impl<C, S: Sites> Drop for Ticket<C, S> {
+impl<C, S: Sites> Drop for LeaseReceiver<C, S> {
     fn drop(&mut self) {
         // A request that was served has left the queue already. Its lease is dropped with
         // `receiver`.
         let mut state = self.shared.state();
-        let left = state.queue.leave(self.standing);
+        let left = state.queue.leave(self.waiter);
         state.settle();
         drop(state);
         drop(left);
     }
 }
 
-impl<C, S: Sites> Entry<C, S> {
+impl<C, S: Sites> AdmissionCount<C, S> {
     /// The entry of one request. Only lists count: lookups have a limit of their own, so that
     /// neither keeps the other out.
-    fn of(shared: &Arc<Shared<C, S>>, priority: Priority) -> Self {
+    fn of(shared: &Arc<PoolCore<C, S>>, priority: Priority) -> Self {
         Self::new(shared, usize::from(priority == Priority::Stream))
     }
 
     /// Doesn't check the limit: a request that has a slot counts even if it's one too many.
-    fn new(shared: &Arc<Shared<C, S>>, width: usize) -> Self {
+    fn new(shared: &Arc<PoolCore<C, S>>, width: usize) -> Self {
         shared.inside.fetch_add(width, Ordering::Relaxed);
         Self { shared: Arc::clone(shared), width: AtomicUsize::new(width) }
     }
@@ -520,7 +524,7 @@ impl<C, S: Sites> Entry<C, S> {
     }
 }
 
-impl<C, S: Sites> Drop for Entry<C, S> {
+impl<C, S: Sites> Drop for AdmissionCount<C, S> {
     fn drop(&mut self) {
         self.resize(0);
     }

@@ -32,7 +32,7 @@ pub struct SourceSettings {
     /// The largest row, in bytes as the database sends it.
     pub max_row_bytes: usize,
     /// The origin of `max_row_bytes`.
-    pub max_row_bytes_by: ChosenBy,
+    pub max_row_bytes_by: SettingOrigin,
     /// The time limit for a statement in the database; `None` for no limit.
     pub statement_timeout: Option<Duration>,
     /// The time that a request or statement is expected to hold its connection; `None` if unknown.
@@ -85,7 +85,7 @@ impl Roles {
 
 /// The origin of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChosenBy {
+pub enum SettingOrigin {
     /// The default, which can be lower if `memory` is limited.
     Default,
     /// The configuration file.
@@ -105,7 +105,7 @@ impl SourceSettings {
             fetch_rows: 0,
             fetch_bytes: 1 << 20,
             max_row_bytes: 16 << 20,
-            max_row_bytes_by: ChosenBy::Default,
+            max_row_bytes_by: SettingOrigin::Default,
             statement_timeout: None,
             expected_duration: None,
             mmap: 0,

@@ -14,10 +14,10 @@ use std::fmt;
 use std::ops::Range;
 
 pub use self::dialect::Dialect;
-use self::dialect::{Around, Placeholders};
-use self::lexer::{Kind, Lexer, Token};
+use self::dialect::{Affixes, Placeholders};
+use self::lexer::{Lexer, Token, TokenKind};
 pub use self::limit::{Limit, LimitPart, limit_placeholders, numbered_placeholders};
-pub use self::outline::{ByRow, Outline, UNIONS};
+pub use self::outline::{Outline, RowSelect, UNIONS};
 
 /// Marks a statement whose row contains refcursors that other statements read. It replaces the
 /// cardinality.
@@ -102,12 +102,14 @@ impl Sql {
         let mut end = None;
         while let Some(token) = lexer.next()? {
             match token.kind {
-                Kind::Blank => continue,
-                Kind::LineComment | Kind::BlockComment => comments.push(token),
+                TokenKind::Blank => continue,
+                TokenKind::LineComment | TokenKind::BlockComment => comments.push(token),
                 _ if end.is_some() => return Err(second_statement(token.start)),
-                Kind::Semicolon => end = Some(token.start),
-                Kind::Placeholder => return Err(placeholder(text, &token)),
-                Kind::Parameter | Kind::Quoted | Kind::Word | Kind::Other => tokens.push(token),
+                TokenKind::Semicolon => end = Some(token.start),
+                TokenKind::Placeholder => return Err(placeholder(text, &token)),
+                TokenKind::Parameter | TokenKind::Quoted | TokenKind::Word | TokenKind::Other => {
+                    tokens.push(token)
+                }
             }
         }
         if tokens.is_empty() {
@@ -115,7 +117,9 @@ impl Sql {
         }
         let text = &*in_ascii(text, &comments);
         let mut rewriter = Rewriter::new(text, dialect);
-        for (index, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind == Kind::Parameter) {
+        for (index, token) in
+            tokens.iter().enumerate().filter(|(_, token)| token.kind == TokenKind::Parameter)
+        {
             rewriter.parameter(token, limit::is_whole(text, &tokens, index));
         }
         Ok(rewriter.finish(end.unwrap_or(text.len())))
@@ -171,7 +175,7 @@ impl<'a> Rewriter<'a> {
     fn parameter(&mut self, token: &Token, whole: bool) {
         self.sql.text.push_str(&self.text[self.copied..token.start]);
         let number = self.number(&self.text[token.start + 1..token.end], token.start);
-        let around = self.dialect.null_limit.filter(|_| whole).unwrap_or(Around::NOTHING);
+        let around = self.dialect.null_limit.filter(|_| whole).unwrap_or(Affixes::NOTHING);
         around.write(&mut self.sql.text, |sql| self.dialect.placeholders.write(number, sql));
         self.sql.pieces.push((self.sql.text.len(), token.end));
         self.copied = token.end;
@@ -262,7 +266,7 @@ pub fn sections(text: &str, dialect: &'static Dialect) -> Result<Vec<Section>, S
         Section { name: None, nesting: None, refcursors: Refcursors::None, offset: 0, range: 0..text.len() };
     let mut empty = true;
     while let Some(token) = lexer.next()? {
-        if token.kind == Kind::LineComment
+        if token.kind == TokenKind::LineComment
             && begins_line(text, token.start)
             && let Some(next) = marker(text, &token)?
         {
@@ -272,7 +276,7 @@ pub fn sections(text: &str, dialect: &'static Dialect) -> Result<Vec<Section>, S
                 sections.push(done);
             }
         }
-        empty &= matches!(token.kind, Kind::Blank | Kind::LineComment | Kind::BlockComment);
+        empty &= matches!(token.kind, TokenKind::Blank | TokenKind::LineComment | TokenKind::BlockComment);
     }
     sections.push(current);
     Ok(sections)
@@ -285,7 +289,7 @@ pub fn sections(text: &str, dialect: &'static Dialect) -> Result<Vec<Section>, S
 pub fn is_blank(text: &str, dialect: &'static Dialect) -> Result<bool, SqlError> {
     let mut lexer = Lexer::new(text, dialect);
     while let Some(token) = lexer.next()? {
-        if !matches!(token.kind, Kind::Blank | Kind::LineComment | Kind::BlockComment) {
+        if !matches!(token.kind, TokenKind::Blank | TokenKind::LineComment | TokenKind::BlockComment) {
             return Ok(false);
         }
     }

@@ -25,13 +25,13 @@ const LARGEST_RECEIVE_BUFFER: usize = 208 * 1024;
 
 /// The reason why no address accepted a connection: the last one's error.
 #[derive(Debug)]
-pub struct Refused {
+pub struct ConnectFailure {
     /// The last address. Missing if the name has no address.
     address: Option<SocketAddr>,
     cause: io::Error,
 }
 
-impl Refused {
+impl ConnectFailure {
     /// The system's error.
     pub fn into_cause(self) -> io::Error {
         self.cause
@@ -43,7 +43,7 @@ impl Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for ConnectFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.address {
             Some(address) => write!(f, "{address}: {}", self.cause),
@@ -59,14 +59,14 @@ impl fmt::Display for Refused {
 pub async fn connect(
     addresses: impl IntoIterator<Item = SocketAddr>,
     patience: Duration,
-) -> Result<TcpStream, Refused> {
-    let mut refused = Refused { address: None, cause: io::Error::other("the name has no address") };
+) -> Result<TcpStream, ConnectFailure> {
+    let mut refused = ConnectFailure { address: None, cause: io::Error::other("the name has no address") };
     for address in addresses {
         let connected = timeout(patience, connect_to(address)).await;
         let no_answer = |_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
         match connected.unwrap_or_else(no_answer) {
             Ok(stream) => return Ok(stream),
-            Err(cause) => refused = Refused { address: Some(address), cause },
+            Err(cause) => refused = ConnectFailure { address: Some(address), cause },
         }
     }
     Err(refused)

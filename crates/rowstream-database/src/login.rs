@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rowstream_core::Error;
 use rowstream_core::pool::Lease;
-use rowstream_core::tcp::{self, Refused};
+use rowstream_core::tcp::{self, ConnectFailure};
 use tokio::net::TcpStream;
 
 /// The reason why a connection couldn't be opened. Clients learn only that the source can't be
@@ -107,7 +107,7 @@ pub async fn connect_tcp(host: &str, port: u16, order: AddressOrder) -> io::Resu
         fastrand::shuffle(&mut addresses);
     }
     // The time of the whole login is limited, not the time for each address.
-    tcp::connect(addresses, Duration::MAX).await.map_err(Refused::into_cause)
+    tcp::connect(addresses, Duration::MAX).await.map_err(ConnectFailure::into_cause)
 }
 
 /// A connection to a server that a pool can keep.

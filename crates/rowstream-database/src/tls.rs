@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rowstream_core::Error;
-use rowstream_core::tls::servers::{self, Roots, Shown, Trust};
+use rowstream_core::tls::servers::{self, ClientCertificate, Roots, Trust};
 use tokio_rustls::TlsConnector;
 
 /// The use of TLS, and the checks of the server's certificate.
@@ -54,7 +54,7 @@ fn client(
     files: &ClientFiles,
 ) -> Result<TlsConnector, Box<dyn std::error::Error>> {
     let identity = match (&files.certificate, &files.key) {
-        (Some(certificate), Some(key)) => Some(Shown::read(certificate, key)?),
+        (Some(certificate), Some(key)) => Some(ClientCertificate::read(certificate, key)?),
         (None, None) => None,
         _ => return Err("a client's certificate needs its key, and the key its certificate".into()),
     };

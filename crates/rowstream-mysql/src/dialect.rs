@@ -1,9 +1,9 @@
 //! The SQL of MySQL and MariaDB, as data.
 
 use rowstream_core::sql::dialect::{
-    Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Functions, Keys,
-    LineComment, Location, Names, Opens, ParameterTypes, PasswordFrom, Placeholders, Quotes, Refusal,
-    Strings, Syntax, TableName, UniqueKeys, Unordered, Urls,
+    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Functions, Keys,
+    LineComment, Location, Names, OpenedResults, ParameterTypes, PasswordOrigin, Placeholders, Quotes,
+    Refusal, Strings, Syntax, TableName, UniqueKeys, UnorderedTypes, Urls,
 };
 
 /// The dialect of MySQL and MariaDB.
@@ -14,7 +14,7 @@ pub static DIALECT: Dialect = Dialect {
         location: Location::Server,
         example: "mysql://user@host/database",
         variables: &[],
-        password: PasswordFrom::UrlOrCommand,
+        password: PasswordOrigin::UrlOrCommand,
     },
     syntax: Syntax {
         quote: '`',
@@ -33,21 +33,21 @@ pub static DIALECT: Dialect = Dialect {
     // A limit can't be an expression. If its parameter is NULL, we bind the number for all rows.
     null_limit: None,
     keys: Keys {
-        cast: Around::NOTHING,
+        cast: Affixes::NOTHING,
         // The database doesn't use indexes to compare whole rows.
-        of_union: Around::NOTHING,
+        of_union: Affixes::NOTHING,
         comparison: Comparison::ByColumn,
         infinity: None,
         bytes: Err("use a key of texts or numbers: `hex(c) as c` is in the same order"),
         unordered: &[
-            Unordered {
+            UnorderedTypes {
                 types: &["enum", "set"],
                 longest: 0,
                 why: "MySQL and MariaDB sort by number and compare as texts",
                 hint: "select the text, `cast(state as char) as state`",
             },
             // The sort key of 255 characters is at most as long as our sessions' `max_sort_length`.
-            Unordered {
+            UnorderedTypes {
                 types: &["char", "varchar", "text"],
                 longest: 255,
                 why: "MySQL and MariaDB sort only by the beginning of long ones",
@@ -73,7 +73,7 @@ pub static DIALECT: Dialect = Dialect {
         }),
         counters: None,
     },
-    refcursors: Ok(Opens::Results),
+    refcursors: Ok(OpenedResults::Results),
     interleaved: Ok(()),
     snapshots: Ok(()),
     parts: Err(Refusal {

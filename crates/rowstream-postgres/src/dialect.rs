@@ -1,9 +1,9 @@
 //! PostgreSQL's SQL, as data.
 
 use rowstream_core::sql::dialect::{
-    Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Functions,
-    Keys, LineComment, Location, Names, Opens, ParameterTypes, Parts, PasswordFrom, Placeholders, Refusal,
-    Strings, Syntax, TableName, Transactions, UniqueKeys, Unordered, Urls,
+    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect,
+    Functions, Keys, LineComment, Location, Names, OpenedResults, ParameterTypes, Parts, PasswordOrigin,
+    Placeholders, Refusal, Strings, Syntax, TableName, Transactions, UniqueKeys, UnorderedTypes, Urls,
 };
 
 /// The dialect of PostgreSQL and of servers that speak its protocol.
@@ -14,7 +14,7 @@ pub static DIALECT: Dialect = Dialect {
         location: Location::Server,
         example: "postgres://user@host/database",
         variables: super::libpq::VARIABLES,
-        password: PasswordFrom::UrlOrCommand,
+        password: PasswordOrigin::UrlOrCommand,
     },
     // Brackets are subscripts here, and a colon in them belongs to a slice.
     syntax: Syntax {
@@ -32,13 +32,13 @@ pub static DIALECT: Dialect = Dialect {
     decimals: Decimals::Exact,
     null_limit: None,
     keys: Keys {
-        cast: Around { before: "", behind: "::text" },
-        of_union: Around::NOTHING,
+        cast: Affixes { before: "", behind: "::text" },
+        of_union: Affixes::NOTHING,
         comparison: Comparison::RowValues,
         infinity: None,
         bytes: Ok(()),
         unordered: &[
-            Unordered {
+            UnorderedTypes {
                 types: &[
                     "regclass",
                     "regcollation",
@@ -57,7 +57,7 @@ pub static DIALECT: Dialect = Dialect {
                 hint: "select the number, `c::oid as c`, or the name, `c::text as c`",
             },
             // `order by` finds the type's own operators in any schema, and `>` only in the search_path.
-            Unordered {
+            UnorderedTypes {
                 types: &[".citext"],
                 longest: 0,
                 why: "PostgreSQL ignores case when it sorts but not when it compares, because the schema of \
@@ -93,7 +93,7 @@ pub static DIALECT: Dialect = Dialect {
             ),
         }),
     },
-    refcursors: Ok(Opens::Refcursors),
+    refcursors: Ok(OpenedResults::Refcursors),
     interleaved: Ok(()),
     snapshots: Ok(()),
     parts: Ok(Parts { condition: ["ctid >= ", "::tid and ctid < ", "::tid"], refusals: NO_PARTS }),

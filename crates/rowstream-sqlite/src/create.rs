@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rowstream_core::Error;
-use rowstream_core::diagnostic::encoding::{NotUtf8, read_utf8};
+use rowstream_core::diagnostic::encoding::{EncodingError, read_utf8};
 use rowstream_core::log;
 use rowstream_core::settings::SourceSettings;
 use rusqlite::Connection;
@@ -124,11 +124,11 @@ fn failed(file: &Path, error: io::Error) -> Error {
     create_failed(format!("{}: {error}", file.display())).cause(error)
 }
 
-fn not_utf8(script: &Path, error: &NotUtf8) -> Error {
+fn not_utf8(script: &Path, error: &EncodingError) -> Error {
     let script = script.display();
     let message = match error {
-        NotUtf8::Utf16 => format!("{script}: the file is UTF-16"),
-        NotUtf8::From(line, column) => {
+        EncodingError::Utf16 => format!("{script}: the file is UTF-16"),
+        EncodingError::From(line, column) => {
             format!("{script}:{line}:{column}: the file is not UTF-8 from here on")
         }
     };

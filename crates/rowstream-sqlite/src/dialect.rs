@@ -1,9 +1,9 @@
 //! SQLite's SQL, as data.
 
 use rowstream_core::sql::dialect::{
-    Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Functions,
-    Keys, LineComment, Location, Names, ParameterTypes, PasswordFrom, Placeholders, Quotes, Refusal, Syntax,
-    TableName, UniqueKeys, Urls,
+    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect,
+    Functions, Keys, LineComment, Location, Names, ParameterTypes, PasswordOrigin, Placeholders, Quotes,
+    Refusal, Syntax, TableName, UniqueKeys, Urls,
 };
 
 /// SQLite's SQL.
@@ -14,7 +14,7 @@ pub static DIALECT: Dialect = Dialect {
         location: Location::File,
         example: "sqlite:FILE",
         variables: &[],
-        password: PasswordFrom::Url,
+        password: PasswordOrigin::Url,
     },
     syntax: Syntax {
         quote: '"',
@@ -30,13 +30,13 @@ pub static DIALECT: Dialect = Dialect {
     parameter_types: ParameterTypes::Declared,
     decimals: Decimals::Rounded,
     // SQLite refuses NULL ("datatype mismatch"). -1 means no limit, and 0 as an offset.
-    null_limit: Some(Around { before: "ifnull(", behind: ", -1)" }),
+    null_limit: Some(Affixes { before: "ifnull(", behind: ", -1)" }),
     keys: Keys {
         // A column with a `+` has no declared type, so formats write its value as stored.
-        cast: Around { before: "+", behind: "" },
+        cast: Affixes { before: "+", behind: "" },
         // Each column of a `union` has the affinity of one of its parts, which would change the
         // value that it's compared with. No index on the column can be used then.
-        of_union: Around { before: "+", behind: "" },
+        of_union: Affixes { before: "+", behind: "" },
         comparison: Comparison::RowValues,
         infinity: Some("9e999"),
         bytes: Err("use a key of texts or numbers: `hex(c) as c` is in the same order"),

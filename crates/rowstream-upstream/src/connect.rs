@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rowstream_core::Error;
 use rowstream_core::fetch::Failure;
 use rowstream_core::tcp;
-use rowstream_core::tls::servers::{self, Roots, Shown, Trust};
+use rowstream_core::tls::servers::{self, ClientCertificate, Roots, Trust};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -172,7 +172,8 @@ fn turn(addresses: &mut [SocketAddr], begun: usize) {
 
 fn tls_connector(settings: &Settings) -> Result<TlsConnector, Box<dyn std::error::Error>> {
     let TlsFiles { roots, client, .. } = &settings.tls;
-    let shown = client.as_ref().map(|(certificate, key)| Shown::read(certificate, key)).transpose()?;
+    let shown =
+        client.as_ref().map(|(certificate, key)| ClientCertificate::read(certificate, key)).transpose()?;
     let mut config = servers::client_as(shown, Trust::Host(Roots::read(roots.as_deref())?))?;
     let protocols: &[&[u8]] = match settings.protocol {
         Protocol::Auto => &[b"h2", b"http/1.1"],

@@ -181,7 +181,7 @@ impl Sites for HostSet {
     /// The hosts to avoid.
     type Wish = Tried;
     /// A host's number.
-    type At = usize;
+    type ChosenSite = usize;
     type Site = AtHost;
 
     fn choose(&self, tried: &Tried) -> Choice<usize> {

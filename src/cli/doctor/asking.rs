@@ -148,7 +148,8 @@ impl Server {
         let host = self.authority.host().trim_matches(['[', ']']);
         let port = self.authority.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
         let addresses: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
-        let stream = tcp::connect(addresses, PATIENCE).await.map_err(tcp::Refused::into_named_cause)?;
+        let stream =
+            tcp::connect(addresses, PATIENCE).await.map_err(tcp::ConnectFailure::into_named_cause)?;
         let Some(tls) = &self.tls else { return send(version, stream, request).await };
         let mut tls = ClientConfig::clone(tls);
         tls.alpn_protocols = vec![if version == Version::HTTP_2 { HTTP2.into() } else { b"http/1.1".into() }];

@@ -4,7 +4,7 @@
 //! An opener has no rows that a body could contain, so it isn't a statement of the endpoint. Each
 //! of its readers is one, and has the opener's text. Only the database knows the opener's columns.
 
-use rowstream_core::sql::dialect::{Opens, Refusal};
+use rowstream_core::sql::dialect::{OpenedResults, Refusal};
 use rowstream_core::sql::{Outline, Refcursors};
 
 use super::{File, RowSet, Section, Sql, Statements, shown, sql, suggest};
@@ -47,8 +47,8 @@ impl Statements<'_> {
         };
         if !others.iter().any(|other| other.opener() == Some(name)) {
             let (what, hint) = match opens {
-                Opens::Refcursors => ("refcursors", ", NAME a column of its row"),
-                Opens::Results => ("results", " for each, in the procedure's order"),
+                OpenedResults::Refcursors => ("refcursors", ", NAME a column of its row"),
+                OpenedResults::Results => ("results", " for each, in the procedure's order"),
             };
             let hint = format!("write `-- name: NAME :many from {name}`{hint}");
             self.file.error(at, format!("no statement reads the {what} of `{name}`"), Some(hint));
@@ -57,7 +57,7 @@ impl Statements<'_> {
         let (sql, args) = self.parse(&section)?;
         let calls =
             || Outline::new(&sql.text, self.dialect).is_some_and(|outline| outline.begins_with("call"));
-        if opens == Opens::Results && !calls() {
+        if opens == OpenedResults::Results && !calls() {
             let hint = "let it `call` a procedure, whose results are read in order".to_owned();
             self.file.error(at, format!("`{name}` doesn't call a procedure"), Some(hint));
             return None;

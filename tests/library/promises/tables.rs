@@ -6,7 +6,7 @@ use std::fs;
 
 use rowstream::database::DatabaseKind;
 use rowstream_core::sql::dialect::{
-    CommitOrder, Comparison, Decimals, Dialect, Location, Opens, ParameterTypes,
+    CommitOrder, Comparison, Decimals, Dialect, Location, OpenedResults, ParameterTypes,
 };
 
 use super::ways::{Ask, Way};
@@ -59,8 +59,8 @@ fn table() -> String {
         ("live tail: `transaction`", |dialect| yes(&dialect.commits.transactions)),
         ("live tail: `channel`", |dialect| yes(&dialect.commits.channel)),
         ("`:refcursors` statements", |dialect| match dialect.refcursors {
-            Ok(Opens::Refcursors) => "cursors, by name".to_owned(),
-            Ok(Opens::Results) => "results of a `call`, in order".to_owned(),
+            Ok(OpenedResults::Refcursors) => "cursors, by name".to_owned(),
+            Ok(OpenedResults::Results) => "results of a `call`, in order".to_owned(),
             Err(_) => "no".to_owned(),
         }),
         ("`parallel` and `shards`", |dialect| yes(&dialect.parts)),

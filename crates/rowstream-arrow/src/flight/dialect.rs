@@ -2,8 +2,8 @@
 //! dialect, so quoted names can be those of the SQL standard, or of MySQL and Spark.
 
 use rowstream_core::sql::dialect::{
-    Around, BlockComments, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment, Location,
-    Names, ParameterTypes, PasswordFrom, Placeholders, Quotes, Refusal, Strings, Syntax, Urls,
+    Affixes, BlockComments, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment, Location,
+    Names, ParameterTypes, PasswordOrigin, Placeholders, Quotes, Refusal, Strings, Syntax, Urls,
 };
 
 /// The SQL of servers of Arrow Flight SQL.
@@ -14,7 +14,7 @@ pub(super) static DIALECT: Dialect = Dialect {
         location: Location::Server,
         example: "flightsql://user@host:port",
         variables: &[],
-        password: PasswordFrom::Url,
+        password: PasswordOrigin::Url,
     },
     syntax: Syntax {
         quote: '"',
@@ -31,8 +31,8 @@ pub(super) static DIALECT: Dialect = Dialect {
     decimals: Decimals::Exact,
     null_limit: None,
     keys: Keys {
-        cast: Around::NOTHING,
-        of_union: Around::NOTHING,
+        cast: Affixes::NOTHING,
+        of_union: Affixes::NOTHING,
         comparison: Comparison::ByColumn,
         infinity: None,
         bytes: Err("use a key of texts or numbers"),

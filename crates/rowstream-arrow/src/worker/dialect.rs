@@ -4,8 +4,8 @@
 #[cfg(feature = "odbc")]
 use rowstream_core::sql::dialect::Quotes;
 use rowstream_core::sql::dialect::{
-    Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment,
-    Location, Names, ParameterTypes, PasswordFrom, Placeholders, Refusal, Strings, Syntax, Urls,
+    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment,
+    Location, Names, ParameterTypes, PasswordOrigin, Placeholders, Refusal, Strings, Syntax, Urls,
 };
 
 /// The environment variable with the path of DuckDB's library.
@@ -30,7 +30,7 @@ pub(super) static ODBC: Dialect = Dialect {
         location: Location::Driver,
         example: "odbc:DSN=shop",
         variables: &[],
-        password: PasswordFrom::Url,
+        password: PasswordOrigin::Url,
     },
     syntax: Syntax {
         quote: NAME,
@@ -50,7 +50,7 @@ const COMMON: Dialect = Dialect {
         location: Location::Driver,
         example: "duckdb:FILE",
         variables: &[DUCKDB_LIBRARY],
-        password: PasswordFrom::Url,
+        password: PasswordOrigin::Url,
     },
     syntax: Syntax {
         quote: '"',
@@ -67,8 +67,8 @@ const COMMON: Dialect = Dialect {
     decimals: Decimals::Exact,
     null_limit: None,
     keys: Keys {
-        cast: Around::NOTHING,
-        of_union: Around::NOTHING,
+        cast: Affixes::NOTHING,
+        of_union: Affixes::NOTHING,
         comparison: Comparison::ByColumn,
         infinity: None,
         bytes: Err("use a key of texts or numbers"),

@@ -6,7 +6,7 @@ const MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// The reason why bytes aren't UTF-8 text.
 #[derive(Debug, PartialEq, Eq)]
-pub enum NotUtf8 {
+pub enum EncodingError {
     /// They're UTF-16.
     Utf16,
     /// They're UTF-8 up to this line and column.
@@ -14,9 +14,9 @@ pub enum NotUtf8 {
 }
 
 /// The text of a file's bytes, without a byte order mark.
-pub fn read_utf8(mut bytes: Vec<u8>) -> Result<String, NotUtf8> {
+pub fn read_utf8(mut bytes: Vec<u8>) -> Result<String, EncodingError> {
     if is_utf16(&bytes) {
-        return Err(NotUtf8::Utf16);
+        return Err(EncodingError::Utf16);
     }
     if bytes.starts_with(MARK) {
         bytes.drain(..MARK.len());
@@ -24,7 +24,7 @@ pub fn read_utf8(mut bytes: Vec<u8>) -> Result<String, NotUtf8> {
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let (line, column) = place(&String::from_utf8_lossy(&error.as_bytes()[..valid]), valid);
-        NotUtf8::From(line, column)
+        EncodingError::From(line, column)
     })
 }
 
@@ -50,12 +50,12 @@ mod tests {
             ("é\n".as_bytes(), Ok("é\n")),
             (b"\xef\xbb\xbfselect 1", Ok("select 1")),
             (b"\xef\xbb\xbf\xef\xbb\xbfa", Ok("\u{feff}a")),
-            (b"\xff\xfes\0", Err(NotUtf8::Utf16)),
-            (b"\xfe\xff\0s", Err(NotUtf8::Utf16)),
-            (b"s\0e\0", Err(NotUtf8::Utf16)),
-            (b"\0s\0e", Err(NotUtf8::Utf16)),
-            (b"a\n\xc3\xa9\xff", Err(NotUtf8::From(2, 2))),
-            (b"\xef\xbb\xbfa\xff", Err(NotUtf8::From(1, 2))),
+            (b"\xff\xfes\0", Err(EncodingError::Utf16)),
+            (b"\xfe\xff\0s", Err(EncodingError::Utf16)),
+            (b"s\0e\0", Err(EncodingError::Utf16)),
+            (b"\0s\0e", Err(EncodingError::Utf16)),
+            (b"a\n\xc3\xa9\xff", Err(EncodingError::From(2, 2))),
+            (b"\xef\xbb\xbfa\xff", Err(EncodingError::From(1, 2))),
         ] {
             assert_eq!(read_utf8(bytes.to_vec()), expected.map(str::to_owned), "{bytes:?}");
         }

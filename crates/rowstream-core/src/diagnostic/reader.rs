@@ -14,7 +14,7 @@ use jiff::fmt::friendly::SpanParser;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::variables::{Origins, Template, Unexpandable, expand};
+use super::variables::{ExpansionError, Origins, Template, expand};
 use super::{File, Variables, shown, suggest};
 
 /// A table whose keys are taken one by one.
@@ -174,7 +174,7 @@ impl<'a> Value<'a> {
                         self.secret.set(expanded != **text);
                         Some(expanded)
                     }
-                    Err(Unexpandable { message, hint }) => {
+                    Err(ExpansionError { message, hint }) => {
                         self.error_with(message, hint);
                         None
                     }

@@ -33,7 +33,7 @@ impl<'a> Origins<'a> {
         self.files.into_inner()
     }
 
-    fn file(&self, path: PathBuf) -> Found {
+    fn file(&self, path: PathBuf) -> VariableResult {
         let found = of_file(&path);
         self.files.borrow_mut().push(path);
         found
@@ -78,19 +78,19 @@ const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 
 /// The reason why a `${…}` can't be replaced. It contains the variable's name, but never a value.
 #[derive(Debug)]
-pub(super) struct Unexpandable {
+pub(super) struct ExpansionError {
     pub(super) message: String,
     pub(super) hint: String,
 }
 
 /// The inner result is the value, or the reason why there's none; a default can replace either. The
 /// outer `Err` rules out a default.
-type Found = Result<Result<String, Unexpandable>, Unexpandable>;
+type VariableResult = Result<Result<String, ExpansionError>, ExpansionError>;
 
 /// Replaces `${NAME}`, `${file:PATH}` and `${credential:NAME}`. A default (`${NAME:-default}`)
 /// replaces a missing or empty value, as in a shell, but not one that can't be read. `$${` means a
 /// literal `${`. Every other `$` is kept.
-pub(super) fn expand(text: &str, origins: &Origins<'_>) -> Result<String, Unexpandable> {
+pub(super) fn expand(text: &str, origins: &Origins<'_>) -> Result<String, ExpansionError> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(dollar) = rest.find('$') {
@@ -110,7 +110,7 @@ pub(super) fn expand(text: &str, origins: &Origins<'_>) -> Result<String, Unexpa
     Ok(out)
 }
 
-fn variable(inner: &str, origins: &Origins<'_>) -> Result<String, Unexpandable> {
+fn variable(inner: &str, origins: &Origins<'_>) -> Result<String, ExpansionError> {
     let (name, default) = match inner.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (inner, None),
@@ -131,22 +131,22 @@ fn variable(inner: &str, origins: &Origins<'_>) -> Result<String, Unexpandable> 
 }
 
 /// The value of an environment variable.
-fn of_environment(name: &str, environment: &Environment<'_>) -> Found {
+fn of_environment(name: &str, environment: &Environment<'_>) -> VariableResult {
     if !crate::sql::is_name(name) {
-        return Err(Unexpandable {
+        return Err(ExpansionError {
             message: format!("{} is not the name of an environment variable", shown(name)),
             hint: "write `${NAME}`, `${NAME:-default}`, `${file:PATH}` or `${credential:NAME}`, or `$${` for the characters themselves".to_owned(),
         });
     }
-    Ok(environment(name).ok_or_else(|| Unexpandable {
+    Ok(environment(name).ok_or_else(|| ExpansionError {
         message: format!("the environment variable `{name}` is not set"),
         hint: format!("set it, or give a default: `${{{name}:-…}}`"),
     }))
 }
 
 /// The text of a file, without its line end.
-fn of_file(path: &Path) -> Found {
-    let wrong = |why: String| Unexpandable {
+fn of_file(path: &Path) -> VariableResult {
+    let wrong = |why: String| ExpansionError {
         message: format!("the file {} {why}", shown(&path.display().to_string())),
         hint: "write the secret into it, as one line of text".to_owned(),
     };
@@ -164,8 +164,8 @@ fn of_file(path: &Path) -> Found {
 }
 
 /// A credential from the service manager.
-fn of_credential(name: &str, origins: &Origins<'_>) -> Found {
-    let wrong = |message: String| Unexpandable {
+fn of_credential(name: &str, origins: &Origins<'_>) -> VariableResult {
+    let wrong = |message: String| ExpansionError {
         message,
         hint: "set `LoadCredential=NAME:PATH` in the unit".to_owned(),
     };
@@ -180,9 +180,9 @@ fn of_credential(name: &str, origins: &Origins<'_>) -> Found {
     }
 }
 
-fn unclosed(inner: &str) -> Unexpandable {
+fn unclosed(inner: &str) -> ExpansionError {
     let name: String = inner.chars().take_while(|&c| c.is_ascii_alphanumeric() || c == '_').collect();
-    Unexpandable {
+    ExpansionError {
         message: format!("`${{{name}` has no closing brace"),
         hint: format!("write `${{{name}}}`, or `$${{` for the characters themselves"),
     }

@@ -62,14 +62,14 @@ impl Output {
 /// One of the two logs. A thread writes its lines to its output.
 pub struct Lines {
     output: Output,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<LineBuffer>,
     /// Signals new lines.
     come: Condvar,
     /// Signals that lines were written.
     gone: Condvar,
 }
 
-struct Waiting {
+struct LineBuffer {
     text: Vec<u8>,
     /// True while lines have been taken but not written yet.
     is_writing: bool,
@@ -88,7 +88,7 @@ enum Writer {
     Failed,
 }
 
-impl Waiting {
+impl LineBuffer {
     fn is_over(&self) -> bool {
         self.text.is_empty() && !self.is_writing
     }
@@ -96,7 +96,7 @@ impl Waiting {
 
 impl Lines {
     const fn new(output: Output) -> Self {
-        let waiting = Waiting { text: Vec::new(), is_writing: false, writer: Writer::None, dropped: 0 };
+        let waiting = LineBuffer { text: Vec::new(), is_writing: false, writer: Writer::None, dropped: 0 };
         Self { output, waiting: Mutex::new(waiting), come: Condvar::new(), gone: Condvar::new() }
     }
 
@@ -125,13 +125,13 @@ impl Lines {
 
     /// Waits until all lines are written, at most a second.
     pub fn flush(&self) {
-        let unwritten = |waiting: &mut Waiting| waiting.writer == Writer::Runs && !waiting.is_over();
+        let unwritten = |waiting: &mut LineBuffer| waiting.writer == Writer::Runs && !waiting.is_over();
         drop(self.gone.wait_timeout_while(self.waiting.lock(), FLUSH, unwritten));
     }
 
     /// Counts dropped lines, and warns about the first ones.
     #[cold]
-    fn drop_lines(&self, mut waiting: MutexGuard<'_, Waiting>, lines: usize) {
+    fn drop_lines(&self, mut waiting: MutexGuard<'_, LineBuffer>, lines: usize) {
         let is_first = waiting.dropped == 0;
         waiting.dropped += lines as u64;
         drop(waiting);
@@ -151,7 +151,7 @@ impl Lines {
     fn write_all(&self) {
         let mut text = Vec::new();
         loop {
-            let none = |waiting: &mut Waiting| waiting.text.is_empty();
+            let none = |waiting: &mut LineBuffer| waiting.text.is_empty();
             drop(self.come.wait_while(self.waiting.lock(), none));
             thread::sleep(self.output.collect());
             let mut waiting = self.waiting.lock();

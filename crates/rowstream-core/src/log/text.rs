@@ -45,9 +45,9 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
 }
 
 /// A text as a JSON string. It also escapes the hidden characters, which JSON doesn't require.
-struct Quoted<'a>(&'a str);
+struct JsonString<'a>(&'a str);
 
-impl Display for Quoted<'_> {
+impl Display for JsonString<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_special = |c: char| matches!(c, '"' | '\\') || is_hidden(c);
         f.write_char('"')?;
@@ -108,7 +108,7 @@ impl Line {
     pub fn word(&mut self, text: &str) {
         match is_word(text) {
             true => self.push(text),
-            false => self.any(Quoted(text)),
+            false => self.any(JsonString(text)),
         }
     }
 
@@ -210,7 +210,7 @@ impl Object {
 
     /// Adds a member with a string.
     pub fn text(&mut self, name: &str, value: &str) {
-        self.raw(name, Quoted(value));
+        self.raw(name, JsonString(value));
     }
 
     /// Adds a member whose value is already JSON. Names are ours and need no escapes.

@@ -7,7 +7,7 @@ use rowstream_encode::{BytesForm, Choice, Intervals, Nulls, Numbers, ValueOption
 use serde_json::Value as Json;
 
 use super::{CLAIMS, Param, ParamPlace, ParamType, ParamValue, percent_decode};
-use super::{CouchFeed, Followed, Shard};
+use super::{CouchFeed, FollowMode, Shard};
 use crate::Error;
 use crate::diagnostic::{did_you_mean, is_invisible, list, shown};
 use crate::error::bounds;
@@ -42,7 +42,7 @@ const MOST_PAIRS: usize = 1000;
 
 /// The typed values of one request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Bound {
+pub struct RequestValues {
     /// The values, in the order of the endpoint's parameters.
     pub values: Vec<ParamValue>,
     /// `_format`, unchanged.
@@ -50,7 +50,7 @@ pub struct Bound {
     /// `_after`: the cursor that the rows resume after.
     pub after: Option<String>,
     /// `_follow`: how the request waits for new rows.
-    pub follow: Option<Followed>,
+    pub follow: Option<FollowMode>,
     /// `feed`: like `_follow`, and it also selects a format.
     pub feed: Option<CouchFeed>,
     /// `_shard`: the part of a table to read.
@@ -60,7 +60,7 @@ pub struct Bound {
     /// `_download`: the name under which the response is saved as a file.
     pub download: Option<String>,
     /// `_numbers` and the other parameters for how values are written.
-    pub options: Chosen,
+    pub options: ChosenOptions,
     /// `_end` and the other parameters that ask for proofs of completeness.
     pub completeness: Controls,
     /// `_explain`: true if the request asks for the plans of the statements.
@@ -72,14 +72,14 @@ pub struct Bound {
 
 /// The value options that a request chooses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Chosen {
+pub struct ChosenOptions {
     numbers: Option<Numbers>,
     bytes: Option<BytesForm>,
     intervals: Option<Intervals>,
     nulls: Option<Nulls>,
 }
 
-impl Chosen {
+impl ChosenOptions {
     /// The chosen options, and those of `options` for the others.
     pub fn over(self, options: ValueOptions) -> ValueOptions {
         ValueOptions {
@@ -115,7 +115,7 @@ pub fn bind<N: AsRef<str>, V: AsRef<str>>(
     path: &[(N, V)],
     query: Option<&str>,
     headers: &HeaderMap,
-) -> Result<Bound, Error> {
+) -> Result<RequestValues, Error> {
     bind_with(None, params, path, query, headers)
 }
 
@@ -148,45 +148,45 @@ pub fn bind_with<N: AsRef<str>, V: AsRef<str>>(
     path: &[(N, V)],
     query: Option<&str>,
     headers: &HeaderMap,
-) -> Result<Bound, Error> {
+) -> Result<RequestValues, Error> {
     let pairs = || query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
     let count = pairs().count();
     if count > MOST_PAIRS {
         return Err(Error::too_many_pairs(count, MOST_PAIRS));
     }
-    let mut given = Given::new(params);
+    let mut texts = RequestTexts::new(params);
     for (name, value) in path {
-        given.path(name.as_ref(), value.as_ref());
+        texts.path(name.as_ref(), value.as_ref());
     }
     for pair in pairs() {
-        given.query(pair);
+        texts.query(pair);
     }
-    given.headers(headers);
-    given.claims(claims);
-    given.finish()
+    texts.headers(headers);
+    texts.claims(claims);
+    texts.finish()
 }
 
 /// The reason why a text couldn't be decoded.
-type Unreadable = &'static str;
+type DecodeFailure = &'static str;
 
-const BAD_ENCODING: Unreadable = "its percent-encoding is not valid";
+const BAD_ENCODING: DecodeFailure = "its percent-encoding is not valid";
 
 /// The text of a parameter.
-type Text<'a> = Result<Cow<'a, str>, Unreadable>;
+type Text<'a> = Result<Cow<'a, str>, DecodeFailure>;
 
 /// The texts of a request, before they're converted to types.
-struct Given<'a> {
+struct RequestTexts<'a> {
     params: &'a [Param],
     /// The texts of parameters with the parameters' indices, in the order of the request.
     texts: Vec<(usize, Text<'a>)>,
     format: Option<String>,
     after: Option<String>,
-    follow: Option<Followed>,
+    follow: Option<FollowMode>,
     feed: Option<CouchFeed>,
     shard: Option<Shard>,
     snapshot: Option<String>,
     download: Option<String>,
-    options: Chosen,
+    options: ChosenOptions,
     completeness: Controls,
     explain: Option<bool>,
     wrong: Vec<(String, String)>,
@@ -194,7 +194,7 @@ struct Given<'a> {
     unread: usize,
 }
 
-impl<'a> Given<'a> {
+impl<'a> RequestTexts<'a> {
     fn new(params: &'a [Param]) -> Self {
         Self {
             params,
@@ -206,7 +206,7 @@ impl<'a> Given<'a> {
             shard: None,
             snapshot: None,
             download: None,
-            options: Chosen::default(),
+            options: ChosenOptions::default(),
             completeness: Controls::default(),
             explain: None,
             wrong: Vec::new(),
@@ -238,7 +238,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    fn control(&mut self, name: &str, value: Result<String, Unreadable>) {
+    fn control(&mut self, name: &str, value: Result<String, DecodeFailure>) {
         let taken = match name {
             "_format" => take(&mut self.format, value, |text| Ok(text.to_owned())),
             "_after" => take(&mut self.after, value, |text| Ok(text.to_owned())),
@@ -322,7 +322,7 @@ impl<'a> Given<'a> {
         declared.map(|param| param.name.as_str()).chain(CONTROLS)
     }
 
-    fn finish(mut self) -> Result<Bound, Error> {
+    fn finish(mut self) -> Result<RequestValues, Error> {
         let mut values = Vec::with_capacity(self.params.len());
         let texts = std::mem::take(&mut self.texts);
         let is_optional = |param: &Param| param.default == Some(ParamValue::Null);
@@ -344,7 +344,7 @@ impl<'a> Given<'a> {
         let Self { format, after, follow, feed, shard, snapshot, .. } = self;
         let Self { download, options, completeness, .. } = self;
         let explain = self.explain.unwrap_or_default();
-        Ok(Bound {
+        Ok(RequestValues {
             values,
             format,
             after,
@@ -395,7 +395,7 @@ fn value<'a>(param: &Param, texts: impl Iterator<Item = &'a Text<'a>> + Clone) -
 /// Reads a parameter that may occur only once.
 fn take<T>(
     taken: &mut Option<T>,
-    text: Result<String, Unreadable>,
+    text: Result<String, DecodeFailure>,
     read: impl FnOnce(&str) -> Result<T, String>,
 ) -> Result<(), String> {
     let text = text?;

@@ -10,7 +10,7 @@ pub struct Controls {
     /// `_digest`.
     pub digest: Option<DigestAlgorithm>,
     /// `_wait`.
-    pub wait: Option<Wait>,
+    pub wait: Option<AwaitedEvent>,
 }
 
 /// The choice of the framed profile, which adds records among the rows.
@@ -35,12 +35,12 @@ impl Choice for End {
 
 /// An event after the first chunk that the response's headers wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
+pub enum AwaitedEvent {
     /// The end of the result.
     End,
 }
 
-impl Choice for Wait {
+impl Choice for AwaitedEvent {
     const ALL: &'static [Self] = &[Self::End];
 
     fn name(self) -> &'static str {

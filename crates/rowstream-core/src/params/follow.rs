@@ -4,7 +4,7 @@ use rowstream_encode::{Choice, Format};
 
 /// `_follow`: how a request waits for new rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Followed {
+pub enum FollowMode {
     /// It doesn't wait.
     No,
     /// It waits for all new rows.
@@ -13,7 +13,7 @@ pub enum Followed {
     ByLongPoll,
 }
 
-impl Choice for Followed {
+impl Choice for FollowMode {
     const ALL: &'static [Self] = &[Self::No, Self::Continuously, Self::ByLongPoll];
 
     fn name(self) -> &'static str {
@@ -53,11 +53,11 @@ impl Choice for CouchFeed {
 
 impl CouchFeed {
     /// The same as a `_follow`.
-    pub fn followed(self) -> Followed {
+    pub fn followed(self) -> FollowMode {
         match self {
-            Self::Normal => Followed::No,
-            Self::LongPoll => Followed::ByLongPoll,
-            Self::Continuous | Self::EventSource => Followed::Continuously,
+            Self::Normal => FollowMode::No,
+            Self::LongPoll => FollowMode::ByLongPoll,
+            Self::Continuous | Self::EventSource => FollowMode::Continuously,
         }
     }
 

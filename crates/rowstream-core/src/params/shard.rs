@@ -23,7 +23,7 @@ impl Shard {
 
 /// The shard that a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AskedShard {
+pub struct RequestedShard {
     /// The part.
     pub shard: Shard,
     /// The token of the snapshot. `None`: a new snapshot.

@@ -4,16 +4,16 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::lease::Lease;
-use super::sites::{Alike, Sites};
+use super::sites::{Sites, UniformSites};
 use super::stats::WaitClock;
-use super::{Asked, Asks, Entry, Pool, Priority, Ticket};
+use super::{AdmissionCount, LeaseReceiver, Pool, Priority, SlotReply, SlotRequest};
 use crate::Error;
 use crate::client::Client;
 
 /// The calls of one response, which are admitted together. They take slots as other requests do,
 /// but none of them is refused. Once one call has had a slot, the others wait without a time limit.
-pub struct Group<C, S: Sites = Alike> {
-    entry: Entry<C, S>,
+pub struct Group<C, S: Sites = UniformSites> {
+    entry: AdmissionCount<C, S>,
     pub(super) client: Client,
     has_begun: AtomicBool,
 }
@@ -28,7 +28,7 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
         if !self.0.has_room(&state.queue) {
             return Err(self.0.refused());
         }
-        let entry = Entry::new(&self.0, width);
+        let entry = AdmissionCount::new(&self.0, width);
         Ok(Group { entry, client, has_begun: AtomicBool::new(false) })
     }
 }
@@ -41,19 +41,19 @@ impl<C, S: Sites> Group<C, S> {
     /// suits.
     pub async fn acquire(&self, wish: S::Wish) -> Result<Lease<C, S>, Error> {
         let shared = &self.entry.shared;
-        let asks = Asks { priority: Priority::Lookup, client: self.client, wish };
-        let place = match shared.ask(asks, Some(Entry::new(shared, 0)))? {
-            Asked::Given(place) => place,
-            Asked::Waits(ticket) => self.wait(ticket).await?,
+        let request = SlotRequest { priority: Priority::Lookup, client: self.client, wish };
+        let place = match shared.ask(request, Some(AdmissionCount::new(shared, 0)))? {
+            SlotReply::Lease(place) => place,
+            SlotReply::Queued(receiver) => self.wait(receiver).await?,
         };
         self.begin();
         Ok(place)
     }
 
-    pub(super) async fn wait(&self, mut ticket: Ticket<C, S>) -> Result<Lease<C, S>, Error> {
+    pub(super) async fn wait(&self, mut receiver: LeaseReceiver<C, S>) -> Result<Lease<C, S>, Error> {
         let shared = &self.entry.shared;
         let _clock = WaitClock::begin(shared);
-        let mut place = pin!(ticket.wait());
+        let mut place = pin!(receiver.wait());
         match tokio::time::timeout(shared.config.acquire_timeout, &mut place).await {
             Ok(place) => place,
             // The response is under way. An error now would waste the work that was done for it.

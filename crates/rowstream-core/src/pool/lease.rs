@@ -7,33 +7,33 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::group::Group;
-use super::sites::{Alike, Sites};
+use super::sites::{Sites, UniformSites};
 use super::stats::WaitClock;
-use super::streams::{Place, Streams};
-use super::{Asked, Asks, Entry, Idle, Priority, Shared};
+use super::streams::{ClientSlot, Streams};
+use super::{AdmissionCount, IdleConnection, PoolCore, Priority, SlotReply, SlotRequest};
 use crate::Error;
 use crate::client::Client;
 
 /// The right to use one connection of the pool; see [its invariants](super).
-pub struct Lease<C, S: Sites = Alike> {
+pub struct Lease<C, S: Sites = UniformSites> {
     // Dropped before the permit, so that no request is refused while a slot is free. A request
     // that's admitted in between may have to wait a moment for the slot.
-    pub(super) entry: Entry<C, S>,
+    pub(super) entry: AdmissionCount<C, S>,
     pub(super) permit: Permit<C, S>,
 }
 
 /// One slot, which is freed when this is dropped.
 pub(super) struct Permit<C, S: Sites> {
-    pub(super) shared: Arc<Shared<C, S>>,
+    pub(super) shared: Arc<PoolCore<C, S>>,
     priority: Priority,
     site: S::Site,
     /// Only for streams. Boxed, so that lookups don't carry its size.
-    _stream: Option<Box<Place>>,
+    _stream: Option<Box<ClientSlot>>,
 }
 
 impl<C, S: Sites> Permit<C, S> {
     pub(super) fn new(
-        shared: &Arc<Shared<C, S>>,
+        shared: &Arc<PoolCore<C, S>>,
         (priority, client): (Priority, Client),
         site: S::Site,
     ) -> Self {
@@ -79,17 +79,18 @@ impl<C, S: Sites> Lease<C, S> {
     pub async fn move_on(mut self, wish: S::Wish, group: Option<&Group<C, S>>) -> Result<Self, Error> {
         let shared = Arc::clone(&self.permit.shared);
         let client = group.map_or(Client::Unknown, |group| group.client);
-        let entry = std::mem::replace(&mut self.entry, Entry::new(&shared, 0));
+        let entry = std::mem::replace(&mut self.entry, AdmissionCount::new(&shared, 0));
         drop(self);
-        let mut ticket = match shared.ask(Asks { priority: Priority::Shared, client, wish }, Some(entry))? {
-            Asked::Given(place) => return Ok(place),
-            Asked::Waits(ticket) => ticket,
-        };
+        let mut receiver =
+            match shared.ask(SlotRequest { priority: Priority::Shared, client, wish }, Some(entry))? {
+                SlotReply::Lease(place) => return Ok(place),
+                SlotReply::Queued(receiver) => receiver,
+            };
         if let Some(group) = group {
-            return group.wait(ticket).await;
+            return group.wait(receiver).await;
         }
         let _clock = WaitClock::begin(&shared);
-        let given = tokio::time::timeout(shared.config.acquire_timeout, ticket.wait()).await;
+        let given = tokio::time::timeout(shared.config.acquire_timeout, receiver.wait()).await;
         given.unwrap_or_else(|_| Err(shared.too_late()))
     }
 
@@ -117,7 +118,7 @@ impl<C, S: Sites> Lease<C, S> {
     /// Like [`Lease::take_idle_of`], but only among the connections for which `serve` is true.
     pub fn take_idle_among(&self, serve: impl Fn(&C) -> bool, ours: impl Fn(&C) -> bool) -> Option<C> {
         let mut idle = self.entry.shared.idle();
-        let both = |idle: &Idle<C>| serve(&idle.connection) && ours(&idle.connection);
+        let both = |idle: &IdleConnection<C>| serve(&idle.connection) && ours(&idle.connection);
         let index = idle.iter().rposition(both);
         let index = index.or_else(|| idle.iter().rposition(|idle| serve(&idle.connection)))?;
         Some(idle.remove(index).connection)
@@ -147,7 +148,7 @@ impl<C, S: Sites> Lease<C, S> {
     pub fn keep_idle(&self, connection: C) {
         let mut idle = self.entry.shared.idle();
         if idle.len() < self.entry.shared.config.max_idle {
-            idle.push(Idle { connection, since: Instant::now() });
+            idle.push(IdleConnection { connection, since: Instant::now() });
         }
     }
 }

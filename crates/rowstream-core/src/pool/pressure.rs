@@ -29,11 +29,11 @@ const PART: u32 = 5;
 
 /// The load of the queue, by priority.
 #[derive(Default)]
-pub(super) struct Pressure([Line; Priority::ALL.len()]);
+pub(super) struct Pressure([PriorityLoad; Priority::ALL.len()]);
 
 /// The load of one priority.
 #[derive(Default)]
-struct Line {
+struct PriorityLoad {
     /// When the queue last became non-empty.
     since: Option<Instant>,
     /// When we began to count `served`.
@@ -75,7 +75,7 @@ impl Pressure {
 
     /// Records that the queue is empty.
     pub(super) fn ends(&mut self, priority: Priority) {
-        self.0[priority as usize] = Line::default();
+        self.0[priority as usize] = PriorityLoad::default();
     }
 }
 

@@ -12,15 +12,15 @@
 //! Invariants:
 //!
 //! 1. slots in use + free slots = `max`, at every moment;
-//! 2. streams leave the slots free that are [kept](Kept) for lookups. Lookups with a connection of
-//!    their own leave those free that are kept for shared connections;
+//! 2. streams leave the slots free that are [kept](ReservedSlots) for lookups. Lookups with a
+//!    connection of their own leave those free that are kept for shared connections;
 //! 3. a waiter is served as soon as there's a suitable slot for its priority. Lookups go before the
 //!    next stream only if they already waited when the previous stream was served. So a lookup
 //!    waits for at most one stream, and a stream doesn't wait for an endless series of lookups;
 //! 4. within one priority, clients take turns.
 
 use super::sites::Choice;
-use super::turns::{Look, Turns};
+use super::turns::{SearchDecision, Turns};
 use crate::Error;
 use crate::client::Client;
 
@@ -41,14 +41,14 @@ impl Priority {
 
 /// Slots that are kept free for short uses, or for connections that many requests share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Kept {
+pub struct ReservedSlots {
     /// For connections that lookups share.
     pub shared: usize,
     /// For lookups that need a connection of their own.
     pub own: usize,
 }
 
-impl Kept {
+impl ReservedSlots {
     /// The slots that a pool of `max` keeps for lookups, `shared` of them for connections that
     /// lookups share.
     pub fn for_lookups(max: usize, shared: usize) -> Self {
@@ -64,7 +64,7 @@ impl Kept {
 /// The slots of a pool, and its waiters of type `W`.
 pub(super) struct Queue<W> {
     max: usize,
-    kept: Kept,
+    reserved: ReservedSlots,
     /// Slots in use, by priority.
     used: [usize; Priority::ALL.len()],
     lines: [Turns<W>; Priority::ALL.len()],
@@ -74,14 +74,14 @@ pub(super) struct Queue<W> {
 
 /// Identifies a waiter in the queue.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Standing {
+pub(super) struct WaiterId {
     priority: Priority,
     client: Client,
     number: u64,
 }
 
 /// A waiter that leaves the queue.
-pub(super) enum Next<W, T> {
+pub(super) enum NextWaiter<W, T> {
     /// It has a slot for its priority and its client, at this site.
     Served((Priority, Client), W, T),
     /// It would wait in vain.
@@ -90,8 +90,8 @@ pub(super) enum Next<W, T> {
 
 impl<W> Queue<W> {
     pub(super) fn new(max: usize) -> Self {
-        let (kept, lines) = (Kept::default(), Default::default());
-        Self { max, kept, used: [0; Priority::ALL.len()], lines, before: 0 }
+        let (reserved, lines) = (ReservedSlots::default(), Default::default());
+        Self { max, reserved, used: [0; Priority::ALL.len()], lines, before: 0 }
     }
 
     /// The number of slots in use.
@@ -117,8 +117,8 @@ impl<W> Queue<W> {
 
     /// Changes the number of kept slots. Slots that are in use stay so, even if that leaves too
     /// few.
-    pub(super) fn keep(&mut self, kept: Kept) {
-        self.kept = kept;
+    pub(super) fn keep(&mut self, reserved: ReservedSlots) {
+        self.reserved = reserved;
     }
 
     /// Takes a slot, if there's one for this priority. No waiter could use it, by invariant 3.
@@ -134,17 +134,17 @@ impl<W> Queue<W> {
     }
 
     /// Adds a waiter to the end of its client's requests.
-    pub(super) fn join(&mut self, priority: Priority, client: Client, waiter: W) -> Standing {
+    pub(super) fn join(&mut self, priority: Priority, client: Client, waiter: W) -> WaiterId {
         if priority == Priority::Stream && self.line(priority).len() == 0 {
             self.before = self.line(Priority::Lookup).len();
         }
         let number = self.lines[priority as usize].push(client, waiter);
-        Standing { priority, client, number }
+        WaiterId { priority, client, number }
     }
 
     /// Removes a waiter that has given up. Returns `None` if it was served already.
-    pub(super) fn leave(&mut self, standing: Standing) -> Option<W> {
-        let Standing { priority, client, number } = standing;
+    pub(super) fn leave(&mut self, waiter: WaiterId) -> Option<W> {
+        let WaiterId { priority, client, number } = waiter;
         let left = self.lines[priority as usize].remove(client, number);
         self.before = self.before.min(self.line(Priority::Lookup).len());
         left
@@ -169,7 +169,7 @@ impl<W> Queue<W> {
 
     /// Returns the next waiter that can be served now, with a slot for its priority, or the next
     /// that no site will ever serve. `choose` says which site a waiter may have.
-    pub(super) fn next<T>(&mut self, choose: impl Fn(&W) -> Choice<T>) -> Option<Next<W, T>> {
+    pub(super) fn next<T>(&mut self, choose: impl Fn(&W) -> Choice<T>) -> Option<NextWaiter<W, T>> {
         let (first, second) = match self.before {
             0 => (Priority::Stream, Priority::Lookup),
             _ => (Priority::Lookup, Priority::Stream),
@@ -177,20 +177,20 @@ impl<W> Queue<W> {
         [Priority::Shared, first, second].into_iter().find_map(|priority| self.serve(priority, &choose))
     }
 
-    fn serve<T>(&mut self, priority: Priority, choose: impl Fn(&W) -> Choice<T>) -> Option<Next<W, T>> {
+    fn serve<T>(&mut self, priority: Priority, choose: impl Fn(&W) -> Choice<T>) -> Option<NextWaiter<W, T>> {
         let has_room = self.has_room(priority);
         let look = |waiter: &W| match choose(waiter) {
-            Choice::At(at) if has_room => Look::Take(Ok(at)),
-            Choice::Nowhere(error) => Look::Take(Err(error)),
-            Choice::Full => Look::Skip,
-            Choice::At(_) | Choice::FullForAll => Look::Stop,
+            Choice::At(at) if has_room => SearchDecision::Take(Ok(at)),
+            Choice::Nowhere(error) => SearchDecision::Take(Err(error)),
+            Choice::Full => SearchDecision::Skip,
+            Choice::At(_) | Choice::FullForAll => SearchDecision::Stop,
         };
         let (client, waiter, chosen) = self.lines[priority as usize].pop(look)?;
         let at = match chosen {
             Ok(at) => at,
             Err(error) => {
                 self.before = self.before.min(self.line(Priority::Lookup).len());
-                return Some(Next::Exhausted(waiter, error));
+                return Some(NextWaiter::Exhausted(waiter, error));
             }
         };
         self.used[priority as usize] += 1;
@@ -199,16 +199,16 @@ impl<W> Queue<W> {
             Priority::Lookup => self.before = self.before.saturating_sub(1),
             Priority::Stream => self.before = self.line(Priority::Lookup).len(),
         }
-        Some(Next::Served((priority, client), waiter, at))
+        Some(NextWaiter::Served((priority, client), waiter, at))
     }
 
     fn has_room(&self, priority: Priority) -> bool {
         let [_, lookups, streams] = self.used;
-        let own = self.max - self.kept.shared.min(self.max);
+        let own = self.max - self.reserved.shared.min(self.max);
         let fits = match priority {
             Priority::Shared => true,
             Priority::Lookup => lookups + streams < own,
-            Priority::Stream => lookups + streams < own && streams + self.kept.own < own,
+            Priority::Stream => lookups + streams < own && streams + self.reserved.own < own,
         };
         fits && self.used() < self.max
     }
@@ -227,7 +227,7 @@ mod tests {
 
     fn queue(max: usize, shared: usize, own: usize) -> Queue<&'static str> {
         let mut queue = Queue::new(max);
-        queue.keep(Kept { shared, own });
+        queue.keep(ReservedSlots { shared, own });
         queue
     }
 
@@ -239,11 +239,11 @@ mod tests {
     /// The waiters in the order in which they're served, if each gives its slot back at once.
     fn served(queue: &mut Queue<&'static str>) -> Vec<&'static str> {
         let next = || match queue.next(|_| Choice::At(()))? {
-            Next::Served((priority, _), waiter, ()) => {
+            NextWaiter::Served((priority, _), waiter, ()) => {
                 queue.give(priority);
                 Some(waiter)
             }
-            Next::Exhausted(..) => None,
+            NextWaiter::Exhausted(..) => None,
         };
         std::iter::from_fn(next).collect()
     }
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn a_pool_of_one_place_keeps_none() {
         let mut queue: Queue<&str> = Queue::new(1);
-        queue.keep(Kept::for_lookups(1, 0));
+        queue.keep(ReservedSlots::for_lookups(1, 0));
         assert_eq!(take_all(&mut queue, Priority::Stream), 1);
     }
 
@@ -296,7 +296,7 @@ mod tests {
     /// The next waiter that leaves the queue, with a slot or without.
     fn next_at(queue: &mut Queue<&'static str>, choose: impl Fn(&str) -> Choice<()>) -> Option<&'static str> {
         queue.next(|waiter| choose(waiter)).map(|next| match next {
-            Next::Served(_, waiter, ()) | Next::Exhausted(waiter, _) => waiter,
+            NextWaiter::Served(_, waiter, ()) | NextWaiter::Exhausted(waiter, _) => waiter,
         })
     }
 

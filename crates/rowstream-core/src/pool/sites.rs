@@ -4,24 +4,24 @@ use std::time::Instant;
 
 use crate::Error;
 
-/// The sites of a pool's slots. Those of a database are all [`Alike`]; those of an upstream are at
-/// its hosts. An implementation chooses the site of a slot, and doesn't know the order of the
-/// waiters.
+/// The sites of a pool's slots. Those of a database are all [`UniformSites`]; those of an upstream
+/// are at its hosts. An implementation chooses the site of a slot, and doesn't know the order of
+/// the waiters.
 ///
 /// The pool calls all of these functions under its lock.
 pub trait Sites: Send + 'static {
     /// Says which sites suit a request.
     type Wish: Send;
     /// A chosen site.
-    type At;
+    type ChosenSite;
     /// A site at which a slot is in use.
     type Site: Send;
 
     /// Chooses the site that a request may have now.
-    fn choose(&self, wish: &Self::Wish) -> Choice<Self::At>;
+    fn choose(&self, wish: &Self::Wish) -> Choice<Self::ChosenSite>;
 
     /// Takes a slot at a chosen site.
-    fn begin(&mut self, at: Self::At) -> Self::Site;
+    fn begin(&mut self, at: Self::ChosenSite) -> Self::Site;
 
     /// Gives the slot up.
     fn end(&mut self, site: &Self::Site);
@@ -45,11 +45,11 @@ pub enum Choice<T> {
 
 /// Slots that don't differ.
 #[derive(Debug, Clone, Copy)]
-pub struct Alike;
+pub struct UniformSites;
 
-impl Sites for Alike {
+impl Sites for UniformSites {
     type Wish = ();
-    type At = ();
+    type ChosenSite = ();
     type Site = ();
 
     fn choose(&self, (): &()) -> Choice<()> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::time::Instant;
 
 use super::sites::Sites;
-use super::{Pool, Shared};
+use super::{Pool, PoolCore};
 use crate::histogram::{Histogram, WAITS};
 use crate::lock::Mutex;
 
@@ -61,7 +61,7 @@ pub struct Usage {
 impl<C: Send + 'static, S: Sites> Pool<C, S> {
     /// Copies all numbers.
     pub fn stats(&self) -> Stats {
-        let Shared { config, counts, .. } = &*self.0;
+        let PoolCore { config, counts, .. } = &*self.0;
         let mut waits = counts.waits.lock().clone();
         waits.add_instants(counts.at_once.load(Ordering::Relaxed));
         Stats {
@@ -83,7 +83,7 @@ pub(super) struct WaitClock<'a> {
 }
 
 impl<'a> WaitClock<'a> {
-    pub(super) fn begin<C, S: Sites>(shared: &'a Shared<C, S>) -> Self {
+    pub(super) fn begin<C, S: Sites>(shared: &'a PoolCore<C, S>) -> Self {
         Self { waits: &shared.counts.waits, since: Instant::now() }
     }
 }

@@ -21,13 +21,13 @@ pub(super) struct Streams {
     /// Slots of streams, by client.
     places: HashMap<Client, usize>,
     /// The streams with slow readers, by number.
-    slow: BTreeMap<u64, Slow>,
+    slow: BTreeMap<u64, SlowStreamEntry>,
     next: u64,
 }
 
 /// A stream with a slow reader.
 #[derive(Debug)]
-struct Slow {
+struct SlowStreamEntry {
     client: Client,
     reader: SlowReader,
     gives_way: Option<Instant>,
@@ -43,7 +43,7 @@ pub struct SlowReader {
 }
 
 /// A slot of a client's stream. It counts until it's dropped.
-pub(super) struct Place {
+pub(super) struct ClientSlot {
     streams: Arc<Mutex<Streams>>,
     client: Client,
 }
@@ -57,9 +57,9 @@ pub struct SlowStream {
 
 impl Streams {
     /// Counts one more slot of `client`.
-    pub(super) fn take(streams: &Arc<Mutex<Self>>, client: Client) -> Place {
+    pub(super) fn take(streams: &Arc<Mutex<Self>>, client: Client) -> ClientSlot {
         *streams.lock().places.entry(client).or_default() += 1;
-        Place { streams: Arc::clone(streams), client }
+        ClientSlot { streams: Arc::clone(streams), client }
     }
 
     /// Registers a stream of `client` that has become slow.
@@ -68,7 +68,7 @@ impl Streams {
         let number = all.next;
         all.next += 1;
         let reader = SlowReader { rate: u64::MAX, stands_still: false };
-        all.slow.insert(number, Slow { client, reader, gives_way: None });
+        all.slow.insert(number, SlowStreamEntry { client, reader, gives_way: None });
         SlowStream { streams: Arc::clone(streams), number }
     }
 
@@ -89,7 +89,7 @@ impl Streams {
         left: usize,
         waiting: impl Iterator<Item = (Client, usize)>,
     ) -> bool {
-        let Some(Slow { client, .. }) = self.slow.get(&number) else { return false };
+        let Some(SlowStreamEntry { client, .. }) = self.slow.get(&number) else { return false };
         if left == 0 || reader.stands_still {
             return left > 0;
         }
@@ -138,7 +138,7 @@ impl SlowStream {
     }
 }
 
-impl Drop for Place {
+impl Drop for ClientSlot {
     fn drop(&mut self) {
         let mut streams = self.streams.lock();
         match streams.places.get_mut(&self.client) {

@@ -10,7 +10,7 @@ use crate::client::Client;
 
 /// Waiting requests of type `W`.
 pub(super) struct Turns<W> {
-    lines: BTreeMap<Client, Line<W>>,
+    lines: BTreeMap<Client, ClientQueue<W>>,
     /// The clients that have requests, each once, in the order of their turns.
     order: BTreeMap<u64, Client>,
     /// The same clients, by the number of their requests.
@@ -20,13 +20,13 @@ pub(super) struct Turns<W> {
 }
 
 /// The requests of one client, first come, first served.
-struct Line<W> {
+struct ClientQueue<W> {
     turn: u64,
     requests: BTreeMap<u64, W>,
 }
 
 /// The decision about a request during a search for the next one.
-pub(super) enum Look<T> {
+pub(super) enum SearchDecision<T> {
     /// Take it, with this value.
     Take(T),
     /// Look at the next one.
@@ -69,7 +69,7 @@ impl<W> Turns<W> {
         let number = self.number();
         let line = self.lines.entry(client).or_insert_with(|| {
             self.order.insert(number, client);
-            Line { turn: number, requests: BTreeMap::new() }
+            ClientQueue { turn: number, requests: BTreeMap::new() }
         });
         self.lengths.remove(&(line.requests.len(), client));
         line.requests.insert(number, request);
@@ -80,7 +80,7 @@ impl<W> Turns<W> {
 
     /// Takes the first request, in the order of turns, for which `look` says so. Its client's next
     /// turn is after those of all others.
-    pub(super) fn pop<T>(&mut self, look: impl Fn(&W) -> Look<T>) -> Option<(Client, W, T)> {
+    pub(super) fn pop<T>(&mut self, look: impl Fn(&W) -> SearchDecision<T>) -> Option<(Client, W, T)> {
         let (client, number, taken) = self.find(look)?;
         let turn = self.number();
         let line = self.lines.get_mut(&client)?;
@@ -90,13 +90,13 @@ impl<W> Turns<W> {
         Some((client, self.remove(client, number)?, taken))
     }
 
-    fn find<T>(&self, look: impl Fn(&W) -> Look<T>) -> Option<(Client, u64, T)> {
+    fn find<T>(&self, look: impl Fn(&W) -> SearchDecision<T>) -> Option<(Client, u64, T)> {
         for (client, line) in self.order.values().filter_map(|client| self.lines.get_key_value(client)) {
             for (number, request) in &line.requests {
                 match look(request) {
-                    Look::Take(taken) => return Some((*client, *number, taken)),
-                    Look::Skip => {}
-                    Look::Stop => return None,
+                    SearchDecision::Take(taken) => return Some((*client, *number, taken)),
+                    SearchDecision::Skip => {}
+                    SearchDecision::Stop => return None,
                 }
             }
         }
@@ -150,7 +150,7 @@ mod tests {
 
     /// Takes the request whose turn it is.
     fn pop(turns: &mut Turns<u8>) -> Option<u8> {
-        turns.pop(|_| Look::Take(())).map(|(_, request, ())| request)
+        turns.pop(|_| SearchDecision::Take(())).map(|(_, request, ())| request)
     }
 
     fn all(turns: &mut Turns<u8>) -> Vec<u8> {
@@ -186,9 +186,11 @@ mod tests {
     #[test]
     fn who_is_skipped_keeps_its_turn() {
         let mut turns = line(&[1, 2, 3, 2]);
-        let second = turns.pop(|&number| if number == 2 { Look::Take(number) } else { Look::Skip });
+        let second = turns
+            .pop(|&number| if number == 2 { SearchDecision::Take(number) } else { SearchDecision::Skip });
         assert_eq!(second, Some((client(2), 2, 2)));
-        let stopped = turns.pop(|&number| if number == 1 { Look::Stop } else { Look::Take(()) });
+        let stopped =
+            turns.pop(|&number| if number == 1 { SearchDecision::Stop } else { SearchDecision::Take(()) });
         assert_eq!((stopped, all(&mut turns)), (None, vec![1, 3, 2]));
         assert!(is_empty(&turns));
     }

@@ -23,13 +23,13 @@ pub struct Dialect {
     pub decimals: Decimals,
     /// SQL around a parameter that is the whole limit or offset, so that NULL means "no limit".
     /// `None` if NULL already means that, or if the driver binds another value for it.
-    pub null_limit: Option<Around>,
+    pub null_limit: Option<Affixes>,
     /// The way to read a statement in the order of a key, and after a given row.
     pub keys: Keys,
     /// The visibility of new rows, which decides how they can be followed.
     pub commits: Commits,
     /// The results that a statement can open for others to read.
-    pub refcursors: Result<Opens, Refusal>,
+    pub refcursors: Result<OpenedResults, Refusal>,
     /// `Ok` if a connection can read several statements side by side, as nested rows require.
     pub interleaved: Result<(), Refusal>,
     /// `Ok` if the statements of a response can read one snapshot.
@@ -67,7 +67,7 @@ pub struct Refusal {
 
 /// A result that a statement opens for others to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opens {
+pub enum OpenedResults {
     /// Refcursors. A reader gets the column of the row that has its name.
     Refcursors,
     /// The results of the procedure that it calls, in their order.
@@ -87,12 +87,12 @@ pub struct Urls {
     /// clients.
     pub variables: &'static [&'static str],
     /// The origin of a login's password.
-    pub password: PasswordFrom,
+    pub password: PasswordOrigin,
 }
 
 /// The origin of a login's password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PasswordFrom {
+pub enum PasswordOrigin {
     /// The URL as it was first read, if there are logins at all.
     Url,
     /// The URL, read again after a failed login, or a command.
@@ -244,14 +244,14 @@ pub enum Decimals {
 
 /// SQL before and after an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Around {
+pub struct Affixes {
     /// Before it.
     pub before: &'static str,
     /// After it.
     pub behind: &'static str,
 }
 
-impl Around {
+impl Affixes {
     /// Nothing on either side.
     pub const NOTHING: Self = Self { before: "", behind: "" };
 
@@ -268,9 +268,9 @@ impl Around {
 pub struct Keys {
     /// Converts a column to the form stored in a cursor: its value as the database compares it, in
     /// a type that formats don't rewrite.
-    pub cast: Around,
+    pub cast: Affixes,
     /// Converts a column of a `union` to its value as it's sorted, if comparisons use another.
-    pub of_union: Around,
+    pub of_union: Affixes,
     /// The comparison that finds the rows after another one.
     pub comparison: Comparison,
     /// Infinity as a JSON number beyond all others, if the database can read that.
@@ -278,12 +278,12 @@ pub struct Keys {
     /// `Ok` if a cursor can hold bytes; otherwise a hint.
     pub bytes: Result<(), &'static str>,
     /// Types whose sort order differs from their comparisons.
-    pub unordered: &'static [Unordered],
+    pub unordered: &'static [UnorderedTypes],
 }
 
 /// Types whose sort order differs from their comparisons, so pages cut by it would lose rows.
 #[derive(Debug)]
-pub struct Unordered {
+pub struct UnorderedTypes {
     /// Their names, without a length. A name that begins with a dot is a type in a schema that has
     /// to be mentioned.
     pub types: &'static [&'static str],
@@ -295,7 +295,7 @@ pub struct Unordered {
     pub hint: &'static str,
 }
 
-impl Unordered {
+impl UnorderedTypes {
     /// Recognises a type by its name, for example `varchar(20)`.
     pub fn has(&self, type_name: &str) -> bool {
         let (name, length) = type_name.split_once('(').unwrap_or((type_name, ""));
@@ -475,7 +475,7 @@ pub mod samples {
             location: Location::Server,
             example: "numbered://host",
             variables: &[],
-            password: PasswordFrom::Url,
+            password: PasswordOrigin::Url,
         },
         syntax: Syntax {
             quote: '"',
@@ -515,13 +515,13 @@ pub mod samples {
             location: Location::File,
             example: "bracketed:FILE",
             variables: &[],
-            password: PasswordFrom::Url,
+            password: PasswordOrigin::Url,
         },
         syntax: BRACKETS,
         placeholders: Placeholders::ByNumber('?'),
         parameter_types: ParameterTypes::Declared,
         decimals: Decimals::Rounded,
-        null_limit: Some(Around { before: "ifnull(", behind: ", -1)" }),
+        null_limit: Some(Affixes { before: "ifnull(", behind: ", -1)" }),
         keys: KEYS,
         commits: Commits {
             order: CommitOrder::ByKey,
@@ -546,7 +546,7 @@ pub mod samples {
             location: Location::Server,
             example: "anonymous://host",
             variables: &[],
-            password: PasswordFrom::Url,
+            password: PasswordOrigin::Url,
         },
         syntax: Syntax { quote: '`', ..BRACKETS },
         placeholders: Placeholders::ByOccurrence,
@@ -581,11 +581,11 @@ pub mod samples {
     };
 
     const KEYS: Keys = Keys {
-        cast: Around { before: "text(", behind: ")" },
+        cast: Affixes { before: "text(", behind: ")" },
         comparison: Comparison::RowValues,
         bytes: Ok(()),
         unordered: &[],
-        of_union: Around::NOTHING,
+        of_union: Affixes::NOTHING,
         infinity: None,
     };
 }

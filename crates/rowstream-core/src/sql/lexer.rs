@@ -5,7 +5,7 @@ use super::dialect::{BlockComments, Dialect, LineComment, Quotes, Strings, Synta
 
 /// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// Blanks and line ends.
     Blank,
     /// `-- …`, without its line end.
@@ -29,7 +29,7 @@ pub(super) enum Kind {
 /// A token and its place, in bytes. Each token begins at the end of the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token {
-    pub(super) kind: Kind,
+    pub(super) kind: TokenKind,
     pub(super) start: usize,
     pub(super) end: usize,
 }
@@ -56,7 +56,7 @@ impl<'a> Lexer<'a> {
         Ok(Some(Token { kind, start, end: self.at }))
     }
 
-    fn token(&mut self, first: u8) -> Result<Kind, SqlError> {
+    fn token(&mut self, first: u8) -> Result<TokenKind, SqlError> {
         let second = self.peek(1);
         match first {
             _ if is_blank(first) => Ok(self.blanks()),
@@ -67,7 +67,7 @@ impl<'a> Lexer<'a> {
             b'\'' => self.quoted(b'\'', "string"),
             b'"' => self.quoted(b'"', "identifier"),
             b':' => self.colon(),
-            b';' => Ok(self.single(Kind::Semicolon)),
+            b';' => Ok(self.single(TokenKind::Semicolon)),
             b'$' if self.syntax.strings.contains(&Strings::Dollar) => self.dollar(),
             _ => match self.syntax.quotes(first) {
                 Some(Quotes::Doubled(quote)) => self.quoted(quote, "identifier"),
@@ -95,23 +95,23 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn single(&mut self, kind: Kind) -> Kind {
+    fn single(&mut self, kind: TokenKind) -> TokenKind {
         self.at += 1;
         kind
     }
 
-    fn other(&mut self, byte: u8) -> Kind {
+    fn other(&mut self, byte: u8) -> TokenKind {
         match byte {
             b'[' => self.brackets += 1,
             b']' => self.brackets = self.brackets.saturating_sub(1),
             _ => {}
         }
-        self.single(Kind::Other)
+        self.single(TokenKind::Other)
     }
 
-    fn blanks(&mut self) -> Kind {
+    fn blanks(&mut self) -> TokenKind {
         self.skip_while(is_blank);
-        Kind::Blank
+        TokenKind::Blank
     }
 
     fn dashes_begin_comment(&self) -> bool {
@@ -120,13 +120,13 @@ impl<'a> Lexer<'a> {
         comments.contains(&LineComment::Dashes) || blank && comments.contains(&LineComment::DashesAndBlank)
     }
 
-    fn line_comment(&mut self) -> Kind {
+    fn line_comment(&mut self) -> TokenKind {
         let ends = self.syntax.line_ends;
         self.skip_while(|byte| !ends.contains(&byte));
-        Kind::LineComment
+        TokenKind::LineComment
     }
 
-    fn block_comment(&mut self) -> Result<Kind, SqlError> {
+    fn block_comment(&mut self) -> Result<TokenKind, SqlError> {
         let start = self.at;
         if self.syntax.block_comments == BlockComments::FlatOrExecuted && is_executed(self.rest()) {
             return Err(executed(start));
@@ -143,7 +143,7 @@ impl<'a> Lexer<'a> {
                     depth -= 1;
                     self.at += 2;
                     if depth == 0 {
-                        return Ok(Kind::BlockComment);
+                        return Ok(TokenKind::BlockComment);
                     }
                 }
                 (Some(_), _) => self.at += 1,
@@ -155,7 +155,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// A quoted text that contains its quote doubled.
-    fn quoted(&mut self, quote: u8, what: &str) -> Result<Kind, SqlError> {
+    fn quoted(&mut self, quote: u8, what: &str) -> Result<TokenKind, SqlError> {
         let start = self.at;
         self.at += 1;
         loop {
@@ -165,34 +165,34 @@ impl<'a> Lexer<'a> {
             }
             self.at += 1;
             if self.peek(0) != Some(quote) {
-                return Ok(Kind::Quoted);
+                return Ok(TokenKind::Quoted);
             }
             self.at += 1;
         }
     }
 
     /// A text quoted up to `close`, without escapes.
-    fn bracketed(&mut self, close: u8) -> Result<Kind, SqlError> {
+    fn bracketed(&mut self, close: u8) -> Result<TokenKind, SqlError> {
         let start = self.at;
         self.skip_while(|byte| byte != close);
         if self.peek(0).is_none() {
             return Err(unterminated(start, "identifier", close));
         }
-        Ok(self.single(Kind::Quoted))
+        Ok(self.single(TokenKind::Quoted))
     }
 
     /// `E'…'`, from its quote, with its continuations on further lines. Backslashes escape in those
     /// too.
-    fn escaped(&mut self) -> Result<Kind, SqlError> {
+    fn escaped(&mut self) -> Result<TokenKind, SqlError> {
         loop {
             self.backslashed(b'\'')?;
-            let Some(next) = continuation(self.rest()) else { return Ok(Kind::Quoted) };
+            let Some(next) = continuation(self.rest()) else { return Ok(TokenKind::Quoted) };
             self.at += next;
         }
     }
 
     /// A string whose quote is escaped by a backslash or doubled.
-    fn backslashed(&mut self, quote: u8) -> Result<Kind, SqlError> {
+    fn backslashed(&mut self, quote: u8) -> Result<TokenKind, SqlError> {
         let start = self.at;
         self.at += 1;
         loop {
@@ -201,7 +201,7 @@ impl<'a> Lexer<'a> {
                 (Some(byte), Some(next)) if byte == quote && next == quote => self.at += 2,
                 (Some(byte), _) if byte == quote => {
                     self.at += 1;
-                    return Ok(Kind::Quoted);
+                    return Ok(TokenKind::Quoted);
                 }
                 (Some(_), _) => self.at += 1,
                 (None, _) => return Err(unterminated(start, "string", quote)),
@@ -210,13 +210,13 @@ impl<'a> Lexer<'a> {
     }
 
     /// `$1`, `$tag$…$tag$`, or a lone dollar, which the database will refuse.
-    fn dollar(&mut self) -> Result<Kind, SqlError> {
+    fn dollar(&mut self) -> Result<TokenKind, SqlError> {
         if self.peek(1).is_some_and(|byte| byte.is_ascii_digit()) {
             self.at += 1;
             self.skip_while(|byte| byte.is_ascii_digit());
-            return Ok(Kind::Placeholder);
+            return Ok(TokenKind::Placeholder);
         }
-        let Some(tag) = dollar_tag(self.rest()) else { return Ok(self.single(Kind::Other)) };
+        let Some(tag) = dollar_tag(self.rest()) else { return Ok(self.single(TokenKind::Other)) };
         let start = self.at;
         let body = start + tag.len();
         let Some(end) = self.text[body..].find(tag) else {
@@ -224,33 +224,33 @@ impl<'a> Lexer<'a> {
             return Err(SqlError::new(start, "this dollar-quoted string has no end", Some(&hint)));
         };
         self.at = body + end + tag.len();
-        Ok(Kind::Quoted)
+        Ok(TokenKind::Quoted)
     }
 
     /// `?`, `?1`, `@x`, `$x`, `:1`.
-    fn variable(&mut self, sigil: u8) -> Kind {
+    fn variable(&mut self, sigil: u8) -> TokenKind {
         let named = self.peek(1).is_some_and(continues_word);
         self.at += 1;
         self.skip_while(continues_word);
-        if named || sigil == b'?' { Kind::Placeholder } else { Kind::Other }
+        if named || sigil == b'?' { TokenKind::Placeholder } else { TokenKind::Other }
     }
 
     /// `::`, `:=`, the colon of a slice, or a parameter.
-    fn colon(&mut self) -> Result<Kind, SqlError> {
+    fn colon(&mut self) -> Result<TokenKind, SqlError> {
         match self.peek(1) {
             Some(b':' | b'=') => {
                 self.at += 2;
-                Ok(Kind::Other)
+                Ok(TokenKind::Other)
             }
-            _ if self.brackets > 0 && self.follows_value() => Ok(self.single(Kind::Other)),
+            _ if self.brackets > 0 && self.follows_value() => Ok(self.single(TokenKind::Other)),
             // A key of an object: `{'id':id}`, `json_object('id':id)`.
-            _ if self.follows_quote() => Ok(self.single(Kind::Other)),
+            _ if self.follows_quote() => Ok(self.single(TokenKind::Other)),
             Some(byte) if begins_name(byte) => self.parameter(),
             Some(byte) if !byte.is_ascii() => Err(bad_name(self.at)),
             Some(byte) if byte.is_ascii_digit() && self.syntax.variables.contains(&b':') => {
                 Ok(self.variable(b':'))
             }
-            _ => Ok(self.single(Kind::Other)),
+            _ => Ok(self.single(TokenKind::Other)),
         }
     }
 
@@ -265,7 +265,7 @@ impl<'a> Lexer<'a> {
         self.text[..self.at].ends_with(['\'', '"'])
     }
 
-    fn parameter(&mut self) -> Result<Kind, SqlError> {
+    fn parameter(&mut self) -> Result<TokenKind, SqlError> {
         let start = self.at;
         self.at += 1;
         self.skip_while(continues_name);
@@ -279,11 +279,11 @@ impl<'a> Lexer<'a> {
         // `:naïve` isn't the parameter `na` followed by another word.
         match self.peek(0) {
             Some(byte) if byte == b'$' || !byte.is_ascii() => Err(bad_name(start)),
-            _ => Ok(Kind::Parameter),
+            _ => Ok(TokenKind::Parameter),
         }
     }
 
-    fn word(&mut self, first: u8) -> Result<Kind, SqlError> {
+    fn word(&mut self, first: u8) -> Result<TokenKind, SqlError> {
         let start = self.at;
         // A number ends at a dollar, but an identifier may contain one.
         let number = first.is_ascii_digit();
@@ -293,7 +293,7 @@ impl<'a> Lexer<'a> {
         if escapes && word.eq_ignore_ascii_case("e") && self.peek(0) == Some(b'\'') {
             return self.escaped();
         }
-        Ok(Kind::Word)
+        Ok(TokenKind::Word)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::dialect::Dialect;
-use super::lexer::{Kind, Lexer, Token};
+use super::lexer::{Lexer, Token, TokenKind};
 
 /// `limit …` at the end of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Limit {
 pub(super) fn is_whole(text: &str, tokens: &[Token], index: usize) -> bool {
     let word = |token: &Token| &text[token.start..token.end];
     let is = |token: Option<&Token>, wanted: &str| {
-        token.is_some_and(|token| token.kind != Kind::Quoted && word(token).eq_ignore_ascii_case(wanted))
+        token.is_some_and(|token| token.kind != TokenKind::Quoted && word(token).eq_ignore_ascii_case(wanted))
     };
     let (mut before, mut after) = (&tokens[..index], &tokens[index + 1..]);
     while is(before.last(), "(") && is(after.first(), ")") {
@@ -106,7 +106,7 @@ pub fn limit_placeholders(text: &str, dialect: &'static Dialect) -> Vec<(usize, 
     let is = |token: Option<&Token>, wanted: &str| {
         token.is_some_and(|token| text[token.start..token.end].eq_ignore_ascii_case(wanted))
     };
-    let placeholders = tokens.iter().enumerate().filter(|(_, token)| token.kind == Kind::Placeholder);
+    let placeholders = tokens.iter().enumerate().filter(|(_, token)| token.kind == TokenKind::Placeholder);
     let whole = placeholders.enumerate().filter(|(_, (index, _))| is_whole(text, &tokens, *index));
     let part = |(number, (index, _)): (usize, (usize, &Token))| {
         let before = index.checked_sub(1).and_then(|before| tokens.get(before));
@@ -130,7 +130,7 @@ fn significant(text: &str, dialect: &'static Dialect) -> Option<Vec<Token>> {
     let mut lexer = Lexer::new(text, dialect);
     let mut tokens = Vec::new();
     while let Some(token) = lexer.next().ok()? {
-        if !matches!(token.kind, Kind::Blank | Kind::LineComment | Kind::BlockComment) {
+        if !matches!(token.kind, TokenKind::Blank | TokenKind::LineComment | TokenKind::BlockComment) {
             tokens.push(token);
         }
     }
@@ -141,7 +141,7 @@ fn significant(text: &str, dialect: &'static Dialect) -> Option<Vec<Token>> {
 fn numbers(text: &str, tokens: &[Token], dialect: &Dialect) -> Vec<Option<usize>> {
     let mut before = 0;
     let number = |token: &Token| {
-        let placeholder = (token.kind == Kind::Placeholder).then(|| &text[token.start..token.end])?;
+        let placeholder = (token.kind == TokenKind::Placeholder).then(|| &text[token.start..token.end])?;
         let number = dialect.placeholders.number(placeholder, before);
         before += 1;
         number

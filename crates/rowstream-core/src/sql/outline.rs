@@ -4,7 +4,7 @@
 //! Only plain statements are understood. For all others the answer is "unknown".
 
 use super::dialect::{Dialect, Names, Quotes, TableName};
-use super::lexer::{Kind, Lexer};
+use super::lexer::{Lexer, TokenKind};
 
 /// The words that may follow the tables of a statement whose result rows are rows of those tables.
 const BEHIND_TABLE: [&str; 6] = ["where", "order", "limit", "offset", "fetch", "for"];
@@ -14,7 +14,7 @@ const BEHIND_ORDER: [&str; 4] = ["limit", "offset", "fetch", "for"];
 const DIRECTIONS: [&str; 5] = ["asc", "desc", "nulls", "first", "last"];
 /// The words that combine the rows of several statements.
 pub const UNIONS: [&str; 3] = ["union", "intersect", "except"];
-/// The words that a [`ByRow`] statement can't have. All of them are reserved, so outside of
+/// The words that a [`RowSelect`] statement can't have. All of them are reserved, so outside of
 /// brackets they have no other meaning.
 const NOT_BY_ROW: [&str; 14] = [
     "union",
@@ -35,7 +35,7 @@ const NOT_BY_ROW: [&str; 14] = [
 
 /// The parts of a statement that selects rows of one table, each independently.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ByRow<'a> {
+pub struct RowSelect<'a> {
     /// The text before the condition.
     pub head: &'a str,
     /// The condition, without `where`.
@@ -82,7 +82,7 @@ fn is_star(item: &[Part<'_>]) -> bool {
 
 /// A column as a statement names it.
 #[derive(Debug, PartialEq, Eq)]
-struct Named {
+struct NamedColumn {
     table: Option<String>,
     column: String,
 }
@@ -95,7 +95,7 @@ impl<'a> Outline<'a> {
         while let Some(token) = lexer.next().ok()? {
             let (start, text) = (token.start, &text[token.start..token.end]);
             match (token.kind, text) {
-                (Kind::Blank | Kind::LineComment | Kind::BlockComment, _) => continue,
+                (TokenKind::Blank | TokenKind::LineComment | TokenKind::BlockComment, _) => continue,
                 (_, "(" | "[") => {
                     depth += 1;
                     parts.push(Part { text, start, depth });
@@ -171,7 +171,7 @@ impl<'a> Outline<'a> {
             return number == column + 1;
         }
         match self.named(term) {
-            Some(Named { table: None, column: name }) => {
+            Some(NamedColumn { table: None, column: name }) => {
                 columns.iter().position(|other| self.fold(other) == name) == Some(column)
             }
             Some(term) => self.selected(columns, column).is_some_and(|selected| {
@@ -194,7 +194,7 @@ impl<'a> Outline<'a> {
     }
 
     /// The tokens from the table on, and the table's name in its comparable form.
-    fn table(&self) -> Option<(&[Part<'a>], Named)> {
+    fn table(&self) -> Option<(&[Part<'a>], NamedColumn)> {
         if !self.parts.first()?.is("select") || self.parts.iter().any(|part| part.is_any(&UNIONS)) {
             return None;
         }
@@ -209,7 +209,7 @@ impl<'a> Outline<'a> {
     ///
     /// # Errors
     /// The reason why the statement isn't of this form.
-    pub fn by_row(&self) -> Result<ByRow<'a>, String> {
+    pub fn by_row(&self) -> Result<RowSelect<'a>, String> {
         let (Some(first), Some(last)) = (self.parts.first(), self.parts.last()) else {
             return Err("there is no statement".to_owned());
         };
@@ -233,7 +233,7 @@ impl<'a> Outline<'a> {
         let table = written[..name].iter().map(|part| part.text).collect();
         let condition = end.map(|at| &self.text[rest[at].end()..last.end()]);
         let head = end.map_or(last.end(), |at| rest[at].start);
-        Ok(ByRow { head: &self.text[..head], condition, table })
+        Ok(RowSelect { head: &self.text[..head], condition, table })
     }
 
     /// The table's column behind a column of the result, if the statement has one table.
@@ -280,16 +280,16 @@ impl<'a> Outline<'a> {
     }
 
     /// The table's column that the statement selects as this column of its result.
-    fn selected(&self, columns: &[&str], column: usize) -> Option<Named> {
+    fn selected(&self, columns: &[&str], column: usize) -> Option<NamedColumn> {
         let items = self.items()?;
         match items[0] {
             // If a name is repeated, it means its first column.
             [_] if is_star(items[0]) => {
                 self.table()?;
-                Some(Named { table: None, column: self.fold(columns[column]) })
+                Some(NamedColumn { table: None, column: self.fold(columns[column]) })
             }
             [table, dot, _] if is_star(items[0]) && dot.is(".") => {
-                Some(Named { table: Some(self.name(table.text)?), column: self.fold(columns[column]) })
+                Some(NamedColumn { table: Some(self.name(table.text)?), column: self.fold(columns[column]) })
             }
             _ if items.iter().any(|item| is_star(item)) => None,
             _ => self.aliased(items.get(column)?),
@@ -297,7 +297,7 @@ impl<'a> Outline<'a> {
     }
 
     /// Reads `NAME` or `NAME.NAME`, with or without an alias (`as NAME` or `NAME`).
-    fn aliased(&self, parts: &[Part<'_>]) -> Option<Named> {
+    fn aliased(&self, parts: &[Part<'_>]) -> Option<NamedColumn> {
         if let Some(named) = self.named(parts) {
             return Some(named);
         }
@@ -309,11 +309,11 @@ impl<'a> Outline<'a> {
         }
     }
 
-    fn named(&self, parts: &[Part<'_>]) -> Option<Named> {
+    fn named(&self, parts: &[Part<'_>]) -> Option<NamedColumn> {
         match parts {
-            [column] => Some(Named { table: None, column: self.name(column.text)? }),
+            [column] => Some(NamedColumn { table: None, column: self.name(column.text)? }),
             [table, Part { text: ".", .. }, column] => {
-                Some(Named { table: Some(self.name(table.text)?), column: self.name(column.text)? })
+                Some(NamedColumn { table: Some(self.name(table.text)?), column: self.name(column.text)? })
             }
             _ => None,
         }

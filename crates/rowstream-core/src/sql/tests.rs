@@ -265,7 +265,7 @@ fn bound(sql: &Sql, dialect: &'static Dialect, value: impl Fn(&str) -> String) -
     while let Some(token) = lexer.next().unwrap() {
         let part = &sql.text[token.start..token.end];
         match token.kind {
-            Kind::Placeholder => {
+            TokenKind::Placeholder => {
                 text.push_str(&args[dialect.placeholders.number(part, seen).unwrap() - 1]);
                 seen += 1;
             }

@@ -67,9 +67,9 @@ impl Roots {
 }
 
 /// The certificate that a client presents, with its key.
-pub struct Shown(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+pub struct ClientCertificate(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-impl Shown {
+impl ClientCertificate {
     /// Reads PEM files.
     ///
     /// # Errors
@@ -91,14 +91,14 @@ pub fn client(trust: Trust) -> Result<ClientConfig, rustls::Error> {
 ///
 /// # Errors
 /// The key doesn't belong to the certificate.
-pub fn client_as(shown: Option<Shown>, trust: Trust) -> Result<ClientConfig, rustls::Error> {
+pub fn client_as(client: Option<ClientCertificate>, trust: Trust) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
     let builder = builder.with_safe_default_protocol_versions()?.dangerous();
     let verifier = Arc::new(Verifier { trust, provider });
     let builder = builder.with_custom_certificate_verifier(verifier);
-    match shown {
-        Some(Shown(certificates, key)) => {
+    match client {
+        Some(ClientCertificate(certificates, key)) => {
             builder.with_client_auth_cert(certificates, key).map_err(|error| match error {
                 rustls::Error::InconsistentKeys(_) => {
                     rustls::Error::General("the key isn't that of the certificate".to_owned())
