@@ -25,7 +25,7 @@ use rowstream_core::pool::Priority;
 use rowstream_encode::{Column, Format};
 use tokio::time::timeout;
 
-use crate::database::{self, HostSaid, ResultSet, RowsOf, Session, Snapshot};
+use crate::database::{self, HostReport, ResultSet, RowSource, Session, Snapshot};
 use crate::endpoint::{Endpoint, Handler, Key, Piece, Reads, Statement, check_results, of_refcursor};
 use crate::source::{Kind, Source, SourceConfig};
 
@@ -157,7 +157,7 @@ pub(crate) async fn parts(endpoint: &Endpoint, source: &Source) -> Result<(), Er
 }
 
 /// Each host's report about itself.
-pub(crate) async fn inspect(config: &SourceConfig) -> Vec<HostSaid> {
+pub(crate) async fn inspect(config: &SourceConfig) -> Vec<HostReport> {
     match Source::open(config) {
         Ok(source) => source.inspect().await,
         Err(_) => Vec::new(),
@@ -243,7 +243,7 @@ async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<C
     if endpoint.parent(index).is_some() || endpoint.children(index).next().is_some() {
         statement.check_nestable(opened)?;
     }
-    if endpoint.per_row().is_some() && opened != RowsOf::Own {
+    if endpoint.per_row().is_some() && opened != RowSource::Own {
         return Err(of_refcursor());
     }
     match statement.reads(&columns, opened)? {

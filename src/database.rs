@@ -33,7 +33,7 @@ use {rowstream_mysql as mysql, rowstream_postgres as postgres, rowstream_sqlite 
 
 pub(crate) use rowstream_database::table_files::{DatabaseFile, is_csv, is_table_file};
 pub use rowstream_database::{
-    Batch, HostSaid, ResultSet, RowsOf, SharedLookups, Sizes, Snapshot, Statement, TableSnapshot,
+    Batch, HostReport, ResultSet, RowSource, SharedLookups, Sizes, Snapshot, Statement, TableSnapshot,
 };
 pub use rowstream_postgres::Actor;
 
@@ -190,7 +190,7 @@ macro_rules! databases {
             }
 
             /// Connects to each host and asks for its version and role.
-            pub(crate) async fn inspect(&self) -> Vec<HostSaid> {
+            pub(crate) async fn inspect(&self) -> Vec<HostReport> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => Database::inspect(source).await,)+
                 }
@@ -406,10 +406,10 @@ macro_rules! databases {
             }
 
             /// See [`DatabaseSession::rows_of`].
-            pub fn rows_of(&self, index: usize) -> RowsOf<'_> {
+            pub fn rows_of(&self, index: usize) -> RowSource<'_> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::rows_of(&**session, index),)+
-                    Self::Lookup(_) => RowsOf::Own,
+                    Self::Lookup(_) => RowSource::Own,
                 }
             }
 

@@ -15,7 +15,7 @@ use rowstream_core::pool::{self, HostStats, Priority, Waiter};
 use rowstream_upstream::discovery::Seen as Discovered;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::database::{AnyDatabase, HostSaid, Probe, Session, SharedLookups, Snapshot};
+use crate::database::{AnyDatabase, HostReport, Probe, Session, SharedLookups, Snapshot};
 
 /// A database or an HTTP service, with its pool.
 #[derive(Clone)]
@@ -157,7 +157,7 @@ impl Source {
     }
 
     /// Connects to each host of a database, and asks for its version and role.
-    pub(crate) async fn inspect(&self) -> Vec<HostSaid> {
+    pub(crate) async fn inspect(&self) -> Vec<HostReport> {
         match self {
             Self::Database(database) => database.inspect().await,
             Self::Upstream(_) => Vec::new(),

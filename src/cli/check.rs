@@ -21,7 +21,7 @@ use crate::capacity;
 use crate::check::{self, Checked, CheckedEndpoint, Columns, Refusal};
 use crate::config::memory;
 use crate::config::{Config, Tls};
-use crate::database::HostSaid;
+use crate::database::HostReport;
 use crate::endpoint::{Authorization, CallsPerRow, Cardinality, Endpoint, Handler, RowCall, Statement};
 use crate::openapi;
 use crate::source::{Kind, SourceConfig};
@@ -92,7 +92,7 @@ struct CheckedSource<'a> {
     source: &'a SourceConfig,
     checked: Checked<'a>,
     /// The hosts' reports about themselves.
-    hosts: Vec<HostSaid>,
+    hosts: Vec<HostReport>,
 }
 
 impl<'a> Report<'a> {
@@ -219,8 +219,8 @@ fn print_limits(config: &Config) {
 }
 
 /// Prints the hosts of a database. If a single host can't be reached, the source reports that.
-fn print_hosts(source: &SourceConfig, said: &[HostSaid]) {
-    for HostSaid { name, said: host } in said {
+fn print_hosts(source: &SourceConfig, said: &[HostReport]) {
+    for HostReport { name, said: host } in said {
         match host {
             Ok(host) => println!("  {name}: {host}"),
             Err(error) if said.len() > 1 => {

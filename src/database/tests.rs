@@ -207,6 +207,6 @@ async fn what_only_some_can_do_has_a_default() {
     assert!(database.lookups().is_none());
     let mut session =
         database.acquire(Snapshot::Transaction, Priority::Stream, waiter.begin()).await.unwrap();
-    assert_eq!(session.rows_of(0), RowsOf::Own);
+    assert_eq!(session.rows_of(0), RowSource::Own);
     assert!(session.open_refcursor(0, "c").await.is_err());
 }

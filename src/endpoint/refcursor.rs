@@ -6,7 +6,7 @@ use rowstream_core::diagnostic::suggest;
 use rowstream_encode::Column;
 
 use super::Statement;
-use crate::database::{ResultSet, RowsOf};
+use crate::database::{ResultSet, RowSource};
 
 /// The statement that opens results for others, as one of its readers sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,20 +51,20 @@ impl Statement {
     /// # Errors
     /// A statement that isn't an opener has a refcursor beside other columns. An opener has a
     /// column that isn't a refcursor, or no column with this statement's name.
-    pub fn reads(&self, columns: &[Column], rows: RowsOf<'_>) -> Result<Option<Reads>, Error> {
+    pub fn reads(&self, columns: &[Column], rows: RowSource<'_>) -> Result<Option<Reads>, Error> {
         match (&self.opener, rows, columns) {
-            (None, RowsOf::Own, _) => Ok(None),
-            (None, RowsOf::Results, _) => {
+            (None, RowSource::Own, _) => Ok(None),
+            (None, RowSource::Results, _) => {
                 Ok(Some(Reads::Result(ResultSet { place: 0, of: 1, is_last: true })))
             }
-            (None, RowsOf::Refcursors(_), [_]) => Ok(Some(Reads::Refcursor(0))),
-            (None, RowsOf::Refcursors(refcursors), _) => Err(self.beside_others(columns, refcursors)),
-            (Some(Opener { place, readers, .. }), RowsOf::Results, _) => {
+            (None, RowSource::Refcursors(_), [_]) => Ok(Some(Reads::Refcursor(0))),
+            (None, RowSource::Refcursors(refcursors), _) => Err(self.beside_others(columns, refcursors)),
+            (Some(Opener { place, readers, .. }), RowSource::Results, _) => {
                 let (place, of) = (*place, *readers);
                 Ok(Some(Reads::Result(ResultSet { place, of, is_last: place + 1 == of })))
             }
-            (Some(opener), RowsOf::Own, _) => self.refcursor_of(&opener.name, columns, &[]).map(Some),
-            (Some(opener), RowsOf::Refcursors(refcursors), _) => {
+            (Some(opener), RowSource::Own, _) => self.refcursor_of(&opener.name, columns, &[]).map(Some),
+            (Some(opener), RowSource::Refcursors(refcursors), _) => {
                 self.refcursor_of(&opener.name, columns, refcursors).map(Some)
             }
         }
@@ -75,11 +75,11 @@ impl Statement {
     ///
     /// # Errors
     /// The rows are those of a refcursor, or of a procedure.
-    pub fn check_nestable(&self, rows: RowsOf<'_>) -> Result<(), Error> {
+    pub fn check_nestable(&self, rows: RowSource<'_>) -> Result<(), Error> {
         let what = match rows {
-            RowsOf::Own if self.opener.is_none() => return Ok(()),
-            RowsOf::Results => "calls a procedure",
-            RowsOf::Own | RowsOf::Refcursors(_) => "reads a refcursor",
+            RowSource::Own if self.opener.is_none() => return Ok(()),
+            RowSource::Results => "calls a procedure",
+            RowSource::Own | RowSource::Refcursors(_) => "reads a refcursor",
         };
         let message = format!("statement `{}` {what}, so its rows can't be nested", self.name);
         Err(Error::endpoint(message).hint("nest queries, or functions that return a table"))

@@ -22,7 +22,7 @@ use super::pages::PageRows;
 use super::producer::Producer;
 use super::steps::{Count, Finds, Probe, Rows, Step, pieces, prepared};
 use super::{Reading, SHORT_PAGE, refcursor};
-use crate::database::{self, Parts, RowsOf, Session, Snapshot};
+use crate::database::{self, Parts, RowSource, Session, Snapshot};
 use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, Key, Parallel, Piece, Statement};
 use crate::source::Source;
 
@@ -150,7 +150,7 @@ impl Rows {
         };
         let opened = session.rows_of(before);
         let (cursors, columns) = match tail {
-            Some(_) if opened != RowsOf::Own => return Err(Key::of_refcursor()),
+            Some(_) if opened != RowSource::Own => return Err(Key::of_refcursor()),
             Some(tail) => {
                 let ids = written.0 == Format::Sse;
                 let (cursors, columns) = Cursors::new(tail, &described, ids)?;

@@ -38,7 +38,7 @@ use rowstream_upstream::Source;
 
 pub(crate) use self::row::EnrichedRow;
 use self::window::Window;
-use crate::database::{self, RowsOf, Statement};
+use crate::database::{self, RowSource, Statement};
 use crate::endpoint::{Bound, PerRow, of_refcursor};
 
 /// Boxed, because it's part of the future that prepares statements of any producer.
@@ -111,7 +111,7 @@ impl EnrichedRows {
     pub(crate) fn prepare<'a>(&'a mut self, statement: &'a Statement) -> Preparing<'a> {
         Box::pin(async move {
             let columns = self.inner.prepare(statement).await?;
-            if self.inner.rows_of(self.prepared.len()) != RowsOf::Own {
+            if self.inner.rows_of(self.prepared.len()) != RowSource::Own {
                 return Err(of_refcursor());
             }
             self.prepared.push(Arc::clone(&columns));

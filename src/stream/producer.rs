@@ -16,7 +16,7 @@ use rowstream_encode::{Column, RowWriter};
 use super::calls::{CallRow, CallRows};
 use super::pages::{PageRow, PageRows};
 use super::per_row::{EnrichedRow, EnrichedRows, Produced};
-use crate::database::{self, Batch, Parts, ResultSet, RowsOf, Session, Statement};
+use crate::database::{self, Batch, Parts, ResultSet, RowSource, Session, Statement};
 use crate::endpoint::PerRow;
 
 /// The producer of one response's rows.
@@ -145,10 +145,10 @@ impl Producer {
     }
 
     /// See [`Session::rows_of`].
-    pub(crate) fn rows_of(&self, index: usize) -> RowsOf<'_> {
+    pub(crate) fn rows_of(&self, index: usize) -> RowSource<'_> {
         match self {
             Self::Statements(session) => session.rows_of(index),
-            Self::Parts(_) | Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => RowsOf::Own,
+            Self::Parts(_) | Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => RowSource::Own,
         }
     }
 

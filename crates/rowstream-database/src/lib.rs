@@ -129,7 +129,7 @@ pub struct SharedLookups {
 
 /// A host's report about itself.
 #[derive(Debug)]
-pub struct HostSaid {
+pub struct HostReport {
     /// Its host and port, or its socket.
     pub name: String,
     /// Its version and its role, or the reason why it can't be reached.
@@ -147,7 +147,7 @@ pub struct Statement {
 
 /// The source of the rows that a prepared statement returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RowsOf<'a> {
+pub enum RowSource<'a> {
     /// The statement itself.
     Own,
     /// Refcursors: these columns of its only row contain their names.
@@ -295,7 +295,7 @@ pub trait Database: Clone + Send + Sync + 'static {
     }
 
     /// Connects to each host and asks for its version and role.
-    fn inspect(&self) -> impl Future<Output = Vec<HostSaid>> {
+    fn inspect(&self) -> impl Future<Output = Vec<HostReport>> {
         std::future::ready(Vec::new())
     }
 
@@ -437,8 +437,8 @@ pub trait DatabaseSession {
     }
 
     /// The source of the rows of the prepared statement `index`.
-    fn rows_of(&self, _index: usize) -> RowsOf<'_> {
-        RowsOf::Own
+    fn rows_of(&self, _index: usize) -> RowSource<'_> {
+        RowSource::Own
     }
 
     /// Runs the prepared statement `index`, which opens refcursors or has results. It runs

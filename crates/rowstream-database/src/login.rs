@@ -111,7 +111,7 @@ pub async fn connect_tcp(host: &str, port: u16, order: AddressOrder) -> io::Resu
 }
 
 /// A connection to a server that a pool can keep.
-pub trait Reusable: Sized + Send + 'static {
+pub trait ReusableConnection: Sized + Send + 'static {
     /// Returns true if this thread's runtime waits for its socket.
     fn is_here(&self) -> bool;
 
@@ -128,7 +128,7 @@ pub trait Reusable: Sized + Send + 'static {
 /// Takes an idle connection from the pool, preferably one of this thread, or opens a new one to the
 /// source `name`. Opening is rare and needs kilobytes, so it's boxed. Otherwise each request would
 /// have room for it.
-pub async fn reuse_or_open<C: Reusable, F: Future<Output = Result<C, ConnectError>>>(
+pub async fn reuse_or_open<C: ReusableConnection, F: Future<Output = Result<C, ConnectError>>>(
     place: &Lease<C>,
     name: &str,
     open: impl FnOnce() -> F,

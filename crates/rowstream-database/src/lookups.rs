@@ -61,8 +61,8 @@ impl<L: Link> Links<L> {
     }
 
     /// Counts a lookup until the returned value is dropped. Returns `None` if too many are pending.
-    pub fn enter(&self) -> Option<Pending<'_>> {
-        let pending = Pending(&self.pending);
+    pub fn enter(&self) -> Option<PendingLookup<'_>> {
+        let pending = PendingLookup(&self.pending);
         (self.pending.fetch_add(1, Ordering::Relaxed) < self.most).then_some(pending)
     }
 
@@ -101,9 +101,9 @@ impl<L: Link> Drop for Links<L> {
 }
 
 /// A pending lookup, counted until it's dropped.
-pub struct Pending<'a>(&'a AtomicUsize);
+pub struct PendingLookup<'a>(&'a AtomicUsize);
 
-impl Drop for Pending<'_> {
+impl Drop for PendingLookup<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -33,10 +33,10 @@ pub struct PasswordCommand {
     /// The program and its arguments.
     arguments: Arc<[String]>,
     /// Locked during a run.
-    last: Arc<Mutex<Option<Run>>>,
+    last: Arc<Mutex<Option<CommandRun>>>,
 }
 
-struct Run {
+struct CommandRun {
     ended: Instant,
     /// The password, or the reason of the failure.
     result: Result<String, String>,
@@ -69,13 +69,13 @@ impl PasswordCommand {
         // password.
         let running = tokio::spawn(async move {
             let result = run(&arguments).await;
-            last.insert(Run { ended: Instant::now(), result }).password()
+            last.insert(CommandRun { ended: Instant::now(), result }).password()
         });
         running.await.unwrap_or_else(|_| Err(failed("was ended")))
     }
 }
 
-impl Run {
+impl CommandRun {
     /// Returns true if this run serves a login that began to wait at `begun`.
     fn serves(&self, begun: Instant, refused: Option<&str>) -> bool {
         let is_kept = || self.ended.elapsed() < KEPT;

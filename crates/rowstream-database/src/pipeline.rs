@@ -6,7 +6,7 @@
 //! messages themselves are up to each database ([`Peer`]).
 //!
 //! ```text
-//! request ──look_up()──► asked ──Driver──► expected ──reply──► request
+//! request ──look_up()──► batch ──driver──► expected ──reply──► request
 //!                                             │
 //!        Again: it's sent once more           ◄── it wasn't answered, because of another lookup
 //!        Elsewhere: a connection of its own   ◄── it stalled the others, or the connection was lost or unavailable
@@ -19,8 +19,8 @@
 //! 3. rows are used with the described columns only if those still apply;
 //! 4. a statement delays the others by [`PATIENCE`] and a round trip at most, or by
 //!    [`FULL_PATIENCE`] while the pool has no free slot for it. Then it's cancelled. It runs on
-//!    connections of its own until it's quick there ([`Slow`]). The pipeline keeps its slot for the
-//!    other lookups, even if streams wait for one;
+//!    connections of its own until it's quick there ([`DelayRecord`]). The pipeline keeps its slot
+//!    for the other lookups, even if streams wait for one;
 //! 5. at most [`MAX_ROWS`] rows of a reply are held. The second one only proves that there are too
 //!    many.
 
@@ -81,7 +81,7 @@ pub type Rows = Vec<Box<[u8]>>;
 
 /// The reason why a lookup has no rows.
 #[derive(Debug)]
-pub enum Refused {
+pub enum Refusal {
     /// The statement failed.
     Failed(Error),
     /// The statement's outcome is unknown: send it again.
@@ -91,14 +91,14 @@ pub enum Refused {
 }
 
 /// The reply to one lookup.
-type Reply = Result<Rows, Refused>;
+type LookupReply = Result<Rows, Refusal>;
 
 /// Records when a statement delayed others. It then runs on connections of its own until it's
 /// quick, or for [`SLOW_AT_MOST`].
 #[derive(Debug, Default)]
-pub struct Slow(Mutex<Option<std::time::Instant>>);
+pub struct DelayRecord(Mutex<Option<std::time::Instant>>);
 
-impl Slow {
+impl DelayRecord {
     /// Returns true if the statement should run on a connection of its own.
     pub fn is_slow(&self) -> bool {
         let mut since = self.0.lock();
@@ -120,27 +120,27 @@ impl Slow {
 }
 
 /// A statement that lookups share.
-pub trait Shareable: Send + Sync + 'static {
+pub trait ShareableStatement: Send + Sync + 'static {
     /// The record of delays it has caused.
-    fn slow(&self) -> &Slow;
+    fn slow(&self) -> &DelayRecord;
 }
 
 /// A connection that pipelines lookups: the messages that it sends, and the replies that it
 /// expects.
 pub trait Peer: Sized + Send + 'static {
     /// The parts that all connections of a source share.
-    type Shared: Send + Sync + 'static;
+    type SourceState: Send + Sync + 'static;
     /// A connection in the pool.
     type Connection: Send + 'static;
     /// A prepared statement.
-    type Statement: Shareable;
+    type Statement: ShareableStatement;
     /// Encoded lookups that aren't sent yet.
     type Messages: Default + Send;
     /// More state of a lookup.
     type Note: Send;
 
     /// The pool of the source.
-    fn pool(shared: &Self::Shared) -> &Pool<Self::Connection>;
+    fn pool(shared: &Self::SourceState) -> &Pool<Self::Connection>;
 
     /// Returns an idle connection of `place`, or opens a new one. Without `place` it opens one to
     /// replace another.
@@ -148,7 +148,7 @@ pub trait Peer: Sized + Send + 'static {
     /// # Errors
     /// The database can't be reached.
     fn open(
-        shared: &Arc<Self::Shared>,
+        shared: &Arc<Self::SourceState>,
         pipeline: &Arc<Pipeline<Self>>,
         place: Option<&Lease<Self::Connection>>,
     ) -> impl Future<Output = Result<Self, Error>> + Send;
@@ -188,7 +188,7 @@ pub trait Peer: Sized + Send + 'static {
 
     /// Cancels the running statement, and discards the replies to [refused](Self::refuse_expected)
     /// lookups. Returns true if the connection is still usable.
-    fn settle(&mut self, shared: &Arc<Self::Shared>) -> impl Future<Output = bool> + Send;
+    fn settle(&mut self, shared: &Arc<Self::SourceState>) -> impl Future<Output = bool> + Send;
 }
 
 /// The pipelines of a source: one for each worker thread, if the pool is large enough.
@@ -206,7 +206,7 @@ impl<P: Peer> Pipelines<P> {
     /// The statement failed, the database can't be reached, or too many lookups are pending.
     pub async fn look_up(
         &self,
-        shared: &Arc<P::Shared>,
+        shared: &Arc<P::SourceState>,
         statement: &Arc<P::Statement>,
         args: &[&ParamValue],
         patience: Patience<'_>,
@@ -225,17 +225,17 @@ impl<P: Peer> Pipelines<P> {
             let pipeline = links.of_thread(|| Pipeline::open(shared, Arc::clone(&links.batches)));
             let (reply, link) = pipeline.ask(statement, args)?;
             let reply = match link {
-                Link::Connection => reply.await,
-                Link::None | Link::Lease => {
+                LinkState::Connection => reply.await,
+                LinkState::None | LinkState::Lease => {
                     let _wait = patience.wait();
                     pipeline.reply_within(reply, patience.until(pool.acquire_timeout())).await
                 }
             };
-            match reply.unwrap_or(Err(Refused::Elsewhere)) {
+            match reply.unwrap_or(Err(Refusal::Elsewhere)) {
                 Ok(rows) => return Ok(Some(rows)),
-                Err(Refused::Failed(error)) => return Err(error),
-                Err(Refused::Elsewhere) => break,
-                Err(Refused::Again) => {}
+                Err(Refusal::Failed(error)) => return Err(error),
+                Err(Refusal::Elsewhere) => break,
+                Err(Refusal::Again) => {}
             }
         }
         Ok(None)
@@ -248,11 +248,11 @@ impl<P: Peer> Pipelines<P> {
 }
 
 /// The lookups of one connection that aren't sent yet.
-pub struct Pipeline<P: Peer>(Mutex<Asked<P>>);
+pub struct Pipeline<P: Peer>(Mutex<NextBatch<P>>);
 
 /// The state of a pipeline's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Link {
+enum LinkState {
     /// The pipeline waits for its slot in the pool.
     None,
     /// A connection is being opened.
@@ -261,8 +261,8 @@ enum Link {
 }
 
 /// The lookups that wait for the next batch.
-pub struct Asked<P: Peer> {
-    link: Link,
+pub struct NextBatch<P: Peer> {
+    link: LinkState,
     /// Their messages to the server.
     pub messages: P::Messages,
     lookups: Vec<Lookup<P>>,
@@ -278,7 +278,7 @@ pub struct Lookup<P: Peer> {
     pub note: P::Note,
     /// The rows received so far.
     pub rows: Rows,
-    reply: oneshot::Sender<Reply>,
+    reply: oneshot::Sender<LookupReply>,
 }
 
 impl<P: Peer> Lookup<P> {
@@ -289,11 +289,11 @@ impl<P: Peer> Lookup<P> {
     }
 
     /// Replies that there are no rows.
-    pub fn refuse(self, refused: Refused) {
+    pub fn refuse(self, refused: Refusal) {
         self.end(Err(refused));
     }
 
-    fn end(self, reply: Reply) {
+    fn end(self, reply: LookupReply) {
         // If the request is gone, it needs no reply.
         let _ = self.reply.send(reply);
     }
@@ -301,21 +301,21 @@ impl<P: Peer> Lookup<P> {
 
 impl<P: Peer> Pipeline<P> {
     /// Creates a pipeline, and a task of this runtime that opens and drives its connection.
-    fn open(shared: &Arc<P::Shared>, batches: Arc<Mutex<Histogram<u64>>>) -> Arc<Self> {
-        let asked = Asked {
-            link: Link::None,
+    fn open(shared: &Arc<P::SourceState>, batches: Arc<Mutex<Histogram<u64>>>) -> Arc<Self> {
+        let next = NextBatch {
+            link: LinkState::None,
             messages: P::Messages::default(),
             lookups: Vec::new(),
             driver: None,
             closed: false,
         };
-        let this = Arc::new(Self(Mutex::new(asked)));
+        let this = Arc::new(Self(Mutex::new(next)));
         tokio::spawn(drive(Arc::downgrade(shared), Arc::clone(&this), batches));
         this
     }
 
     /// The lookups that wait, locked.
-    pub fn lock(&self) -> MutexGuard<'_, Asked<P>> {
+    pub fn lock(&self) -> MutexGuard<'_, NextBatch<P>> {
         self.0.lock()
     }
 
@@ -327,18 +327,18 @@ impl<P: Peer> Pipeline<P> {
         &self,
         statement: &Arc<P::Statement>,
         args: &[&ParamValue],
-    ) -> Result<(oneshot::Receiver<Reply>, Link), Error> {
+    ) -> Result<(oneshot::Receiver<LookupReply>, LinkState), Error> {
         let (reply, receiver) = oneshot::channel();
-        let mut asked = self.lock();
-        if asked.closed {
+        let mut next = self.lock();
+        if next.closed {
             // The pipeline was closed after we found it. Because the sender is dropped, the lookup
             // gets another connection.
-            return Ok((receiver, asked.link));
+            return Ok((receiver, next.link));
         }
-        let note = P::write(statement, args, &mut asked.messages)?;
-        asked.lookups.push(Lookup { statement: Arc::clone(statement), note, rows: Rows::new(), reply });
-        let (driver, link) = (asked.driver.take(), asked.link);
-        drop(asked);
+        let note = P::write(statement, args, &mut next.messages)?;
+        next.lookups.push(Lookup { statement: Arc::clone(statement), note, rows: Rows::new(), reply });
+        let (driver, link) = (next.driver.take(), next.link);
+        drop(next);
         driver.into_iter().for_each(Waker::wake);
         Ok((receiver, link))
     }
@@ -347,22 +347,22 @@ impl<P: Peer> Pipeline<P> {
     /// another connection.
     async fn reply_within(
         &self,
-        mut reply: oneshot::Receiver<Reply>,
+        mut reply: oneshot::Receiver<LookupReply>,
         until: Instant,
-    ) -> Result<Reply, oneshot::error::RecvError> {
+    ) -> Result<LookupReply, oneshot::error::RecvError> {
         match tokio::time::timeout_at(until, &mut reply).await {
             Ok(reply) => reply,
-            Err(_) if self.lock().link == Link::None => Ok(Err(Refused::Elsewhere)),
+            Err(_) if self.lock().link == LinkState::None => Ok(Err(Refusal::Elsewhere)),
             Err(_) => reply.await,
         }
     }
 
     /// Closes the pipeline and refuses the lookups that weren't sent.
-    fn refuse(&self, refused: impl Fn() -> Refused) {
-        let mut asked = self.lock();
-        asked.closed = true;
-        let (lookups, driver) = (mem::take(&mut asked.lookups), asked.driver.take());
-        drop(asked);
+    fn refuse(&self, refused: impl Fn() -> Refusal) {
+        let mut next = self.lock();
+        next.closed = true;
+        let (lookups, driver) = (mem::take(&mut next.lookups), next.driver.take());
+        drop(next);
         lookups.into_iter().for_each(|look_up| look_up.refuse(refused()));
         driver.into_iter().for_each(Waker::wake);
     }
@@ -374,22 +374,22 @@ impl<P: Peer> lookups::Link for Pipeline<P> {
     }
 
     fn close(&self) {
-        self.refuse(|| Refused::Elsewhere);
+        self.refuse(|| Refusal::Elsewhere);
     }
 }
 
 /// Opens the connection of a pipeline and drives it to its end.
 async fn drive<P: Peer>(
-    shared: Weak<P::Shared>,
+    shared: Weak<P::SourceState>,
     pipeline: Arc<Pipeline<P>>,
     batches: Arc<Mutex<Histogram<u64>>>,
 ) {
     // Closes the pipeline even if the runtime drops this task, so that no request waits forever.
-    let open = CloseOnDrop(pipeline);
+    let open = PipelineCloser(pipeline);
     let Some((place, peer)) = connect(&shared, &open.0).await else { return };
     let mut timer = Timer::default();
     timer.start(PATIENCE);
-    let mut driver = Driver {
+    let mut driver = PipelineDriver {
         pipeline: &open.0,
         batches_sent: Batches::over(peer.round_trip()),
         peer,
@@ -414,7 +414,7 @@ async fn drive<P: Peer>(
             }
         }
     }
-    open.0.refuse(|| Refused::Again);
+    open.0.refuse(|| Refusal::Again);
     place.give_back(driver.peer.into_connection());
 }
 
@@ -422,7 +422,7 @@ async fn drive<P: Peer>(
 /// opens another one in the same slot, so that the other lookups don't wait. The old connection is
 /// still settled in the background, then closed. Returns `None` if no other one can be opened.
 async fn go_on<P: Peer>(
-    shared: &Arc<P::Shared>,
+    shared: &Arc<P::SourceState>,
     pipeline: &Arc<Pipeline<P>>,
     place: &Lease<P::Connection>,
     mut peer: P,
@@ -443,31 +443,31 @@ async fn go_on<P: Peer>(
 /// Opens the connection of a pipeline. If that fails after [`LONG_WAIT`], the waiting lookups fail
 /// with the same error. On connections of their own they would only wait as long again.
 async fn connect<P: Peer>(
-    shared: &Weak<P::Shared>,
+    shared: &Weak<P::SourceState>,
     pipeline: &Arc<Pipeline<P>>,
 ) -> Option<(Lease<P::Connection>, P)> {
     let shared = shared.upgrade()?;
     let place = P::pool(&shared).acquire(Priority::Shared, Waiter::default().begin()).await.ok()?;
-    pipeline.lock().link = Link::Lease;
+    pipeline.lock().link = LinkState::Lease;
     let begun = Instant::now();
     match P::open(&shared, pipeline, Some(&place)).await {
         Ok(peer) => {
-            pipeline.lock().link = Link::Connection;
+            pipeline.lock().link = LinkState::Connection;
             Some((place, peer))
         }
         Err(error) => {
             let was_long = begun.elapsed() >= LONG_WAIT;
-            pipeline.refuse(|| if was_long { Refused::Failed(error.retold()) } else { Refused::Elsewhere });
+            pipeline.refuse(|| if was_long { Refusal::Failed(error.retold()) } else { Refusal::Elsewhere });
             None
         }
     }
 }
 
-struct CloseOnDrop<P: Peer>(Arc<Pipeline<P>>);
+struct PipelineCloser<P: Peer>(Arc<Pipeline<P>>);
 
-impl<P: Peer> Drop for CloseOnDrop<P> {
+impl<P: Peer> Drop for PipelineCloser<P> {
     fn drop(&mut self) {
-        self.0.refuse(|| Refused::Elsewhere);
+        self.0.refuse(|| Refusal::Elsewhere);
     }
 }
 
@@ -482,19 +482,19 @@ enum End {
 }
 
 /// Sends lookups and dispatches replies.
-struct Driver<'a, P: Peer> {
+struct PipelineDriver<'a, P: Peer> {
     pipeline: &'a Pipeline<P>,
     peer: P,
     batches_sent: Batches,
     /// The last time that the server sent something or was given work.
     heard: Instant,
     timer: Timer,
-    shared: &'a Weak<P::Shared>,
+    shared: &'a Weak<P::SourceState>,
     batches: &'a Mutex<Histogram<u64>>,
     idle_timeout: Duration,
 }
 
-impl<P: Peer> Driver<'_, P> {
+impl<P: Peer> PipelineDriver<'_, P> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         let mut heard = false;
         loop {
@@ -521,20 +521,20 @@ impl<P: Peer> Driver<'_, P> {
 
     /// Sends the waiting lookups as one batch. Returns true if the pipeline is still open.
     fn take_asked(&mut self, cx: &Context<'_>) -> bool {
-        let mut asked = self.pipeline.lock();
-        asked.driver = Some(cx.waker().clone());
-        if !asked.lookups.is_empty() {
+        let mut next = self.pipeline.lock();
+        next.driver = Some(cx.waker().clone());
+        if !next.lookups.is_empty() {
             let expected = self.peer.expected();
             if expected == 0 {
                 self.heard = Instant::now();
                 self.timer.run_until(self.heard + PATIENCE);
             }
-            self.batches.lock().observe(asked.lookups.len() as u64);
-            let Asked { messages, lookups, .. } = &mut *asked;
+            self.batches.lock().observe(next.lookups.len() as u64);
+            let NextBatch { messages, lookups, .. } = &mut *next;
             self.peer.send(messages, lookups);
             self.batches_sent.note(expected, self.peer.expected().saturating_sub(expected));
         }
-        !asked.closed
+        !next.closed
     }
 
     /// Ready after too long without a message or a lookup. The timer runs out and is set again,

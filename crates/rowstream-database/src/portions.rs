@@ -23,7 +23,7 @@ pub fn longest(fetch_rows: i32) -> i32 {
 }
 
 /// Chooses the length of a statement's portions.
-pub struct Portion {
+pub struct PortionSizer {
     /// The number of rows to request.
     rows: i32,
     /// The number of rows received in this portion, and their bytes.
@@ -31,13 +31,13 @@ pub struct Portion {
     bytes: usize,
 }
 
-impl Default for Portion {
+impl Default for PortionSizer {
     fn default() -> Self {
         Self { rows: FIRST, came: 0, bytes: 0 }
     }
 }
 
-impl Portion {
+impl PortionSizer {
     /// Begins the next portion. Returns the number of rows to request, at most `limit`.
     pub fn begin(&mut self, limit: i32) -> i32 {
         (self.came, self.bytes) = (0, 0);
@@ -66,13 +66,13 @@ impl Portion {
 
 /// Rows that arrived while another statement's rows were requested. Each has its length before it.
 #[derive(Default)]
-pub struct Held {
+pub struct HeldRows {
     rows: Vec<u8>,
     /// The start of the next row.
     at: usize,
 }
 
-impl Held {
+impl HeldRows {
     /// Returns true if all rows were taken.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn rows_are_held_in_their_order() {
-        let mut held = Held::default();
+        let mut held = HeldRows::default();
         for round in 0..3 {
             for row in [&b"abc"[..], b"", b"defgh"] {
                 held.push(row, 0).unwrap();

@@ -68,8 +68,8 @@ use rowstream_encode::Column;
 use connect::Connection;
 use rowstream_database::pipeline::{PATIENCE, Pipelines};
 use rowstream_database::{
-    Database, DatabaseSession, HostSaid, LookupAnswer, ResultSet, RowsOf, SharedLookups, Sizes, Snapshot,
-    Statement, login, lookups, portions,
+    Database, DatabaseSession, HostReport, LookupAnswer, ResultSet, RowSource, SharedLookups, Sizes,
+    Snapshot, Statement, login, lookups, portions,
 };
 use statement::{Described, Descriptions};
 
@@ -163,10 +163,10 @@ impl Database for Source {
         Ok(Session::new(Arc::clone(&self.0), place, connection, snapshot))
     }
 
-    async fn inspect(&self) -> Vec<HostSaid> {
+    async fn inspect(&self) -> Vec<HostReport> {
         let connector = &self.0.connector;
         let said = connector.inspect().await.map_err(|cause| cause.of_source(&self.0.name));
-        vec![HostSaid { name: connector.address(), said }]
+        vec![HostReport { name: connector.address(), said }]
     }
 
     async fn changes(&self, _channel: Option<&str>, every: Duration) -> Result<Changes, Error> {
@@ -238,7 +238,7 @@ impl DatabaseSession for Session {
         self.execute_interleaved(runs);
     }
 
-    fn rows_of(&self, index: usize) -> RowsOf<'_> {
+    fn rows_of(&self, index: usize) -> RowSource<'_> {
         self.rows_of(index)
     }
 

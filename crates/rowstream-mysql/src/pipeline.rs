@@ -23,7 +23,7 @@ use std::time::Duration;
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 use rowstream_core::pool::{Lease, Pool};
-use rowstream_database::pipeline::{self, MAX_ROWS, Pipeline, Refused, Shareable, Slow};
+use rowstream_database::pipeline::{self, DelayRecord, MAX_ROWS, Pipeline, Refusal, ShareableStatement};
 
 use super::Shared;
 use super::answer::{Stage, Step};
@@ -81,14 +81,14 @@ struct Parked {
     packet: Box<[u8]>,
 }
 
-impl Shareable for Described {
-    fn slow(&self) -> &Slow {
+impl ShareableStatement for Described {
+    fn slow(&self) -> &DelayRecord {
         &self.slow
     }
 }
 
 impl pipeline::Peer for Peer {
-    type Shared = Shared;
+    type SourceState = Shared;
     type Connection = Connection;
     type Statement = Described;
     /// Packets of COM_STMT_EXECUTE without the number of the statement, which differs between
@@ -203,7 +203,7 @@ fn refuse(look_up: Lookup, holds_up: bool) {
     if holds_up {
         look_up.statement.slow.note();
     }
-    look_up.refuse(if holds_up { Refused::Elsewhere } else { Refused::Again });
+    look_up.refuse(if holds_up { Refusal::Elsewhere } else { Refusal::Again });
 }
 
 impl Peer {
@@ -317,11 +317,11 @@ impl Peer {
         }
         let failed = self.take_current()?;
         if !error.is_stale_statement() {
-            failed.refuse(Refused::Failed(error.into_error(None)));
+            failed.refuse(Refusal::Failed(error.into_error(None)));
             return Some(());
         }
         self.connection.statements.remove(&failed.statement.sql, &mut self.connection.wire);
-        failed.refuse(Refused::Again);
+        failed.refuse(Refusal::Again);
         Some(())
     }
 
@@ -334,7 +334,7 @@ impl Peer {
         for Parked { look_up, packet } in self.unpark(&sql) {
             match &prepared {
                 Ok(prepared) => self.execute(prepared, look_up, &packet),
-                Err(_) => look_up.refuse(Refused::Elsewhere),
+                Err(_) => look_up.refuse(Refusal::Elsewhere),
             }
         }
         Some(())
@@ -344,7 +344,7 @@ impl Peer {
     /// their own, which reports the error better.
     fn unprepared(&mut self) -> Option<()> {
         let Expected::Prepared(preparing) = self.end_answer()? else { return None };
-        self.unpark(&preparing.sql).for_each(|parked| parked.look_up.refuse(Refused::Elsewhere));
+        self.unpark(&preparing.sql).for_each(|parked| parked.look_up.refuse(Refusal::Elsewhere));
         Some(())
     }
 }
@@ -354,7 +354,7 @@ fn end(look_up: Lookup) {
     if look_up.note.changed {
         // Its next description, on another connection, will have the new columns.
         look_up.statement.slow.note();
-        return look_up.refuse(Refused::Elsewhere);
+        return look_up.refuse(Refusal::Elsewhere);
     }
     look_up.answer();
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rowstream_core::Error;
 use rowstream_core::sql::limit_placeholders;
-use rowstream_database::pipeline::Slow;
+use rowstream_database::pipeline::DelayRecord;
 
 use super::connect::Connection;
 use super::error::DatabaseError;
@@ -156,7 +156,7 @@ impl Preparing {
             decoders,
             packets: packets.into(),
             computed_bits,
-            slow: Slow::default(),
+            slow: DelayRecord::default(),
         })
     }
 }

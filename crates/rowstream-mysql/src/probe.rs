@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rowstream_core::Error;
 use rowstream_database::Ping;
-use rowstream_database::login::Reusable as _;
+use rowstream_database::login::ReusableConnection as _;
 
 use super::Shared;
 use super::connect::Connection;

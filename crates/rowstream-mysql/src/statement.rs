@@ -10,7 +10,7 @@ use rowstream_core::error::INVALID_DATA;
 use rowstream_core::lock::RwLock;
 use rowstream_core::params::ParamValue;
 use rowstream_core::sql::{LimitPart, Outline};
-use rowstream_database::pipeline::Slow;
+use rowstream_database::pipeline::DelayRecord;
 use rowstream_database::statements::Statements;
 use rowstream_encode::Column;
 
@@ -53,7 +53,7 @@ pub(super) struct Described {
     /// True if it may leave something in its session that the next request would see.
     pub(super) leaves_state: bool,
     /// Records when it delays other lookups.
-    pub(super) slow: Slow,
+    pub(super) slow: DelayRecord,
 }
 
 /// Returns true if the statement's text sets variables of the session or takes its locks.

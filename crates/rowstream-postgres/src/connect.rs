@@ -17,7 +17,7 @@ use rowstream_core::log;
 use rowstream_core::settings::{Pooler, SourceSettings};
 use rowstream_core::tls::servers;
 use rowstream_database::credentials::{CredentialSource, UserPassword};
-use rowstream_database::login::{self, ConnectError, Reusable};
+use rowstream_database::login::{self, ConnectError, ReusableConnection};
 use rowstream_database::password_command::PasswordCommand;
 use rowstream_database::socket::Socket;
 use rowstream_database::tls::{self, SslMode};
@@ -492,7 +492,7 @@ impl Connection {
     }
 }
 
-impl Reusable for Connection {
+impl ReusableConnection for Connection {
     fn is_here(&self) -> bool {
         self.wire.is_here()
     }

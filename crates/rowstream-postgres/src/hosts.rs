@@ -30,7 +30,7 @@ use rowstream_core::lock::Mutex;
 use rowstream_core::log;
 use rowstream_core::pool::{Breaker, Epoch, Health, HostCounts, HostStats, Lease};
 use rowstream_core::settings::SourceSettings;
-use rowstream_database::login::{self, Reusable as _};
+use rowstream_database::login::{self, ReusableConnection as _};
 use rowstream_database::password_command::PasswordCommand;
 use tokio::task::JoinSet;
 use tokio::time::timeout;

@@ -74,7 +74,7 @@ use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
 use rowstream_database::pipeline::{PATIENCE, Pipelines};
 use rowstream_database::{
-    Database, HostSaid, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement, TableSnapshot, lookups,
+    Database, HostReport, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement, TableSnapshot, lookups,
     portions,
 };
 use rowstream_encode::Column;
@@ -277,9 +277,9 @@ impl Database for Source {
         hosts::watch(Arc::downgrade(&self.0))
     }
 
-    async fn inspect(&self) -> Vec<HostSaid> {
+    async fn inspect(&self) -> Vec<HostReport> {
         let said = self.0.hosts.inspect().await.into_iter();
-        said.map(|(name, said)| HostSaid { name, said }).collect()
+        said.map(|(name, said)| HostReport { name, said }).collect()
     }
 
     fn longest_wait(&self) -> Option<Duration> {

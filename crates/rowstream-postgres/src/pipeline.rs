@@ -19,7 +19,7 @@ use postgres_protocol::message::frontend;
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 use rowstream_core::pool::{Lease, Pool};
-use rowstream_database::pipeline::{self, MAX_ROWS, Pipeline, Refused, Shareable, Slow};
+use rowstream_database::pipeline::{self, DelayRecord, MAX_ROWS, Pipeline, Refusal, ShareableStatement};
 
 use super::Shared;
 use super::connect::Connection;
@@ -66,14 +66,14 @@ enum Expected {
     Ready,
 }
 
-impl Shareable for Described {
-    fn slow(&self) -> &Slow {
+impl ShareableStatement for Described {
+    fn slow(&self) -> &DelayRecord {
         &self.slow
     }
 }
 
 impl pipeline::Peer for Peer {
-    type Shared = Shared;
+    type SourceState = Shared;
     type Connection = Connection;
     type Statement = Described;
     type Messages = Messages;
@@ -156,9 +156,9 @@ impl pipeline::Peer for Peer {
                 Expected::Ready => self.syncs += 1,
                 Expected::Rows(look_up) if index == 0 => {
                     look_up.statement.slow.note();
-                    self.refuse(look_up, Refused::Elsewhere);
+                    self.refuse(look_up, Refusal::Elsewhere);
                 }
-                Expected::Rows(look_up) => self.refuse(look_up, Refused::Again),
+                Expected::Rows(look_up) => self.refuse(look_up, Refusal::Again),
             }
         }
         self.skipping = false;
@@ -255,11 +255,11 @@ impl Peer {
             self.pipeline.lock().messages.parsed.remove(&failed.statement.number);
         }
         match error.is_stale_statement() {
-            true if missing => failed.refuse(Refused::Again),
+            true if missing => failed.refuse(Refusal::Again),
             true => self.forget(failed),
             false => {
                 let error = error.into_error_of(&failed.statement.columns);
-                failed.refuse(Refused::Failed(error));
+                failed.refuse(Refusal::Failed(error));
             }
         }
         self.refuse_skipped();
@@ -269,7 +269,7 @@ impl Peer {
     fn refuse_skipped(&mut self) {
         while let Some(Expected::Rows(_)) = self.expected.front() {
             let Some(skipped) = self.take_current() else { return };
-            self.refuse(skipped, Refused::Again);
+            self.refuse(skipped, Refusal::Again);
         }
     }
 
@@ -279,7 +279,7 @@ impl Peer {
         if let Some(shared) = self.shared.upgrade() {
             shared.descriptions.forget(&look_up.statement);
         }
-        look_up.refuse(Refused::Elsewhere);
+        look_up.refuse(Refusal::Elsewhere);
     }
 
     fn take_ready(&mut self, frame: &Frame) -> Option<()> {
@@ -289,7 +289,7 @@ impl Peer {
     }
 
     /// Refuses a lookup that we sent, and that the server may have skipped.
-    fn refuse(&self, look_up: Lookup, refused: Refused) {
+    fn refuse(&self, look_up: Lookup, refused: Refusal) {
         if look_up.note.parses {
             self.pipeline.lock().messages.parsed.remove(&look_up.statement.number);
         }

@@ -13,7 +13,7 @@ use rowstream_core::Error;
 use rowstream_core::client::Client;
 use rowstream_core::pool::Priority;
 use rowstream_database::Ping;
-use rowstream_database::login::Reusable as _;
+use rowstream_database::login::ReusableConnection as _;
 
 use super::Shared;
 use super::connect::Connection;

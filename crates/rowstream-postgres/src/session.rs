@@ -73,7 +73,7 @@ use rowstream_core::error::STATEMENT_TIMEOUT;
 use rowstream_core::params::ParamValue;
 use rowstream_core::pool::Lease;
 use rowstream_database::pipeline::PATIENCE;
-use rowstream_database::{DatabaseSession, RowsOf, Snapshot, Statement};
+use rowstream_database::{DatabaseSession, RowSource, Snapshot, Statement};
 use rowstream_encode::Column;
 use tokio::runtime::Handle;
 
@@ -253,10 +253,10 @@ impl DatabaseSession for Session {
         self.poll_interleaved(which, cx)
     }
 
-    fn rows_of(&self, index: usize) -> RowsOf<'_> {
+    fn rows_of(&self, index: usize) -> RowSource<'_> {
         match &*self.prepared[index].refcursors {
-            [] => RowsOf::Own,
-            refcursors => RowsOf::Refcursors(refcursors),
+            [] => RowSource::Own,
+            refcursors => RowSource::Refcursors(refcursors),
         }
     }
 

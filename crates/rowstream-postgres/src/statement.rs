@@ -10,7 +10,7 @@ use postgres_types::Type;
 use rowstream_core::lock::RwLock;
 use rowstream_core::params::{BindType, ParamType};
 use rowstream_core::sql::Outline;
-use rowstream_database::pipeline::Slow;
+use rowstream_database::pipeline::DelayRecord;
 use rowstream_database::statements::Statements;
 use rowstream_encode::Column;
 
@@ -135,7 +135,7 @@ pub(super) struct Described {
     /// The version of the types when it was described.
     pub(super) version: u64,
     /// Records when it delays other lookups.
-    pub(super) slow: Slow,
+    pub(super) slow: DelayRecord,
 }
 
 /// The statements of a source that connections have described.
@@ -193,7 +193,7 @@ impl Descriptions {
             decoders: prepared.decoders.clone(),
             is_shareable: prepared.refcursors.is_empty() && prepared.composites.is_empty(),
             version: *version,
-            slow: Slow::default(),
+            slow: DelayRecord::default(),
         };
         self.known.write().insert(Arc::clone(&prepared.sql), Arc::new(described));
     }

@@ -19,7 +19,7 @@ use super::rows::{Handle, Rows};
 use super::{Sqlite, cells, fault, library};
 
 /// A statement's description in the source's cache.
-type Described = blocking::Described<Box<[Plan]>>;
+type Described = blocking::StatementDescription<Box<[Plan]>>;
 
 /// The page cache of a connection, in KiB. Each connection has one, and the system caches the file
 /// anyway. 200 slow streams used 616 MB with SQLite's default of 2 MB, and 50 used 40 MB with 256

@@ -59,8 +59,8 @@ use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
-use rowstream_database::blocking::{self, Described, Driver, FileId};
-use rowstream_database::{DatabaseRow, HostSaid, RowLayout};
+use rowstream_database::blocking::{self, Driver, FileId, StatementDescription};
+use rowstream_database::{DatabaseRow, HostReport, RowLayout};
 
 use self::connection::Connection;
 use self::plan::Plan;
@@ -138,11 +138,11 @@ impl Driver for Sqlite {
         blocking::file_id(&self.path)
     }
 
-    fn caution(&self) -> Option<HostSaid> {
+    fn caution(&self) -> Option<HostReport> {
         let said = "it isn't in WAL mode, so without `slow_clients = \"spill\"` no program can write it while a \
                     slow client reads a list; with `pragma journal_mode = wal` all can";
         let name = self.path.display().to_string();
-        is_in_rollback_mode(&self.path).then(|| HostSaid { name, said: Ok(said.to_owned()) })
+        is_in_rollback_mode(&self.path).then(|| HostReport { name, said: Ok(said.to_owned()) })
     }
 
     /// A row is held twice, as its record and as values.
@@ -163,7 +163,7 @@ impl Driver for Sqlite {
     }
 
     #[inline]
-    fn row<'a>(described: &'a Described<Box<[Plan]>>, packed: &'a [u8]) -> Row<'a> {
+    fn row<'a>(described: &'a StatementDescription<Box<[Plan]>>, packed: &'a [u8]) -> Row<'a> {
         Row { values: packed, plans: &described.plan, columns: &described.columns }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{CheckedSource, Report, rows};
 use crate::check::{CheckedEndpoint, Columns, Refusal};
-use crate::database::HostSaid;
+use crate::database::HostReport;
 use crate::endpoint::{Cardinality, Endpoint, Handler, Statement};
 
 pub(super) fn document(report: &Report<'_>) -> Value {
@@ -30,7 +30,7 @@ pub(super) fn document(report: &Report<'_>) -> Value {
     })
 }
 
-fn host(host: &HostSaid) -> Value {
+fn host(host: &HostReport) -> Value {
     let error = host.said.as_ref().err().map(Error::for_operators);
     json!({"name": host.name, "says": host.said.as_ref().ok(), "error": error})
 }

@@ -21,7 +21,7 @@ use http::{HeaderMap, HeaderValue, Request};
 use rowstream_core::Error;
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::tls::{HTTP2, servers};
-use rowstream_database::login::{self, AddressOrder, ConnectError, Reusable};
+use rowstream_database::login::{self, AddressOrder, ConnectError, ReusableConnection};
 use rowstream_database::socket::Socket;
 use rowstream_database::tls::{self, ClientFiles, SslMode};
 use rustls::pki_types::ServerName;
@@ -312,7 +312,7 @@ pub(super) fn decoded<M: prost::Message + Default>(bytes: Bytes) -> Result<M, Fa
     M::decode(bytes).map_err(|error| Failure::broken(error.to_string()))
 }
 
-impl Reusable for Connection {
+impl ReusableConnection for Connection {
     fn is_here(&self) -> bool {
         self.home == thread::current().id()
     }

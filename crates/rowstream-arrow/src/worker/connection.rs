@@ -35,7 +35,7 @@ const CONNECT: Duration = Duration::from_secs(30);
 /// no schema, because each value has its type.
 pub(super) type Plan = SchemaRef;
 
-type Described = blocking::Described<Plan>;
+type Described = blocking::StatementDescription<Plan>;
 
 /// An open connection.
 pub struct Connection<K> {

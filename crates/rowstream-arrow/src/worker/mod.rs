@@ -40,7 +40,7 @@ use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
-use rowstream_database::blocking::{Described, Driver, FileId};
+use rowstream_database::blocking::{Driver, FileId, StatementDescription};
 use rowstream_database::{Batch, NoChanges};
 
 use self::connection::Connection;
@@ -118,15 +118,18 @@ impl<K: Kind> Driver for Foreign<K> {
     }
 
     #[inline]
-    fn row<'a>(described: &'a Described<connection::Plan>, packed: &'a [u8]) -> Row<'a> {
+    fn row<'a>(described: &'a StatementDescription<connection::Plan>, packed: &'a [u8]) -> Row<'a> {
         Row::new(packed, described.columns.len())
     }
 
-    fn as_batches(described: &Described<connection::Plan>, columns: usize) -> Option<Schema> {
+    fn as_batches(described: &StatementDescription<connection::Plan>, columns: usize) -> Option<Schema> {
         Some(sent_schema(&described.plan, columns))
     }
 
-    fn batch<'a>(described: &'a Described<connection::Plan>, packed: &'a [u8]) -> Batch<'a, Row<'a>> {
+    fn batch<'a>(
+        described: &'a StatementDescription<connection::Plan>,
+        packed: &'a [u8],
+    ) -> Batch<'a, Row<'a>> {
         piece(packed, described.columns.len())
     }
 }

@@ -7,7 +7,7 @@
 //! works calls [`tick`], which does.
 //!
 //! Each hand-over puts two threads to sleep and wakes them, so batches grow while a statement runs,
-//! up to its share of the source's memory ([`Running`]). Few streams get large batches; many
+//! up to its share of the source's memory ([`RunningCount`]). Few streams get large batches; many
 //! streams use little memory.
 //!
 //! Callbacks run on the worker's own thread, inside the step. That's why the state is thread-local:
@@ -40,21 +40,21 @@ const KEPT: usize = FIRST + SLACK;
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// The reason why a statement ended before its last row.
-pub(super) enum Stop {
+pub(super) enum StopReason {
     /// The session has left, so no error is reported.
     Abandoned,
     /// The statement failed.
     Failed(Error),
 }
 
-impl From<Error> for Stop {
+impl From<Error> for StopReason {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
 /// The hand-over, for the code that fills batches.
-pub(super) trait Peer {
+pub(super) trait BatchReceiver {
     /// Waits for the spare batch and hands `rows` over in exchange. Returns false if the session
     /// has left or the connection is closed.
     #[must_use]
@@ -69,9 +69,9 @@ pub(super) trait Peer {
 
 /// Counts the running statements of a source.
 #[derive(Default)]
-pub(super) struct Running(AtomicUsize);
+pub(super) struct RunningCount(AtomicUsize);
 
-impl Running {
+impl RunningCount {
     /// The size of a full batch of each statement.
     fn batch(&self) -> usize {
         let batches = 2 * self.0.load(Ordering::Relaxed).max(1);
@@ -80,24 +80,24 @@ impl Running {
 }
 
 /// Counts a statement as running until it is dropped.
-pub(super) struct Run<'a>(&'a Running);
+pub(super) struct RunningStatement<'a>(&'a RunningCount);
 
-impl Drop for Run<'_> {
+impl Drop for RunningStatement<'_> {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 thread_local! {
-    static FILLING: RefCell<Filling> = RefCell::new(Filling::new());
+    static FILLING: RefCell<BatchFiller> = RefCell::new(BatchFiller::new());
 }
 
-struct Filling {
+struct BatchFiller {
     /// The hand-over of this thread's connection. The dynamic call happens once per batch, not per
     /// row.
-    peer: Option<Arc<dyn Peer>>,
+    peer: Option<Arc<dyn BatchReceiver>>,
     /// The statements that share the memory of batches.
-    running: Arc<Running>,
+    running: Arc<RunningCount>,
     rows: Vec<u8>,
     /// The batch is handed over once it has this many bytes.
     enough: usize,
@@ -111,7 +111,7 @@ struct Filling {
 }
 
 /// Binds this thread to its hand-over. Must be called before all other functions here.
-pub(super) fn bind<P: Peer + 'static>(peer: &Arc<P>, running: &Arc<Running>) {
+pub(super) fn bind<P: BatchReceiver + 'static>(peer: &Arc<P>, running: &Arc<RunningCount>) {
     FILLING.with_borrow_mut(|filling| {
         filling.peer = Some(Arc::<P>::clone(peer));
         filling.running = Arc::clone(running);
@@ -119,16 +119,16 @@ pub(super) fn bind<P: Peer + 'static>(peer: &Arc<P>, running: &Arc<Running>) {
 }
 
 /// Begins a statement. It runs until the returned value is dropped.
-pub(super) fn start(running: &Running, timeout: Option<Duration>) -> Run<'_> {
+pub(super) fn start(running: &RunningCount, timeout: Option<Duration>) -> RunningStatement<'_> {
     running.0.fetch_add(1, Ordering::Relaxed);
     FILLING.with_borrow_mut(|filling| filling.start(timeout));
-    Run(running)
+    RunningStatement(running)
 }
 
 /// Adds the row that `pack` writes. A batch that is due is handed over, which can wait for the
 /// session to read.
 #[inline]
-pub(super) fn push(pack: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>) -> Result<(), Stop> {
+pub(super) fn push(pack: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>) -> Result<(), StopReason> {
     FILLING.with_borrow_mut(|filling| filling.push(pack))
 }
 
@@ -163,7 +163,7 @@ impl Portion {
         pack: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
     ) -> Result<bool, Error> {
         if self.rows.is_empty() {
-            FILLING.with_borrow_mut(Filling::open_portion);
+            FILLING.with_borrow_mut(BatchFiller::open_portion);
         }
         batch::push_row(&mut self.rows, pack)?;
         Ok(self.rows.len() < self.enough && !FILLING.with_borrow(|filling| filling.late))
@@ -186,7 +186,7 @@ pub(super) fn finish(end: Result<(), Error>) {
 
 /// Discards rows that no session will read.
 pub(super) fn rest() {
-    FILLING.with_borrow_mut(Filling::rest);
+    FILLING.with_borrow_mut(BatchFiller::rest);
 }
 
 /// Empties a batch that no statement fills. An idle connection keeps enough memory for a short
@@ -203,10 +203,10 @@ pub(super) fn expired() -> bool {
 
 /// Checks the clock and the session. Returns true if the running statement must stop.
 pub fn tick() -> bool {
-    FILLING.with_borrow_mut(Filling::tick)
+    FILLING.with_borrow_mut(BatchFiller::tick)
 }
 
-impl Filling {
+impl BatchFiller {
     fn new() -> Self {
         let now = Instant::now();
         Self {
@@ -228,12 +228,16 @@ impl Filling {
     }
 
     #[inline]
-    fn push(&mut self, pack: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>) -> Result<(), Stop> {
+    fn push(&mut self, pack: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>) -> Result<(), StopReason> {
         if self.rows.is_empty() {
             self.open();
         }
         batch::push_row(&mut self.rows, pack)?;
-        if self.rows.len() < self.enough || self.hand_over(None) { Ok(()) } else { Err(Stop::Abandoned) }
+        if self.rows.len() < self.enough || self.hand_over(None) {
+            Ok(())
+        } else {
+            Err(StopReason::Abandoned)
+        }
     }
 
     fn open_portion(&mut self) {

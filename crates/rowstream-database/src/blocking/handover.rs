@@ -1,11 +1,11 @@
 //! The hand-over between a session and the thread of its connection, the worker.
 //!
 //! ```text
-//!   session                 Link                worker
+//!   session              WorkerLink             worker
 //!   send()        ─────►  command  ─────►  next()
 //!   poll_reply()  ◄─────  reply    ◄─────  reply(), hand_over(), try_hand_over()
 //!   give_spare()  ─────►  spare    ─────►  hand_over(), try_hand_over()
-//!   leave()       ─────►  leaving  ─────►  next(), then Leaving::give_back()
+//!   leave()       ─────►  leaving  ─────►  next(), then ReturningConnection::give_back()
 //!   drop(Connection) ──►  closed   ─────►  next()
 //!                         dead     ◄─────  die()
 //!                        interrupt ◄─────  opened()
@@ -39,9 +39,9 @@ use rowstream_core::Error;
 use rowstream_core::lock::{Condvar, Mutex};
 use rowstream_core::pool::Lease;
 
-use super::filling::{self, Peer};
-use super::lookups::{Outcome, Question};
-use super::{Described, Driver, DriverConnection, FileId, Interrupt};
+use super::filling::{self, BatchReceiver};
+use super::lookups::{LookupOutcome, LookupRequest};
+use super::{Driver, DriverConnection, FileId, Interrupt, StatementDescription};
 use crate::Statement;
 
 /// A session's request to its worker.
@@ -51,7 +51,7 @@ pub(super) enum Command<D: Driver> {
     /// Run a described statement; answered by `Rows` until one of them has an end.
     Execute {
         /// The statement.
-        statement: Arc<Described<D::Plan>>,
+        statement: Arc<StatementDescription<D::Plan>>,
         /// The values of its placeholders.
         args: Vec<D::Argument>,
         /// It belongs to a transaction, which the first statement opens.
@@ -60,24 +60,24 @@ pub(super) enum Command<D: Driver> {
         batches: Option<usize>,
     },
     /// Begin interleaved statements in one transaction, and fetch the first rows.
-    Interleave(Vec<Run<D>>, Fetch),
+    Interleave(Vec<StatementRun<D>>, FetchRequest),
     /// Step one of these statements; answered by `Rows`, which has an end if the statement has
     /// ended.
-    Fetch(Fetch),
+    Fetch(FetchRequest),
     /// Run lookups, one after the other; answered by `LookedUp`.
-    LookUp(Vec<Question<D>>),
+    LookUp(Vec<LookupRequest<D>>),
 }
 
 /// A statement that is interleaved with others.
-pub(super) struct Run<D: Driver> {
+pub(super) struct StatementRun<D: Driver> {
     /// The statement.
-    pub(super) statement: Arc<Described<D::Plan>>,
+    pub(super) statement: Arc<StatementDescription<D::Plan>>,
     /// The values of its placeholders.
     pub(super) args: Vec<D::Argument>,
 }
 
 /// A request for the next rows of one statement.
-pub(super) struct Fetch {
+pub(super) struct FetchRequest {
     /// The statement's index among the interleaved ones.
     pub(super) which: usize,
     /// A batch that the session has read, to be filled again.
@@ -85,21 +85,21 @@ pub(super) struct Fetch {
 }
 
 /// The worker's reply.
-pub(super) enum Reply<P> {
+pub(super) enum WorkerReply<P> {
     /// The connection is open.
     Opened,
     /// The description of a statement.
-    Described(Arc<Described<P>>),
+    Described(Arc<StatementDescription<P>>),
     /// Rows of the running statement.
-    Rows(Batch),
+    Rows(RowBatch),
     /// The outcomes of the lookups, in their order.
-    LookedUp(Vec<Outcome>),
-    /// The request failed. For a statement's rows, `Batch::end` has the error instead.
+    LookedUp(Vec<LookupOutcome>),
+    /// The request failed. For a statement's rows, `RowBatch::end` has the error instead.
     Failed(Error),
 }
 
 /// Rows that are handed over together.
-pub(super) struct Batch {
+pub(super) struct RowBatch {
     /// The rows, packed (see `batch.rs`).
     pub(super) rows: Vec<u8>,
     /// The statement's result, in its last batch.
@@ -111,20 +111,20 @@ pub(super) enum Work<D: Driver> {
     /// A request of the session.
     Command(Command<D>),
     /// The session is gone: clean up and return the connection.
-    Leave(Leaving<D>),
+    Leave(ReturningConnection<D>),
     /// The connection is closed.
     Close,
 }
 
 /// A connection on its way back to the pool.
-pub(super) struct Leaving<D: Driver> {
+pub(super) struct ReturningConnection<D: Driver> {
     /// The lease of the connection.
     pub(super) place: Lease<Connection<D>>,
     /// The connection.
     pub(super) connection: Connection<D>,
 }
 
-impl<D: Driver> Leaving<D> {
+impl<D: Driver> ReturningConnection<D> {
     /// Returns the connection to the pool.
     pub(super) fn give_back(self) {
         self.place.give_back(self.connection);
@@ -134,18 +134,18 @@ impl<D: Driver> Leaving<D> {
 /// An open connection, as the pool keeps it. Dropping it ends the worker, which closes the
 /// connection.
 pub struct Connection<D: Driver> {
-    link: Arc<Link<D>>,
+    link: Arc<WorkerLink<D>>,
     file: Option<FileId>,
 }
 
 impl<D: Driver> Connection<D> {
     /// Makes a connection to `file`, whose worker has the other end of `link`.
-    pub(super) fn new(link: Arc<Link<D>>, file: Option<FileId>) -> Self {
+    pub(super) fn new(link: Arc<WorkerLink<D>>, file: Option<FileId>) -> Self {
         Self { link, file }
     }
 
     /// The session's end of the hand-over.
-    pub(super) fn link(&self) -> &Link<D> {
+    pub(super) fn link(&self) -> &WorkerLink<D> {
         &self.link
     }
 
@@ -164,7 +164,7 @@ impl<D: Driver> Drop for Connection<D> {
 }
 
 /// The hand-over of one connection; see the module's docs.
-pub(super) struct Link<D: Driver> {
+pub(super) struct WorkerLink<D: Driver> {
     state: Mutex<State<D>>,
     /// Interrupts the library's call for a session that has left. Set once the connection is open.
     interrupt: OnceLock<<D::Connection as DriverConnection>::Interrupt>,
@@ -177,9 +177,9 @@ pub(super) struct Link<D: Driver> {
 
 struct State<D: Driver> {
     command: Option<Command<D>>,
-    reply: Option<Reply<D::Plan>>,
+    reply: Option<WorkerReply<D::Plan>>,
     spare: Option<Vec<u8>>,
-    leaving: Option<Leaving<D>>,
+    leaving: Option<ReturningConnection<D>>,
     waker: Option<Waker>,
     /// The worker sleeps.
     waiting: bool,
@@ -204,7 +204,7 @@ impl<D: Driver> State<D> {
 }
 
 /// The session's side.
-impl<D: Driver> Link<D> {
+impl<D: Driver> WorkerLink<D> {
     /// Makes the hand-over of a connection that is about to be opened.
     pub(super) fn new() -> Self {
         Self {
@@ -233,11 +233,11 @@ impl<D: Driver> Link<D> {
     }
 
     /// Returns the worker's next reply.
-    pub(super) fn poll_reply(&self, cx: &mut Context<'_>) -> Poll<Reply<D::Plan>> {
+    pub(super) fn poll_reply(&self, cx: &mut Context<'_>) -> Poll<WorkerReply<D::Plan>> {
         let mut state = self.lock();
         match state.reply.take() {
             Some(reply) => Poll::Ready(reply),
-            None if state.dead => Poll::Ready(Reply::Failed(worker_gone(D::DIALECT.name))),
+            None if state.dead => Poll::Ready(WorkerReply::Failed(worker_gone(D::DIALECT.name))),
             None => {
                 state.waker = Some(cx.waker().clone());
                 Poll::Pending
@@ -267,7 +267,7 @@ impl<D: Driver> Link<D> {
 
     /// Ends the session: the worker stops its statement, cleans up, and returns the connection. If
     /// the worker is gone, this drops the connection and its lease.
-    pub(super) fn leave(leaving: Leaving<D>) {
+    pub(super) fn leave(leaving: ReturningConnection<D>) {
         let link = Arc::clone(&leaving.connection.link);
         let mut state = link.lock();
         if state.dead {
@@ -294,12 +294,12 @@ impl<D: Driver> Link<D> {
 }
 
 /// The worker's side.
-impl<D: Driver> Link<D> {
+impl<D: Driver> WorkerLink<D> {
     /// Reports that the connection is open, and provides its interrupt.
     pub(super) fn opened(&self, interrupt: <D::Connection as DriverConnection>::Interrupt) {
         // The connection is opened only once.
         let _ = self.interrupt.set(interrupt);
-        self.reply(Reply::Opened);
+        self.reply(WorkerReply::Opened);
     }
 
     /// Waits for the next task.
@@ -335,7 +335,7 @@ impl<D: Driver> Link<D> {
     }
 
     /// Sends a reply to the session.
-    pub(super) fn reply(&self, reply: Reply<D::Plan>) {
+    pub(super) fn reply(&self, reply: WorkerReply<D::Plan>) {
         let waker = {
             let mut state = self.lock();
             state.reply = Some(reply);
@@ -358,7 +358,7 @@ impl<D: Driver> Link<D> {
 }
 
 /// The worker's side, for the code that fills its batches.
-impl<D: Driver> Peer for Link<D> {
+impl<D: Driver> BatchReceiver for WorkerLink<D> {
     fn hand_over(&self, rows: &mut Vec<u8>, end: Option<Result<(), Error>>) -> bool {
         let mut state = self.lock();
         loop {
@@ -398,7 +398,7 @@ fn exchange<D: Driver>(
     end: Option<Result<(), Error>>,
 ) {
     let rows = std::mem::replace(rows, spare);
-    state.reply = Some(Reply::Rows(Batch { rows, end }));
+    state.reply = Some(WorkerReply::Rows(RowBatch { rows, end }));
     let waker = state.waker.take();
     drop(state);
     wake(waker);
@@ -420,22 +420,22 @@ mod tests {
     use super::*;
     use crate::blocking::tests::Numbers;
 
-    type Link = super::Link<Numbers>;
+    type NumbersLink = WorkerLink<Numbers>;
 
-    fn poll(link: &Link) -> Poll<Reply<()>> {
+    fn poll(link: &NumbersLink) -> Poll<WorkerReply<()>> {
         link.poll_reply(&mut Context::from_waker(Waker::noop()))
     }
 
-    fn rows(reply: Poll<Reply<()>>) -> Vec<u8> {
+    fn rows(reply: Poll<WorkerReply<()>>) -> Vec<u8> {
         match reply {
-            Poll::Ready(Reply::Rows(batch)) => batch.rows,
+            Poll::Ready(WorkerReply::Rows(batch)) => batch.rows,
             _ => panic!("no rows"),
         }
     }
 
     #[test]
     fn a_second_batch_waits_for_the_first_to_be_read() {
-        let link = Link::new();
+        let link = NumbersLink::new();
         let mut filling = vec![1];
         assert!(link.hand_over(&mut filling, None));
         filling.push(2);
@@ -451,10 +451,10 @@ mod tests {
 
     #[test]
     fn a_dead_worker_is_an_error_after_what_it_had_handed_over() {
-        let link = Link::new();
+        let link = NumbersLink::new();
         assert!(link.hand_over(&mut vec![1], None));
         link.die();
         assert_eq!(rows(poll(&link)), [1]);
-        assert!(matches!(poll(&link), Poll::Ready(Reply::Failed(_))));
+        assert!(matches!(poll(&link), Poll::Ready(WorkerReply::Failed(_))));
     }
 }

@@ -7,23 +7,23 @@ use std::task::{Context, Poll, ready};
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 
-use super::handover::{Batch, Command, Fetch, Reply, Run};
+use super::handover::{Command, FetchRequest, RowBatch, StatementRun, WorkerReply};
 use super::session::{Phase, Session, out_of_order};
-use super::{Described, Driver, batch};
+use super::{Driver, StatementDescription, batch};
 use crate::Snapshot;
 
 /// The interleaved statements of one session.
-pub(super) struct Interleaved<D: Driver> {
+pub(super) struct InterleavedStatements<D: Driver> {
     /// The statements, until we send them to the worker.
-    runs: Option<Vec<Run<D>>>,
-    open: Vec<Open<D::Plan>>,
+    runs: Option<Vec<StatementRun<D>>>,
+    open: Vec<OpenStatement<D::Plan>>,
     /// The statement whose rows we have requested.
     asked: Option<usize>,
 }
 
 /// One interleaved statement.
-struct Open<P> {
-    statement: Arc<Described<P>>,
+struct OpenStatement<P> {
+    statement: Arc<StatementDescription<P>>,
     /// The current portion, and the position of its next row in `at`.
     rows: Vec<u8>,
     at: usize,
@@ -31,14 +31,14 @@ struct Open<P> {
     end: Option<Result<(), Error>>,
 }
 
-impl<P> Open<P> {
+impl<P> OpenStatement<P> {
     #[inline]
     fn has_row(&self) -> bool {
         self.at < self.rows.len()
     }
 }
 
-impl<D: Driver> Interleaved<D> {
+impl<D: Driver> InterleavedStatements<D> {
     /// For a session without interleaved statements.
     pub(super) fn none() -> Self {
         Self { runs: None, open: Vec::new(), asked: None }
@@ -54,17 +54,18 @@ impl<D: Driver> Session<D> {
         }
         self.phase = Phase::Streaming;
         let statement = |index: &usize| Arc::clone(&self.statements[*index]);
-        let open = runs.iter().map(|(index, _)| Open {
+        let open = runs.iter().map(|(index, _)| OpenStatement {
             statement: statement(index),
             rows: Vec::new(),
             at: 0,
             end: None,
         });
-        let given = runs.iter().map(|(index, args)| Run {
+        let given = runs.iter().map(|(index, args)| StatementRun {
             statement: statement(index),
             args: args.iter().map(|arg| D::argument(arg)).collect(),
         });
-        self.interleaved = Interleaved { runs: Some(given.collect()), open: open.collect(), asked: None };
+        self.interleaved =
+            InterleavedStatements { runs: Some(given.collect()), open: open.collect(), asked: None };
     }
 
     #[inline]
@@ -104,7 +105,7 @@ impl<D: Driver> Session<D> {
         let reply = ready!(self.link().poll_reply(cx));
         self.interleaved.asked = None;
         match reply {
-            Reply::Rows(Batch { rows, end }) => {
+            WorkerReply::Rows(RowBatch { rows, end }) => {
                 let open = &mut self.interleaved.open[asked];
                 (open.rows, open.at, open.end) = (rows, 0, end);
                 if self.interleaved.open.iter().all(|open| matches!(open.end, Some(Ok(())))) {
@@ -112,11 +113,11 @@ impl<D: Driver> Session<D> {
                 }
                 Poll::Ready(Ok(()))
             }
-            Reply::Failed(error) => {
+            WorkerReply::Failed(error) => {
                 self.phase = Phase::Failed(None);
                 Poll::Ready(Err(error))
             }
-            Reply::Opened | Reply::Described(_) | Reply::LookedUp(_) => {
+            WorkerReply::Opened | WorkerReply::Described(_) | WorkerReply::LookedUp(_) => {
                 self.phase = Phase::Failed(None);
                 Poll::Ready(Err(out_of_order::<D>()))
             }
@@ -126,7 +127,7 @@ impl<D: Driver> Session<D> {
     fn ask(&mut self, which: usize) -> usize {
         let open = &mut self.interleaved.open[which];
         open.at = 0;
-        let fetch = Fetch { which, rows: std::mem::take(&mut open.rows) };
+        let fetch = FetchRequest { which, rows: std::mem::take(&mut open.rows) };
         self.interleaved.asked = Some(which);
         let command = match self.interleaved.runs.take() {
             Some(runs) => Command::Interleave(runs, fetch),

@@ -36,7 +36,7 @@ use rowstream_encode::Column;
 use tokio::sync::oneshot;
 use tokio::time::{timeout, timeout_at};
 
-use super::{Connections, Described, Driver, FileId, Session, Source, batch};
+use super::{Connections, Driver, FileId, Session, Source, StatementDescription, batch};
 use crate::lookups::{Link, Links};
 use crate::{LookupAnswer, Snapshot};
 
@@ -48,13 +48,13 @@ const SLOW_FOR: Duration = Duration::from_secs(10);
 pub(super) const MAX_ROWS: usize = 2;
 
 /// The links of one source.
-pub(super) type Lookups<D> = Links<Queue<D>>;
+pub(super) type LookupQueues<D> = Links<Queue<D>>;
 
 /// When a statement was last found to delay others.
 #[derive(Debug, Default)]
-pub(super) struct Slow(Mutex<Option<Instant>>);
+pub(super) struct DelayMark(Mutex<Option<Instant>>);
 
-impl Slow {
+impl DelayMark {
     /// Returns true if the statement must run on its own connection.
     pub(super) fn is_slow(&self) -> bool {
         let mut since = self.0.lock();
@@ -69,15 +69,15 @@ impl Slow {
 }
 
 /// A lookup's request to the worker.
-pub(super) struct Question<D: Driver> {
+pub(super) struct LookupRequest<D: Driver> {
     /// The statement.
-    pub(super) statement: Arc<Described<D::Plan>>,
+    pub(super) statement: Arc<StatementDescription<D::Plan>>,
     /// The values of its placeholders.
     pub(super) args: Vec<D::Argument>,
 }
 
 /// The outcome of a lookup.
-pub(super) enum Outcome {
+pub(super) enum LookupOutcome {
     /// Its rows, packed (see `batch.rs`).
     Rows(Vec<u8>),
     /// The statement failed.
@@ -93,7 +93,7 @@ pub(super) enum Outcome {
 /// The statement failed, or too many lookups are pending.
 pub(super) async fn look_up<D: Driver>(
     source: &Source<D>,
-    statement: Arc<Described<D::Plan>>,
+    statement: Arc<StatementDescription<D::Plan>>,
     args: &[&ParamValue],
     patience: Patience<'_>,
 ) -> Result<Option<Answer<D>>, Error> {
@@ -101,7 +101,7 @@ pub(super) async fn look_up<D: Driver>(
     let _pending = lookups.enter().ok_or_else(|| source.connections.pool.refuse(lookups.most))?;
     let queue = lookups.of_thread(|| Queue::open(&source.connections, &lookups.batches));
     let args = args.iter().map(|arg| D::argument(arg)).collect();
-    let (reply, is_connected) = queue.ask(Question { statement: Arc::clone(&statement), args });
+    let (reply, is_connected) = queue.ask(LookupRequest { statement: Arc::clone(&statement), args });
     let outcome = match is_connected {
         true => reply.await,
         // The shared connection may still wait in the pool's queue. We wait for it no longer than
@@ -109,74 +109,74 @@ pub(super) async fn look_up<D: Driver>(
         false => {
             let _wait = patience.wait();
             let until = patience.until(source.connections.pool.acquire_timeout());
-            timeout_at(until, reply).await.unwrap_or(Ok(Outcome::Elsewhere))
+            timeout_at(until, reply).await.unwrap_or(Ok(LookupOutcome::Elsewhere))
         }
     };
-    match outcome.unwrap_or(Outcome::Elsewhere) {
-        Outcome::Rows(rows) => Ok(Some(Answer { described: statement, rows, at: 0 })),
-        Outcome::Failed(error) => Err(error),
-        Outcome::Elsewhere => Ok(None),
+    match outcome.unwrap_or(LookupOutcome::Elsewhere) {
+        LookupOutcome::Rows(rows) => Ok(Some(Answer { described: statement, rows, at: 0 })),
+        LookupOutcome::Failed(error) => Err(error),
+        LookupOutcome::Elsewhere => Ok(None),
     }
 }
 
 /// The lookups of one connection that aren't running yet.
 pub(super) struct Queue<D: Driver> {
-    asked: Mutex<Asked<D>>,
+    state: Mutex<QueueState<D>>,
     driver: Arc<D>,
     /// See [`Driver::file`].
     file: Option<FileId>,
 }
 
-struct Asked<D: Driver> {
-    lookups: Vec<Lookup<D>>,
+struct QueueState<D: Driver> {
+    lookups: Vec<QueuedLookup<D>>,
     driver: Option<Waker>,
     is_connected: bool,
     closed: bool,
 }
 
 /// A queued lookup and the channel for its answer.
-struct Lookup<D: Driver> {
-    question: Question<D>,
-    reply: oneshot::Sender<Outcome>,
+struct QueuedLookup<D: Driver> {
+    request: LookupRequest<D>,
+    reply: oneshot::Sender<LookupOutcome>,
 }
 
 impl<D: Driver> Queue<D> {
     /// Opens a queue. A task of this runtime opens its connection and drives it.
     fn open(connections: &Connections<D>, batches: &Arc<Mutex<Histogram<u64>>>) -> Arc<Self> {
-        let asked = Asked { lookups: Vec::new(), driver: None, is_connected: false, closed: false };
+        let state = QueueState { lookups: Vec::new(), driver: None, is_connected: false, closed: false };
         let driver = Arc::clone(&connections.shared.driver);
         let file = driver.file();
-        let this = Arc::new(Self { asked: Mutex::new(asked), driver, file });
+        let this = Arc::new(Self { state: Mutex::new(state), driver, file });
         tokio::spawn(drive(connections.clone(), Arc::clone(&this), Arc::clone(batches)));
         this
     }
 
     /// Appends a lookup to the queue. The flag is true if the connection is open.
-    fn ask(&self, question: Question<D>) -> (oneshot::Receiver<Outcome>, bool) {
+    fn ask(&self, request: LookupRequest<D>) -> (oneshot::Receiver<LookupOutcome>, bool) {
         let (reply, receiver) = oneshot::channel();
-        let mut asked = self.asked.lock();
-        let is_connected = asked.is_connected;
-        if asked.closed {
+        let mut state = self.state.lock();
+        let is_connected = state.is_connected;
+        if state.closed {
             return (receiver, is_connected);
         }
-        asked.lookups.push(Lookup { question, reply });
-        let driver = asked.driver.take();
-        drop(asked);
+        state.lookups.push(QueuedLookup { request, reply });
+        let driver = state.driver.take();
+        drop(state);
         driver.into_iter().for_each(Waker::wake);
         (receiver, is_connected)
     }
 
     /// Returns all queued lookups as one batch; `None`: the queue is closed.
-    fn poll_batch(&self, cx: &Context<'_>) -> Poll<Option<Vec<Lookup<D>>>> {
-        let mut asked = self.asked.lock();
-        if asked.closed {
+    fn poll_batch(&self, cx: &Context<'_>) -> Poll<Option<Vec<QueuedLookup<D>>>> {
+        let mut state = self.state.lock();
+        if state.closed {
             return Poll::Ready(None);
         }
-        if asked.lookups.is_empty() {
-            asked.driver = Some(cx.waker().clone());
+        if state.lookups.is_empty() {
+            state.driver = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        Poll::Ready(Some(mem::take(&mut asked.lookups)))
+        Poll::Ready(Some(mem::take(&mut state.lookups)))
     }
 }
 
@@ -187,14 +187,14 @@ impl<D: Driver> Link for Queue<D> {
         if self.driver.file() != self.file {
             self.close();
         }
-        self.asked.lock().closed
+        self.state.lock().closed
     }
 
     fn close(&self) {
-        let mut asked = self.asked.lock();
-        asked.closed = true;
-        let (lookups, driver) = (mem::take(&mut asked.lookups), asked.driver.take());
-        drop(asked);
+        let mut state = self.state.lock();
+        state.closed = true;
+        let (lookups, driver) = (mem::take(&mut state.lookups), state.driver.take());
+        drop(state);
         drop(lookups);
         driver.into_iter().for_each(Waker::wake);
     }
@@ -202,9 +202,9 @@ impl<D: Driver> Link for Queue<D> {
 
 /// Closes the queue when its driving task ends or the runtime drops it, so that no lookup waits
 /// forever.
-struct CloseOnDrop<D: Driver>(Arc<Queue<D>>);
+struct QueueCloser<D: Driver>(Arc<Queue<D>>);
 
-impl<D: Driver> Drop for CloseOnDrop<D> {
+impl<D: Driver> Drop for QueueCloser<D> {
     fn drop(&mut self) {
         self.0.close();
     }
@@ -217,11 +217,11 @@ async fn drive<D: Driver>(
     queue: Arc<Queue<D>>,
     batches: Arc<Mutex<Histogram<u64>>>,
 ) {
-    let open = CloseOnDrop(queue);
+    let open = QueueCloser(queue);
     let waiter = Waiter::default();
     let acquired = connections.acquire(Snapshot::Statement, Priority::Shared, waiter.begin()).await;
     let Ok(mut session) = acquired else { return };
-    open.0.asked.lock().is_connected = true;
+    open.0.state.lock().is_connected = true;
     let idle_timeout = session.idle_timeout();
     while let Ok(Some(lookups)) = timeout(idle_timeout, poll_fn(|cx| open.0.poll_batch(cx))).await {
         batches.lock().observe(lookups.len() as u64);
@@ -232,11 +232,11 @@ async fn drive<D: Driver>(
 }
 
 /// Runs a batch. Returns true if the connection can run another.
-async fn run<D: Driver>(session: &mut Session<D>, lookups: Vec<Lookup<D>>) -> bool {
+async fn run<D: Driver>(session: &mut Session<D>, lookups: Vec<QueuedLookup<D>>) -> bool {
     // Skips requests that have left meanwhile.
-    let asked = lookups.into_iter().filter(|lookup| !lookup.reply.is_closed());
-    let (questions, replies): (Vec<_>, Vec<_>) = asked.map(|lookup| (lookup.question, lookup.reply)).unzip();
-    let Ok(outcomes) = session.look_up(questions).await else { return false };
+    let live = lookups.into_iter().filter(|lookup| !lookup.reply.is_closed());
+    let (requests, replies): (Vec<_>, Vec<_>) = live.map(|lookup| (lookup.request, lookup.reply)).unzip();
+    let Ok(outcomes) = session.look_up(requests).await else { return false };
     for (reply, outcome) in replies.into_iter().zip(outcomes) {
         // The request may have left.
         let _ = reply.send(outcome);
@@ -246,7 +246,7 @@ async fn run<D: Driver>(session: &mut Session<D>, lookups: Vec<Lookup<D>>) -> bo
 
 /// The complete rows of a lookup.
 pub struct Answer<D: Driver> {
-    described: Arc<Described<D::Plan>>,
+    described: Arc<StatementDescription<D::Plan>>,
     rows: Vec<u8>,
     /// The position of the next row.
     at: usize,

@@ -31,10 +31,10 @@ mod batch;
 mod filling;
 mod handover;
 mod interleaved;
-mod known;
 mod lookups;
 mod probe;
 mod session;
+mod statement_cache;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -49,10 +49,10 @@ use arrow_schema::Schema;
 use rowstream_encode::Column;
 
 pub use self::handover::Connection;
-pub use self::known::Described;
 pub use self::lookups::Answer;
 pub use self::probe::Probe;
 pub use self::session::Session;
+pub use self::statement_cache::StatementDescription;
 
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
@@ -60,12 +60,12 @@ use rowstream_core::pool::{self, Lease, Patience, Pool, Priority};
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
 
-use self::filling::Running;
-use self::handover::Reply;
-use self::known::Known;
-use self::lookups::Lookups;
+use self::filling::RunningCount;
+use self::handover::WorkerReply;
+use self::lookups::LookupQueues;
+use self::statement_cache::StatementCache;
 use super::{
-    Batch, ChangeSource, Database, DatabaseRow, HostSaid, SharedLookups, Sizes, Snapshot, Statement,
+    Batch, ChangeSource, Database, DatabaseRow, HostReport, SharedLookups, Sizes, Snapshot, Statement,
     lookups as shared,
 };
 
@@ -124,7 +124,7 @@ pub trait Driver: Send + Sync + Sized + 'static {
     }
 
     /// A caution for operators about the database's file.
-    fn caution(&self) -> Option<HostSaid> {
+    fn caution(&self) -> Option<HostReport> {
         None
     }
 
@@ -151,22 +151,25 @@ pub trait Driver: Send + Sync + Sized + 'static {
     fn argument(param: &ParamValue) -> Self::Argument;
 
     /// Returns the row that [`DriverRows::pack`] has packed.
-    fn row<'a>(described: &'a Described<Self::Plan>, packed: &'a [u8]) -> Self::Row<'a>;
+    fn row<'a>(described: &'a StatementDescription<Self::Plan>, packed: &'a [u8]) -> Self::Row<'a>;
 
     /// See [`Database`](super::Session::as_batches). If it returns a schema,
     /// [`DriverRows::as_batches`] is called.
-    fn as_batches(_described: &Described<Self::Plan>, _columns: usize) -> Option<Schema> {
+    fn as_batches(_described: &StatementDescription<Self::Plan>, _columns: usize) -> Option<Schema> {
         None
     }
 
     /// Returns the batch that [`DriverRows::pack`] has packed instead of a row.
-    fn batch<'a>(_described: &'a Described<Self::Plan>, _packed: &'a [u8]) -> Batch<'a, Self::Row<'a>> {
+    fn batch<'a>(
+        _described: &'a StatementDescription<Self::Plan>,
+        _packed: &'a [u8],
+    ) -> Batch<'a, Self::Row<'a>> {
         unreachable!("only a driver whose `as_batches` returns a schema has batches")
     }
 }
 
 /// The [`Driver::Plan`] of a connection's driver.
-pub type PlanOf<C> = <<C as DriverConnection>::Driver as Driver>::Plan;
+pub type DriverPlan<C> = <<C as DriverConnection>::Driver as Driver>::Plan;
 
 /// An open connection, on its thread.
 pub trait DriverConnection {
@@ -191,7 +194,7 @@ pub trait DriverConnection {
     /// # Errors
     /// The database's error, with its position in the text if known. Or the statement writes, or
     /// the number of its placeholders differs from the number of its types.
-    fn describe(&self, statement: &Statement) -> Result<(Arc<[Column]>, PlanOf<Self>), Error>;
+    fn describe(&self, statement: &Statement) -> Result<(Arc<[Column]>, DriverPlan<Self>), Error>;
 
     /// Opens the session's transaction, unless it's already open.
     ///
@@ -205,7 +208,7 @@ pub trait DriverConnection {
     /// The statement can't be run.
     fn compile(
         &self,
-        described: &Described<PlanOf<Self>>,
+        described: &StatementDescription<DriverPlan<Self>>,
         args: &[<Self::Driver as Driver>::Argument],
     ) -> Result<Self::Statement<'_>, Failure>;
 
@@ -214,7 +217,7 @@ pub trait DriverConnection {
     fn rows<'r, 'c: 'r>(
         &'r self,
         statement: &'r mut Self::Statement<'c>,
-        described: &'r Described<PlanOf<Self>>,
+        described: &'r StatementDescription<DriverPlan<Self>>,
     ) -> Self::Rows<'r>
     where
         Self: 'c;
@@ -283,18 +286,18 @@ impl From<Error> for Failure {
 }
 
 /// The state that all connections of a source share.
-struct Shared<D: Driver> {
+struct SourceState<D: Driver> {
     driver: Arc<D>,
     /// The source's name, for errors and threads.
     name: String,
     /// At most `u32::MAX`, because the length of a packed row is a u32.
     max_row_bytes: usize,
     statement_timeout: Option<Duration>,
-    known: Known<D::Plan>,
-    running: Arc<Running>,
+    statements: StatementCache<D::Plan>,
+    running: Arc<RunningCount>,
 }
 
-impl<D: Driver> Shared<D> {
+impl<D: Driver> SourceState<D> {
     /// Begins to open a connection. Its first reply reports success or failure.
     fn open(self: &Arc<Self>) -> Result<Connection<D>, Error> {
         // We read this first: if the file is replaced before the worker opens it, the connection
@@ -311,7 +314,7 @@ impl<D: Driver> Shared<D> {
 /// The connections of a source.
 struct Connections<D: Driver> {
     pool: Pool<Connection<D>>,
-    shared: Arc<Shared<D>>,
+    shared: Arc<SourceState<D>>,
 }
 
 impl<D: Driver> Clone for Connections<D> {
@@ -345,7 +348,7 @@ impl<D: Driver> Connections<D> {
         let mut session = Session::new(&self.shared, (place, connection), snapshot);
         session.is_asking();
         match poll_fn(|cx| session.link().poll_reply(cx)).await {
-            Reply::Failed(error) => Err(error),
+            WorkerReply::Failed(error) => Err(error),
             _ => {
                 session.is_open();
                 Ok(session)
@@ -357,7 +360,7 @@ impl<D: Driver> Connections<D> {
 /// A database whose library blocks, with its pool.
 pub struct Source<D: Driver> {
     connections: Connections<D>,
-    lookups: Arc<Lookups<D>>,
+    lookups: Arc<LookupQueues<D>>,
 }
 
 impl<D: Driver> Clone for Source<D> {
@@ -388,16 +391,16 @@ impl<D: Driver> Database for Source<D> {
     /// Opens no connection. If the database is missing, [`Database::acquire`] fails, unless it
     /// exists by then.
     fn open(settings: &SourceSettings) -> Result<Self, Error> {
-        let shared = Shared {
+        let shared = SourceState {
             driver: Arc::new(D::new(settings)?),
             name: settings.name.clone(),
             max_row_bytes: settings.max_row_bytes.min(u32::MAX as usize),
             statement_timeout: settings.statement_timeout,
-            known: Known::new(settings.statement_cache),
+            statements: StatementCache::new(settings.statement_cache),
             running: Arc::default(),
         };
         let pool = Pool::new(&settings.name, settings.pool.clone());
-        let lookups = Lookups::new(&settings.pool, Self::shared(settings.pool.max));
+        let lookups = LookupQueues::new(&settings.pool, Self::shared(settings.pool.max));
         Ok(Self { connections: Connections { pool, shared: Arc::new(shared) }, lookups: Arc::new(lookups) })
     }
 
@@ -413,7 +416,7 @@ impl<D: Driver> Database for Source<D> {
         &self.connections.pool
     }
 
-    async fn inspect(&self) -> Vec<HostSaid> {
+    async fn inspect(&self) -> Vec<HostReport> {
         self.connections.shared.driver.caution().into_iter().collect()
     }
 
@@ -443,7 +446,7 @@ impl<D: Driver> Database for Source<D> {
         if self.lookups.is_empty() {
             return Ok(None);
         }
-        let known = self.connections.shared.known.get(&statement.sql);
+        let known = self.connections.shared.statements.get(&statement.sql);
         let known =
             known.filter(|known| known.placeholders == statement.types.len() && !known.slow.is_slow());
         match known {

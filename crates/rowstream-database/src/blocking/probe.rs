@@ -8,20 +8,20 @@ use std::sync::Arc;
 
 use rowstream_core::Error;
 
-use super::handover::{Connection, Reply};
-use super::{Driver, Shared};
+use super::handover::{Connection, WorkerReply};
+use super::{Driver, SourceState};
 use crate::Ping;
 
 /// Checks if a connection can be opened.
 pub struct Probe<D: Driver> {
-    shared: Arc<Shared<D>>,
+    shared: Arc<SourceState<D>>,
     /// The connection that is being opened. If a file system hangs, the next check waits for the
     /// same connection, because each new one would hang another thread.
     opening: Option<Connection<D>>,
 }
 
 impl<D: Driver> Probe<D> {
-    pub(super) fn new(shared: Arc<Shared<D>>) -> Self {
+    pub(super) fn new(shared: Arc<SourceState<D>>) -> Self {
         Self { shared, opening: None }
     }
 }
@@ -36,7 +36,7 @@ impl<D: Driver> Ping for Probe<D> {
         let reply = poll_fn(|cx| connection.link().poll_reply(cx)).await;
         self.opening = None;
         match reply {
-            Reply::Failed(error) => Err(error),
+            WorkerReply::Failed(error) => Err(error),
             _ => Ok(()),
         }
     }

@@ -11,28 +11,28 @@ use rowstream_core::params::ParamValue;
 use rowstream_core::pool::Lease;
 use rowstream_encode::Column;
 
-use super::handover::{Batch, Command, Connection, Leaving, Link, Reply};
-use super::interleaved::Interleaved;
-use super::lookups::{Outcome, Question};
-use super::{Described, Driver, Shared, batch};
+use super::handover::{Command, Connection, ReturningConnection, RowBatch, WorkerLink, WorkerReply};
+use super::interleaved::InterleavedStatements;
+use super::lookups::{LookupOutcome, LookupRequest};
+use super::{Driver, SourceState, StatementDescription, batch};
 use crate::{DatabaseSession, Snapshot, Statement};
 
 /// One connection on its own thread, held by one response.
 pub struct Session<D: Driver> {
     /// `None` only during `drop`.
-    held: Option<Leaving<D>>,
-    shared: Arc<Shared<D>>,
+    held: Option<ReturningConnection<D>>,
+    shared: Arc<SourceState<D>>,
     pub(super) snapshot: Snapshot,
     pub(super) phase: Phase,
-    pub(super) statements: Vec<Arc<Described<D::Plan>>>,
+    pub(super) statements: Vec<Arc<StatementDescription<D::Plan>>>,
     /// The statement that was executed last.
     current: usize,
     /// The index of the statement that is read as batches, and the number of columns in them.
     batches: Option<(usize, usize)>,
     /// The current batch, and the position of its next row in `at`.
-    pub(super) batch: Option<Batch>,
+    pub(super) batch: Option<RowBatch>,
     at: usize,
-    pub(super) interleaved: Interleaved<D>,
+    pub(super) interleaved: InterleavedStatements<D>,
 }
 
 /// The reply that a session waits for.
@@ -55,7 +55,7 @@ impl<D: Driver> DatabaseSession for Session<D> {
         if !matches!(self.phase, Phase::Ready) {
             return Err(out_of_order::<D>());
         }
-        let known = self.shared.known.get(&statement.sql);
+        let known = self.shared.statements.get(&statement.sql);
         let described = match known.filter(|known| known.placeholders == statement.types.len()) {
             Some(known) => known,
             None => self.describe(statement).await?,
@@ -120,12 +120,12 @@ impl<D: Driver> DatabaseSession for Session<D> {
 impl<D: Driver> Session<D> {
     /// Makes a session with an open connection.
     pub(super) fn new(
-        shared: &Arc<Shared<D>>,
+        shared: &Arc<SourceState<D>>,
         (place, connection): (Lease<Connection<D>>, Connection<D>),
         snapshot: Snapshot,
     ) -> Self {
         Self {
-            held: Some(Leaving { place, connection }),
+            held: Some(ReturningConnection { place, connection }),
             shared: Arc::clone(shared),
             snapshot,
             phase: Phase::Ready,
@@ -134,7 +134,7 @@ impl<D: Driver> Session<D> {
             batches: None,
             batch: None,
             at: 0,
-            interleaved: Interleaved::none(),
+            interleaved: InterleavedStatements::none(),
         }
     }
 
@@ -149,7 +149,7 @@ impl<D: Driver> Session<D> {
         self.held.iter().for_each(|held| held.place.opened());
     }
 
-    pub(super) fn link(&self) -> &Link<D> {
+    pub(super) fn link(&self) -> &WorkerLink<D> {
         self.held().connection.link()
     }
 
@@ -158,11 +158,11 @@ impl<D: Driver> Session<D> {
         self.held().place.idle_timeout()
     }
 
-    fn held(&self) -> &Leaving<D> {
+    fn held(&self) -> &ReturningConnection<D> {
         self.held.as_ref().expect("a session holds its connection until it is dropped")
     }
 
-    async fn describe(&mut self, statement: &Statement) -> Result<Arc<Described<D::Plan>>, Error> {
+    async fn describe(&mut self, statement: &Statement) -> Result<Arc<StatementDescription<D::Plan>>, Error> {
         self.phase = Phase::Asking;
         self.link().send(Command::Describe(statement.clone()));
         let reply = poll_fn(|cx| self.link().poll_reply(cx)).await;
@@ -170,23 +170,28 @@ impl<D: Driver> Session<D> {
         // next one.
         self.phase = Phase::Ready;
         match reply {
-            Reply::Described(described) => Ok(described),
-            Reply::Failed(error) => Err(error),
-            Reply::Opened | Reply::Rows(_) | Reply::LookedUp(_) => Err(out_of_order::<D>()),
+            WorkerReply::Described(described) => Ok(described),
+            WorkerReply::Failed(error) => Err(error),
+            WorkerReply::Opened | WorkerReply::Rows(_) | WorkerReply::LookedUp(_) => Err(out_of_order::<D>()),
         }
     }
 
     /// Runs lookups, one after the other. If this fails or is dropped, the session must be dropped.
-    pub(super) async fn look_up(&mut self, questions: Vec<Question<D>>) -> Result<Vec<Outcome>, Error> {
+    pub(super) async fn look_up(
+        &mut self,
+        requests: Vec<LookupRequest<D>>,
+    ) -> Result<Vec<LookupOutcome>, Error> {
         self.phase = Phase::Asking;
-        self.link().send(Command::LookUp(questions));
+        self.link().send(Command::LookUp(requests));
         match poll_fn(|cx| self.link().poll_reply(cx)).await {
-            Reply::LookedUp(outcomes) => {
+            WorkerReply::LookedUp(outcomes) => {
                 self.phase = Phase::Ready;
                 Ok(outcomes)
             }
-            Reply::Failed(error) => Err(error),
-            Reply::Opened | Reply::Described(_) | Reply::Rows(_) => Err(out_of_order::<D>()),
+            WorkerReply::Failed(error) => Err(error),
+            WorkerReply::Opened | WorkerReply::Described(_) | WorkerReply::Rows(_) => {
+                Err(out_of_order::<D>())
+            }
         }
     }
 
@@ -219,9 +224,9 @@ impl<D: Driver> Session<D> {
                 return Poll::Ready(ended.map(|()| false));
             }
             match ready!(self.link().poll_reply(cx)) {
-                Reply::Rows(batch) => (self.batch, self.at) = (Some(batch), 0),
-                Reply::Failed(error) => self.phase = Phase::Failed(Some(error)),
-                Reply::Opened | Reply::Described(_) | Reply::LookedUp(_) => {
+                WorkerReply::Rows(batch) => (self.batch, self.at) = (Some(batch), 0),
+                WorkerReply::Failed(error) => self.phase = Phase::Failed(Some(error)),
+                WorkerReply::Opened | WorkerReply::Described(_) | WorkerReply::LookedUp(_) => {
                     self.phase = Phase::Failed(Some(out_of_order::<D>()));
                 }
             }
@@ -233,7 +238,7 @@ impl<D: Driver> Session<D> {
 
     /// Gives the batch back after reading it. Returns the statement's result if it has ended.
     fn end_batch(&mut self) -> Option<Result<(), Error>> {
-        if let Some(Batch { rows, end }) = self.batch.take() {
+        if let Some(RowBatch { rows, end }) = self.batch.take() {
             match end {
                 None => self.link().give_spare(rows),
                 Some(end) => {
@@ -259,7 +264,7 @@ impl<D: Driver> Drop for Session<D> {
         let Some(leaving) = self.held.take() else { return };
         match (&self.phase, self.snapshot) {
             (Phase::Ready, Snapshot::Statement) => leaving.give_back(),
-            _ => Link::leave(leaving),
+            _ => WorkerLink::leave(leaving),
         }
     }
 }

@@ -24,19 +24,19 @@ pub(super) struct Numbers;
 
 /// True once the connection was interrupted.
 #[derive(Clone, Default)]
-pub(super) struct Interrupted(Arc<(Mutex<bool>, Condvar)>);
+pub(super) struct InterruptFlag(Arc<(Mutex<bool>, Condvar)>);
 
-impl Interrupt for Interrupted {
+impl Interrupt for InterruptFlag {
     fn interrupt(&self) {
         *self.0.0.lock() = true;
         self.0.1.notify_all();
     }
 }
 
-pub(super) struct Counting(Interrupted);
+pub(super) struct NumbersConnection(InterruptFlag);
 
-pub(super) struct Counted<'r> {
-    connection: &'r Counting,
+pub(super) struct NumberRows<'r> {
+    connection: &'r NumbersConnection,
     sql: &'r str,
     next: i64,
     end: i64,
@@ -46,14 +46,14 @@ pub(super) struct Row<'a>(&'a [u8]);
 
 pub(super) struct Layout;
 
-pub(super) struct Never;
+pub(super) struct NumbersChanges;
 
 impl Driver for Numbers {
-    type Connection = Counting;
+    type Connection = NumbersConnection;
     type Argument = i64;
     type Plan = ();
     type Row<'a> = Row<'a>;
-    type Changes = Never;
+    type Changes = NumbersChanges;
 
     const DIALECT: &'static Dialect = &samples::ANONYMOUS;
     const IDLE: usize = 0;
@@ -67,12 +67,12 @@ impl Driver for Numbers {
         0
     }
 
-    fn connect(self: &Arc<Self>) -> Result<Counting, Error> {
-        Ok(Counting(Interrupted::default()))
+    fn connect(self: &Arc<Self>) -> Result<NumbersConnection, Error> {
+        Ok(NumbersConnection(InterruptFlag::default()))
     }
 
-    async fn changes(self: &Arc<Self>, _: Option<&str>, _: Duration) -> Result<Never, Error> {
-        Ok(Never)
+    async fn changes(self: &Arc<Self>, _: Option<&str>, _: Duration) -> Result<NumbersChanges, Error> {
+        Ok(NumbersChanges)
     }
 
     fn argument(param: &ParamValue) -> i64 {
@@ -82,18 +82,18 @@ impl Driver for Numbers {
         }
     }
 
-    fn row<'a>(_: &'a Described<()>, packed: &'a [u8]) -> Row<'a> {
+    fn row<'a>(_: &'a StatementDescription<()>, packed: &'a [u8]) -> Row<'a> {
         Row(packed)
     }
 }
 
-impl DriverConnection for Counting {
+impl DriverConnection for NumbersConnection {
     type Driver = Numbers;
-    type Interrupt = Interrupted;
+    type Interrupt = InterruptFlag;
     type Statement<'c> = i64;
-    type Rows<'r> = Counted<'r>;
+    type Rows<'r> = NumberRows<'r>;
 
-    fn interrupt(&self) -> Interrupted {
+    fn interrupt(&self) -> InterruptFlag {
         self.0.clone()
     }
 
@@ -108,13 +108,17 @@ impl DriverConnection for Counting {
         Ok(())
     }
 
-    fn compile(&self, _: &Described<()>, args: &[i64]) -> Result<i64, Failure> {
+    fn compile(&self, _: &StatementDescription<()>, args: &[i64]) -> Result<i64, Failure> {
         Ok(args.first().copied().unwrap_or_default())
     }
 
-    fn rows<'r, 'c: 'r>(&'r self, first: &'r mut i64, described: &'r Described<()>) -> Counted<'r> {
+    fn rows<'r, 'c: 'r>(
+        &'r self,
+        first: &'r mut i64,
+        described: &'r StatementDescription<()>,
+    ) -> NumberRows<'r> {
         let rows = described.sql.parse().unwrap_or(MANY as i64);
-        Counted { connection: self, sql: &described.sql, next: *first - 1, end: *first + rows }
+        NumberRows { connection: self, sql: &described.sql, next: *first - 1, end: *first + rows }
     }
 
     fn clean_up(&self) -> bool {
@@ -123,7 +127,7 @@ impl DriverConnection for Counting {
     }
 }
 
-impl DriverRows for Counted<'_> {
+impl DriverRows for NumberRows<'_> {
     fn first(&mut self) -> Result<bool, Failure> {
         match self.sql {
             "panic" => panic!("as a bug of ours would"),
@@ -189,7 +193,7 @@ impl RowLayout for Layout {
     }
 }
 
-impl ChangeSource for Never {
+impl ChangeSource for NumbersChanges {
     const IS_LOST_FOR_GOOD: bool = false;
 
     async fn next(&mut self) -> Result<(), Error> {

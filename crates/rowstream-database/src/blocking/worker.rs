@@ -12,18 +12,18 @@ use http::StatusCode;
 use rowstream_core::Error;
 use rowstream_core::error::STATEMENT_TIMEOUT;
 
-use super::filling::{self, Peer as _, Stop};
-use super::handover::{Command, Link, Reply, Work};
-use super::lookups::Slow;
-use super::{Described, Driver, DriverConnection as _, DriverRows as _, Failure, Shared};
+use super::filling::{self, BatchReceiver as _, StopReason};
+use super::handover::{Command, Work, WorkerLink, WorkerReply};
+use super::lookups::DelayMark;
+use super::{Driver, DriverConnection as _, DriverRows as _, Failure, SourceState, StatementDescription};
 use crate::Statement;
 
 /// Starts the thread of a new connection. Its first reply is `Opened` or `Failed`.
 ///
 /// # Errors
 /// The system has no thread left.
-pub(super) fn spawn<D: Driver>(shared: &Arc<Shared<D>>) -> std::io::Result<Arc<Link<D>>> {
-    let link = Arc::new(Link::new());
+pub(super) fn spawn<D: Driver>(shared: &Arc<SourceState<D>>) -> std::io::Result<Arc<WorkerLink<D>>> {
+    let link = Arc::new(WorkerLink::new());
     let (worker, shared) = (Arc::clone(&link), Arc::clone(shared));
     std::thread::Builder::new()
         .name(format!("{} {}", D::DIALECT.urls.schemes[0], shared.name))
@@ -33,7 +33,7 @@ pub(super) fn spawn<D: Driver>(shared: &Arc<Shared<D>>) -> std::io::Result<Arc<L
 
 /// Runs the thread. A panic ends only this connection: unwinding drops the driver's types, and the
 /// hand-over has no half-done states.
-fn run<D: Driver>(link: &Arc<Link<D>>, shared: &Shared<D>) {
+fn run<D: Driver>(link: &Arc<WorkerLink<D>>, shared: &SourceState<D>) {
     filling::bind(link, &shared.running);
     let ended = catch_unwind(AssertUnwindSafe(|| match shared.driver.connect() {
         Ok(connection) => {
@@ -41,7 +41,7 @@ fn run<D: Driver>(link: &Arc<Link<D>>, shared: &Shared<D>) {
             let worker = Worker { link, shared, connection: &connection };
             while worker.serve() {}
         }
-        Err(error) => link.reply(Reply::Failed(error)),
+        Err(error) => link.reply(WorkerReply::Failed(error)),
     }));
     // The panic hook has already written the message to stderr.
     drop(ended);
@@ -50,8 +50,8 @@ fn run<D: Driver>(link: &Arc<Link<D>>, shared: &Shared<D>) {
 
 /// A worker with its open connection.
 struct Worker<'a, D: Driver> {
-    link: &'a Link<D>,
-    shared: &'a Shared<D>,
+    link: &'a WorkerLink<D>,
+    shared: &'a SourceState<D>,
     connection: &'a D::Connection,
 }
 
@@ -81,49 +81,55 @@ impl<D: Driver> Worker<'_, D> {
     fn obey(&self, command: Command<D>) {
         match command {
             Command::Describe(statement) => self.link.reply(match self.describe(&statement) {
-                Ok(described) => Reply::Described(described),
-                Err(error) => Reply::Failed(error),
+                Ok(described) => WorkerReply::Described(described),
+                Err(error) => WorkerReply::Failed(error),
             }),
             Command::Execute { statement, args, transaction, batches } => {
                 self.execute(&statement, &args, (transaction, batches));
             }
-            Command::LookUp(questions) => {
-                let outcomes = questions.iter().map(|question| self.look_up(question)).collect();
-                self.link.reply(Reply::LookedUp(outcomes));
+            Command::LookUp(requests) => {
+                let outcomes = requests.iter().map(|request| self.look_up(request)).collect();
+                self.link.reply(WorkerReply::LookedUp(outcomes));
             }
             // The interleaved statements have ended, which the session should have known.
             Command::Interleave(..) | Command::Fetch(_) => {
-                self.link.reply(Reply::Failed(Error::protocol("no statements are interleaved")));
+                self.link.reply(WorkerReply::Failed(Error::protocol("no statements are interleaved")));
             }
         }
     }
 
     /// Describes a statement, for this session and later ones.
-    fn describe(&self, statement: &Statement) -> Result<Arc<Described<D::Plan>>, Error> {
+    fn describe(&self, statement: &Statement) -> Result<Arc<StatementDescription<D::Plan>>, Error> {
         let (columns, plan) = self.connection.describe(statement)?;
         let (sql, placeholders) = (Arc::clone(&statement.sql), statement.types.len());
-        let described = Arc::new(Described { sql, placeholders, columns, plan, slow: Slow::default() });
-        self.shared.known.learn(&described);
+        let described =
+            Arc::new(StatementDescription { sql, placeholders, columns, plan, slow: DelayMark::default() });
+        self.shared.statements.learn(&described);
         Ok(described)
     }
 
     /// Runs a statement until it or its session ends. Sends its rows and its result to the session.
-    fn execute(&self, described: &Described<D::Plan>, args: &[D::Argument], how: (bool, Option<usize>)) {
+    fn execute(
+        &self,
+        described: &StatementDescription<D::Plan>,
+        args: &[D::Argument],
+        how: (bool, Option<usize>),
+    ) {
         let _run = filling::start(&self.shared.running, self.shared.statement_timeout);
         match self.stream(described, args, how) {
             Ok(()) => filling::finish(Ok(())),
-            Err(Stop::Failed(error)) => filling::finish(Err(error)),
-            Err(Stop::Abandoned) => {}
+            Err(StopReason::Failed(error)) => filling::finish(Err(error)),
+            Err(StopReason::Abandoned) => {}
         }
     }
 
     /// Steps through the rows. On return, the statement is reset and its locks are released.
     fn stream(
         &self,
-        described: &Described<D::Plan>,
+        described: &StatementDescription<D::Plan>,
         args: &[D::Argument],
         (transaction, batches): (bool, Option<usize>),
-    ) -> Result<(), Stop> {
+    ) -> Result<(), StopReason> {
         if transaction {
             self.begin()?;
         }
@@ -141,25 +147,25 @@ impl<D: Driver> Worker<'_, D> {
         Ok(())
     }
 
-    fn begin(&self) -> Result<(), Stop> {
+    fn begin(&self) -> Result<(), StopReason> {
         self.connection.begin().map_err(|error| self.why(error))
     }
 
     fn compile<'c>(
         &'c self,
-        described: &Described<D::Plan>,
+        described: &StatementDescription<D::Plan>,
         args: &[D::Argument],
-    ) -> Result<<D::Connection as super::DriverConnection>::Statement<'c>, Stop> {
+    ) -> Result<<D::Connection as super::DriverConnection>::Statement<'c>, StopReason> {
         self.connection.compile(described, args).map_err(|failure| self.stop(failure, described))
     }
 
     /// The reason why the statement stopped.
     #[cold]
-    fn stop(&self, failure: Failure, described: &Described<D::Plan>) -> Stop {
+    fn stop(&self, failure: Failure, described: &StatementDescription<D::Plan>) -> StopReason {
         self.why(match failure {
             Failure::Failed(error) => error,
             Failure::Outdated(error) => {
-                self.shared.known.forget(&described.sql);
+                self.shared.statements.forget(&described.sql);
                 error
             }
         })
@@ -168,11 +174,11 @@ impl<D: Driver> Worker<'_, D> {
     /// Maps an error to its reason. An interrupted call failed for a reason that the library
     /// doesn't know.
     #[cold]
-    fn why(&self, error: Error) -> Stop {
+    fn why(&self, error: Error) -> StopReason {
         if self.link.abandoned() {
-            return Stop::Abandoned;
+            return StopReason::Abandoned;
         }
-        Stop::Failed(match (filling::expired(), self.shared.statement_timeout) {
+        StopReason::Failed(match (filling::expired(), self.shared.statement_timeout) {
             (true, Some(timeout)) => timed_out(&self.shared.name, timeout),
             _ => error,
         })

@@ -22,8 +22,8 @@ use std::task::{Context, Poll, ready};
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 use rowstream_core::sql::Outline;
-use rowstream_database::pipeline::Slow;
-use rowstream_database::{ResultSet, RowsOf, Snapshot};
+use rowstream_database::pipeline::DelayRecord;
+use rowstream_database::{ResultSet, RowSource, Snapshot};
 use rowstream_encode::{Column, ColumnKind};
 
 use super::super::DIALECT;
@@ -88,7 +88,7 @@ impl Call {
         let Described { parameters, is_call, computed_bits, leaves_state, .. } = *prepared.described;
         let (columns, decoders) = described(shared.reading(computed_bits), &self.definitions)?;
         let (sql, limits) = (Arc::clone(&prepared.sql), prepared.limits.clone());
-        let (packets, slow) = (Box::default(), Slow::default());
+        let (packets, slow) = (Box::default(), DelayRecord::default());
         let described = Described {
             sql,
             columns,
@@ -161,9 +161,9 @@ impl Session {
     }
 
     /// See [`rowstream_database::DatabaseSession::rows_of`].
-    pub(in super::super) fn rows_of(&self, index: usize) -> RowsOf<'_> {
+    pub(in super::super) fn rows_of(&self, index: usize) -> RowSource<'_> {
         let is_call = self.prepared.get(index).is_some_and(|prepared| prepared.is_call);
-        if is_call { RowsOf::Results } else { RowsOf::Own }
+        if is_call { RowSource::Results } else { RowSource::Own }
     }
 
     /// See [`rowstream_database::DatabaseSession::call`].

@@ -25,7 +25,7 @@ use std::task::{Context, Poll, ready};
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 use rowstream_database::Snapshot;
-use rowstream_database::portions::{self, Held, Portion};
+use rowstream_database::portions::{self, HeldRows, PortionSizer};
 
 use super::super::answer::{Stage, Step};
 use super::super::connect::query_command;
@@ -61,8 +61,8 @@ enum Command {
 struct Open {
     execution: Execution,
     state: OpenState,
-    portion: Portion,
-    held: Held,
+    portion: PortionSizer,
+    held: HeldRows,
 }
 
 /// How far the rows of a statement have got.
@@ -111,7 +111,7 @@ impl Session {
             let command = prepared.execute(args, Cursor::ReadOnly)?;
             let state = OpenState::Bound(command);
             let execution = Execution::new(prepared);
-            Ok(Open { execution, state, portion: Portion::default(), held: Held::default() })
+            Ok(Open { execution, state, portion: PortionSizer::default(), held: HeldRows::default() })
         };
         let open = runs.iter().map(open).collect::<Result<_, _>>();
         self.enter(open.map(|open| State::Interleaved(Interleaved { open, asked: None })));

@@ -27,7 +27,7 @@ use bytes::BytesMut;
 use postgres_protocol::message::frontend;
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
-use rowstream_database::portions::{self, Held, Portion};
+use rowstream_database::portions::{self, HeldRows, PortionSizer};
 
 use super::super::statement::Prepared;
 use super::super::value::Row;
@@ -92,8 +92,8 @@ struct Portal {
     /// Its name on the server.
     name: String,
     state: PortalState,
-    portion: Portion,
-    held: Held,
+    portion: PortionSizer,
+    held: HeldRows,
 }
 
 /// How far the rows of a portal have got.
@@ -119,7 +119,7 @@ impl Portal {
         let name = format!("p{index}");
         bind_prepared(&name, &prepared, args, write)?;
         let state = PortalState::Suspended;
-        Ok(Self { prepared, name, state, portion: Portion::default(), held: Held::default() })
+        Ok(Self { prepared, name, state, portion: PortionSizer::default(), held: HeldRows::default() })
     }
 
     /// Asks for the next portion, of at most `limit` rows.

@@ -6,17 +6,17 @@
 
 use std::time::Instant;
 
-use super::super::filling::{self, Portion, Stop};
-use super::super::handover::{Batch, Command, Fetch, Reply, Run, Work};
-use super::super::{Described, Driver, DriverConnection, DriverRows as _};
+use super::super::filling::{self, Portion, StopReason};
+use super::super::handover::{Command, FetchRequest, RowBatch, StatementRun, Work, WorkerReply};
+use super::super::{Driver, DriverConnection, DriverRows as _, StatementDescription};
 use super::Worker;
 
 /// A statement of a driver's connection.
-type Statement<'c, D> = <<D as Driver>::Connection as DriverConnection>::Statement<'c>;
+type DriverStatement<'c, D> = <<D as Driver>::Connection as DriverConnection>::Statement<'c>;
 
 /// One of the interleaved statements.
-struct Interleaved<'r, D: Driver> {
-    described: &'r Described<D::Plan>,
+struct InterleavedRows<'r, D: Driver> {
+    described: &'r StatementDescription<D::Plan>,
     rows: <D::Connection as DriverConnection>::Rows<'r>,
     progress: Progress,
     /// Its last portion was full once it had this many bytes; `None` before the first.
@@ -36,7 +36,7 @@ enum Progress {
 
 impl<D: Driver> Worker<'_, D> {
     /// Runs the statements, portion by portion. Returns the next task.
-    pub(super) fn interleave(&self, runs: &[Run<D>], first: Fetch) -> Work<D> {
+    pub(super) fn interleave(&self, runs: &[StatementRun<D>], first: FetchRequest) -> Work<D> {
         let _run = filling::start(&self.shared.running, self.shared.statement_timeout);
         let work = match self.compile_all(runs) {
             Ok(mut statements) => self.fetch(runs, &mut statements, first),
@@ -49,14 +49,19 @@ impl<D: Driver> Worker<'_, D> {
         work
     }
 
-    fn compile_all(&self, runs: &[Run<D>]) -> Result<Vec<Statement<'_, D>>, Stop> {
+    fn compile_all(&self, runs: &[StatementRun<D>]) -> Result<Vec<DriverStatement<'_, D>>, StopReason> {
         self.begin()?;
         runs.iter().map(|run| self.compile(&run.statement, &run.args)).collect()
     }
 
-    /// Answers one Fetch after another, until the session asks for something else. On return, the
-    /// statements are reset.
-    fn fetch(&self, runs: &[Run<D>], statements: &mut [Statement<'_, D>], first: Fetch) -> Work<D> {
+    /// Answers one [`FetchRequest`] after another, until the session asks for something else. On
+    /// return, the statements are reset.
+    fn fetch(
+        &self,
+        runs: &[StatementRun<D>],
+        statements: &mut [DriverStatement<'_, D>],
+        first: FetchRequest,
+    ) -> Work<D> {
         let begin = |(run, statement)| self.begin_one(run, statement);
         let mut interleaved: Vec<_> = runs.iter().zip(statements).map(begin).collect();
         let mut fetch = first;
@@ -74,32 +79,32 @@ impl<D: Driver> Worker<'_, D> {
 
     fn begin_one<'r, 'c: 'r>(
         &'r self,
-        run: &'r Run<D>,
-        statement: &'r mut Statement<'c, D>,
-    ) -> Interleaved<'r, D>
+        run: &'r StatementRun<D>,
+        statement: &'r mut DriverStatement<'c, D>,
+    ) -> InterleavedRows<'r, D>
     where
         D::Connection: 'c,
     {
         let described = &*run.statement;
         let rows = self.connection.rows(statement, described);
-        Interleaved { described, rows, progress: Progress::Begins, portion: None }
+        InterleavedRows { described, rows, progress: Progress::Begins, portion: None }
     }
 
     /// Steps one of the statements for a portion of its rows, and hands them over.
-    fn answer(&self, statement: &mut Interleaved<'_, D>, rows: Vec<u8>) {
+    fn answer(&self, statement: &mut InterleavedRows<'_, D>, rows: Vec<u8>) {
         let mut portion = Portion::new(rows, statement.portion);
         let end = match self.fill(statement, &mut portion) {
             Ok(()) => (statement.progress == Progress::Ended).then_some(Ok(())),
-            Err(Stop::Failed(error)) => Some(Err(error)),
+            Err(StopReason::Failed(error)) => Some(Err(error)),
             // The session has left and expects no reply.
-            Err(Stop::Abandoned) => return,
+            Err(StopReason::Abandoned) => return,
         };
         statement.portion = Some(portion.enough());
-        self.link.reply(Reply::Rows(Batch { rows: portion.rows, end }));
+        self.link.reply(WorkerReply::Rows(RowBatch { rows: portion.rows, end }));
     }
 
-    fn fill(&self, statement: &mut Interleaved<'_, D>, portion: &mut Portion) -> Result<(), Stop> {
-        let Interleaved { described, rows, progress, .. } = statement;
+    fn fill(&self, statement: &mut InterleavedRows<'_, D>, portion: &mut Portion) -> Result<(), StopReason> {
+        let InterleavedRows { described, rows, progress, .. } = statement;
         let limit = self.shared.max_row_bytes;
         loop {
             let stepped = match progress {
@@ -117,9 +122,9 @@ impl<D: Driver> Worker<'_, D> {
         }
     }
 
-    fn fail(&self, stop: Stop) {
-        if let Stop::Failed(error) = stop {
-            self.link.reply(Reply::Failed(error));
+    fn fail(&self, stop: StopReason) {
+        if let StopReason::Failed(error) = stop {
+            self.link.reply(WorkerReply::Failed(error));
         }
     }
 }

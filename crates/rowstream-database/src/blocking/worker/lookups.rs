@@ -4,23 +4,23 @@
 use std::time::Instant;
 
 use super::super::filling;
-use super::super::lookups::{MAX_ROWS, Outcome, PATIENCE, Question};
+use super::super::lookups::{LookupOutcome, LookupRequest, MAX_ROWS, PATIENCE};
 use super::super::{Driver, DriverConnection as _, DriverRows as _, Failure, batch};
 use super::Worker;
 
 impl<D: Driver> Worker<'_, D> {
     /// Runs one lookup.
-    pub(super) fn look_up(&self, question: &Question<D>) -> Outcome {
-        let statement = &question.statement;
+    pub(super) fn look_up(&self, request: &LookupRequest<D>) -> LookupOutcome {
+        let statement = &request.statement;
         // An earlier lookup of this batch may have found the statement slow. It shouldn't delay the
         // others again.
         if statement.slow.is_slow() {
-            return Outcome::Elsewhere;
+            return LookupOutcome::Elsewhere;
         }
         let begun = Instant::now();
         let timeout = self.shared.statement_timeout.map_or(PATIENCE, |timeout| timeout.min(PATIENCE));
         let run = filling::start(&self.shared.running, Some(timeout));
-        let ran = self.first_rows(question);
+        let ran = self.first_rows(request);
         let expired = filling::expired();
         filling::rest();
         drop(run);
@@ -30,22 +30,22 @@ impl<D: Driver> Worker<'_, D> {
             statement.slow.note();
         }
         match ran {
-            Ok(rows) => Outcome::Rows(rows),
-            Err(_) if expired => Outcome::Elsewhere,
-            Err(Failure::Failed(error)) => Outcome::Failed(error),
+            Ok(rows) => LookupOutcome::Rows(rows),
+            Err(_) if expired => LookupOutcome::Elsewhere,
+            Err(Failure::Failed(error)) => LookupOutcome::Failed(error),
             // The other connection will describe it again.
             Err(Failure::Outdated(_)) => {
-                self.shared.known.forget(&statement.sql);
-                Outcome::Elsewhere
+                self.shared.statements.forget(&statement.sql);
+                LookupOutcome::Elsewhere
             }
         }
     }
 
     /// Returns its first rows, packed. On return, the statement is reset and its locks are
     /// released.
-    fn first_rows(&self, question: &Question<D>) -> Result<Vec<u8>, Failure> {
-        let described = &*question.statement;
-        let mut statement = self.connection.compile(described, &question.args)?;
+    fn first_rows(&self, request: &LookupRequest<D>) -> Result<Vec<u8>, Failure> {
+        let described = &*request.statement;
+        let mut statement = self.connection.compile(described, &request.args)?;
         let mut rows = self.connection.rows(&mut statement, described);
         let mut packed = Vec::new();
         let mut is_row = rows.first()?;

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use rowstream_core::lock::Mutex;
 use rowstream_encode::Column;
 
-use super::lookups::Slow;
+use super::lookups::DelayMark;
 
 /// A statement and the database's description of it.
 #[derive(Debug)]
-pub struct Described<P> {
+pub struct StatementDescription<P> {
     /// Its text.
     pub sql: Arc<str>,
     /// The number of values to bind.
@@ -25,30 +25,30 @@ pub struct Described<P> {
     /// The plan that reads its rows.
     pub plan: P,
     /// Records if it delays other lookups.
-    pub(super) slow: Slow,
+    pub(super) slow: DelayMark,
 }
 
 /// The statements of one source, by their text.
-pub(super) struct Known<P> {
-    statements: Mutex<HashMap<Arc<str>, Arc<Described<P>>>>,
+pub(super) struct StatementCache<P> {
+    statements: Mutex<HashMap<Arc<str>, Arc<StatementDescription<P>>>>,
     /// How many statements we keep at most.
     capacity: usize,
 }
 
-impl<P> Known<P> {
+impl<P> StatementCache<P> {
     /// Makes an empty cache.
     pub(super) fn new(capacity: usize) -> Self {
         Self { statements: Mutex::new(HashMap::new()), capacity }
     }
 
     /// Returns the statement's description.
-    pub(super) fn get(&self, sql: &str) -> Option<Arc<Described<P>>> {
+    pub(super) fn get(&self, sql: &str) -> Option<Arc<StatementDescription<P>>> {
         self.statements.lock().get(sql).cloned()
     }
 
     /// Adds a statement if there is room. Endpoints have a fixed set of statements, so none is
     /// evicted.
-    pub(super) fn learn(&self, described: &Arc<Described<P>>) {
+    pub(super) fn learn(&self, described: &Arc<StatementDescription<P>>) {
         let mut statements = self.statements.lock();
         if statements.len() < self.capacity {
             statements.insert(Arc::clone(&described.sql), Arc::clone(described));
