@@ -117,13 +117,13 @@ impl Literal<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::nested::{Form, Nested};
+    use super::super::nested::{Form, NestedForms};
     use super::*;
 
     fn json(text: &str, element: Form) -> Result<String, BadField> {
         let mut out = Vec::new();
         let array = Form::Array { element: 1, delimiter: b',' };
-        Nested::of(vec![array, element]).write(text, Default::default(), &mut out)?;
+        NestedForms::of(vec![array, element]).write(text, Default::default(), &mut out)?;
         Ok(String::from_utf8(out).unwrap())
     }
 

@@ -21,7 +21,7 @@ use rowstream_core::Error;
 use rowstream_database::ChangeSource;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::Shared;
+use super::SourceState;
 use super::connect::{Connection, Role};
 use super::error::DatabaseError;
 use super::waits::Wait;
@@ -58,10 +58,10 @@ pub struct Changes {
     always: bool,
     /// The time until the next poll.
     pause: Duration,
-    seen: Option<Seen>,
+    seen: Option<PollResult>,
     /// We poll more often until all transactions before this one have ended.
     unsettled: u64,
-    source: Arc<Shared>,
+    source: Arc<SourceState>,
     /// True if waits are reported.
     reports: bool,
     wait: Option<Wait>,
@@ -69,7 +69,7 @@ pub struct Changes {
 
 /// The result of a poll.
 #[derive(PartialEq, Eq)]
-struct Seen {
+struct PollResult {
     oldest: u64,
     next: u64,
     text: String,
@@ -110,7 +110,7 @@ impl Changes {
     /// # Errors
     /// The server refuses to listen to the channel.
     pub(super) async fn new(
-        (source, mut connection): (&Arc<Shared>, Connection),
+        (source, mut connection): (&Arc<SourceState>, Connection),
         channel: Option<&str>,
         every: Duration,
     ) -> Result<Self, Error> {
@@ -136,11 +136,11 @@ impl Changes {
 
     /// Reports the transaction that holds back rows, if any. Returns true if a notification arrived
     /// meanwhile.
-    async fn report(&mut self, seen: &Seen) -> Result<bool, Error> {
+    async fn report(&mut self, seen: &PollResult) -> Result<bool, Error> {
         if !self.reports {
             return Ok(false);
         }
-        let Shared { waits, name, .. } = &*self.source;
+        let SourceState { waits, name, .. } = &*self.source;
         let held_by = (seen.oldest < self.unsettled).then_some(seen.oldest);
         if self.wait.as_ref().map(|wait| wait.transaction) != held_by {
             self.wait = held_by.map(|transaction| Wait::begin(waits, name, transaction));
@@ -176,7 +176,7 @@ impl Changes {
         }
     }
 
-    fn pause_after(&mut self, seen: &Seen, changed: bool, notified: bool) {
+    fn pause_after(&mut self, seen: &PollResult, changed: bool, notified: bool) {
         if self.always {
             self.pause = self.every;
             return;
@@ -208,7 +208,7 @@ impl Changes {
     }
 
     /// Asks for the snapshot. The second value is true if a notification arrived meanwhile.
-    async fn ask(&mut self) -> Result<(Seen, bool), Error> {
+    async fn ask(&mut self) -> Result<(PollResult, bool), Error> {
         let wire = &mut self.connection.wire;
         frontend::query(SNAPSHOT, &mut wire.write).map_err(unsendable)?;
         let (mut replayed, mut seen, mut notified) = (None, None, false);
@@ -216,7 +216,7 @@ impl Changes {
             let frame = wire.frame().await?;
             match wire.parse(&frame)? {
                 Message::DataRow(row) if replayed.is_none() => replayed = text(&row, 0).map(str::to_owned),
-                Message::DataRow(row) => seen = Seen::read(&row, replayed.clone()),
+                Message::DataRow(row) => seen = PollResult::read(&row, replayed.clone()),
                 Message::NotificationResponse(_) => notified = true,
                 Message::ErrorResponse(body) => return Err(DatabaseError::new(&body).into_error()),
                 Message::ReadyForQuery(_) => break,
@@ -228,7 +228,7 @@ impl Changes {
     }
 }
 
-impl Seen {
+impl PollResult {
     fn read(row: &DataRowBody, replayed: Option<String>) -> Option<Self> {
         let number = |index| text(row, index)?.parse().ok();
         Some(Self {

@@ -81,7 +81,7 @@ fn split_field<'a: 'b, 'b>(
 mod tests {
     use rowstream_encode::ValueOptions;
 
-    use super::super::nested::{Form, Nested};
+    use super::super::nested::{Form, NestedForms};
     use super::*;
 
     /// A composite of a number, a text, an array of itself, and a boolean.
@@ -97,7 +97,7 @@ mod tests {
         ];
         let mut out = Vec::new();
         let options = ValueOptions { nulls, ..ValueOptions::DEFAULT };
-        Nested::of(forms).write(text, options, &mut out)?;
+        NestedForms::of(forms).write(text, options, &mut out)?;
         Ok(String::from_utf8(out).unwrap())
     }
 

@@ -29,7 +29,7 @@ use tokio_rustls::TlsConnector;
 
 use super::actor::{Letters, RoleSettings, Settings};
 use super::error::DatabaseError;
-use super::hosts::Lent;
+use super::hosts::HostUse;
 use super::statement::StatementCache;
 use super::url::{ChannelBinding as Binding, SessionAttrs, Target};
 use super::value::text_field;
@@ -92,7 +92,7 @@ pub struct Connection {
     /// The index of its host.
     pub(super) host: usize,
     /// Present while the connection is in use, if the source has several hosts.
-    pub(super) lent: Option<Lent>,
+    pub(super) host_use: Option<HostUse>,
     key: Option<CancelKey>,
 }
 
@@ -200,7 +200,7 @@ impl Connector {
             roles: RoleSettings::default(),
             must_close: false,
             host: self.host,
-            lent: None,
+            host_use: None,
             key: None,
         };
         connection.until_ready().await?;
@@ -483,12 +483,12 @@ impl Connection {
 impl Connection {
     /// The connection in the form that the pool keeps.
     pub(super) fn unlent(self) -> Self {
-        Self { lent: None, ..self }
+        Self { host_use: None, ..self }
     }
 
     /// Returns true if the next statements should go to its host, too.
     pub(super) fn is_welcome(&self) -> bool {
-        self.lent.as_ref().is_none_or(Lent::is_welcome)
+        self.host_use.as_ref().is_none_or(HostUse::is_welcome)
     }
 }
 

@@ -35,7 +35,7 @@ use rowstream_database::password_command::PasswordCommand;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::Shared;
+use super::SourceState;
 use super::connect::{Connection, Connector, Role, no_postgres};
 use super::url::{SessionAttrs, Targets};
 use super::value::text_field;
@@ -76,7 +76,7 @@ struct Host {
     connector: Connector,
     /// Connections that are lent to sessions.
     in_use: AtomicUsize,
-    /// True if no host suits better; see [`Lent::is_welcome`].
+    /// True if no host suits better; see [`HostUse::is_welcome`].
     suits: AtomicBool,
     state: Mutex<State>,
 }
@@ -91,7 +91,7 @@ struct State {
 }
 
 /// A connection in use at one of several hosts.
-pub(super) struct Lent {
+pub(super) struct HostUse {
     host: Arc<Host>,
     epoch: Epoch,
     /// True while it counts as use of its host.
@@ -99,7 +99,7 @@ pub(super) struct Lent {
 }
 
 /// The result of a check.
-pub(super) struct Look {
+pub(super) struct HostCheck {
     role: Role,
     is_pooled: bool,
     version: String,
@@ -273,7 +273,7 @@ impl Hosts {
             state.counts.answered += 1;
             state.breaker.begin(Instant::now())
         };
-        connection.lent = Some(Lent { host, epoch, counts: true });
+        connection.host_use = Some(HostUse { host, epoch, counts: true });
         connection
     }
 
@@ -361,7 +361,7 @@ impl Hosts {
         self.compare();
     }
 
-    fn note(&self, at: usize, now: Instant, seen: &Look) {
+    fn note(&self, at: usize, now: Instant, seen: &HostCheck) {
         let mut positions = self.positions.lock();
         let is_replica = seen.role == Role::Replica;
         if !is_replica {
@@ -377,7 +377,7 @@ impl Hosts {
     }
 
     /// The time since the primary was at the replica's position; `None` if it isn't known yet.
-    fn lag(&self, positions: &VecDeque<(Instant, u64)>, seen: &Look) -> Option<Duration> {
+    fn lag(&self, positions: &VecDeque<(Instant, u64)>, seen: &HostCheck) -> Option<Duration> {
         let (Some(oldest), Some(newest)) = (positions.front(), positions.back()) else { return seen.lag };
         if newest.1 <= seen.position {
             return Some(Duration::ZERO);
@@ -426,7 +426,7 @@ impl Host {
     }
 }
 
-impl Lent {
+impl HostUse {
     /// Records that its connection has failed.
     pub(super) fn failed(&self, why: &Error) {
         self.host.failed(self.epoch, why);
@@ -445,7 +445,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for HostUse {
     fn drop(&mut self) {
         self.counts_no_more();
     }
@@ -465,17 +465,17 @@ fn rank(attrs: SessionAttrs, role: Role) -> Option<u8> {
 }
 
 /// Asks a host for its role, position, lag and version.
-async fn look(connection: &mut Connection, connector: &Connector) -> Result<Look, Error> {
+async fn look(connection: &mut Connection, connector: &Connector) -> Result<HostCheck, Error> {
     frontend::query(&format!("select {}, {LOOK}", connector.role), &mut connection.wire.write)
         .map_err(super::session::unsendable)?;
     let mut seen = None;
-    connection.until_ready_with(|row| seen = Look::read(row)).await?;
+    connection.until_ready_with(|row| seen = HostCheck::read(row)).await?;
     let is_pooled = connection.is_pooled;
-    let seen = seen.map(|seen| Look { is_pooled, ..seen });
+    let seen = seen.map(|seen| HostCheck { is_pooled, ..seen });
     seen.ok_or_else(|| Error::protocol("the database sent a row that cannot be read"))
 }
 
-impl Look {
+impl HostCheck {
     fn read(row: &[u8]) -> Option<Self> {
         let lag = text_field(row, 3).and_then(|lag| lag.parse().ok());
         Some(Self {
@@ -488,7 +488,7 @@ impl Look {
     }
 }
 
-impl fmt::Display for Look {
+impl fmt::Display for HostCheck {
     /// Version, role and lag.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PostgreSQL {}, ", self.version)?;
@@ -505,7 +505,7 @@ impl fmt::Display for Look {
 }
 
 /// Checks each of several hosts while the source is in use.
-pub(super) async fn watch(shared: Weak<Shared>) {
+pub(super) async fn watch(shared: Weak<SourceState>) {
     let count = shared.upgrade().map_or(0, |shared| shared.hosts.count());
     if count < 2 {
         return;
@@ -517,7 +517,7 @@ pub(super) async fn watch(shared: Weak<Shared>) {
     watches.join_all().await;
 }
 
-async fn watch_one(shared: Weak<Shared>, at: usize) {
+async fn watch_one(shared: Weak<SourceState>, at: usize) {
     let mut kept = None;
     while let Some(shared) = shared.upgrade() {
         shared.hosts.look_at(at, &mut kept).await;

@@ -83,7 +83,7 @@ use self::waits::Waits;
 use connect::Connection;
 use hosts::Hosts;
 use session::Snapshots;
-use statement::{Described, Descriptions};
+use statement::{Descriptions, StatementDescription};
 use types::Types;
 
 pub use actor::Actor;
@@ -97,10 +97,10 @@ pub use value::Row;
 /// A PostgreSQL database with its pool, and the actor of its statements. Without an actor, they run
 /// as the source's user.
 #[derive(Clone)]
-pub struct Source(Arc<Shared>, Option<Arc<Actor>>);
+pub struct Source(Arc<SourceState>, Option<Arc<Actor>>);
 
 /// The state that all connections of a source share.
-struct Shared {
+struct SourceState {
     name: String,
     hosts: Hosts,
     pool: Pool<Connection>,
@@ -114,7 +114,7 @@ struct Shared {
     waits: Arc<Waits>,
 }
 
-impl Shared {
+impl SourceState {
     /// Waits for a slot, and takes an idle connection or opens one.
     async fn connection(
         &self,
@@ -196,7 +196,7 @@ impl Database for Source {
 
     fn open(settings: &SourceSettings) -> Result<Self, Error> {
         Ok(Self(
-            Arc::new(Shared {
+            Arc::new(SourceState {
                 name: settings.name.clone(),
                 hosts: Hosts::new(settings)?,
                 pool: Pool::new(&settings.name, settings.pool.clone()),
@@ -306,7 +306,7 @@ fn no_transaction(name: &str) -> Error {
 
 /// The rows of a lookup, all of which have arrived.
 pub struct Answer {
-    described: Arc<Described>,
+    described: Arc<StatementDescription>,
     rows: std::vec::IntoIter<Box<[u8]>>,
     row: Option<Box<[u8]>>,
     scratch: Vec<u8>,
@@ -321,7 +321,7 @@ impl LookupAnswer for Answer {
 
     fn next_row(&mut self) -> Option<Row<'_>> {
         self.row = self.rows.next();
-        let Described { decoders, columns, .. } = &*self.described;
+        let StatementDescription { decoders, columns, .. } = &*self.described;
         self.row.as_deref().map(|data| Row { data, decoders, columns, scratch: &mut self.scratch })
     }
 }

@@ -70,7 +70,7 @@ const LONGEST: u64 = 1 << 20;
 
 /// The parameters of a connection, by libpq's names.
 #[derive(Default)]
-pub(super) struct Said(BTreeMap<String, Value>);
+pub(super) struct LibpqParameters(BTreeMap<String, Value>);
 
 struct Value {
     text: String,
@@ -78,7 +78,7 @@ struct Value {
     origin: Option<String>,
 }
 
-impl Said {
+impl LibpqParameters {
     /// Records a parameter of the URL. If it's there twice, the last value counts.
     pub(super) fn insert(&mut self, name: &str, text: String) {
         self.0.insert(name.to_owned(), Value { text, origin: None });
@@ -302,7 +302,7 @@ mod tests {
             (SERVICE_FILE, path.clone()),
         ]);
         let filled = |said: &[(&str, &str)]| -> Result<Vec<String>, String> {
-            let mut all = Said::default();
+            let mut all = LibpqParameters::default();
             said.iter().for_each(|(name, value)| all.insert(name, (*value).to_owned()));
             all.fill(&variables).map_err(|error| error.to_string())?;
             Ok(all.0.iter().map(|(name, value)| format!("{name}={}", value.text)).collect())

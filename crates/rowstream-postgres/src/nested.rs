@@ -14,7 +14,8 @@ use rowstream_encode::{BytesForm, Intervals, Value, ValueOptions, write_value};
 use super::text::{BadField, boolean, bytes, number};
 use super::{array, composite, hstore, interval};
 
-/// The conversion of a value's text to JSON. Forms refer to others by their index in [`Nested`].
+/// The conversion of a value's text to JSON. Forms refer to others by their index in
+/// [`NestedForms`].
 #[derive(Debug)]
 pub(super) enum Form {
     Bool,
@@ -76,7 +77,7 @@ impl Attribute {
 
 /// The forms of a column's type and of all types in its values.
 #[derive(Debug)]
-pub(super) struct Nested {
+pub(super) struct NestedForms {
     /// The column's own form is the first. The forms aren't a tree, because several may refer to
     /// the same one. We don't rely on PostgreSQL's guarantee that no type contains itself.
     forms: Box<[Form]>,
@@ -84,7 +85,7 @@ pub(super) struct Nested {
     version: Arc<AtomicU64>,
 }
 
-impl Nested {
+impl NestedForms {
     pub(super) fn new(forms: Vec<Form>, version: Arc<AtomicU64>) -> Self {
         Self { forms: forms.into(), version }
     }
@@ -170,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    impl Nested {
+    impl NestedForms {
         /// For tests: forms of types that nothing alters.
         pub(in super::super) fn of(forms: Vec<Form>) -> Self {
             Self::new(forms, Arc::default())
@@ -180,7 +181,7 @@ mod tests {
     #[test]
     fn options_reach_what_is_nested() {
         let attributes = [("i", 1), ("e", 2), ("f", 3), ("b", 4), ("v", 5), ("j", 6), ("t", 7)];
-        let nested = Nested::of(vec![
+        let nested = NestedForms::of(vec![
             Form::Composite(attributes.map(|(name, form)| Attribute::new(name, form)).into()),
             Form::Number,
             Form::Exact,
@@ -215,7 +216,7 @@ mod tests {
     fn what_is_not_of_its_type_raises_the_version() {
         let version = Arc::new(AtomicU64::new(7));
         let attributes = Box::new([Attribute::new("a", 1)]);
-        let nested = Nested::new(vec![Form::Composite(attributes), Form::Number], Arc::clone(&version));
+        let nested = NestedForms::new(vec![Form::Composite(attributes), Form::Number], Arc::clone(&version));
         for (text, expected) in [("(1)", 7), ("(1,2)", 8), ("(x)", 9), ("()", 9)] {
             let _ = nested.write(text, ValueOptions::DEFAULT, &mut Vec::new());
             assert_eq!(version.load(Ordering::Relaxed), expected, "{text}");

@@ -21,12 +21,12 @@ use rowstream_core::params::ParamValue;
 use rowstream_core::pool::{Lease, Pool};
 use rowstream_database::pipeline::{self, DelayRecord, MAX_ROWS, Pipeline, Refusal, ShareableStatement};
 
-use super::Shared;
+use super::SourceState;
 use super::connect::Connection;
 use super::error::DatabaseError;
-use super::hosts::Lent;
+use super::hosts::HostUse;
 use super::session::{bind, settle_in_time, unsendable, write_describe};
-use super::statement::{Described, close};
+use super::statement::{StatementDescription, close};
 use super::wire::Frame;
 
 type Lookup = pipeline::Lookup<Peer>;
@@ -49,7 +49,7 @@ pub(super) struct Note {
 
 /// One connection, with the replies that it expects.
 pub(super) struct Peer {
-    shared: Weak<Shared>,
+    shared: Weak<SourceState>,
     pipeline: Arc<Pipeline<Self>>,
     connection: Connection,
     expected: VecDeque<Expected>,
@@ -66,30 +66,30 @@ enum Expected {
     Ready,
 }
 
-impl ShareableStatement for Described {
+impl ShareableStatement for StatementDescription {
     fn slow(&self) -> &DelayRecord {
         &self.slow
     }
 }
 
 impl pipeline::Peer for Peer {
-    type SourceState = Shared;
+    type SourceState = SourceState;
     type Connection = Connection;
-    type Statement = Described;
+    type Statement = StatementDescription;
     type Messages = Messages;
     type Note = Note;
 
-    fn pool(shared: &Shared) -> &Pool<Connection> {
+    fn pool(shared: &SourceState) -> &Pool<Connection> {
         &shared.pool
     }
 
     async fn open(
-        shared: &Arc<Shared>,
+        shared: &Arc<SourceState>,
         pipeline: &Arc<Pipeline<Self>>,
         place: Option<&Lease<Connection>>,
     ) -> Result<Self, Error> {
         let mut connection = shared.hosts.connection(place).await?;
-        connection.lent.iter_mut().for_each(Lent::counts_no_more);
+        connection.host_use.iter_mut().for_each(HostUse::counts_no_more);
         if place.is_none() {
             pipeline.lock().messages.parsed.clear();
         }
@@ -107,7 +107,11 @@ impl pipeline::Peer for Peer {
         self.connection.unlent()
     }
 
-    fn write(statement: &Described, args: &[&ParamValue], messages: &mut Messages) -> Result<Note, Error> {
+    fn write(
+        statement: &StatementDescription,
+        args: &[&ParamValue],
+        messages: &mut Messages,
+    ) -> Result<Note, Error> {
         let parses = !messages.parsed.contains(&statement.number);
         let begin = messages.bytes.len();
         if let Err(error) = write(statement, args, parses, &mut messages.bytes) {
@@ -144,7 +148,7 @@ impl pipeline::Peer for Peer {
         Poll::Ready(match ready!(self.connection.wire.poll_frame(cx)) {
             Ok(frame) => self.take(&frame),
             Err(lost) => {
-                self.connection.lent.iter().for_each(|lent| lent.failed(&lost));
+                self.connection.host_use.iter().for_each(|host_use| host_use.failed(&lost));
                 None
             }
         })
@@ -164,7 +168,7 @@ impl pipeline::Peer for Peer {
         self.skipping = false;
     }
 
-    async fn settle(&mut self, shared: &Arc<Shared>) -> bool {
+    async fn settle(&mut self, shared: &Arc<SourceState>) -> bool {
         let syncs = mem::take(&mut self.syncs);
         settle_in_time(shared, &mut self.connection, syncs, true).await
     }
@@ -172,7 +176,7 @@ impl pipeline::Peer for Peer {
 
 /// Appends the messages of one lookup.
 fn write(
-    statement: &Described,
+    statement: &StatementDescription,
     args: &[&ParamValue],
     parses: bool,
     messages: &mut BytesMut,

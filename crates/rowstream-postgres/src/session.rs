@@ -78,18 +78,18 @@ use rowstream_encode::Column;
 use tokio::runtime::Handle;
 
 use self::interleaved::Portals;
-use self::parameters::{Described, of_parameters};
+use self::parameters::{ParsedStatement, of_parameters};
 pub use self::parts::Parts;
 use self::refcursor::Refcursor;
 pub(super) use self::snapshots::Snapshots;
 use super::actor::Settings;
 use super::connect::Connection;
 use super::error::DatabaseError;
-use super::statement::{Field, Leaves, Prepared, Sent};
+use super::statement::{Field, Prepared, SentStatement, SessionEffect};
 use super::types::{ColumnType, catalog_query};
 use super::value::{Decoder, Row};
 use super::wire::Frame;
-use super::{Actor, Shared};
+use super::{Actor, SourceState};
 
 /// A connection must be ready again within this time after its response was dropped. Otherwise we
 /// close it.
@@ -97,7 +97,7 @@ const RECYCLE_DEADLINE: Duration = Duration::from_secs(2);
 
 /// One PostgreSQL connection, held by one response.
 pub struct Session {
-    shared: Arc<Shared>,
+    shared: Arc<SourceState>,
     /// Taken only when the session is dropped.
     held: Option<(Lease<Connection>, Connection)>,
     isolation: Isolation,
@@ -140,7 +140,7 @@ enum State {
     /// This many ReadyForQuery are pending, and no caller reads rows before them.
     Answering(u32),
     /// The server sends the rows of one statement.
-    Running(Running),
+    Running(RunningStatement),
     /// The server sends the rows of several statements, interleaved.
     Interleaved(Portals),
     /// The statement has failed, and only one ReadyForQuery is pending.
@@ -165,7 +165,7 @@ impl State {
 }
 
 /// A statement whose rows arrive.
-struct Running {
+struct RunningStatement {
     prepared: Arc<Prepared>,
     /// When it was executed.
     started: Instant,
@@ -174,7 +174,7 @@ struct Running {
     refcursor: Option<Refcursor>,
 }
 
-impl Running {
+impl RunningStatement {
     fn new(prepared: Arc<Prepared>, progress: Progress, refcursor: Option<Refcursor>) -> Self {
         Self { prepared, started: Instant::now(), progress, refcursor }
     }
@@ -216,11 +216,11 @@ impl DatabaseSession for Session {
             None => Box::pin(self.prepare_anew(statement)).await?,
         };
         match prepared.leaves {
-            Leaves::Settings if self.isolation == Isolation::NoTransaction => {
+            SessionEffect::Settings if self.isolation == Isolation::NoTransaction => {
                 self.isolation = Isolation::ReadCommitted;
             }
-            Leaves::Locks => self.connection().must_close = true,
-            Leaves::Settings | Leaves::Nothing => {}
+            SessionEffect::Locks => self.connection().must_close = true,
+            SessionEffect::Settings | SessionEffect::Nothing => {}
         }
         let columns = Arc::clone(&prepared.columns);
         self.prepared.push(prepared);
@@ -286,7 +286,7 @@ impl DatabaseSession for Session {
 
 impl Session {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SourceState>,
         (place, mut connection): (Lease<Connection>, Connection),
         snapshot: Snapshot,
         actor: Option<Arc<Actor>>,
@@ -380,7 +380,7 @@ impl Session {
 
     async fn prepare_anew(&mut self, statement: &Statement) -> Result<Arc<Prepared>, Error> {
         let version = self.shared.types.version();
-        let (sent, Described { name, fields, .. }) = self.describe_typed(statement).await?;
+        let (sent, ParsedStatement { name, fields, .. }) = self.describe_typed(statement).await?;
         self.check_times(&fields)?;
         let types = self.types_of(&fields).await?;
         let prepared = prepared(name, Arc::clone(&statement.sql), sent, &fields, &types, version);
@@ -389,7 +389,7 @@ impl Session {
             return Ok(prepared);
         }
         // Lookups share connections only if they leave nothing behind.
-        if prepared.leaves == Leaves::Nothing {
+        if prepared.leaves == SessionEffect::Nothing {
             self.shared.descriptions.learn(&prepared, fields);
         }
         let connection = self.connection();
@@ -401,7 +401,10 @@ impl Session {
     /// gets a new name, except behind a pooler. There it has no name, and the response's
     /// transaction keeps everything that it reads as it is, until it runs. If the server refuses
     /// the statement, an open transaction continues.
-    async fn describe(&mut self, sent: &Sent) -> Result<Result<Described, DatabaseError>, Error> {
+    async fn describe(
+        &mut self,
+        sent: &SentStatement,
+    ) -> Result<Result<ParsedStatement, DatabaseError>, Error> {
         let is_pooled = self.connection().is_pooled;
         let mut messages = BytesMut::new();
         let begin = is_pooled && self.write_begin(&mut messages)?;
@@ -421,7 +424,7 @@ impl Session {
             self.description(1).await?.map_err(DatabaseError::into_error)?;
         }
         match described {
-            Ok(described) => Described::new(name, described).map(Ok),
+            Ok(described) => ParsedStatement::new(name, described).map(Ok),
             Err(refused) => Ok(Err(refused)),
         }
     }
@@ -514,9 +517,9 @@ impl Session {
         }
     }
 
-    fn execute_statement(&mut self, index: usize, args: &[&ParamValue]) -> Result<Running, Error> {
+    fn execute_statement(&mut self, index: usize, args: &[&ParamValue]) -> Result<RunningStatement, Error> {
         let progress = self.write_execute(index, args, self.shared.fetch_rows)?;
-        Ok(Running::new(Arc::clone(&self.prepared[index]), progress, None))
+        Ok(RunningStatement::new(Arc::clone(&self.prepared[index]), progress, None))
     }
 
     /// Sends a statement. The server returns its rows in portions of `fetch_rows`, or all at once
@@ -575,11 +578,13 @@ impl Session {
     fn row(&mut self, frame: &Frame) -> Result<Row<'_>, Error> {
         // A row is valid only after the answers to everything before this statement, and before the
         // end of the statement or of the portion.
-        let in_place = matches!(self.state, State::Running(Running { progress: Progress::Rows, .. }));
+        let in_place =
+            matches!(self.state, State::Running(RunningStatement { progress: Progress::Rows, .. }));
         if !in_place {
             return Err(self.broken(out_of_order()));
         }
-        let (Some((_, connection)), State::Running(Running { prepared, .. })) = (&self.held, &self.state)
+        let (Some((_, connection)), State::Running(RunningStatement { prepared, .. })) =
+            (&self.held, &self.state)
         else {
             return Err(out_of_order());
         };
@@ -618,9 +623,9 @@ impl Session {
     /// Records that the portion has ended, but not the rows.
     fn note_suspended(&mut self) -> Result<(), Error> {
         match &mut self.state {
-            State::Running(Running { progress: progress @ Progress::Rows, refcursor: None, .. })
-                if self.shared.fetch_rows > 0 =>
-            {
+            State::Running(RunningStatement {
+                progress: progress @ Progress::Rows, refcursor: None, ..
+            }) if self.shared.fetch_rows > 0 => {
                 *progress = Progress::Suspended;
                 Ok(())
             }
@@ -647,7 +652,7 @@ impl Session {
     /// Records the time of a statement that has ended. If it had delayed others, it may be fast
     /// again.
     fn note_time(&mut self) {
-        if let State::Running(Running { prepared, started, .. }) =
+        if let State::Running(RunningStatement { prepared, started, .. }) =
             std::mem::replace(&mut self.state, State::Idle)
             && let Some(described) = self.shared.descriptions.get(&prepared.sql)
         {
@@ -709,8 +714,8 @@ impl Session {
             Message::ErrorResponse(body) => {
                 let error = DatabaseError::new(&body);
                 if error.fatal && !error.is_of_client() {
-                    let lent = &self.connection().lent;
-                    lent.iter().for_each(|lent| lent.failed(&error.clone().into_error()));
+                    let host_use = &self.connection().host_use;
+                    host_use.iter().for_each(|host_use| host_use.failed(&error.clone().into_error()));
                 }
                 Ok(error)
             }
@@ -765,7 +770,7 @@ impl Session {
     /// statement may still run; `drop` cancels it.
     #[cold]
     fn broken(&mut self, error: Error) -> Error {
-        self.connection().lent.iter().for_each(|lent| lent.failed(&error));
+        self.connection().host_use.iter().for_each(|host_use| host_use.failed(&error));
         if error.code() != STATEMENT_TIMEOUT {
             self.state = State::Broken;
         }
@@ -814,7 +819,7 @@ impl Drop for Session {
 /// Prepares a connection for its next user, or closes it. `runs` is true if a statement may still
 /// run on it.
 async fn recycle(
-    shared: Arc<Shared>,
+    shared: Arc<SourceState>,
     place: Lease<Connection>,
     mut connection: Connection,
     in_flight: u32,
@@ -828,7 +833,7 @@ async fn recycle(
 /// Returns true if the connection is ready for its next user within [`RECYCLE_DEADLINE`]. Otherwise
 /// it can't be used.
 pub(super) async fn settle_in_time(
-    shared: &Shared,
+    shared: &SourceState,
     connection: &mut Connection,
     in_flight: u32,
     runs: bool,
@@ -849,7 +854,7 @@ pub(super) async fn settle_in_time(
 /// from hitting a later statement: the server closes that connection only after it has sent the
 /// signal, and then one more round trip must succeed without an error.
 async fn settle(
-    shared: &Shared,
+    shared: &SourceState,
     connection: &mut Connection,
     in_flight: u32,
     runs: bool,
@@ -917,12 +922,12 @@ fn bind_prepared(
 type Description = (Vec<u32>, Option<Vec<Field>>);
 
 /// Appends the messages that parse and describe a statement.
-pub(super) fn write_describe(name: &str, sent: &Sent, write: &mut BytesMut) -> Result<(), Error> {
+pub(super) fn write_describe(name: &str, sent: &SentStatement, write: &mut BytesMut) -> Result<(), Error> {
     parse(name, sent, write)?;
     frontend::describe(b'S', name, write).map_err(unsendable)
 }
 
-fn parse(name: &str, sent: &Sent, write: &mut BytesMut) -> Result<(), Error> {
+fn parse(name: &str, sent: &SentStatement, write: &mut BytesMut) -> Result<(), Error> {
     frontend::parse(name, &sent.text, sent.types.iter().copied(), write).map_err(unsendable)
 }
 
@@ -930,7 +935,7 @@ fn parse(name: &str, sent: &Sent, write: &mut BytesMut) -> Result<(), Error> {
 pub(super) fn bind(
     portal: &str,
     name: &str,
-    (sent, decoders): (&Sent, &[Decoder]),
+    (sent, decoders): (&SentStatement, &[Decoder]),
     args: &[&ParamValue],
     write: &mut BytesMut,
 ) -> Result<(), Error> {
@@ -965,7 +970,7 @@ fn fields(body: &RowDescriptionBody) -> Result<Vec<Field>, Error> {
 fn prepared(
     name: String,
     sql: Arc<str>,
-    sent: Arc<Sent>,
+    sent: Arc<SentStatement>,
     fields: &[Field],
     types: &[ColumnType],
     version: u64,
@@ -975,7 +980,7 @@ fn prepared(
     let refcursors = fields.iter().enumerate().filter(|(_, field)| field.is_refcursor());
     Prepared {
         name,
-        leaves: Leaves::of(&sql),
+        leaves: SessionEffect::of(&sql),
         sql,
         sent,
         columns: columns.map(|(field, kind)| column(field, kind)).collect(),

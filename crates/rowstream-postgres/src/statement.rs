@@ -19,7 +19,7 @@ use super::value::Decoder;
 
 /// A statement as it's sent to the server.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Sent {
+pub(super) struct SentStatement {
     /// Its text, in which a parameter may have several numbers.
     pub(super) text: Arc<str>,
     /// The types of its parameters, for those whose type we send.
@@ -28,7 +28,7 @@ pub(super) struct Sent {
     pub(super) arguments: Option<Box<[usize]>>,
 }
 
-impl Sent {
+impl SentStatement {
     /// A statement as it is, without types.
     pub(super) fn plain(text: Arc<str>) -> Self {
         Self { text, types: Vec::new(), arguments: None }
@@ -41,7 +41,7 @@ pub(super) struct Prepared {
     /// Its name on the server.
     pub(super) name: String,
     pub(super) sql: Arc<str>,
-    pub(super) sent: Arc<Sent>,
+    pub(super) sent: Arc<SentStatement>,
     pub(super) columns: Arc<[Column]>,
     /// One for each column.
     pub(super) decoders: Box<[Decoder]>,
@@ -51,12 +51,12 @@ pub(super) struct Prepared {
     pub(super) composites: Box<[u32]>,
     /// The version of the types when it was described.
     pub(super) version: u64,
-    pub(super) leaves: Leaves,
+    pub(super) leaves: SessionEffect,
 }
 
 /// Effects of a statement on its session that the next request would see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leaves {
+pub(super) enum SessionEffect {
     Nothing,
     /// Settings, which a rollback undoes.
     Settings,
@@ -64,7 +64,7 @@ pub(super) enum Leaves {
     Locks,
 }
 
-impl Leaves {
+impl SessionEffect {
     /// Judges by the text of the statement, so calls within other functions aren't seen.
     pub(super) fn of(sql: &str) -> Self {
         let Some(outline) = Outline::new(sql, &DIALECT) else { return Self::Nothing };
@@ -117,14 +117,14 @@ impl Field {
 
 /// The server's description of a statement. It's the same on all connections, until a migration.
 #[derive(Debug)]
-pub(super) struct Described {
+pub(super) struct StatementDescription {
     /// Identifies the description. A description of the same text before a migration has another
     /// number.
     pub(super) number: u64,
     /// Its name on connections that lookups share. Other connections count names of their own.
     pub(super) shared_name: String,
     pub(super) sql: Arc<str>,
-    pub(super) sent: Arc<Sent>,
+    pub(super) sent: Arc<SentStatement>,
     /// Its columns, as the server describes them.
     pub(super) fields: Vec<Field>,
     pub(super) columns: Arc<[Column]>,
@@ -141,9 +141,9 @@ pub(super) struct Described {
 /// The statements of a source that connections have described.
 #[derive(Debug, Default)]
 pub(super) struct Descriptions {
-    known: RwLock<BTreeMap<Arc<str>, Arc<Described>>>,
+    known: RwLock<BTreeMap<Arc<str>, Arc<StatementDescription>>>,
     /// Their forms that the server accepts.
-    sent: RwLock<BTreeMap<Arc<str>, Arc<Sent>>>,
+    sent: RwLock<BTreeMap<Arc<str>, Arc<SentStatement>>>,
     /// The number of descriptions so far.
     count: AtomicU64,
     names: Names,
@@ -168,7 +168,7 @@ impl Names {
 }
 
 impl Descriptions {
-    pub(super) fn get(&self, sql: &str) -> Option<Arc<Described>> {
+    pub(super) fn get(&self, sql: &str) -> Option<Arc<StatementDescription>> {
         self.known.read().get(sql).cloned()
     }
 
@@ -176,14 +176,14 @@ impl Descriptions {
     /// text.
     pub(super) fn learn(&self, prepared: &Prepared, fields: Vec<Field>) {
         let Prepared { version, sent, .. } = prepared;
-        let same = |known: Arc<Described>| {
+        let same = |known: Arc<StatementDescription>| {
             known.sent == *sent && known.fields == fields && known.version == *version
         };
         if self.get(&prepared.sql).is_some_and(same) {
             return;
         }
         let number = self.count.fetch_add(1, Ordering::Relaxed);
-        let described = Described {
+        let described = StatementDescription {
             number,
             shared_name: self.names.name(number),
             sql: Arc::clone(&prepared.sql),
@@ -199,17 +199,17 @@ impl Descriptions {
     }
 
     /// The form of a statement that the server has accepted.
-    pub(super) fn sent(&self, sql: &str) -> Option<Arc<Sent>> {
+    pub(super) fn sent(&self, sql: &str) -> Option<Arc<SentStatement>> {
         self.sent.read().get(sql).cloned()
     }
 
     /// Keeps the form of a statement that the server accepts.
-    pub(super) fn learn_sent(&self, sql: &Arc<str>, sent: &Arc<Sent>) {
+    pub(super) fn learn_sent(&self, sql: &Arc<str>, sent: &Arc<SentStatement>) {
         self.sent.write().insert(Arc::clone(sql), Arc::clone(sent));
     }
 
     /// Forgets `described`, unless the statement has been described again meanwhile.
-    pub(super) fn forget(&self, described: &Arc<Described>) {
+    pub(super) fn forget(&self, described: &Arc<StatementDescription>) {
         let mut known = self.known.write();
         if known.get(&described.sql).is_some_and(|other| Arc::ptr_eq(other, described)) {
             known.remove(&described.sql);
@@ -323,27 +323,30 @@ mod tests {
         Arc::new(Prepared {
             name,
             sql: sql.into(),
-            sent: Arc::new(Sent::plain(sql.into())),
+            sent: Arc::new(SentStatement::plain(sql.into())),
             columns: Arc::new([]),
             decoders: Box::new([]),
             refcursors: Box::new([]),
             composites: Box::new([]),
             version: 0,
-            leaves: Leaves::Nothing,
+            leaves: SessionEffect::Nothing,
         })
     }
 
     #[test]
     fn what_a_statement_leaves_is_known_by_its_functions() {
         for (sql, leaves) in [
-            ("select set_config('a', $1, false)", Leaves::Settings),
-            ("select PG_CATALOG.Set_Config ('a', $1, true)", Leaves::Settings),
-            ("select \"set_config\"('a', $1, true)", Leaves::Settings),
-            ("select pg_try_advisory_lock(1), set_config('a', 'b', false)", Leaves::Locks),
-            ("select pg_advisory_xact_lock(1)", Leaves::Nothing),
-            ("select 'set_config(' as set_config, set_config from t -- set_config('a'", Leaves::Nothing),
+            ("select set_config('a', $1, false)", SessionEffect::Settings),
+            ("select PG_CATALOG.Set_Config ('a', $1, true)", SessionEffect::Settings),
+            ("select \"set_config\"('a', $1, true)", SessionEffect::Settings),
+            ("select pg_try_advisory_lock(1), set_config('a', 'b', false)", SessionEffect::Locks),
+            ("select pg_advisory_xact_lock(1)", SessionEffect::Nothing),
+            (
+                "select 'set_config(' as set_config, set_config from t -- set_config('a'",
+                SessionEffect::Nothing,
+            ),
         ] {
-            assert_eq!(Leaves::of(sql), leaves, "{sql}");
+            assert_eq!(SessionEffect::of(sql), leaves, "{sql}");
         }
     }
 

@@ -17,13 +17,13 @@ use std::sync::{Arc, MutexGuard};
 use postgres_types::{Kind, Type};
 use rowstream_core::lock::Mutex;
 
-use super::nested::{Attribute, Form, Nested};
+use super::nested::{Attribute, Form, NestedForms};
 use super::value::{Decoder, text_field};
 
 /// The types of a source.
 #[derive(Debug, Default)]
 pub(super) struct Types {
-    known: Mutex<Known>,
+    known: Mutex<CatalogTypes>,
     version: Arc<AtomicU64>,
 }
 
@@ -52,11 +52,11 @@ impl Types {
         let delimiter = text_field(row, 4)?.bytes().next()?;
         let attributes = text_field(row, 5).map(serde_json::from_str);
         let parts = match (number(2), number(3), attributes) {
-            (Some(base), _, _) => Parts::Domain { base },
-            (_, Some(element), _) => Parts::Array { element, delimiter },
-            (_, _, Some(attributes)) => Parts::Composite(attributes.ok()?),
-            _ if text_field(row, 6)? == "t" => Parts::Hstore,
-            _ => Parts::None,
+            (Some(base), _, _) => TypeParts::Domain { base },
+            (_, Some(element), _) => TypeParts::Array { element, delimiter },
+            (_, _, Some(attributes)) => TypeParts::Composite(attributes.ok()?),
+            _ if text_field(row, 6)? == "t" => TypeParts::Hstore,
+            _ => TypeParts::None,
         };
         if self.known().types.get(&oid).is_some_and(|known| known.parts != parts) {
             self.version.fetch_add(1, Ordering::Relaxed);
@@ -78,11 +78,11 @@ impl Types {
             .collect()
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, CatalogTypes> {
         let mut known = self.known.lock();
         let version = self.version();
         if known.version != version {
-            *known = Known { version, ..Known::default() };
+            *known = CatalogTypes { version, ..CatalogTypes::default() };
         }
         known
     }
@@ -90,18 +90,18 @@ impl Types {
 
 /// The types that aren't built in, as the catalog described them.
 #[derive(Debug, Default)]
-struct Known {
+struct CatalogTypes {
     version: u64,
     types: HashMap<u32, TypeInfo>,
 }
 
-impl Known {
+impl CatalogTypes {
     fn info(&self, oid: u32) -> Option<TypeInfo> {
         TypeInfo::built_in(oid).or_else(|| self.types.get(&oid).cloned())
     }
 
-    fn parts(&self, oid: u32) -> Parts {
-        self.info(oid).map_or(Parts::None, |info| info.parts)
+    fn parts(&self, oid: u32) -> TypeParts {
+        self.info(oid).map_or(TypeParts::None, |info| info.parts)
     }
 
     fn name(&self, oid: u32) -> String {
@@ -111,9 +111,12 @@ impl Known {
     fn decoder(&self, oid: u32, version: &Arc<AtomicU64>) -> Decoder {
         let oid = self.base(oid);
         match self.parts(oid) {
-            Parts::None | Parts::Domain { .. } => Decoder::of(oid),
-            Parts::Array { .. } | Parts::Vector { .. } | Parts::Composite(_) | Parts::Hstore => {
-                Decoder::Nested(Arc::new(Nested::new(self.forms(oid), Arc::clone(version))))
+            TypeParts::None | TypeParts::Domain { .. } => Decoder::of(oid),
+            TypeParts::Array { .. }
+            | TypeParts::Vector { .. }
+            | TypeParts::Composite(_)
+            | TypeParts::Hstore => {
+                Decoder::Nested(Arc::new(NestedForms::new(self.forms(oid), Arc::clone(version))))
             }
         }
     }
@@ -124,7 +127,7 @@ impl Known {
         // one.
         for _ in 0..self.types.len() {
             match self.types.get(&oid) {
-                Some(TypeInfo { parts: Parts::Domain { base }, .. }) => oid = *base,
+                Some(TypeInfo { parts: TypeParts::Domain { base }, .. }) => oid = *base,
                 _ => break,
             }
         }
@@ -144,13 +147,15 @@ impl Known {
                 })
             };
             forms.push(match self.parts(oid) {
-                Parts::Array { element, delimiter } => Form::Array { element: number(element), delimiter },
-                Parts::Vector { element } => Form::Vector { element: number(element) },
-                Parts::Composite(attributes) => Form::Composite(
+                TypeParts::Array { element, delimiter } => {
+                    Form::Array { element: number(element), delimiter }
+                }
+                TypeParts::Vector { element } => Form::Vector { element: number(element) },
+                TypeParts::Composite(attributes) => Form::Composite(
                     attributes.iter().map(|(name, oid)| Attribute::new(name, number(*oid))).collect(),
                 ),
-                Parts::Hstore => Form::Hstore,
-                Parts::None | Parts::Domain { .. } => Form::of(oid),
+                TypeParts::Hstore => Form::Hstore,
+                TypeParts::None | TypeParts::Domain { .. } => Form::of(oid),
             });
         }
         forms
@@ -161,12 +166,12 @@ impl Known {
 #[derive(Debug, Clone)]
 struct TypeInfo {
     name: String,
-    parts: Parts,
+    parts: TypeParts,
 }
 
 /// The parts of a type's values, as OIDs of types.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Parts {
+enum TypeParts {
     /// No parts that JSON distinguishes.
     None,
     Domain {
@@ -190,12 +195,12 @@ impl TypeInfo {
         let kind = Type::from_oid(oid)?;
         let (suffix, parts) = match kind.kind() {
             Kind::Array(element) if matches!(kind, Type::INT2_VECTOR | Type::OID_VECTOR) => {
-                ("", Parts::Vector { element: element.oid() })
+                ("", TypeParts::Vector { element: element.oid() })
             }
             Kind::Array(element) => {
-                ("[]", Parts::Array { element: element.oid(), delimiter: delimiter(element) })
+                ("[]", TypeParts::Array { element: element.oid(), delimiter: delimiter(element) })
             }
-            _ => ("", Parts::None),
+            _ => ("", TypeParts::None),
         };
         Some(Self { name: kind.name().trim_start_matches('_').to_owned() + suffix, parts })
     }
@@ -252,10 +257,10 @@ mod tests {
     #[test]
     fn arrays_of_built_in_types_know_their_element() {
         for (kind, name, parts) in [
-            (Type::INT4, "int4", Parts::None),
-            (Type::INT4_ARRAY, "int4[]", Parts::Array { element: Type::INT4.oid(), delimiter: b',' }),
-            (Type::BOX_ARRAY, "box[]", Parts::Array { element: Type::BOX.oid(), delimiter: b';' }),
-            (Type::OID_VECTOR, "oidvector", Parts::Vector { element: Type::OID.oid() }),
+            (Type::INT4, "int4", TypeParts::None),
+            (Type::INT4_ARRAY, "int4[]", TypeParts::Array { element: Type::INT4.oid(), delimiter: b',' }),
+            (Type::BOX_ARRAY, "box[]", TypeParts::Array { element: Type::BOX.oid(), delimiter: b';' }),
+            (Type::OID_VECTOR, "oidvector", TypeParts::Vector { element: Type::OID.oid() }),
         ] {
             let info = TypeInfo::built_in(kind.oid()).unwrap();
             assert_eq!((info.name.as_str(), info.parts), (name, parts));

@@ -15,7 +15,7 @@ use rowstream_database::url::{
     Host, Parts, UrlError, Word, ignore, parse_port, parse_seconds, refuse, to_host,
 };
 
-use super::libpq::{self, Login, Said};
+use super::libpq::{self, LibpqParameters, Login};
 
 /// The most hosts of a URL.
 const MOST: usize = 64;
@@ -123,26 +123,27 @@ impl Targets {
     /// file and the password file that they name.
     pub(super) fn parse(url: &str, variables: &BTreeMap<&str, String>) -> Result<Self, UrlError> {
         let parts = Parts::parse(url, &["postgres://", "postgresql://"])?;
-        let mut said = said(&parts)?;
-        said.fill(variables)?;
+        let mut parameters = said(&parts)?;
+        parameters.fill(variables)?;
         let mut target = Target::default();
         let (mut hosts, mut addresses, mut ports, mut attrs) = (Vec::new(), Vec::new(), Vec::new(), None);
-        let passwords = libpq::password_file(said.take("passfile"), variables);
+        let passwords = libpq::password_file(parameters.take("passfile"), variables);
         let listed = |value: &str| value.split(',').map(str::to_owned).collect();
-        said.each(|name, value| {
-            match name {
-                "host" => hosts = listed(&value),
-                "hostaddr" => addresses = listed(&value),
-                "port" => {
-                    ports = listed(&value);
-                    ports.iter().try_for_each(|port| parse_port(port, PORT).map(drop))?;
+        parameters
+            .each(|name, value| {
+                match name {
+                    "host" => hosts = listed(&value),
+                    "hostaddr" => addresses = listed(&value),
+                    "port" => {
+                        ports = listed(&value);
+                        ports.iter().try_for_each(|port| parse_port(port, PORT).map(drop))?;
+                    }
+                    "target_session_attrs" => attrs = Some(parse_attrs(&value)?),
+                    _ => target.set(name, value)?,
                 }
-                "target_session_attrs" => attrs = Some(parse_attrs(&value)?),
-                _ => target.set(name, value)?,
-            }
-            Ok(())
-        })
-        .map_err(|error| parts.query.unquoted(error))?;
+                Ok(())
+            })
+            .map_err(|error| parts.query.unquoted(error))?;
         target.fill_defaults(variables);
         if target.ssl_mode == SslMode::VerifyCa && target.ssl_root_cert.is_none() {
             return refuse(
@@ -198,11 +199,11 @@ fn set_addresses(targets: &mut [Target], addresses: &[String]) -> Result<(), Url
 }
 
 /// The parameters in a URL, by libpq's names.
-fn said(parts: &Parts<'_>) -> Result<Said, UrlError> {
-    let mut said = Said::default();
+fn said(parts: &Parts<'_>) -> Result<LibpqParameters, UrlError> {
+    let mut parameters = LibpqParameters::default();
     let mut note = |name: &str, value: String| {
         if !value.is_empty() {
-            said.insert(name, value);
+            parameters.insert(name, value);
         }
     };
     // If no host has a name, or a port, the list is empty.
@@ -217,13 +218,13 @@ fn said(parts: &Parts<'_>) -> Result<Said, UrlError> {
     parts.query.each(|name, value| {
         match (name, value.as_str()) {
             // libpq reads JDBC's URLs this way.
-            ("ssl", "true") => said.insert("sslmode", "require".to_owned()),
+            ("ssl", "true") => parameters.insert("sslmode", "require".to_owned()),
             ("ssl", _) => return refuse("write `sslmode` instead of `ssl`"),
-            _ => said.insert(name, value),
+            _ => parameters.insert(name, value),
         }
         Ok(())
     })?;
-    Ok(said)
+    Ok(parameters)
 }
 
 impl Default for Target {

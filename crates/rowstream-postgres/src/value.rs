@@ -14,7 +14,7 @@ use rowstream_encode::{
 };
 
 use super::interval;
-use super::nested::Nested;
+use super::nested::NestedForms;
 use super::text::{BadField, boolean, number};
 use super::types::Types;
 
@@ -43,7 +43,7 @@ pub(super) enum Decoder {
     Interval,
     Uuid,
     /// Arrays, composites, and other values that contain values.
-    Nested(Arc<Nested>),
+    Nested(Arc<NestedForms>),
 }
 
 impl Decoder {

@@ -15,11 +15,11 @@ const LASTS: Duration = Duration::from_secs(5);
 
 /// The waits of a source's live tails, by their transactions.
 #[derive(Debug, Default)]
-pub(super) struct Waits(Mutex<BTreeMap<u64, Waited>>);
+pub(super) struct Waits(Mutex<BTreeMap<u64, AwaitedTransaction>>);
 
 /// A transaction that live tails wait for.
 #[derive(Debug)]
-struct Waited {
+struct AwaitedTransaction {
     since: Instant,
     /// How many of the source's pollers have seen it.
     pollers: usize,
@@ -37,7 +37,7 @@ pub(super) struct Wait {
 impl Waits {
     /// The longest of them.
     pub(super) fn longest(&self) -> Duration {
-        self.0.lock().values().map(|waited| waited.since.elapsed()).max().unwrap_or_default()
+        self.0.lock().values().map(|awaited| awaited.since.elapsed()).max().unwrap_or_default()
     }
 }
 
@@ -45,7 +45,7 @@ impl Wait {
     /// A wait for `transaction` from now on, unless another poller has begun it.
     pub(super) fn begin(waits: &Arc<Waits>, source: &str, transaction: u64) -> Self {
         let mut known = waits.0.lock();
-        let new = || Waited { since: Instant::now(), pollers: 0, is_logged: false };
+        let new = || AwaitedTransaction { since: Instant::now(), pollers: 0, is_logged: false };
         known.entry(transaction).or_insert_with(new).pollers += 1;
         Self { waits: Arc::clone(waits), source: source.to_owned(), transaction }
     }
@@ -55,13 +55,13 @@ impl Wait {
         let known = self.waits.0.lock();
         known
             .get(&self.transaction)
-            .is_some_and(|waited| !waited.is_logged && waited.since.elapsed() >= LASTS)
+            .is_some_and(|awaited| !awaited.is_logged && awaited.since.elapsed() >= LASTS)
     }
 
     /// Logs it, with the holder of the transaction.
     pub(super) fn log(&self, holder: &str) {
-        if let Some(waited) = self.waits.0.lock().get_mut(&self.transaction) {
-            waited.is_logged = true;
+        if let Some(awaited) = self.waits.0.lock().get_mut(&self.transaction) {
+            awaited.is_logged = true;
         }
         let Self { source, transaction, .. } = self;
         log::warning!("source {source}: live tails wait for the end of transaction {transaction}: {holder}");
@@ -71,13 +71,13 @@ impl Wait {
 impl Drop for Wait {
     fn drop(&mut self) {
         let mut known = self.waits.0.lock();
-        let Some(waited) = known.get_mut(&self.transaction) else { return };
-        waited.pollers -= 1;
-        if waited.pollers > 0 {
+        let Some(awaited) = known.get_mut(&self.transaction) else { return };
+        awaited.pollers -= 1;
+        if awaited.pollers > 0 {
             return;
         }
-        if waited.is_logged {
-            let (Self { source, transaction, .. }, seconds) = (&*self, waited.since.elapsed().as_secs());
+        if awaited.is_logged {
+            let (Self { source, transaction, .. }, seconds) = (&*self, awaited.since.elapsed().as_secs());
             log::info!(
                 "source {source}: live tails wait no longer for transaction {transaction}, after {seconds} s"
             );

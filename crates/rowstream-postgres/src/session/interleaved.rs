@@ -15,8 +15,8 @@
 //! 1. if the caller wants rows of the portion that arrives, we lend them in place. Otherwise we
 //!    copy and hold them;
 //! 2. we ask for no more rows of a portal while some of its rows are held, so it holds at most one
-//!    portion. That's some 64 KiB, estimated from earlier rows, and at most 1 MiB, or the limit of a
-//!    row if that's larger ([`portions`]);
+//!    portion. That's some 64 KiB, estimated from earlier rows, and at most 1 MiB, or the limit of
+//!    a row if that's larger ([`portions`]);
 //! 3. a statement ends with `None` only after CommandComplete and ReadyForQuery.
 
 use std::collections::VecDeque;
@@ -39,47 +39,47 @@ use super::{Isolation, Session, State, bind_prepared, out_of_order, unsendable};
 pub(super) struct Portals {
     open: Vec<Portal>,
     /// Our messages that the server hasn't answered yet, in order.
-    asked: VecDeque<Asked>,
+    groups: VecDeque<MessageGroup>,
 }
 
 impl Portals {
     /// The number of pending ReadyForQuery messages.
     pub(super) fn in_flight(&self) -> u32 {
-        u32::try_from(self.asked.len()).expect("a response has few statements")
+        u32::try_from(self.groups.len()).expect("a response has few statements")
     }
 
     /// The statement whose portion arrives.
     pub(super) fn coming(&self) -> Option<&Arc<Prepared>> {
-        match self.asked.front() {
-            Some(&Asked::Portion(which)) => Some(&self.open[which].prepared),
-            Some(Asked::Begin) | None => None,
+        match self.groups.front() {
+            Some(&MessageGroup::Portion(which)) => Some(&self.open[which].prepared),
+            Some(MessageGroup::Begin) | None => None,
         }
     }
 
     /// The portal whose portion arrives, unless the portion has ended already.
     fn asked_portal(&mut self) -> Option<&mut Portal> {
-        let Some(&Asked::Portion(which)) = self.asked.front() else { return None };
+        let Some(&MessageGroup::Portion(which)) = self.groups.front() else { return None };
         Some(&mut self.open[which]).filter(|portal| portal.state == PortalState::Asked)
     }
 
     /// Asks for a portion of a portal, unless one is pending. Returns false if the portal is
     /// complete.
     fn ask(&mut self, which: usize, limit: i32, write: &mut BytesMut) -> Result<bool, Error> {
-        if self.asked.contains(&Asked::Portion(which)) {
+        if self.groups.contains(&MessageGroup::Portion(which)) {
             return Ok(true);
         }
         if self.open[which].state == PortalState::Complete {
             return Ok(false);
         }
         self.open[which].ask(limit, write)?;
-        self.asked.push_back(Asked::Portion(which));
+        self.groups.push_back(MessageGroup::Portion(which));
         Ok(true)
     }
 }
 
 /// A group of messages that the server answers with one ReadyForQuery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum MessageGroup {
     /// The start of the transaction.
     Begin,
     /// A portion of the rows of a portal.
@@ -154,14 +154,14 @@ impl Session {
         let mut messages = BytesMut::new();
         let mut portals = Portals::default();
         if self.write_begin(&mut messages)? {
-            portals.asked.push_back(Asked::Begin);
+            portals.groups.push_back(MessageGroup::Begin);
         }
         for (which, (index, args)) in runs.iter().enumerate() {
             let prepared = Arc::clone(&self.prepared[*index]);
             let mut portal = Portal::bind(*index, prepared, args, &mut messages)?;
             portal.ask(limit, &mut messages)?;
             portals.open.push(portal);
-            portals.asked.push_back(Asked::Portion(which));
+            portals.groups.push_back(MessageGroup::Portion(which));
         }
         self.connection().wire.write.unsplit(messages);
         Ok(portals)
@@ -186,7 +186,7 @@ impl Session {
             if !portals.ask(which, limit, &mut connection.wire.write)? {
                 return Poll::Ready(Ok(None));
             }
-            let wanted = portals.asked.front() == Some(&Asked::Portion(which));
+            let wanted = portals.groups.front() == Some(&MessageGroup::Portion(which));
             let frame = match ready!(connection.wire.poll_frame(cx)) {
                 Ok(frame) => frame,
                 Err(error) => return Poll::Ready(Err(self.broken(error))),
@@ -250,7 +250,7 @@ impl Session {
     /// Records that a group of messages was answered.
     fn note_answered(&mut self, frame: &Frame) -> Result<(), Error> {
         let answered = match &mut self.state {
-            State::Interleaved(portals) => portals.asked.pop_front(),
+            State::Interleaved(portals) => portals.groups.pop_front(),
             _ => None,
         };
         match answered {

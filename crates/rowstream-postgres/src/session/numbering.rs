@@ -28,7 +28,7 @@ use rowstream_database::Statement;
 
 use super::super::dialect::DIALECT;
 use super::super::error::DatabaseError;
-use super::super::statement::{Sent, may_differ, parameter_type};
+use super::super::statement::{SentStatement, may_differ, parameter_type};
 
 /// The place of a parameter in a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,12 +80,12 @@ impl Numbering {
     }
 
     /// The statement with these numbers and types.
-    pub(super) fn sent(&self, sql: &Arc<str>) -> Sent {
+    pub(super) fn sent(&self, sql: &Arc<str>) -> SentStatement {
         let arguments = (!self.is_plain()).then(|| self.parameters.clone().into());
         let text = if self.is_plain() { Arc::clone(sql) } else { self.text(sql).into() };
         // A parameter that the statement doesn't use must not be sent at all.
         let types = self.types.iter().rposition(|&oid| oid != 0).map_or(0, |last| last + 1);
-        Sent { text, types: self.types[..types].to_vec(), arguments }
+        SentStatement { text, types: self.types[..types].to_vec(), arguments }
     }
 
     fn text(&self, sql: &str) -> String {
@@ -100,7 +100,7 @@ impl Numbering {
     }
 
     /// The place in the statement itself of an error of the statement with these numbers, in bytes.
-    pub(super) fn place_of(&self, error: &DatabaseError, sent: &Sent) -> Option<usize> {
+    pub(super) fn place_of(&self, error: &DatabaseError, sent: &SentStatement) -> Option<usize> {
         let offset = error.offset(&sent.text)?;
         let (mut original, mut numbered) = (0, 0);
         for place in &self.places {

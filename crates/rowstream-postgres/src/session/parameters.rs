@@ -19,12 +19,12 @@ use rowstream_database::Statement;
 
 use super::super::dialect::DIALECT;
 use super::super::error::DatabaseError;
-use super::super::statement::{Sent, parameter_type};
+use super::super::statement::{SentStatement, parameter_type};
 use super::numbering::Numbering;
 use super::{COMPOSITES, Field, Session, of_composite};
 
 /// A statement that the server has parsed.
-pub(super) struct Described {
+pub(super) struct ParsedStatement {
     /// Its name there.
     pub(super) name: String,
     /// The types of its parameters.
@@ -32,7 +32,7 @@ pub(super) struct Described {
     pub(super) fields: Vec<Field>,
 }
 
-impl Described {
+impl ParsedStatement {
     /// Made from the server's answers: the types of the parameters, and the columns.
     pub(super) fn new(
         name: String,
@@ -51,7 +51,7 @@ impl Session {
     pub(super) async fn describe_typed(
         &mut self,
         statement: &Statement,
-    ) -> Result<(Arc<Sent>, Described), Error> {
+    ) -> Result<(Arc<SentStatement>, ParsedStatement), Error> {
         if let Some(sent) = self.explained(statement).await {
             let described = self.describe(&sent).await?;
             return match described {
@@ -65,18 +65,21 @@ impl Session {
     /// For `explain …`: the numbering of the explained statement. PostgreSQL infers other types for
     /// an `explain`, so its plan wouldn't be the statement's. `None` if this isn't an `explain`, or
     /// if the explained statement can't be described by itself.
-    async fn explained(&mut self, statement: &Statement) -> Option<Sent> {
+    async fn explained(&mut self, statement: &Statement) -> Option<SentStatement> {
         let explain = DIALECT.explain?;
         let sql = statement.sql.strip_prefix(explain)?;
         let explained = Statement { sql: sql.into(), types: statement.types.clone() };
         let (sent, described) = self.describe_inferred(&explained).await.ok()?;
         let text = [explain, &sent.text].concat().into();
-        Some(Sent { text, types: described.parameters, arguments: sent.arguments.clone() })
+        Some(SentStatement { text, types: described.parameters, arguments: sent.arguments.clone() })
     }
 
     /// Parses the statement with a numbering that PostgreSQL accepts. If we don't know one yet, we
     /// find it by trial, and remember it.
-    async fn describe_inferred(&mut self, statement: &Statement) -> Result<(Arc<Sent>, Described), Error> {
+    async fn describe_inferred(
+        &mut self,
+        statement: &Statement,
+    ) -> Result<(Arc<SentStatement>, ParsedStatement), Error> {
         if let Some(known) = self.shared.descriptions.sent(&statement.sql)
             && let Ok(described) = self.describe(&known).await?
         {
@@ -100,7 +103,11 @@ impl Session {
 
     /// Begins with a numbering, and follows PostgreSQL's errors to one that it accepts. Otherwise
     /// returns the error to show.
-    async fn find(&mut self, statement: &Statement, mut numbering: Numbering) -> Result<Found, Error> {
+    async fn find(
+        &mut self,
+        statement: &Statement,
+        mut numbering: Numbering,
+    ) -> Result<NumberingResult, Error> {
         loop {
             let sent = numbering.sent(&statement.sql);
             let refused = match self.describe(&sent).await? {
@@ -169,8 +176,8 @@ impl Session {
         &mut self,
         statement: &Statement,
         numbering: Numbering,
-        described: Described,
-    ) -> Result<Found, Error> {
+        described: ParsedStatement,
+    ) -> Result<NumberingResult, Error> {
         let merged = numbering.merged(&described.parameters);
         if merged == numbering {
             return Ok(Ok((numbering, described)));
@@ -187,8 +194,8 @@ impl Session {
         &mut self,
         statement: &Statement,
         mut numbering: Numbering,
-        described: Described,
-    ) -> Result<(Numbering, Described), Error> {
+        described: ParsedStatement,
+    ) -> Result<(Numbering, ParsedStatement), Error> {
         let texts = numbering.declared_texts(&described.parameters, &statement.types);
         if texts.is_empty() {
             return Ok((numbering, described));
@@ -215,7 +222,7 @@ impl Session {
         statement: &Statement,
         refused: DatabaseError,
         at: Option<usize>,
-    ) -> Result<Found, Error> {
+    ) -> Result<NumberingResult, Error> {
         if !refused.is_undetermined() {
             return Ok(Err(refused.into_refusal(at)));
         }
@@ -239,7 +246,7 @@ impl Session {
 }
 
 /// A numbering that PostgreSQL accepts with its statement, or the reason why it accepts none.
-type Found = Result<(Numbering, Described), Error>;
+type NumberingResult = Result<(Numbering, ParsedStatement), Error>;
 
 /// `ambiguous_function`: several functions or operators could be meant.
 const AMBIGUOUS: &str = "42725";

@@ -34,10 +34,10 @@ use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 use rowstream_encode::Column;
 
-use super::super::statement::{Prepared, Sent};
+use super::super::statement::{Prepared, SentStatement};
 use super::super::value::text_field;
 use super::super::wire::Frame;
-use super::{Progress, Running, Session, State, bind, out_of_order, prepared, unsendable};
+use super::{Progress, RunningStatement, Session, State, bind, out_of_order, prepared, unsendable};
 
 /// Rows of the first step, unless the source sets a number. Few, so that the first row doesn't wait
 /// for many others.
@@ -117,7 +117,7 @@ impl Session {
         let types = self.types_of(&fields).await?;
         let refcursor = Refcursor::new(name, self.shared.fetch_rows);
         let sql = Arc::from(refcursor.fetch());
-        let sent = Arc::new(Sent::plain(Arc::clone(&sql)));
+        let sent = Arc::new(SentStatement::plain(Arc::clone(&sql)));
         let prepared = Arc::new(prepared(String::new(), sql, sent, &fields, &types, version));
         let columns = Arc::clone(&prepared.columns);
         self.prepared[index] = prepared;
@@ -132,16 +132,21 @@ impl Session {
     }
 
     /// Asks for the first step.
-    pub(super) fn execute_refcursor(&mut self, index: usize, refcursor: Refcursor) -> Result<Running, Error> {
+    pub(super) fn execute_refcursor(
+        &mut self,
+        index: usize,
+        refcursor: Refcursor,
+    ) -> Result<RunningStatement, Error> {
         let prepared = Arc::clone(&self.prepared[index]);
         self.write_fetch(&refcursor.fetch(), &prepared)?;
-        Ok(Running::new(prepared, Progress::Rows, Some(refcursor)))
+        Ok(RunningStatement::new(prepared, Progress::Rows, Some(refcursor)))
     }
 
     /// Asks for the next step.
     pub(super) fn fetch_step(&mut self) -> Result<(), Error> {
         let fetch_rows = self.shared.fetch_rows;
-        let State::Running(Running { prepared, refcursor: Some(refcursor), .. }) = &mut self.state else {
+        let State::Running(RunningStatement { prepared, refcursor: Some(refcursor), .. }) = &mut self.state
+        else {
             return Err(self.broken(out_of_order()));
         };
         refcursor.lengthen(fetch_rows);
@@ -164,13 +169,13 @@ impl Session {
 
     /// Records the number of rows at the end of a step.
     pub(super) fn note_step(&mut self, frame: &Frame) -> Result<(), Error> {
-        let State::Running(Running { refcursor: Some(_), .. }) = self.state else { return Ok(()) };
+        let State::Running(RunningStatement { refcursor: Some(_), .. }) = self.state else { return Ok(()) };
         let Message::CommandComplete(body) = self.parse(frame)? else {
             return Err(self.broken(out_of_order()));
         };
         let count = body.tag().ok().and_then(|tag| tag.strip_prefix("FETCH ")?.parse().ok());
         match (&mut self.state, count) {
-            (State::Running(Running { refcursor: Some(refcursor), .. }), Some(came))
+            (State::Running(RunningStatement { refcursor: Some(refcursor), .. }), Some(came))
                 if came <= refcursor.step =>
             {
                 refcursor.came = came;
@@ -181,7 +186,7 @@ impl Session {
     }
 }
 
-impl Running {
+impl RunningStatement {
     /// Returns true if the cursor may have rows left.
     pub(super) fn has_more_steps(&self) -> bool {
         self.refcursor.as_ref().is_some_and(|refcursor| refcursor.came == refcursor.step)
