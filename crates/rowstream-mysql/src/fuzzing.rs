@@ -7,7 +7,7 @@ use rowstream_encode::{Column, RowWriter};
 use tokio::net::UnixStream;
 
 use super::packet::{self, Definition, Greeting};
-use super::value::{Decoder, Reading, Row, SentAs, ZeroDates};
+use super::value::{BitEncoding, DecodeSettings, Decoder, Row, ZeroDates};
 use super::wire::Wire;
 
 /// Reads the rows of one statement.
@@ -22,7 +22,7 @@ impl Rows {
     /// unknown type.
     pub fn new(definitions: &[Vec<u8>]) -> Option<Self> {
         let (mut columns, mut decoders) = (Vec::new(), Vec::new());
-        let reading = Reading { zero_dates: ZeroDates::Null, computed_bits: SentAs::Either };
+        let reading = DecodeSettings { zero_dates: ZeroDates::Null, computed_bits: BitEncoding::Either };
         for body in definitions {
             let definition = Definition::parse(body, true)?;
             let decoder = Decoder::of(&definition, reading)?;

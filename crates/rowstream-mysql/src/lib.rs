@@ -71,7 +71,7 @@ use rowstream_database::{
     Database, DatabaseSession, HostReport, LookupAnswer, ResultSet, RowSource, SharedLookups, Sizes,
     Snapshot, Statement, login, lookups, portions,
 };
-use statement::{Described, Descriptions};
+use statement::{Descriptions, StatementDescription};
 
 pub use changes::Changes;
 pub use dialect::DIALECT;
@@ -79,14 +79,14 @@ pub use probe::Probe;
 pub use session::Session;
 pub use value::Layout;
 pub use value::Row;
-use value::{Reading, SentAs};
+use value::{BitEncoding, DecodeSettings};
 
 /// A MySQL or MariaDB database with its pool.
 #[derive(Clone)]
-pub struct Source(Arc<Shared>);
+pub struct Source(Arc<SourceState>);
 
 /// The state that all connections of a source share.
-struct Shared {
+struct SourceState {
     name: String,
     connector: connect::Connector,
     pool: Pool<Connection>,
@@ -97,11 +97,11 @@ struct Shared {
     pipelines: Pipelines<pipeline::Peer>,
 }
 
-impl Shared {
+impl SourceState {
     /// The way to read the values of a statement. `computed_bits` says how the server sends its
     /// computed BITs.
-    fn reading(&self, computed_bits: SentAs) -> Reading {
-        Reading { zero_dates: self.connector.zero_dates(), computed_bits }
+    fn reading(&self, computed_bits: BitEncoding) -> DecodeSettings {
+        DecodeSettings { zero_dates: self.connector.zero_dates(), computed_bits }
     }
 
     /// An idle connection of the pool, or a new one.
@@ -129,7 +129,7 @@ impl Database for Source {
     const LOOKUP_PATIENCE: Option<Duration> = Some(PATIENCE);
 
     fn open(settings: &SourceSettings) -> Result<Self, Error> {
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(SourceState {
             name: settings.name.clone(),
             connector: connect::Connector::new(settings)?,
             pool: Pool::new(&settings.name, settings.pool.clone()),
@@ -197,7 +197,7 @@ impl Database for Source {
 
 /// The rows of a lookup. All have arrived.
 pub struct Answer {
-    described: Arc<Described>,
+    described: Arc<StatementDescription>,
     rows: std::vec::IntoIter<Box<[u8]>>,
     row: Option<Box<[u8]>>,
     scratch: Vec<u8>,
@@ -212,7 +212,7 @@ impl LookupAnswer for Answer {
 
     fn next_row(&mut self) -> Option<Row<'_>> {
         self.row = self.rows.next();
-        let Described { decoders, columns, .. } = &*self.described;
+        let StatementDescription { decoders, columns, .. } = &*self.described;
         self.row.as_deref().map(|data| Row { data, decoders, columns, scratch: &mut self.scratch })
     }
 }

@@ -25,14 +25,14 @@ use rowstream_core::params::ParamValue;
 use rowstream_core::pool::{Lease, Pool};
 use rowstream_database::pipeline::{self, DelayRecord, MAX_ROWS, Pipeline, Refusal, ShareableStatement};
 
-use super::Shared;
+use super::SourceState;
 use super::answer::{Stage, Step};
 use super::connect::Connection;
 use super::error::DatabaseError;
 use super::packet::Definition;
-use super::preparing::{self, Preparing};
-use super::session::{Rest, settle_in_time};
-use super::statement::{Cursor, Described, Prepared, push_execute};
+use super::preparing::{self, Preparation};
+use super::session::{PendingAnswers, settle_in_time};
+use super::statement::{Cursor, Prepared, StatementDescription, push_execute};
 use super::value::Decoder;
 use super::wire::{Frame, HEADER, LONGEST};
 
@@ -59,49 +59,49 @@ pub(super) struct Note {
 
 /// One connection, with the answers that it expects.
 pub(super) struct Peer {
-    shared: Weak<Shared>,
+    shared: Weak<SourceState>,
     connection: Connection,
-    expected: VecDeque<Expected>,
+    expected: VecDeque<ExpectedAnswer>,
     /// The stage of the first expected answer, if that belongs to a lookup.
     stage: Stage,
-    parked: Vec<Parked>,
+    parked: Vec<ParkedLookup>,
     /// The pending answers of lookups that we have refused.
-    rest: Rest,
+    pending: PendingAnswers,
 }
 
 /// An answer that we expect.
-enum Expected {
+enum ExpectedAnswer {
     Rows(Lookup),
-    Prepared(Preparing),
+    Prepared(Preparation),
 }
 
 /// A lookup whose statement is being prepared.
-struct Parked {
+struct ParkedLookup {
     look_up: Lookup,
     packet: Box<[u8]>,
 }
 
-impl ShareableStatement for Described {
+impl ShareableStatement for StatementDescription {
     fn slow(&self) -> &DelayRecord {
         &self.slow
     }
 }
 
 impl pipeline::Peer for Peer {
-    type SourceState = Shared;
+    type SourceState = SourceState;
     type Connection = Connection;
-    type Statement = Described;
+    type Statement = StatementDescription;
     /// Packets of COM_STMT_EXECUTE without the number of the statement, which differs between
     /// connections.
     type Messages = Vec<u8>;
     type Note = Note;
 
-    fn pool(shared: &Shared) -> &Pool<Connection> {
+    fn pool(shared: &SourceState) -> &Pool<Connection> {
         &shared.pool
     }
 
     async fn open(
-        shared: &Arc<Shared>,
+        shared: &Arc<SourceState>,
         _pipeline: &Arc<Pipeline<Self>>,
         place: Option<&Lease<Connection>>,
     ) -> Result<Self, Error> {
@@ -115,7 +115,7 @@ impl pipeline::Peer for Peer {
             expected: VecDeque::new(),
             stage: Stage::Head,
             parked: Vec::new(),
-            rest: Rest::Nothing,
+            pending: PendingAnswers::Nothing,
         })
     }
 
@@ -123,7 +123,11 @@ impl pipeline::Peer for Peer {
         self.connection
     }
 
-    fn write(statement: &Described, args: &[&ParamValue], packets: &mut Vec<u8>) -> Result<Note, Error> {
+    fn write(
+        statement: &StatementDescription,
+        args: &[&ParamValue],
+        packets: &mut Vec<u8>,
+    ) -> Result<Note, Error> {
         let begin = packets.len();
         packets.extend_from_slice(&[0; HEADER]);
         let written = push_execute(statement, 0, args, Cursor::None, packets);
@@ -171,23 +175,24 @@ impl pipeline::Peer for Peer {
         let (mut count, mut is_preparing) = (0, false);
         for (index, expected) in mem::take(&mut self.expected).into_iter().enumerate() {
             match expected {
-                Expected::Rows(look_up) => {
+                ExpectedAnswer::Rows(look_up) => {
                     count += 1;
                     refuse(look_up, index == 0);
                 }
-                Expected::Prepared(preparing) => {
+                ExpectedAnswer::Prepared(preparing) => {
                     is_preparing = true;
                     self.unpark(&preparing.sql).for_each(|parked| refuse(parked.look_up, index == 0));
                 }
             }
         }
         let stage = mem::replace(&mut self.stage, Stage::Head);
-        self.rest = if is_preparing { Rest::Unknown } else { Rest::Answers(stage, count) };
+        self.pending =
+            if is_preparing { PendingAnswers::Unknown } else { PendingAnswers::Answers(stage, count) };
     }
 
-    async fn settle(&mut self, shared: &Arc<Shared>) -> bool {
-        let rest = mem::replace(&mut self.rest, Rest::Nothing);
-        settle_in_time(shared, &mut self.connection, rest).await
+    async fn settle(&mut self, shared: &Arc<SourceState>) -> bool {
+        let pending = mem::replace(&mut self.pending, PendingAnswers::Nothing);
+        settle_in_time(shared, &mut self.connection, pending).await
     }
 }
 
@@ -213,7 +218,7 @@ impl Peer {
         let begin = write.len();
         write.extend_from_slice(packet);
         write[begin..][STATEMENT].copy_from_slice(&prepared.id.to_le_bytes());
-        self.expected.push_back(Expected::Rows(look_up));
+        self.expected.push_back(ExpectedAnswer::Rows(look_up));
     }
 
     /// Keeps a lookup until its statement is prepared. The first lookup of a statement prepares it.
@@ -222,14 +227,15 @@ impl Peer {
         if !self.parked.iter().any(|parked| parked.look_up.statement.sql == *sql) {
             let wire = &mut self.connection.wire;
             wire.append_command(&preparing::command(sql));
-            self.expected.push_back(Expected::Prepared(Preparing::new(Arc::clone(sql), wire.limit())));
+            self.expected
+                .push_back(ExpectedAnswer::Prepared(Preparation::new(Arc::clone(sql), wire.limit())));
         }
-        self.parked.push(Parked { look_up, packet: packet.into() });
+        self.parked.push(ParkedLookup { look_up, packet: packet.into() });
     }
 
     /// Removes and returns the lookups that wait for a statement.
-    fn unpark(&mut self, sql: &Arc<str>) -> impl Iterator<Item = Parked> + use<> {
-        let is_waiting = |parked: &Parked| parked.look_up.statement.sql == *sql;
+    fn unpark(&mut self, sql: &Arc<str>) -> impl Iterator<Item = ParkedLookup> + use<> {
+        let is_waiting = |parked: &ParkedLookup| parked.look_up.statement.sql == *sql;
         let (waiting, others): (Vec<_>, Vec<_>) =
             mem::take(&mut self.parked).into_iter().partition(is_waiting);
         self.parked = others;
@@ -239,7 +245,7 @@ impl Peer {
     /// Handles one packet. Returns `None` if the connection can't be used any more.
     fn take(&mut self, frame: &Frame) -> Option<()> {
         match self.expected.front_mut()? {
-            Expected::Rows(look_up) => match self.stage.step(&self.connection.wire, frame) {
+            ExpectedAnswer::Rows(look_up) => match self.stage.step(&self.connection.wire, frame) {
                 Step::Counted(columns) => {
                     look_up.note.changed = columns != look_up.statement.columns.len() as u64;
                     Some(())
@@ -251,16 +257,16 @@ impl Peer {
                 Step::Failed(error) => self.fail(error),
                 Step::Another | Step::Done | Step::Opened | Step::Broken => None,
             },
-            Expected::Prepared(preparing) => match preparing.take(&self.connection, frame).ok()? {
-                preparing::Step::More => Some(()),
-                preparing::Step::Done => self.prepared(),
-                preparing::Step::Failed(_) => self.unprepared(),
+            ExpectedAnswer::Prepared(preparing) => match preparing.take(&self.connection, frame).ok()? {
+                preparing::PreparationStep::More => Some(()),
+                preparing::PreparationStep::Done => self.prepared(),
+                preparing::PreparationStep::Failed(_) => self.unprepared(),
             },
         }
     }
 
     /// Ends the first expected answer.
-    fn end_answer(&mut self) -> Option<Expected> {
+    fn end_answer(&mut self) -> Option<ExpectedAnswer> {
         self.stage = Stage::Head;
         self.connection.wire.expect_answer();
         self.expected.pop_front()
@@ -268,13 +274,13 @@ impl Peer {
 
     fn take_current(&mut self) -> Option<Lookup> {
         match self.end_answer()? {
-            Expected::Rows(look_up) => Some(look_up),
-            Expected::Prepared(_) => None,
+            ExpectedAnswer::Rows(look_up) => Some(look_up),
+            ExpectedAnswer::Prepared(_) => None,
         }
     }
 
     fn compare_column(&mut self, frame: &Frame) -> Option<()> {
-        let Some(Expected::Rows(look_up)) = self.expected.front_mut() else { return None };
+        let Some(ExpectedAnswer::Rows(look_up)) = self.expected.front_mut() else { return None };
         let (statement, note) = (&look_up.statement, &mut look_up.note);
         let body = self.connection.wire.body(frame);
         let place = note.columns;
@@ -291,7 +297,7 @@ impl Peer {
     }
 
     fn take_row(&mut self, frame: &Frame) -> Option<()> {
-        let Some(Expected::Rows(look_up)) = self.expected.front_mut() else { return None };
+        let Some(ExpectedAnswer::Rows(look_up)) = self.expected.front_mut() else { return None };
         if look_up.rows.len() < MAX_ROWS {
             look_up.rows.push(self.connection.wire.body(frame).into());
             return Some(());
@@ -327,11 +333,11 @@ impl Peer {
 
     /// Handles the end of a COM_STMT_PREPARE: sends the lookups that wait for it.
     fn prepared(&mut self) -> Option<()> {
-        let Expected::Prepared(preparing) = self.end_answer()? else { return None };
+        let ExpectedAnswer::Prepared(preparing) = self.end_answer()? else { return None };
         let sql = Arc::clone(&preparing.sql);
         let shared = self.shared.upgrade()?;
         let prepared = preparing.finish(&shared, &mut self.connection);
-        for Parked { look_up, packet } in self.unpark(&sql) {
+        for ParkedLookup { look_up, packet } in self.unpark(&sql) {
             match &prepared {
                 Ok(prepared) => self.execute(prepared, look_up, &packet),
                 Err(_) => look_up.refuse(Refusal::Elsewhere),
@@ -343,7 +349,7 @@ impl Peer {
     /// Refuses the lookups of a statement that can't be prepared. They run again on a connection of
     /// their own, which reports the error better.
     fn unprepared(&mut self) -> Option<()> {
-        let Expected::Prepared(preparing) = self.end_answer()? else { return None };
+        let ExpectedAnswer::Prepared(preparing) = self.end_answer()? else { return None };
         self.unpark(&preparing.sql).for_each(|parked| parked.look_up.refuse(Refusal::Elsewhere));
         Some(())
     }

@@ -17,10 +17,10 @@ use super::connect::Connection;
 use super::error::DatabaseError;
 use super::packet::{self, Definition, EOF, ERR, OK, Reader};
 use super::session::{call, described};
-use super::statement::{Described, Prepared, close, leaves_state};
-use super::value::SentAs;
+use super::statement::{Prepared, StatementDescription, close, leaves_state};
+use super::value::BitEncoding;
 use super::wire::{Frame, out_of_order};
-use super::{DIALECT, Shared};
+use super::{DIALECT, SourceState};
 
 const COM_STMT_PREPARE: u8 = 22;
 
@@ -30,9 +30,9 @@ pub(super) fn command(sql: &str) -> Vec<u8> {
 }
 
 /// A statement that the server prepares.
-pub(super) struct Preparing {
+pub(super) struct Preparation {
     pub(super) sql: Arc<str>,
-    stage: Stage,
+    stage: PreparationStage,
     id: u32,
     parameters: u16,
     columns: u16,
@@ -44,7 +44,7 @@ pub(super) struct Preparing {
 
 /// The packets that we expect next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum PreparationStage {
     Head,
     /// This many parameters and an EOF. Their definitions say nothing before they are bound.
     Parameters(u16),
@@ -54,43 +54,54 @@ enum Stage {
 }
 
 /// The state after a packet.
-pub(super) enum Step {
+pub(super) enum PreparationStep {
     /// More packets will follow.
     More,
-    /// The answer is complete; [`Preparing::finish`] makes the statement.
+    /// The answer is complete; [`Preparation::finish`] makes the statement.
     Done,
     /// The server couldn't prepare the statement.
     Failed(DatabaseError),
 }
 
-impl Preparing {
+impl Preparation {
     /// For a connection whose longest packet has `limit` bytes.
     pub(super) fn new(sql: Arc<str>, limit: usize) -> Self {
         let (definitions, packets) = (Vec::new(), Vec::new());
-        Self { sql, stage: Stage::Head, id: 0, parameters: 0, columns: 0, definitions, packets, left: limit }
+        Self {
+            sql,
+            stage: PreparationStage::Head,
+            id: 0,
+            parameters: 0,
+            columns: 0,
+            definitions,
+            packets,
+            left: limit,
+        }
     }
 
     /// Handles the next packet.
     ///
     /// # Errors
     /// It can't be part of this answer.
-    pub(super) fn take(&mut self, connection: &Connection, frame: &Frame) -> Result<Step, Error> {
+    pub(super) fn take(&mut self, connection: &Connection, frame: &Frame) -> Result<PreparationStep, Error> {
         let body = connection.wire.body(frame);
         match self.stage {
-            Stage::Head if frame.tag == ERR => {
-                return packet::error(body).map(Step::Failed).ok_or_else(out_of_order);
+            PreparationStage::Head if frame.tag == ERR => {
+                return packet::error(body).map(PreparationStep::Failed).ok_or_else(out_of_order);
             }
-            Stage::Head => self.begin(body).ok_or_else(out_of_order)?,
-            Stage::Parameters(0) | Stage::Columns(0) if frame.tag != EOF => return Err(out_of_order()),
-            Stage::Parameters(0) => self.stage = self.behind_parameters(),
-            Stage::Parameters(left) => self.stage = Stage::Parameters(left - 1),
-            Stage::Columns(0) | Stage::Done => self.stage = Stage::Done,
-            Stage::Columns(left) => {
+            PreparationStage::Head => self.begin(body).ok_or_else(out_of_order)?,
+            PreparationStage::Parameters(0) | PreparationStage::Columns(0) if frame.tag != EOF => {
+                return Err(out_of_order());
+            }
+            PreparationStage::Parameters(0) => self.stage = self.behind_parameters(),
+            PreparationStage::Parameters(left) => self.stage = PreparationStage::Parameters(left - 1),
+            PreparationStage::Columns(0) | PreparationStage::Done => self.stage = PreparationStage::Done,
+            PreparationStage::Columns(left) => {
                 self.column(body, connection.has_extended_metadata)?;
-                self.stage = Stage::Columns(left - 1);
+                self.stage = PreparationStage::Columns(left - 1);
             }
         }
-        Ok(if self.stage == Stage::Done { Step::Done } else { Step::More })
+        Ok(if self.stage == PreparationStage::Done { PreparationStep::Done } else { PreparationStep::More })
     }
 
     fn begin(&mut self, body: &[u8]) -> Option<()> {
@@ -99,13 +110,13 @@ impl Preparing {
         (self.id, self.columns, self.parameters) = (reader.u32()?, reader.u16()?, reader.u16()?);
         self.stage = match self.parameters {
             0 => self.behind_parameters(),
-            count => Stage::Parameters(count),
+            count => PreparationStage::Parameters(count),
         };
         Some(())
     }
 
-    fn behind_parameters(&self) -> Stage {
-        if self.columns == 0 { Stage::Done } else { Stage::Columns(self.columns) }
+    fn behind_parameters(&self) -> PreparationStage {
+        if self.columns == 0 { PreparationStage::Done } else { PreparationStage::Columns(self.columns) }
     }
 
     fn column(&mut self, body: &[u8], extended: bool) -> Result<(), Error> {
@@ -119,7 +130,11 @@ impl Preparing {
     ///
     /// # Errors
     /// It can't be run here. It's closed on the server then.
-    pub(super) fn finish(self, shared: &Shared, connection: &mut Connection) -> Result<Arc<Prepared>, Error> {
+    pub(super) fn finish(
+        self,
+        shared: &SourceState,
+        connection: &mut Connection,
+    ) -> Result<Arc<Prepared>, Error> {
         let id = self.id;
         match self.described(shared, &connection.product) {
             Ok(described) => {
@@ -134,9 +149,9 @@ impl Preparing {
         }
     }
 
-    fn described(self, shared: &Shared, product: &str) -> Result<Described, Error> {
+    fn described(self, shared: &SourceState, product: &str) -> Result<StatementDescription, Error> {
         let Self { sql, parameters, definitions, packets, .. } = self;
-        let computed_bits = SentAs::by(&sql, product);
+        let computed_bits = BitEncoding::by(&sql, product);
         let is_call = definitions.is_empty() && call::is_call(&sql);
         if definitions.is_empty() && !is_call {
             return Err(Error::endpoint("the statement has no result: only queries can be streamed"));
@@ -146,7 +161,7 @@ impl Preparing {
         } else {
             described(shared.reading(computed_bits), &definitions)?
         };
-        Ok(Described {
+        Ok(StatementDescription {
             leaves_state: leaves_state(&sql),
             columns,
             is_call,

@@ -9,19 +9,19 @@ use rowstream_core::Error;
 use rowstream_database::Ping;
 use rowstream_database::login::ReusableConnection as _;
 
-use super::Shared;
+use super::SourceState;
 use super::connect::Connection;
 
 /// Checks that the database can be reached.
 pub struct Probe {
-    shared: Arc<Shared>,
+    shared: Arc<SourceState>,
     /// `None` during a check: if the check is dropped before its answer arrives, the connection is
     /// closed. Otherwise the next check would get that answer.
     connection: Option<Connection>,
 }
 
 impl Probe {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<SourceState>) -> Self {
         Self { shared, connection: None }
     }
 }

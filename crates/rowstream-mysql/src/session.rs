@@ -47,15 +47,15 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use self::call::Call;
-use self::interleaved::Interleaved;
-use super::Shared;
+use self::interleaved::InterleavedStatements;
+use super::SourceState;
 use super::answer::{Stage, Step};
 use super::connect::{Connection, query_command};
 use super::error::DatabaseError;
 use super::packet::{self, Definition, ERR, OK};
-use super::preparing::{self, Preparing};
+use super::preparing::{self, Preparation};
 use super::statement::{Cursor, Prepared};
-use super::value::{Decoder, Reading, Row};
+use super::value::{DecodeSettings, Decoder, Row};
 use super::wire::{Frame, Wire, out_of_order};
 
 /// Starts a transaction in which all statements of a response read one snapshot, and write nothing.
@@ -70,7 +70,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 /// One connection, held by one response.
 pub struct Session {
-    shared: Arc<Shared>,
+    shared: Arc<SourceState>,
     /// Taken only when the session is dropped.
     held: Option<(Lease<Connection>, Connection)>,
     snapshot: Snapshot,
@@ -87,9 +87,9 @@ enum State {
     /// The server prepares a statement.
     Preparing,
     /// The server sends the rows of one statement.
-    Running(Running),
+    Running(RunningStatement),
     /// The rows of several statements, interleaved.
-    Interleaved(Interleaved),
+    Interleaved(InterleavedStatements),
     /// The command couldn't be sent; `poll_row` and `poll_row_of` return the reason.
     Unsent(Error),
     /// The connection can no longer be trusted.
@@ -97,7 +97,7 @@ enum State {
 }
 
 /// A statement whose rows arrive.
-struct Running {
+struct RunningStatement {
     execution: Execution,
     /// When it was executed.
     started: Instant,
@@ -139,7 +139,7 @@ impl Execution {
     }
 
     /// Records the next column.
-    fn column(&mut self, shared: &Shared, definition: Definition) -> Result<(), Error> {
+    fn column(&mut self, shared: &SourceState, definition: Definition) -> Result<(), Error> {
         if let Some(call) = &mut self.call {
             return call.column(definition);
         }
@@ -157,7 +157,7 @@ impl Execution {
     ///
     /// # Errors
     /// A procedure's result has a column of an unknown type.
-    fn settle(&mut self, shared: &Shared) -> Result<bool, Error> {
+    fn settle(&mut self, shared: &SourceState) -> Result<bool, Error> {
         if let Some(call) = &mut self.call {
             if let Some(prepared) = call.described(shared, &self.prepared)? {
                 self.prepared = Arc::new(prepared);
@@ -178,7 +178,7 @@ impl Execution {
     }
 }
 
-fn decoder(reading: Reading, definition: &Definition) -> Result<Decoder, Error> {
+fn decoder(reading: DecodeSettings, definition: &Definition) -> Result<Decoder, Error> {
     Decoder::of(definition, reading).ok_or_else(|| {
         let Definition { name, kind, .. } = definition;
         Error::endpoint(format!("column `{name}` has an unknown type (number {kind})"))
@@ -195,7 +195,7 @@ fn changed() -> Error {
 
 impl Session {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SourceState>,
         place: Lease<Connection>,
         mut connection: Connection,
         snapshot: Snapshot,
@@ -254,13 +254,13 @@ impl Session {
     async fn prepare_anew(&mut self, sql: Arc<str>) -> Result<Arc<Prepared>, Error> {
         self.state = State::Preparing;
         self.wire().command(&preparing::command(&sql));
-        let mut preparing = Preparing::new(sql, self.wire().limit());
+        let mut preparing = Preparation::new(sql, self.wire().limit());
         loop {
             let frame = self.frame().await?;
             match preparing.take(self.connection(), &frame) {
-                Ok(preparing::Step::More) => {}
-                Ok(preparing::Step::Done) => break,
-                Ok(preparing::Step::Failed(error)) => {
+                Ok(preparing::PreparationStep::More) => {}
+                Ok(preparing::PreparationStep::Done) => break,
+                Ok(preparing::PreparationStep::Failed(error)) => {
                     self.state = State::Idle;
                     let connection = self.connection();
                     if error.is_too_many_statements()
@@ -299,7 +299,7 @@ impl Session {
         }
     }
 
-    fn execute_statement(&mut self, index: usize, args: &[&ParamValue]) -> Result<Running, Error> {
+    fn execute_statement(&mut self, index: usize, args: &[&ParamValue]) -> Result<RunningStatement, Error> {
         let prepared = Arc::clone(&self.prepared[index]);
         let command = prepared.execute(args, Cursor::None)?;
         let progress = if self.needs_begin() {
@@ -309,7 +309,7 @@ impl Session {
             self.wire().command(&command);
             Progress::Answer(Stage::Head)
         };
-        Ok(Running { execution: Execution::new(prepared), started: Instant::now(), progress })
+        Ok(RunningStatement { execution: Execution::new(prepared), started: Instant::now(), progress })
     }
 
     /// Returns true if the response needs a transaction for its snapshot that isn't open yet.
@@ -370,12 +370,12 @@ impl Session {
         let step = match &mut running.progress {
             Progress::Answer(stage) | Progress::Unread(stage) => stage.step(&connection.wire, frame),
             Progress::Begin(command) => match begun(connection, frame) {
-                Begun::Yes => {
+                BeginResult::Yes => {
                     connection.wire.command(command);
                     running.progress = Progress::Answer(Stage::Head);
                     return Ok(false);
                 }
-                Begun::No(step) => step,
+                BeginResult::No(step) => step,
             },
         };
         match step {
@@ -458,25 +458,25 @@ impl Session {
 }
 
 /// The result of starting a transaction.
-enum Begun {
+enum BeginResult {
     Yes,
     No(Step),
 }
 
-fn begun(connection: &mut Connection, frame: &Frame) -> Begun {
+fn begun(connection: &mut Connection, frame: &Frame) -> BeginResult {
     match frame.tag {
         OK => {
             connection.in_transaction = true;
-            Begun::Yes
+            BeginResult::Yes
         }
-        ERR => Begun::No(packet::error(connection.wire.body(frame)).map_or(Step::Broken, Step::Failed)),
-        _ => Begun::No(Step::Broken),
+        ERR => BeginResult::No(packet::error(connection.wire.body(frame)).map_or(Step::Broken, Step::Failed)),
+        _ => BeginResult::No(Step::Broken),
     }
 }
 
 fn note_column(
     execution: &mut Execution,
-    shared: &Shared,
+    shared: &SourceState,
     connection: &Connection,
     frame: &Frame,
 ) -> Result<(), Error> {
@@ -487,7 +487,7 @@ fn note_column(
 /// Columns and their decoders.
 type Columns = (Arc<[Column]>, Box<[Decoder]>);
 
-pub(super) fn described(reading: Reading, definitions: &[Definition]) -> Result<Columns, Error> {
+pub(super) fn described(reading: DecodeSettings, definitions: &[Definition]) -> Result<Columns, Error> {
     let decoders = definitions.iter().map(|definition| decoder(reading, definition));
     let decoders = decoders.collect::<Result<Box<[_]>, _>>()?;
     let columns = decoders.iter().zip(definitions).map(|(decoder, column)| decoder.column(column));
@@ -495,7 +495,7 @@ pub(super) fn described(reading: Reading, definitions: &[Definition]) -> Result<
 }
 
 /// The pending answers on a connection that is to be reused.
-pub(super) enum Rest {
+pub(super) enum PendingAnswers {
     Nothing,
     /// The answer to the start of a transaction.
     Begin,
@@ -508,13 +508,14 @@ pub(super) enum Rest {
 impl Drop for Session {
     fn drop(&mut self) {
         let Some((place, mut connection)) = self.held.take() else { return };
-        let rest = match &self.state {
+        let pending = match &self.state {
             State::Broken | State::Preparing => return,
-            State::Idle | State::Unsent(_) => Rest::Nothing,
-            State::Running(Running { progress: Progress::Begin(_), .. }) => Rest::Begin,
-            State::Running(Running {
-                progress: Progress::Answer(stage) | Progress::Unread(stage), ..
-            }) => Rest::Answers(*stage, 1),
+            State::Idle | State::Unsent(_) => PendingAnswers::Nothing,
+            State::Running(RunningStatement { progress: Progress::Begin(_), .. }) => PendingAnswers::Begin,
+            State::Running(RunningStatement {
+                progress: Progress::Answer(stage) | Progress::Unread(stage),
+                ..
+            }) => PendingAnswers::Answers(*stage, 1),
             State::Interleaved(all) => {
                 // The server keeps a table with a cursor's rows until its statement is closed.
                 for sql in all.unfinished() {
@@ -523,7 +524,10 @@ impl Drop for Session {
                 all.rest()
             }
         };
-        if matches!(rest, Rest::Nothing) && !connection.in_transaction && connection.wire.write.is_empty() {
+        if matches!(pending, PendingAnswers::Nothing)
+            && !connection.in_transaction
+            && connection.wire.write.is_empty()
+        {
             if !connection.must_close {
                 connection.wire.rest();
                 place.give_back(connection);
@@ -532,23 +536,32 @@ impl Drop for Session {
         }
         // Outside of a runtime (the runtime is shutting down) we close the connection.
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(recycle(Arc::clone(&self.shared), place, connection, rest));
+            runtime.spawn(recycle(Arc::clone(&self.shared), place, connection, pending));
         }
     }
 }
 
 /// Prepares a connection for its next user, or closes it.
-async fn recycle(shared: Arc<Shared>, place: Lease<Connection>, mut connection: Connection, rest: Rest) {
-    if settle_in_time(&shared, &mut connection, rest).await && !connection.must_close {
+async fn recycle(
+    shared: Arc<SourceState>,
+    place: Lease<Connection>,
+    mut connection: Connection,
+    pending: PendingAnswers,
+) {
+    if settle_in_time(&shared, &mut connection, pending).await && !connection.must_close {
         place.give_back(connection);
     }
 }
 
 /// Returns true if the connection is ready for its next user within [`RECYCLE_DEADLINE`]. Otherwise
 /// it can't be used.
-pub(super) async fn settle_in_time(shared: &Shared, connection: &mut Connection, rest: Rest) -> bool {
+pub(super) async fn settle_in_time(
+    shared: &SourceState,
+    connection: &mut Connection,
+    pending: PendingAnswers,
+) -> bool {
     connection.wire.discard();
-    let settled = timeout(RECYCLE_DEADLINE, settle(shared, connection, rest)).await;
+    let settled = timeout(RECYCLE_DEADLINE, settle(shared, connection, pending)).await;
     let is_ready = matches!(settled, Ok(Ok(())));
     if is_ready {
         connection.wire.rest();
@@ -560,13 +573,17 @@ pub(super) async fn settle_in_time(shared: &Shared, connection: &mut Connection,
 ///
 /// KILL QUERY uses its own connection. Once it's answered, the server has recorded it: it ends
 /// either the statement or our next command, which is a rollback.
-async fn settle(shared: &Shared, connection: &mut Connection, rest: Rest) -> Result<(), Error> {
-    match rest {
-        Rest::Nothing => {}
-        Rest::Begin => {
+async fn settle(
+    shared: &SourceState,
+    connection: &mut Connection,
+    pending: PendingAnswers,
+) -> Result<(), Error> {
+    match pending {
+        PendingAnswers::Nothing => {}
+        PendingAnswers::Begin => {
             connection.wire.frame().await?;
         }
-        Rest::Answers(mut stage, mut left) => {
+        PendingAnswers::Answers(mut stage, mut left) => {
             let mut patience = PATIENCE;
             while left > 0 {
                 shared.connector.cancel(connection).await?;
@@ -577,7 +594,7 @@ async fn settle(shared: &Shared, connection: &mut Connection, rest: Rest) -> Res
                 patience *= 2;
             }
         }
-        Rest::Unknown => {
+        PendingAnswers::Unknown => {
             shared.connector.cancel(connection).await?;
             return Err(out_of_order());
         }

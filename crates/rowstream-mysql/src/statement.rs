@@ -16,7 +16,7 @@ use rowstream_encode::Column;
 
 use super::bind;
 use super::dialect::DIALECT;
-use super::value::{Decoder, SentAs};
+use super::value::{BitEncoding, Decoder};
 use super::wire::Wire;
 
 const COM_STMT_EXECUTE: u8 = 23;
@@ -34,7 +34,7 @@ pub(super) enum Cursor {
 
 /// The server's description of a statement. It's the same on all connections, until a migration.
 #[derive(Debug)]
-pub(super) struct Described {
+pub(super) struct StatementDescription {
     pub(super) sql: Arc<str>,
     pub(super) columns: Arc<[Column]>,
     /// One for each column.
@@ -49,7 +49,7 @@ pub(super) struct Described {
     /// The placeholders, counted from 0, that are a whole limit or a whole offset.
     pub(super) limits: Box<[(usize, LimitPart)]>,
     /// The encoding of a BIT that this statement computes.
-    pub(super) computed_bits: SentAs,
+    pub(super) computed_bits: BitEncoding,
     /// True if it may leave something in its session that the next request would see.
     pub(super) leaves_state: bool,
     /// Records when it delays other lookups.
@@ -66,17 +66,17 @@ pub(super) fn leaves_state(sql: &str) -> bool {
 
 /// The statements of a source that connections have prepared.
 #[derive(Debug, Default)]
-pub(super) struct Descriptions(RwLock<HashMap<Arc<str>, Arc<Described>>>);
+pub(super) struct Descriptions(RwLock<HashMap<Arc<str>, Arc<StatementDescription>>>);
 
 impl Descriptions {
-    pub(super) fn get(&self, sql: &str) -> Option<Arc<Described>> {
+    pub(super) fn get(&self, sql: &str) -> Option<Arc<StatementDescription>> {
         self.0.read().get(sql).cloned()
     }
 
     /// Keeps a description instead of another one of the same text. If a known description equals
     /// it, returns that one.
-    pub(super) fn learn(&self, described: Described) -> Arc<Described> {
-        let same = |known: &Arc<Described>| {
+    pub(super) fn learn(&self, described: StatementDescription) -> Arc<StatementDescription> {
+        let same = |known: &Arc<StatementDescription>| {
             known.columns == described.columns && known.decoders == described.decoders
         };
         if let Some(known) = self.get(&described.sql).filter(same) {
@@ -93,14 +93,14 @@ impl Descriptions {
 pub(super) struct Prepared {
     /// Its number on the server.
     pub(super) id: u32,
-    pub(super) described: Arc<Described>,
+    pub(super) described: Arc<StatementDescription>,
 }
 
 impl Deref for Prepared {
-    type Target = Described;
+    type Target = StatementDescription;
 
     #[inline]
-    fn deref(&self) -> &Described {
+    fn deref(&self) -> &StatementDescription {
         &self.described
     }
 }
@@ -110,7 +110,7 @@ impl Deref for Prepared {
 /// # Errors
 /// There are more or fewer arguments than placeholders, or one for a limit is negative.
 pub(super) fn push_execute(
-    statement: &Described,
+    statement: &StatementDescription,
     id: u32,
     args: &[&ParamValue],
     cursor: Cursor,

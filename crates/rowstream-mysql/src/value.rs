@@ -13,8 +13,8 @@ use rowstream_database::json::is_document;
 use rowstream_database::{DatabaseRow, RowLayout};
 use rowstream_encode::{Column, ColumnKind, RowEncoder, RowWriter, Value, is_json_number};
 
+pub(super) use self::bits::BitEncoding;
 use self::bits::ComputedBits;
-pub(super) use self::bits::SentAs;
 use super::packet::{Definition, Reader};
 
 const SECOND: i64 = 1_000_000;
@@ -40,9 +40,9 @@ pub(super) enum ZeroDates {
 
 /// The settings for values that a result's columns don't determine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reading {
+pub(super) struct DecodeSettings {
     pub(super) zero_dates: ZeroDates,
-    pub(super) computed_bits: SentAs,
+    pub(super) computed_bits: BitEncoding,
 }
 
 /// The decoder of a column, chosen once per statement.
@@ -93,8 +93,8 @@ enum BadField {
 }
 
 impl Decoder {
-    pub(super) fn of(column: &Definition, reading: Reading) -> Option<Self> {
-        let Reading { zero_dates, computed_bits } = reading;
+    pub(super) fn of(column: &Definition, reading: DecodeSettings) -> Option<Self> {
+        let DecodeSettings { zero_dates, computed_bits } = reading;
         let unsigned = column.flags & UNSIGNED != 0;
         let signed = |signed, other| if unsigned { other } else { signed };
         // The protocol's numbers of types (`enum_field_types`).
@@ -456,7 +456,7 @@ impl Row<'static> {
         columns: Vec<Column>,
         definitions: &[Vec<u8>],
     ) -> impl FnMut(&[u8], &mut RowEncoder, &mut Vec<u8>) -> Result<(), Error> + use<> {
-        let reading = Reading { zero_dates: ZeroDates::Refuse, computed_bits: SentAs::Either };
+        let reading = DecodeSettings { zero_dates: ZeroDates::Refuse, computed_bits: BitEncoding::Either };
         let decoder = |body: &Vec<u8>| Decoder::of(&Definition::parse(body, true)?, reading);
         let decoders: Option<Box<[Decoder]>> = definitions.iter().map(decoder).collect();
         let mut scratch = Vec::new();

@@ -29,8 +29,8 @@ use rowstream_encode::{Column, ColumnKind};
 use super::super::DIALECT;
 use super::super::answer::Stage;
 use super::super::packet::Definition;
-use super::super::statement::{Described, Prepared};
-use super::{Execution, Progress, Running, Session, Shared, State, described};
+use super::super::statement::{Prepared, StatementDescription};
+use super::{Execution, Progress, RunningStatement, Session, SourceState, State, described};
 
 /// The most columns of a result, and of a table.
 const COLUMNS_AT_MOST: usize = 4096;
@@ -78,18 +78,19 @@ impl Call {
     /// if the response doesn't read it.
     pub(super) fn described(
         &mut self,
-        shared: &Shared,
+        shared: &SourceState,
         prepared: &Prepared,
     ) -> Result<Option<Prepared>, Error> {
         self.in_rows = true;
         if !self.is_read() {
             return Ok(None);
         }
-        let Described { parameters, is_call, computed_bits, leaves_state, .. } = *prepared.described;
+        let StatementDescription { parameters, is_call, computed_bits, leaves_state, .. } =
+            *prepared.described;
         let (columns, decoders) = described(shared.reading(computed_bits), &self.definitions)?;
         let (sql, limits) = (Arc::clone(&prepared.sql), prepared.limits.clone());
         let (packets, slow) = (Box::default(), DelayRecord::default());
-        let described = Described {
+        let described = StatementDescription {
             sql,
             columns,
             decoders,
@@ -110,7 +111,7 @@ impl Call {
     }
 }
 
-impl Running {
+impl RunningStatement {
     /// Handles the last row of a result, after which the procedure continues. Returns true if that
     /// ends the rows that the response reads.
     pub(super) fn end_result(&mut self) -> bool {
@@ -180,8 +181,10 @@ impl Session {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Arc<[Column]>, Error>> {
         loop {
-            let State::Running(Running { execution: Execution { call: Some(call), prepared, .. }, .. }) =
-                &mut self.state
+            let State::Running(RunningStatement {
+                execution: Execution { call: Some(call), prepared, .. },
+                ..
+            }) = &mut self.state
             else {
                 return Poll::Ready(Err(self.fail_unsent()));
             };

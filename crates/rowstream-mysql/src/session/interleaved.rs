@@ -33,18 +33,18 @@ use super::super::packet::OK;
 use super::super::statement::{Cursor, Prepared};
 use super::super::value::Row;
 use super::super::wire::{Frame, out_of_order};
-use super::{BEGIN, Begun, Execution, Rest, Session, State, begun, note_column};
+use super::{BEGIN, BeginResult, Execution, PendingAnswers, Session, State, begun, note_column};
 
 /// The interleaved statements of one session.
-pub(super) struct Interleaved {
-    open: Vec<Open>,
+pub(super) struct InterleavedStatements {
+    open: Vec<OpenStatement>,
     /// The command that the server hasn't answered yet.
-    asked: Option<Asked>,
+    sent: Option<SentCommand>,
 }
 
 /// A command that we sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum SentCommand {
     /// The start of the transaction.
     Begin,
     /// A statement, or the next portion of its rows.
@@ -58,15 +58,15 @@ enum Command {
 }
 
 /// One of the statements.
-struct Open {
+struct OpenStatement {
     execution: Execution,
-    state: OpenState,
+    state: RowsState,
     portion: PortionSizer,
     held: HeldRows,
 }
 
 /// How far the rows of a statement have got.
-enum OpenState {
+enum RowsState {
     /// We haven't sent this command yet.
     Bound(Vec<u8>),
     /// The pending command belongs to this statement.
@@ -77,27 +77,27 @@ enum OpenState {
     Complete,
 }
 
-impl Interleaved {
+impl InterleavedStatements {
     /// The statement whose answer arrives.
     pub(super) fn coming(&self) -> Option<&Arc<Prepared>> {
-        match self.asked {
-            Some(Asked::Of(which, ..)) => Some(&self.open[which].execution.prepared),
+        match self.sent {
+            Some(SentCommand::Of(which, ..)) => Some(&self.open[which].execution.prepared),
             _ => None,
         }
     }
 
     /// The texts of the statements whose cursors are open.
     pub(super) fn unfinished(&self) -> impl Iterator<Item = &str> {
-        let is_open = |one: &&Open| matches!(one.state, OpenState::Asked | OpenState::Suspended);
+        let is_open = |one: &&OpenStatement| matches!(one.state, RowsState::Asked | RowsState::Suspended);
         self.open.iter().filter(is_open).map(|one| &*one.execution.prepared.sql)
     }
 
     /// The pending answers.
-    pub(super) fn rest(&self) -> Rest {
-        match self.asked {
-            None => Rest::Nothing,
-            Some(Asked::Begin) => Rest::Begin,
-            Some(Asked::Of(_, stage, _)) => Rest::Answers(stage, 1),
+    pub(super) fn rest(&self) -> PendingAnswers {
+        match self.sent {
+            None => PendingAnswers::Nothing,
+            Some(SentCommand::Begin) => PendingAnswers::Begin,
+            Some(SentCommand::Of(_, stage, _)) => PendingAnswers::Answers(stage, 1),
         }
     }
 }
@@ -109,12 +109,17 @@ impl Session {
         let open = |(index, args): &(usize, Vec<&ParamValue>)| {
             let prepared = Arc::clone(&self.prepared[*index]);
             let command = prepared.execute(args, Cursor::ReadOnly)?;
-            let state = OpenState::Bound(command);
+            let state = RowsState::Bound(command);
             let execution = Execution::new(prepared);
-            Ok(Open { execution, state, portion: PortionSizer::default(), held: HeldRows::default() })
+            Ok(OpenStatement {
+                execution,
+                state,
+                portion: PortionSizer::default(),
+                held: HeldRows::default(),
+            })
         };
         let open = runs.iter().map(open).collect::<Result<_, _>>();
-        self.enter(open.map(|open| State::Interleaved(Interleaved { open, asked: None })));
+        self.enter(open.map(|open| State::Interleaved(InterleavedStatements { open, sent: None })));
     }
 
     /// See [`rowstream_database::DatabaseSession::poll_row_of`].
@@ -134,10 +139,10 @@ impl Session {
             if !all.open[which].held.is_empty() {
                 return Poll::Ready(self.held_row(which).map(Some));
             }
-            if let OpenState::Complete = all.open[which].state {
+            if let RowsState::Complete = all.open[which].state {
                 return Poll::Ready(Ok(None));
             }
-            if all.asked.is_none() {
+            if all.sent.is_none() {
                 self.ask(which)?;
             }
             let frame = match ready!(self.wire().poll_frame(cx)) {
@@ -163,12 +168,12 @@ impl Session {
         };
         if begin {
             connection.wire.command(&query_command(BEGIN));
-            all.asked = Some(Asked::Begin);
+            all.sent = Some(SentCommand::Begin);
             return Ok(());
         }
         let open = &mut all.open[which];
         let (stage, command) = match &open.state {
-            OpenState::Bound(command) => {
+            RowsState::Bound(command) => {
                 connection.wire.command(command);
                 (Stage::Head, Command::Execute)
             }
@@ -178,8 +183,8 @@ impl Session {
                 (Stage::Rows, Command::Fetch)
             }
         };
-        open.state = OpenState::Asked;
-        all.asked = Some(Asked::Of(which, stage, command));
+        open.state = RowsState::Asked;
+        all.sent = Some(SentCommand::Of(which, stage, command));
         Ok(())
     }
 
@@ -187,11 +192,10 @@ impl Session {
     #[inline]
     fn take(&mut self, frame: &Frame) -> Result<Option<usize>, Error> {
         match &self.state {
-            State::Interleaved(Interleaved { asked: Some(Asked::Of(which, Stage::Rows, _)), .. })
-                if frame.tag == OK =>
-            {
-                Ok(Some(*which))
-            }
+            State::Interleaved(InterleavedStatements {
+                sent: Some(SentCommand::Of(which, Stage::Rows, _)),
+                ..
+            }) if frame.tag == OK => Ok(Some(*which)),
             _ => self.control_of(frame).map(|()| None),
         }
     }
@@ -200,15 +204,17 @@ impl Session {
         let (State::Interleaved(all), Some((_, connection))) = (&mut self.state, &mut self.held) else {
             return Err(self.broken(out_of_order()));
         };
-        let Interleaved { open, asked } = all;
-        let (which, step, command) = match asked {
-            Some(Asked::Of(which, stage, command)) => (*which, stage.step(&connection.wire, frame), *command),
-            Some(Asked::Begin) => match begun(connection, frame) {
-                Begun::Yes => {
-                    *asked = None;
+        let InterleavedStatements { open, sent } = all;
+        let (which, step, command) = match sent {
+            Some(SentCommand::Of(which, stage, command)) => {
+                (*which, stage.step(&connection.wire, frame), *command)
+            }
+            Some(SentCommand::Begin) => match begun(connection, frame) {
+                BeginResult::Yes => {
+                    *sent = None;
                     return Ok(());
                 }
-                Begun::No(step) => (0, step, Command::Execute),
+                BeginResult::No(step) => (0, step, Command::Execute),
             },
             None => return Err(self.broken(out_of_order())),
         };
@@ -224,8 +230,8 @@ impl Session {
             }
             Step::Opened => {
                 open.execution.settle(&self.shared)?;
-                open.state = OpenState::Suspended;
-                *asked = None;
+                open.state = RowsState::Suspended;
+                *sent = None;
             }
             // A portion without rows must be the last one. Otherwise they could continue for ever.
             Step::End { last: false } if command == Command::Fetch && open.portion.is_empty() => {
@@ -234,8 +240,8 @@ impl Session {
             Step::End { last } => {
                 open.portion.end();
                 let complete = last || command == Command::Execute;
-                open.state = if complete { OpenState::Complete } else { OpenState::Suspended };
-                *asked = None;
+                open.state = if complete { RowsState::Complete } else { RowsState::Suspended };
+                *sent = None;
             }
             Step::Failed(error) => return Err(self.failed(error)),
             Step::Row | Step::Another | Step::Done | Step::Broken => return Err(self.broken(out_of_order())),
@@ -246,7 +252,7 @@ impl Session {
     #[inline]
     fn held_row(&mut self, which: usize) -> Result<Row<'_>, Error> {
         let State::Interleaved(all) = &mut self.state else { return Err(out_of_order()) };
-        let Open { execution, held, .. } = &mut all.open[which];
+        let OpenStatement { execution, held, .. } = &mut all.open[which];
         let data = held.take().ok_or_else(out_of_order)?;
         Ok(execution.row(data, &mut self.scratch))
     }

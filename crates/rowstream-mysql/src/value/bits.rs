@@ -21,14 +21,14 @@ const AS_BITS: [&str; 2] = ["over", "last_value"];
 
 /// The encoding of a computed BIT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum SentAs {
+pub(in super::super) enum BitEncoding {
     /// As digits.
     Digits,
     /// As bits or as digits. A value that can be either is refused.
     Either,
 }
 
-impl SentAs {
+impl BitEncoding {
     /// The encoding of a statement's computed BITs by `product`. A procedure's results depend on
     /// statements that we don't see.
     pub(in super::super) fn by(sql: &str, product: &str) -> Self {
@@ -45,15 +45,15 @@ impl SentAs {
 pub(in super::super) struct ComputedBits {
     /// The most bits of a value.
     bits: u8,
-    sent: SentAs,
+    sent: BitEncoding,
 }
 
 impl ComputedBits {
     /// `None` if the values belong to a column. If a view computes them, we don't see its
     /// functions.
-    pub(super) fn of(column: &Definition, sent: SentAs) -> Option<Self> {
+    pub(super) fn of(column: &Definition, sent: BitEncoding) -> Option<Self> {
         let bits = u8::try_from(column.length.clamp(1, 64)).unwrap_or(64);
-        let sent = if column.has_table { SentAs::Either } else { sent };
+        let sent = if column.has_table { BitEncoding::Either } else { sent };
         (column.flags & BINARY != 0).then_some(Self { bits, sent })
     }
 
@@ -63,7 +63,7 @@ impl ComputedBits {
         let as_bits = is_as_long.then(|| number(field)).filter(|number| self.holds(*number));
         let as_digits = digits(field).filter(|number| self.holds(*number));
         match (as_digits, as_bits) {
-            (Some(_), Some(_)) if self.sent == SentAs::Either => Err(BadField::BitsOrDigits),
+            (Some(_), Some(_)) if self.sent == BitEncoding::Either => Err(BadField::BitsOrDigits),
             (Some(number), _) | (None, Some(number)) => Ok(number),
             (None, None) => Err(BadField::Malformed),
         }
@@ -108,7 +108,7 @@ mod tests {
             (64, &[0xff; 8], Some(u64::MAX), Some(u64::MAX)),
             (64, b"", None, None),
         ] {
-            for (sent, expected) in [(SentAs::Digits, digits), (SentAs::Either, either)] {
+            for (sent, expected) in [(BitEncoding::Digits, digits), (BitEncoding::Either, either)] {
                 let read = ComputedBits { bits, sent }.read(field);
                 assert_eq!(read.ok(), expected, "{bits} {field:?} {sent:?}");
             }
@@ -118,14 +118,14 @@ mod tests {
     #[test]
     fn a_statement_says_how_its_bits_are_sent() {
         for (sql, product, sent) in [
-            ("select max(x) from b", "MariaDB 10.11.6", SentAs::Digits),
-            ("select max(x) as `over` from b", "MariaDB 10.11.6", SentAs::Digits),
-            ("select (max(x) Over ()) from b", "MariaDB 10.11.6", SentAs::Either),
-            ("select last_value(a, x) from b", "MariaDB 10.11.6", SentAs::Either),
-            ("call p()", "MariaDB 10.11.6", SentAs::Either),
-            ("select max(x) from b", "MySQL 8.4.0", SentAs::Either),
+            ("select max(x) from b", "MariaDB 10.11.6", BitEncoding::Digits),
+            ("select max(x) as `over` from b", "MariaDB 10.11.6", BitEncoding::Digits),
+            ("select (max(x) Over ()) from b", "MariaDB 10.11.6", BitEncoding::Either),
+            ("select last_value(a, x) from b", "MariaDB 10.11.6", BitEncoding::Either),
+            ("call p()", "MariaDB 10.11.6", BitEncoding::Either),
+            ("select max(x) from b", "MySQL 8.4.0", BitEncoding::Either),
         ] {
-            assert_eq!(SentAs::by(sql, product), sent, "{sql} {product}");
+            assert_eq!(BitEncoding::by(sql, product), sent, "{sql} {product}");
         }
     }
 }
