@@ -19,7 +19,7 @@ use super::rows::{Handle, Rows};
 use super::{Sqlite, cells, fault, library};
 
 /// A statement's description in the source's cache.
-type Described = blocking::StatementDescription<Box<[Plan]>>;
+type Description = blocking::StatementDescription<Box<[Plan]>>;
 
 /// The page cache of a connection, in KiB. Each connection has one, and the system caches the file
 /// anyway. 200 slow streams used 616 MB with SQLite's default of 2 MB, and 50 used 40 MB with 256
@@ -147,7 +147,7 @@ impl DriverConnection for Connection {
     /// Takes the statement from the connection's cache, or compiles it. If it no longer compiles, a
     /// table has changed since it was described. We then return the error that a cached statement
     /// gets at its first step, which has no position in the text.
-    fn compile(&self, described: &Described, args: &[Value]) -> Result<CachedStatement<'_>, Failure> {
+    fn compile(&self, described: &Description, args: &[Value]) -> Result<CachedStatement<'_>, Failure> {
         let mut statement = self.open.prepare_cached(&described.sql).map_err(|error| match error {
             rusqlite::Error::SqlInputError { error, msg, .. } => {
                 Failure::Outdated(self.fault(rusqlite::Error::SqliteFailure(error, Some(msg))))
@@ -161,7 +161,7 @@ impl DriverConnection for Connection {
     fn rows<'r, 'c: 'r>(
         &'r self,
         statement: &'r mut CachedStatement<'c>,
-        described: &'r Described,
+        described: &'r Description,
     ) -> Steps<'r> {
         Steps { connection: self, rows: Rows::new(&self.open, statement), described }
     }
@@ -179,7 +179,7 @@ impl DriverConnection for Connection {
 pub struct Steps<'r> {
     connection: &'r Connection,
     rows: Rows<'r>,
-    described: &'r Described,
+    described: &'r Description,
 }
 
 impl DriverRows for Steps<'_> {
