@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rowstream_core::Error;
 use rowstream_core::pool::{self, HostStats, Priority, Waiter};
-use rowstream_upstream::discovery::Seen as Discovered;
+use rowstream_upstream::discovery::DiscoveryStats as Discovered;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::database::{AnyDatabase, HostReport, Probe, Session, SharedLookups, Snapshot};

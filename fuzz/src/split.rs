@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use rowstream_upstream::pointer::Pointer;
-use rowstream_upstream::split::{Captured, Layout, SplitError, Splitter};
+use rowstream_upstream::split::{CapturedValue, Layout, SplitError, Splitter};
 use serde_json::value::RawValue;
 
 use crate::json::Members;
@@ -49,7 +49,7 @@ fn splits((rows, captured, lines): (&str, &str, bool), pieces: &[&[u8]]) -> Spli
     let mut elements = Vec::new();
     let ended_well = read(&mut splitter, pieces, &mut elements).is_ok();
     let captured = match splitter.captured(0) {
-        Ok(Captured::Scalar(text)) => Some(text.to_owned()),
+        Ok(CapturedValue::Scalar(text)) => Some(text.to_owned()),
         _ => None,
     };
     Split { elements, captured, ended_well }

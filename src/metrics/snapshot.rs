@@ -12,7 +12,7 @@ use rowstream_core::error::denial::Denial;
 use rowstream_core::histogram::{Histogram, Measure};
 use rowstream_core::log::lines::ACCESS;
 use rowstream_core::pool;
-use rowstream_upstream::discovery::Seen as Discovered;
+use rowstream_upstream::discovery::DiscoveryStats as Discovered;
 
 use super::Observed;
 use super::exemplars::{Exemplar, Exemplars};

@@ -14,7 +14,7 @@ use http::{HeaderMap, Request, Response, header};
 use rowstream_core::Error;
 use rowstream_core::params::{self, ParamValue};
 use rowstream_core::pool::Patience;
-use rowstream_upstream::{Call, Reply, Source, Waited, fields};
+use rowstream_upstream::{Call, Reply, Source, WaitTimes, fields};
 
 use super::app::App;
 use super::body::Answer;
@@ -136,7 +136,7 @@ pub(crate) async fn ask(
     source: &Source,
     call: &Call,
     patience: Patience<'_>,
-) -> Result<(Reply, Waited), Error> {
+) -> Result<(Reply, WaitTimes), Error> {
     let (mut reply, waited) = source.send(call, patience).await?;
     reply.begin().await?;
     Ok((reply, waited))

@@ -4,7 +4,7 @@ use http::StatusCode;
 use rowstream_core::Error;
 use rowstream_core::cursor::Signer;
 use rowstream_encode::{Column, RowWriter, Value, ValueOptions, write_value};
-use rowstream_upstream::by_column::{ByColumn, Counted};
+use rowstream_upstream::by_column::{ColumnCounter, ColumnWriter};
 
 use super::open::Tail;
 use super::producer::Row;
@@ -92,7 +92,7 @@ impl Cursors {
     fn gather(&mut self, encoder: &mut impl RowWriter, row: Row<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
         let (columns, infinity) = (self.columns, self.infinity);
         let gathering = Gathering { columns, infinity, key: &mut self.key, misfit: None, encoder };
-        let mut gathering = Counted::new(gathering);
+        let mut gathering = ColumnCounter::new(gathering);
         row.encode(&mut gathering, out)?;
         match gathering.into_taker().misfit {
             Some((index, misfit)) => Err(misfit.error(&self.names[index])),
@@ -220,7 +220,7 @@ impl<E> Gathering<'_, E> {
     }
 }
 
-impl<E: RowWriter> ByColumn for Gathering<'_, E> {
+impl<E: RowWriter> ColumnWriter for Gathering<'_, E> {
     fn begin(&mut self, out: &mut Vec<u8>) {
         self.key.clear();
         self.encoder.begin_row(out);

@@ -3,7 +3,7 @@
 
 use rowstream_encode::{OptionsEncoder, RowWriter as _, Value, ValueOptions, write_value};
 
-use rowstream_upstream::by_column::ByColumn;
+use rowstream_upstream::by_column::ColumnWriter;
 
 /// The values of a row's columns that belong to keys.
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ pub(super) struct Keyed<'a> {
     pub(super) key: &'a mut Key,
 }
 
-impl ByColumn for Keyed<'_> {
+impl ColumnWriter for Keyed<'_> {
     fn begin(&mut self, out: &mut Vec<u8>) {
         self.key.clear();
         self.encoder.begin_row(out);

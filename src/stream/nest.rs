@@ -29,7 +29,7 @@ use std::task::{Context, Poll, ready};
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 use rowstream_encode::{Column, Format, ListEncoder, OptionsEncoder, ValueOptions};
-use rowstream_upstream::by_column::Counted;
+use rowstream_upstream::by_column::ColumnCounter;
 
 use super::key::{Key, Keyed};
 use super::open::shape;
@@ -350,7 +350,7 @@ impl Level {
         self.row.clear();
         self.row.shrink_to(KEPT);
         let (encoder, columns, key) = (&mut self.encoder, &self.columns[..], &mut self.next_key);
-        row.encode(&mut Counted::new(Keyed { encoder, columns, key }), &mut self.row)?;
+        row.encode(&mut ColumnCounter::new(Keyed { encoder, columns, key }), &mut self.row)?;
         self.next = Next::Row;
         Ok(())
     }

@@ -30,7 +30,7 @@ use rowstream_core::params::ParamValue;
 use rowstream_encode::RowWriter;
 use rowstream_upstream::payload::Payload;
 use rowstream_upstream::pointer::tree::Finder;
-use rowstream_upstream::split::{Captured, Layout, SplitError, Splitter};
+use rowstream_upstream::split::{CapturedValue, Layout, SplitError, Splitter};
 use rowstream_upstream::template::Values;
 use rowstream_upstream::{Call, Group, Reply, Source, fields};
 
@@ -240,9 +240,9 @@ impl PageRows {
         if self.pages.error.is_some() {
             let which = usize::from(self.pages.next.as_ref().and_then(Next::pointer).is_some());
             let said = match self.captured(which)? {
-                Captured::Missing | Captured::Scalar("null" | "false") => None,
-                Captured::Scalar(text) => Some(text),
-                Captured::Container => Some("an array or an object"),
+                CapturedValue::Missing | CapturedValue::Scalar("null" | "false") => None,
+                CapturedValue::Scalar(text) => Some(text),
+                CapturedValue::Container => Some("an array or an object"),
             };
             if let Some(said) = said {
                 let message =
@@ -328,9 +328,9 @@ impl PageRows {
     /// The cursor to the next page; `None` if the page has none.
     fn cursor(&self) -> Result<Option<ParamValue>, Error> {
         let text = match self.captured(0)? {
-            Captured::Missing | Captured::Scalar("null" | "\"\"") => return Ok(None),
-            Captured::Scalar(text) if !matches!(text, "true" | "false") => text,
-            Captured::Scalar(_) | Captured::Container => {
+            CapturedValue::Missing | CapturedValue::Scalar("null" | "\"\"") => return Ok(None),
+            CapturedValue::Scalar(text) if !matches!(text, "true" | "false") => text,
+            CapturedValue::Scalar(_) | CapturedValue::Container => {
                 return Err(self.bad("names the next page by something other than a string or a number"));
             }
         };
@@ -341,7 +341,7 @@ impl PageRows {
         text.map(|text| Some(ParamValue::Text(text))).map_err(|_| self.bad_page(&SplitError::NotUtf8))
     }
 
-    fn captured(&self, which: usize) -> Result<Captured<'_>, Error> {
+    fn captured(&self, which: usize) -> Result<CapturedValue<'_>, Error> {
         self.splitter.captured(which).map_err(|error| self.bad_page(&error))
     }
 

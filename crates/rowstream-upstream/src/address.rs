@@ -8,14 +8,14 @@ use ipnet::IpNet;
 
 /// An entry of `allow`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Allowed {
+pub enum AllowEntry {
     /// Every address of the public internet.
     Public,
     /// A network, or one address.
     Network(IpNet),
 }
 
-impl Allowed {
+impl AllowEntry {
     /// Reads `"public"`, an address or a network.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
@@ -119,7 +119,7 @@ mod tests {
             ("fe80::1", false),
             ("ff02::1", false),
         ] {
-            assert_eq!(Allowed::Public.has(address.parse().unwrap()), public, "{address}");
+            assert_eq!(AllowEntry::Public.has(address.parse().unwrap()), public, "{address}");
         }
     }
 
@@ -135,12 +135,12 @@ mod tests {
             ("0.0.0.0/0", "::1", false),
         ] {
             assert_eq!(
-                Allowed::parse(allowed).unwrap().has(address.parse().unwrap()),
+                AllowEntry::parse(allowed).unwrap().has(address.parse().unwrap()),
                 has,
                 "{allowed} {address}"
             );
         }
-        assert_eq!(Allowed::parse("private"), None);
-        assert_eq!(Allowed::parse("example.org"), None);
+        assert_eq!(AllowEntry::parse("private"), None);
+        assert_eq!(AllowEntry::parse("example.org"), None);
     }
 }

@@ -1,12 +1,12 @@
 //! Row writers that treat each column differently.
 //!
-//! A row passes its values one by one, without their columns. [`Counted`] counts the columns for
-//! all writers that keep, add or omit some of them.
+//! A row passes its values one by one, without their columns. [`ColumnCounter`] counts the columns
+//! for all writers that keep, add or omit some of them.
 
 use rowstream_encode::{RowWriter, Value, ValueOptions};
 
 /// Receives the values of a row, each with its column.
-pub trait ByColumn {
+pub trait ColumnWriter {
     /// Begins a row.
     fn begin(&mut self, out: &mut Vec<u8>);
 
@@ -23,26 +23,26 @@ pub trait ByColumn {
     }
 }
 
-/// Counts the columns of each row for a [`ByColumn`].
-pub struct Counted<T> {
+/// Counts the columns of each row for a [`ColumnWriter`].
+pub struct ColumnCounter<T> {
     taker: T,
     /// The column of the next value.
     column: usize,
 }
 
-impl<T> Counted<T> {
+impl<T> ColumnCounter<T> {
     /// Counts for `taker`.
     pub fn new(taker: T) -> Self {
         Self { taker, column: 0 }
     }
 
-    /// Returns the wrapped [`ByColumn`].
+    /// Returns the wrapped [`ColumnWriter`].
     pub fn into_taker(self) -> T {
         self.taker
     }
 }
 
-impl<T: ByColumn> RowWriter for Counted<T> {
+impl<T: ColumnWriter> RowWriter for ColumnCounter<T> {
     #[inline]
     fn begin_row(&mut self, out: &mut Vec<u8>) {
         self.column = 0;

@@ -15,13 +15,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::address::Allowed;
+use super::address::AllowEntry;
+use super::checked_socket::CheckedSocket;
+pub(super) use super::checked_socket::KernelReads;
 use super::discovery::Discovery;
 use super::error::{refused, unreachable};
-use super::looked::Looked;
-pub(super) use super::looked::Looks;
 use super::settings::{Protocol, Settings, TlsFiles};
-use super::url::{Base, Host};
+use super::url::{Base, HostAddress};
 
 /// TCP or TLS as a stream of bytes.
 pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -40,9 +40,9 @@ pub(super) struct Connector {
 }
 
 /// A connection without any request yet.
-pub(super) struct Opened {
+pub(super) struct NewConnection {
     pub(super) io: Box<dyn Io>,
-    pub(super) looks: Looks,
+    pub(super) kernel_reads: KernelReads,
     pub(super) version: Version,
 }
 
@@ -82,7 +82,7 @@ impl Connector {
     ///
     /// # Errors
     /// 503 if that fails. 502 if the upstream has no allowed address.
-    pub(super) async fn open(&self) -> Result<Opened, Error> {
+    pub(super) async fn open(&self) -> Result<NewConnection, Error> {
         let begun = self.begun.fetch_add(1, Ordering::Relaxed);
         let mut addresses = self.addresses(begun).await?;
         // The instances of a registry are already rotated.
@@ -106,8 +106,8 @@ impl Connector {
                 // Boxed, because otherwise each request would have room for a state that few need.
                 Box::pin(discovery.addresses(begun)).await.map_err(unknown)?
             }
-            Host::Address(address) => vec![SocketAddr::new(*address, base.port)],
-            Host::Name(name) => {
+            HostAddress::Address(address) => vec![SocketAddr::new(*address, base.port)],
+            HostAddress::Name(name) => {
                 let found = tokio::net::lookup_host((name.as_str(), base.port)).await;
                 found.map_err(|cause| self.unreachable(&cause))?.collect()
             }
@@ -124,8 +124,8 @@ impl Connector {
     fn allows(&self, address: IpAddr) -> bool {
         match (&self.settings.allow, &self.base.host) {
             (Some(allow), _) => allow.iter().any(|allowed| allowed.has(address)),
-            (None, Host::Address(own)) => *own == address,
-            (None, Host::Name(_)) => Allowed::Public.has(address),
+            (None, HostAddress::Address(own)) => *own == address,
+            (None, HostAddress::Name(_)) => AllowEntry::Public.has(address),
         }
     }
 
@@ -133,14 +133,14 @@ impl Connector {
         unreachable(&self.source, format!("{}: {cause}", self.base.host_and_port()))
     }
 
-    async fn secure(&self, stream: TcpStream) -> io::Result<Opened> {
-        let (stream, looks) = Looked::new(stream);
+    async fn secure(&self, stream: TcpStream) -> io::Result<NewConnection> {
+        let (stream, kernel_reads) = CheckedSocket::new(stream);
         let Some(tls) = &self.tls else {
             let version = match self.settings.protocol {
                 Protocol::Http2 => Version::Http2,
                 Protocol::Auto | Protocol::Http1 => Version::Http1,
             };
-            return Ok(Opened { io: Box::new(stream), looks, version });
+            return Ok(NewConnection { io: Box::new(stream), kernel_reads, version });
         };
         let stream = servers::connect(tls, self.server_name()?, stream).await?;
         let version = match (stream.get_ref().1.alpn_protocol(), self.settings.protocol) {
@@ -148,13 +148,13 @@ impl Connector {
             (_, Protocol::Http2) => return Err(io::Error::other("the server has no HTTP/2 over TLS")),
             (_, Protocol::Auto | Protocol::Http1) => Version::Http1,
         };
-        Ok(Opened { io: Box::new(stream), looks, version })
+        Ok(NewConnection { io: Box::new(stream), kernel_reads, version })
     }
 
     fn server_name(&self) -> io::Result<ServerName<'static>> {
         match &self.base.host {
-            Host::Name(name) => ServerName::try_from(name.clone()).map_err(io::Error::other),
-            Host::Address(address) => Ok(ServerName::from(*address)),
+            HostAddress::Name(name) => ServerName::try_from(name.clone()).map_err(io::Error::other),
+            HostAddress::Address(address) => Ok(ServerName::from(*address)),
         }
     }
 }

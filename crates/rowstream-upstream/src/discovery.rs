@@ -30,14 +30,14 @@ const TOKEN: HeaderName = HeaderName::from_static("x-consul-token");
 
 /// The registry of an upstream.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Discover {
+pub struct DiscoverySettings {
     /// The registry.
     pub registry: Registry,
     /// How long an answer is valid.
     pub refresh: Duration,
 }
 
-impl Discover {
+impl DiscoverySettings {
     /// The default of `refresh`.
     pub const REFRESH: Duration = Duration::from_secs(10);
 }
@@ -76,15 +76,15 @@ struct Instance {
 /// The known instances of an upstream.
 pub(super) struct Discovery {
     source: String,
-    discover: Discover,
+    discover: DiscoverySettings,
     /// Held by the request that queries the registry.
-    known: Mutex<Known>,
+    known: Mutex<KnownInstances>,
     instances: AtomicUsize,
     failures: AtomicU64,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownInstances {
     instances: Vec<Instance>,
     /// The time of the last query, and its error if it failed.
     asked: Option<(Instant, Result<(), String>)>,
@@ -92,7 +92,7 @@ struct Known {
 
 /// The metrics of a registry: the known instances, and the number of failed queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct DiscoveryStats {
     /// The number of known instances.
     pub instances: usize,
     /// The number of queries that failed.
@@ -100,7 +100,7 @@ pub struct Seen {
 }
 
 impl Discovery {
-    pub(super) fn new(source: &str, discover: &Discover) -> Self {
+    pub(super) fn new(source: &str, discover: &DiscoverySettings) -> Self {
         Self {
             source: source.to_owned(),
             discover: discover.clone(),
@@ -110,8 +110,8 @@ impl Discovery {
         }
     }
 
-    pub(super) fn seen(&self) -> Seen {
-        Seen {
+    pub(super) fn seen(&self) -> DiscoveryStats {
+        DiscoveryStats {
             instances: self.instances.load(Ordering::Relaxed),
             failures: self.failures.load(Ordering::Relaxed),
         }
@@ -187,7 +187,7 @@ impl Discovery {
         }
     }
 
-    fn learn(&self, known: &mut Known, mut instances: Vec<Instance>, could_be_asked: bool) {
+    fn learn(&self, known: &mut KnownInstances, mut instances: Vec<Instance>, could_be_asked: bool) {
         let (source, registry) = (&self.source, &self.discover);
         instances.sort();
         instances.dedup();
@@ -223,7 +223,7 @@ impl Registry {
 }
 
 /// For messages, without the token.
-impl std::fmt::Display for Discover {
+impl std::fmt::Display for DiscoverySettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.registry {
             Registry::Consul { url, service, .. } => {

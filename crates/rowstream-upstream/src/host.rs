@@ -43,13 +43,13 @@ pub(super) struct Host {
 pub(super) type Answer = (http::response::Parts, Body);
 
 /// The two kinds of bodies, while they arrive.
-pub(super) enum Incoming {
+pub(super) enum IncomingBody {
     Http1(hyper::body::Incoming),
     Http2(h2::RecvStream),
 }
 
 /// The error of a request without a response.
-pub(super) struct Failed {
+pub(super) struct FailedRequest {
     pub(super) failure: Failure,
     pub(super) error: Error,
 }
@@ -93,7 +93,7 @@ impl Failure {
     }
 }
 
-impl Failed {
+impl FailedRequest {
     pub(super) fn ours(error: Error) -> Self {
         Self { failure: Failure::Ours, error }
     }
@@ -141,7 +141,7 @@ impl Host {
         place: &Lease<Box<Http1>, HostSet>,
         call: &Call,
         begun: Instant,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<Answer, FailedRequest> {
         let mut new = 0;
         let mut is_idle_lost = false;
         loop {
@@ -163,8 +163,8 @@ impl Host {
             match self.ask_on(carrier, call, begun).await {
                 // It ended while it was idle, which isn't a failure of this request. A shared
                 // connection had other requests, so there it may be one.
-                Err(Failed { failure: Failure::Lost { .. }, .. }) if was_idle => is_idle_lost = true,
-                Err(Failed { failure: Failure::NotBegun, .. }) if new < GOING => {}
+                Err(FailedRequest { failure: Failure::Lost { .. }, .. }) if was_idle => is_idle_lost = true,
+                Err(FailedRequest { failure: Failure::NotBegun, .. }) if new < GOING => {}
                 answered => return answered,
             }
         }
@@ -238,13 +238,13 @@ impl Host {
         late: Instant,
         waits: &AtomicBool,
         connected: impl Future<Output = Result<Carrier, Error>> + Unpin,
-    ) -> Result<Carrier, Failed> {
+    ) -> Result<Carrier, FailedRequest> {
         let bound = self.settings.timeouts.connect.min(late.saturating_duration_since(Instant::now()));
         let late = |_| Err(self.unreachable(&format!("no connection within {bound:?}")));
         let connected = timeout(bound, connected).await.unwrap_or_else(late);
         connected.map_err(|error| {
             let is_known = waits.load(Ordering::Relaxed);
-            Failed { failure: Failure::NotSent { is_known }, error }
+            FailedRequest { failure: Failure::NotSent { is_known }, error }
         })
     }
 
@@ -253,7 +253,7 @@ impl Host {
         match opened.version {
             Version::Http1 => {
                 self.has_http1.store(true, Ordering::Relaxed);
-                let opened = Http1::new(opened.io, opened.looks, self.number).await;
+                let opened = Http1::new(opened.io, opened.kernel_reads, self.number).await;
                 opened
                     .map(|opened| Carrier::Http1(Box::new(opened)))
                     .map_err(|cause| self.unreachable(&cause))
@@ -265,20 +265,25 @@ impl Host {
         }
     }
 
-    async fn ask_on(&self, mut carrier: Carrier, call: &Call, begun: Instant) -> Result<Answer, Failed> {
+    async fn ask_on(
+        &self,
+        mut carrier: Carrier,
+        call: &Call,
+        begun: Instant,
+    ) -> Result<Answer, FailedRequest> {
         let (bound, asked) = (self.settings.timeouts.first_byte, Instant::now());
         let answer = async {
             match &mut carrier {
                 Carrier::Http1(connection) => {
-                    let sent = connection.send(self.http1_request(call).map_err(Failed::ours)?).await;
-                    sent.map(|answer| answer.map(Incoming::Http1))
+                    let sent = connection.send(self.http1_request(call).map_err(FailedRequest::ours)?).await;
+                    sent.map(|answer| answer.map(IncomingBody::Http1))
                         .map_err(|cause| self.failed(failure_of_http1(&cause), &cause))
                 }
                 Carrier::Http2(slot) => {
                     slot.ready().await.map_err(|cause| self.failed(Failure::NotBegun, &cause))?;
-                    let request = self.http2_request(call).map_err(Failed::ours)?;
+                    let request = self.http2_request(call).map_err(FailedRequest::ours)?;
                     let sent = slot.send(request, call.body.as_deref()).await;
-                    sent.map(|answer| answer.map(Incoming::Http2))
+                    sent.map(|answer| answer.map(IncomingBody::Http2))
                         .map_err(|(failure, cause)| self.failed(failure, &cause))
                 }
             }
@@ -291,7 +296,7 @@ impl Host {
             let error = error::no_answer(&self.source, bound).cause(self.base.host_and_port());
             // The request may have lost most of its time at another host.
             let failure = if asked.elapsed() < bound / 2 { Failure::Ours } else { Failure::NoHead };
-            return Err(Failed { failure, error });
+            return Err(FailedRequest { failure, error });
         };
         let (head, incoming) = answer?.into_parts();
         Ok((head, Body { carrier: Some(carrier), incoming }))
@@ -301,9 +306,9 @@ impl Host {
         error::unreachable(&self.source, format!("{}: {cause}", self.base.host_and_port()))
     }
 
-    fn failed(&self, failure: Failure, cause: &dyn std::fmt::Display) -> Failed {
+    fn failed(&self, failure: Failure, cause: &dyn std::fmt::Display) -> FailedRequest {
         let error = error::broken(&self.source, format!("{}: {cause}", self.base.host_and_port()));
-        Failed { failure, error }
+        FailedRequest { failure, error }
     }
 
     /// The path and query. They begin with a slash, because a link may lead to the prefix itself.

@@ -47,19 +47,19 @@ pub enum Balance {
 pub(super) struct Hosts<C>(Pool<C, HostSet>);
 
 /// The requests of one response.
-pub(crate) type Group<C> = pool::Group<C, HostSet>;
+pub(crate) type HostGroup<C> = pool::Group<C, HostSet>;
 
 /// The hosts of a source, as the pool's sites.
 pub(crate) struct HostSet {
     source: String,
     balance: Balance,
     max_per_host: usize,
-    hosts: Vec<Host>,
+    hosts: Vec<HostState>,
     /// The host that is next in turn.
     turn: usize,
 }
 
-struct Host {
+struct HostState {
     /// The name in metrics and in the log.
     name: String,
     in_flight: usize,
@@ -69,9 +69,9 @@ struct Host {
 
 /// The hosts at which a request failed. It doesn't return to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Tried(u64);
+pub(crate) struct TriedHosts(u64);
 
-impl Tried {
+impl TriedHosts {
     pub(super) fn only(host: usize) -> Self {
         Self(1 << host)
     }
@@ -101,7 +101,7 @@ pub(super) struct Lease<C>(pool::Lease<C, HostSet>);
 
 /// The host of a slot.
 #[derive(Debug)]
-pub(crate) struct AtHost {
+pub(crate) struct HostSlot {
     host: usize,
     epoch: Epoch,
     /// True once the result of the request at this host was recorded.
@@ -120,7 +120,7 @@ impl<C: Send + 'static> Hosts<C> {
         health: Option<&Health>,
         probe: Duration,
     ) -> Self {
-        let host = |name| Host {
+        let host = |name| HostState {
             name,
             in_flight: 0,
             breaker: Breaker::new(health.cloned(), probe),
@@ -145,28 +145,28 @@ impl<C: Send + 'static> Hosts<C> {
     /// # Errors
     /// The pool's. 503 at once if all hosts are ejected.
     pub(super) async fn acquire(&self, patience: Patience<'_>) -> Result<Lease<C>, Error> {
-        self.0.acquire_at(Tried::default(), Priority::Stream, patience).await.map(Lease)
+        self.0.acquire_at(TriedHosts::default(), Priority::Stream, patience).await.map(Lease)
     }
 
     /// Waits for a slot at a host, for a request of an admitted group.
     ///
     /// # Errors
     /// Those of [`Hosts::acquire`].
-    pub(super) async fn acquire_in(&self, group: &Group<C>) -> Result<Lease<C>, Error> {
-        group.acquire(Tried::default()).await.map(Lease)
+    pub(super) async fn acquire_in(&self, group: &HostGroup<C>) -> Result<Lease<C>, Error> {
+        group.acquire(TriedHosts::default()).await.map(Lease)
     }
 
     /// Admits the requests of one response. Up to `width` of them are in flight at the same time.
     ///
     /// # Errors
     /// 503 at once if the queue is full.
-    pub(super) fn enter(&self, width: usize, client: Client) -> Result<Group<C>, Error> {
+    pub(super) fn enter(&self, width: usize, client: Client) -> Result<HostGroup<C>, Error> {
         self.0.enter(width, client)
     }
 
     /// The state of each host.
     pub(super) fn stats(&self) -> Vec<Stats> {
-        let stats = |host: &Host| Stats {
+        let stats = |host: &HostState| Stats {
             name: host.name.clone(),
             in_flight: host.in_flight,
             is_up: host.breaker.is_up(),
@@ -179,12 +179,12 @@ impl<C: Send + 'static> Hosts<C> {
 
 impl Sites for HostSet {
     /// The hosts to avoid.
-    type Wish = Tried;
+    type Wish = TriedHosts;
     /// A host's number.
     type ChosenSite = usize;
-    type Site = AtHost;
+    type Site = HostSlot;
 
-    fn choose(&self, tried: &Tried) -> Choice<usize> {
+    fn choose(&self, tried: &TriedHosts) -> Choice<usize> {
         let (now, count) = (Instant::now(), self.hosts.len());
         let by_turns = (0..count).map(|n| (self.turn + n) % count);
         let usable = by_turns.filter(|&at| !tried.has(at) && self.hosts[at].breaker.lets_through(now));
@@ -199,19 +199,19 @@ impl Sites for HostSet {
         };
         match chosen {
             Some(host) => Choice::At(host),
-            None if *tried == Tried::default() => Choice::FullForAll,
+            None if *tried == TriedHosts::default() => Choice::FullForAll,
             None => Choice::Full,
         }
     }
 
-    fn begin(&mut self, host: usize) -> AtHost {
+    fn begin(&mut self, host: usize) -> HostSlot {
         self.turn = (host + 1) % self.hosts.len();
         self.hosts[host].in_flight += 1;
         let epoch = self.hosts[host].breaker.begin(Instant::now());
-        AtHost { host, epoch, is_told: false }
+        HostSlot { host, epoch, is_told: false }
     }
 
-    fn end(&mut self, site: &AtHost) {
+    fn end(&mut self, site: &HostSlot) {
         let host = &mut self.hosts[site.host];
         host.in_flight -= 1;
         if !site.is_told {
@@ -234,7 +234,7 @@ impl HostSet {
     }
 
     /// Moves a slot to a host, or begins there again if it's the same one.
-    fn go(&mut self, site: &mut AtHost, host: usize) {
+    fn go(&mut self, site: &mut HostSlot, host: usize) {
         self.end(site);
         *site = self.begin(host);
     }
@@ -284,7 +284,7 @@ impl<C> Lease<C> {
     }
 
     /// Moves to a host that wasn't tried, if one has room.
-    pub(super) fn fail_over(&mut self, tried: Tried) -> Failover {
+    pub(super) fn fail_over(&mut self, tried: TriedHosts) -> Failover {
         self.0.change(|set, site| match set.choose(&tried) {
             Choice::At(host) => {
                 set.go(site, host);
@@ -317,7 +317,7 @@ impl<C> Lease<C> {
 impl<C: Send + 'static> Lease<C> {
     /// Frees the slot, and waits for one at a host that wasn't tried. It's among the first waiters
     /// then. `None`: there's none in time.
-    pub(super) async fn move_on(self, group: Option<&Group<C>>, tried: Tried) -> Option<Self> {
+    pub(super) async fn move_on(self, group: Option<&HostGroup<C>>, tried: TriedHosts) -> Option<Self> {
         self.0.move_on(tried, group).await.ok().map(Self)
     }
 }
@@ -366,7 +366,7 @@ mod tests {
     fn eject(hosts: &Hosts<()>, host: usize) {
         let mut place = place(hosts);
         while place.host() != host {
-            assert_eq!(place.fail_over(Tried::only(place.host())), Failover::Done);
+            assert_eq!(place.fail_over(TriedHosts::only(place.host())), Failover::Done);
         }
         place.failed(&"test");
     }
@@ -506,7 +506,7 @@ mod tests {
         let [a, b, c] = [(); 3].map(|()| place(&hosts));
         let mut last = Box::pin(acquire(&hosts));
         assert!(now(last.as_mut()).is_none());
-        let mut tried = Tried::only(0);
+        let mut tried = TriedHosts::only(0);
         tried.insert(1);
         let mut back = Box::pin(b.move_on(None, tried));
         assert!(now(back.as_mut()).is_none());
@@ -527,9 +527,9 @@ mod tests {
         let hosts = hosts(Balance::RoundRobin, 9, 1, 2);
         let mut a = place(&hosts);
         let b = place(&hosts);
-        assert_eq!((a.fail_over(Tried::only(0)), a.host()), (Failover::Done, 2));
+        assert_eq!((a.fail_over(TriedHosts::only(0)), a.host()), (Failover::Done, 2));
         assert_eq!(in_flight(&hosts), [0, 1, 1]);
-        let mut tried = Tried::only(0);
+        let mut tried = TriedHosts::only(0);
         tried.insert(2);
         assert_eq!(a.fail_over(tried), Failover::Full);
         tried.insert(1);

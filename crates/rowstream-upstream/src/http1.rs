@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 
-use super::connect::{Io, Looks};
+use super::connect::{Io, KernelReads};
 
 /// The longest head of a response, and the size of a read from its body.
 const BUFFER: usize = 32 * 1024;
@@ -28,7 +28,7 @@ pub(super) const IDLE: usize = 64 * 1024;
 /// A connection, either idle or in a request.
 pub(crate) struct Http1 {
     sender: SendRequest<String>,
-    looks: Looks,
+    kernel_reads: KernelReads,
     /// The number of requests sent on it.
     sent: usize,
     driver: Driver,
@@ -41,10 +41,10 @@ pub(crate) struct Http1 {
 
 impl Http1 {
     /// A connection on an opened socket. `looks` makes its reads ask the kernel.
-    pub(super) async fn new(io: Box<dyn Io>, looks: Looks, host: usize) -> hyper::Result<Self> {
+    pub(super) async fn new(io: Box<dyn Io>, kernel_reads: KernelReads, host: usize) -> hyper::Result<Self> {
         let (sender, driver) = Builder::new().max_buf_size(BUFFER).handshake(TokioIo::new(io)).await?;
         let (opened, home) = (Instant::now(), thread::current().id());
-        Ok(Self { sender, looks, sent: 0, driver: Driver::Runs(Box::new(driver)), opened, host, home })
+        Ok(Self { sender, kernel_reads, sent: 0, driver: Driver::Runs(Box::new(driver)), opened, host, home })
     }
 
     pub(super) fn host(&self) -> usize {
@@ -63,19 +63,19 @@ impl Http1 {
     /// Returns true if it can serve a request: the upstream hasn't closed it, and hasn't sent
     /// unexpected bytes.
     pub(super) fn is_ready(&mut self) -> bool {
-        self.rest() == Rest::Ready
+        self.rest() == IdleState::Ready
     }
 
     /// The state of the connection between two requests.
-    pub(super) fn rest(&mut self) -> Rest {
+    pub(super) fn rest(&mut self) -> IdleState {
         // No task waits for an idle connection, so there's none to wake.
-        let looking = self.looks.begin();
+        let guard = self.kernel_reads.begin();
         self.driver.poll(&mut Context::from_waker(Waker::noop()));
-        drop(looking);
+        drop(guard);
         match self.driver {
-            Driver::Runs(_) if self.sender.is_ready() => Rest::Ready,
-            Driver::Runs(_) | Driver::Ended => Rest::Over,
-            Driver::Surplus => Rest::Surplus,
+            Driver::Runs(_) if self.sender.is_ready() => IdleState::Ready,
+            Driver::Runs(_) | Driver::Ended => IdleState::Over,
+            Driver::Surplus => IdleState::Surplus,
         }
     }
 
@@ -126,7 +126,7 @@ impl Http1 {
 
 /// The state of a connection between two requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(super) enum IdleState {
     /// It can serve a request.
     Ready,
     /// It has ended, or can't be used again.
@@ -176,7 +176,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_that_ends_tells_the_request_that_it_did_not_begin_with() {
         let (near, mut far) = tokio::io::duplex(1024);
-        let mut connection = Http1::new(Box::new(near), Looks::default(), 0).await.unwrap();
+        let mut connection = Http1::new(Box::new(near), KernelReads::default(), 0).await.unwrap();
         let answer = async {
             far.read_u8().await.unwrap();
             far.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
@@ -200,11 +200,11 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut far, _) = listener.accept().unwrap();
-        let (near, looks) = super::super::looked::Looked::new(stream);
-        let mut connection = Http1::new(Box::new(near), looks, 0).await.unwrap();
+        let (near, kernel_reads) = super::super::checked_socket::CheckedSocket::new(stream);
+        let mut connection = Http1::new(Box::new(near), kernel_reads, 0).await.unwrap();
         std::io::Write::write_all(&mut far, ANSWER).unwrap();
         // Bytes that arrive before the first request aren't a response either.
-        assert_eq!(connection.rest(), Rest::Surplus);
+        assert_eq!(connection.rest(), IdleState::Surplus);
         assert!(!connection.is_ready());
     }
 }

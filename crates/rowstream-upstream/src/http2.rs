@@ -31,7 +31,7 @@ const HEADERS: u32 = 32 * 1024;
 
 /// The open connections of a source.
 pub(super) struct Connections {
-    list: Mutex<List>,
+    list: Mutex<ConnectionList>,
     /// Held by the request that opens a connection. Other requests wait for it and share the
     /// connection.
     pub(super) opening: tokio::sync::Mutex<()>,
@@ -42,13 +42,13 @@ pub(super) struct Connections {
 }
 
 #[derive(Default)]
-struct List {
-    open: Vec<Shared>,
+struct ConnectionList {
+    open: Vec<SharedConnection>,
     next_id: u64,
 }
 
 /// A connection.
-struct Shared {
+struct SharedConnection {
     id: u64,
     sender: SendRequest<Bytes>,
     /// The number of its requests.
@@ -85,7 +85,7 @@ impl Connections {
     pub(super) fn take(self: &Arc<Self>) -> Option<Slot> {
         let mut list = self.list.lock();
         list.open.retain(|shared| !shared.is_over.load(Ordering::Relaxed));
-        let has_one = |shared: &&mut Shared| {
+        let has_one = |shared: &&mut SharedConnection| {
             shared.streams < shared.sender.current_max_send_streams() && !self.is_past(shared)
         };
         let shared = list.open.iter_mut().find(has_one)?;
@@ -94,7 +94,7 @@ impl Connections {
     }
 
     /// Returns true if it accepts no further requests, and closes with the last of its own.
-    fn is_past(&self, shared: &Shared) -> bool {
+    fn is_past(&self, shared: &SharedConnection) -> bool {
         shared.is_retired || self.max_age.is_some_and(|most| shared.opened.elapsed() >= most)
     }
 
@@ -122,8 +122,16 @@ impl Connections {
         let (id, is_known_lost) = (list.next_id, Arc::default());
         list.next_id += 1;
         let (opened, idle) = (now, now);
-        let shared =
-            Shared { id, sender, streams: 1, opened, idle, is_retired: false, is_over, is_known_lost };
+        let shared = SharedConnection {
+            id,
+            sender,
+            streams: 1,
+            opened,
+            idle,
+            is_retired: false,
+            is_over,
+            is_known_lost,
+        };
         let slot = shared.slot(self);
         list.open.push(shared);
         Ok(slot)
@@ -135,7 +143,7 @@ impl Connections {
     }
 }
 
-impl Shared {
+impl SharedConnection {
     /// A stream that's already counted.
     fn slot(&self, connections: &Arc<Connections>) -> Slot {
         Slot {

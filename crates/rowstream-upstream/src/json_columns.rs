@@ -14,7 +14,7 @@ use crate::pointer::tree::{Finder, Tree};
 
 /// The type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum JsonKind {
     /// A 64-bit integer: a number without point and exponent, or a string of one.
     Integer,
     /// A 64-bit float: a number, or one of the strings `NaN`, `Infinity` and `-Infinity`.
@@ -38,7 +38,7 @@ pub enum Kind {
     Json,
 }
 
-impl Kind {
+impl JsonKind {
     /// The names of the types, in the order of our lists for users.
     pub const NAMES: [&str; 9] =
         ["integer", "float", "decimal", "text", "boolean", "date", "timestamp", "uuid", "json"];
@@ -99,11 +99,11 @@ impl Kind {
 
 /// A column from a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Declared {
+pub struct DeclaredColumn {
     /// The column's name.
     pub name: String,
     /// The type of its values.
-    pub kind: Kind,
+    pub kind: JsonKind,
     /// Its place in a row. By default it's the member with the column's name, or the element with
     /// its index if rows are arrays.
     pub at: Option<Pointer>,
@@ -113,7 +113,7 @@ pub struct Declared {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     columns: Arc<[Column]>,
-    kinds: Vec<Kind>,
+    kinds: Vec<JsonKind>,
     /// The places in rows that are objects, and in rows that are arrays.
     objects: Tree,
     arrays: Tree,
@@ -121,13 +121,13 @@ pub struct Plan {
 
 impl Plan {
     /// A plan for rows with these columns.
-    pub fn new(declared: &[Declared]) -> Self {
-        let column = |declared: &Declared| Column {
+    pub fn new(declared: &[DeclaredColumn]) -> Self {
+        let column = |declared: &DeclaredColumn| Column {
             name: declared.name.clone(),
             type_name: declared.kind.name(),
             kind: declared.kind.column_kind(),
         };
-        let at = |named: &dyn Fn(usize, &Declared) -> String| {
+        let at = |named: &dyn Fn(usize, &DeclaredColumn) -> String| {
             let pointers = declared.iter().enumerate().map(|(index, declared)| {
                 declared.at.clone().unwrap_or_else(|| Pointer::to_member(&named(index, declared)))
             });
@@ -191,7 +191,7 @@ impl Plan {
 ///
 /// # Errors
 /// A message about the actual type. It doesn't contain the value, because errors are logged.
-fn write(kind: Kind, text: &str, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), String> {
+fn write(kind: JsonKind, text: &str, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), String> {
     if text == "null" {
         encoder.value(Value::Null, out);
         return Ok(());
@@ -201,7 +201,7 @@ fn write(kind: Kind, text: &str, encoder: &mut impl RowWriter, out: &mut Vec<u8>
     // The unescaped string, or the text of another value.
     let said = match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
         Some(plain) if !plain.contains('\\') => plain,
-        Some(_) if kind != Kind::Json => {
+        Some(_) if kind != JsonKind::Json => {
             let no_text = |_| format!("type {} holds a string with half a surrogate pair", kind.name());
             unescaped = serde_json::from_str::<String>(text).map_err(no_text)?;
             &unescaped
@@ -210,23 +210,25 @@ fn write(kind: Kind, text: &str, encoder: &mut impl RowWriter, out: &mut Vec<u8>
     };
     let is_string = text.starts_with('"');
     let value = match kind {
-        Kind::Integer => is_integer(said).then(|| said.parse().ok()).flatten().map(Value::Int),
-        Kind::Float => float(said, is_string).map(Value::Float),
-        Kind::Decimal | Kind::DecimalOf(..) => is_json_number(said.as_bytes()).then_some(Value::Number(said)),
-        Kind::Text => is_string.then_some(Value::Text(said)),
-        Kind::Boolean => match text {
+        JsonKind::Integer => is_integer(said).then(|| said.parse().ok()).flatten().map(Value::Int),
+        JsonKind::Float => float(said, is_string).map(Value::Float),
+        JsonKind::Decimal | JsonKind::DecimalOf(..) => {
+            is_json_number(said.as_bytes()).then_some(Value::Number(said))
+        }
+        JsonKind::Text => is_string.then_some(Value::Text(said)),
+        JsonKind::Boolean => match text {
             "true" => Some(Value::Bool(true)),
             "false" => Some(Value::Bool(false)),
             _ => None,
         },
-        Kind::Date => is_string.then(|| datetime::date(said.as_bytes())).flatten().map(Value::Date),
+        JsonKind::Date => is_string.then(|| datetime::date(said.as_bytes())).flatten().map(Value::Date),
         // Without a zone it's UTC, as in a parameter.
-        Kind::Timestamp => is_string
+        JsonKind::Timestamp => is_string
             .then(|| datetime::timestamp(said.as_bytes()))
             .flatten()
             .map(|time| Value::TimestampTz(time.micros)),
-        Kind::Uuid => is_string.then(|| uuid(said)).flatten().map(Value::Uuid),
-        Kind::Json => Some(Value::Json(text)),
+        JsonKind::Uuid => is_string.then(|| uuid(said)).flatten().map(Value::Uuid),
+        JsonKind::Json => Some(Value::Json(text)),
     };
     encoder.value(value.ok_or_else(wrong)?, out);
     Ok(())
@@ -283,9 +285,9 @@ mod tests {
     use super::*;
 
     fn plan(columns: &[(&str, &str, Option<&str>)]) -> Plan {
-        let declared = |(name, kind, at): &(&str, &str, Option<&str>)| Declared {
+        let declared = |(name, kind, at): &(&str, &str, Option<&str>)| DeclaredColumn {
             name: (*name).to_owned(),
-            kind: Kind::from_name(kind).expect("a type"),
+            kind: JsonKind::from_name(kind).expect("a type"),
             at: at.map(|at| Pointer::parse(at).expect("a pointer")),
         };
         Plan::new(&columns.iter().map(declared).collect::<Vec<_>>())

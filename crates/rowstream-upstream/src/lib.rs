@@ -31,18 +31,18 @@
 //! | [`address`] | the addresses that an upstream may have |
 //! | [`connect`] | names, addresses, TCP, TLS |
 //! | [`http1`], [`http2`] | connections, and the responses on them |
-//! | [`looked`] | a socket that can be checked for unexpected bytes |
+//! | [`checked_socket`] | a socket that can be checked for unexpected bytes |
 //! | [`retry`] | the requests that are sent again |
 //! | [`reply`] | a response whose body is polled, and which keeps its slot until the end |
 //! | [`template`] | requests built from parameters, with each value escaped for its position |
 //! | [`fields`] | the header fields that are passed on, and those that aren't |
 //! | [`payload`] | bodies of requests, built from parameters |
 //!
-//! A [`Lease`] of the pool is the right to one request in flight at one host. Over HTTP/1.1 it also
-//! has a connection; over HTTP/2, requests share connections. A request with a slot is sent at
-//! once: no library has a queue or a limit of its own behind the pool. That's why we have our own
-//! pool and don't use the one in hyper-util's client. A connection only serves requests to its own
-//! host.
+//! A [`RequestLease`] of the pool is the right to one request in flight at one host. Over HTTP/1.1
+//! it also has a connection; over HTTP/2, requests share connections. A request with a slot is sent
+//! at once: no library has a queue or a limit of its own behind the pool. That's why we have our
+//! own pool and don't use the one in hyper-util's client. A connection only serves requests to its
+//! own host.
 
 pub mod address;
 pub mod by_column;
@@ -56,13 +56,13 @@ pub mod split;
 pub mod template;
 pub mod url;
 
+mod checked_socket;
 mod connect;
 mod error;
 mod host;
 mod hosts;
 mod http1;
 mod http2;
-mod looked;
 mod reply;
 mod retry;
 
@@ -84,16 +84,16 @@ use rowstream_core::pool::{self, Patience, Pool};
 use rowstream_core::settings::SourceSettings;
 
 use self::connect::Connector;
-use self::discovery::{Discovery, Seen};
-use self::host::{Answer, Failed, Failure, Host};
-use self::hosts::{Failover, HostSet, Hosts, Tried};
+use self::discovery::{Discovery, DiscoveryStats};
+use self::host::{Answer, FailedRequest, Failure, Host};
+use self::hosts::{Failover, HostSet, Hosts, TriedHosts};
 use self::http1::Http1;
 use self::retry::Budget;
 
 /// The right to use a slot of the pool at one host.
-type Lease = hosts::Lease<Box<Http1>>;
+type RequestLease = hosts::Lease<Box<Http1>>;
 /// The requests of one response, which the pool admits together.
-pub struct Group(hosts::Group<Box<Http1>>);
+pub struct Group(hosts::HostGroup<Box<Http1>>);
 
 impl Group {
     /// True if one of the requests has had a slot.
@@ -116,7 +116,7 @@ impl Group {
 /// An HTTP service with its pool.
 #[derive(Clone)]
 pub struct Source {
-    shared: Arc<Inner>,
+    shared: Arc<SourceState>,
     /// The fields that tell the upstream about the client's request.
     forwarded: Arc<HeaderMap>,
     /// The client of that request.
@@ -130,7 +130,7 @@ impl std::fmt::Debug for Source {
     }
 }
 
-struct Inner {
+struct SourceState {
     name: String,
     settings: Arc<Settings>,
     idle_timeout: Duration,
@@ -167,7 +167,7 @@ impl Call {
 
 /// The wait before a response.
 #[derive(Debug, Clone, Copy)]
-pub struct Waited {
+pub struct WaitTimes {
     /// The wait for a slot.
     pub pool: Duration,
     /// The time when the request was sent.
@@ -188,7 +188,7 @@ impl Source {
         let discovery = discovery.map(Arc::new);
         let host =
             |number| Host::new(&config.name, &settings, number, (tls.clone(), discovery.clone()), most);
-        let shared = Inner {
+        let shared = SourceState {
             name: config.name.clone(),
             idle_timeout: config.pool.idle_timeout,
             balance: Hosts::new(
@@ -279,7 +279,7 @@ impl Source {
     }
 
     /// The state of the registry. `None`: the source has none.
-    pub fn discovered(&self) -> Option<Seen> {
+    pub fn discovered(&self) -> Option<DiscoveryStats> {
         self.shared.discovery.as_ref().map(|discovery| discovery.seen())
     }
 
@@ -309,7 +309,7 @@ impl Source {
     /// The pool's (503, 504). 503 if no connection can be opened, or if all hosts are ejected. 502
     /// if the upstream has no allowed address. 504 if no head arrives in time. 502 if the response
     /// is a redirect, or isn't valid.
-    pub async fn send(&self, call: &Call, patience: Patience<'_>) -> Result<(Reply, Waited), Error> {
+    pub async fn send(&self, call: &Call, patience: Patience<'_>) -> Result<(Reply, WaitTimes), Error> {
         let entered = Instant::now();
         let wait = patience.wait();
         let place = self.shared.balance.acquire(patience).await?;
@@ -330,7 +330,7 @@ impl Source {
     ///
     /// # Errors
     /// Like [`Source::send`], except the pool's 503.
-    pub async fn send_in(&self, group: &Group, call: &Call) -> Result<(Reply, Waited), Error> {
+    pub async fn send_in(&self, group: &Group, call: &Call) -> Result<(Reply, WaitTimes), Error> {
         let entered = Instant::now();
         let place = self.shared.balance.acquire_in(&group.0).await?;
         self.send_from(place, Some(group), call, entered).await
@@ -339,12 +339,12 @@ impl Source {
     /// Sends a request that has a slot, for which it has waited since `entered`.
     async fn send_from(
         &self,
-        place: Lease,
+        place: RequestLease,
         group: Option<&Group>,
         call: &Call,
         entered: Instant,
-    ) -> Result<(Reply, Waited), Error> {
-        let waited = Waited { pool: entered.elapsed(), begun: Instant::now() };
+    ) -> Result<(Reply, WaitTimes), Error> {
+        let waited = WaitTimes { pool: entered.elapsed(), begun: Instant::now() };
         let (place, (head, body)) = self.ask_again(place, group, call, waited.begun).await?;
         Ok((Reply::new(head, body, place, (self, call), waited.begun)?, waited))
     }
@@ -352,17 +352,17 @@ impl Source {
     /// Sends a request, and sends it again if that may help and the source allows it.
     async fn ask_again(
         &self,
-        mut place: Lease,
+        mut place: RequestLease,
         group: Option<&Group>,
         call: &Call,
         begun: Instant,
-    ) -> Result<(Lease, Answer), Error> {
+    ) -> Result<(RequestLease, Answer), Error> {
         let retries = self.shared.retries.as_ref().filter(|_| call.is_repeatable());
         if let Some(retries) = retries {
             retries.earn();
         }
         let late = begun + self.shared.settings.timeouts.first_byte;
-        let mut tried = Tried::default();
+        let mut tried = TriedHosts::default();
         let mut before = 0;
         loop {
             let failed = match self.ask_once(&mut place, call, begun).await {
@@ -370,16 +370,16 @@ impl Source {
                 Err(failed) => failed,
             };
             tried.insert(place.host());
-            let Failed { failure, error } = failed;
+            let FailedRequest { failure, error } = failed;
             if failure.is_untouched() && Instant::now() < late {
                 // The failure cost no host any work, so moving on doesn't need the retry budget.
                 match Self::fail_over(place, group, tried, late).await {
-                    Moved::There(moved) => {
+                    HostMove::There(moved) => {
                         place = moved;
                         continue;
                     }
-                    Moved::Nowhere(kept) => place = kept,
-                    Moved::Exhausted => return Err(error),
+                    HostMove::Nowhere(kept) => place = kept,
+                    HostMove::Exhausted => return Err(error),
                 }
             }
             let may_repeat = match failure {
@@ -393,7 +393,7 @@ impl Source {
                 _ => return Err(error),
             }
             before += 1;
-            tried = Tried::only(place.host());
+            tried = TriedHosts::only(place.host());
             // If the other hosts have no room, we don't wait for it: this host may well answer now.
             if place.fail_over(tried) != Failover::Done {
                 place = place.stay().ok_or(error)?;
@@ -402,20 +402,30 @@ impl Source {
     }
 
     /// Moves to a host that wasn't tried. If those have no room, waits for one until `late`.
-    async fn fail_over(mut place: Lease, group: Option<&Group>, tried: Tried, late: Instant) -> Moved {
+    async fn fail_over(
+        mut place: RequestLease,
+        group: Option<&Group>,
+        tried: TriedHosts,
+        late: Instant,
+    ) -> HostMove {
         match place.fail_over(tried) {
-            Failover::Done => Moved::There(place),
-            Failover::Nowhere => Moved::Nowhere(place),
+            Failover::Done => HostMove::There(place),
+            Failover::Nowhere => HostMove::Nowhere(place),
             Failover::Full => {
                 let moved = place.move_on(group.map(|Group(group)| group), tried);
                 let moved = tokio::time::timeout_at(late.into(), moved).await;
-                moved.ok().flatten().map_or(Moved::Exhausted, Moved::There)
+                moved.ok().flatten().map_or(HostMove::Exhausted, HostMove::There)
             }
         }
     }
 
     /// Sends a request to the host of a lease, and records the result.
-    async fn ask_once(&self, place: &mut Lease, call: &Call, begun: Instant) -> Result<Answer, Failed> {
+    async fn ask_once(
+        &self,
+        place: &mut RequestLease,
+        call: &Call,
+        begun: Instant,
+    ) -> Result<Answer, FailedRequest> {
         let answered = self.shared.hosts[place.host()].ask(place.pooled(), call, begun).await;
         let health = self.shared.settings.health.as_ref();
         match &answered {
@@ -423,7 +433,7 @@ impl Source {
                 place.failed(&format_args!("it answered {}", head.status));
             }
             Ok(_) => place.answered(),
-            Err(Failed { failure, error }) if failure.is_the_hosts() => {
+            Err(FailedRequest { failure, error }) if failure.is_the_hosts() => {
                 place.failed(&format_args!("{error:?}"));
             }
             Err(_) => {}
@@ -433,10 +443,10 @@ impl Source {
 }
 
 /// The result of a failover to another host.
-enum Moved {
-    There(Lease),
+enum HostMove {
+    There(RequestLease),
     /// There's no other host, and the lease is unchanged.
-    Nowhere(Lease),
+    Nowhere(RequestLease),
     /// The wait for another host took too long, and the lease is gone.
     Exhausted,
 }

@@ -19,14 +19,14 @@ use super::template::{Name, Values};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload {
     /// JSON.
-    Json(Vec<Part>),
+    Json(Vec<PayloadPart>),
     /// Any other text.
     Text(String),
 }
 
 /// A piece of JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum PayloadPart {
     /// Unchanged text.
     Literal(String),
     /// A value within a string.
@@ -36,14 +36,14 @@ pub enum Part {
 }
 
 /// The message and the hint for an error in a body.
-type TemplateError = (String, String);
+type PayloadError = (String, String);
 
 impl Payload {
     /// Reads a body; `find` resolves a name. A text that begins like an object or an array is JSON.
     ///
     /// # Errors
     /// The message and the hint.
-    pub fn parse(text: &str, find: &mut dyn FnMut(&str) -> Option<Name>) -> Result<Self, TemplateError> {
+    pub fn parse(text: &str, find: &mut dyn FnMut(&str) -> Option<Name>) -> Result<Self, PayloadError> {
         if !text.trim_start().starts_with(['{', '[']) {
             return match placeholders(text).next() {
                 Some((_, name, _)) if find(name).is_some() => Err((
@@ -59,13 +59,13 @@ impl Payload {
                 let hint = format!("declare it below `[params]`: `{name} = \"integer\"`, or another type");
                 (format!("the parameter `{{{name}}}` is not declared"), hint)
             })?;
-            parts.push(Part::Literal(text[done..at].to_owned()));
+            parts.push(PayloadPart::Literal(text[done..at].to_owned()));
             sample.push_str(&text[done..at]);
-            parts.push(if in_string { Part::InString(found) } else { Part::Value(found) });
+            parts.push(if in_string { PayloadPart::InString(found) } else { PayloadPart::Value(found) });
             sample.push_str(if in_string { "" } else { "null" });
             done = at + name.len() + 2;
         }
-        parts.push(Part::Literal(text[done..].to_owned()));
+        parts.push(PayloadPart::Literal(text[done..].to_owned()));
         sample.push_str(&text[done..]);
         match serde_json::from_str::<IgnoredAny>(&sample) {
             Ok(_) => Ok(Self::Json(parts)),
@@ -96,10 +96,10 @@ impl Payload {
         let mut out = String::new();
         for part in parts {
             match part {
-                Part::Literal(text) => out.push_str(text),
-                Part::Value(Name::Number) => out.push_str(&values.number.to_string()),
-                Part::Value(Name::Param(index)) => out.push_str(&to_json(&values.values[*index])?),
-                Part::InString(name) => {
+                PayloadPart::Literal(text) => out.push_str(text),
+                PayloadPart::Value(Name::Number) => out.push_str(&values.number.to_string()),
+                PayloadPart::Value(Name::Param(index)) => out.push_str(&to_json(&values.values[*index])?),
+                PayloadPart::InString(name) => {
                     let text = quoted(&values.needed(*name)?)?;
                     out.push_str(&text[1..text.len() - 1]);
                 }

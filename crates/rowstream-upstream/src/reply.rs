@@ -14,10 +14,10 @@ use http_body::Body as _;
 use rowstream_core::Error;
 use tokio::time::Sleep;
 
-use super::host::Incoming;
-use super::http1::{Http1, Rest};
+use super::host::IncomingBody;
+use super::http1::{Http1, IdleState};
 use super::http2::{self, Slot};
-use super::{Call, Lease, Source, error, fields};
+use super::{Call, RequestLease, Source, error, fields};
 
 /// The connection or stream of a request.
 pub(super) enum Carrier {
@@ -28,7 +28,7 @@ pub(super) enum Carrier {
 /// A body, and its connection or stream until that's returned.
 pub(super) struct Body {
     pub(super) carrier: Option<Carrier>,
-    pub(super) incoming: Incoming,
+    pub(super) incoming: IncomingBody,
 }
 
 /// A response whose body is still arriving.
@@ -39,7 +39,7 @@ pub struct Reply {
     /// Bytes that were read before the body was polled.
     first: Option<Bytes>,
     is_to_head: bool,
-    place: Option<Lease>,
+    place: Option<RequestLease>,
     host: usize,
     source: Source,
     /// The time limit: the time when it ends, and its length.
@@ -55,7 +55,7 @@ impl Reply {
     pub(super) fn new(
         head: http::response::Parts,
         body: Body,
-        place: Lease,
+        place: RequestLease,
         (source, call): (&Source, &Call),
         begun: Instant,
     ) -> Result<Self, Error> {
@@ -91,10 +91,10 @@ impl Reply {
         }
         let Some(carrier) = &mut self.body.carrier else { return Poll::Ready(None) };
         let polled = match (carrier, &mut self.body.incoming) {
-            (Carrier::Http1(connection), Incoming::Http1(body)) => {
+            (Carrier::Http1(connection), IncomingBody::Http1(body)) => {
                 connection.poll_data(body, cx).map_err(|cause| error::broken(self.source.name(), cause))
             }
-            (Carrier::Http2(_), Incoming::Http2(body)) => {
+            (Carrier::Http2(_), IncomingBody::Http2(body)) => {
                 http2::poll_data(body, cx).map_err(|cause| error::broken(self.source.name(), cause))
             }
             _ => {
@@ -167,14 +167,14 @@ impl Reply {
         let (carrier, place) = (self.body.carrier.take(), self.place.take());
         let (Some(Carrier::Http1(mut connection)), Some(place)) = (carrier, place) else { return Ok(()) };
         match connection.rest() {
-            Rest::Ready => place.give_back(connection),
-            Rest::Surplus if connection.is_reused() => {
+            IdleState::Ready => place.give_back(connection),
+            IdleState::Surplus if connection.is_reused() => {
                 return Err(error::broken(
                     self.source.name(),
                     "its connection has delivered more answers than requests",
                 ));
             }
-            Rest::Surplus | Rest::Over => {}
+            IdleState::Surplus | IdleState::Over => {}
         }
         Ok(())
     }
@@ -199,7 +199,7 @@ impl Source {
     }
 }
 
-impl Incoming {
+impl IncomingBody {
     fn is_over(&self) -> bool {
         match self {
             Self::Http1(body) => body.is_end_stream(),

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use http::{HeaderName, HeaderValue};
 use rowstream_core::pool::Health;
 
-use super::address::Allowed;
-use super::discovery::Discover;
+use super::address::AllowEntry;
+use super::discovery::DiscoverySettings;
 use super::hosts::Balance;
 use super::retry::Retries;
 use super::url::Base;
@@ -19,7 +19,7 @@ pub struct Settings {
     /// One host, or several that give the same responses. Never empty.
     pub hosts: Vec<Base>,
     /// The registry that lists the addresses of the only host. `None`: its URL has the address.
-    pub discover: Option<Discover>,
+    pub discover: Option<DiscoverySettings>,
     /// How a request chooses among several hosts.
     pub balance: Balance,
     /// The most requests in flight at each host. `None`: as many as the pool has slots.
@@ -32,7 +32,7 @@ pub struct Settings {
     pub tls: TlsFiles,
     /// The addresses that the hosts may have; never empty. `None`: the address in the URL, or every
     /// public address of its name.
-    pub allow: Option<Vec<Allowed>>,
+    pub allow: Option<Vec<AllowEntry>>,
     /// Header fields of every request. They may contain secrets.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Time limits.

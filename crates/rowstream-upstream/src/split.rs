@@ -97,7 +97,7 @@ impl fmt::Display for SplitError {
 
 /// The value at a captured pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Captured<'a> {
+pub enum CapturedValue<'a> {
     /// There's no value.
     Missing,
     /// A scalar, as it's written in the document.
@@ -119,10 +119,10 @@ pub struct Splitter {
     /// True once the array has begun, and true until it ends.
     found: bool,
     is_open: bool,
-    element: Taken,
+    element: CollectedBytes,
     /// True if `element` is complete.
     is_whole: bool,
-    name: Taken,
+    name: CollectedBytes,
     captures: Vec<Capture>,
     chunk: Bytes,
     /// The read position in `chunk`, and the end of its valid UTF-8.
@@ -145,7 +145,7 @@ enum State {
     CommaOrClose,
     /// After the last value.
     End,
-    Text(Text, Escape),
+    Text(StringRole, Escape),
     Number(Digits),
     /// The rest of `true`, `false` or `null`.
     Literal(&'static [u8]),
@@ -153,7 +153,7 @@ enum State {
 
 /// The role of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Text {
+enum StringRole {
     Name,
     Value,
 }
@@ -192,7 +192,7 @@ enum Frame {
 #[derive(Debug)]
 struct Capture {
     node: usize,
-    text: Taken,
+    text: CollectedBytes,
     is_container: bool,
 }
 
@@ -201,7 +201,8 @@ impl Splitter {
     /// values at the pointers of `captures`.
     pub fn new<'a>(rows: &'a Pointer, captures: impl IntoIterator<Item = &'a Pointer>, most: usize) -> Self {
         let track = Track::new([rows].into_iter().chain(captures).cloned());
-        let capture = |&node| Capture { node, text: Taken::new(LONGEST_CAPTURE), is_container: false };
+        let capture =
+            |&node| Capture { node, text: CollectedBytes::new(LONGEST_CAPTURE), is_container: false };
         // Each byte of a name may be escaped, which needs six bytes.
         let longest = 6 * track.longest_name();
         Self {
@@ -212,9 +213,9 @@ impl Splitter {
             rows_depth: rows.tokens().len(),
             found: false,
             is_open: false,
-            element: Taken::new(most),
+            element: CollectedBytes::new(most),
             is_whole: false,
-            name: Taken::new(longest),
+            name: CollectedBytes::new(longest),
             captures: track.ends()[1..].iter().map(capture).collect(),
             track,
             chunk: Bytes::new(),
@@ -307,12 +308,14 @@ impl Splitter {
     ///
     /// # Errors
     /// Never, because its bytes are valid UTF-8.
-    pub fn captured(&self, which: usize) -> Result<Captured<'_>, SplitError> {
-        let Some(capture) = self.captures.get(which) else { return Ok(Captured::Missing) };
+    pub fn captured(&self, which: usize) -> Result<CapturedValue<'_>, SplitError> {
+        let Some(capture) = self.captures.get(which) else { return Ok(CapturedValue::Missing) };
         match (capture.is_container, &capture.text.text[..]) {
-            (true, _) => Ok(Captured::Container),
-            (false, []) => Ok(Captured::Missing),
-            (false, text) => std::str::from_utf8(text).map(Captured::Scalar).map_err(|_| SplitError::NotUtf8),
+            (true, _) => Ok(CapturedValue::Container),
+            (false, []) => Ok(CapturedValue::Missing),
+            (false, text) => {
+                std::str::from_utf8(text).map(CapturedValue::Scalar).map_err(|_| SplitError::NotUtf8)
+            }
         }
     }
 
@@ -392,7 +395,7 @@ impl Splitter {
         let state = match byte {
             b'{' => State::NameOrClose,
             b'[' => State::ValueOrClose,
-            b'"' => State::Text(Text::Value, Escape::None),
+            b'"' => State::Text(StringRole::Value, Escape::None),
             b'-' => State::Number(Digits::Minus),
             b'0' => State::Number(Digits::Zero),
             b'1'..=b'9' => State::Number(Digits::Whole),
@@ -456,7 +459,7 @@ impl Splitter {
     }
 
     fn begin_name(&mut self) {
-        self.state = State::Text(Text::Name, Escape::None);
+        self.state = State::Text(StringRole::Name, Escape::None);
         let depth = self.stack.len();
         let is_wanted = !self.track.steps(depth).is_empty();
         self.name.drop_text();
@@ -518,7 +521,7 @@ impl Splitter {
     }
 
     /// Continues a string.
-    fn read_text(&mut self, chunk: &[u8], text: Text, escape: Escape) -> Result<bool, SplitError> {
+    fn read_text(&mut self, chunk: &[u8], text: StringRole, escape: Escape) -> Result<bool, SplitError> {
         let escape = match (escape, chunk[self.at]) {
             (Escape::None, _) => return self.read_plain_text(chunk, text),
             (Escape::Backslash, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Escape::None,
@@ -535,7 +538,7 @@ impl Splitter {
     }
 
     /// Reads up to the end of a string, or to its next escape.
-    fn read_plain_text(&mut self, chunk: &[u8], text: Text) -> Result<bool, SplitError> {
+    fn read_plain_text(&mut self, chunk: &[u8], text: StringRole) -> Result<bool, SplitError> {
         let rest = &chunk[self.at..];
         let plain = memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
         if let Some(control) = rest[..plain].iter().position(|byte| *byte < b' ') {
@@ -549,11 +552,11 @@ impl Splitter {
                 self.at += 1;
                 self.state = State::Text(text, Escape::Backslash);
             }
-            (Some(_), Text::Name) => {
+            (Some(_), StringRole::Name) => {
                 self.end_name(chunk)?;
                 self.at += 1;
             }
-            (Some(_), Text::Value) => {
+            (Some(_), StringRole::Value) => {
                 self.at += 1;
                 return self.end_value(chunk);
             }
@@ -609,14 +612,14 @@ impl Digits {
 
 /// Bytes that are collected from one or more chunks.
 #[derive(Debug)]
-struct Taken {
+struct CollectedBytes {
     text: Vec<u8>,
     /// The start of the next bytes in the current chunk; `None` if no more are collected.
     from: Option<usize>,
     most: usize,
 }
 
-impl Taken {
+impl CollectedBytes {
     fn new(most: usize) -> Self {
         Self { text: Vec::new(), from: None, most }
     }

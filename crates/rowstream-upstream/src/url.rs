@@ -12,7 +12,7 @@ pub struct Base {
     /// True if requests use TLS.
     pub tls: bool,
     /// The host.
-    pub host: Host,
+    pub host: HostAddress,
     /// The port.
     pub port: u16,
     /// The prefix of each path: empty, or a path without a slash at its end.
@@ -21,7 +21,7 @@ pub struct Base {
 
 /// A name that must be resolved, or an address from the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Host {
+pub enum HostAddress {
     /// A name.
     Name(String),
     /// An address.
@@ -44,7 +44,7 @@ impl Base {
         if authority.as_str().contains('@') {
             return Err(("this URL has a name or a password", "send it as a header: `headers = { … }`"));
         }
-        let host = Host::parse(authority.host()).ok_or(unreadable)?;
+        let host = HostAddress::parse(authority.host()).ok_or(unreadable)?;
         let tls = uri.scheme() == Some(&Scheme::HTTPS);
         let port = match authority.as_str().strip_prefix(authority.host()).unwrap_or_default() {
             "" => Some(if tls { 443 } else { 80 }),
@@ -71,7 +71,7 @@ impl Base {
     }
 }
 
-impl fmt::Display for Host {
+impl fmt::Display for HostAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => f.write_str(name),
@@ -81,7 +81,7 @@ impl fmt::Display for Host {
     }
 }
 
-impl Host {
+impl HostAddress {
     fn parse(host: &str) -> Option<Self> {
         if let Some(address) = host.strip_prefix('[') {
             return Some(Self::Address(IpAddr::V6(address.strip_suffix(']')?.parse().ok()?)));

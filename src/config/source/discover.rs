@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rowstream_core::diagnostic::reader::Value;
-use rowstream_upstream::discovery::{Discover, Registry};
-use rowstream_upstream::url::{Base, Host};
+use rowstream_upstream::discovery::{DiscoverySettings, Registry};
+use rowstream_upstream::url::{Base, HostAddress};
 
 use crate::config::discovery::{read_name, read_token, read_url};
 use crate::config::features;
@@ -19,7 +19,7 @@ pub(super) fn read(
     value: &Value<'_>,
     hosts: Option<&[Base]>,
     has_allow: bool,
-) -> Option<Discover> {
+) -> Option<DiscoverySettings> {
     features::require(cfg!(feature = "discovery"), value, "service discovery", "discovery");
     let mut table = value.table(format!("`discover` of [source.{source}]"))?;
     let (consul, srv) = (table.take("consul"), table.take("srv"));
@@ -47,7 +47,7 @@ pub(super) fn read(
     };
     table.finish();
     match hosts {
-        Some([Base { host: Host::Name(_), .. }]) | None => {}
+        Some([Base { host: HostAddress::Name(_), .. }]) | None => {}
         Some(_) => value.error_with(
             "with `discover`, `url` is one URL with a name",
             "it gives scheme, path, `Host` and the name in TLS: `url = \"http://orders.internal/v1\"`",
@@ -59,7 +59,7 @@ pub(super) fn read(
             "write the networks of the service: `allow = [\"10.0.0.0/8\"]`",
         );
     }
-    Some(Discover { registry: registry?, refresh: refresh.unwrap_or(Discover::REFRESH) })
+    Some(DiscoverySettings { registry: registry?, refresh: refresh.unwrap_or(DiscoverySettings::REFRESH) })
 }
 
 fn read_refresh(value: &Value<'_>) -> Option<Duration> {

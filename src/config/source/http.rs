@@ -4,8 +4,8 @@ use std::path::Path;
 
 use http::{HeaderName, HeaderValue, StatusCode};
 use rowstream_core::diagnostic::reader::{Table, Value, set};
-use rowstream_upstream::address::Allowed;
-use rowstream_upstream::url::{Base, Host};
+use rowstream_upstream::address::AllowEntry;
+use rowstream_upstream::url::{Base, HostAddress};
 use rowstream_upstream::{Balance, Health, MOST_HOSTS, Protocol, Retries, Settings, Timeouts, TlsFiles};
 
 use super::super::files::stamped;
@@ -205,21 +205,21 @@ fn read_tls<'a>(table: &mut Table<'a>, hosts: &[Base], folder: &Path) -> TlsFile
 }
 
 /// The addresses that the hosts may have, if the file limits them.
-fn read_allow(value: Option<&Value<'_>>, hosts: &[Base]) -> Option<Vec<Allowed>> {
+fn read_allow(value: Option<&Value<'_>>, hosts: &[Base]) -> Option<Vec<AllowEntry>> {
     const HINT: &str = "write \"public\", an address, or a network such as \"10.0.0.0/8\"";
     let value = value?;
     let texts = value.strings()?;
     let mut allow = Vec::new();
     for (text, item) in texts {
-        let Some(allowed) = Allowed::parse(&text) else {
+        let Some(allowed) = AllowEntry::parse(&text) else {
             item.error_with(format!("{} is neither an address nor a network", item.shown(&text)), HINT);
             return Some(allow);
         };
         allow.push(allowed);
     }
     let is_left_out = |base: &Base| match base.host {
-        Host::Address(address) => !allow.iter().any(|allowed| allowed.has(address)),
-        Host::Name(_) => false,
+        HostAddress::Address(address) => !allow.iter().any(|allowed| allowed.has(address)),
+        HostAddress::Name(_) => false,
     };
     if hosts.iter().any(is_left_out) {
         value.error_with("`allow` leaves out the address of the URL", HINT);

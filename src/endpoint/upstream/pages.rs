@@ -4,7 +4,7 @@
 use percent_encoding::utf8_percent_encode;
 use rowstream_core::diagnostic::reader::{Table, Value};
 use rowstream_core::diagnostic::shown;
-use rowstream_upstream::json_columns::{Declared, Kind, Plan};
+use rowstream_upstream::json_columns::{DeclaredColumn, JsonKind, Plan};
 use rowstream_upstream::payload::Payload;
 use rowstream_upstream::pointer::Pointer;
 use rowstream_upstream::template::{ENCODED, Name};
@@ -115,23 +115,23 @@ fn read_columns(value: &Value<'_>) -> Option<Plan> {
     (columns.len() == count).then(|| Plan::new(&columns))
 }
 
-fn read_column(name: String, value: &Value<'_>) -> Option<Declared> {
+fn read_column(name: String, value: &Value<'_>) -> Option<DeclaredColumn> {
     if value.is_string() {
-        return Some(Declared { name, kind: read_kind(value)?, at: None });
+        return Some(DeclaredColumn { name, kind: read_kind(value)?, at: None });
     }
     let mut table = value.table(format!("the column {}", shown(&name)))?;
     let kind = table.require("type", "write `type = \"text\"`, or another one");
     let at = table.take("at").map(|value| read_pointer(&value));
     table.finish();
     let kind = read_kind(&kind?)?;
-    Some(Declared { name, kind, at: at.map_or(Some(None), |at| at.map(Some))? })
+    Some(DeclaredColumn { name, kind, at: at.map_or(Some(None), |at| at.map(Some))? })
 }
 
-fn read_kind(value: &Value<'_>) -> Option<Kind> {
+fn read_kind(value: &Value<'_>) -> Option<JsonKind> {
     let text = value.string()?;
-    let kind = Kind::from_name(&text);
+    let kind = JsonKind::from_name(&text);
     if kind.is_none() {
-        let hint = rowstream_core::diagnostic::suggest("the types are", &text, Kind::NAMES);
+        let hint = rowstream_core::diagnostic::suggest("the types are", &text, JsonKind::NAMES);
         value.error_with(format!("{} isn't a column type", shown(&text)), hint);
     }
     kind

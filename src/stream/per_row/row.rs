@@ -3,7 +3,7 @@
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 use rowstream_encode::{RowWriter, Value, ValueOptions, write_value};
-use rowstream_upstream::by_column::{ByColumn, Counted};
+use rowstream_upstream::by_column::{ColumnCounter, ColumnWriter};
 
 use super::window::{Held, Replies};
 use crate::database::Layout;
@@ -27,7 +27,7 @@ impl EnrichedRow<'_> {
     pub(crate) fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
         let Self { layout, held, replies, plan, at } = self;
         let inserting = Inserting { encoder, held, replies, plan, at };
-        layout.row(&held.data).encode(&mut Counted::new(inserting), out)
+        layout.row(&held.data).encode(&mut ColumnCounter::new(inserting), out)
     }
 }
 
@@ -59,7 +59,7 @@ impl Inserting<'_> {
     }
 }
 
-impl ByColumn for Inserting<'_> {
+impl ColumnWriter for Inserting<'_> {
     fn begin(&mut self, out: &mut Vec<u8>) {
         self.encoder.begin_row(out);
     }
@@ -90,7 +90,7 @@ pub(super) struct Keeping<'a> {
     pub(super) values: &'a mut [ParamValue],
 }
 
-impl ByColumn for Keeping<'_> {
+impl ColumnWriter for Keeping<'_> {
     fn begin(&mut self, _out: &mut Vec<u8>) {}
 
     fn value(&mut self, column: usize, value: Value<'_>, _out: &mut Vec<u8>) {

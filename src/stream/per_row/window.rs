@@ -11,7 +11,7 @@ use http::{HeaderMap, Method, StatusCode};
 use rowstream_core::Error;
 use rowstream_core::error::POOL_TIMEOUT;
 use rowstream_core::params::ParamValue;
-use rowstream_upstream::by_column::Counted;
+use rowstream_upstream::by_column::ColumnCounter;
 use rowstream_upstream::pointer::Pointer;
 use rowstream_upstream::template::Values;
 use rowstream_upstream::{Call, Group, Source, fields};
@@ -245,7 +245,7 @@ impl Window {
         let layout = self.layout.get_or_insert_with(|| row.layout());
         let data = Box::from(row.bytes());
         let keeping = Keeping { wanted: self.bound.wanted.iter(), values: &mut self.values };
-        layout.row(&data).encode(&mut Counted::new(keeping), &mut Vec::new())?;
+        layout.row(&data).encode(&mut ColumnCounter::new(keeping), &mut Vec::new())?;
         let number = self.next;
         self.next += 1;
         let calls = (0..self.lanes.len()).map(|lane| self.ask(lane, number)).collect::<Result<_, _>>()?;

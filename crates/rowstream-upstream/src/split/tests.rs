@@ -12,13 +12,13 @@ fn pointer(text: &str) -> Pointer {
 
 /// The result of a document: its elements, the captured values, and its end.
 #[derive(Debug, PartialEq)]
-struct Split {
+struct SplitResult {
     elements: Vec<String>,
     captured: Vec<Option<String>>,
     ended: Result<bool, SplitError>,
 }
 
-fn split(splitter: &mut Splitter, layout: Layout, pieces: &[&[u8]]) -> Split {
+fn split(splitter: &mut Splitter, layout: Layout, pieces: &[&[u8]]) -> SplitResult {
     splitter.begin(layout);
     let mut elements = Vec::new();
     let mut run = || {
@@ -35,18 +35,18 @@ fn split(splitter: &mut Splitter, layout: Layout, pieces: &[&[u8]]) -> Split {
     };
     let ended = run();
     let captured = |which| match splitter.captured(which).expect("UTF-8") {
-        Captured::Missing => None,
-        Captured::Scalar(text) => Some(text.to_owned()),
-        Captured::Container => Some("(container)".to_owned()),
+        CapturedValue::Missing => None,
+        CapturedValue::Scalar(text) => Some(text.to_owned()),
+        CapturedValue::Container => Some("(container)".to_owned()),
     };
     // Captures are final only at the end.
     let captured =
         (0..splitter.captures.len()).map(|which| ended.as_ref().ok().and_then(|_| captured(which)));
     let captured = captured.collect();
-    Split { elements, captured, ended }
+    SplitResult { elements, captured, ended }
 }
 
-fn whole(rows: &str, captures: &[&str], layout: Layout, text: &[u8]) -> Split {
+fn whole(rows: &str, captures: &[&str], layout: Layout, text: &[u8]) -> SplitResult {
     let captures: Vec<_> = captures.iter().map(|capture| pointer(capture)).collect();
     split(&mut Splitter::new(&pointer(rows), &captures, 1000), layout, &[text])
 }

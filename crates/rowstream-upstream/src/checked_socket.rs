@@ -18,45 +18,45 @@ use tokio::net::TcpStream;
 
 /// True while the reads of a socket ask the kernel.
 #[derive(Default, Clone)]
-pub(crate) struct Looks(Arc<AtomicBool>);
+pub(crate) struct KernelReads(Arc<AtomicBool>);
 
 /// Makes reads ask the kernel until it's dropped.
-pub(super) struct Looking(Looks);
+pub(super) struct KernelReadGuard(KernelReads);
 
-impl Looks {
-    pub(super) fn begin(&self) -> Looking {
+impl KernelReads {
+    pub(super) fn begin(&self) -> KernelReadGuard {
         self.0.store(true, Ordering::Relaxed);
-        Looking(self.clone())
+        KernelReadGuard(self.clone())
     }
 }
 
-impl Drop for Looking {
+impl Drop for KernelReadGuard {
     fn drop(&mut self) {
         self.0.0.store(false, Ordering::Relaxed);
     }
 }
 
 /// The socket.
-pub(super) struct Looked {
+pub(super) struct CheckedSocket {
     stream: TcpStream,
-    looks: Looks,
+    kernel_reads: KernelReads,
 }
 
-impl Looked {
-    pub(super) fn new(stream: TcpStream) -> (Self, Looks) {
-        let looks = Looks::default();
-        (Self { stream, looks: looks.clone() }, looks)
+impl CheckedSocket {
+    pub(super) fn new(stream: TcpStream) -> (Self, KernelReads) {
+        let kernel_reads = KernelReads::default();
+        (Self { stream, kernel_reads: kernel_reads.clone() }, kernel_reads)
     }
 }
 
-impl AsyncRead for Looked {
+impl AsyncRead for CheckedSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if polled.is_ready() || !self.looks.0.load(Ordering::Relaxed) {
+        if polled.is_ready() || !self.kernel_reads.0.load(Ordering::Relaxed) {
             return polled;
         }
         match (&*SockRef::from(&self.stream)).read(buf.initialize_unfilled()) {
@@ -70,7 +70,7 @@ impl AsyncRead for Looked {
     }
 }
 
-impl AsyncWrite for Looked {
+impl AsyncWrite for CheckedSocket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
