@@ -1,7 +1,7 @@
 //! The load tester's counters: every cut of a body gives the same result as the whole, and as other
 //! readers if they accept it.
 
-use rowstream_bench::{Chunked, Counter, Document, End};
+use rowstream_bench::{ChunkDecoder, Counter, Document, End};
 use serde_json::value::RawValue;
 
 use crate::json::Members;
@@ -84,7 +84,7 @@ fn elements(json: &RawValue) -> Option<u64> {
 /// The data of a chunked body in these pieces, if it ended, and the bytes after it. `None` if it's
 /// malformed.
 fn unchunk(pieces: &[&[u8]]) -> Option<(Vec<u8>, bool, Vec<u8>)> {
-    let (mut chunked, mut data, mut left) = (Chunked::default(), Vec::new(), Vec::new());
+    let (mut chunked, mut data, mut left) = (ChunkDecoder::default(), Vec::new(), Vec::new());
     for piece in pieces {
         let mut bytes = *piece;
         while let Some(part) = chunked.next(&mut bytes).ok()? {

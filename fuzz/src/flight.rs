@@ -1,6 +1,6 @@
 //! Reads arbitrary bytes as responses of an Arrow Flight SQL server.
 
-use rowstream_arrow::flight::fuzzing::{self, Batches as FlightBatches};
+use rowstream_arrow::flight::fuzzing::{self, EndpointBatches as FlightBatches};
 use serde::de::IgnoredAny;
 
 /// Reads a response of any kind.

@@ -1,7 +1,7 @@
 //! The server's handling of arbitrary bytes from a driver process, whose foreign driver may have
 //! corrupted its memory.
 
-use rowstream_arrow::worker::fuzzing::Batches as WorkerBatches;
+use rowstream_arrow::worker::fuzzing::DriverBatches as WorkerBatches;
 use serde::de::IgnoredAny;
 
 /// Reads pieces of an Arrow stream, each after its length (u32, little-endian). The result is lines

@@ -18,13 +18,13 @@ use super::{cells, values};
 /// The columns of a batch.
 #[derive(Default)]
 pub(crate) struct Columns {
-    values: Vec<Values>,
+    values: Vec<ColumnValues>,
     /// A buffer for the current value, reused to save allocations.
     text: Cell<String>,
 }
 
 /// The values of a column, with variants for the most common types.
-enum Values {
+enum ColumnValues {
     Int32(Int32Array),
     Int64(Int64Array),
     Float64(Float64Array),
@@ -39,7 +39,7 @@ enum Values {
 impl Columns {
     /// The columns of a batch. Copies no values.
     pub(crate) fn of(arrays: &[ArrayRef]) -> Self {
-        Self { values: arrays.iter().map(Values::of).collect(), text: Cell::default() }
+        Self { values: arrays.iter().map(ColumnValues::of).collect(), text: Cell::default() }
     }
 
     /// Appends a packed row, whose columns are `described`, to `packed`.
@@ -71,7 +71,7 @@ impl Columns {
     }
 }
 
-impl Values {
+impl ColumnValues {
     fn of(array: &ArrayRef) -> Self {
         match array.data_type() {
             DataType::Int32 => Self::Int32(array.as_primitive().clone()),

@@ -27,7 +27,7 @@ use rowstream_encode::{Value, decimal_units};
 use super::values::{self, JSON, KIND};
 
 /// A 16-bit float.
-type Half = <Float16Type as ArrowPrimitiveType>::Native;
+type HalfFloat = <Float16Type as ArrowPrimitiveType>::Native;
 
 /// The most digits that a 128-bit decimal can have.
 const MAX_DIGITS_128: u8 = 38;
@@ -104,7 +104,7 @@ pub(super) fn array(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Error> 
         (DataType::Utf8View, _) => texts(array),
         (DataType::BinaryView, _) => bytes(array),
         (DataType::Float16, _) => {
-            Arc::new(array.as_primitive::<Float16Type>().unary::<_, Float32Type>(Half::to_f32))
+            Arc::new(array.as_primitive::<Float16Type>().unary::<_, Float32Type>(HalfFloat::to_f32))
         }
         (DataType::Decimal32(..), DataType::Decimal128(precision, scale)) => {
             let wide = array.as_primitive::<Decimal32Type>().unary::<_, Decimal128Type>(i128::from);

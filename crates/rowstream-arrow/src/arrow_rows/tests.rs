@@ -19,7 +19,7 @@ use rowstream_encode::{BatchEncoder, Column, ColumnKind, RowEncoder, Shape, Valu
 use super::values::{JSON, KIND, of_kind};
 use super::*;
 
-type Half = <Float16Type as ArrowPrimitiveType>::Native;
+type Float16 = <Float16Type as ArrowPrimitiveType>::Native;
 
 /// A limit that no row reaches.
 const ANY: usize = 1 << 30;
@@ -48,7 +48,7 @@ fn numbers() -> Vec<Line> {
         (array(UInt32Array::from(vec![u32::MAX])), &["4294967295"], None),
         (array(UInt64Array::from(vec![1, u64::MAX])), &["1", "18446744073709551615"], None),
         (
-            array(Float32Array::from(vec![0.1]).unary::<_, Float16Type>(<Half>::from_f32)),
+            array(Float32Array::from(vec![0.1]).unary::<_, Float16Type>(<Float16>::from_f32)),
             &["0.099975586"],
             Some(DataType::Float32),
         ),

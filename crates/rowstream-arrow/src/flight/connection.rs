@@ -30,7 +30,7 @@ use tokio_rustls::TlsConnector;
 use super::error::Failure;
 use super::grpc::{Call, framed, timeout_field};
 use super::message::{Action, HandshakeRequest, HandshakeResponse, Outcome};
-use super::url::{Address, Login, Target};
+use super::url::{Address, Login, ServerTarget};
 use super::{MESSAGE, PARALLEL, WINDOW};
 
 /// The limit for the header fields of an answer, in bytes.
@@ -39,7 +39,7 @@ const HEADERS: u32 = 32 * 1024;
 /// Opens the connections of a source.
 pub(super) struct Connector {
     source: String,
-    pub(super) target: Target,
+    pub(super) target: ServerTarget,
     tls: Option<TlsConnector>,
     pub(super) statement_timeout: Option<Duration>,
     /// The longest message.
@@ -66,7 +66,7 @@ pub struct Connection {
 
 impl Connector {
     pub(super) fn new(settings: &SourceSettings) -> Result<Self, Error> {
-        let target = Target::parse(&settings.url)
+        let target = ServerTarget::parse(&settings.url)
             .map_err(|cause| Error::endpoint(format!("source `{}`: {cause}", settings.name)))?;
         // Even if this server doesn't use TLS, an allowed one can.
         let tls = match target.address.has_tls || !target.allowed.is_empty() {
@@ -118,7 +118,7 @@ impl Connector {
     }
 }
 
-fn http2_by_tls(name: &str, target: &Target) -> Result<TlsConnector, Error> {
+fn http2_by_tls(name: &str, target: &ServerTarget) -> Result<TlsConnector, Error> {
     let connector =
         tls::connector(name, SslMode::VerifyFull, (target.ssl_ca.as_deref(), &ClientFiles::default()))?;
     let mut config = rustls::ClientConfig::clone(connector.config());

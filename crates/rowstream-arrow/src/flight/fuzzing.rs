@@ -22,18 +22,18 @@ const LONGEST: usize = 64 * 1024;
 const MOST: usize = 200;
 
 /// Reads the messages of an endpoint.
-pub struct Batches {
+pub struct EndpointBatches {
     frames: Frames,
-    batches: reading::Batches,
+    batches: reading::BatchDecoder,
     columns: Arc<[Column]>,
 }
 
-impl Batches {
+impl EndpointBatches {
     /// Reads the endpoint of a statement with this schema. Returns `None` if the schema is invalid.
     pub fn new(described: Vec<u8>) -> Option<Self> {
         let schema = schema(&described.into()).ok()??;
         let columns = schema.fields().iter().map(|field| column(field)).collect();
-        Some(Self { frames: Frames::new(LONGEST), batches: reading::Batches::default(), columns })
+        Some(Self { frames: Frames::new(LONGEST), batches: reading::BatchDecoder::default(), columns })
     }
 
     /// Reads the messages that end in this piece. Returns their rows as lines of JSON, or `None` if

@@ -137,7 +137,7 @@ pub(super) struct Query {
 /// `ActionClosePreparedStatementRequest`, `CommandPreparedStatementQuery` and
 /// `DoPutPreparedStatementResult`: each is a handle.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Handle {
+pub(super) struct StatementHandle {
     #[prost(bytes = "bytes", tag = "1")]
     pub(super) handle: Bytes,
 }

@@ -62,16 +62,16 @@ const BLOCK: usize = 8 << 20;
 
 /// A server of Arrow Flight SQL with its pool.
 #[derive(Clone)]
-pub struct Source(Arc<Shared>);
+pub struct Source(Arc<SourceState>);
 
 /// The parts of a source that all its connections share.
-struct Shared {
+struct SourceState {
     name: String,
     connector: Arc<Connector>,
     pool: Pool<Connection>,
     max_row: usize,
     /// The columns of statements that the server doesn't prepare.
-    described: Mutex<Statements<session::Described>>,
+    described: Mutex<Statements<session::StatementColumns>>,
 }
 
 impl Database for Source {
@@ -94,7 +94,7 @@ impl Database for Source {
     };
 
     fn open(settings: &SourceSettings) -> Result<Self, Error> {
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(SourceState {
             name: settings.name.clone(),
             connector: Arc::new(Connector::new(settings)?),
             pool: Pool::new(&settings.name, settings.pool.clone()),
@@ -169,7 +169,7 @@ impl DatabaseSession for Session {
 
 /// Pings the server on a connection of its own.
 pub struct Probe {
-    shared: Arc<Shared>,
+    shared: Arc<SourceState>,
     /// `None` before the first ping, during a ping, and after a failure.
     connection: Option<Connection>,
 }

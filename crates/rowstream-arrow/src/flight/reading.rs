@@ -36,7 +36,7 @@ use crate::arrow_rows::{self, is_described};
 const SAME_CONNECTION: &str = "arrow-flight-reuse-connection:";
 
 /// The endpoints of a statement.
-pub(super) struct Reading {
+pub(super) struct EndpointReader {
     connector: Arc<Connector>,
     columns: Arc<[Column]>,
     is_ordered: bool,
@@ -51,13 +51,13 @@ struct Part {
     ticket: Ticket,
     /// `None` until the place is connected.
     call: Option<Call>,
-    batches: Batches,
+    batches: BatchDecoder,
 }
 
 /// Decodes the Arrow IPC messages of one endpoint. Keeps its schema and dictionaries for the
 /// batches.
 #[derive(Default)]
-pub(super) struct Batches {
+pub(super) struct BatchDecoder {
     schema: Option<SchemaRef>,
     dictionaries: HashMap<i64, ArrayRef>,
     /// The size of the dictionaries, in bytes.
@@ -72,7 +72,7 @@ enum Place {
     Other(Box<Connection>),
 }
 
-impl Reading {
+impl EndpointReader {
     /// Reads the endpoints in `info`. Does no I/O.
     pub(super) fn new(connector: &Arc<Connector>, columns: &Arc<[Column]>, info: FlightInfo) -> Self {
         Self {
@@ -160,7 +160,7 @@ impl Part {
         let ticket = endpoint.ticket.ok_or_else(|| Failure::broken("an endpoint has no ticket"))?;
         let uris: Vec<_> = endpoint.locations.into_iter().map(|location| location.uri).collect();
         let mut part =
-            Self { place: place(connector, &uris)?, ticket, call: None, batches: Batches::default() };
+            Self { place: place(connector, &uris)?, ticket, call: None, batches: BatchDecoder::default() };
         if let Place::Own = part.place {
             part.call = Some(get(connector, own, &part.ticket)?);
         }
@@ -191,7 +191,7 @@ impl Part {
     }
 }
 
-impl Batches {
+impl BatchDecoder {
     /// Decodes a message. Returns its batch, if it has one.
     pub(super) fn read(
         &mut self,

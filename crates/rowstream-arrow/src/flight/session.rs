@@ -35,15 +35,15 @@ use rowstream_encode::Column;
 use tokio::runtime::Handle as Runtime;
 use tokio::time::timeout;
 
-use super::Shared;
+use super::SourceState;
 use super::connection::{Connection, decoded};
 use super::error::{Failure, code};
 use super::grpc::{Call, framed};
 use super::message::{
-    CancelFlightInfo, Descriptor, FlightData, FlightInfo, Handle, PreparedStatement, PutResult, Query,
-    SchemaResult, any, command, from_any,
+    CancelFlightInfo, Descriptor, FlightData, FlightInfo, PreparedStatement, PutResult, Query, SchemaResult,
+    StatementHandle, any, command, from_any,
 };
-use super::reading::Reading;
+use super::reading::EndpointReader;
 use crate::arrow_rows::{self, Columns, Pieces, Row, argument, column, piece, sent_schema};
 
 /// A connection must be ready again within this time after its response was dropped. Otherwise we
@@ -52,7 +52,7 @@ const RECYCLE_DEADLINE: Duration = Duration::from_secs(2);
 
 /// One connection, held by one response.
 pub struct Session {
-    shared: Arc<Shared>,
+    shared: Arc<SourceState>,
     /// Taken only when the session is dropped.
     held: Option<(Lease<Connection>, Connection)>,
     prepared: Vec<Prepared>,
@@ -63,20 +63,20 @@ pub struct Session {
 
 /// A prepared or described statement.
 struct Prepared {
-    described: Arc<Described>,
-    asked: Asked,
+    described: Arc<StatementColumns>,
+    request: RowsRequest,
     /// The number of columns that clients get as batches. `None` if they get rows.
     batches: Option<usize>,
 }
 
 /// The columns of a statement.
-pub(super) struct Described {
+pub(super) struct StatementColumns {
     columns: Arc<[Column]>,
     schema: Schema,
 }
 
 /// The way to request the rows of a statement.
-enum Asked {
+enum RowsRequest {
     /// By SQL, because the server doesn't prepare statements. If the server described the columns
     /// with a [`FlightInfo`], it may have begun to compute the rows, so we keep that.
     Text(Arc<str>, Option<FlightInfo>),
@@ -88,12 +88,12 @@ enum State {
     Idle,
     /// A request couldn't be sent; `poll_row` returns the reason.
     Unsent(Error),
-    Running(Box<Running>),
+    Running(Box<RunningStatement>),
     Broken,
 }
 
 /// A statement whose rows we read.
-struct Running {
+struct RunningStatement {
     index: usize,
     step: Step,
     /// The answer that lists the endpoints, needed to cancel the statement.
@@ -110,7 +110,7 @@ struct Running {
     is_retried: bool,
 }
 
-impl Running {
+impl RunningStatement {
     /// Records that this many rows of the batch were read.
     #[inline]
     fn took(&mut self, rows: usize) {
@@ -125,22 +125,22 @@ impl Running {
 enum Step {
     Bind(Call, Option<Bytes>),
     Ask(Call, Option<Bytes>),
-    Read(Reading),
+    Read(EndpointReader),
 }
 
-impl Asked {
+impl RowsRequest {
     fn descriptor(&self) -> Descriptor {
         match self {
             Self::Text(sql, _) => command("CommandStatementQuery", &Query { sql: sql.to_string() }),
             Self::Handle(handle) => {
-                command("CommandPreparedStatementQuery", &Handle { handle: handle.clone() })
+                command("CommandPreparedStatementQuery", &StatementHandle { handle: handle.clone() })
             }
         }
     }
 }
 
 impl Session {
-    pub(super) fn new(shared: Arc<Shared>, place: Lease<Connection>, connection: Connection) -> Self {
+    pub(super) fn new(shared: Arc<SourceState>, place: Lease<Connection>, connection: Connection) -> Self {
         let held = Some((place, connection));
         Self { shared, held, prepared: Vec::new(), state: State::Idle, packed: Vec::new() }
     }
@@ -166,8 +166,8 @@ impl Session {
 
     async fn describe(&mut self, statement: &Statement) -> Result<Result<Prepared, Error>, Failure> {
         if let Some(described) = self.shared.described.lock().get(&statement.sql) {
-            let asked = Asked::Text(Arc::clone(&statement.sql), None);
-            return Ok(Ok(Prepared { described, asked, batches: None }));
+            let request = RowsRequest::Text(Arc::clone(&statement.sql), None);
+            return Ok(Ok(Prepared { described, request, batches: None }));
         }
         let query = Query { sql: statement.sql.to_string() };
         let body = any("ActionCreatePreparedStatementRequest", &query);
@@ -193,12 +193,12 @@ impl Session {
     ) -> Result<Result<Prepared, Error>, Failure> {
         let answer: PreparedStatement =
             from_any(answer).map_err(|error| Failure::broken(error.to_string()))?;
-        let asked = Asked::Handle(answer.handle);
+        let request = RowsRequest::Handle(answer.handle);
         let given = statement.types.len();
         let wanted = schema(&answer.parameters)?.map(|schema| schema.fields().len());
         // A server that doesn't report the number checks it when we bind.
         if let Some(wanted) = wanted.filter(|wanted| *wanted != given && *wanted != 0) {
-            self.close(&asked).await?;
+            self.close(&request).await?;
             return Ok(Err(Error::endpoint(format!(
                 "the statement has {wanted} placeholders for {given} parameters"
             ))));
@@ -206,7 +206,7 @@ impl Session {
         let described = match schema(&answer.columns)? {
             Some(described) if !described.fields().is_empty() => Some(described),
             _ if given == 0 => {
-                let (described, info) = self.schema(&asked).await?;
+                let (described, info) = self.schema(&request).await?;
                 if let Some(info) = info {
                     discard(self.connection(), info).await;
                 }
@@ -214,13 +214,13 @@ impl Session {
             }
             _ => None,
         };
-        Ok(described_by(described, asked))
+        Ok(described_by(described, request))
     }
 
     /// Describes a statement for a server that can't prepare it. The columns are cached.
     async fn unprepared(&mut self, sql: &Arc<str>) -> Result<Result<Prepared, Error>, Failure> {
-        let (described, info) = self.schema(&Asked::Text(Arc::clone(sql), None)).await?;
-        let prepared = described_by(described, Asked::Text(Arc::clone(sql), info));
+        let (described, info) = self.schema(&RowsRequest::Text(Arc::clone(sql), None)).await?;
+        let prepared = described_by(described, RowsRequest::Text(Arc::clone(sql), info));
         if let Ok(prepared) = &prepared {
             self.shared.described.lock().insert(sql, Arc::clone(&prepared.described), |_| {});
         }
@@ -229,8 +229,11 @@ impl Session {
 
     /// Requests the columns of a statement. Without GetSchema we get them from a [`FlightInfo`],
     /// which is returned too.
-    async fn schema(&mut self, asked: &Asked) -> Result<(Option<Schema>, Option<FlightInfo>), Failure> {
-        let (timeout, descriptor) = (self.shared.connector.statement_timeout, asked.descriptor());
+    async fn schema(
+        &mut self,
+        request: &RowsRequest,
+    ) -> Result<(Option<Schema>, Option<FlightInfo>), Failure> {
+        let (timeout, descriptor) = (self.shared.connector.statement_timeout, request.descriptor());
         let connection = self.connection();
         match connection.ask::<SchemaResult>("GetSchema", &descriptor, timeout).await {
             Ok(answer) => Ok((schema(&answer.schema)?, None)),
@@ -246,7 +249,7 @@ impl Session {
     pub(super) async fn let_go(&mut self) {
         let Some((_, connection)) = &mut self.held else { return };
         for prepared in &mut self.prepared {
-            if let Asked::Text(_, info) = &mut prepared.asked
+            if let RowsRequest::Text(_, info) = &mut prepared.request
                 && let Some(info) = info.take()
             {
                 discard(connection, info).await;
@@ -254,8 +257,8 @@ impl Session {
         }
     }
 
-    async fn close(&mut self, asked: &Asked) -> Result<(), Failure> {
-        close(self.connection(), asked).await
+    async fn close(&mut self, request: &RowsRequest) -> Result<(), Failure> {
+        close(self.connection(), request).await
     }
 
     /// See [`rowstream_database::DatabaseSession::execute`].
@@ -266,10 +269,10 @@ impl Session {
         };
     }
 
-    fn start(&mut self, index: usize, args: &[&ParamValue]) -> Result<Running, Failure> {
-        let told = match &mut self.prepared[index].asked {
-            Asked::Text(_, info) => info.take(),
-            Asked::Handle(_) => None,
+    fn start(&mut self, index: usize, args: &[&ParamValue]) -> Result<RunningStatement, Failure> {
+        let told = match &mut self.prepared[index].request {
+            RowsRequest::Text(_, info) => info.take(),
+            RowsRequest::Handle(_) => None,
         };
         let (step, info) = match (told, args) {
             (Some(info), _) => (self.read(index, info.clone()), Some(info)),
@@ -279,7 +282,7 @@ impl Session {
         let prepared = &self.prepared[index];
         let pieces = prepared.batches.map(|columns| Pieces::new(&prepared.described.schema, columns));
         let pieces = pieces.transpose().map_err(|error| Failure::broken(error.to_string()))?;
-        Ok(Running {
+        Ok(RunningStatement {
             index,
             step,
             info,
@@ -294,11 +297,11 @@ impl Session {
 
     fn read(&self, index: usize, info: FlightInfo) -> Step {
         let (connector, columns) = (&self.shared.connector, &self.prepared[index].described.columns);
-        Step::Read(Reading::new(connector, columns, info))
+        Step::Read(EndpointReader::new(connector, columns, info))
     }
 
     fn ask(&mut self, index: usize) -> Result<Step, Failure> {
-        let message = framed(&self.prepared[index].asked.descriptor());
+        let message = framed(&self.prepared[index].request.descriptor());
         let timeout = self.shared.connector.statement_timeout;
         Ok(Step::Ask(self.connection().call("GetFlightInfo", &[message], timeout)?, None))
     }
@@ -306,7 +309,7 @@ impl Session {
     fn bind(&mut self, index: usize, args: &[&ParamValue]) -> Result<Step, Failure> {
         let arguments: Vec<_> = args.iter().map(|param| argument(param)).collect();
         let batch = arrow_rows::batch(&arguments).map_err(|error| Failure::broken(error.to_string()))?;
-        let messages = put(self.prepared[index].asked.descriptor(), &batch)?;
+        let messages = put(self.prepared[index].request.descriptor(), &batch)?;
         Ok(Step::Bind(self.connection().call("DoPut", &messages, None)?, None))
     }
 
@@ -434,9 +437,10 @@ impl Session {
     fn bound(&mut self, index: usize, answer: Option<Bytes>) -> Result<Step, Failure> {
         if let Some(answer) = answer {
             let metadata = decoded::<PutResult>(answer)?.metadata;
-            let renamed: Handle = from_any(metadata).map_err(|error| Failure::broken(error.to_string()))?;
+            let renamed: StatementHandle =
+                from_any(metadata).map_err(|error| Failure::broken(error.to_string()))?;
             if !renamed.handle.is_empty() {
-                self.prepared[index].asked = Asked::Handle(renamed.handle);
+                self.prepared[index].request = RowsRequest::Handle(renamed.handle);
             }
         }
         self.ask(index)
@@ -479,7 +483,7 @@ impl Session {
             self.connection().is_broken = true;
         }
         if let (Failure::Changed, State::Running(running)) = (&failure, &self.state)
-            && let Asked::Text(sql, _) = &self.prepared[running.index].asked
+            && let RowsRequest::Text(sql, _) = &self.prepared[running.index].request
         {
             self.shared.described.lock().remove(sql);
         }
@@ -498,11 +502,11 @@ impl Session {
 }
 
 /// A statement with the columns that the server described.
-fn described_by(described: Option<Schema>, asked: Asked) -> Result<Prepared, Error> {
+fn described_by(described: Option<Schema>, request: RowsRequest) -> Result<Prepared, Error> {
     match described {
         Some(schema) if !schema.fields().is_empty() => {
             let columns = schema.fields().iter().map(|field| column(field)).collect();
-            Ok(Prepared { described: Arc::new(Described { columns, schema }), asked, batches: None })
+            Ok(Prepared { described: Arc::new(StatementColumns { columns, schema }), request, batches: None })
         }
         Some(_) => Err(Error::endpoint("the statement has no columns, so it isn't a query")),
         None => Err(Error::endpoint("the server doesn't report the columns of the statement")),
@@ -529,7 +533,7 @@ impl Drop for Session {
         let state = std::mem::replace(&mut self.state, State::Idle);
         let prepared = std::mem::take(&mut self.prepared);
         let is_clean = matches!(state, State::Idle)
-            && prepared.iter().all(|prepared| matches!(prepared.asked, Asked::Text(_, None)));
+            && prepared.iter().all(|prepared| matches!(prepared.request, RowsRequest::Text(_, None)));
         if connection.is_broken {
             return;
         }
@@ -570,9 +574,9 @@ async fn settle(
         unless_unknown(cancel(connection, &info).await)?;
     }
     for prepared in prepared {
-        match prepared.asked {
-            Asked::Text(_, Some(info)) => discard(connection, info).await,
-            asked => close(connection, &asked).await?,
+        match prepared.request {
+            RowsRequest::Text(_, Some(info)) => discard(connection, info).await,
+            request => close(connection, &request).await?,
         }
     }
     Ok(())
@@ -584,9 +588,9 @@ async fn cancel(connection: &mut Connection, info: &FlightInfo) -> Result<Option
     connection.act("CancelFlightInfo", body.into()).await
 }
 
-async fn close(connection: &mut Connection, asked: &Asked) -> Result<(), Failure> {
-    let Asked::Handle(handle) = asked else { return Ok(()) };
-    let body = any("ActionClosePreparedStatementRequest", &Handle { handle: handle.clone() });
+async fn close(connection: &mut Connection, request: &RowsRequest) -> Result<(), Failure> {
+    let RowsRequest::Handle(handle) = request else { return Ok(()) };
+    let body = any("ActionClosePreparedStatementRequest", &StatementHandle { handle: handle.clone() });
     unless_unknown(connection.act("ClosePreparedStatement", body).await)
 }
 

@@ -18,7 +18,7 @@ pub(super) type Field = (HeaderName, HeaderValue);
 
 /// The server, the login and the options of a URL.
 #[derive(Clone)]
-pub(super) struct Target {
+pub(super) struct ServerTarget {
     pub(super) address: Address,
     pub(super) login: Login,
     pub(super) ssl_ca: Option<PathBuf>,
@@ -45,7 +45,7 @@ pub(super) enum Login {
     Bearer(String),
 }
 
-impl Target {
+impl ServerTarget {
     /// Reads a URL.
     pub(super) fn parse(url: &str) -> Result<Self, UrlError> {
         let parts = Parts::parse(url, &[SCHEME, TLS_SCHEME])?;
@@ -170,8 +170,8 @@ fn parse_field(name: &str, value: &str) -> Result<Field, UrlError> {
 mod tests {
     use super::*;
 
-    fn target(url: &str) -> Target {
-        Target::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+    fn target(url: &str) -> ServerTarget {
+        ServerTarget::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
     }
 
     fn address(host: &str, port: u16, has_tls: bool) -> Address {
@@ -203,7 +203,7 @@ mod tests {
             ("flightsql://h?ssl-ca=/x", "flightsql+tls"),
             ("flightsql://a,b", "several hosts"),
         ] {
-            let error = Target::parse(url).err().map(|error| error.to_string()).unwrap_or_default();
+            let error = ServerTarget::parse(url).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(error.contains(message), "{url}: {error}");
             assert!(!error.contains("secret"), "{error}");
         }

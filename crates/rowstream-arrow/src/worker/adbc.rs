@@ -11,17 +11,17 @@ use rowstream_database::table_files::is_table_file;
 
 use super::dialect::{self, DUCKDB_LIBRARY};
 use super::frame::{AdbcOpening, Opening};
-use super::{Foreign, Kind};
+use super::{DriverKind, ForeignDriver};
 
 pub use crate::arrow_rows::{Layout, Row};
 
 /// A database with a driver of ADBC, and its pool.
-pub type Source = blocking::Source<Foreign<Adbc>>;
+pub type Source = blocking::Source<ForeignDriver<Adbc>>;
 
 /// Drivers of ADBC.
 pub struct Adbc;
 
-impl Kind for Adbc {
+impl DriverKind for Adbc {
     const DIALECT: &'static Dialect = &dialect::ADBC;
     const SURVIVES: bool = true;
 

@@ -21,7 +21,7 @@ use rowstream_database::refused::general;
 use rowstream_encode::Column;
 
 use super::frame::{self, Failed, Fault, HEADER, Request};
-use super::{Foreign, Kind};
+use super::{DriverKind, ForeignDriver};
 use crate::arrow_rows::{self, Argument, Columns, Pieces, column, is_described};
 
 /// How often a thread that waits for the driver process checks if it must stop.
@@ -35,11 +35,11 @@ const CONNECT: Duration = Duration::from_secs(30);
 /// no schema, because each value has its type.
 pub(super) type Plan = SchemaRef;
 
-type Described = blocking::StatementDescription<Plan>;
+type Description = blocking::StatementDescription<Plan>;
 
 /// An open connection.
 pub struct Connection<K> {
-    driver: Arc<Foreign<K>>,
+    driver: Arc<ForeignDriver<K>>,
     link: RefCell<Link>,
     in_transaction: Cell<bool>,
 }
@@ -64,7 +64,7 @@ enum Reply {
 }
 
 /// The reason why there's no frame.
-enum Missing {
+enum FrameError {
     /// The driver process reports a failure.
     Failed(Failed),
     /// The connection can't be used any more.
@@ -73,20 +73,20 @@ enum Missing {
     Stopped,
 }
 
-impl From<io::Error> for Missing {
+impl From<io::Error> for FrameError {
     fn from(error: io::Error) -> Self {
         Self::Lost(error)
     }
 }
 
 impl Link {
-    fn ask(&mut self, request: &Request) -> Result<(), Missing> {
+    fn ask(&mut self, request: &Request) -> Result<(), FrameError> {
         self.is_busy = true;
         Ok(request.write(&mut &self.socket)?)
     }
 
     /// Returns the next frame of the answer.
-    fn reply(&mut self) -> Result<Reply, Missing> {
+    fn reply(&mut self) -> Result<Reply, FrameError> {
         let (kind, length) = loop {
             let found = match self.read {
                 0..HEADER => None,
@@ -106,31 +106,31 @@ impl Link {
         match kind {
             frame::ARROW => Ok(Reply::Arrow(payload)),
             frame::END => Ok(Reply::End),
-            frame::FAILED => Err(Missing::Failed(frame::parse(&payload)?)),
-            _ => Err(Missing::Lost(io::Error::other(format!("no frame is of the kind {kind}")))),
+            frame::FAILED => Err(FrameError::Failed(frame::parse(&payload)?)),
+            _ => Err(FrameError::Lost(io::Error::other(format!("no frame is of the kind {kind}")))),
         }
     }
 
     /// Waits for the end of the answer, and discards the frames before it.
-    fn end(&mut self) -> Result<(), Missing> {
+    fn end(&mut self) -> Result<(), FrameError> {
         while let Reply::Arrow(_) = self.reply()? {}
         Ok(())
     }
 
     /// Reads more of the frame.
-    fn read_more(&mut self) -> Result<(), Missing> {
+    fn read_more(&mut self) -> Result<(), FrameError> {
         let rest = match self.read {
             0..HEADER => &mut self.header[self.read..],
             read => &mut self.payload[read - HEADER..],
         };
         match (&self.socket).read(rest) {
-            Ok(0) => Err(Missing::Lost(io::ErrorKind::UnexpectedEof.into())),
+            Ok(0) => Err(FrameError::Lost(io::ErrorKind::UnexpectedEof.into())),
             Ok(read) => {
                 self.read += read;
                 Ok(())
             }
             Err(error) if is_pause(&error) && !self.is_over() => Ok(()),
-            Err(error) if is_pause(&error) => Err(Missing::Stopped),
+            Err(error) if is_pause(&error) => Err(FrameError::Stopped),
             Err(error) => Err(error.into()),
         }
     }
@@ -144,12 +144,12 @@ fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
-impl<K: Kind> Connection<K> {
+impl<K: DriverKind> Connection<K> {
     /// Connects to the driver process, which connects to the database.
     ///
     /// # Errors
     /// 503: one of these connections failed.
-    pub(super) fn open(driver: &Arc<Foreign<K>>) -> Result<Self, Error> {
+    pub(super) fn open(driver: &Arc<ForeignDriver<K>>) -> Result<Self, Error> {
         let socket = driver.process.connect()?;
         let lost = |error| Error::source_unavailable("the worker has no socket").cause(error);
         socket.set_read_timeout(Some(LOOK)).map_err(lost)?;
@@ -178,16 +178,16 @@ impl<K: Kind> Connection<K> {
         ended.map_err(|missing| self.error(missing))
     }
 
-    fn error(&self, missing: Missing) -> Error {
+    fn error(&self, missing: FrameError) -> Error {
         let source = &self.driver.source;
         match missing {
-            Missing::Failed(failed) => of_driver(source, failed),
-            Missing::Lost(error) if is_closed(&error) => self.driver.process.closed(),
-            Missing::Lost(error) => {
+            FrameError::Failed(failed) => of_driver(source, failed),
+            FrameError::Lost(error) if is_closed(&error) => self.driver.process.closed(),
+            FrameError::Lost(error) => {
                 Error::source_unavailable(format!("the worker of source `{source}` sends invalid answers"))
                     .cause(error)
             }
-            Missing::Stopped => Error::source_unavailable(format!("source `{source}` does not answer")),
+            FrameError::Stopped => Error::source_unavailable(format!("source `{source}` does not answer")),
         }
     }
 
@@ -197,12 +197,12 @@ impl<K: Kind> Connection<K> {
         let mut link = self.link.borrow_mut();
         link.deadline = Some(Instant::now() + GRACE);
         let asked = Request::Cancel.write(&mut &link.socket);
-        let ended = asked.map_err(Missing::from).and_then(|()| link.end());
+        let ended = asked.map_err(FrameError::from).and_then(|()| link.end());
         link.deadline = None;
         match ended {
-            Ok(()) | Err(Missing::Failed(_)) => true,
-            Err(Missing::Lost(_)) => false,
-            Err(Missing::Stopped) => {
+            Ok(()) | Err(FrameError::Failed(_)) => true,
+            Err(FrameError::Lost(_)) => false,
+            Err(FrameError::Stopped) => {
                 self.driver.process.kill();
                 false
             }
@@ -217,12 +217,12 @@ fn is_closed(error: &io::Error) -> bool {
     )
 }
 
-impl<K: Kind> DriverConnection for Connection<K> {
-    type Driver = Foreign<K>;
+impl<K: DriverKind> DriverConnection for Connection<K> {
+    type Driver = ForeignDriver<K>;
     /// None: a thread that waits for the driver process calls `tick` itself.
     type Interrupt = ();
     type Statement<'c> = Vec<Argument>;
-    type Rows<'r> = Rows<'r, K>;
+    type Rows<'r> = ForeignRows<'r, K>;
 
     fn interrupt(&self) {}
 
@@ -253,7 +253,7 @@ impl<K: Kind> DriverConnection for Connection<K> {
         Ok(())
     }
 
-    fn compile(&self, described: &Described, args: &[Argument]) -> Result<Vec<Argument>, Failure> {
+    fn compile(&self, described: &Description, args: &[Argument]) -> Result<Vec<Argument>, Failure> {
         let mut arguments = args.to_vec();
         if K::DIALECT.placeholders == Placeholders::ByOccurrence && args.contains(&Argument::Null) {
             fill_limits(&mut arguments, &limit_placeholders(&described.sql, K::DIALECT));
@@ -261,8 +261,12 @@ impl<K: Kind> DriverConnection for Connection<K> {
         Ok(arguments)
     }
 
-    fn rows<'r, 'c: 'r>(&'r self, statement: &'r mut Vec<Argument>, described: &'r Described) -> Rows<'r, K> {
-        Rows {
+    fn rows<'r, 'c: 'r>(
+        &'r self,
+        statement: &'r mut Vec<Argument>,
+        described: &'r Description,
+    ) -> ForeignRows<'r, K> {
+        ForeignRows {
             connection: self,
             described,
             arguments: std::mem::take(statement),
@@ -285,7 +289,7 @@ impl<K: Kind> DriverConnection for Connection<K> {
     }
 }
 
-impl<K: Kind> Connection<K> {
+impl<K: DriverKind> Connection<K> {
     fn roll_back(&self) -> bool {
         self.link.borrow_mut().deadline = Some(Instant::now() + GRACE);
         let ended = self.run(&Request::RollBack);
@@ -295,9 +299,9 @@ impl<K: Kind> Connection<K> {
 }
 
 /// The rows of a running statement.
-pub struct Rows<'r, K> {
+pub struct ForeignRows<'r, K> {
     connection: &'r Connection<K>,
-    described: &'r Described,
+    described: &'r Description,
     arguments: Vec<Argument>,
     decoder: StreamDecoder,
     /// The columns of the current batch, if it's sent in pieces.
@@ -312,7 +316,7 @@ pub struct Rows<'r, K> {
     taken: Cell<usize>,
 }
 
-impl<K: Kind> DriverRows for Rows<'_, K> {
+impl<K: DriverKind> DriverRows for ForeignRows<'_, K> {
     fn as_batches(&mut self, columns: usize) -> Result<(), Error> {
         self.pieces = Some(RefCell::new(Pieces::new(&self.described.plan, columns)?));
         Ok(())
@@ -349,7 +353,7 @@ impl<K: Kind> DriverRows for Rows<'_, K> {
     }
 }
 
-impl<K: Kind> Rows<'_, K> {
+impl<K: DriverKind> ForeignRows<'_, K> {
     /// Reads the next batch that has rows. Returns false if there is none.
     fn batch(&mut self) -> Result<bool, Error> {
         // Frees the last batch while the driver process makes the next.
@@ -409,8 +413,8 @@ fn fill_limits(arguments: &mut [Argument], limits: &[(usize, LimitPart)]) {
 }
 
 /// Returns the batch in a piece of an Arrow stream, if there is one.
-fn decode(decoder: &mut StreamDecoder, bytes: Vec<u8>) -> Result<Option<RecordBatch>, Missing> {
-    decode_piece(decoder, bytes).map_err(|error| Missing::Lost(io::Error::other(error)))
+fn decode(decoder: &mut StreamDecoder, bytes: Vec<u8>) -> Result<Option<RecordBatch>, FrameError> {
+    decode_piece(decoder, bytes).map_err(|error| FrameError::Lost(io::Error::other(error)))
 }
 
 /// Converts a driver's failure to the error that a user sees.

@@ -14,9 +14,9 @@ const MOST: usize = 200;
 
 /// Reads the rows of a driver process.
 #[derive(Default)]
-pub struct Batches(StreamDecoder);
+pub struct DriverBatches(StreamDecoder);
 
-impl Batches {
+impl DriverBatches {
     /// Returns the rows in a piece of an Arrow stream as lines of JSON. `None`: it isn't a valid
     /// piece, or one of its rows can't be written as JSON.
     pub fn read(&mut self, piece: Vec<u8>) -> Option<Vec<Vec<u8>>> {

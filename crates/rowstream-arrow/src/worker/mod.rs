@@ -48,7 +48,7 @@ use self::frame::Opening;
 use self::process::Process;
 
 /// A kind of drivers, as the server sees it.
-pub trait Kind: Send + Sync + 'static {
+pub trait DriverKind: Send + Sync + 'static {
     /// The SQL of their databases.
     const DIALECT: &'static Dialect;
 
@@ -63,7 +63,7 @@ pub trait Kind: Send + Sync + 'static {
 }
 
 /// A database whose driver runs in a driver process, with the settings of its connections.
-pub struct Foreign<K> {
+pub struct ForeignDriver<K> {
     /// The source's name, for errors.
     source: String,
     opening: Opening,
@@ -72,7 +72,7 @@ pub struct Foreign<K> {
     kind: PhantomData<K>,
 }
 
-impl<K: Kind> Driver for Foreign<K> {
+impl<K: DriverKind> Driver for ForeignDriver<K> {
     type Connection = Connection<K>;
     type Argument = Argument;
     type Plan = connection::Plan;

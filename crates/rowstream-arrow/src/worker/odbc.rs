@@ -6,17 +6,17 @@ use rowstream_core::sql::Dialect;
 use rowstream_database::blocking;
 
 use super::frame::{OdbcOpening, Opening};
-use super::{Foreign, Kind, dialect};
+use super::{DriverKind, ForeignDriver, dialect};
 
 pub use crate::arrow_rows::{Layout, Row};
 
 /// A database with a driver of ODBC, and its pool.
-pub type Source = blocking::Source<Foreign<Odbc>>;
+pub type Source = blocking::Source<ForeignDriver<Odbc>>;
 
 /// Drivers of ODBC.
 pub struct Odbc;
 
-impl Kind for Odbc {
+impl DriverKind for Odbc {
     const DIALECT: &'static Dialect = &dialect::ODBC;
     // After a cancellation, MariaDB's driver continues to read in the middle of a row, as long as
     // we ask.

@@ -38,7 +38,7 @@ pub(super) struct Process {
 
 #[derive(Default)]
 struct State {
-    running: Option<Running>,
+    running: Option<RunningProcess>,
     /// How many processes in a row have ended early. A process that lived long resets it to 1.
     failures: u32,
     /// When the next process may be started.
@@ -48,19 +48,19 @@ struct State {
 }
 
 /// A running process. Dropping it kills the process.
-struct Running {
+struct RunningProcess {
     child: Child,
     since: Instant,
     folder: TempDir,
 }
 
-impl Running {
+impl RunningProcess {
     fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProcess {
     fn drop(&mut self) {
         // It may have ended by itself. We always wait for it, so that no zombie is left.
         let _ = self.child.kill();
@@ -162,7 +162,7 @@ impl State {
     }
 }
 
-fn start(memory: usize) -> io::Result<Running> {
+fn start(memory: usize) -> io::Result<RunningProcess> {
     let folder = tempfile::Builder::new().prefix("rowstream-worker-").tempdir()?;
     let listener = UnixListener::bind(folder.path().join("socket"))?;
     let child = Command::new(std::env::current_exe()?)
@@ -177,5 +177,5 @@ fn start(memory: usize) -> io::Result<Running> {
         // process.
         .process_group(0)
         .spawn()?;
-    Ok(Running { child, since: Instant::now(), folder })
+    Ok(RunningProcess { child, since: Instant::now(), folder })
 }

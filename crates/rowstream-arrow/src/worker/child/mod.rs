@@ -48,7 +48,7 @@ pub fn run(memory: u64) -> io::Result<()> {
         }
         std::process::exit(0);
     })?;
-    let database = Arc::new(Database::default());
+    let database = Arc::new(DriverState::default());
     for socket in listener.incoming() {
         let (socket, database) = (socket?, Arc::clone(&database));
         thread::Builder::new().name("connection".to_owned()).spawn(move || {
@@ -80,12 +80,12 @@ fn bound_memory(bytes: u64) -> io::Result<()> {
 
 /// The state that all connections of a source share.
 #[derive(Default)]
-struct Database {
+struct DriverState {
     #[cfg(feature = "adbc")]
     adbc: Arc<adbc::Database>,
 }
 
-impl Database {
+impl DriverState {
     fn connect(&self, opening: &Opening) -> Result<Box<dyn Connection>, Failed> {
         match opening {
             #[cfg(feature = "adbc")]
@@ -110,7 +110,7 @@ trait Connection {
     ///
     /// # Errors
     /// The statement failed, or the server has left.
-    fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended>;
+    fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), EndReason>;
 
     /// Begins a transaction.
     ///
@@ -126,7 +126,7 @@ trait Connection {
 }
 
 /// Ends a driver's call, from another thread.
-type Cancel = Box<dyn Fn() + Send>;
+type CancelCall = Box<dyn Fn() + Send>;
 
 /// How long a cancelled statement can take to end by itself, because it checks between two calls of
 /// its driver. After that, we ask the driver to end it.
@@ -137,20 +137,20 @@ const BY_ITSELF: Duration = Duration::from_millis(100);
 
 /// The running statement, for the thread that reads requests.
 #[derive(Default)]
-struct Running {
+struct CurrentStatement {
     /// The number of cancellations so far.
     cancelled: AtomicU64,
-    cancels: Mutex<Vec<Cancel>>,
+    cancels: Mutex<Vec<CancelCall>>,
     /// Notified when a statement has ended.
     ended: Condvar,
 }
 
-impl Running {
+impl CurrentStatement {
     /// Ends the running statement. If the driver can't cancel, we wait for it, and the server kills
     /// the process.
     fn cancel(&self) {
         self.cancelled.fetch_add(1, Ordering::SeqCst);
-        let runs = |cancels: &mut Vec<Cancel>| !cancels.is_empty();
+        let runs = |cancels: &mut Vec<CancelCall>| !cancels.is_empty();
         for cancel in &*self.ended.wait_timeout_while(self.cancels.lock(), BY_ITSELF, runs) {
             cancel();
         }
@@ -160,8 +160,8 @@ impl Running {
 /// A request, and the number of cancellations before it.
 type Job = (Request, u64);
 
-fn serve(socket: &UnixStream, database: &Database) -> io::Result<()> {
-    let running = Arc::new(Running::default());
+fn serve(socket: &UnixStream, database: &DriverState) -> io::Result<()> {
+    let running = Arc::new(CurrentStatement::default());
     let (jobs, due) = channel();
     let (reader, watched) = (socket.try_clone()?, Arc::clone(&running));
     thread::Builder::new()
@@ -170,14 +170,14 @@ fn serve(socket: &UnixStream, database: &Database) -> io::Result<()> {
     let Ok((Request::Open { opening, fetch_bytes }, _)) = due.recv() else { return Ok(()) };
     let mut connection = match database.connect(&opening) {
         Ok(connection) => connection,
-        Err(failed) => return answer(socket, Err(Ended::Failed(failed))),
+        Err(failed) => return answer(socket, Err(EndReason::Failed(failed))),
     };
     answer(socket, Ok(()))?;
-    Serving { socket, running: &running, connection: &mut *connection, fetch_bytes }.serve(&due)
+    ConnectionServer { socket, running: &running, connection: &mut *connection, fetch_bytes }.serve(&due)
 }
 
 /// Forwards requests, and handles cancellations at once.
-fn read_requests(mut socket: UnixStream, jobs: &Sender<Job>, running: &Running) {
+fn read_requests(mut socket: UnixStream, jobs: &Sender<Job>, running: &CurrentStatement) {
     while let Ok(Some(request)) = Request::read(&mut socket) {
         match request {
             Request::Cancel => running.cancel(),
@@ -194,14 +194,14 @@ fn read_requests(mut socket: UnixStream, jobs: &Sender<Job>, running: &Running) 
 }
 
 /// The reason why a request ended early.
-enum Ended {
+enum EndReason {
     Failed(Failed),
     /// The server has closed the connection.
     Gone(io::Error),
 }
 
 #[cfg(feature = "odbc")]
-impl Ended {
+impl EndReason {
     /// Returns the failure of a request that sends no rows.
     fn failed(self) -> Failed {
         match self {
@@ -211,35 +211,35 @@ impl Ended {
     }
 }
 
-impl From<Failed> for Ended {
+impl From<Failed> for EndReason {
     fn from(failed: Failed) -> Self {
         Self::Failed(failed)
     }
 }
 
-impl From<io::Error> for Ended {
+impl From<io::Error> for EndReason {
     fn from(error: io::Error) -> Self {
         Self::Gone(error)
     }
 }
 
 /// Sends the result of a request.
-fn answer(mut socket: &UnixStream, ended: Result<(), Ended>) -> io::Result<()> {
+fn answer(mut socket: &UnixStream, ended: Result<(), EndReason>) -> io::Result<()> {
     match ended {
         Ok(()) => frame::write(&mut socket, END, &[]),
-        Err(Ended::Failed(failed)) => frame::write(&mut socket, FAILED, &serde_json::to_vec(&failed)?),
-        Err(Ended::Gone(error)) => Err(error),
+        Err(EndReason::Failed(failed)) => frame::write(&mut socket, FAILED, &serde_json::to_vec(&failed)?),
+        Err(EndReason::Gone(error)) => Err(error),
     }
 }
 
-struct Serving<'a> {
+struct ConnectionServer<'a> {
     socket: &'a UnixStream,
-    running: &'a Running,
+    running: &'a CurrentStatement,
     connection: &'a mut dyn Connection,
     fetch_bytes: usize,
 }
 
-impl Serving<'_> {
+impl ConnectionServer<'_> {
     fn serve(&mut self, due: &Receiver<Job>) -> io::Result<()> {
         while let Ok((request, before)) = due.recv() {
             let ended = self.obey(request, before);
@@ -248,7 +248,7 @@ impl Serving<'_> {
         Ok(())
     }
 
-    fn obey(&mut self, request: Request, before: u64) -> Result<(), Ended> {
+    fn obey(&mut self, request: Request, before: u64) -> Result<(), EndReason> {
         let Self { socket, running, fetch_bytes, .. } = *self;
         let run = Run { socket, running, before, fetch_bytes, has_rows: Cell::new(false) };
         match request {
@@ -259,7 +259,7 @@ impl Serving<'_> {
             Request::Execute { sql, arguments } => {
                 let ended = self.connection.execute(&sql, &arguments, &run);
                 ended.map_err(|ended| match ended {
-                    Ended::Failed(failed) => run.why(failed).into(),
+                    EndReason::Failed(failed) => run.why(failed).into(),
                     gone => gone,
                 })
             }
@@ -273,7 +273,7 @@ impl Serving<'_> {
 /// The run of a statement.
 struct Run<'a> {
     socket: &'a UnixStream,
-    running: &'a Running,
+    running: &'a CurrentStatement,
     /// The number of cancellations before it.
     before: u64,
     /// The size of a batch of its rows, in bytes.
@@ -295,9 +295,9 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// The statement was already cancelled.
-    fn cancelled_by(&self, cancels: Vec<Cancel>) -> Result<Cancellable<'a>, Failed> {
+    fn cancelled_by(&self, cancels: Vec<CancelCall>) -> Result<CancelScope<'a>, Failed> {
         *self.running.cancels.lock() = cancels;
-        let cancellable = Cancellable(self.running);
+        let cancellable = CancelScope(self.running);
         self.go_on().map(|()| cancellable)
     }
 
@@ -315,16 +315,16 @@ impl<'a> Run<'a> {
     }
 
     /// Begins to send its rows.
-    fn rows(&self, schema: &Schema) -> Result<RowSender<'a>, Ended> {
+    fn rows(&self, schema: &Schema) -> Result<RowSender<'a>, EndReason> {
         self.has_rows.set(true);
         RowSender::new(self.socket, schema, self.fetch_bytes)
     }
 }
 
 /// A statement that can be ended from another thread. Must be dropped before the statement.
-struct Cancellable<'a>(&'a Running);
+struct CancelScope<'a>(&'a CurrentStatement);
 
-impl Drop for Cancellable<'_> {
+impl Drop for CancelScope<'_> {
     fn drop(&mut self) {
         self.0.cancels.lock().clear();
         self.0.ended.notify_one();
@@ -345,13 +345,13 @@ struct RowSender<'a> {
 
 impl<'a> RowSender<'a> {
     /// Creates the sender. The first piece contains the schema.
-    fn new(socket: &'a UnixStream, schema: &Schema, most: usize) -> Result<Self, Ended> {
+    fn new(socket: &'a UnixStream, schema: &Schema, most: usize) -> Result<Self, EndReason> {
         let writer = StreamWriter::try_new(Vec::new(), schema).map_err(of_rows)?;
         Ok(Self { socket, writer, most })
     }
 
     /// Sends a batch in pieces of limited size, which bounds the memory at both ends.
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), Ended> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), EndReason> {
         let bytes = batch.get_array_memory_size().max(1);
         let rows = (batch.num_rows() * self.most / bytes).clamp(1, batch.num_rows().max(1));
         for start in (0..batch.num_rows()).step_by(rows) {
@@ -363,13 +363,13 @@ impl<'a> RowSender<'a> {
     }
 
     /// Sends the end of the stream, with the schema if there was no row.
-    fn finish(mut self) -> Result<(), Ended> {
+    fn finish(mut self) -> Result<(), EndReason> {
         self.writer.finish().map_err(of_rows)?;
         self.send()
     }
 
     /// Sends the bytes that were written.
-    fn send(&mut self) -> Result<(), Ended> {
+    fn send(&mut self) -> Result<(), EndReason> {
         let written = std::mem::take(self.writer.get_mut());
         let mut socket = self.socket;
         frame::write(&mut socket, ARROW, &written)?;

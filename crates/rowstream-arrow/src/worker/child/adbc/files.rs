@@ -60,13 +60,13 @@ struct Stamp {
 }
 
 /// A statement that reads files. Dropping it ends the checks for it.
-pub(super) struct Reading {
+pub(super) struct FileStatement {
     since: SystemTime,
     /// The number of changes before it.
     changes: u64,
 }
 
-impl Reading {
+impl FileStatement {
     /// Begins a statement that isn't prepared yet.
     pub(super) fn begin() -> Self {
         static WATCH: Once = Once::new();
@@ -121,7 +121,7 @@ impl Reading {
     }
 }
 
-impl Drop for Reading {
+impl Drop for FileStatement {
     fn drop(&mut self) {
         FILES.state.lock().statements -= 1;
     }

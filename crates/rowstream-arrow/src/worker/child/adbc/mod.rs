@@ -17,9 +17,9 @@ use arrow_schema::{ArrowError, Schema};
 use rowstream_core::lock::Mutex;
 use rowstream_database::blocking::FileId;
 
-use self::files::Reading;
+use self::files::FileStatement;
 use super::super::frame::{AdbcOpening, Failed, Fault};
-use super::{Cancel, Ended, Run};
+use super::{CancelCall, EndReason, Run};
 use crate::arrow_rows::{self, Argument};
 
 /// The database. The first connection opens it, and the last one closes it, because DuckDB locks
@@ -28,17 +28,17 @@ use crate::arrow_rows::{self, Argument};
 pub(super) struct Database {
     /// Locked while the database is opened or closed. A process has one lock per file: closing the
     /// old database after opening the new one would release the new one's lock.
-    open: Mutex<Weak<Open>>,
+    open: Mutex<Weak<OpenDatabase>>,
 }
 
 /// An open database.
-struct Open {
+struct OpenDatabase {
     database: ManagedDatabase,
     /// The file that was at its path when we opened it.
     file: Option<FileId>,
 }
 
-impl Open {
+impl OpenDatabase {
     fn new(opening: &AdbcOpening) -> Result<Self, Failed> {
         loop {
             let file = opening.file_id();
@@ -54,13 +54,13 @@ impl Open {
 impl Database {
     /// Makes a connection. Opens the database if it isn't open, or if its file has been replaced.
     /// Connections that read the old file keep it.
-    pub(super) fn connect(self: &Arc<Self>, opening: &AdbcOpening) -> Result<Connection, Failed> {
+    pub(super) fn connect(self: &Arc<Self>, opening: &AdbcOpening) -> Result<AdbcConnection, Failed> {
         let mut latest = self.open.lock();
         let file = opening.file_id();
         let current = latest.upgrade().filter(|open| open.file == file);
         let (open, is_new) = match current {
             Some(open) => (open, false),
-            None => (Arc::new(Open::new(opening)?), true),
+            None => (Arc::new(OpenDatabase::new(opening)?), true),
         };
         let mut connection = open.database.new_connection().map_err(connection_failed)?;
         if is_new {
@@ -70,13 +70,13 @@ impl Database {
             // Not earlier: after a failure, the next connection must run these statements again.
             *latest = Arc::downgrade(&open);
         }
-        Ok(Connection { connection, _open: Lease { open: Some(open), database: Arc::clone(self) } })
+        Ok(AdbcConnection { connection, _open: Lease { open: Some(open), database: Arc::clone(self) } })
     }
 }
 
 /// Keeps a database open.
 struct Lease {
-    open: Option<Arc<Open>>,
+    open: Option<Arc<OpenDatabase>>,
     database: Arc<Database>,
 }
 
@@ -107,13 +107,13 @@ fn execute_update(connection: &mut ManagedConnection, sql: &str) -> Result<(), F
 }
 
 /// A driver's connection.
-pub(super) struct Connection {
+pub(super) struct AdbcConnection {
     connection: ManagedConnection,
     /// Dropped after the connection.
     _open: Lease,
 }
 
-impl Connection {
+impl AdbcConnection {
     fn autocommit(&mut self, on: bool) -> Result<(), Failed> {
         let value = OptionValue::String(on.to_string());
         self.connection.set_option(OptionConnection::AutoCommit, value).map_err(statement_failed)
@@ -131,7 +131,7 @@ impl Connection {
     }
 }
 
-impl super::Connection for Connection {
+impl super::Connection for AdbcConnection {
     /// If the driver can't describe a statement without running it, or without the types of its
     /// arguments, we run it with NULLs.
     fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
@@ -152,15 +152,15 @@ impl super::Connection for Connection {
         Ok(opaque::schema(&statement.execute().map_err(statement_failed)?.schema()))
     }
 
-    fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended> {
-        let reading = Reading::begin();
+    fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), EndReason> {
+        let reading = FileStatement::begin();
         let ended = self.run(sql, arguments, run, &reading);
         if ended.is_err() && reading.has_files() {
             self.release();
         }
         match ended {
             // A driver may fail because of the changed bytes.
-            Err(Ended::Failed(failed)) => Err(reading.end().err().unwrap_or(failed).into()),
+            Err(EndReason::Failed(failed)) => Err(reading.end().err().unwrap_or(failed).into()),
             ended => ended,
         }
     }
@@ -175,15 +175,15 @@ impl super::Connection for Connection {
     }
 }
 
-impl Connection {
+impl AdbcConnection {
     /// Runs a statement that reads files, and sends its rows.
     fn run(
         &mut self,
         sql: &str,
         arguments: &[Argument],
         run: &Run<'_>,
-        reading: &Reading,
-    ) -> Result<(), Ended> {
+        reading: &FileStatement,
+    ) -> Result<(), EndReason> {
         let mut statement = self.prepare(sql, arguments)?;
         reading.is_prepared()?;
         bind(&mut statement, arguments)?;
@@ -221,7 +221,7 @@ fn bind(statement: &mut ManagedStatement, arguments: &[Argument]) -> Result<(), 
 }
 
 /// If the driver can't cancel, we wait for it, and the server kills the process.
-fn cancel(handle: Box<dyn CancelHandle>) -> Cancel {
+fn cancel(handle: Box<dyn CancelHandle>) -> CancelCall {
     Box::new(move || {
         let _ = handle.try_cancel();
     })

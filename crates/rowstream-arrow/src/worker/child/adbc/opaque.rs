@@ -20,7 +20,7 @@ use crate::arrow_rows::{KIND, NUMBER};
 
 /// A type that DuckDB names in a field's metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Opaque {
+enum OpaqueType {
     Bool,
     HugeInt,
     UnsignedHugeInt,
@@ -29,7 +29,7 @@ enum Opaque {
     BigNum,
 }
 
-impl Opaque {
+impl OpaqueType {
     fn of(field: &Field) -> Option<Self> {
         let name = field.metadata().get(EXTENSION_TYPE_NAME_KEY)?;
         if name == "arrow.bool8" {
@@ -111,11 +111,11 @@ pub(super) fn batch(batch: RecordBatch, to: &SchemaRef) -> Result<RecordBatch, A
 
 fn plain(field: &FieldRef) -> FieldRef {
     let mut metadata = field.metadata().clone();
-    let data_type = match Opaque::of(field) {
+    let data_type = match OpaqueType::of(field) {
         Some(opaque) => {
             metadata.remove(EXTENSION_TYPE_NAME_KEY);
             metadata.remove(EXTENSION_TYPE_METADATA_KEY);
-            if opaque == Opaque::BigNum {
+            if opaque == OpaqueType::BigNum {
                 metadata.insert(KIND.to_owned(), NUMBER.to_owned());
             }
             opaque.data_type()
@@ -135,7 +135,7 @@ fn plain(field: &FieldRef) -> FieldRef {
 }
 
 fn values(field: &FieldRef, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    if let Some(opaque) = Opaque::of(field) {
+    if let Some(opaque) = OpaqueType::of(field) {
         return opaque.array(array);
     }
     let to = plain(field);

@@ -21,7 +21,7 @@ use std::cell::Cell;
 use arrow_schema::{Field, Schema};
 
 use super::super::frame::{Failed, Fault, OdbcOpening};
-use super::{Ended, Run, data_failed};
+use super::{EndReason, Run, data_failed};
 use crate::arrow_rows::Argument;
 use api::{Code, Statement};
 use columns::Read;
@@ -188,7 +188,7 @@ impl Connection {
         self.api.set_attribute(attribute::AUTOCOMMIT, on.into())
     }
 
-    fn stream(&self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended> {
+    fn stream(&self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), EndReason> {
         let statement = self.prepare(sql, arguments.len())?;
         let cancel = statement.cancel();
         let _cancellable = run.cancelled_by(vec![Box::new(move || cancel.call())])?;
@@ -235,9 +235,9 @@ impl Connection {
     }
 
     /// Runs a statement, and sends its rows.
-    fn execute(&self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended> {
+    fn execute(&self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), EndReason> {
         self.stream(sql, arguments, run).map_err(|ended| match ended {
-            Ended::Failed(failed) => self.failure(failed).into(),
+            EndReason::Failed(failed) => self.failure(failed).into(),
             gone => gone,
         })
     }

@@ -11,7 +11,7 @@
 use arrow_schema::Schema;
 
 use super::super::super::frame::{Failed, Fault, OdbcOpening};
-use super::super::{self as child, Ended, Run};
+use super::super::{self as child, EndReason, Run};
 use super::{Connection, is_call};
 use crate::arrow_rows::Argument;
 
@@ -48,12 +48,12 @@ impl Session {
     /// one, unless `can_repeat` forbids it.
     fn call<T>(
         &mut self,
-        call: impl Fn(&Connection) -> Result<T, Ended>,
+        call: impl Fn(&Connection) -> Result<T, EndReason>,
         can_repeat: impl Fn() -> bool,
-    ) -> Result<T, Ended> {
+    ) -> Result<T, EndReason> {
         let was_open = self.connection.is_some();
         match self.call_once(&call) {
-            Err(Ended::Failed(failed))
+            Err(EndReason::Failed(failed))
                 if was_open
                     && failed.fault == Fault::Connection
                     && self.transaction != Transaction::Reading
@@ -65,9 +65,9 @@ impl Session {
         }
     }
 
-    fn call_once<T>(&mut self, call: impl Fn(&Connection) -> Result<T, Ended>) -> Result<T, Ended> {
+    fn call_once<T>(&mut self, call: impl Fn(&Connection) -> Result<T, EndReason>) -> Result<T, EndReason> {
         let ended = call(self.connection()?);
-        if let Err(Ended::Failed(failed)) = &ended
+        if let Err(EndReason::Failed(failed)) = &ended
             && (failed.fault == Fault::Connection || failed.may_be_of_connection())
         {
             self.connection = None;
@@ -100,12 +100,12 @@ impl Session {
 impl child::Connection for Session {
     fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
         let described = self.call(|connection| Ok(connection.describe(sql, arguments)?), || true);
-        described.map_err(Ended::failed)
+        described.map_err(EndReason::failed)
     }
 
     /// A procedure may write, so we never call it twice. We test the connection before the call
     /// instead.
-    fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended> {
+    fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), EndReason> {
         let is_call = is_call(sql);
         if is_call && self.transaction != Transaction::Reading {
             self.call(|connection| Ok(connection.ping()?), || true)?;
@@ -120,7 +120,7 @@ impl child::Connection for Session {
 
     fn begin(&mut self) -> Result<(), Failed> {
         let begun = self.call(|connection| Ok(connection.begin()?), || true);
-        begun.map_err(Ended::failed)?;
+        begun.map_err(EndReason::failed)?;
         self.transaction = Transaction::Begun;
         Ok(())
     }
