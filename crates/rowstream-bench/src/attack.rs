@@ -20,7 +20,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout_at};
 
 use super::connection::{Connection, Trouble, Wire};
 use super::pacer::{Pacer, Turn};
-use super::reply::{Failure, FailureKind, Live, Reply};
+use super::reply::{Failure, FailureKind, LiveCounts, Reply};
 use super::tally::{Tally, Times};
 use super::target::Target;
 use super::watch::{Cost, Process, Sample};
@@ -75,7 +75,7 @@ pub(super) struct Moment {
 }
 
 /// State that all threads of a run share.
-struct Shared {
+struct RunState {
     plan: Plan,
     target: Target,
     addresses: Vec<SocketAddr>,
@@ -87,14 +87,14 @@ struct Shared {
 struct Driver {
     runtime: Runtime,
     connections: usize,
-    live: Arc<Live>,
+    live: Arc<LiveCounts>,
     stop: watch::Receiver<bool>,
     /// Dropped when the thread ends, so that the observer notices.
     _running: mpsc::Sender<()>,
 }
 
 /// The measurements of one thread.
-struct Driven {
+struct ThreadResult {
     tally: Tally,
     cpu: Duration,
     busy: f64,
@@ -108,7 +108,7 @@ pub(super) async fn run(plan: &Plan, target: &Target, pid: Option<u32>) -> Resul
     let addresses = target.resolve().await.map_err(Error::Message)?;
     let process = pid.map(Process::attach).transpose().map_err(Error::Message)?;
     let threads = plan.threads.min(plan.connections);
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(RunState {
         plan: plan.clone(),
         target: target.clone(),
         addresses,
@@ -148,8 +148,8 @@ pub(super) async fn run(plan: &Plan, target: &Target, pid: Option<u32>) -> Resul
 }
 
 /// Joins the threads.
-fn collect(threads: Vec<JoinHandle<Driven>>) -> Vec<Driven> {
-    let join = |thread: JoinHandle<Driven>| match thread.join() {
+fn collect(threads: Vec<JoinHandle<ThreadResult>>) -> Vec<ThreadResult> {
+    let join = |thread: JoinHandle<ThreadResult>| match thread.join() {
         Ok(driven) => driven,
         Err(panic) => std::panic::resume_unwind(panic),
     };
@@ -158,7 +158,7 @@ fn collect(threads: Vec<JoinHandle<Driven>>) -> Vec<Driven> {
 
 /// Samples a run from outside.
 struct Observer {
-    lives: Vec<Arc<Live>>,
+    lives: Vec<Arc<LiveCounts>>,
     process: Option<Process>,
     timeline: Vec<Moment>,
 }
@@ -189,7 +189,7 @@ impl Observer {
     }
 
     fn look(&mut self, begun: Instant) {
-        let sum = |count: fn(&Live) -> u64| self.lives.iter().map(|live| count(live)).sum();
+        let sum = |count: fn(&LiveCounts) -> u64| self.lives.iter().map(|live| count(live)).sum();
         self.timeline.push(Moment {
             at: begun.elapsed(),
             requests: sum(|live| live.requests.load(Ordering::Relaxed)),
@@ -199,7 +199,7 @@ impl Observer {
         });
     }
 
-    fn report(mut self, pacer: &Pacer, driven: Vec<Driven>, interrupted: bool) -> Run {
+    fn report(mut self, pacer: &Pacer, driven: Vec<ThreadResult>, interrupted: bool) -> Run {
         let mut tally = Tally::default();
         let mut client = Client { cpu: Duration::ZERO, busy: 0.0 };
         for thread in driven {
@@ -221,7 +221,7 @@ impl Observer {
 
 impl Driver {
     /// Runs the connections of this thread until they end or the run is stopped.
-    fn drive(mut self, shared: &Arc<Shared>) -> Driven {
+    fn drive(mut self, shared: &Arc<RunState>) -> ThreadResult {
         let tally = Rc::new(RefCell::new(Tally::default()));
         let wire = Rc::new(Wire::new(&shared.plan, &shared.target, &shared.addresses));
         let connections = LocalSet::new();
@@ -252,7 +252,7 @@ impl Driver {
         });
         let cpu = thread_cpu().saturating_sub(cpu_before);
         let busy = cpu.as_secs_f64() / begun.elapsed().as_secs_f64().max(1e-9);
-        Driven { tally: tally.take(), cpu, busy: busy.min(1.0) }
+        ThreadResult { tally: tally.take(), cpu, busy: busy.min(1.0) }
     }
 }
 
@@ -263,10 +263,10 @@ fn thread_cpu() -> Duration {
 
 /// One of the `-c` connections, across reconnects.
 struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<RunState>,
     wire: Rc<Wire>,
     tally: Rc<RefCell<Tally>>,
-    live: Arc<Live>,
+    live: Arc<LiveCounts>,
     connection: Option<Connection>,
 }
 

@@ -22,24 +22,24 @@ enum State {
 
 /// The bytes are not in the chunked coding.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Malformed;
+pub struct ChunkError;
 
 /// Decodes one body.
 #[derive(Debug)]
-pub struct Chunked {
+pub struct ChunkDecoder {
     state: State,
     /// Bytes of the chunk that haven't arrived yet.
     left: u64,
 }
 
-impl Default for Chunked {
+impl Default for ChunkDecoder {
     /// At the start of a body.
     fn default() -> Self {
         Self { state: State::Size(0), left: 0 }
     }
 }
 
-impl Chunked {
+impl ChunkDecoder {
     /// Returns true after the last chunk and the trailers. Later bytes don't belong to this body.
     pub fn ended(&self) -> bool {
         self.state == State::End
@@ -50,7 +50,7 @@ impl Chunked {
     ///
     /// # Errors
     /// The bytes are not in the chunked coding.
-    pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Malformed> {
+    pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, ChunkError> {
         while let Some((&first, rest)) = bytes.split_first() {
             match self.state {
                 State::End => break,
@@ -72,10 +72,10 @@ impl Chunked {
     }
 
     /// The next state after a byte that isn't data.
-    fn step(&mut self, byte: u8) -> Result<State, Malformed> {
+    fn step(&mut self, byte: u8) -> Result<State, ChunkError> {
         Ok(match (self.state, byte) {
             (State::Size(digits), _) if byte.is_ascii_hexdigit() && digits < 16 => {
-                let digit = char::from(byte).to_digit(16).ok_or(Malformed)?;
+                let digit = char::from(byte).to_digit(16).ok_or(ChunkError)?;
                 self.left = self.left << 4 | u64::from(digit);
                 State::Size(digits + 1)
             }
@@ -90,7 +90,7 @@ impl Chunked {
             (State::EndFeed, b'\n') => State::End,
             (State::TrailerLine, b'\n') => State::Trailer,
             (State::Trailer | State::TrailerLine, _) => State::TrailerLine,
-            _ => return Err(Malformed),
+            _ => return Err(ChunkError),
         })
     }
 }
@@ -102,8 +102,8 @@ mod tests {
     use super::*;
 
     /// Returns the data, true if the body ended, and the bytes left over.
-    fn decode(pieces: &[&[u8]]) -> Result<(Vec<u8>, bool, Vec<u8>), Malformed> {
-        let (mut chunked, mut data, mut left) = (Chunked::default(), Vec::new(), Vec::new());
+    fn decode(pieces: &[&[u8]]) -> Result<(Vec<u8>, bool, Vec<u8>), ChunkError> {
+        let (mut chunked, mut data, mut left) = (ChunkDecoder::default(), Vec::new(), Vec::new());
         for piece in pieces {
             let mut bytes = *piece;
             while let Some(part) = chunked.next(&mut bytes)? {
@@ -139,7 +139,7 @@ mod tests {
         for text in
             ["\r\n", "x\r\n", "1\n", "1\r\nab\r\n", "-1\r\n", "11111111111111111\r\n", "0\r\n\rx", "1;\n"]
         {
-            assert_eq!(decode(&[text.as_bytes()]), Err(Malformed), "{text:?}");
+            assert_eq!(decode(&[text.as_bytes()]), Err(ChunkError), "{text:?}");
         }
     }
 }

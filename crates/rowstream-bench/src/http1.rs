@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::chunked::Chunked;
+use super::chunked::ChunkDecoder;
 use super::connection::{Trouble, Wire, timed_out};
 use super::reply::{Failure, FailureKind, Framing, Reply};
 use super::throttle::Throttle;
@@ -125,7 +125,7 @@ enum State {
     Head,
     /// This many bytes of the body are missing.
     Length(u64),
-    Chunks(Chunked),
+    Chunks(ChunkDecoder),
     UntilClose,
     End,
 }
@@ -276,7 +276,7 @@ impl<'a> Fields<'a> {
     fn framing(&self, status: u16) -> State {
         match self.length {
             _ if matches!(status, 204 | 304) => State::End,
-            _ if self.chunked => State::Chunks(Chunked::default()),
+            _ if self.chunked => State::Chunks(ChunkDecoder::default()),
             Some(0) => State::End,
             Some(length) => State::Length(length),
             None => State::UntilClose,
@@ -292,12 +292,12 @@ fn has_token(list: &str, token: &str) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::reply::Live;
+    use super::super::reply::LiveCounts;
     use super::*;
 
     /// The status, the bytes of the body, and how it ended once the connection closed.
     fn read(pieces: &[&[u8]]) -> (Option<u16>, u64, Result<Framing, FailureKind>) {
-        let live = Live::default();
+        let live = LiveCounts::default();
         let (mut decoder, mut reply) = (Decoder::default(), Reply::new(&live));
         let fed = pieces.iter().try_for_each(|piece| decoder.feed(piece, &mut reply));
         let ended = match fed {

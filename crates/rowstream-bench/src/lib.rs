@@ -37,7 +37,7 @@ use http::{HeaderName, HeaderValue};
 use jiff::Timestamp;
 
 pub use attack::Run;
-pub use chunked::{Chunked, Malformed};
+pub use chunked::{ChunkDecoder, ChunkError};
 pub use count::{Counter, Document, End};
 pub use pacer::Extent;
 pub use target::Target;
@@ -85,7 +85,7 @@ pub struct Subject {
 
 /// The measurements of one subject.
 #[derive(Debug)]
-pub struct Measured {
+pub struct Measurements {
     /// The target's URL as given.
     pub url: String,
     /// Oldest first.
@@ -98,7 +98,7 @@ pub struct Report {
     /// When the first run began.
     pub started: Timestamp,
     /// The target, and the one it's compared with.
-    pub targets: Vec<Measured>,
+    pub targets: Vec<Measurements>,
 }
 
 /// The reason why the measurement failed.
@@ -143,9 +143,9 @@ pub async fn measure(
         None => (vec![target], 1),
         Some((other, pairs)) => (vec![target, other], pairs),
     };
-    let mut targets: Vec<Measured> = subjects
+    let mut targets: Vec<Measurements> = subjects
         .iter()
-        .map(|subject| Measured { url: subject.target.url.clone(), runs: Vec::new() })
+        .map(|subject| Measurements { url: subject.target.url.clone(), runs: Vec::new() })
         .collect();
     for place in order(subjects.len(), pairs) {
         let subject = &subjects[place];

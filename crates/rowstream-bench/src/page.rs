@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use super::report::{bytes, grouped, time};
 use super::tally::Phase;
-use super::{Measured, Report, Run};
+use super::{Measurements, Report, Run};
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 240.0;
@@ -39,7 +39,8 @@ impl Report {
         let mut page = String::from("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
         page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>rowstream bench</title>\n";
         page += &format!("<style>{STYLE}</style>\n<h1>rowstream bench</h1>\n<p>{}</p>\n", self.started);
-        let shown: Vec<Shown<'_>> = self.targets.iter().zip(["a", "b"]).filter_map(Shown::new).collect();
+        let shown: Vec<ChartRun<'_>> =
+            self.targets.iter().zip(["a", "b"]).filter_map(ChartRun::new).collect();
         for target in &shown {
             let url = escape(target.url);
             page += &format!("<p><span class=\"key {}\"></span>{url}</p>\n", target.class);
@@ -56,19 +57,19 @@ impl Report {
 }
 
 /// A target's run in the charts.
-struct Shown<'a> {
+struct ChartRun<'a> {
     url: &'a str,
     class: &'static str,
     run: &'a Run,
 }
 
-impl<'a> Shown<'a> {
-    fn new((measured, class): (&'a Measured, &'static str)) -> Option<Self> {
+impl<'a> ChartRun<'a> {
+    fn new((measured, class): (&'a Measurements, &'static str)) -> Option<Self> {
         Some(Self { url: &measured.url, class, run: measured.runs.last()? })
     }
 }
 
-fn pictures(shown: &[Shown<'_>]) -> Vec<Picture> {
+fn pictures(shown: &[ChartRun<'_>]) -> Vec<Picture> {
     let each = |points: &dyn Fn(&Run) -> Vec<(f64, f64)>| -> Vec<Curve> {
         shown.iter().map(|target| Curve { class: target.class, points: points(target.run) }).collect()
     };

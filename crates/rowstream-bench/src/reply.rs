@@ -79,7 +79,7 @@ pub(super) enum Framing {
 
 /// The counts of one thread so far, for the timeline. They include requests that fail later.
 #[derive(Debug, Default)]
-pub(super) struct Live {
+pub(super) struct LiveCounts {
     pub(super) requests: AtomicU64,
     pub(super) rows: AtomicU64,
     pub(super) bytes: AtomicU64,
@@ -87,7 +87,7 @@ pub(super) struct Live {
 
 /// A response while it is read.
 pub(super) struct Reply<'a> {
-    live: &'a Live,
+    live: &'a LiveCounts,
     pub(super) status: Option<u16>,
     /// When the first byte of the head arrived.
     pub(super) first_byte: Option<Instant>,
@@ -99,7 +99,7 @@ pub(super) struct Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    pub(super) fn new(live: &'a Live) -> Self {
+    pub(super) fn new(live: &'a LiveCounts) -> Self {
         Self { live, status: None, first_byte: None, first_row: None, bytes: 0, counter: Counter::Opaque }
     }
 

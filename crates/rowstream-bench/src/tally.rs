@@ -101,7 +101,7 @@ pub(super) struct Times {
 
 /// Failures of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failed {
+pub(super) struct FailureTally {
     pub(super) count: u64,
     /// The description of the first one.
     pub(super) example: String,
@@ -114,7 +114,7 @@ pub(super) struct Tally {
     pub(super) rows: u64,
     /// Bytes of bodies.
     pub(super) bytes: u64,
-    pub(super) failures: BTreeMap<FailureKind, Failed>,
+    pub(super) failures: BTreeMap<FailureKind, FailureTally>,
     /// All responses with a head.
     pub(super) statuses: BTreeMap<u16, u64>,
     pub(super) last_end: Option<Instant>,
@@ -155,10 +155,10 @@ impl Tally {
     /// Records a failed request.
     pub(super) fn fail(&mut self, failure: Failure, end: Instant) {
         self.last_end = self.last_end.max(Some(end));
-        self.add_failed(failure.kind, Failed { count: 1, example: failure.detail });
+        self.add_failed(failure.kind, FailureTally { count: 1, example: failure.detail });
     }
 
-    fn add_failed(&mut self, kind: FailureKind, failed: Failed) {
+    fn add_failed(&mut self, kind: FailureKind, failed: FailureTally) {
         let count = failed.count;
         self.failures.entry(kind).and_modify(|known| known.count += count).or_insert(failed);
     }

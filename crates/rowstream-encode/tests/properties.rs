@@ -10,14 +10,14 @@ use serde_json::Value as Json;
 
 /// A value that owns its text.
 #[derive(Debug, Clone)]
-enum Owned {
+enum OwnedValue {
     Plain(Value<'static>),
     Text(String),
     Json(String),
     Bytes(Vec<u8>),
 }
 
-impl Owned {
+impl OwnedValue {
     fn lend(&self) -> Value<'_> {
         match self {
             Self::Plain(value) => *value,
@@ -57,7 +57,7 @@ fn json() -> impl Strategy<Value = Json> {
     })
 }
 
-fn value() -> impl Strategy<Value = Owned> {
+fn value() -> impl Strategy<Value = OwnedValue> {
     let plain = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::Bool),
@@ -73,10 +73,10 @@ fn value() -> impl Strategy<Value = Owned> {
         any::<[u8; 16]>().prop_map(Value::Uuid),
     ];
     prop_oneof![
-        4 => plain.prop_map(Owned::Plain),
-        1 => text().prop_map(Owned::Text),
-        1 => json().prop_map(|json| Owned::Json(serde_json::to_string_pretty(&json).unwrap().replace('\n', "\r\n"))),
-        1 => prop::collection::vec(any::<u8>(), 0..40).prop_map(Owned::Bytes),
+        4 => plain.prop_map(OwnedValue::Plain),
+        1 => text().prop_map(OwnedValue::Text),
+        1 => json().prop_map(|json| OwnedValue::Json(serde_json::to_string_pretty(&json).unwrap().replace('\n', "\r\n"))),
+        1 => prop::collection::vec(any::<u8>(), 0..40).prop_map(OwnedValue::Bytes),
     ]
 }
 
@@ -91,7 +91,7 @@ fn parsed(json: &[u8]) -> Json {
     serde_json::from_slice(json).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(json)))
 }
 
-fn encoded(shape: Shape, columns: &[Column], rows: &[Vec<Owned>]) -> Vec<u8> {
+fn encoded(shape: Shape, columns: &[Column], rows: &[Vec<OwnedValue>]) -> Vec<u8> {
     let mut encoder = RowEncoder::new(shape, columns);
     let mut out = Vec::new();
     encoder.start(&mut out);
@@ -105,7 +105,7 @@ fn encoded(shape: Shape, columns: &[Column], rows: &[Vec<Owned>]) -> Vec<u8> {
 }
 
 /// Columns of different names, and rows with one value per column.
-fn rows() -> impl Strategy<Value = (Vec<Column>, Vec<Vec<Owned>>)> {
+fn rows() -> impl Strategy<Value = (Vec<Column>, Vec<Vec<OwnedValue>>)> {
     (0..5_usize).prop_flat_map(|width| {
         let column = |name| Column { name, type_name: String::new(), kind: ColumnKind::Text };
         let names = prop::collection::hash_set(text(), width);
@@ -116,17 +116,18 @@ fn rows() -> impl Strategy<Value = (Vec<Column>, Vec<Vec<Owned>>)> {
 }
 
 /// The rows as objects, from values that are written and parsed one by one.
-fn objects(columns: &[Column], rows: &[Vec<Owned>]) -> Vec<Json> {
-    let member = |(column, value): (&Column, &Owned)| (column.name.clone(), parsed(&written(value.lend())));
+fn objects(columns: &[Column], rows: &[Vec<OwnedValue>]) -> Vec<Json> {
+    let member =
+        |(column, value): (&Column, &OwnedValue)| (column.name.clone(), parsed(&written(value.lend())));
     rows.iter().map(|row| Json::Object(columns.iter().zip(row).map(member).collect())).collect()
 }
 
 /// The rows with options as objects: each value is written separately, and NULLs are left out.
-fn objects_by_options(options: ValueOptions, columns: &[Column], rows: &[Vec<Owned>]) -> Vec<Json> {
-    let member = |(column, value): (&Column, &Owned)| {
+fn objects_by_options(options: ValueOptions, columns: &[Column], rows: &[Vec<OwnedValue>]) -> Vec<Json> {
+    let member = |(column, value): (&Column, &OwnedValue)| {
         let mut out = Vec::new();
         options.write(value.lend(), &mut out);
-        let is_null = matches!(value, Owned::Plain(Value::Null));
+        let is_null = matches!(value, OwnedValue::Plain(Value::Null));
         (!is_null).then(|| (column.name.clone(), parsed(&out)))
     };
     rows.iter().map(|row| Json::Object(columns.iter().zip(row).filter_map(member).collect())).collect()

@@ -8,7 +8,7 @@ const SEPARATOR: u8 = 0x1e;
 #[derive(Default)]
 pub struct Sequence {
     rows: u64,
-    last: Last,
+    last: LastByte,
     /// The current text is counted.
     counted: bool,
     /// A text was truncated, or the body doesn't begin with a separator.
@@ -17,7 +17,7 @@ pub struct Sequence {
 
 /// The last byte.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Last {
+enum LastByte {
     #[default]
     Nothing,
     Separator,
@@ -32,8 +32,8 @@ impl Sequence {
         let mut from = 0;
         for at in memchr::memchr_iter(SEPARATOR, bytes) {
             self.part(&bytes[from..at]);
-            self.broken |= self.last == Last::Text;
-            (self.last, self.counted) = (Last::Separator, false);
+            self.broken |= self.last == LastByte::Text;
+            (self.last, self.counted) = (LastByte::Separator, false);
             from = at + 1;
         }
         self.part(&bytes[from..]);
@@ -44,12 +44,12 @@ impl Sequence {
     /// to the first row.
     fn part(&mut self, part: &[u8]) {
         let Some(last) = part.last() else { return };
-        self.broken |= self.last == Last::Nothing;
+        self.broken |= self.last == LastByte::Nothing;
         if !self.counted && memchr::memchr(b'\n', part).is_some() {
             self.counted = true;
             self.rows += 1;
         }
-        self.last = if *last == b'\n' { Last::Feed } else { Last::Text };
+        self.last = if *last == b'\n' { LastByte::Feed } else { LastByte::Text };
     }
 
     pub(super) fn rows(&self) -> u64 {
@@ -57,7 +57,7 @@ impl Sequence {
     }
 
     pub(super) fn finish(&self) -> Document {
-        let whole = !self.broken && matches!(self.last, Last::Nothing | Last::Feed);
+        let whole = !self.broken && matches!(self.last, LastByte::Nothing | LastByte::Feed);
         Document { rows: self.rows, end: End::possible_if(whole) }
     }
 }

@@ -23,7 +23,7 @@ pub(super) const MAX_DIGITS_128: u8 = 38;
 /// If the others were included in the match over each value, the compiler would merge its arms, and
 /// write a value of fixed width with a call of memcpy instead of a store.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum ArrowKind {
     Bool,
     Int16,
     Int32,
@@ -41,7 +41,7 @@ enum Kind {
     Uuid,
 }
 
-impl From<ColumnKind> for Kind {
+impl From<ColumnKind> for ArrowKind {
     fn from(kind: ColumnKind) -> Self {
         match kind {
             ColumnKind::Bool => Self::Bool,
@@ -73,15 +73,19 @@ enum Layout {
 }
 
 impl Layout {
-    fn of(kind: Kind) -> Self {
+    fn of(kind: ArrowKind) -> Self {
         match kind {
-            Kind::Bool => Self::Bits,
-            Kind::Int16 => Self::Fixed(2),
-            Kind::Int32 | Kind::Float32 | Kind::Date => Self::Fixed(4),
-            Kind::Int64 | Kind::Float64 | Kind::Time | Kind::Timestamp | Kind::TimestampTz => Self::Fixed(8),
-            Kind::Decimal { precision: ..=MAX_DIGITS_128, .. } | Kind::Uuid => Self::Fixed(16),
-            Kind::Decimal { .. } => Self::Fixed(32),
-            Kind::Text | Kind::Json | Kind::Bytes => Self::Variable,
+            ArrowKind::Bool => Self::Bits,
+            ArrowKind::Int16 => Self::Fixed(2),
+            ArrowKind::Int32 | ArrowKind::Float32 | ArrowKind::Date => Self::Fixed(4),
+            ArrowKind::Int64
+            | ArrowKind::Float64
+            | ArrowKind::Time
+            | ArrowKind::Timestamp
+            | ArrowKind::TimestampTz => Self::Fixed(8),
+            ArrowKind::Decimal { precision: ..=MAX_DIGITS_128, .. } | ArrowKind::Uuid => Self::Fixed(16),
+            ArrowKind::Decimal { .. } => Self::Fixed(32),
+            ArrowKind::Text | ArrowKind::Json | ArrowKind::Bytes => Self::Variable,
         }
     }
 }
@@ -89,7 +93,7 @@ impl Layout {
 /// The values of one column.
 #[derive(Debug)]
 pub(super) struct Array {
-    kind: Kind,
+    kind: ArrowKind,
     layout: Layout,
     nulls: usize,
     validity: Vec<u8>,
@@ -100,7 +104,7 @@ pub(super) struct Array {
 
 impl Array {
     pub(super) fn new(kind: ColumnKind) -> Self {
-        let kind = Kind::from(kind);
+        let kind = ArrowKind::from(kind);
         let layout = Layout::of(kind);
         let mut array =
             Self { kind, layout, nulls: 0, validity: Vec::new(), ends: Vec::new(), values: Vec::new() };
@@ -145,41 +149,44 @@ impl Array {
         push_bit(&mut self.validity, row, !matches!(value, Value::Null));
         match (self.kind, value) {
             (_, Value::Null) => self.push_null(row),
-            (Kind::Int64, Value::Int(int) | Value::Int4(int)) => self.push_fixed(int.to_le_bytes()),
-            (Kind::Int32, Value::Int(int) | Value::Int4(int)) => {
+            (ArrowKind::Int64, Value::Int(int) | Value::Int4(int)) => self.push_fixed(int.to_le_bytes()),
+            (ArrowKind::Int32, Value::Int(int) | Value::Int4(int)) => {
                 self.push_fitting(i32::try_from(int).map(i32::to_le_bytes))
             }
-            (Kind::Int16, Value::Int(int) | Value::Int4(int)) => {
+            (ArrowKind::Int16, Value::Int(int) | Value::Int4(int)) => {
                 self.push_fitting(i16::try_from(int).map(i16::to_le_bytes))
             }
-            (Kind::Text, Value::Text(text) | Value::Number(text) | Value::Json(text))
-            | (Kind::Json, Value::Json(text)) => self.push_bytes(text.as_bytes()),
-            (Kind::Bytes, Value::Bytes(bytes)) => self.push_bytes(bytes),
-            (Kind::TimestampTz, Value::TimestampTz(micros)) | (Kind::Timestamp, Value::Timestamp(micros)) => {
+            (ArrowKind::Text, Value::Text(text) | Value::Number(text) | Value::Json(text))
+            | (ArrowKind::Json, Value::Json(text)) => self.push_bytes(text.as_bytes()),
+            (ArrowKind::Bytes, Value::Bytes(bytes)) => self.push_bytes(bytes),
+            (ArrowKind::TimestampTz, Value::TimestampTz(micros))
+            | (ArrowKind::Timestamp, Value::Timestamp(micros)) => {
                 !matches!(micros, i64::MIN | i64::MAX) && self.push_fixed(micros.to_le_bytes())
             }
-            (Kind::Date, Value::Date(days)) => {
+            (ArrowKind::Date, Value::Date(days)) => {
                 !matches!(days, i32::MIN | i32::MAX) && self.push_fixed(days.to_le_bytes())
             }
-            (Kind::Time, Value::Time(micros)) => {
+            (ArrowKind::Time, Value::Time(micros)) => {
                 (0..DAY).contains(&micros) && self.push_fixed(micros.to_le_bytes())
             }
-            (Kind::Bool, Value::Bool(bit)) => {
+            (ArrowKind::Bool, Value::Bool(bit)) => {
                 push_bit(&mut self.values, row, bit);
                 true
             }
-            (Kind::Float64, Value::Float(float) | Value::Real(float)) => self.push_fixed(float.to_le_bytes()),
-            (Kind::Float64, Value::Int(int) | Value::Int4(int)) => {
+            (ArrowKind::Float64, Value::Float(float) | Value::Real(float)) => {
+                self.push_fixed(float.to_le_bytes())
+            }
+            (ArrowKind::Float64, Value::Int(int) | Value::Int4(int)) => {
                 EXACT_IN_FLOAT.contains(&int) && self.push_fixed((int as f64).to_le_bytes())
             }
-            (Kind::Float32, Value::Float4(float)) => self.push_fixed(float.to_le_bytes()),
-            (Kind::Uuid, Value::Uuid(uuid)) => self.push_fixed(uuid),
-            (Kind::Decimal { precision, scale }, value) => self.push_decimal(value, precision, scale),
-            (Kind::Text, value) => {
+            (ArrowKind::Float32, Value::Float4(float)) => self.push_fixed(float.to_le_bytes()),
+            (ArrowKind::Uuid, Value::Uuid(uuid)) => self.push_fixed(uuid),
+            (ArrowKind::Decimal { precision, scale }, value) => self.push_decimal(value, precision, scale),
+            (ArrowKind::Text, value) => {
                 write_plain(value, &mut self.values);
                 self.end_value()
             }
-            (Kind::Json, value) => {
+            (ArrowKind::Json, value) => {
                 json::write_value(value, &mut self.values);
                 self.end_value()
             }

@@ -32,8 +32,8 @@ pub fn units(number: &str, precision: u8, scale: u8) -> Option<[u8; 32]> {
 }
 
 /// The integer with these digits. `None` if there are more than `most`.
-fn sum(digits: impl Iterator<Item = u8>, most: u8) -> Option<Wide> {
-    let mut sum = Wide::default();
+fn sum(digits: impl Iterator<Item = u8>, most: u8) -> Option<WideInteger> {
+    let mut sum = WideInteger::default();
     let (mut count, mut factor, mut chunk) = (0, 1, 0);
     for digit in digits {
         count += 1;
@@ -52,9 +52,9 @@ fn sum(digits: impl Iterator<Item = u8>, most: u8) -> Option<Wide> {
 
 /// An integer of 256 bits, lowest limb first. 76 digits need 253 bits.
 #[derive(Default)]
-struct Wide([u64; 4]);
+struct WideInteger([u64; 4]);
 
-impl Wide {
+impl WideInteger {
     /// Multiplies by `factor`, and adds `digits`.
     fn append(&mut self, factor: u64, digits: u64) {
         let mut carry = u128::from(digits);

@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 
 use super::StreamError;
 use super::chunks::{Piece, Pieces};
-use super::streamed::Next;
+use super::streamed::NextItem;
 
 /// The error for a stream inside a value that serde buffers.
 const LOST: &str =
@@ -60,7 +60,7 @@ impl Document {
 
     /// Pushes `text`, cut at `cuts`, before all other steps. `begin` is the position where it was
     /// written.
-    fn push_cut(&mut self, mut text: Vec<u8>, begin: usize, cuts: Vec<Cut>) {
+    fn push_cut(&mut self, mut text: Vec<u8>, begin: usize, cuts: Vec<ListCut>) {
         for cut in cuts.into_iter().rev() {
             self.steps.push(Step::Text(text.split_off(cut.at - begin)));
             self.steps.push(Step::List(cut.list));
@@ -150,7 +150,7 @@ impl Framing {
 
 /// Appends the next item and returns the streams in it, or `None` after the last one.
 type WriteNext =
-    Box<dyn FnMut(&mut Context<'_>, &mut Vec<u8>) -> Poll<Option<Result<Vec<Cut>, StreamError>>> + Send>;
+    Box<dyn FnMut(&mut Context<'_>, &mut Vec<u8>) -> Poll<Option<Result<Vec<ListCut>, StreamError>>> + Send>;
 
 /// A stream with items of any type.
 pub(super) struct List {
@@ -163,9 +163,9 @@ pub(super) struct List {
 impl List {
     /// The items of `next`. `write` appends an item and returns the streams in it.
     pub(super) fn new<T: 'static>(
-        mut next: Next<T>,
+        mut next: NextItem<T>,
         framing: Framing,
-        write: impl Fn(&T, &mut Vec<u8>) -> Result<Vec<Cut>, StreamError> + Send + 'static,
+        write: impl Fn(&T, &mut Vec<u8>) -> Result<Vec<ListCut>, StreamError> + Send + 'static,
     ) -> Self {
         let write_next = move |cx: &mut Context<'_>, out: &mut Vec<u8>| {
             let item = ready!(next(cx));
@@ -179,7 +179,7 @@ impl List {
         &mut self,
         cx: &mut Context<'_>,
         out: &mut Vec<u8>,
-    ) -> Poll<Option<Result<Vec<Cut>, StreamError>>> {
+    ) -> Poll<Option<Result<Vec<ListCut>, StreamError>>> {
         let begin = out.len();
         out.extend_from_slice(self.framing.before(self.begun));
         let polled = (self.write_next)(cx, out);
@@ -192,7 +192,7 @@ impl List {
 }
 
 /// A stream, and its position in a buffer.
-pub(super) struct Cut {
+pub(super) struct ListCut {
     at: usize,
     list: List,
 }
@@ -216,13 +216,13 @@ pub(super) fn write_json<T: Serialize>(
     value: &T,
     raw: RawJson,
     out: &mut Vec<u8>,
-) -> Result<Vec<Cut>, StreamError> {
-    let collecting = Collecting::begin(raw);
+) -> Result<Vec<ListCut>, StreamError> {
+    let scope = CollectorScope::begin(raw);
     let written = Cell::new(out.len());
-    let writer = Counted { out, written: &written };
+    let writer = CountedBuffer { out, written: &written };
     let mut serializer = serde_json::Serializer::with_formatter(writer, Cutter { written: &written, raw });
     value.serialize(&mut serializer).map_err(StreamError::unserialisable)?;
-    Ok(collecting.end())
+    Ok(scope.end())
 }
 
 thread_local! {
@@ -233,34 +233,34 @@ thread_local! {
 struct Collector {
     raw: RawJson,
     /// The stream whose placeholder is being serialised.
-    waiting: Option<Waiting>,
-    cuts: Vec<Cut>,
+    waiting: Option<PendingList>,
+    cuts: Vec<ListCut>,
 }
 
 /// Keeps the placeholder alive, so that no other text can have its address.
-struct Waiting {
+struct PendingList {
     placeholder: Rc<RawValue>,
     list: List,
 }
 
 /// Collects streams until it's dropped. Then the outer serialisation continues.
-struct Collecting {
+struct CollectorScope {
     around: Option<Collector>,
 }
 
-impl Collecting {
+impl CollectorScope {
     fn begin(raw: RawJson) -> Self {
         Self { around: COLLECTOR.replace(Some(Collector { raw, waiting: None, cuts: Vec::new() })) }
     }
 
     /// Returns the streams that were found.
-    fn end(self) -> Vec<Cut> {
+    fn end(self) -> Vec<ListCut> {
         let take = |collector: &mut Option<Collector>| Some(mem::take(&mut collector.as_mut()?.cuts));
         COLLECTOR.with_borrow_mut(take).unwrap_or_default()
     }
 }
 
-impl Drop for Collecting {
+impl Drop for CollectorScope {
     fn drop(&mut self) {
         COLLECTOR.set(self.around.take());
     }
@@ -278,7 +278,7 @@ pub(super) fn collecting() -> Option<RawJson> {
 pub(super) fn stand_in<S: Serializer>(list: List, serializer: S) -> Result<S::Ok, S::Error> {
     let placeholder = RawValue::from_string("null".to_owned()).map_err(S::Error::custom)?;
     let placeholder: Rc<RawValue> = Rc::from(placeholder);
-    set_waiting(Some(Waiting { placeholder: Rc::clone(&placeholder), list }));
+    set_waiting(Some(PendingList { placeholder: Rc::clone(&placeholder), list }));
     let serialised = RawValue::serialize(&placeholder, serializer);
     match set_waiting(None) {
         None => serialised,
@@ -287,7 +287,7 @@ pub(super) fn stand_in<S: Serializer>(list: List, serializer: S) -> Result<S::Ok
 }
 
 /// Returns the previous value.
-fn set_waiting(waiting: Option<Waiting>) -> Option<Waiting> {
+fn set_waiting(waiting: Option<PendingList>) -> Option<PendingList> {
     COLLECTOR.with_borrow_mut(|collector| mem::replace(&mut collector.as_mut()?.waiting, waiting))
 }
 
@@ -296,7 +296,7 @@ fn cut(fragment: &str, at: usize) -> bool {
     COLLECTOR.with_borrow_mut(|collector| {
         let Some(collector) = collector else { return false };
         let placed = collector.waiting.take_if(|waiting| ptr::eq(waiting.placeholder.get(), fragment));
-        let cut = placed.map(|waiting| Cut { at, list: waiting.list });
+        let cut = placed.map(|waiting| ListCut { at, list: waiting.list });
         let found = cut.is_some();
         collector.cuts.extend(cut);
         found
@@ -326,12 +326,12 @@ impl Formatter for Cutter<'_> {
 }
 
 /// Appends to a buffer, and publishes its length.
-struct Counted<'a> {
+struct CountedBuffer<'a> {
     out: &'a mut Vec<u8>,
     written: &'a Cell<usize>,
 }
 
-impl io::Write for Counted<'_> {
+impl io::Write for CountedBuffer<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_all(bytes)?;
         Ok(bytes.len())
@@ -362,16 +362,16 @@ mod tests {
     /// Between us and `serde_json`, a serializer may write anything before the placeholder.
     #[test]
     fn only_the_placeholder_itself_is_cut() {
-        let collecting = Collecting::begin(RawJson::Verbatim);
+        let scope = CollectorScope::begin(RawJson::Verbatim);
         let placeholder = raw("null");
         let list = List::new(Box::new(|_| Poll::Ready(None)), Framing::Array, |(): &(), _| Ok(Vec::new()));
-        set_waiting(Some(Waiting { placeholder: Rc::clone(&placeholder), list }));
+        set_waiting(Some(PendingList { placeholder: Rc::clone(&placeholder), list }));
         for other in ["null", "", RawValue::NULL.get(), raw("null").get(), &placeholder.get()[..2]] {
             assert!(!cut(other, 1));
         }
         assert!(cut(placeholder.get(), 2));
         assert!(!cut(placeholder.get(), 3));
         assert!(set_waiting(None).is_none());
-        assert_eq!(collecting.end().iter().map(|cut| cut.at).collect::<Vec<_>>(), [2]);
+        assert_eq!(scope.end().iter().map(|cut| cut.at).collect::<Vec<_>>(), [2]);
     }
 }

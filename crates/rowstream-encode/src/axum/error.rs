@@ -11,12 +11,12 @@ use std::fmt;
 /// downcast to choose a status. Returned from a handler unchanged, this is a 500 without details.
 #[derive(Debug)]
 pub struct StreamError {
-    kind: Kind,
+    kind: ErrorKind,
     cause: Option<BoxError>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum ErrorKind {
     Stream,
     Unserialisable,
     Aborted,
@@ -25,26 +25,26 @@ enum Kind {
 impl StreamError {
     /// A stream or a future yielded an error.
     pub(super) fn stream(cause: BoxError) -> Self {
-        Self { kind: Kind::Stream, cause: Some(cause) }
+        Self { kind: ErrorKind::Stream, cause: Some(cause) }
     }
 
     /// The structure or an item can't be written in this format.
     pub(super) fn unserialisable(cause: impl Into<BoxError>) -> Self {
-        Self { kind: Kind::Unserialisable, cause: Some(cause.into()) }
+        Self { kind: ErrorKind::Unserialisable, cause: Some(cause.into()) }
     }
 
     /// A body was polled after it had failed.
     pub(super) fn broken_off() -> Self {
-        Self { kind: Kind::Aborted, cause: None }
+        Self { kind: ErrorKind::Aborted, cause: None }
     }
 }
 
 impl fmt::Display for StreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
-            Kind::Stream => "a stream of the response failed",
-            Kind::Unserialisable => "the response holds what its format cannot",
-            Kind::Aborted => "the response was aborted",
+            ErrorKind::Stream => "a stream of the response failed",
+            ErrorKind::Unserialisable => "the response holds what its format cannot",
+            ErrorKind::Aborted => "the response was aborted",
         })
     }
 }

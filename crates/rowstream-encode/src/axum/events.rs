@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::StreamError;
-use super::document::{Cut, RawJson, write_json};
+use super::document::{ListCut, RawJson, write_json};
 
 /// An event of an [`Sse`](super::Sse) response. Its data is an item as JSON, on one line.
 ///
@@ -52,7 +52,7 @@ impl<T> Event<T> {
 pub(super) fn write_event<T: Serialize>(
     event: &Event<T>,
     out: &mut Vec<u8>,
-) -> Result<Vec<Cut>, StreamError> {
+) -> Result<Vec<ListCut>, StreamError> {
     write_field("event", event.name.as_deref(), out)?;
     write_field("id", event.id.as_deref(), out)?;
     match &event.data {

@@ -12,12 +12,12 @@ use serde_json::ser::{CharEscape, Formatter};
 
 use super::StreamError;
 use super::chunks::{Piece, Pieces};
-use super::streamed::Next;
+use super::streamed::NextItem;
 use crate::{Column, ColumnKind, CsvDialect, CsvEncoder, RowWriter, Value};
 
 /// The records of one stream.
 pub(super) struct Records<T> {
-    next: Next<T>,
+    next: NextItem<T>,
     dialect: CsvDialect,
     /// `None` until the first item.
     table: Option<Table>,
@@ -31,7 +31,7 @@ struct Table {
 }
 
 impl<T: Serialize> Records<T> {
-    pub(super) fn new(next: Next<T>, dialect: CsvDialect) -> Self {
+    pub(super) fn new(next: NextItem<T>, dialect: CsvDialect) -> Self {
         Self { next, dialect, table: None }
     }
 
@@ -64,7 +64,7 @@ impl Table {
     /// The table that begins with the record `item`.
     fn of<T: Serialize>(item: &T, dialect: &CsvDialect) -> Result<Self, StreamError> {
         let (mut columns, mut text) = (Vec::new(), String::new());
-        walk(item, Taking::Names(&mut columns), &mut text)?;
+        walk(item, WalkPurpose::Names(&mut columns), &mut text)?;
         if columns.is_empty() {
             return Err(StreamError::unserialisable(EMPTY));
         }
@@ -75,7 +75,7 @@ impl Table {
     fn write<T: Serialize>(&mut self, item: &T, out: &mut Vec<u8>) -> Result<(), StreamError> {
         self.encoder.begin_row(out);
         let columns = self.columns.iter();
-        walk(item, Taking::Values { columns, encoder: &mut self.encoder, out }, &mut self.text)?;
+        walk(item, WalkPurpose::Values { columns, encoder: &mut self.encoder, out }, &mut self.text)?;
         self.encoder.end_row(out);
         Ok(())
     }
@@ -88,14 +88,14 @@ const NESTED: &str =
     "CSV has no place for a list, a struct, a map or the content of an enum's variant in a field";
 const UNLIKE: &str = "the items of CSV must have the fields of the first one, in the same order";
 
-fn walk<T: Serialize>(item: &T, taking: Taking<'_>, text: &mut String) -> Result<(), StreamError> {
-    let walk = Walk { taking, at: At::Outside, text };
+fn walk<T: Serialize>(item: &T, purpose: WalkPurpose<'_>, text: &mut String) -> Result<(), StreamError> {
+    let walk = Walk { purpose, at: TextRole::Outside, text };
     let mut serializer = serde_json::Serializer::with_formatter(io::sink(), walk);
     item.serialize(&mut serializer).map_err(StreamError::unserialisable)
 }
 
 /// The purpose of a walk through an item.
-enum Taking<'a> {
+enum WalkPurpose<'a> {
     /// Collect the names of its fields.
     Names(&'a mut Vec<Column>),
     /// Write a record. Its fields must match `columns`, which are consumed.
@@ -104,7 +104,7 @@ enum Taking<'a> {
 
 /// The meaning of the next text or number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum At {
+enum TextRole {
     Outside,
     Name,
     Value,
@@ -112,19 +112,19 @@ enum At {
 
 /// A walk through one item.
 struct Walk<'a> {
-    taking: Taking<'a>,
-    at: At,
+    purpose: WalkPurpose<'a>,
+    at: TextRole,
     text: &'a mut String,
 }
 
 impl Walk<'_> {
     fn name(&mut self) -> io::Result<()> {
-        match &mut self.taking {
-            Taking::Names(columns) => {
+        match &mut self.purpose {
+            WalkPurpose::Names(columns) => {
                 let (name, kind) = (self.text.clone(), ColumnKind::Text);
                 columns.push(Column { name, type_name: String::new(), kind });
             }
-            Taking::Values { columns, .. } => {
+            WalkPurpose::Values { columns, .. } => {
                 if columns.next().is_none_or(|column| column.name != *self.text) {
                     return Err(io::Error::other(UNLIKE));
                 }
@@ -134,11 +134,11 @@ impl Walk<'_> {
     }
 
     fn value(&mut self, value: Value<'_>) -> io::Result<()> {
-        match (self.at, &mut self.taking) {
-            (At::Outside, _) => Err(io::Error::other(UNNAMED)),
-            (At::Name, _) => Err(io::Error::other(OTHER_KEY)),
-            (At::Value, Taking::Names(_)) => Ok(()),
-            (At::Value, Taking::Values { encoder, out, .. }) => {
+        match (self.at, &mut self.purpose) {
+            (TextRole::Outside, _) => Err(io::Error::other(UNNAMED)),
+            (TextRole::Name, _) => Err(io::Error::other(OTHER_KEY)),
+            (TextRole::Value, WalkPurpose::Names(_)) => Ok(()),
+            (TextRole::Value, WalkPurpose::Values { encoder, out, .. }) => {
                 encoder.value(value, out);
                 Ok(())
             }
@@ -231,26 +231,26 @@ impl Formatter for Walk<'_> {
 
     /// The text of a key is read as a name when the key ends.
     fn end_string<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
-        if self.at == At::Name { Ok(()) } else { self.text() }
+        if self.at == TextRole::Name { Ok(()) } else { self.text() }
     }
 
     fn begin_array<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
-        Err(io::Error::other(if self.at == At::Outside { UNNAMED } else { NESTED }))
+        Err(io::Error::other(if self.at == TextRole::Outside { UNNAMED } else { NESTED }))
     }
 
     fn begin_object<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
-        if self.at == At::Outside { Ok(()) } else { Err(io::Error::other(NESTED)) }
+        if self.at == TextRole::Outside { Ok(()) } else { Err(io::Error::other(NESTED)) }
     }
 
     fn end_object<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
-        match &mut self.taking {
-            Taking::Values { columns, .. } if columns.len() > 0 => Err(io::Error::other(UNLIKE)),
-            Taking::Values { .. } | Taking::Names(_) => Ok(()),
+        match &mut self.purpose {
+            WalkPurpose::Values { columns, .. } if columns.len() > 0 => Err(io::Error::other(UNLIKE)),
+            WalkPurpose::Values { .. } | WalkPurpose::Names(_) => Ok(()),
         }
     }
 
     fn begin_object_key<W: ?Sized + io::Write>(&mut self, _: &mut W, _first: bool) -> io::Result<()> {
-        self.at = At::Name;
+        self.at = TextRole::Name;
         Ok(())
     }
 
@@ -259,7 +259,7 @@ impl Formatter for Walk<'_> {
     }
 
     fn begin_object_value<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
-        self.at = At::Value;
+        self.at = TextRole::Value;
         Ok(())
     }
 }

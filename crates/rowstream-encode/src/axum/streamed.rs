@@ -12,7 +12,7 @@ use serde::ser::{Error as _, Serialize, Serializer};
 use super::document::{self, Framing, List, write_json};
 
 /// Polls for the next item. `None` after the last one.
-pub(super) type Next<T> = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<T, BoxError>>> + Send>;
+pub(super) type NextItem<T> = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<T, BoxError>>> + Send>;
 
 /// The error for a serializer other than [`write_json`].
 const OUTSIDE: &str = "a stream or a future can only be serialised into streamed JSON";
@@ -29,7 +29,7 @@ const TAKEN: &str = "a stream or a future was serialised before: it can only be 
 /// Other serializers, such as [`serde_json::to_string`], return an error, and so does serialising
 /// it twice. In a `serde_json::json!` it panics; use a tuple or a map for a document without its
 /// own type.
-pub struct Streamed<T>(Slot<T>);
+pub struct Streamed<T>(StreamSlot<T>);
 
 impl<T> Streamed<T> {
     /// A stream that may fail.
@@ -46,7 +46,7 @@ impl<T> Streamed<T> {
     /// ```
     pub fn new<E: Into<BoxError>>(stream: impl Stream<Item = Result<T, E>> + Send + 'static) -> Self {
         let mut stream = Box::pin(stream);
-        Self(Slot::new(move |cx| {
+        Self(StreamSlot::new(move |cx| {
             let item = ready!(stream.as_mut().poll_next(cx));
             Poll::Ready(item.map(|item| item.map_err(Into::into)))
         }))
@@ -56,11 +56,11 @@ impl<T> Streamed<T> {
     /// would write these as items.
     pub fn infallible(stream: impl Stream<Item = T> + Send + 'static) -> Self {
         let mut stream = Box::pin(stream);
-        Self(Slot::new(move |cx| stream.as_mut().poll_next(cx).map(|item| item.map(Ok))))
+        Self(StreamSlot::new(move |cx| stream.as_mut().poll_next(cx).map(|item| item.map(Ok))))
     }
 
     /// The stream. If it was serialised before, the result fails when polled.
-    pub(super) fn into_next(self) -> Next<T> {
+    pub(super) fn into_next(self) -> NextItem<T> {
         match self.0.take() {
             Some(next) => next,
             None => Box::new(|_| Poll::Ready(Some(Err(TAKEN.into())))),
@@ -84,13 +84,13 @@ impl<T> fmt::Debug for Streamed<T> {
 ///
 /// The future is polled when the body reaches it. So a count after a stream can use the items that
 /// the stream returned.
-pub struct Awaited<T>(Slot<T>);
+pub struct Awaited<T>(StreamSlot<T>);
 
 impl<T> Awaited<T> {
     /// A future that may fail, which aborts the response.
     pub fn new<E: Into<BoxError>>(future: impl Future<Output = Result<T, E>> + Send + 'static) -> Self {
         let mut future = Some(Box::pin(future));
-        Self(Slot::new(move |cx| {
+        Self(StreamSlot::new(move |cx| {
             let Some(running) = &mut future else { return Poll::Ready(None) };
             let value = ready!(running.as_mut().poll(cx));
             future = None;
@@ -119,19 +119,19 @@ impl<T> fmt::Debug for Awaited<T> {
 
 /// The stream or future until it's taken. `Serialize` only borrows it. The lock keeps structures
 /// with streams `Sync`.
-struct Slot<T>(Mutex<Option<Next<T>>>);
+struct StreamSlot<T>(Mutex<Option<NextItem<T>>>);
 
-impl<T> Slot<T> {
+impl<T> StreamSlot<T> {
     fn new(next: impl FnMut(&mut Context<'_>) -> Poll<Option<Result<T, BoxError>>> + Send + 'static) -> Self {
         Self(Mutex::new(Some(Box::new(next))))
     }
 
-    fn take(&self) -> Option<Next<T>> {
+    fn take(&self) -> Option<NextItem<T>> {
         self.0.lock().ok()?.take()
     }
 }
 
-impl<T: Serialize + 'static> Slot<T> {
+impl<T: Serialize + 'static> StreamSlot<T> {
     fn serialize<S: Serializer>(&self, framing: Framing, serializer: S) -> Result<S::Ok, S::Error> {
         let raw = document::collecting().ok_or_else(|| S::Error::custom(OUTSIDE))?;
         let next = self.take().ok_or_else(|| S::Error::custom(TAKEN))?;

@@ -92,7 +92,7 @@ impl Conversation {
 
 /// How a response ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum ResponseEnd {
     Complete,
     Broken,
 }
@@ -101,7 +101,7 @@ pub(crate) enum Ended {
 pub(crate) struct Reply {
     head: String,
     pub(crate) body: Vec<u8>,
-    pub(crate) ended: Ended,
+    pub(crate) ended: ResponseEnd,
 }
 
 impl Reply {
@@ -109,9 +109,9 @@ impl Reply {
     fn parse(received: &[u8]) -> Option<Self> {
         let end = received.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
         let head = str::from_utf8(&received[..end]).unwrap().to_ascii_lowercase();
-        let mut reply = Self { head, body: received[end..].to_vec(), ended: Ended::Broken };
+        let mut reply = Self { head, body: received[end..].to_vec(), ended: ResponseEnd::Broken };
         match reply.header("content-length").map(|length| length.parse::<usize>().unwrap()) {
-            Some(length) if reply.body.len() == length => reply.ended = Ended::Complete,
+            Some(length) if reply.body.len() == length => reply.ended = ResponseEnd::Complete,
             Some(_) => {}
             None => {
                 assert_eq!(reply.header("transfer-encoding"), Some("chunked"));
@@ -124,7 +124,7 @@ impl Reply {
     /// The connection ended before the response began.
     fn cut_in_head(received: &[u8]) -> Self {
         let head = String::from_utf8_lossy(received).into_owned();
-        Self { head, body: Vec::new(), ended: Ended::Broken }
+        Self { head, body: Vec::new(), ended: ResponseEnd::Broken }
     }
 
     pub(crate) fn status(&self) -> &str {
@@ -142,25 +142,25 @@ impl Reply {
 
     /// The text of a response that is complete.
     pub(crate) fn whole(&self) -> &str {
-        assert_eq!((self.status(), self.ended), ("200", Ended::Complete), "{}", self.text());
+        assert_eq!((self.status(), self.ended), ("200", ResponseEnd::Complete), "{}", self.text());
         self.text()
     }
 }
 
 /// The data of complete chunks, and how the body ended (RFC 9112, section 7.1).
-fn unchunked(mut bytes: &[u8]) -> (Vec<u8>, Ended) {
+fn unchunked(mut bytes: &[u8]) -> (Vec<u8>, ResponseEnd) {
     let mut data = Vec::new();
     while let Some(line) = bytes.windows(2).position(|window| window == b"\r\n") {
         let size = usize::from_str_radix(str::from_utf8(&bytes[..line]).unwrap(), 16).unwrap();
         let Some(chunk) = bytes.get(line + 2..line + 2 + size + 2) else { break };
         assert!(chunk.ends_with(b"\r\n"));
         if size == 0 {
-            return (data, Ended::Complete);
+            return (data, ResponseEnd::Complete);
         }
         data.extend_from_slice(&chunk[..size]);
         bytes = &bytes[line + 2 + size + 2..];
     }
-    (data, Ended::Broken)
+    (data, ResponseEnd::Broken)
 }
 
 /// The body of a response, without a socket.
@@ -172,10 +172,13 @@ pub(crate) fn body(response: impl IntoResponse) -> Body {
 async fn a_cut_response_is_not_a_whole_one() {
     let whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     let reply = Reply::parse(whole).unwrap();
-    assert_eq!((reply.status(), reply.text(), reply.ended), ("200", "abc", Ended::Complete));
+    assert_eq!((reply.status(), reply.text(), reply.ended), ("200", "abc", ResponseEnd::Complete));
     for length in 0..whole.len() {
-        assert!(Reply::parse(&whole[..length]).is_none_or(|reply| reply.ended == Ended::Broken), "{length}");
+        assert!(
+            Reply::parse(&whole[..length]).is_none_or(|reply| reply.ended == ResponseEnd::Broken),
+            "{length}"
+        );
     }
     let counted = Reply::parse(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nabc").unwrap();
-    assert_eq!(counted.ended, Ended::Broken);
+    assert_eq!(counted.ended, ResponseEnd::Broken);
 }

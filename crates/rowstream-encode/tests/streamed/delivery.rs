@@ -52,11 +52,11 @@ async fn an_item_arrives_while_the_next_one_is_waited_for() {
 #[tokio::test]
 async fn each_format_flushes_when_nothing_is_ready() {
     #[derive(Serialize)]
-    struct Row {
+    struct DeliveredRow {
         id: u32,
     }
-    let items = || Streamed::infallible(stream::iter([Row { id: 7 }]).chain(stream::pending()));
-    let events = stream::iter([Event::new(Row { id: 7 })]).chain(stream::pending());
+    let items = || Streamed::infallible(stream::iter([DeliveredRow { id: 7 }]).chain(stream::pending()));
+    let events = stream::iter([Event::new(DeliveredRow { id: 7 })]).chain(stream::pending());
     for (mut body, expected) in [
         (body(StreamedJson::new((1, items())).unwrap()), "[1,[{\"id\":7}"),
         (body(Ndjson::new(items())), "{\"id\":7}\n"),
@@ -138,12 +138,12 @@ async fn a_response_that_is_whole_has_a_length() {
 }
 
 /// A stream that reports when it's dropped.
-struct Guarded<S> {
+struct DropGuard<S> {
     inner: S,
     _guard: oneshot::Sender<Infallible>,
 }
 
-impl<S: Stream + Unpin> Stream for Guarded<S> {
+impl<S: Stream + Unpin> Stream for DropGuard<S> {
     type Item = S::Item;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
@@ -151,9 +151,9 @@ impl<S: Stream + Unpin> Stream for Guarded<S> {
     }
 }
 
-fn guarded<S: Stream + Unpin>(inner: S) -> (Guarded<S>, oneshot::Receiver<Infallible>) {
+fn guarded<S: Stream + Unpin>(inner: S) -> (DropGuard<S>, oneshot::Receiver<Infallible>) {
     let (guard, dropped) = oneshot::channel();
-    (Guarded { inner, _guard: guard }, dropped)
+    (DropGuard { inner, _guard: guard }, dropped)
 }
 
 /// Ends when the stream is dropped.

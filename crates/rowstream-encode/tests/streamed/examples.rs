@@ -1,6 +1,6 @@
 //! The examples work as documented.
 
-use crate::client::{Ended, Server};
+use crate::client::{ResponseEnd, Server};
 
 #[allow(dead_code, reason = "`main` is for people")]
 #[path = "../../examples/articles.rs"]
@@ -36,7 +36,7 @@ async fn authors() {
 async fn broken() {
     let server = Server::start(articles::app()).await;
     let reply = server.get("/broken").await;
-    assert_eq!((reply.status(), reply.ended), ("200", Ended::Broken));
+    assert_eq!((reply.status(), reply.ended), ("200", ResponseEnd::Broken));
     assert!(reply.text().starts_with(r#"[{"id":1,"title":"Article 1"},"#));
 }
 

@@ -11,7 +11,7 @@ use http_body::Body as _;
 use rowstream_encode::axum::{Awaited, Csv, Event, Ndjson, Sse, StreamError, Streamed, StreamedJson};
 use serde::Serialize;
 
-use crate::client::{Ended, body, fetch};
+use crate::client::{ResponseEnd, body, fetch};
 
 fn failure<T>() -> io::Result<T> {
     Err(io::Error::new(io::ErrorKind::TimedOut, "the secret cause"))
@@ -42,13 +42,13 @@ fn each_format<S: Stream<Item = io::Result<Row>> + Send + 'static>(stream: impl 
 async fn a_failure_half_way_breaks_the_response_off() {
     for response in each_format(|| failing(100_000)) {
         let reply = fetch(response).await;
-        assert_eq!((reply.status(), reply.ended), ("200", Ended::Broken));
+        assert_eq!((reply.status(), reply.ended), ("200", ResponseEnd::Broken));
         let text = String::from_utf8_lossy(&reply.body);
         assert!(text.contains("1000") && !text.contains("secret") && !text.contains("the end"));
     }
     for response in each_format(|| failing(100_000).take(100_000)) {
         let reply = fetch(response).await;
-        assert_eq!(reply.ended, Ended::Complete);
+        assert_eq!(reply.ended, ResponseEnd::Complete);
     }
 }
 
@@ -58,7 +58,7 @@ async fn a_failure_at_the_start_is_no_end_either() {
     for rows in [0, 1, 100] {
         for response in each_format(|| failing(rows)) {
             let reply = fetch(response).await;
-            assert_eq!(reply.ended, Ended::Broken, "{rows}");
+            assert_eq!(reply.ended, ResponseEnd::Broken, "{rows}");
             assert!(!reply.text().contains("the end") && !reply.text().contains("secret"));
         }
     }
@@ -68,7 +68,7 @@ async fn a_failure_at_the_start_is_no_end_either() {
 async fn a_value_that_fails_breaks_the_response_off() {
     let document = (Streamed::infallible(stream::iter(0..200_000)), Awaited::new(async { failure::<u8>() }));
     let reply = fetch(StreamedJson::new(document).unwrap()).await;
-    assert_eq!((reply.status(), reply.ended), ("200", Ended::Broken));
+    assert_eq!((reply.status(), reply.ended), ("200", ResponseEnd::Broken));
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn an_item_that_is_no_json_breaks_the_response_off() {
         BTreeMap::from_iter(key.map(|key| (key, id)))
     });
     let reply = fetch(StreamedJson::new(Streamed::infallible(items)).unwrap()).await;
-    assert_eq!(reply.ended, Ended::Broken);
+    assert_eq!(reply.ended, ResponseEnd::Broken);
     assert!(reply.text().starts_with("[{},{}"));
 }
 
@@ -131,7 +131,7 @@ async fn a_failure_before_the_first_item_can_have_a_status() {
         sse.map_err(refusal).into_response(),
     ] {
         let reply = fetch(response).await;
-        assert_eq!((reply.status(), reply.ended), ("504", Ended::Complete));
+        assert_eq!((reply.status(), reply.ended), ("504", ResponseEnd::Complete));
     }
 }
 

@@ -73,7 +73,7 @@ struct Row {
     big: u64,
     huge: i128,
     bytes: Bytes,
-    kind: Kind,
+    kind: RowKind,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -86,7 +86,7 @@ impl Serialize for Bytes {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-enum Kind {
+enum RowKind {
     Plain,
 }
 
@@ -118,7 +118,7 @@ fn row(id: i64) -> Row {
         big: u64::MAX,
         huge: i128::MIN,
         bytes: Bytes(b"hi\xff".to_vec()),
-        kind: Kind::Plain,
+        kind: RowKind::Plain,
     }
 }
 
@@ -168,7 +168,7 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
     let row = (texts, numbers, others).prop_map(|((text, some, letter), numbers, (flag, bytes))| {
         let (id, float, small, big, huge) = numbers;
         let bytes = Bytes(bytes);
-        Row { id, text, some, letter, float, small, flag, unit: (), big, huge, bytes, kind: Kind::Plain }
+        Row { id, text, some, letter, float, small, flag, unit: (), big, huge, bytes, kind: RowKind::Plain }
     });
     prop::collection::vec(row, 0..5)
 }
@@ -203,17 +203,17 @@ proptest! {
 #[tokio::test]
 async fn a_record_may_be_a_map_or_flattened() {
     #[derive(Serialize)]
-    struct Outer {
+    struct OuterRow {
         id: u8,
         #[serde(flatten)]
-        inner: Inner,
+        inner: InnerRow,
     }
     #[derive(Serialize)]
-    struct Inner {
+    struct InnerRow {
         name: &'static str,
         json: Box<RawValue>,
     }
-    let outer = Outer { id: 1, inner: Inner { name: "x", json: raw(r#"{"a": 1}"#) } };
+    let outer = OuterRow { id: 1, inner: InnerRow { name: "x", json: raw(r#"{"a": 1}"#) } };
     assert_eq!(fetch(Csv::new(of([outer]))).await.whole(), "id,name,json\r\n1,x,\"{\"\"a\"\": 1}\"\r\n");
     let maps = [1, 2].map(|n| BTreeMap::from([("a", n), ("b", -n)]));
     assert_eq!(fetch(Csv::new(of(maps))).await.whole(), "a,b\r\n1,-1\r\n2,-2\r\n");
@@ -228,7 +228,7 @@ async fn error_of<T: Serialize + Send + 'static>(items: Vec<T>) -> String {
 #[tokio::test]
 async fn what_has_no_place_in_csv_is_an_error() {
     #[derive(Serialize)]
-    struct Empty {}
+    struct EmptyRow {}
     #[derive(Serialize)]
     enum Variant {
         Struct { a: u8 },
@@ -257,7 +257,7 @@ async fn what_has_no_place_in_csv_is_an_error() {
     {
         assert!(error.starts_with("a key that is not a text"), "{error}");
     }
-    assert!(error_of(vec![Empty {}]).await.starts_with("an item without fields"));
+    assert!(error_of(vec![EmptyRow {}]).await.starts_with("an item without fields"));
     let held = BTreeMap::from([("a", of([1]))]);
     assert!(error_of(vec![held]).await.starts_with("a stream or a future can only be serialised in"));
 }

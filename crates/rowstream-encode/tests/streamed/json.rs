@@ -37,12 +37,12 @@ trait Mode: Serialize + Sized {
 }
 
 /// Lists are ordinary lists.
-struct Plain(Shape);
+struct PlainMode(Shape);
 
 /// Lists are streams. Those with an odd number of items aren't ready at once.
-struct Live(Shape);
+struct LiveMode(Shape);
 
-impl Mode for Plain {
+impl Mode for PlainMode {
     fn of(shape: Shape) -> Self {
         Self(shape)
     }
@@ -56,7 +56,7 @@ impl Mode for Plain {
     }
 }
 
-impl Mode for Live {
+impl Mode for LiveMode {
     fn of(shape: Shape) -> Self {
         Self(shape)
     }
@@ -74,23 +74,23 @@ impl Mode for Live {
     }
 }
 
-fn streamed(items: Vec<Shape>) -> Streamed<Live> {
+fn streamed(items: Vec<Shape>) -> Streamed<LiveMode> {
     let pausing = items.len() % 2 == 1;
     Streamed::infallible(stream::iter(items).then(move |item| async move {
         if pausing {
             tokio::task::yield_now().await;
         }
-        Live(item)
+        LiveMode(item)
     }))
 }
 
-impl Serialize for Plain {
+impl Serialize for PlainMode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serialize::<Self, S>(&self.0, serializer)
     }
 }
 
-impl Serialize for Live {
+impl Serialize for LiveMode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serialize::<Self, S>(&self.0, serializer)
     }
@@ -104,24 +104,24 @@ struct Pair<M> {
 }
 
 #[derive(Serialize)]
-enum External<M> {
+enum ExternalEnum<M> {
     Tuple(M, u8, M),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "kind")]
-enum Internal<M> {
+enum InternalEnum<M> {
     Struct { inner: M },
 }
 
 #[derive(Serialize)]
 #[serde(tag = "kind", content = "content")]
-enum Adjacent<M> {
+enum AdjacentEnum<M> {
     Newtype(M),
 }
 
 #[derive(Serialize)]
-struct Flat<M> {
+struct FlatStruct<M> {
     before: u8,
     #[serde(flatten)]
     rest: BTreeMap<String, M>,
@@ -136,12 +136,12 @@ fn serialize<M: Mode, S: Serializer>(shape: &Shape, serializer: S) -> Result<S::
         Shape::Map(members) => serializer.collect_map(members.iter().map(|(key, value)| (key, of(value)))),
         Shape::Maybe(value) => value.as_deref().map(of).serialize(serializer),
         Shape::Struct(pair) => Pair { first: of(&pair[0]), second: Some(of(&pair[1])) }.serialize(serializer),
-        Shape::External(pair) => External::Tuple(of(&pair[0]), 7, of(&pair[1])).serialize(serializer),
-        Shape::Internal(inner) => Internal::Struct { inner: of(inner) }.serialize(serializer),
-        Shape::Adjacent(inner) => Adjacent::Newtype(of(inner)).serialize(serializer),
+        Shape::External(pair) => ExternalEnum::Tuple(of(&pair[0]), 7, of(&pair[1])).serialize(serializer),
+        Shape::Internal(inner) => InternalEnum::Struct { inner: of(inner) }.serialize(serializer),
+        Shape::Adjacent(inner) => AdjacentEnum::Newtype(of(inner)).serialize(serializer),
         Shape::Flat(members) => {
             let rest = members.iter().map(|(key, value)| (key.clone(), of(value))).collect();
-            Flat { before: 1, rest, after: 2 }.serialize(serializer)
+            FlatStruct { before: 1, rest, after: 2 }.serialize(serializer)
         }
         Shape::List(items) => M::list(items.clone(), serializer),
         Shape::Value(value) => M::value((**value).clone(), serializer),
@@ -196,22 +196,22 @@ proptest! {
 
     #[test]
     fn a_document_is_that_of_its_lists(shape in shape()) {
-        let expected = serde_json::to_string(&Plain(shape.clone())).unwrap();
-        let reply = RUNTIME.block_on(fetch(StreamedJson::new(Live(shape)).unwrap()));
+        let expected = serde_json::to_string(&PlainMode(shape.clone())).unwrap();
+        let reply = RUNTIME.block_on(fetch(StreamedJson::new(LiveMode(shape)).unwrap()));
         prop_assert_eq!(reply.whole(), expected);
     }
 
     #[test]
     fn waiting_for_the_first_item_changes_nothing(shape in shape()) {
-        let expected = serde_json::to_string(&Plain(shape.clone())).unwrap();
-        let waited = async { fetch(StreamedJson::new(Live(shape)).unwrap().first().await.unwrap()).await };
+        let expected = serde_json::to_string(&PlainMode(shape.clone())).unwrap();
+        let waited = async { fetch(StreamedJson::new(LiveMode(shape)).unwrap().first().await.unwrap()).await };
         let reply = RUNTIME.block_on(waited);
         prop_assert_eq!(reply.whole(), expected);
     }
 
     #[test]
     fn each_line_is_an_item(items in prop::collection::vec(shape(), 0..6)) {
-        let line = |item: &Shape| serde_json::to_string(&Plain(item.clone())).unwrap() + "\n";
+        let line = |item: &Shape| serde_json::to_string(&PlainMode(item.clone())).unwrap() + "\n";
         let expected: String = items.iter().map(line).collect();
         let reply = RUNTIME.block_on(fetch(Ndjson::new(streamed(items))));
         prop_assert_eq!(reply.whole(), expected);

@@ -22,12 +22,12 @@ fn error_of(document: impl Serialize) -> String {
 }
 
 #[derive(Serialize)]
-struct Held<L> {
+struct HeldList<L> {
     list: L,
 }
 
 #[derive(Serialize)]
-enum External<L> {
+enum ExternalList<L> {
     Newtype(L),
     Tuple(L, u8),
     Struct { list: L },
@@ -35,14 +35,14 @@ enum External<L> {
 
 #[derive(Serialize)]
 #[serde(tag = "kind")]
-enum Internal<L> {
+enum InternalList<L> {
     Newtype(L),
     Struct { list: L },
 }
 
 #[derive(Serialize)]
 #[serde(tag = "kind", content = "content")]
-enum Adjacent<L> {
+enum AdjacentList<L> {
     Newtype(L),
     Tuple(L, u8),
     Struct { list: L },
@@ -50,14 +50,14 @@ enum Adjacent<L> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Untagged<L> {
+enum UntaggedList<L> {
     Newtype(L),
     Tuple(L, u8),
     Struct { list: L },
 }
 
 #[derive(Serialize)]
-struct Flat<L> {
+struct FlatList<L> {
     before: u8,
     #[serde(flatten)]
     inner: L,
@@ -66,39 +66,51 @@ struct Flat<L> {
 
 /// All positions where a list is allowed.
 #[derive(Serialize)]
-struct Everywhere<L> {
+struct AllPositions<L> {
     some: Option<L>,
     none: Option<L>,
     many: Vec<L>,
     pair: (u8, L, L),
     map: BTreeMap<&'static str, L>,
-    held: Box<Held<L>>,
-    external: [External<L>; 3],
-    internal: (Internal<Held<L>>, Internal<L>),
-    adjacent: [Adjacent<L>; 3],
-    untagged: [Untagged<L>; 3],
-    flat: Flat<Held<L>>,
-    flat_map: Flat<BTreeMap<&'static str, L>>,
-    flat_enum: Flat<External<L>>,
-    flat_tagged: Flat<Internal<L>>,
+    held: Box<HeldList<L>>,
+    external: [ExternalList<L>; 3],
+    internal: (InternalList<HeldList<L>>, InternalList<L>),
+    adjacent: [AdjacentList<L>; 3],
+    untagged: [UntaggedList<L>; 3],
+    flat: FlatList<HeldList<L>>,
+    flat_map: FlatList<BTreeMap<&'static str, L>>,
+    flat_enum: FlatList<ExternalList<L>>,
+    flat_tagged: FlatList<InternalList<L>>,
 }
 
-fn everywhere<L>(list: impl Fn() -> L) -> Everywhere<L> {
-    Everywhere {
+fn everywhere<L>(list: impl Fn() -> L) -> AllPositions<L> {
+    AllPositions {
         some: Some(list()),
         none: None,
         many: vec![list(), list()],
         pair: (7, list(), list()),
         map: BTreeMap::from([("a", list()), ("b", list())]),
-        held: Box::new(Held { list: list() }),
-        external: [External::Newtype(list()), External::Tuple(list(), 7), External::Struct { list: list() }],
-        internal: (Internal::Newtype(Held { list: list() }), Internal::Struct { list: list() }),
-        adjacent: [Adjacent::Newtype(list()), Adjacent::Tuple(list(), 7), Adjacent::Struct { list: list() }],
-        untagged: [Untagged::Newtype(list()), Untagged::Tuple(list(), 7), Untagged::Struct { list: list() }],
-        flat: Flat { before: 1, inner: Held { list: list() }, after: 2 },
-        flat_map: Flat { before: 1, inner: BTreeMap::from([("a", list())]), after: 2 },
-        flat_enum: Flat { before: 1, inner: External::Newtype(list()), after: 2 },
-        flat_tagged: Flat { before: 1, inner: Internal::Struct { list: list() }, after: 2 },
+        held: Box::new(HeldList { list: list() }),
+        external: [
+            ExternalList::Newtype(list()),
+            ExternalList::Tuple(list(), 7),
+            ExternalList::Struct { list: list() },
+        ],
+        internal: (InternalList::Newtype(HeldList { list: list() }), InternalList::Struct { list: list() }),
+        adjacent: [
+            AdjacentList::Newtype(list()),
+            AdjacentList::Tuple(list(), 7),
+            AdjacentList::Struct { list: list() },
+        ],
+        untagged: [
+            UntaggedList::Newtype(list()),
+            UntaggedList::Tuple(list(), 7),
+            UntaggedList::Struct { list: list() },
+        ],
+        flat: FlatList { before: 1, inner: HeldList { list: list() }, after: 2 },
+        flat_map: FlatList { before: 1, inner: BTreeMap::from([("a", list())]), after: 2 },
+        flat_enum: FlatList { before: 1, inner: ExternalList::Newtype(list()), after: 2 },
+        flat_tagged: FlatList { before: 1, inner: InternalList::Struct { list: list() }, after: 2 },
     }
 }
 
@@ -120,12 +132,12 @@ async fn a_value_may_stand_in_any_place() {
 /// serde buffers these and writes them later, which would lose the placeholder.
 #[test]
 fn where_serde_buffers_is_no_place() {
-    let flat = |inner| Flat { before: 1, inner, after: 2 };
+    let flat = |inner| FlatList { before: 1, inner, after: 2 };
     for error in [
-        error_of(flat(External::Tuple(numbers(), 7))),
-        error_of(flat(External::Struct { list: numbers() })),
-        error_of(Internal::Newtype(External::Tuple(numbers(), 7))),
-        error_of(Internal::Newtype(External::Struct { list: numbers() })),
+        error_of(flat(ExternalList::Tuple(numbers(), 7))),
+        error_of(flat(ExternalList::Struct { list: numbers() })),
+        error_of(InternalList::Newtype(ExternalList::Tuple(numbers(), 7))),
+        error_of(InternalList::Newtype(ExternalList::Struct { list: numbers() })),
     ] {
         assert!(error.starts_with("a stream cannot stand here"), "{error}");
     }
@@ -133,9 +145,9 @@ fn where_serde_buffers_is_no_place() {
 
 #[test]
 fn what_is_no_object_cannot_be_flattened_or_tagged() {
-    error_of(Flat { before: 1, inner: numbers(), after: 2 });
-    error_of(Internal::Newtype(numbers()));
-    error_of(Flat { before: 1, inner: Awaited::infallible(async { Held { list: 1 } }), after: 2 });
+    error_of(FlatList { before: 1, inner: numbers(), after: 2 });
+    error_of(InternalList::Newtype(numbers()));
+    error_of(FlatList { before: 1, inner: Awaited::infallible(async { HeldList { list: 1 } }), after: 2 });
 }
 
 /// Serialises its content through another serializer.
@@ -150,13 +162,13 @@ impl<L: Serialize> Serialize for Detour<L> {
 
 #[test]
 fn a_detour_is_no_place() {
-    let error = error_of(Held { list: Detour(numbers()) });
+    let error = error_of(HeldList { list: Detour(numbers()) });
     assert!(error.starts_with("a stream cannot stand here"), "{error}");
 }
 
 #[tokio::test]
 async fn only_a_streamed_document_can_hold_a_stream() {
-    let held = Held { list: numbers() };
+    let held = HeldList { list: numbers() };
     let error = serde_json::to_string(&held).unwrap_err().to_string();
     assert!(error.starts_with("a stream or a future can only be serialised in"), "{error}");
     assert!(serde_json::to_value(&held).is_err());
@@ -172,9 +184,9 @@ fn one_stream_cannot_stand_twice() {
 }
 
 /// Serialises a whole response inside another one.
-struct Within(Streamed<u32>);
+struct NestedResponse(Streamed<u32>);
 
-impl Serialize for Within {
+impl Serialize for NestedResponse {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         drop(StreamedJson::new((numbers(), numbers())));
         self.0.serialize(serializer)
@@ -183,21 +195,21 @@ impl Serialize for Within {
 
 #[tokio::test]
 async fn documents_do_not_mix() {
-    let reply = fetch(StreamedJson::new((numbers(), Within(numbers()), numbers())).unwrap()).await;
+    let reply = fetch(StreamedJson::new((numbers(), NestedResponse(numbers()), numbers())).unwrap()).await;
     assert_eq!(reply.whole(), "[[1,2],[1,2],[1,2]]");
 }
 
 /// A type that imitates the raw JSON of `serde_json`, which placeholders use.
 #[derive(Serialize)]
 #[serde(rename = "$serde_json::private::RawValue")]
-struct Forged {
+struct ForgedJson {
     #[serde(rename = "$serde_json::private::RawValue")]
     json: String,
 }
 
 #[tokio::test]
 async fn nothing_that_reads_like_a_placeholder_is_one() {
-    let forged = || Forged { json: "null".to_owned() };
+    let forged = || ForgedJson { json: "null".to_owned() };
     let raw = || RawValue::from_string("null".to_owned()).unwrap();
     let json = serde_json::json!({"$serde_json::private::RawValue": "null", "null": [null, "null"]});
     let document = (forged(), numbers(), raw(), &json, numbers(), (forged(), raw()), "null", numbers());
