@@ -22,7 +22,7 @@ use rowstream_core::log::text::{Line, Milliseconds, Object, bounded, one_line};
 
 use self::refusals::Refusals;
 pub use self::settings::{LogFlag, LogSettings};
-use crate::completeness::Id;
+use crate::completeness::ResponseId;
 use crate::outcome::{Ended, Outcome, Times};
 use crate::traces::Context;
 
@@ -45,13 +45,13 @@ pub(crate) fn tell_refusals(now: Instant) {
     }
 }
 
-/// The data of a request for its line, which [`Entry::end`] writes.
+/// The data of a request for its line, which [`LogEntry::end`] writes.
 #[derive(Debug)]
-pub struct Entry {
+pub struct LogEntry {
     method: Method,
     version: Version,
     started: Instant,
-    asked: Asked,
+    asked: RequestHead,
     /// The response's status; `None` without a response head, for example if the client leaves
     /// early.
     pub status: Option<StatusCode>,
@@ -65,13 +65,13 @@ pub struct Entry {
     /// The time spent in each phase.
     pub times: Times,
     /// The id of its stream, if the response is streamed.
-    pub(crate) stream: Option<Id>,
+    pub(crate) stream: Option<ResponseId>,
 }
 
 /// The parts of the request's head that the line needs, because the head is gone by then. Empty if
 /// there's no access log.
 #[derive(Debug, Default)]
-struct Asked {
+struct RequestHead {
     /// The target, followed by the user agent, so that both share one allocation.
     text: String,
     target: usize,
@@ -81,7 +81,7 @@ struct Asked {
 
 /// The configured names of the request's endpoint and client.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Names<'a> {
+pub struct LogNames<'a> {
     /// The template of the endpoint's path.
     pub endpoint: Option<&'a str>,
     /// The name of the client's token.
@@ -90,20 +90,20 @@ pub struct Names<'a> {
     pub subject: Option<&'a str>,
 }
 
-impl Entry {
+impl LogEntry {
     /// The entry of a request that has just arrived.
     pub fn new<B>(request: &Request<B>) -> Self {
-        Self::begun(request.method().clone(), request.version(), Asked::default())
+        Self::begun(request.method().clone(), request.version(), RequestHead::default())
     }
 
     /// The entry of a request from `address` whose head can't be read. Its method and its target
     /// are `-`.
     pub(crate) fn unread(version: Version, address: Option<IpAddr>) -> Self {
-        let asked = Asked { text: UNREAD.to_owned(), target: UNREAD.len(), address, trace_id: None };
+        let asked = RequestHead { text: UNREAD.to_owned(), target: UNREAD.len(), address, trace_id: None };
         Self::begun(Method::from_bytes(UNREAD.as_bytes()).unwrap_or_default(), version, asked)
     }
 
-    fn begun(method: Method, version: Version, asked: Asked) -> Self {
+    fn begun(method: Method, version: Version, asked: RequestHead) -> Self {
         Self {
             method,
             version,
@@ -121,7 +121,7 @@ impl Entry {
     /// Keeps the parts of the request's head that the line needs, and the client's `address`.
     #[must_use]
     pub fn keep<B>(self, request: &Request<B>, address: Option<IpAddr>) -> Self {
-        Self { asked: Asked::read(request, address), ..self }
+        Self { asked: RequestHead::read(request, address), ..self }
     }
 
     /// Sets the trace of the request, if the client has sent none.
@@ -161,7 +161,7 @@ impl Entry {
 
     /// Writes the line, if the log includes this request. It includes all failures, except refusals
     /// that are too many for their second.
-    pub fn end<'a>(&self, log: &LogSettings, outcome: &Outcome, names: impl FnOnce() -> Names<'a>) {
+    pub fn end<'a>(&self, log: &LogSettings, outcome: &Outcome, names: impl FnOnce() -> LogNames<'a>) {
         if !log.access {
             return;
         }
@@ -182,7 +182,7 @@ impl Entry {
         }
     }
 
-    fn text(&self, outcome: &Outcome, names: Names<'_>) -> Line {
+    fn text(&self, outcome: &Outcome, names: LogNames<'_>) -> Line {
         let mut line = Line::begin();
         let status = self.status.as_ref().map_or("-", StatusCode::as_str);
         let (target, ended) = (one_line(self.asked.target()), self.ended(outcome));
@@ -232,7 +232,7 @@ impl Entry {
         line
     }
 
-    fn json(&self, outcome: &Outcome, names: Names<'_>) -> String {
+    fn json(&self, outcome: &Outcome, names: LogNames<'_>) -> String {
         let mut line = Object::empty();
         line.raw("time", format_args!("\"{:.3}\"", jiff::Timestamp::now()));
         line.text("method", self.method.as_str());
@@ -276,7 +276,7 @@ impl Entry {
     }
 
     /// The texts that are present.
-    fn texts<'a>(&'a self, names: Names<'a>) -> impl Iterator<Item = (&'static str, &'a str)> {
+    fn texts<'a>(&'a self, names: LogNames<'a>) -> impl Iterator<Item = (&'static str, &'a str)> {
         let texts = [
             ("endpoint", names.endpoint),
             ("token", names.token),
@@ -287,7 +287,7 @@ impl Entry {
     }
 }
 
-impl Asked {
+impl RequestHead {
     fn read<B>(request: &Request<B>, address: Option<IpAddr>) -> Self {
         let headers = request.headers();
         let target = request.uri().path_and_query().map_or("", |target| target.as_str());
@@ -342,9 +342,9 @@ mod tests {
         Outcome::Failed(Error::new("not_found", StatusCode::NOT_FOUND, "no\nsuch"))
     }
 
-    fn entry(target: &str, agent: &str) -> Entry {
+    fn entry(target: &str, agent: &str) -> LogEntry {
         let request = Request::get(target).header(USER_AGENT, agent.as_bytes()).body(()).unwrap();
-        Entry::new(&request).keep(&request, Some([192, 0, 2, 1].into()))
+        LogEntry::new(&request).keep(&request, Some([192, 0, 2, 1].into()))
     }
 
     /// The client's texts imitate the end of the line and another line.
@@ -352,7 +352,7 @@ mod tests {
     fn what_clients_choose_stays_in_its_field() {
         let agent = "a\" status=200 \t\u{85}\u{9b}31m\u{2028}\u{202e}";
         let entry = entry("/t?ab\u{85}c\u{9b}d\u{2028}e", agent);
-        let names = Names { endpoint: Some("/t"), token: Some("a b"), subject: None };
+        let names = LogNames { endpoint: Some("/t"), token: Some("a b"), subject: None };
         let text = entry.text(&failed(), names).finish();
         let json = entry.json(&failed(), names);
         for line in [&text, &json] {
@@ -371,7 +371,7 @@ mod tests {
     fn lines_are_bounded() {
         let entry = entry(&format!("/{}", "ä".repeat(5000)), &"ä".repeat(5000));
         for line in
-            [entry.text(&failed(), Names::default()).finish(), entry.json(&failed(), Names::default())]
+            [entry.text(&failed(), LogNames::default()).finish(), entry.json(&failed(), LogNames::default())]
         {
             assert!(line.len() < MAX_TARGET + MAX_USER_AGENT + 512, "{}", line.len());
         }

@@ -36,19 +36,19 @@ pub struct Admission {
     max_streams_per_client: Option<usize>,
     /// The memory of all streams and requests together, in bytes. `None`: no limit.
     memory: Option<usize>,
-    counts: Arc<Mutex<Counts>>,
+    counts: Arc<Mutex<PermitCounts>>,
 }
 
 /// The permits and the memory in use, and the refusals.
 #[derive(Debug, Default)]
-struct Counts {
+struct PermitCounts {
     all: usize,
     /// Memory of streams until their last byte has left, and of clients' requests, in bytes.
     memory: usize,
     /// Memory of requests for admin endpoints, and of answers that refuse other requests, in bytes.
     reserve: usize,
     /// Memory of each client's requests without a stream.
-    held: HashMap<IpAddr, Held>,
+    held: HashMap<IpAddr, HeldMemory>,
     /// When memory was last refused.
     short: Option<Instant>,
     /// Streams by the path of their endpoint, if it has a limit.
@@ -61,7 +61,7 @@ struct Counts {
 
 /// The memory of one client's requests, in bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Held {
+struct HeldMemory {
     memory: usize,
     reserve: usize,
 }
@@ -91,7 +91,7 @@ pub(crate) enum Holder {
 }
 
 /// The reason why a request can't hold more memory.
-enum Missing {
+enum MemoryShortage {
     /// All memory is in use.
     Memory,
     /// The client's requests hold all that one client may have.
@@ -99,7 +99,7 @@ enum Missing {
 }
 
 /// Tells if memory was refused lately.
-pub(crate) struct Shortage(Arc<Mutex<Counts>>);
+pub(crate) struct Shortage(Arc<Mutex<PermitCounts>>);
 
 impl Shortage {
     /// True if memory was refused within this time.
@@ -110,13 +110,13 @@ impl Shortage {
 
 /// Memory that a stream may need in addition to its budget. Given back when it's dropped.
 #[derive(Debug)]
-pub(crate) struct Spare {
+pub(crate) struct SpareMemory {
     bytes: usize,
     most: Option<usize>,
     held: Permit,
 }
 
-impl spill::Memory for Spare {
+impl spill::Memory for SpareMemory {
     fn claim(&mut self) -> bool {
         let is_there = self.held.memory == self.bytes
             || take(&mut self.held.counts.lock().memory, self.bytes, self.most);
@@ -141,7 +141,7 @@ pub struct Claim<'a> {
 /// The right to run one stream, or to hold memory for a request. Given back when it's dropped.
 #[derive(Debug)]
 pub struct Permit {
-    counts: Arc<Mutex<Counts>>,
+    counts: Arc<Mutex<PermitCounts>>,
     /// True while a stream runs with it.
     runs: bool,
     memory: usize,
@@ -194,8 +194,8 @@ impl Admission {
             Holder::Admin => Some(ADMIN_REQUESTS),
         };
         counts.claim(held, bytes, holder, most).map_err(|missing| match missing {
-            Missing::Memory => counts.no_memory(),
-            Missing::Share => {
+            MemoryShortage::Memory => counts.no_memory(),
+            MemoryShortage::Share => {
                 let message = "this client's waiting requests and unread answers use all the memory that one \
                     client may have";
                 counts.refuse(Refusal::Memory, message.to_owned())
@@ -224,8 +224,8 @@ impl Admission {
     }
 
     /// So many bytes that a stream may need in addition to its budget. They aren't claimed yet.
-    pub(crate) fn spare(&self, bytes: usize) -> Spare {
-        Spare { bytes, most: self.memory, held: self.holding_nothing() }
+    pub(crate) fn spare(&self, bytes: usize) -> SpareMemory {
+        SpareMemory { bytes, most: self.memory, held: self.holding_nothing() }
     }
 
     pub(crate) fn holding_nothing(&self) -> Permit {
@@ -291,7 +291,7 @@ impl Admission {
     }
 }
 
-impl Counts {
+impl PermitCounts {
     /// Adds to the memory of a request. All requests of its kind may have `most` bytes.
     fn claim(
         &mut self,
@@ -299,8 +299,8 @@ impl Counts {
         bytes: usize,
         holder: Holder,
         most: Option<usize>,
-    ) -> Result<(), Missing> {
-        let mut unknown = Held::default();
+    ) -> Result<(), MemoryShortage> {
+        let mut unknown = HeldMemory::default();
         let of_client = match held.held_by {
             Some(client) => self.held.entry(client).or_default(),
             None => &mut unknown,
@@ -310,11 +310,11 @@ impl Counts {
             Holder::Admin => (&mut self.reserve, &mut of_client.reserve, &mut held.reserve),
         };
         if !take(of_client, bytes, most.map(|most| most / SHARE)) {
-            return Err(Missing::Share);
+            return Err(MemoryShortage::Share);
         }
         if !take(all, bytes, most) {
             *of_client -= bytes;
-            return Err(Missing::Memory);
+            return Err(MemoryShortage::Memory);
         }
         *own += bytes;
         Ok(())
@@ -339,7 +339,7 @@ impl Counts {
         if let Some(held) = self.held.get_mut(&client) {
             held.memory -= permit.memory;
             held.reserve -= permit.reserve;
-            if *held == Held::default() {
+            if *held == HeldMemory::default() {
                 self.held.remove(&client);
             }
         }
@@ -356,7 +356,7 @@ impl Counts {
 }
 
 impl Permit {
-    fn nothing(counts: &Arc<Mutex<Counts>>) -> Self {
+    fn nothing(counts: &Arc<Mutex<PermitCounts>>) -> Self {
         let (endpoint, client) = (None, None);
         Self {
             counts: Arc::clone(counts),

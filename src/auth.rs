@@ -27,14 +27,14 @@ use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
 pub(crate) use self::jwt::Claims;
-use self::jwt::Refusal;
-use self::keys::Unusable;
+use self::jwt::TokenRefusal;
+use self::keys::TokenError;
 pub(crate) use self::keys::Verifier;
 use crate::config::Token;
 use crate::endpoint::Authorization;
 
 /// The tokens by name.
-pub(crate) type Tokens = BTreeMap<String, Arc<Token>>;
+pub(crate) type TokenMap = BTreeMap<String, Arc<Token>>;
 
 /// The credentials of a request.
 #[derive(Debug, Clone, Default)]
@@ -55,7 +55,7 @@ pub(crate) enum Credentials {
 }
 
 /// A token as it was sent.
-struct Shown<'a> {
+struct PresentedToken<'a> {
     token: &'a [u8],
     /// The user's name, if the token is sent as a password.
     user: Option<&'a [u8]>,
@@ -63,7 +63,11 @@ struct Shown<'a> {
 
 impl Credentials {
     /// The credentials in the headers of a request. An issuer's keys may have to be fetched.
-    pub(crate) async fn read(headers: &HeaderMap, tokens: &Tokens, verifier: Option<&Arc<Verifier>>) -> Self {
+    pub(crate) async fn read(
+        headers: &HeaderMap,
+        tokens: &TokenMap,
+        verifier: Option<&Arc<Verifier>>,
+    ) -> Self {
         let found = Self::of_headers(headers, tokens);
         match (&found, verifier, headers.get(AUTHORIZATION).and_then(json_web_token)) {
             // Boxed, so that requests without such a token don't carry its state.
@@ -77,13 +81,13 @@ impl Credentials {
     async fn verified(token: &str, verifier: &Arc<Verifier>) -> Self {
         match verifier.verify(token).await {
             Ok(claims) => Self::Jwt(Arc::new(claims)),
-            Err(Unusable::NoKeys) => Self::Unchecked,
-            Err(Unusable::Refused(Refusal::Expired)) => Self::Expired(None),
-            Err(Unusable::Refused(refusal)) => Self::Invalid(refusal.message()),
+            Err(TokenError::NoKeys) => Self::Unchecked,
+            Err(TokenError::Refused(TokenRefusal::Expired)) => Self::Expired(None),
+            Err(TokenError::Refused(refusal)) => Self::Invalid(refusal.message()),
         }
     }
 
-    fn of_headers(headers: &HeaderMap, tokens: &Tokens) -> Self {
+    fn of_headers(headers: &HeaderMap, tokens: &TokenMap) -> Self {
         let mut shown = headers.get_all(AUTHORIZATION).iter();
         match (shown.next(), shown.next()) {
             (None, _) => Self::None,
@@ -93,20 +97,22 @@ impl Credentials {
         }
     }
 
-    fn of(value: &HeaderValue, tokens: &Tokens) -> Self {
+    fn of(value: &HeaderValue, tokens: &TokenMap) -> Self {
         let value = value.as_bytes();
         if let Some(token) = of_scheme(value, b"Bearer ") {
-            return Self::of_token(&Shown { token, user: None }, tokens);
+            return Self::of_token(&PresentedToken { token, user: None }, tokens);
         }
         let pair = of_scheme(value, b"Basic ").and_then(|pair| STANDARD.decode(pair).ok());
         let pair = pair.as_deref().unwrap_or_default();
         match pair.iter().position(|byte| *byte == b':') {
-            Some(at) => Self::of_token(&Shown { token: &pair[at + 1..], user: Some(&pair[..at]) }, tokens),
+            Some(at) => {
+                Self::of_token(&PresentedToken { token: &pair[at + 1..], user: Some(&pair[..at]) }, tokens)
+            }
             None => Self::Invalid(NOT_VALID),
         }
     }
 
-    fn of_token(shown: &Shown<'_>, tokens: &Tokens) -> Self {
+    fn of_token(shown: &PresentedToken<'_>, tokens: &TokenMap) -> Self {
         let found = find(&Sha256::digest(shown.token).into(), tokens).filter(|_| !shown.token.is_empty());
         match found.filter(|found| shown.user.is_none_or(|user| user == found.name.as_bytes())) {
             None => Self::Invalid(NOT_VALID),
@@ -227,7 +233,7 @@ fn of_scheme<'a>(value: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {
 
 /// The token with this hash. Every hash is compared, so that the time doesn't reveal which one
 /// matched.
-fn find<'a>(hash: &[u8; 32], tokens: &'a Tokens) -> Option<&'a Arc<Token>> {
+fn find<'a>(hash: &[u8; 32], tokens: &'a TokenMap) -> Option<&'a Arc<Token>> {
     tokens.values().fold(None, |found, token| {
         let matches = token.hashes.iter().fold(Choice::from(0), |any, known| any | known.ct_eq(hash));
         if bool::from(matches) { Some(token) } else { found }
@@ -255,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_token_opens_what_it_is_for() {
-        let tokens = Tokens::from([
+        let tokens = TokenMap::from([
             token("reader", &["r", "r2"]),
             token("other", &["o", ""]),
             expiring("old", "x", "2020-01-01T00:00:00Z"),

@@ -48,32 +48,32 @@ pub(crate) fn describe(config: &Config) -> Option<String> {
 /// The limits that contradict each other.
 pub(crate) fn warnings(config: &Config) -> Vec<Warning> {
     let of_sources = config.sources.iter().flat_map(|source| unused_places(config, source));
-    let of_endpoints = loads(config).flat_map(Load::warnings);
+    let of_endpoints = loads(config).flat_map(EndpointLimits::warnings);
     let of_rows = rows::all(config).flat_map(|calls| calls.warnings());
     per_client(config).into_iter().chain(of_sources).chain(of_endpoints).chain(of_rows).collect()
 }
 
-fn loads(config: &Config) -> impl Iterator<Item = Load<'_>> {
-    let load = |endpoint| Load { config, endpoint, source: config.source(&endpoint.source) };
+fn loads(config: &Config) -> impl Iterator<Item = EndpointLimits<'_>> {
+    let load = |endpoint| EndpointLimits { config, endpoint, source: config.source(&endpoint.source) };
     config.endpoints.iter().map(load)
 }
 
 /// An endpoint with all its limits.
 #[derive(Clone, Copy)]
-struct Load<'a> {
+struct EndpointLimits<'a> {
     config: &'a Config,
     endpoint: &'a Endpoint,
     source: &'a SourceConfig,
 }
 
 /// The number of calls that one response makes.
-struct Count {
+struct CallCount {
     calls: u64,
     /// The number and its origin, as text. Empty if a response is one call.
     said: String,
 }
 
-impl Load<'_> {
+impl EndpointLimits<'_> {
     /// The time that a call holds its slot.
     fn duration(self) -> Option<Duration> {
         self.endpoint.expected_duration.or(self.source.expected_duration)
@@ -144,25 +144,25 @@ impl Load<'_> {
     }
 
     /// The usual number of calls of a response, and the largest possible one.
-    fn counts(&self) -> Vec<Count> {
+    fn counts(&self) -> Vec<CallCount> {
         let Some(calls) = self.calls() else {
             let is_paged = matches!(self.endpoint.handler, Handler::Pages(_));
-            return vec![Count { calls: 1, said: if is_paged { " of one page" } else { "" }.to_owned() }];
+            return vec![CallCount { calls: 1, said: if is_paged { " of one page" } else { "" }.to_owned() }];
         };
         let param = match calls.repeat {
-            Repeat::Times(calls) => return vec![Count { calls, said: format!(" of {calls} calls") }],
+            Repeat::Times(calls) => return vec![CallCount { calls, said: format!(" of {calls} calls") }],
             Repeat::Param(index) => &self.endpoint.params[index],
         };
         let said = |value: &Option<ParamValue>, what: &str| {
             let Some(ParamValue::Integer(count)) = value else { return None };
             let calls = u64::try_from(*count).ok().filter(|calls| *calls > 0)?;
-            Some(Count { calls, said: format!(" of {calls} calls ({what} of `{}`)", param.name) })
+            Some(CallCount { calls, said: format!(" of {calls} calls ({what} of `{}`)", param.name) })
         };
         let mut counts: Vec<_> =
             [said(&param.default, "the default"), said(&param.max, "`max`")].into_iter().flatten().collect();
         counts.dedup_by_key(|count| count.calls);
         if counts.is_empty() {
-            counts.push(Count { calls: 1, said: " of one call".to_owned() });
+            counts.push(CallCount { calls: 1, said: " of one call".to_owned() });
         }
         counts
     }
@@ -176,7 +176,7 @@ impl Load<'_> {
     fn describe(&self) -> Option<String> {
         let duration = self.duration()?;
         let (parallel, places) = (self.parallel(), self.places());
-        let lines = self.counts().into_iter().filter(|count| count.calls > 0).map(|Count { calls, said }| {
+        let lines = self.counts().into_iter().filter(|count| count.calls > 0).map(|CallCount { calls, said }| {
             let rate = Rate(parallel as f64 / (calls as f64 * duration.as_secs_f64()));
             let least = self.least(calls, duration);
             let full = times(least, self.inside() as f64 / places as f64);
@@ -311,8 +311,8 @@ impl Load<'_> {
         if self.endpoint.follow().is_some() {
             return None;
         }
-        let late = |count: &Count| self.least(count.calls, duration) > bound;
-        let Count { calls, said } = self.counts().into_iter().find(late)?;
+        let late = |count: &CallCount| self.least(count.calls, duration) > bound;
+        let CallCount { calls, said } = self.counts().into_iter().find(late)?;
         let least = self.least(calls, duration);
         self.warning(
             format!(

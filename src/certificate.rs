@@ -16,7 +16,7 @@ use rustls::crypto::ring;
 use rustls::server::{WantsServerCert, WebPkiClientVerifier};
 use rustls::{ConfigBuilder, ServerConfig};
 
-use self::issued::Issued;
+use self::issued::IssuedCertificate;
 
 /// The versions of HTTP that we accept over TLS, with the preferred one first (RFC 7301).
 const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
@@ -28,15 +28,15 @@ pub struct Identity {
     pub config: Arc<ServerConfig>,
     /// The files that it was read from.
     pub files: Vec<PathBuf>,
-    until: Until,
+    until: Expiry,
 }
 
 /// The expiry of a certificate.
 #[derive(Clone)]
-enum Until {
+enum Expiry {
     At(SystemTime),
     /// The expiry of the certificate that was issued last.
-    Issued(Arc<Issued>),
+    Issued(Arc<IssuedCertificate>),
 }
 
 impl fmt::Debug for Identity {
@@ -60,27 +60,27 @@ impl Identity {
         let config = letting_in(clients)?
             .with_single_cert(certificates, private)
             .map_err(|error| unusable(&error, certificate, key))?;
-        Ok(Self::of(config, Until::At(until), &[Some(certificate), Some(key), clients]))
+        Ok(Self::of(config, Expiry::At(until), &[Some(certificate), Some(key), clients]))
     }
 
     /// Like [`Identity::read`], with the current certificate of `issued`.
     ///
     /// # Errors
     /// The file of authorities can't be read, or contains none.
-    pub fn issued(issued: Arc<Issued>, clients: Option<&Path>) -> Result<Self, Box<dyn Error>> {
+    pub fn issued(issued: Arc<IssuedCertificate>, clients: Option<&Path>) -> Result<Self, Box<dyn Error>> {
         let config = letting_in(clients)?.with_cert_resolver(Arc::clone(&issued) as _);
-        Ok(Self::of(config, Until::Issued(issued), &[clients]))
+        Ok(Self::of(config, Expiry::Issued(issued), &[clients]))
     }
 
     /// The expiry of the certificate; `None` if there isn't one yet.
     pub fn until(&self) -> Option<SystemTime> {
         match &self.until {
-            Until::At(time) => Some(*time),
-            Until::Issued(issued) => issued.until(),
+            Expiry::At(time) => Some(*time),
+            Expiry::Issued(issued) => issued.until(),
         }
     }
 
-    fn of(mut config: ServerConfig, until: Until, files: &[Option<&Path>]) -> Self {
+    fn of(mut config: ServerConfig, until: Expiry, files: &[Option<&Path>]) -> Self {
         config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
         let files = files.iter().flatten().map(|file| (*file).to_owned()).collect();
         Self { config: Arc::new(config), files, until }

@@ -7,9 +7,9 @@
 //! doesn't delay it. It never executes an endpoint's statement.
 //!
 //! An error belongs either to an endpoint or to its source. It's an endpoint's if the database
-//! refuses a statement ([`Refusal`]). It's the source's if the database can't be reached, is too
-//! busy, or shuts down; it may succeed later. The check of a source ends at its first such error,
-//! and the remaining statements can be checked later.
+//! refuses a statement ([`StatementRefusal`]). It's the source's if the database can't be reached,
+//! is too busy, or shuts down; it may succeed later. The check of a source ends at its first such
+//! error, and the remaining statements can be checked later.
 
 mod apart;
 mod parts;
@@ -26,7 +26,7 @@ use rowstream_encode::{Column, Format};
 use tokio::time::timeout;
 
 use crate::database::{self, HostReport, ResultSet, RowSource, Session, Snapshot};
-use crate::endpoint::{Endpoint, Handler, Key, Piece, Reads, Statement, check_results, of_refcursor};
+use crate::endpoint::{Endpoint, Handler, Piece, ResultRead, RowKey, Statement, check_results, of_refcursor};
 use crate::source::{Kind, Source, SourceConfig};
 
 /// The time limit for one statement. The database exceeds it if, for example, a migration has
@@ -34,14 +34,14 @@ use crate::source::{Kind, Source, SourceConfig};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The findings about a source and its endpoints.
-pub(crate) struct Checked<'a> {
+pub(crate) struct CheckResult<'a> {
     /// The checked endpoints, in their given order.
     pub(crate) endpoints: Vec<CheckedEndpoint<'a>>,
     /// The error that ended the check before the other endpoints.
     pub(crate) failed: Option<Error>,
 }
 
-impl Checked<'_> {
+impl CheckResult<'_> {
     /// The result for a source that can't be used at all.
     pub(crate) fn failed(error: Error) -> Self {
         Self { endpoints: Vec::new(), failed: Some(error) }
@@ -59,11 +59,11 @@ pub(crate) struct CheckedEndpoint<'a> {
     /// The columns of each of its statements. `None` for a refused statement.
     pub(crate) results: Vec<Option<Columns>>,
     /// Errors.
-    pub(crate) refusals: Vec<Refusal>,
+    pub(crate) refusals: Vec<StatementRefusal>,
     /// Mistakes that don't prevent serving the endpoint.
-    pub(crate) oversights: Vec<Refusal>,
+    pub(crate) oversights: Vec<StatementRefusal>,
     /// Possible mistakes.
-    pub(crate) warnings: Vec<Refusal>,
+    pub(crate) warnings: Vec<StatementRefusal>,
 }
 
 /// The columns of a statement's rows.
@@ -88,7 +88,7 @@ impl Columns {
 
 /// A statement that its database refuses, or whose columns don't fit its endpoint.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct StatementRefusal {
     /// The position and the message.
     pub(crate) diagnostic: Diagnostic,
     /// The error's code.
@@ -102,7 +102,7 @@ pub(crate) struct Refusal {
     excerpt: String,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for StatementRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Diagnostic { file, line, column, message, hint } = &self.diagnostic;
         write!(f, "{}:{line}:{column}: {message}\n{}", file.display(), self.excerpt)?;
@@ -119,16 +119,16 @@ pub(crate) async fn check<'a>(
     config: &SourceConfig,
     endpoints: impl Iterator<Item = &'a Endpoint>,
     connect: Duration,
-) -> Checked<'a> {
+) -> CheckResult<'a> {
     let source = match reach(config, connect).await {
         Ok(source) => source,
-        Err(error) => return Checked::failed(error),
+        Err(error) => return CheckResult::failed(error),
     };
-    let mut checked = Checked { endpoints: Vec::new(), failed: None };
+    let mut checked = CheckResult { endpoints: Vec::new(), failed: None };
     for endpoint in endpoints {
         match check_endpoint(endpoint, &source).await {
             Ok(endpoint) => checked.endpoints.push(endpoint),
-            Err(error) => return Checked { failed: Some(error), ..checked },
+            Err(error) => return CheckResult { failed: Some(error), ..checked },
         }
     }
     checked
@@ -247,8 +247,8 @@ async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<C
         return Err(of_refcursor());
     }
     match statement.reads(&columns, opened)? {
-        Some(Reads::Refcursor(_)) => return Ok(Columns::Refcursor(columns.to_vec())),
-        Some(Reads::Result(result)) => return Ok(Columns::Result(result)),
+        Some(ResultRead::Refcursor(_)) => return Ok(Columns::Refcursor(columns.to_vec())),
+        Some(ResultRead::Result(result)) => return Ok(Columns::Result(result)),
         None if endpoint.formats == [Format::Csv] => statement.check_count(&columns)?,
         None => statement.check_columns(&columns)?,
     }
@@ -282,14 +282,14 @@ async fn check_key(
     endpoint: &Endpoint,
     results: &[Option<Columns>],
     source: &Source,
-) -> Result<Option<Refusal>, Error> {
+) -> Result<Option<StatementRefusal>, Error> {
     let Some(key) = endpoint.key() else { return Ok(None) };
     let Some(columns) = &results[key.statement] else { return Ok(None) };
     let refusal =
         |error: &Error| refusal_at(endpoint, &endpoint.statements()[key.statement], key.offset, error);
     let suits = columns
         .own()
-        .ok_or_else(Key::of_refcursor)
+        .ok_or_else(RowKey::of_refcursor)
         .and_then(|columns| key.check(columns).and_then(|()| key.check_bytes(columns, source)));
     if let Err(error) = suits {
         return Ok(Some(refusal(&error)));
@@ -309,7 +309,7 @@ async fn check_key(
 ///
 /// # Errors
 /// Those of the source.
-async fn lapses(endpoint: &Endpoint, source: &Source) -> Result<Option<Refusal>, Error> {
+async fn lapses(endpoint: &Endpoint, source: &Source) -> Result<Option<StatementRefusal>, Error> {
     let Some(key) = endpoint.key().filter(|key| !key.committed_only) else { return Ok(None) };
     let dialect = source.database()?.dialect();
     let (Some(_), Some(counters)) = (endpoint.follow(), &dialect.commits.counters) else { return Ok(None) };
@@ -325,7 +325,7 @@ async fn lapses(endpoint: &Endpoint, source: &Source) -> Result<Option<Refusal>,
 }
 
 /// Finds nested statements whose columns don't fit their parent's.
-fn nesting_refusals(endpoint: &Endpoint, results: &[Option<Columns>]) -> Vec<Refusal> {
+fn nesting_refusals(endpoint: &Endpoint, results: &[Option<Columns>]) -> Vec<StatementRefusal> {
     let refusal = |(index, statement): (usize, &Statement)| {
         let nested = statement.nested.as_ref()?;
         let (columns, parent) = (results[index].as_ref()?.own()?, results[nested.parent].as_ref()?.own()?);
@@ -336,7 +336,7 @@ fn nesting_refusals(endpoint: &Endpoint, results: &[Option<Columns>]) -> Vec<Ref
 }
 
 /// Finds a procedure's result that the body places out of the order of arrival.
-fn misplaced(endpoint: &Endpoint, results: &[Option<Columns>]) -> Option<Refusal> {
+fn misplaced(endpoint: &Endpoint, results: &[Option<Columns>]) -> Option<StatementRefusal> {
     let result = |index: usize| match results[index] {
         Some(Columns::Result(result)) => Some(result),
         _ => None,
@@ -347,7 +347,7 @@ fn misplaced(endpoint: &Endpoint, results: &[Option<Columns>]) -> Option<Refusal
 }
 
 /// Finds refcursors that no statement reads.
-fn unread(endpoint: &Endpoint, results: &[Option<Columns>]) -> Vec<Refusal> {
+fn unread(endpoint: &Endpoint, results: &[Option<Columns>]) -> Vec<StatementRefusal> {
     let mut refusals = Vec::new();
     for (statement, columns) in endpoint.statements().iter().zip(results) {
         let readers =
@@ -370,7 +370,7 @@ fn not_read(opener: &str, name: &str) -> Error {
 }
 
 /// A refusal at the position that the database reported, or else at the beginning of the statement.
-fn refusal(endpoint: &Endpoint, statement: &Statement, error: &Error) -> Refusal {
+fn refusal(endpoint: &Endpoint, statement: &Statement, error: &Error) -> StatementRefusal {
     let origin = &statement.origin;
     let offset = match error.position_offset() {
         Some(position) => origin.file_offset(position),
@@ -384,7 +384,7 @@ fn refusal(endpoint: &Endpoint, statement: &Statement, error: &Error) -> Refusal
 }
 
 /// A refusal at an offset in the endpoint's file, in bytes.
-fn refusal_at(endpoint: &Endpoint, statement: &Statement, offset: usize, error: &Error) -> Refusal {
+fn refusal_at(endpoint: &Endpoint, statement: &Statement, offset: usize, error: &Error) -> StatementRefusal {
     let text = &statement.origin.text;
     let (line, column) = place(text, offset);
     let diagnostic = Diagnostic {
@@ -394,7 +394,7 @@ fn refusal_at(endpoint: &Endpoint, statement: &Statement, offset: usize, error: 
         message: format!("statement `{}`: {error}", statement.name),
         hint: error.hint_text().map(str::to_owned),
     };
-    Refusal {
+    StatementRefusal {
         diagnostic,
         code: error.code(),
         sqlstate: error.sqlstate_text().map(str::to_owned),

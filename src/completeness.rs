@@ -30,9 +30,9 @@ use self::framing::Framing;
 
 /// The proofs of completeness that a request asks for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct ProofRequest {
     /// The form of records among the rows, and their tag.
-    pub(crate) framed: Option<(Framing, Id)>,
+    pub(crate) framed: Option<(Framing, ResponseId)>,
     /// A digest, at each place where it's known.
     pub(crate) digest: bool,
     /// Fields after the body.
@@ -43,7 +43,7 @@ pub(crate) struct Asked {
     pub(crate) without_chunks: bool,
 }
 
-impl Asked {
+impl ProofRequest {
     /// Reads the proofs that a request asks for. Its answer is in `format`; `Accept` may have asked
     /// for the framed profile too.
     ///
@@ -61,7 +61,7 @@ impl Asked {
         }
         let framing = if framed { Framing::of(format) } else { None };
         Ok(Self {
-            framed: framing.map(|framing| Ok::<_, Error>((framing, Id::random()?))).transpose()?,
+            framed: framing.map(|framing| Ok::<_, Error>((framing, ResponseId::random()?))).transpose()?,
             digest: controls.digest.is_some() || digest::is_wanted(request.headers()),
             trailers: trailers::are_taken(request.version(), request.headers()),
             wait: controls.wait.is_some(),
@@ -82,9 +82,9 @@ fn no_records() -> Error {
 
 /// 128 random bits that can't be guessed: the tag of a response, or the id of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Id(u128);
+pub(crate) struct ResponseId(u128);
 
-impl Id {
+impl ResponseId {
     /// A new one.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Id {
         }
     }
 
-    /// Reads an id in the form in which [`Id`] writes it.
+    /// Reads an id in the form in which [`ResponseId`] writes it.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let is_own = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         let own = text.len() == 32 && text.bytes().all(is_own);
@@ -115,7 +115,7 @@ impl Id {
 }
 
 /// As 32 hexadecimal digits.
-impl fmt::Display for Id {
+impl fmt::Display for ResponseId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
     }
@@ -127,17 +127,17 @@ mod tests {
 
     #[test]
     fn ids_are_read_as_they_are_written() {
-        let id = Id(0x0123_4567_89ab_cdef);
+        let id = ResponseId(0x0123_4567_89ab_cdef);
         assert_eq!(id.to_string(), "00000000000000000123456789abcdef");
-        assert_eq!(Id::from_text(&id.to_string()), Some(id));
+        assert_eq!(ResponseId::from_text(&id.to_string()), Some(id));
         for text in ["", "0", "+0000000000000000123456789abcdef", "0000000000000000_123456789abcdef"] {
-            assert_eq!(Id::from_text(text), None, "{text}");
+            assert_eq!(ResponseId::from_text(text), None, "{text}");
         }
-        assert_eq!(Id::from_text(&id.to_string().to_uppercase()), None);
+        assert_eq!(ResponseId::from_text(&id.to_string().to_uppercase()), None);
     }
 
     #[test]
     fn ids_differ() {
-        assert_ne!(Id::random().unwrap(), Id::random().unwrap());
+        assert_ne!(ResponseId::random().unwrap(), ResponseId::random().unwrap());
     }
 }

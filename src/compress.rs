@@ -89,9 +89,9 @@ impl Coding {
 /// # Errors
 /// The encoder fails, which only happens without memory.
 pub(crate) fn whole(coding: Coding, body: &[u8]) -> Result<Bytes, Error> {
-    let mut encoder = Encoder::new(coding)?;
+    let mut encoder = CodingEncoder::new(coding)?;
     let mut out = Vec::new();
-    encoder.run(Step::Finish, body, &mut out)?;
+    encoder.run(OutputStep::Finish, body, &mut out)?;
     Ok(chunk(out))
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn whole(coding: Coding, body: &[u8]) -> Result<Bytes, Error> {
 /// [`poll_flush`](Self::poll_flush) while no chunk is ready, and [`finish`](Self::finish) after the
 /// last one.
 pub(crate) struct Compressor {
-    encoder: Encoder,
+    encoder: CodingEncoder,
     /// The rest of the chunk that isn't compressed yet.
     input: Bytes,
     /// True until the first chunk was sent. It's flushed at once, because the client's first byte
@@ -119,7 +119,7 @@ impl Compressor {
     /// # Errors
     /// See [`whole`].
     pub(crate) fn new(coding: Coding, first: Bytes) -> Result<Self, Error> {
-        let encoder = Encoder::new(coding)?;
+        let encoder = CodingEncoder::new(coding)?;
         Ok(Self {
             encoder,
             input: first,
@@ -145,7 +145,7 @@ impl Compressor {
         let mut out = Vec::new();
         while out.is_empty() && !self.input.is_empty() {
             let piece = self.input.split_to(self.input.len().min(PIECE));
-            self.encoder.run(Step::Process, &piece, &mut out)?;
+            self.encoder.run(OutputStep::Process, &piece, &mut out)?;
             self.withholds = true;
         }
         if self.input.is_empty() && mem::take(&mut self.first) {
@@ -185,7 +185,7 @@ impl Compressor {
     fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         self.withholds = false;
         self.timer.stop();
-        self.encoder.run(Step::Flush, &[], out)
+        self.encoder.run(OutputStep::Flush, &[], out)
     }
 
     /// Returns the last chunk, with the end mark, after every chunk was compressed. Returns `None`
@@ -198,7 +198,7 @@ impl Compressor {
             return Ok(None);
         }
         let mut out = Vec::new();
-        self.encoder.run(Step::Finish, &[], &mut out)?;
+        self.encoder.run(OutputStep::Finish, &[], &mut out)?;
         Ok(Some(chunk(out)))
     }
 
@@ -216,7 +216,7 @@ fn chunk(mut out: Vec<u8>) -> Bytes {
 
 /// The treatment of withheld output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum OutputStep {
     /// Withhold input that compresses better together with later input.
     Process,
     /// Write everything, so that it can be decoded now.
@@ -226,14 +226,14 @@ enum Step {
 }
 
 /// The libraries' encoders.
-enum Encoder {
+enum CodingEncoder {
     Zstd(zstd::stream::raw::Encoder<'static>),
     /// Boxed, because the struct itself has thousands of bytes.
     Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>),
     Gzip(Deflate),
 }
 
-impl Encoder {
+impl CodingEncoder {
     fn new(coding: Coding) -> Result<Self, Error> {
         Ok(match coding {
             Coding::Zstd => Self::Zstd(new_zstd().map_err(|error| failed().cause(error))?),
@@ -243,7 +243,7 @@ impl Encoder {
     }
 
     /// Compresses all of `input`, and appends any output.
-    fn run(&mut self, step: Step, input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    fn run(&mut self, step: OutputStep, input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Self::Zstd(encoder) => run_zstd(encoder, step, input, out).map_err(|error| failed().cause(error)),
             Self::Brotli(state) => run_brotli(state, step, input, out).then_some(()).ok_or_else(failed),
@@ -270,7 +270,7 @@ fn new_zstd() -> std::io::Result<zstd::stream::raw::Encoder<'static>> {
 
 fn run_zstd(
     encoder: &mut zstd::stream::raw::Encoder<'_>,
-    step: Step,
+    step: OutputStep,
     input: &[u8],
     out: &mut Vec<u8>,
 ) -> std::io::Result<()> {
@@ -280,9 +280,9 @@ fn run_zstd(
     }
     loop {
         let left = match step {
-            Step::Process => 0,
-            Step::Flush => encoder.flush(&mut room(out))?,
-            Step::Finish => encoder.finish(&mut room(out), true)?,
+            OutputStep::Process => 0,
+            OutputStep::Flush => encoder.flush(&mut room(out))?,
+            OutputStep::Finish => encoder.finish(&mut room(out), true)?,
         };
         if left == 0 {
             return Ok(());
@@ -306,14 +306,14 @@ fn new_brotli() -> BrotliEncoderStateStruct<StandardAlloc> {
 /// Returns false if it failed.
 fn run_brotli(
     state: &mut BrotliEncoderStateStruct<StandardAlloc>,
-    step: Step,
+    step: OutputStep,
     input: &[u8],
     out: &mut Vec<u8>,
 ) -> bool {
     let operation = match step {
-        Step::Process => BrotliEncoderOperation::BROTLI_OPERATION_PROCESS,
-        Step::Flush => BrotliEncoderOperation::BROTLI_OPERATION_FLUSH,
-        Step::Finish => BrotliEncoderOperation::BROTLI_OPERATION_FINISH,
+        OutputStep::Process => BrotliEncoderOperation::BROTLI_OPERATION_PROCESS,
+        OutputStep::Flush => BrotliEncoderOperation::BROTLI_OPERATION_FLUSH,
+        OutputStep::Finish => BrotliEncoderOperation::BROTLI_OPERATION_FINISH,
     };
     let (mut left, mut read) = (input.len(), 0);
     loop {
@@ -335,7 +335,7 @@ fn run_brotli(
             let lent = state.take_output(&mut length);
             out.extend_from_slice(&lent[..length]);
         }
-        if !well || (left == 0 && (step != Step::Finish || state.is_finished())) {
+        if !well || (left == 0 && (step != OutputStep::Finish || state.is_finished())) {
             return well;
         }
     }
@@ -352,14 +352,14 @@ fn new_gzip() -> Deflate {
 
 fn run_gzip(
     state: &mut Deflate,
-    step: Step,
+    step: OutputStep,
     mut input: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), DeflateError> {
     let flush = match step {
-        Step::Process => DeflateFlush::NoFlush,
-        Step::Flush => DeflateFlush::SyncFlush,
-        Step::Finish => DeflateFlush::Finish,
+        OutputStep::Process => DeflateFlush::NoFlush,
+        OutputStep::Flush => DeflateFlush::SyncFlush,
+        OutputStep::Finish => DeflateFlush::Finish,
     };
     loop {
         let (end, read, written) = (out.len(), state.total_in(), state.total_out());
@@ -369,7 +369,7 @@ fn run_gzip(
         out.truncate(end + written);
         input = input.get((state.total_in() - read) as usize..).unwrap_or_default();
         // Unused room means that no output is pending.
-        if status == Status::StreamEnd || (input.is_empty() && written < ROOM && step != Step::Finish) {
+        if status == Status::StreamEnd || (input.is_empty() && written < ROOM && step != OutputStep::Finish) {
             return Ok(());
         }
     }
@@ -402,9 +402,9 @@ mod tests {
             let before = resident();
             let encoders: Vec<_> = (0..ENCODERS)
                 .map(|_| {
-                    let mut encoder = Encoder::new(coding).unwrap();
+                    let mut encoder = CodingEncoder::new(coding).unwrap();
                     for piece in text.as_bytes().chunks(PIECE) {
-                        encoder.run(Step::Process, piece, &mut Vec::new()).unwrap();
+                        encoder.run(OutputStep::Process, piece, &mut Vec::new()).unwrap();
                     }
                     encoder
                 })
@@ -507,12 +507,12 @@ mod tests {
         for coding in Coding::ALL {
             let chunks: Vec<_> = (0..200).map(|n| rows(n * 10, 10)).collect();
             let (mut compressor, mut fast) = begun(coding, chunks[0].clone());
-            let mut encoder = Encoder::new(coding).unwrap();
+            let mut encoder = CodingEncoder::new(coding).unwrap();
             let mut flushed = Vec::new();
-            encoder.run(Step::Flush, &chunks[0], &mut flushed).unwrap();
+            encoder.run(OutputStep::Flush, &chunks[0], &mut flushed).unwrap();
             for chunk in &chunks[1..] {
                 put(&mut compressor, chunk.clone(), &mut fast);
-                encoder.run(Step::Flush, chunk, &mut flushed).unwrap();
+                encoder.run(OutputStep::Flush, chunk, &mut flushed).unwrap();
             }
             fast.extend_from_slice(&compressor.finish().unwrap().unwrap());
             assert_eq!(decode(coding, &fast), (chunks.concat(), true), "{coding:?}");
@@ -546,17 +546,17 @@ mod tests {
             chunks in prop::collection::vec((any::<u8>(), 0..3000usize, any::<bool>()), 1..8)
         ) {
             for coding in Coding::ALL {
-                let mut encoder = Encoder::new(coding).unwrap();
+                let mut encoder = CodingEncoder::new(coding).unwrap();
                 let (mut plain, mut out) = (Vec::new(), Vec::new());
                 for (byte, length, flush) in &chunks {
                     let chunk: Vec<u8> = (0..*length).map(|i| byte.wrapping_mul(((i * i) >> 5) as u8)).collect();
                     plain.extend_from_slice(&chunk);
-                    encoder.run(if *flush { Step::Flush } else { Step::Process }, &chunk, &mut out).unwrap();
+                    encoder.run(if *flush { OutputStep::Flush } else { OutputStep::Process }, &chunk, &mut out).unwrap();
                     if *flush {
                         prop_assert_eq!(decode(coding, &out), (plain.clone(), false));
                     }
                 }
-                encoder.run(Step::Finish, &[], &mut out).unwrap();
+                encoder.run(OutputStep::Finish, &[], &mut out).unwrap();
                 prop_assert_eq!(decode(coding, &out), (plain.clone(), true));
                 prop_assert_eq!(decode(coding, &whole(coding, &plain).unwrap()), (plain, true));
             }

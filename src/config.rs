@@ -40,7 +40,7 @@ pub use self::jwt::{JwtSettings, KeySource};
 pub use self::single::{Argument, Purpose};
 pub use self::tls::Tls;
 pub use self::tokens::Token;
-pub use self::unserved::{Reason, Unserved};
+pub use self::unserved::{Reason, UnservedFile};
 use crate::access_log::LogSettings;
 use crate::endpoint::{Authorization, Endpoint, SourceRef};
 use crate::source::{Kind, SourceConfig};
@@ -71,7 +71,7 @@ pub struct Config {
     /// The endpoints, by path.
     pub endpoints: Vec<Endpoint>,
     /// Files that look like endpoint files but aren't served.
-    pub unserved: Vec<Unserved>,
+    pub unserved: Vec<UnservedFile>,
     /// The tokens, by name.
     pub tokens: BTreeMap<String, Arc<Token>>,
     /// The issuer whose JSON Web Tokens the server accepts. `None`: it accepts no such token.

@@ -603,11 +603,11 @@ impl AnyDatabase {
         part: (&str, usize),
         priority: Priority,
         patience: Patience<'_>,
-    ) -> Result<Parts, Error> {
+    ) -> Result<TableParts, Error> {
         match self {
             Self::Postgres(source) => {
                 let parts = source.acquire_parts(part, priority, patience).await?;
-                Ok(Parts(Box::new(parts)))
+                Ok(TableParts(Box::new(parts)))
             }
             _ => Err(Error::endpoint("this database does not read parts of a table")),
         }
@@ -625,11 +625,11 @@ impl AnyDatabase {
         part: (&str, Shard),
         given: Option<TableSnapshot>,
         asks: (Priority, Patience<'_>),
-    ) -> Result<Parts, Error> {
+    ) -> Result<TableParts, Error> {
         match self {
             Self::Postgres(source) => {
                 let parts = source.acquire_shard(part, given, asks).await?;
-                Ok(Parts(Box::new(parts)))
+                Ok(TableParts(Box::new(parts)))
             }
             _ => Err(Error::endpoint("this database does not read parts of a table")),
         }
@@ -649,9 +649,9 @@ impl AnyDatabase {
 
 /// Sessions that read parts of one table in parallel. The calls are those of a [`Session`] with one
 /// statement.
-pub(crate) struct Parts(Box<postgres::Parts>);
+pub(crate) struct TableParts(Box<postgres::Parts>);
 
-impl Parts {
+impl TableParts {
     /// The number of sessions.
     pub(crate) fn len(&self) -> usize {
         self.0.sessions()

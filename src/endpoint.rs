@@ -38,19 +38,19 @@ use rowstream_encode::{Column, CsvDialect, Format, ValueOptions};
 pub(crate) use self::calls::reply_columns;
 pub use self::calls::{Calls, OnError, Order, Repeat};
 pub use self::compression::Compression;
-pub use self::follow::Follow;
+pub use self::follow::FollowSettings;
 pub use self::handler::{Handler, Sql};
-pub use self::key::{Key, KeyColumn};
-pub use self::pages::{Absent, CURSOR, Next, Pages};
-pub use self::parallel::{Divided, Parallel, Shards};
-pub(crate) use self::per_row::{Bound, LONGEST, of_refcursor};
-pub use self::per_row::{Form, PerRow, RowCall};
+pub use self::key::{KeyColumn, RowKey};
+pub use self::pages::{CURSOR, MissingRows, NextPage, Pages};
+pub use self::parallel::{ParallelRead, PartStatement, Shards};
+pub(crate) use self::per_row::{FittedCalls, LONGEST, of_refcursor};
+pub use self::per_row::{PerRowCalls, ReplyForm, RowCall};
 pub(crate) use self::refcursor::check_results;
-pub use self::refcursor::{Opener, Reads};
+pub use self::refcursor::{Opener, ResultRead};
 pub use self::slow_clients::SlowClients;
 pub use self::source_ref::SourceRef;
 pub use self::timeout::Timeout;
-pub use self::upstream::Proxy;
+pub use self::upstream::ProxyHandler;
 use crate::database;
 use crate::route::{Route, Suffixes};
 pub use rowstream_core::params::{CouchFeed, FollowMode};
@@ -105,7 +105,7 @@ impl Endpoint {
     pub(crate) const ONLY: &str = "rows";
 
     /// The upstream calls that are made for the rows of `statement`.
-    pub fn calls_for(&self, statement: usize) -> Option<&Arc<PerRow>> {
+    pub fn calls_for(&self, statement: usize) -> Option<&Arc<PerRowCalls>> {
         self.per_row().map(|calls| &calls.plan).filter(|plan| plan.statement.0 == statement)
     }
 
@@ -154,7 +154,7 @@ impl Endpoint {
 #[derive(Debug, Clone)]
 pub struct CallsPerRow {
     /// The calls.
-    pub plan: Arc<PerRow>,
+    pub plan: Arc<PerRowCalls>,
     /// The upstreams, in the order of the calls' indices.
     pub sources: Vec<SourceRef>,
 }
@@ -204,7 +204,7 @@ pub struct Statement {
     /// The position of its text in the file.
     pub origin: Origin,
     /// The encoder of its row, if it's a lookup.
-    kept: lookup::Kept,
+    kept: lookup::EncoderCache,
 }
 
 /// Nests the rows of a statement in the rows of another one, as a list with the statement's name.

@@ -13,7 +13,7 @@ use rowstream_upstream::{Balance, Protocol, Settings, Timeouts, TlsFiles};
 pub use crate::auth::fuzzing::claims;
 use crate::database::DatabaseKind;
 use crate::endpoint::Endpoint;
-use crate::endpoint::read::{self, Defaults, Known};
+use crate::endpoint::read::{self, ClientIdentification, Defaults};
 use crate::server::proxy_protocol;
 use crate::source::SourceConfig;
 
@@ -40,7 +40,7 @@ pub fn read_endpoint(path: &Path, text: &str, database: DatabaseKind) -> (Option
         (main.name.clone(), Some(main)),
         ("up".to_owned(), settings.map(|settings| SourceConfig::http("up", url, settings))),
     ];
-    let known = Known { asks: true, has_claims: true, scopes: vec!["token".to_owned()] };
+    let known = ClientIdentification { asks: true, has_claims: true, scopes: vec!["token".to_owned()] };
     let defaults = Defaults::new(&sources, &known);
     collected(path, text, |file| read::read(file, path, &defaults))
 }

@@ -86,7 +86,7 @@ impl Algorithm {
 
 /// A public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Key {
+pub struct PublicKey {
     /// The key's name.
     id: Option<String>,
     /// The only algorithm that it may be used with. `None` allows all that fit its type.
@@ -102,7 +102,7 @@ enum Material {
     Ed25519(Vec<u8>),
 }
 
-impl Key {
+impl PublicKey {
     /// The keys of a JWK set, except those of unknown types or not for signatures. `None` if `text`
     /// isn't a set.
     pub fn read_set(text: &[u8]) -> Option<Vec<Self>> {

@@ -48,7 +48,7 @@ use self::head::{head, no_endpoint, no_host, to_https};
 pub use self::request::Arrival;
 use self::request::{Arrived, STREAMED, StreamRequest, read_stream_request};
 use self::tracker::RequestTracker;
-use crate::access_log::{Entry, Names};
+use crate::access_log::{LogEntry, LogNames};
 use crate::admission::{Claim, Permit};
 use crate::auth::Credentials;
 use crate::database::Actor;
@@ -120,11 +120,11 @@ impl App {
     pub(crate) fn refuse_unread(&self, version: Version, peer: IpAddr, error: Error) -> Response<Bytes> {
         let mut response = self.problem(&error);
         self.complete_head(None, response.headers_mut());
-        let mut entry = Entry::unread(version, Some(peer).filter(|peer| *peer != UNIX));
+        let mut entry = LogEntry::unread(version, Some(peer).filter(|peer| *peer != UNIX));
         (entry.status, entry.bytes) = (Some(response.status()), response.body().len() as u64);
         let (outcome, ids) = (Outcome::Failed(error), Ids { trace: None, stream: None });
         Meter::new(version).end(self.series(Subject::None), &entry, &outcome, ids);
-        entry.end(&self.config.log, &outcome, Names::default);
+        entry.end(&self.config.log, &outcome, LogNames::default);
         response
     }
 

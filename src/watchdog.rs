@@ -38,7 +38,7 @@ use tokio::time::Instant;
 
 use self::credit::Credit;
 use crate::admission::Permit;
-use crate::completeness::Id;
+use crate::completeness::ResponseId;
 use crate::outcome::Outcome;
 
 /// How long the server tries to reset an HTTP/2 stream as failed ([`Watchdog::is_late`]) after it has
@@ -121,7 +121,7 @@ struct State {
     spill: Option<Weak<dyn Spilling>>,
     over: Option<Over>,
     /// The stream that may be stopped, and the waker that makes its task check for that.
-    stoppable: Option<(Id, Waker)>,
+    stoppable: Option<(ResponseId, Waker)>,
     /// When it was stopped.
     stopped: Option<Instant>,
     /// The permit of a response whose last bytes are on their way.
@@ -187,13 +187,13 @@ impl Watchdog {
     }
 
     /// Sets the id under which the response may be stopped.
-    pub(crate) fn stream(&self, id: Id) {
+    pub(crate) fn stream(&self, id: ResponseId) {
         self.state.lock().stoppable = Some((id, Waker::noop().clone()));
     }
 
     /// Ends the stream of this id. False if it's no longer the current one: an HTTP/1 connection
     /// may have reached its next response.
-    pub(crate) fn stop(&self, id: Id) -> bool {
+    pub(crate) fn stop(&self, id: ResponseId) -> bool {
         let mut state = self.state.lock();
         let Some((_, waker)) = state.stoppable.take_if(|(stream, _)| *stream == id) else { return false };
         state.stopped = Some(Instant::now());
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_stream_is_stopped_once_and_not_another_of_its_connection() {
-        let (first, second) = (Id::random().unwrap(), Id::random().unwrap());
+        let (first, second) = (ResponseId::random().unwrap(), ResponseId::random().unwrap());
         let watchdog = Watchdog::default();
         watchdog.stream(first);
         watchdog.release(None);

@@ -3,7 +3,7 @@
 
 use rowstream::config::{JwtSettings, KeySource};
 use rowstream::fuzzing::claims;
-use rowstream::jwk::{Algorithm, Key};
+use rowstream::jwk::{Algorithm, PublicKey};
 use serde_json::Value;
 
 /// A key and tokens signed with it. The private key was destroyed.
@@ -30,7 +30,7 @@ pub fn jwt(data: &[u8]) {
         algorithms: Algorithm::ALL.to_vec(),
         scopes: vec!["read".to_owned()],
     };
-    let own = Key::read_set(KEYS.as_bytes()).expect("it is a set");
+    let own = PublicKey::read_set(KEYS.as_bytes()).expect("it is a set");
     assert!(claims(SIGNED, &own, &settings, NOW).is_some(), "what was signed is believed");
     let line = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
     let (token, set) = data.split_at(line);
@@ -39,7 +39,7 @@ pub fn jwt(data: &[u8]) {
         let signed = |token: &str| token.rsplit_once('.').map(|(message, _)| message.to_owned());
         assert_eq!(signed(token), signed(SIGNED), "nobody else has signed it");
     }
-    let Some(keys) = Key::read_set(set) else { return };
+    let Some(keys) = PublicKey::read_set(set) else { return };
     assert!(keys.len() <= 100);
     if let Some(claims) = claims(token, &keys, &settings, NOW) {
         assert_eq!(claims.get("iss").and_then(Value::as_str), Some("https://i.example"));

@@ -4,15 +4,15 @@ use http::{Request, StatusCode, Uri, header};
 use rowstream_core::fetch::{self, Failure};
 
 use crate::config::OIDC_CONFIGURATION;
-use crate::jwk::{self, Key};
+use crate::jwk::{self, PublicKey};
 
 /// The keys of a JWK set.
 ///
 /// # Errors
 /// It can't be fetched, or isn't a JWK set.
-pub(super) async fn keys(url: &Uri) -> Result<Vec<Key>, Failure> {
+pub(super) async fn keys(url: &Uri) -> Result<Vec<PublicKey>, Failure> {
     let set = get(url).await.map_err(|cause| format!("{url}: {cause}"))?;
-    Ok(Key::read_set(&set).ok_or_else(|| format!("{url}: this isn't a JWK set"))?)
+    Ok(PublicKey::read_set(&set).ok_or_else(|| format!("{url}: this isn't a JWK set"))?)
 }
 
 /// The URL of an issuer's keys (OpenID Connect Discovery 1.0, section 4).

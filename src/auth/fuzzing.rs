@@ -2,13 +2,18 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::jwt::Unverified;
+use super::jwt::UnverifiedToken;
 use crate::config::JwtSettings;
-use crate::jwk::Key;
+use crate::jwk::PublicKey;
 
 /// The claims of a token, if it is signed by one of the keys and valid at the time `now`, in
 /// seconds since 1970.
-pub fn claims(token: &str, keys: &[Key], settings: &JwtSettings, now: f64) -> Option<Map<String, Json>> {
-    let token = Unverified::read(token, settings).ok()?;
+pub fn claims(
+    token: &str,
+    keys: &[PublicKey],
+    settings: &JwtSettings,
+    now: f64,
+) -> Option<Map<String, Json>> {
+    let token = UnverifiedToken::read(token, settings).ok()?;
     token.verify(keys, settings, now).ok().map(|claims| claims.all)
 }

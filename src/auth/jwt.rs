@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value as Json};
 
 use crate::config::JwtSettings;
-use crate::jwk::{Algorithm, Key};
+use crate::jwk::{Algorithm, PublicKey};
 
 /// The largest difference of clocks that we accept, in seconds.
 const LEEWAY: f64 = 60.0;
@@ -53,7 +53,7 @@ impl Claims {
 }
 
 /// A token whose signature hasn't been checked yet.
-pub(super) struct Unverified<'a> {
+pub(super) struct UnverifiedToken<'a> {
     algorithm: Algorithm,
     /// The name of the key that it claims to be signed with.
     key: Option<String>,
@@ -65,7 +65,7 @@ pub(super) struct Unverified<'a> {
 
 /// The reason why a token isn't accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum TokenRefusal {
     /// It isn't a token, or its algorithm isn't allowed.
     Malformed,
     /// It names a key that the issuer doesn't have.
@@ -80,7 +80,7 @@ pub(super) enum Refusal {
     Expired,
 }
 
-impl Refusal {
+impl TokenRefusal {
     /// The message for its client.
     pub(super) fn message(self) -> &'static str {
         match self {
@@ -97,42 +97,47 @@ impl Refusal {
     }
 }
 
-impl<'a> Unverified<'a> {
+impl<'a> UnverifiedToken<'a> {
     /// Reads a token as far as that's possible without its key.
-    pub(super) fn read(token: &'a str, settings: &JwtSettings) -> Result<Self, Refusal> {
-        let (message, signature) = token.rsplit_once('.').ok_or(Refusal::Malformed)?;
-        let (header, payload) = message.split_once('.').ok_or(Refusal::Malformed)?;
+    pub(super) fn read(token: &'a str, settings: &JwtSettings) -> Result<Self, TokenRefusal> {
+        let (message, signature) = token.rsplit_once('.').ok_or(TokenRefusal::Malformed)?;
+        let (header, payload) = message.split_once('.').ok_or(TokenRefusal::Malformed)?;
         let header = object(header)?;
         let text = |name: &str| header.get(name).and_then(Json::as_str);
         let algorithm = text("alg").and_then(Algorithm::from_name);
         let algorithm = algorithm.filter(|algorithm| settings.algorithms.contains(algorithm));
         // Critical fields have to be understood (RFC 7515, section 4.1.11), and we support none.
         if header.contains_key("crit") {
-            return Err(Refusal::Malformed);
+            return Err(TokenRefusal::Malformed);
         }
         Ok(Self {
-            algorithm: algorithm.ok_or(Refusal::Malformed)?,
+            algorithm: algorithm.ok_or(TokenRefusal::Malformed)?,
             key: text("kid").map(str::to_owned),
             message: message.as_bytes(),
             payload,
-            signature: URL_SAFE_NO_PAD.decode(signature).map_err(|_| Refusal::Malformed)?,
+            signature: URL_SAFE_NO_PAD.decode(signature).map_err(|_| TokenRefusal::Malformed)?,
         })
     }
 
     /// True if one of the keys may have signed it.
-    pub(super) fn knows(&self, keys: &[Key]) -> bool {
+    pub(super) fn knows(&self, keys: &[PublicKey]) -> bool {
         keys.iter().any(|key| key.is(self.key.as_deref(), self.algorithm))
     }
 
     /// Returns the claims, if one of the keys has signed the token and it's valid for this server
     /// at the time `now`, in seconds since 1970.
-    pub(super) fn verify(&self, keys: &[Key], settings: &JwtSettings, now: f64) -> Result<Claims, Refusal> {
+    pub(super) fn verify(
+        &self,
+        keys: &[PublicKey],
+        settings: &JwtSettings,
+        now: f64,
+    ) -> Result<Claims, TokenRefusal> {
         if !self.knows(keys) {
-            return Err(Refusal::UnknownKey);
+            return Err(TokenRefusal::UnknownKey);
         }
         let mut own = keys.iter().filter(|key| key.is(self.key.as_deref(), self.algorithm));
         if !own.any(|key| key.has_signed(self.algorithm, self.message, &self.signature)) {
-            return Err(Refusal::Signature);
+            return Err(TokenRefusal::Signature);
         }
         let claims = object(self.payload)?;
         check(&claims, settings, now)?;
@@ -141,9 +146,9 @@ impl<'a> Unverified<'a> {
 }
 
 /// Checks the issuer, the audience (RFC 7519, section 4.1), and the times.
-fn check(claims: &Map<String, Json>, settings: &JwtSettings, now: f64) -> Result<(), Refusal> {
+fn check(claims: &Map<String, Json>, settings: &JwtSettings, now: f64) -> Result<(), TokenRefusal> {
     if claims.get("iss").and_then(Json::as_str) != Some(&settings.issuer) {
-        return Err(Refusal::Claim("iss"));
+        return Err(TokenRefusal::Claim("iss"));
     }
     let is_own =
         |name: &Json| name.as_str().is_some_and(|name| settings.audience.iter().any(|own| own == name));
@@ -153,23 +158,23 @@ fn check(claims: &Map<String, Json>, settings: &JwtSettings, now: f64) -> Result
         None => false,
     };
     if !is_for_us {
-        return Err(Refusal::Claim("aud"));
+        return Err(TokenRefusal::Claim("aud"));
     }
     let time = |name| match claims.get(name) {
-        Some(value) => value.as_f64().map(Some).ok_or(Refusal::Claim(name)),
+        Some(value) => value.as_f64().map(Some).ok_or(TokenRefusal::Claim(name)),
         None => Ok(None),
     };
-    if time("exp")?.ok_or(Refusal::Claim("exp"))? + LEEWAY <= now {
-        return Err(Refusal::Expired);
+    if time("exp")?.ok_or(TokenRefusal::Claim("exp"))? + LEEWAY <= now {
+        return Err(TokenRefusal::Expired);
     }
     match time("nbf")? {
-        Some(begin) if begin - LEEWAY > now => Err(Refusal::Early),
+        Some(begin) if begin - LEEWAY > now => Err(TokenRefusal::Early),
         _ => Ok(()),
     }
 }
 
 /// A part of a token: an object in base64url.
-fn object(part: &str) -> Result<Map<String, Json>, Refusal> {
-    let bytes = URL_SAFE_NO_PAD.decode(part).map_err(|_| Refusal::Malformed)?;
-    serde_json::from_slice(&bytes).map_err(|_| Refusal::Malformed)
+fn object(part: &str) -> Result<Map<String, Json>, TokenRefusal> {
+    let bytes = URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenRefusal::Malformed)?;
+    serde_json::from_slice(&bytes).map_err(|_| TokenRefusal::Malformed)
 }

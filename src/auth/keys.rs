@@ -15,9 +15,9 @@ use rowstream_core::lock::Mutex;
 use rowstream_core::log::{Level, say};
 
 use super::fetch;
-use super::jwt::{Claims, Refusal, Unverified};
+use super::jwt::{Claims, TokenRefusal, UnverifiedToken};
 use crate::config::{JwtSettings, KeySource};
-use crate::jwk::Key;
+use crate::jwk::PublicKey;
 
 /// Keys are fetched again at this age, so that keys that the issuer revokes aren't trusted longer.
 const FRESH: Duration = Duration::from_secs(600);
@@ -27,13 +27,13 @@ const BETWEEN: Duration = Duration::from_secs(30);
 /// Verifies the tokens of an issuer.
 pub(crate) struct Verifier {
     settings: JwtSettings,
-    known: Mutex<Known>,
+    known: Mutex<KeySet>,
     fetching: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone)]
-struct Known {
-    keys: Arc<[Key]>,
+struct KeySet {
+    keys: Arc<[PublicKey]>,
     /// When they arrived; `None` if they never did.
     fetched: Option<Instant>,
     /// When they were last requested.
@@ -41,20 +41,20 @@ struct Known {
 }
 
 /// The reason why a token can't be used.
-pub(super) enum Unusable {
+pub(super) enum TokenError {
     /// It isn't accepted.
-    Refused(Refusal),
+    Refused(TokenRefusal),
     /// Keys to check it are missing, because the issuer couldn't be reached yet.
     NoKeys,
 }
 
 impl Verifier {
     pub(crate) fn new(settings: &JwtSettings) -> Self {
-        let (keys, fetched): (Arc<[Key]>, _) = match &settings.keys {
+        let (keys, fetched): (Arc<[PublicKey]>, _) = match &settings.keys {
             KeySource::File(keys) => (keys.as_slice().into(), Some(Instant::now())),
             KeySource::Url(_) | KeySource::Discovered => (Arc::new([]), None),
         };
-        let known = Mutex::new(Known { keys, fetched, tried: None });
+        let known = Mutex::new(KeySet { keys, fetched, tried: None });
         Self { settings: settings.clone(), known, fetching: tokio::sync::Mutex::default() }
     }
 
@@ -64,15 +64,15 @@ impl Verifier {
     }
 
     /// The claims of a token, if it's valid.
-    pub(super) async fn verify(self: &Arc<Self>, token: &str) -> Result<Claims, Unusable> {
-        let token = Unverified::read(token, &self.settings).map_err(Unusable::Refused)?;
-        let keys = self.keys_for(&token).await.ok_or(Unusable::NoKeys)?;
+    pub(super) async fn verify(self: &Arc<Self>, token: &str) -> Result<Claims, TokenError> {
+        let token = UnverifiedToken::read(token, &self.settings).map_err(TokenError::Refused)?;
+        let keys = self.keys_for(&token).await.ok_or(TokenError::NoKeys)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        token.verify(&keys, &self.settings, now).map_err(Unusable::Refused)
+        token.verify(&keys, &self.settings, now).map_err(TokenError::Refused)
     }
 
     /// The keys for a token, fetched if necessary; `None` if they never arrived.
-    async fn keys_for(self: &Arc<Self>, token: &Unverified<'_>) -> Option<Arc<[Key]>> {
+    async fn keys_for(self: &Arc<Self>, token: &UnverifiedToken<'_>) -> Option<Arc<[PublicKey]>> {
         let known = self.known();
         if token.knows(&known.keys) {
             if !known.is_fresh() && known.may_try() && !self.is_of_file() {
@@ -90,7 +90,7 @@ impl Verifier {
         known.fetched.map(|_| known.keys)
     }
 
-    fn known(&self) -> Known {
+    fn known(&self) -> KeySet {
         self.known.lock().clone()
     }
 
@@ -131,7 +131,7 @@ impl Verifier {
     }
 }
 
-impl Known {
+impl KeySet {
     fn is_fresh(&self) -> bool {
         self.fetched.is_some_and(|at| at.elapsed() < FRESH)
     }

@@ -28,18 +28,18 @@ use x509_cert::ext::pkix::name::GeneralName;
 /// The protocol of an authority's request for a proof (RFC 8737, section 4).
 const PROOF: &[u8] = b"acme-tls/1";
 
-type Failure = Box<dyn Error + Send + Sync>;
+type BoxedError = Box<dyn Error + Send + Sync>;
 
 /// The issued certificate and the proofs, for handshakes.
 #[derive(Default)]
-pub struct Issued {
+pub struct IssuedCertificate {
     /// `None` if there's no certificate yet. Handshakes fail until then.
     certificate: RwLock<Option<Certificate>>,
     /// The proofs that the authority may ask for now, by name.
     proofs: RwLock<HashMap<String, Arc<ServerConfig>>>,
 }
 
-impl Issued {
+impl IssuedCertificate {
     /// Uses this certificate in later handshakes.
     pub fn set(&self, certificate: Certificate) {
         *self.certificate.write() = Some(certificate);
@@ -61,17 +61,17 @@ impl Issued {
     }
 
     /// The purpose of a handshake that begins with `hello`.
-    pub fn asked(&self, hello: &ClientHello<'_>) -> Asked {
+    pub fn asked(&self, hello: &ClientHello<'_>) -> HandshakePurpose {
         if !hello.alpn().is_some_and(|mut names| names.any(|name| name == PROOF)) {
-            return Asked::Connection;
+            return HandshakePurpose::Connection;
         }
         let proof = hello.server_name().and_then(|name| self.proofs.read().get(name).cloned());
-        proof.map_or(Asked::UnknownProof, Asked::Proof)
+        proof.map_or(HandshakePurpose::UnknownProof, HandshakePurpose::Proof)
     }
 }
 
 /// The purpose of a handshake.
-pub enum Asked {
+pub enum HandshakePurpose {
     /// An ordinary connection.
     Connection,
     /// A proof that we have. The handshake is all that the authority needs.
@@ -80,14 +80,14 @@ pub enum Asked {
     UnknownProof,
 }
 
-impl fmt::Debug for Issued {
+impl fmt::Debug for IssuedCertificate {
     /// Omits the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Issued").field("until", &self.until()).finish_non_exhaustive()
     }
 }
 
-impl ResolvesServerCert for Issued {
+impl ResolvesServerCert for IssuedCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.certificate.read().as_ref().map(|certificate| Arc::clone(&certificate.key))
     }
@@ -108,7 +108,7 @@ impl Certificate {
     ///
     /// # Errors
     /// A part is missing or invalid.
-    pub fn read(pem: &[u8]) -> Result<Self, Failure> {
+    pub fn read(pem: &[u8]) -> Result<Self, BoxedError> {
         let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| "it contains no private key")?;
         let chain = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>()?;
         let first = chain.first().ok_or("it contains no certificate")?;
@@ -148,7 +148,7 @@ fn dns_name(name: &GeneralName) -> Option<String> {
 /// # Errors
 /// A certificate can't have this name.
 #[cfg(feature = "acme")]
-pub(crate) fn proof(name: &str, digest: &[u8]) -> Result<Arc<ServerConfig>, Failure> {
+pub(crate) fn proof(name: &str, digest: &[u8]) -> Result<Arc<ServerConfig>, BoxedError> {
     use rustls::crypto::ring::sign::any_supported_type;
     use rustls::pki_types::PrivatePkcs8KeyDer;
     use rustls::sign::SingleCertAndKey;

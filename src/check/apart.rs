@@ -12,7 +12,7 @@ use rowstream_core::sql::Outline;
 use rowstream_core::sql::dialect::Functions;
 use tokio::time::timeout;
 
-use super::{Columns, PATIENCE, Refusal, of_endpoint, refusal_at, session, unanswered};
+use super::{Columns, PATIENCE, StatementRefusal, of_endpoint, refusal_at, session, unanswered};
 use crate::database::{self, Snapshot};
 use crate::endpoint::{Cardinality, Endpoint};
 use crate::source::Source;
@@ -25,7 +25,7 @@ pub(super) async fn repeatable(
     endpoint: &Endpoint,
     results: &[Option<Columns>],
     source: &Source,
-) -> Result<Vec<Refusal>, Error> {
+) -> Result<Vec<StatementRefusal>, Error> {
     let mut found = Vec::new();
     for (index, statement) in endpoint.statements().iter().enumerate() {
         let Some(nested) = &statement.nested else { continue };

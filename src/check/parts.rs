@@ -6,9 +6,9 @@ use rowstream_core::params::ParamValue;
 use tokio::time::timeout;
 
 use super::apart::{has_row, texts};
-use super::{Columns, PATIENCE, Refusal, ask, of_endpoint, refusal_at, session, unanswered};
+use super::{Columns, PATIENCE, StatementRefusal, ask, of_endpoint, refusal_at, session, unanswered};
 use crate::database::Snapshot;
-use crate::endpoint::{Divided, Endpoint};
+use crate::endpoint::{Endpoint, PartStatement};
 use crate::source::Source;
 
 /// The reason why an endpoint's statement can't be read in parts. `None` if it can or needn't be,
@@ -20,7 +20,7 @@ pub(super) async fn refused(
     endpoint: &Endpoint,
     results: &[Option<Columns>],
     source: &Source,
-) -> Result<Option<Refusal>, Error> {
+) -> Result<Option<StatementRefusal>, Error> {
     let (Some(divided), [Some(columns)]) = (endpoint.divided(), results) else { return Ok(None) };
     let error = match columns.own() {
         None => Some(of_refcursor(divided)),
@@ -34,7 +34,7 @@ pub(super) async fn refused(
 ///
 /// # Errors
 /// Those of the source.
-pub(super) async fn reason(divided: &Divided, source: &Source) -> Result<Option<Error>, Error> {
+pub(super) async fn reason(divided: &PartStatement, source: &Source) -> Result<Option<Error>, Error> {
     let database = source.database()?;
     if database.hosts() > 1 {
         return Ok(Some(of_several_hosts(divided)));
@@ -55,14 +55,14 @@ pub(super) async fn reason(divided: &Divided, source: &Source) -> Result<Option<
     Ok(of_endpoint(ask(&mut session, &divided.query, source).await)?.err())
 }
 
-fn of_refcursor(divided: &Divided) -> Error {
+fn of_refcursor(divided: &PartStatement) -> Error {
     let key = divided.key;
     Error::endpoint(format!("`{key}` needs the rows of a table, not those of a refcursor"))
         .hint("leave it out")
 }
 
 /// The error for a source with several hosts, because a snapshot belongs to one host.
-fn of_several_hosts(divided: &Divided) -> Error {
+fn of_several_hosts(divided: &PartStatement) -> Error {
     let key = divided.key;
     Error::endpoint("the source has several hosts, but a snapshot belongs to one of them")
         .hint(format!("name one host in the `url` of a source for this endpoint, or leave out `{key}`"))

@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue};
 use rowstream_bench::{Error, Extent, Plan, Protocol, Report, Run, Subject, Target, measure};
 use rowstream_core::diagnostic::reader::{parse_duration, parse_size};
 
-use super::output::Results;
+use super::output::ResultOutput;
 use super::{Failure, block_on};
 
 /// Drives a URL, counts its rows, checks that each answer is whole, and reports times, rates and
@@ -63,7 +63,7 @@ pub(super) struct Args {
     threads: Option<u32>,
     /// The format of the report.
     #[arg(long, value_enum, default_value_t)]
-    format: ReportFormat,
+    format: BenchFormat,
     /// The file to write the report to, instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -74,7 +74,7 @@ pub(super) struct Args {
 
 /// How reports are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-enum ReportFormat {
+enum BenchFormat {
     /// Tables for people.
     #[default]
     Text,
@@ -167,16 +167,16 @@ fn say(subject: &Subject, run: &Run) {
     eprintln!("{}: {}", subject.target.url, run.summary());
 }
 
-fn write_report(report: &Report, format: ReportFormat, output: Option<&Path>) -> Result<(), Failure> {
+fn write_report(report: &Report, format: BenchFormat, output: Option<&Path>) -> Result<(), Failure> {
     let text = match format {
-        ReportFormat::Text => report.to_string(),
-        ReportFormat::Json => {
+        BenchFormat::Text => report.to_string(),
+        BenchFormat::Json => {
             let command: Vec<String> = std::env::args().collect();
             format!("{:#}\n", report.json(&command))
         }
     };
     match output {
-        None => Ok(Results::new().write_all(text.as_bytes())?),
+        None => Ok(ResultOutput::new().write_all(text.as_bytes())?),
         Some(path) => write_file(path, &text),
     }
 }

@@ -18,7 +18,7 @@ use rowstream_encode::{Column, Format};
 use super::Failure;
 use super::locate::{ConfigArgs, configuration, folder};
 use crate::capacity;
-use crate::check::{self, Checked, CheckedEndpoint, Columns, Refusal};
+use crate::check::{self, CheckResult, CheckedEndpoint, Columns, StatementRefusal};
 use crate::config::memory;
 use crate::config::{Config, Tls};
 use crate::database::HostReport;
@@ -90,7 +90,7 @@ struct Report<'a> {
 /// The results for a source.
 struct CheckedSource<'a> {
     source: &'a SourceConfig,
-    checked: Checked<'a>,
+    checked: CheckResult<'a>,
     /// The hosts' reports about themselves.
     hosts: Vec<HostReport>,
 }
@@ -108,7 +108,9 @@ impl<'a> Report<'a> {
                     let checked = check::check(&asked, endpoints, Duration::MAX).await;
                     CheckedSource { source, checked, hosts: check::inspect(&asked).await }
                 }
-                Err(error) => CheckedSource { source, checked: Checked::failed(error), hosts: Vec::new() },
+                Err(error) => {
+                    CheckedSource { source, checked: CheckResult::failed(error), hosts: Vec::new() }
+                }
             });
         }
         Self { config, errors: errors.iter().collect(), sources }
@@ -119,7 +121,7 @@ impl<'a> Report<'a> {
     }
 
     /// The statements that databases refuse, in the order of the files.
-    fn refusals(&self) -> Vec<&Refusal> {
+    fn refusals(&self) -> Vec<&StatementRefusal> {
         let found = self.endpoints();
         let mut refusals: Vec<_> =
             found.flat_map(|endpoint| endpoint.refusals.iter().chain(&endpoint.oversights)).collect();
@@ -128,7 +130,7 @@ impl<'a> Report<'a> {
     }
 
     /// Possible mistakes in statements, in the order of the files.
-    fn warnings(&self) -> Vec<&Refusal> {
+    fn warnings(&self) -> Vec<&StatementRefusal> {
         let mut warnings: Vec<_> = self.endpoints().flat_map(|endpoint| &endpoint.warnings).collect();
         warnings.sort_by(|one, other| one.diagnostic.cmp(&other.diagnostic));
         warnings
@@ -189,7 +191,7 @@ impl<'a> Report<'a> {
             eprintln!("{refusal}");
         }
         for (source, error) in self.failed() {
-            eprintln!("source {source}: {}", super::Told(error));
+            eprintln!("source {source}: {}", super::OperatorError(error));
         }
         match self.errors() {
             0 => println!("OK, {}", count(self.endpoints().count(), "endpoint")),

@@ -14,12 +14,12 @@ use ::csv::{ErrorKind, Reader, ReaderBuilder, StringRecord};
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, params_from_iter};
 
-use self::layout::Layout;
+use self::layout::CsvLayout;
 use super::Failure;
 
 /// The kind of a column's values. A later kind is more general.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum CsvKind {
     Empty,
     Integer,
     /// An integer with more digits than a real can represent.
@@ -29,15 +29,15 @@ enum Kind {
 }
 
 /// A column of the table.
-struct Column {
+struct CsvColumn {
     name: String,
-    kind: Kind,
+    kind: CsvKind,
     has_empty: bool,
 }
 
 /// The role of the column `id`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Key {
+enum IdRole {
     Id,
     None,
 }
@@ -46,7 +46,7 @@ enum Key {
 const LONGEST: u64 = 1 << f64::MANTISSA_DIGITS;
 
 /// Any error that can be shown in a message.
-type Wrong = Box<dyn std::error::Error>;
+type CsvError = Box<dyn std::error::Error>;
 
 /// Creates the database of a CSV, and returns its path.
 pub(super) fn database(path: &Path) -> Result<PathBuf, Failure> {
@@ -69,18 +69,18 @@ pub(super) fn database(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Fills the database. Returns notes on the columns that have names of our own.
-fn fill(path: &Path, database: &Path) -> Result<Vec<String>, Wrong> {
-    let layout = Layout::read(path)?;
+fn fill(path: &Path, database: &Path) -> Result<Vec<String>, CsvError> {
+    let layout = CsvLayout::read(path)?;
     let mut renamed = Vec::new();
     let columns = columns(&mut open(path, &layout)?, &mut renamed);
     let columns = columns.map_err(|error| explain(path, &layout, error))?;
     let table = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    for key in [Key::Id, Key::None] {
+    for key in [IdRole::Id, IdRole::None] {
         let _ = fs::remove_file(database);
         let inserted = insert(&mut open(path, &layout)?, database, (&table, &columns, key));
         match inserted {
             // Two rows have the same id, so it isn't a key.
-            Err(error) if key == Key::Id && is_constraint(&*error) => {}
+            Err(error) if key == IdRole::Id && is_constraint(&*error) => {}
             inserted => return inserted.map(|()| renamed),
         }
     }
@@ -92,14 +92,14 @@ fn is_constraint(error: &(dyn std::error::Error + 'static)) -> bool {
     error == Some(ErrorCode::ConstraintViolation)
 }
 
-fn open(path: &Path, layout: &Layout) -> std::io::Result<Reader<fs::File>> {
+fn open(path: &Path, layout: &CsvLayout) -> std::io::Result<Reader<fs::File>> {
     let mut file = fs::File::open(path)?;
     file.seek(SeekFrom::Start(layout.begin))?;
     Ok(ReaderBuilder::new().delimiter(layout.delimiter).from_reader(file))
 }
 
 /// The error of a row, with its line in the file and a remedy.
-fn explain(path: &Path, layout: &Layout, error: ::csv::Error) -> Wrong {
+fn explain(path: &Path, layout: &CsvLayout, error: ::csv::Error) -> CsvError {
     let line = |pos: &Option<::csv::Position>| pos.as_ref().map_or(1, ::csv::Position::line) + layout.lines;
     match error.kind() {
         ErrorKind::UnequalLengths { pos, expected_len, len } => {
@@ -114,17 +114,17 @@ fn explain(path: &Path, layout: &Layout, error: ::csv::Error) -> Wrong {
     }
 }
 
-fn columns(reader: &mut Reader<fs::File>, renamed: &mut Vec<String>) -> ::csv::Result<Vec<Column>> {
+fn columns(reader: &mut Reader<fs::File>, renamed: &mut Vec<String>) -> ::csv::Result<Vec<CsvColumn>> {
     let mut taken = HashSet::new();
     let mut columns: Vec<_> = Vec::new();
     for (number, name) in (1..).zip(reader.headers()?) {
         let name = free_name(name.trim(), number, &mut taken, renamed);
-        columns.push(Column { name, kind: Kind::Empty, has_empty: false });
+        columns.push(CsvColumn { name, kind: CsvKind::Empty, has_empty: false });
     }
     let mut record = StringRecord::new();
     while reader.read_record(&mut record)? {
         for (column, text) in columns.iter_mut().zip(&record) {
-            column.kind = column.kind.or(Kind::of(text));
+            column.kind = column.kind.or(CsvKind::of(text));
             column.has_empty |= text.is_empty();
         }
     }
@@ -145,7 +145,7 @@ fn free_name(name: &str, number: usize, taken: &mut HashSet<String>, renamed: &m
     free
 }
 
-impl Kind {
+impl CsvKind {
     /// The kind of a value. Digits with a leading zero are a code, so they're text. A number whose
     /// digits would change is text too: `1e5`, or a decimal with more digits than a real.
     fn of(text: &str) -> Self {
@@ -204,11 +204,11 @@ fn quoted(name: &str) -> String {
 fn insert(
     reader: &mut Reader<fs::File>,
     database: &Path,
-    (table, columns, key): (&str, &[Column], Key),
-) -> Result<(), Wrong> {
+    (table, columns, key): (&str, &[CsvColumn], IdRole),
+) -> Result<(), CsvError> {
     let mut connection = Connection::open(database)?;
     let declared = columns.iter().map(|column| {
-        let is_key = key == Key::Id && !column.has_empty && column.name.eq_ignore_ascii_case("id");
+        let is_key = key == IdRole::Id && !column.has_empty && column.name.eq_ignore_ascii_case("id");
         let key = if is_key { " primary key" } else { "" };
         format!("{} {}{key}", quoted(&column.name), column.kind.type_name())
     });
@@ -233,52 +233,52 @@ mod tests {
     #[test]
     fn kinds_of_values() {
         for (text, kind) in [
-            ("", Kind::Empty),
-            ("0", Kind::Integer),
-            ("-18", Kind::Integer),
-            ("9007199254740992", Kind::Integer),
-            ("9007199254740993", Kind::LongInteger),
-            ("9223372036854775807", Kind::LongInteger),
-            ("-9223372036854775808", Kind::LongInteger),
-            ("9223372036854775808", Kind::Text),
-            ("12345678901234567890", Kind::Text),
-            ("1.50", Kind::Real),
-            ("100.00", Kind::Real),
-            ("-0.5", Kind::Real),
-            ("0.30000000000000004", Kind::Real),
-            ("2.345678901234567890", Kind::Text),
-            ("0.1000000000000000055", Kind::Text),
-            ("1234567890123456.78", Kind::Text),
-            ("1e3", Kind::Text),
-            ("1.5E3", Kind::Text),
-            ("1e999", Kind::Text),
-            ("1.2.3", Kind::Text),
-            ("1.", Kind::Real),
-            ("-0.0", Kind::Text),
-            ("007", Kind::Text),
-            ("+5", Kind::Text),
-            ("-0", Kind::Text),
-            ("-", Kind::Text),
-            (".5", Kind::Text),
-            ("inf", Kind::Text),
-            ("1 2", Kind::Text),
-            ("2024-01-02", Kind::Text),
+            ("", CsvKind::Empty),
+            ("0", CsvKind::Integer),
+            ("-18", CsvKind::Integer),
+            ("9007199254740992", CsvKind::Integer),
+            ("9007199254740993", CsvKind::LongInteger),
+            ("9223372036854775807", CsvKind::LongInteger),
+            ("-9223372036854775808", CsvKind::LongInteger),
+            ("9223372036854775808", CsvKind::Text),
+            ("12345678901234567890", CsvKind::Text),
+            ("1.50", CsvKind::Real),
+            ("100.00", CsvKind::Real),
+            ("-0.5", CsvKind::Real),
+            ("0.30000000000000004", CsvKind::Real),
+            ("2.345678901234567890", CsvKind::Text),
+            ("0.1000000000000000055", CsvKind::Text),
+            ("1234567890123456.78", CsvKind::Text),
+            ("1e3", CsvKind::Text),
+            ("1.5E3", CsvKind::Text),
+            ("1e999", CsvKind::Text),
+            ("1.2.3", CsvKind::Text),
+            ("1.", CsvKind::Real),
+            ("-0.0", CsvKind::Text),
+            ("007", CsvKind::Text),
+            ("+5", CsvKind::Text),
+            ("-0", CsvKind::Text),
+            ("-", CsvKind::Text),
+            (".5", CsvKind::Text),
+            ("inf", CsvKind::Text),
+            ("1 2", CsvKind::Text),
+            ("2024-01-02", CsvKind::Text),
         ] {
-            assert_eq!(Kind::of(text), kind, "{text}");
+            assert_eq!(CsvKind::of(text), kind, "{text}");
         }
     }
 
     #[test]
     fn integers_beside_reals_keep_their_digits() {
         for (texts, kind) in [
-            (&["1", "2.5", ""][..], Kind::Real),
-            (&["1", "9007199254740993"], Kind::LongInteger),
-            (&["9007199254740993", "2.5"], Kind::Text),
-            (&["2.5", "1", "9007199254740993"], Kind::Text),
-            (&["2.5", "1e5"], Kind::Text),
-            (&["", ""], Kind::Empty),
+            (&["1", "2.5", ""][..], CsvKind::Real),
+            (&["1", "9007199254740993"], CsvKind::LongInteger),
+            (&["9007199254740993", "2.5"], CsvKind::Text),
+            (&["2.5", "1", "9007199254740993"], CsvKind::Text),
+            (&["2.5", "1e5"], CsvKind::Text),
+            (&["", ""], CsvKind::Empty),
         ] {
-            let all = texts.iter().fold(Kind::Empty, |kind, text| kind.or(Kind::of(text)));
+            let all = texts.iter().fold(CsvKind::Empty, |kind, text| kind.or(CsvKind::of(text)));
             assert_eq!(all, kind, "{texts:?}");
         }
     }

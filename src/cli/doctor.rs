@@ -17,9 +17,9 @@ use http::header::{self, HeaderName};
 use http::{HeaderValue, Uri, Version};
 use rowstream_core::log::text::{bounded, one_line};
 
-use self::asking::{Arrived, Server};
+use self::asking::{ProbeResponse, ProbedServer};
 use self::cures::Hops;
-use self::findings::{Finding, Seen, Verdict};
+use self::findings::{Finding, ReceivedRequest, Verdict};
 use super::{Failure, block_on};
 use crate::respond::probe::TRICKLE;
 
@@ -52,8 +52,8 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let (via, silence) = (args.via, Duration::from_secs(args.silence));
-    let refused = |error: asking::Failure| Failure::Message(error.to_string());
-    let server = Server::read(&via, args.ca.as_ref(), args.header).map_err(refused)?;
+    let refused = |error: asking::ProbeError| Failure::Message(error.to_string());
+    let server = ProbedServer::read(&via, args.ca.as_ref(), args.header).map_err(refused)?;
     eprintln!("sending probes over HTTP/1.1 and HTTP/2, for {} s", args.silence);
     let is_well = block_on(async {
         let examined = |version| examine(&server, version, silence);
@@ -68,18 +68,22 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// The findings for one version of HTTP.
-struct Examined {
+struct Examination {
     hops: Hops,
     findings: Vec<Finding>,
 }
 
 /// Requests every probe, all at the same time.
-async fn examine(server: &Server, version: Version, silence: Duration) -> Result<Examined, asking::Failure> {
+async fn examine(
+    server: &ProbedServer,
+    version: Version,
+    silence: Duration,
+) -> Result<Examination, asking::ProbeError> {
     let first = server.ask(version, "request", &ASKED, Duration::ZERO).await?;
     if let Some(why) = why_no_probe(&first) {
         return Err(why.into());
     }
-    let seen = Seen::read(&first)?;
+    let seen = ReceivedRequest::read(&first)?;
     let [silent, flowing] =
         ["silence", "trickle"].map(|name| format!("{name}?seconds={}", silence.as_secs()));
     let probes: [(&str, Duration); 7] = [
@@ -103,11 +107,11 @@ async fn examine(server: &Server, version: Version, silence: Duration) -> Result
         findings::of(plain, findings::plain),
         findings::of(gzip, |arrived| findings::gzip(arrived, &seen)),
     ];
-    Ok(Examined { hops: Hops::read(&first.headers), findings: findings.into() })
+    Ok(Examination { hops: Hops::read(&first.headers), findings: findings.into() })
 }
 
 /// The reason why a server offers no probes to this client.
-fn why_no_probe(arrived: &Arrived) -> Option<String> {
+fn why_no_probe(arrived: &ProbeResponse) -> Option<String> {
     Some(match arrived.status {
         200 => return None,
         401 | 403 => format!(
@@ -124,7 +128,7 @@ fn why_no_probe(arrived: &Arrived) -> Option<String> {
 
 /// Prints the findings. Returns true if there's no error. An HTTP version that the server doesn't
 /// speak isn't an error.
-fn report(via: &Uri, version: &str, examined: &Result<Examined, asking::Failure>) -> bool {
+fn report(via: &Uri, version: &str, examined: &Result<Examination, asking::ProbeError>) -> bool {
     let examined = match examined {
         Ok(examined) => examined,
         Err(error) => {

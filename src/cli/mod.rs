@@ -148,7 +148,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Diagnostics(errors) => write!(f, "{errors}"),
             Self::Refused(refusals) => f.write_str(refusals),
-            Self::Error(error) => Told(error).fmt(f),
+            Self::Error(error) => OperatorError(error).fmt(f),
             Self::Message(message) => write!(f, "error: {message}"),
             Self::Signalled(signal) => {
                 write!(f, "error: {} ended the query: its rows are incomplete", signal.name())
@@ -159,9 +159,9 @@ impl fmt::Display for Failure {
 }
 
 /// An error as operators see it. They may see its cause, unlike users of the server.
-struct Told<'a>(&'a Error);
+struct OperatorError<'a>(&'a Error);
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for OperatorError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(error) = self;
         write!(f, "error: {error}")?;

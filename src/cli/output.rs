@@ -6,15 +6,15 @@ use std::io::{self, ErrorKind, Write};
 use std::process;
 
 /// Standard output, for results longer than a line.
-pub(super) struct Results(io::Stdout);
+pub(super) struct ResultOutput(io::Stdout);
 
-impl Results {
+impl ResultOutput {
     pub(super) fn new() -> Self {
         Self(io::stdout())
     }
 }
 
-impl Write for Results {
+impl Write for ResultOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes).map_err(left)
     }
@@ -26,24 +26,28 @@ impl Write for Results {
 
 /// The reader of standard output has left. Other broken pipes, such as connections, are failures.
 #[derive(Debug)]
-struct Left;
+struct ReaderGone;
 
-impl std::fmt::Display for Left {
+impl std::fmt::Display for ReaderGone {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("the reader of standard output is gone")
     }
 }
 
-impl std::error::Error for Left {}
+impl std::error::Error for ReaderGone {}
 
 fn left(error: io::Error) -> io::Error {
-    if error.kind() == ErrorKind::BrokenPipe { io::Error::new(ErrorKind::BrokenPipe, Left) } else { error }
+    if error.kind() == ErrorKind::BrokenPipe {
+        io::Error::new(ErrorKind::BrokenPipe, ReaderGone)
+    } else {
+        error
+    }
 }
 
 /// Returns true if an error means that the reader of standard output has left.
 pub(super) fn is_left(error: &io::Error) -> bool {
     let source = error.get_ref();
-    source.and_then(|source| source.downcast_ref::<Left>()).is_some()
+    source.and_then(|source| source.downcast_ref::<ReaderGone>()).is_some()
 }
 
 /// Writes a line to standard output. If its reader has left, ends the process successfully.

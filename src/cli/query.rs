@@ -24,13 +24,13 @@ use tokio::task::spawn_blocking;
 
 pub(super) use self::ending::EndSignal;
 use self::ending::{EndSignals, reader_left};
-use self::form::Form;
-use self::table::Table;
-use super::output::Results;
+use self::form::RowForm;
+use self::table::TableWriter;
+use super::output::ResultOutput;
 use super::{Failure, param, tables};
 use crate::check;
 use crate::config::{Argument, Config, Purpose};
-use crate::endpoint::{Endpoint, Parallel};
+use crate::endpoint::{Endpoint, ParallelRead};
 use crate::source::{Kind, Source};
 use crate::stream::RowStream;
 
@@ -57,7 +57,7 @@ pub(super) struct Args {
     /// The format: table, json, ndjson, csv, sse, json-seq, arrow [default: by the suffix of the
     /// file; table on a terminal; else ndjson].
     #[arg(long, value_name = "FORMAT", value_parser = form::parse)]
-    format: Option<Form>,
+    format: Option<RowForm>,
     #[command(flatten)]
     options: OptionArgs,
     /// The file to write, instead of stdout.
@@ -123,7 +123,7 @@ impl Args {
         }
     }
 
-    fn form(&self) -> Result<Form, Failure> {
+    fn form(&self) -> Result<RowForm, Failure> {
         self.format.map_or_else(|| form::default(self.output.as_deref()), Ok)
     }
 }
@@ -148,14 +148,14 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     tables::refuse_missing(&config.sources[0])?;
     tables::set_pooler(&mut config.sources[0], args.pooler)?;
     // Otherwise a reader of the CSV couldn't tell an empty text from NULL.
-    if form == Form::Table {
+    if form == RowForm::Table {
         config.endpoints[0].csv = CsvDialect { null: table::NULL.to_owned(), ..CsvDialect::default() };
     }
     if let Some(parts) = args.parallel {
         read_in_parts(&mut config, usize::from(parts))?;
     }
     match &args.output {
-        None => block_on(write_rows(&config, args, form, Results::new())),
+        None => block_on(write_rows(&config, args, form, ResultOutput::new())),
         Some(path) => write_file(path, |file| block_on(write_rows(&config, args, form, file))),
     }
 }
@@ -173,7 +173,7 @@ fn block_on(query: impl Future<Output = Result<(), Failure>>) -> Result<(), Fail
 fn read_in_parts(config: &mut Config, parts: usize) -> Result<(), Failure> {
     let (source, endpoint) = (&mut config.sources[0], &mut config.endpoints[0]);
     let Kind::Sql(database) = source.kind else { return Ok(()) };
-    let parallel = Parallel::new(endpoint, parts, database.dialect(), 0);
+    let parallel = ParallelRead::new(endpoint, parts, database.dialect(), 0);
     let parallel = parallel.map_err(|(message, hint)| Error::endpoint(message).hint(hint))?;
     endpoint.read_in_parts(parallel);
     source.pool.max = source.pool.max.max(parts);
@@ -200,7 +200,7 @@ fn write_file(path: &Path, write: impl FnOnce(File) -> Result<(), Failure>) -> R
 async fn write_rows(
     config: &Config,
     args: &Args,
-    form: Form,
+    form: RowForm,
     out: impl Write + Send + 'static,
 ) -> Result<(), Failure> {
     let signals = EndSignals::new()?;
@@ -218,14 +218,14 @@ async fn write_form(
     endpoint: &Endpoint,
     args: &Args,
     source: &Source,
-    (form, out): (Form, impl Write + Send + 'static),
+    (form, out): (RowForm, impl Write + Send + 'static),
 ) -> Result<(), Failure> {
     match form {
-        Form::Format(format) => copy_rows(endpoint, args, source, (format, out)).await,
-        Form::Table => {
+        RowForm::Format(format) => copy_rows(endpoint, args, source, (format, out)).await,
+        RowForm::Table => {
             let terminal = args.output.is_none().then(terminal_size::terminal_size).flatten();
             let width = terminal.map_or(usize::MAX, |(width, _)| usize::from(width.0));
-            let table = Table::new(BufWriter::new(out), width);
+            let table = TableWriter::new(BufWriter::new(out), width);
             copy_rows(endpoint, args, source, (Format::Csv, table)).await
         }
     }

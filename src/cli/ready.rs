@@ -48,8 +48,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         Some(path) if path != "/" => path.as_str(),
         _ => READY,
     };
-    let why_not = match server.ask(path).and_then(|answer| Answer::read(&answer)) {
-        Ok(Answer { status: 200, .. }) => {
+    let why_not = match server.ask(path).and_then(|answer| ReadyResponse::read(&answer)) {
+        Ok(ReadyResponse { status: 200, .. }) => {
             println!("ready");
             return Ok(());
         }
@@ -98,7 +98,8 @@ impl Server {
     }
 
     fn ask(&self, path: &str) -> io::Result<Vec<u8>> {
-        let stream = Timed { stream: connect(&self.address, self.deadline)?, deadline: self.deadline };
+        let stream =
+            TimedConnection { stream: connect(&self.address, self.deadline)?, deadline: self.deadline };
         let Some((config, name)) = &self.tls else { return exchange(stream, &self.address, path) };
         let session = ClientConnection::new(Arc::clone(config), name.clone()).map_err(io::Error::other)?;
         exchange(StreamOwned::new(session, stream), &self.address, path).map_err(servers::in_words)
@@ -128,19 +129,19 @@ fn exchange(mut stream: impl Read + Write, host: &str, path: &str) -> io::Result
 }
 
 /// A connection with a time limit.
-struct Timed {
+struct TimedConnection {
     stream: TcpStream,
     deadline: Instant,
 }
 
-impl Read for Timed {
+impl Read for TimedConnection {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(Some(left(self.deadline)?))?;
         self.stream.read(bytes)
     }
 }
 
-impl Write for Timed {
+impl Write for TimedConnection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.stream.set_write_timeout(Some(left(self.deadline)?))?;
         self.stream.write(bytes)
@@ -171,12 +172,12 @@ fn left(deadline: Instant) -> io::Result<Duration> {
 
 /// The response of a server.
 #[derive(Debug, PartialEq, Eq)]
-struct Answer {
+struct ReadyResponse {
     status: u16,
     body: String,
 }
 
-impl Answer {
+impl ReadyResponse {
     fn read(answer: &[u8]) -> io::Result<Self> {
         let text = String::from_utf8_lossy(answer);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
@@ -203,8 +204,9 @@ mod tests {
 
     #[test]
     fn answers_are_read() {
-        let read =
-            |text: &str| Answer::read(text.as_bytes()).map(|answer| (answer.status, answer.reason())).ok();
+        let read = |text: &str| {
+            ReadyResponse::read(text.as_bytes()).map(|answer| (answer.status, answer.reason())).ok()
+        };
         for (text, expected) in [
             ("HTTP/1.1 200 OK\r\n\r\nok\n", Some((200, "status 200"))),
             ("HTTP/1.0 404 Not Found\r\na: b\r\n\r\n{}", Some((404, "status 404"))),

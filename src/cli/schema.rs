@@ -8,7 +8,7 @@ use std::io::Write as _;
 use serde_json::{Map, Value};
 
 use super::Failure;
-use super::output::Results;
+use super::output::ResultOutput;
 
 const CONFIG: &str = include_str!("schema/config.json");
 const ENDPOINT: &str = include_str!("schema/endpoint.json");
@@ -23,12 +23,12 @@ const SHARED: &str = include_str!("schema/shared.json");
 pub(super) struct Args {
     /// The kind of file.
     #[arg(value_enum, default_value = "config")]
-    of: Of,
+    of: SchemaFile,
 }
 
 /// The files that a schema describes.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Of {
+enum SchemaFile {
     /// rowstream.toml
     Config,
     /// Endpoint files: `.toml`, and the first comment of `.sql` (without the key `sql`)
@@ -37,10 +37,10 @@ enum Of {
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let text = match args.of {
-        Of::Config => config(),
-        Of::Endpoint => with_shared(ENDPOINT),
+        SchemaFile::Config => config(),
+        SchemaFile::Endpoint => with_shared(ENDPOINT),
     };
-    Ok(Results::new().write_all(text.as_bytes())?)
+    Ok(ResultOutput::new().write_all(text.as_bytes())?)
 }
 
 /// The schema of `rowstream.toml`.

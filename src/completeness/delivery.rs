@@ -72,14 +72,14 @@ impl Flush {
 }
 
 /// A body's wait for the bytes that it has handed over.
-pub(crate) struct Wait {
+pub(crate) struct DeliveryWait {
     /// An empty frame, which contains the fence until it's written.
     frame: Option<Bytes>,
     delivered: oneshot::Receiver<Infallible>,
     patience: Option<Pin<Box<Sleep>>>,
 }
 
-impl Wait {
+impl DeliveryWait {
     /// Waits for all bytes that have been handed over until now.
     pub(crate) fn new(delivery: &Delivery) -> Self {
         let (fence, delivered) = oneshot::channel();
@@ -137,7 +137,7 @@ mod tests {
         let mut cx = Context::from_waker(Waker::noop());
         let flush = Arc::new(Flush::default());
         flush.flushed();
-        let mut wait = Wait::new(&Delivery::Http1(Arc::clone(&flush)));
+        let mut wait = DeliveryWait::new(&Delivery::Http1(Arc::clone(&flush)));
         assert_eq!(wait.poll(&mut cx), Poll::Pending);
         flush.flushed();
         assert_eq!(wait.poll(&mut cx), Poll::Ready(None));
@@ -146,14 +146,14 @@ mod tests {
     #[tokio::test]
     async fn http_2_waits_for_its_frame_or_for_its_time() {
         let mut cx = Context::from_waker(Waker::noop());
-        let mut wait = Wait::new(&Delivery::Http2);
+        let mut wait = DeliveryWait::new(&Delivery::Http2);
         let Poll::Ready(Some(frame)) = wait.poll(&mut cx) else { panic!("there is a frame") };
         assert!(frame.is_empty());
         assert_eq!(wait.poll(&mut cx), Poll::Pending);
         drop(frame);
         assert_eq!(wait.poll(&mut cx), Poll::Ready(None));
 
-        let mut wait = Wait::new(&Delivery::Http2);
+        let mut wait = DeliveryWait::new(&Delivery::Http2);
         let frame = wait.poll(&mut cx);
         assert_eq!(wait.poll(&mut cx), Poll::Pending);
         assert_eq!(std::future::poll_fn(|cx| wait.poll(cx)).await, None);
@@ -163,20 +163,20 @@ mod tests {
     #[tokio::test]
     async fn a_whole_stream_of_http_2_waits_for_its_frame_alone() {
         let mut cx = Context::from_waker(Waker::noop());
-        let mut wait = Wait::before_end(&Delivery::Http2).unwrap();
+        let mut wait = DeliveryWait::before_end(&Delivery::Http2).unwrap();
         assert!(!wait.is_waiting());
         let Poll::Ready(Some(frame)) = wait.poll(&mut cx) else { panic!("there is a frame") };
         assert!(wait.is_waiting() && wait.patience.is_none());
         assert_eq!(wait.poll(&mut cx), Poll::Pending);
         drop(frame);
         assert_eq!(wait.poll(&mut cx), Poll::Ready(None));
-        assert!(Wait::before_end(&Delivery::Unknown).is_none());
-        assert!(Wait::before_end(&Delivery::Http1(Arc::default())).is_none());
+        assert!(DeliveryWait::before_end(&Delivery::Unknown).is_none());
+        assert!(DeliveryWait::before_end(&Delivery::Http1(Arc::default())).is_none());
     }
 
     #[tokio::test]
     async fn nobody_is_waited_for_without_a_connection() {
-        let mut wait = Wait::new(&Delivery::Unknown);
+        let mut wait = DeliveryWait::new(&Delivery::Unknown);
         assert_eq!(wait.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(None));
     }
 }

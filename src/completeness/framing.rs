@@ -19,7 +19,7 @@ use rowstream_core::Error;
 use rowstream_encode::Format;
 use serde_json::{Value as Json, json};
 
-use super::Id;
+use super::ResponseId;
 use super::page::PageEnd;
 
 /// The tag of a framed response.
@@ -117,7 +117,7 @@ impl Record<'_> {
 /// The records of one response.
 pub(crate) struct Frames {
     framing: Framing,
-    tag: Id,
+    tag: ResponseId,
     /// The number of rows before the last mark, and when it was written.
     marked: u64,
     marked_at: Instant,
@@ -125,7 +125,7 @@ pub(crate) struct Frames {
 
 impl Frames {
     /// The records of a response with this tag.
-    pub(crate) fn new(framing: Framing, tag: Id) -> Self {
+    pub(crate) fn new(framing: Framing, tag: ResponseId) -> Self {
         Self { framing, tag, marked: 0, marked_at: Instant::now() }
     }
 
@@ -175,7 +175,7 @@ mod tests {
 
     fn written(framing: Framing, write: impl FnOnce(&mut Frames, &mut Vec<u8>)) -> String {
         let mut out = Vec::new();
-        write(&mut Frames::new(framing, Id(42)), &mut out);
+        write(&mut Frames::new(framing, ResponseId(42)), &mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn marks_come_every_thousand_rows() {
-        let mut frames = Frames::new(Framing::Lines, Id(42));
+        let mut frames = Frames::new(Framing::Lines, ResponseId(42));
         assert!(!frames.is_due(999) && frames.is_due(1000) && !frames.is_late(999));
         let mut out = Vec::new();
         frames.mark(1000, "abc", &mut out);

@@ -19,7 +19,7 @@ use rowstream_core::Error;
 use rowstream_core::lock::Mutex;
 use serde_json::{Value as Json, json};
 
-use super::Id;
+use super::ResponseId;
 use crate::outcome::Times;
 use crate::outcome::{Ended, Outcome};
 
@@ -37,19 +37,19 @@ const LONGEST_DETAIL: usize = 200;
 /// The streams of a server.
 #[derive(Default)]
 pub(crate) struct Streams {
-    known: Mutex<Known>,
+    known: Mutex<StreamTable>,
 }
 
 #[derive(Default)]
-struct Known {
-    streams: HashMap<Id, Arc<Stream>>,
+struct StreamTable {
+    streams: HashMap<ResponseId, Arc<Stream>>,
     /// The ended streams with the time of their end, the first to end first.
-    ended: VecDeque<(Instant, Id)>,
+    ended: VecDeque<(Instant, ResponseId)>,
 }
 
 /// One stream.
 pub(crate) struct Stream {
-    id: Id,
+    id: ResponseId,
     endpoint: String,
     format: &'static str,
     started: Timestamp,
@@ -57,17 +57,17 @@ pub(crate) struct Stream {
     bytes: AtomicU64,
     /// How long it waited and worked, in milliseconds: see [`PHASES`].
     phases: [AtomicU64; 4],
-    stop: Stop,
-    end: OnceLock<End>,
+    stop: StreamStopper,
+    end: OnceLock<StreamEnd>,
 }
 
 /// Ends the stream of an id. False if it had ended already.
-type Stop = Box<dyn Fn(Id) -> bool + Send + Sync>;
+type StreamStopper = Box<dyn Fn(ResponseId) -> bool + Send + Sync>;
 
 /// The phases of a stream's time, by their names in the access log.
 const PHASES: [&str; 4] = ["pool", "database", "encode", "client"];
 
-struct End {
+struct StreamEnd {
     state: &'static str,
     error: Option<Json>,
     at: Timestamp,
@@ -78,15 +78,15 @@ impl Streams {
     /// Registers a stream that begins. `stop` ends it.
     ///
     /// # Errors
-    /// See [`Id::random`].
+    /// See [`ResponseId::random`].
     pub(crate) fn begin(
         &self,
         endpoint: &str,
         format: &'static str,
-        stop: impl Fn(Id) -> bool + Send + Sync + 'static,
+        stop: impl Fn(ResponseId) -> bool + Send + Sync + 'static,
     ) -> Result<Arc<Stream>, Error> {
         let stream = Arc::new(Stream {
-            id: Id::random()?,
+            id: ResponseId::random()?,
             endpoint: endpoint.to_owned(),
             format,
             started: Timestamp::now(),
@@ -113,7 +113,7 @@ impl Streams {
         // The stream has begun, so its status is that of a success.
         let state = Ended::of(outcome, Some(StatusCode::OK)).name();
         stream.note_times(&times);
-        let end = End { state, error, at: Timestamp::now(), digest };
+        let end = StreamEnd { state, error, at: Timestamp::now(), digest };
         if stream.end.set(end).is_ok() {
             self.known.lock().end(stream.id, Instant::now());
         }
@@ -134,15 +134,15 @@ impl Streams {
 
     /// The stream with this id; `None` if it isn't known.
     pub(crate) fn find(&self, id: &str) -> Option<Arc<Stream>> {
-        let id = Id::from_text(id)?;
+        let id = ResponseId::from_text(id)?;
         let mut known = self.known.lock();
         known.forget(Instant::now());
         known.streams.get(&id).map(Arc::clone)
     }
 }
 
-impl Known {
-    fn end(&mut self, id: Id, now: Instant) {
+impl StreamTable {
+    fn end(&mut self, id: ResponseId, now: Instant) {
         self.ended.push_back((now, id));
         self.forget(now);
     }
@@ -159,7 +159,7 @@ impl Known {
 }
 
 impl Stream {
-    pub(crate) fn id(&self) -> Id {
+    pub(crate) fn id(&self) -> ResponseId {
         self.id
     }
 
@@ -250,7 +250,7 @@ mod tests {
         streams.begin("/a", format, |_| false)
     }
 
-    fn state(streams: &Streams, id: Id) -> Option<String> {
+    fn state(streams: &Streams, id: ResponseId) -> Option<String> {
         let report: Json = serde_json::from_str(&streams.find(&id.to_string())?.report()).unwrap();
         Some(report["state"].as_str().unwrap().to_owned())
     }

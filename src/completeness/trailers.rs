@@ -28,15 +28,15 @@ pub(crate) fn are_taken(version: Version, headers: &HeaderMap) -> bool {
 
 /// The trailers of a stream, in addition to its status and its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fields {
+pub(crate) struct TrailerFields {
     pub(crate) next: bool,
     pub(crate) page: bool,
     pub(crate) digest: bool,
 }
 
 /// `Trailer`: the names of the fields. HTTP/1.1 doesn't send fields that aren't named here.
-pub(crate) fn announcement(fields: Fields) -> Option<HeaderValue> {
-    let Fields { next, page, digest } = fields;
+pub(crate) fn announcement(fields: TrailerFields) -> Option<HeaderValue> {
+    let TrailerFields { next, page, digest } = fields;
     let names = [(true, STATUS), (true, ROWS), (next, NEXT), (page, PAGE), (digest, CONTENT_DIGEST)];
     let names: Vec<_> = names.iter().filter(|(comes, _)| *comes).map(|(_, name)| name.as_str()).collect();
     HeaderValue::try_from(names.join(", ")).ok()

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Uri;
 use rowstream_core::diagnostic::reader::Value;
 
-use crate::certificate::issued::Issued;
+use crate::certificate::issued::IssuedCertificate;
 
 /// The directory of Let's Encrypt.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
@@ -31,7 +31,7 @@ pub struct Acme {
     /// The folder in which the account's key and the certificate are stored.
     pub folder: PathBuf,
     /// The issued certificate. Every configuration of a process shares it.
-    pub(crate) issued: Arc<Issued>,
+    pub(crate) issued: Arc<IssuedCertificate>,
 }
 
 /// Binds our account to one that the authority already knows (RFC 8555, section 7.3.4).

@@ -4,7 +4,7 @@ use rowstream_core::diagnostic::reader::Value;
 use rowstream_core::diagnostic::suggest;
 
 use crate::endpoint::Authorization;
-use crate::endpoint::read::{self as endpoint, Known};
+use crate::endpoint::read::{self as endpoint, ClientIdentification};
 
 /// The clients that may call each of the admin endpoints. The pages that explain errors are open to
 /// every client.
@@ -67,7 +67,7 @@ impl AdminAccess {
 /// Reads `[admin]`. Without tokens and `[jwt]`, all admin endpoints are open. With them, an
 /// endpoint is open only if `public` names it; by default that's `live` and `ready`. The other ones
 /// need `authorization`; without it, no client may call them.
-pub(super) fn read(value: Option<Value<'_>>, known: &Known) -> AdminAccess {
+pub(super) fn read(value: Option<Value<'_>>, known: &ClientIdentification) -> AdminAccess {
     let mut access = AdminAccess::PUBLIC;
     let (mut authorization, mut public) = (None, None);
     if let Some(mut table) = value.and_then(|value| value.table("[admin]")) {

@@ -5,7 +5,7 @@ use rowstream_core::diagnostic::{Collector, Diagnostic, did_you_mean};
 use rowstream_upstream::FileStamp;
 
 use super::unserved::lower_extension;
-use super::{Config, Reason, Unserved, dotenv};
+use super::{Config, Reason, UnservedFile, dotenv};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -81,25 +81,25 @@ fn reason(error: &std::io::Error) -> String {
 
 /// The contents of a folder of endpoints.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FolderContents {
     /// The paths of the endpoint files, relative to the folder and sorted.
     pub(super) served: Vec<PathBuf>,
     /// Files that look like endpoints but aren't served.
-    pub(super) unserved: Vec<Unserved>,
+    pub(super) unserved: Vec<UnservedFile>,
 }
 
 /// Finds the endpoint files below a folder. Links are followed, because Kubernetes mounts
 /// configuration as links into a folder whose name begins with a dot. That folder itself is
 /// skipped.
-pub(super) fn endpoints(folder: &Path, errors: &Collector) -> Found {
-    let mut found = Found::default();
+pub(super) fn endpoints(folder: &Path, errors: &Collector) -> FolderContents {
+    let mut found = FolderContents::default();
     walk(folder, Path::new(""), 0, errors, &mut found);
     found.served.sort();
     found.unserved.sort_by(|a, b| a.path.cmp(&b.path));
     found
 }
 
-fn walk(root: &Path, below: &Path, depth: usize, errors: &Collector, found: &mut Found) {
+fn walk(root: &Path, below: &Path, depth: usize, errors: &Collector, found: &mut FolderContents) {
     let folder = root.join(below);
     if depth > DEEPEST {
         return errors.add_to_file(
@@ -128,7 +128,7 @@ fn walk(root: &Path, below: &Path, depth: usize, errors: &Collector, found: &mut
             continue;
         }
         let (path, aside) = (below.join(name), name.starts_with('_'));
-        let mut unserved = |reason| found.unserved.push(Unserved { path: root.join(&path), reason });
+        let mut unserved = |reason| found.unserved.push(UnservedFile { path: root.join(&path), reason });
         match fs::metadata(entry.path()) {
             _ if aside && holds_endpoints(&entry.path(), depth) => unserved(Reason::Underscore),
             _ if aside => {}

@@ -6,14 +6,14 @@ use rowstream_core::diagnostic::{Collector, Diagnostics, File, Variables};
 
 use super::{AdminAccess, Config, Discovery, Limits, read};
 use crate::access_log::LogSettings;
-use crate::endpoint::read::{self as endpoint, Defaults, Known};
+use crate::endpoint::read::{self as endpoint, ClientIdentification, Defaults};
 use crate::source::SourceConfig;
 
 /// See [`Config::of_endpoints`].
 pub(super) fn read(source: SourceConfig, files: &[(PathBuf, String)]) -> Result<Config, Diagnostics> {
     let errors = Collector::default();
     let sources = [(source.name.clone(), Some(source.clone()))];
-    let known = Known::default();
+    let known = ClientIdentification::default();
     let defaults = Defaults::new(&sources, &known);
     let endpoint = |(path, text): &(PathBuf, String)| {
         let file = File { path, text, variables: Variables::Keep, errors: &errors };

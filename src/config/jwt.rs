@@ -7,7 +7,7 @@ use rowstream_core::diagnostic::reader::Value;
 use rowstream_core::diagnostic::{Collector, suggest};
 
 use super::files;
-use crate::jwk::{Algorithm, Key, is_safe};
+use crate::jwk::{Algorithm, PublicKey, is_safe};
 
 /// The path, below an issuer's URL, of its configuration (OpenID Connect Discovery 1.0, section 4).
 pub(crate) const OIDC_CONFIGURATION: &str = "/.well-known/openid-configuration";
@@ -33,7 +33,7 @@ pub struct JwtSettings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySource {
     /// These keys, from a file.
-    File(Vec<Key>),
+    File(Vec<PublicKey>),
     /// A JWK set at this URL.
     Url(Uri),
     /// The URL in the issuer's configuration.
@@ -85,7 +85,7 @@ fn read_keys(value: &Value<'_>, base: &Path, errors: &Collector) -> Option<(KeyS
     }
     let file = base.join(&text);
     let set = files::read_text(&file, errors)?;
-    let keys = Key::read_set(set.as_bytes()).filter(|keys| !keys.is_empty());
+    let keys = PublicKey::read_set(set.as_bytes()).filter(|keys| !keys.is_empty());
     if keys.is_none() {
         let message = format!("{} has no key for signatures", value.shown(&text));
         value.error_with(message, "it is a JWK set: `{\"keys\": [{\"kty\": \"RSA\", …}]}`");

@@ -14,11 +14,11 @@ use rowstream_encode::{CsvDialect, ValueOptions};
 
 use super::memory;
 use super::{
-    Config, Cors, Discovery, Limits, RateLimits, Unserved, admin, discovery, dotenv, files, jwt, source, tls,
-    tokens, traces,
+    Config, Cors, Discovery, Limits, RateLimits, UnservedFile, admin, discovery, dotenv, files, jwt, source,
+    tls, tokens, traces,
 };
 use crate::access_log::LogSettings;
-use crate::endpoint::read::{self as endpoint, Defaults, HEARTBEAT, Known};
+use crate::endpoint::read::{self as endpoint, ClientIdentification, Defaults, HEARTBEAT};
 use crate::endpoint::{Authorization, Endpoint, Timeout, compression, csv, slow_clients, timeout, values};
 use crate::route::conflicts;
 use crate::source::SourceConfig;
@@ -161,7 +161,7 @@ fn read_sources(
 
 /// The default authorization of endpoints. Without tokens, every client may call them. With tokens,
 /// there's no default, so that an endpoint isn't opened by accident.
-fn read_authorization(value: Option<Value<'_>>, known: &Known) -> Option<Authorization> {
+fn read_authorization(value: Option<Value<'_>>, known: &ClientIdentification) -> Option<Authorization> {
     match value {
         // An error in the value isn't reported again at each endpoint that relies on it.
         Some(value) => Some(endpoint::authorization(&value, known).unwrap_or(Authorization::Public)),
@@ -401,7 +401,7 @@ fn read_folder(
     value: Option<&Value<'_>>,
     base: &Path,
     defaults: &Defaults<'_>,
-) -> (PathBuf, Vec<Endpoint>, Vec<Unserved>) {
+) -> (PathBuf, Vec<Endpoint>, Vec<UnservedFile>) {
     let offset = value.map_or(0, Value::offset);
     let name = match value {
         None => "endpoints".to_owned(),
@@ -417,7 +417,7 @@ fn read_folder(
         file.error(offset, format!("there is no folder {named} beside this file"), Some(hint));
         return Default::default();
     }
-    let files::Found { served: found, unserved } = files::endpoints(&folder, file.errors);
+    let files::FolderContents { served: found, unserved } = files::endpoints(&folder, file.errors);
     if found.is_empty() {
         let hint = match unserved.first() {
             Some(unserved) => unserved.advice(),

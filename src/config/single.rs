@@ -73,7 +73,7 @@ pub(super) fn read(
     // Text that was copied from a file may begin with its byte order mark.
     let sql = sql.strip_prefix('\u{feff}').unwrap_or(sql);
     let file = File { path: name, text: sql, variables: Variables::Keep, errors: &errors };
-    let mut declaring = Declaring { file, dialect, purpose, arguments };
+    let mut declaring = ParamFinder { file, dialect, purpose, arguments };
     let endpoint = endpoint::single(file, SOURCE, dialect, &mut |name, offset| declaring.param(name, offset));
     if let Some(endpoint) = &endpoint {
         let names: Vec<_> = endpoint.params.iter().map(|param| param.name.as_str()).collect();
@@ -152,14 +152,14 @@ pub(super) fn with_init(path: &str, hint: &str) -> String {
 }
 
 /// Finds the type and the value of each parameter of a statement.
-struct Declaring<'a> {
+struct ParamFinder<'a> {
     file: File<'a>,
     dialect: &'static Dialect,
     purpose: Purpose,
     arguments: &'a [Argument],
 }
 
-impl Declaring<'_> {
+impl ParamFinder<'_> {
     /// Returns the parameter `name`, which first occurs at `offset` of the statement, and the type
     /// as which it's bound. Records its errors.
     fn param(&mut self, name: &str, offset: usize) -> (Param, BindType) {

@@ -8,7 +8,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use rowstream_core::diagnostic::reader::{Table, Value};
 
-use crate::endpoint::read::Known;
+use crate::endpoint::read::ClientIdentification;
 
 /// A token of the configuration. It may have several valid texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,19 +36,19 @@ impl Token {
 
 /// The tokens of a file.
 #[derive(Default)]
-pub(super) struct Tokens {
+pub(super) struct TokenSettings {
     /// The tokens without an error.
     pub(super) read: BTreeMap<String, Arc<Token>>,
     /// The names that `authorization` may use. They include the names of tokens with an error, so
     /// that their uses aren't reported too.
-    pub(super) known: Known,
+    pub(super) known: ClientIdentification,
 }
 
 const HINT: &str = "`rowstream token` makes a token and prints the hash to put here";
 
 /// Reads `[token]`.
-pub(super) fn read(value: Option<Value<'_>>) -> Tokens {
-    let mut tokens = Tokens::default();
+pub(super) fn read(value: Option<Value<'_>>) -> TokenSettings {
+    let mut tokens = TokenSettings::default();
     let entries = value.and_then(|value| value.table("[token]")).map(Table::entries).unwrap_or_default();
     for (_, name, value) in entries {
         let token = read_token(&name, &value);

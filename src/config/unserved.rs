@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A file or folder that isn't served, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unserved {
+pub struct UnservedFile {
     /// Its path.
     pub path: PathBuf,
     /// Why it isn't served.
@@ -23,7 +23,7 @@ pub enum Reason {
     Case,
 }
 
-impl Unserved {
+impl UnservedFile {
     /// How to have the file served.
     pub(super) fn advice(&self) -> String {
         let name = match self.reason {
@@ -34,7 +34,7 @@ impl Unserved {
     }
 }
 
-impl fmt::Display for Unserved {
+impl fmt::Display for UnservedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (path, advice) = (self.path.display(), self.advice());
         match self.reason {

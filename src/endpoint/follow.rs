@@ -23,7 +23,7 @@ const POLL_BESIDE_CHANNEL: Duration = Duration::from_secs(30);
 
 /// How an endpoint's rows are followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Follow {
+pub struct FollowSettings {
     /// The column with the transaction of each row. `None`: rows become visible in the order of
     /// their keys anyway.
     pub transaction: Option<String>,
@@ -34,27 +34,27 @@ pub struct Follow {
 }
 
 /// Reads `follow = true`, or a table of settings. Returns `None` if it's off or has an error.
-pub(super) fn read(value: &Value<'_>, dialect: &Dialect) -> Option<Follow> {
+pub(super) fn read(value: &Value<'_>, dialect: &Dialect) -> Option<FollowSettings> {
     if value.is_boolean() {
         let on = value.boolean()?;
-        return if on { Settings::default().check(value, dialect) } else { None };
+        return if on { FollowTable::default().check(value, dialect) } else { None };
     }
     let mut table = value.table("`follow`")?;
-    let settings = Settings::read(&mut table);
+    let settings = FollowTable::read(&mut table);
     table.finish();
     settings?.check(value, dialect)
 }
 
 /// The settings of the table.
 #[derive(Default)]
-struct Settings {
+struct FollowTable {
     transaction: Option<String>,
     ordered: bool,
     channel: Option<String>,
     poll: Option<Duration>,
 }
 
-impl Settings {
+impl FollowTable {
     fn read(table: &mut Table<'_>) -> Option<Self> {
         let ordered = table.take("commits").map_or(Some(false), |value| is_ordered(&value));
         let mut text = |key| table.take(key).map_or(Some(None), |value| value.string().map(Some));
@@ -63,7 +63,7 @@ impl Settings {
         Some(Self { transaction: transaction?, ordered: ordered?, channel: channel?, poll: poll? })
     }
 
-    fn check(self, value: &Value<'_>, dialect: &Dialect) -> Option<Follow> {
+    fn check(self, value: &Value<'_>, dialect: &Dialect) -> Option<FollowSettings> {
         let Self { transaction, ordered, channel, poll } = self;
         let commits = &dialect.commits;
         let in_order = match &transaction {
@@ -76,7 +76,7 @@ impl Settings {
             return None;
         }
         let default = if channel.is_some() { POLL_BESIDE_CHANNEL } else { POLL };
-        Some(Follow { transaction, channel, poll: poll.unwrap_or(default) })
+        Some(FollowSettings { transaction, channel, poll: poll.unwrap_or(default) })
     }
 }
 
@@ -91,7 +91,7 @@ fn is_ordered(value: &Value<'_>) -> Option<bool> {
     }
 }
 
-impl Follow {
+impl FollowSettings {
     /// Checks that the key orders rows by their transactions.
     ///
     /// # Errors

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Calls, CallsPerRow, Cardinality, Divided, Endpoint, Follow, Key, Pages, Parallel, Proxy, Shards,
-    Statement,
+    Calls, CallsPerRow, Cardinality, Endpoint, FollowSettings, Pages, ParallelRead, PartStatement,
+    ProxyHandler, RowKey, Shards, Statement,
 };
 
 /// Produces an endpoint's responses.
@@ -14,7 +14,7 @@ pub enum Handler {
     /// Runs the statements of a database.
     Sql(Sql),
     /// Makes one request to an upstream, and proxies its response unchanged.
-    Proxy(Arc<Proxy>),
+    Proxy(Arc<ProxyHandler>),
     /// Makes several requests to an upstream. Each reply becomes a row.
     Calls(Arc<Calls>),
     /// Reads the pages of an upstream's list. Each element becomes a row.
@@ -31,11 +31,11 @@ pub struct Sql {
     /// True for `result = "one"`: if there's no row, the response is a 404.
     pub not_found: bool,
     /// The key that orders and identifies the rows, for cursors.
-    pub key: Option<Key>,
+    pub key: Option<RowKey>,
     /// How the rows are followed. `None`: they aren't.
-    pub follow: Option<Follow>,
+    pub follow: Option<FollowSettings>,
     /// Reads the rows on several connections. `None`: on one.
-    pub parallel: Option<Parallel>,
+    pub parallel: Option<ParallelRead>,
     /// Lets several requests read one part of the rows each. `None`: each request reads all rows.
     pub shards: Option<Shards>,
 }
@@ -68,17 +68,17 @@ impl Endpoint {
     }
 
     /// The key that orders and identifies the rows, for cursors.
-    pub fn key(&self) -> Option<&Key> {
+    pub fn key(&self) -> Option<&RowKey> {
         self.sql()?.key.as_ref()
     }
 
     /// How the rows are followed.
-    pub fn follow(&self) -> Option<&Follow> {
+    pub fn follow(&self) -> Option<&FollowSettings> {
         self.sql()?.follow.as_ref()
     }
 
     /// How several connections read the rows.
-    pub fn parallel(&self) -> Option<&Parallel> {
+    pub fn parallel(&self) -> Option<&ParallelRead> {
         self.sql()?.parallel.as_ref()
     }
 
@@ -88,7 +88,7 @@ impl Endpoint {
     }
 
     /// The statement for one part of the rows, from `parallel` or from `shards`.
-    pub(crate) fn divided(&self) -> Option<&Divided> {
+    pub(crate) fn divided(&self) -> Option<&PartStatement> {
         let shards = || self.shards().map(|shards| &shards.divided);
         self.parallel().map(|parallel| &parallel.divided).or_else(shards)
     }
@@ -119,7 +119,7 @@ impl Endpoint {
     }
 
     /// Makes several connections read the rows.
-    pub(crate) fn read_in_parts(&mut self, parallel: Parallel) {
+    pub(crate) fn read_in_parts(&mut self, parallel: ParallelRead) {
         if let Some(sql) = self.sql_mut() {
             sql.parallel = Some(parallel);
         }

@@ -43,7 +43,7 @@ const CAST: &str = "select the part that orders the rows, or cast it: `c::text a
 
 /// The key of an endpoint's rows.
 #[derive(Debug, Clone)]
-pub struct Key {
+pub struct RowKey {
     /// The columns. The first one has the highest rank.
     pub columns: Vec<KeyColumn>,
     /// The index of the statement that returns these rows.
@@ -112,7 +112,7 @@ impl KeyColumn {
     }
 }
 
-impl Key {
+impl RowKey {
     /// The key `columns` of an endpoint, for the text of its statement.
     ///
     /// # Errors
@@ -140,7 +140,8 @@ impl Key {
         let transactions = dialect.commits.transactions.as_ref().ok().filter(|_| committed_only);
         let query = &endpoint.statements()[statement].query;
         let limit = Limit::find(&query.sql, dialect);
-        let wrapped = Wrapped { query, limit: limit.as_ref(), columns: &columns, transactions, dialect };
+        let wrapped =
+            StatementParts { query, limit: limit.as_ref(), columns: &columns, transactions, dialect };
         let (rest, rest_args) = wrapped.rest();
         let names: Vec<_> = columns.iter().map(|c| format!("{} {}", c.name, c.descending)).collect();
         let parts: Vec<_> = [endpoint.path.as_str(), &query.sql]
@@ -187,7 +188,7 @@ impl Key {
         }
     }
 
-    /// The arguments of [`Key::rest`] as indices into the values of a request: the statement's
+    /// The arguments of [`RowKey::rest`] as indices into the values of a request: the statement's
     /// `own` arguments, and the range of the row's key, `after`.
     pub fn rest_args(&self, own: &[usize], after: Range<usize>) -> impl Iterator<Item = usize> {
         self.rest_args.iter().map(move |&arg| match own.get(arg) {
@@ -242,7 +243,7 @@ impl Key {
 
     /// Checks that the database sorts the key's columns in the same way as it compares them, and
     /// that a cursor can contain their values. The last of `columns` are those of the key, as in
-    /// [`Key::ordered`].
+    /// [`RowKey::ordered`].
     ///
     /// # Errors
     /// A column fails one of these checks.
@@ -309,7 +310,7 @@ fn bound(endpoint: &Endpoint, statement: usize, limit: Option<&Limit>) -> Vec<us
 }
 
 /// A statement, and the parts that are put around it.
-struct Wrapped<'a> {
+struct StatementParts<'a> {
     query: &'a database::Statement,
     limit: Option<&'a Limit>,
     columns: &'a [KeyColumn],
@@ -319,7 +320,7 @@ struct Wrapped<'a> {
     dialect: &'static Dialect,
 }
 
-impl Wrapped<'_> {
+impl StatementParts<'_> {
     fn ordered(&self) -> database::Statement {
         self.statement(self.settled().as_slice(), self.query.types.clone())
     }
@@ -328,7 +329,7 @@ impl Wrapped<'_> {
     /// values of the row's key.
     fn rest(&self) -> (database::Statement, Vec<usize>) {
         let own = self.query.types.len();
-        let mut key = Bound::new(self.dialect.placeholders, own);
+        let mut key = KeyValues::new(self.dialect.placeholders, own);
         let after = self.after(&mut key);
         let args: Vec<usize> = match self.dialect.placeholders {
             Placeholders::ByNumber(_) => (0..own).chain(key.args).collect(),
@@ -421,7 +422,7 @@ impl Wrapped<'_> {
     }
 
     /// The condition for rows after the row whose key is bound.
-    fn after(&self, key: &mut Bound) -> String {
+    fn after(&self, key: &mut KeyValues) -> String {
         let terms: Vec<_> = self.columns.iter().map(|column| self.term(column)).collect();
         let beyond = terms[0].beyond;
         let one_way = terms.iter().all(|term| term.beyond == beyond);
@@ -443,7 +444,7 @@ impl Wrapped<'_> {
 }
 
 /// The values of a row's key, as placeholders that follow those of the statement.
-struct Bound {
+struct KeyValues {
     placeholders: Placeholders,
     /// The number of the statement's own arguments.
     own: usize,
@@ -451,7 +452,7 @@ struct Bound {
     args: Vec<usize>,
 }
 
-impl Bound {
+impl KeyValues {
     fn new(placeholders: Placeholders, own: usize) -> Self {
         Self { placeholders, own, args: Vec::new() }
     }
@@ -477,7 +478,7 @@ struct Term {
 
 /// The condition for columns with different directions, from the column `index` on. A comparison of
 /// row values can't express it.
-fn mixed(terms: &[Term], index: usize, key: &mut Bound) -> String {
+fn mixed(terms: &[Term], index: usize, key: &mut KeyValues) -> String {
     let Term { column, beyond } = &terms[index];
     let further = format!("{column} {beyond} {}", key.value(index));
     if index + 1 == terms.len() {
@@ -519,7 +520,7 @@ mod tests {
         let columns: Vec<_> = key.iter().map(|text| KeyColumn::read(text)).collect();
         let limit = Limit::find(&query.sql, dialect);
         let limit = limit.as_ref();
-        let wrapped = Wrapped { query: &query, limit, columns: &columns, transactions: None, dialect };
+        let wrapped = StatementParts { query: &query, limit, columns: &columns, transactions: None, dialect };
         let (ordered, (rest, args)) = (wrapped.ordered(), wrapped.rest());
         assert_eq!((ordered.types.len(), rest.types.len()), (query.types.len(), args.len()));
         ([ordered, rest].map(|statement| statement.sql.replace('\n', " ")), args)
@@ -546,7 +547,7 @@ mod tests {
     fn rows_are_read_once_they_are_settled() {
         let query = database::Statement { sql: Arc::from("select 1"), types: Vec::new() };
         let columns = [KeyColumn::read("tx"), KeyColumn::read("id")];
-        let wrapped = Wrapped {
+        let wrapped = StatementParts {
             query: &query,
             limit: None,
             columns: &columns,

@@ -13,9 +13,9 @@ use super::{Cardinality, Statement};
 
 /// The encoder of a statement's last request, and the columns that it's for.
 #[derive(Debug, Default)]
-pub(super) struct Kept(Mutex<Option<(Arc<[Column]>, RowEncoder)>>);
+pub(super) struct EncoderCache(Mutex<Option<(Arc<[Column]>, RowEncoder)>>);
 
-impl Clone for Kept {
+impl Clone for EncoderCache {
     /// A clone starts empty, because another statement has other columns.
     fn clone(&self) -> Self {
         Self::default()
@@ -35,7 +35,7 @@ impl Statement {
     /// # Errors
     /// Those of [`check_columns`](Self::check_columns).
     pub(crate) fn row_encoder(&self, columns: &Arc<[Column]>) -> Result<RowEncoder, Error> {
-        let Kept(kept) = &self.kept;
+        let EncoderCache(kept) = &self.kept;
         let mut kept = kept.lock();
         if let Some((known, encoder)) = &*kept
             && Arc::ptr_eq(known, columns)

@@ -84,17 +84,17 @@ fn never_the_same((name, own): (&String, &Column), (parent, other): (&String, &C
 
 /// Returns true if one of the types is a number, and the other one is known not to be.
 fn kinds_differ(one: &str, other: &str) -> bool {
-    matches!((Kind::of(one), Kind::of(other)), (Some(one), Some(other)) if one != other)
+    matches!((JsonForm::of(one), JsonForm::of(other)), (Some(one), Some(other)) if one != other)
 }
 
 /// The form of a type's values in JSON.
 #[derive(Debug, PartialEq, Eq)]
-enum Kind {
+enum JsonForm {
     Number,
     String,
 }
 
-impl Kind {
+impl JsonForm {
     /// The kind of a type by its name, in PostgreSQL or in the declaration of a SQLite column.
     /// `None` if the name isn't known.
     fn of(type_name: &str) -> Option<Self> {

@@ -24,13 +24,13 @@ pub struct Pages {
     /// The position of the array of rows in a reply.
     pub rows: Pointer,
     /// The meaning of a reply without that array.
-    pub absent: Absent,
+    pub absent: MissingRows,
     /// The position of an error message in a reply.
     pub error: Option<Pointer>,
     /// The columns of the rows.
     pub plan: Plan,
     /// How to find the next page. `None`: there's only one.
-    pub next: Option<Next>,
+    pub next: Option<NextPage>,
     /// The most pages of a response.
     pub most: u64,
     /// The longest row, in bytes.
@@ -39,7 +39,7 @@ pub struct Pages {
 
 /// The meaning of a reply without an array of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Absent {
+pub enum MissingRows {
     /// The request failed.
     #[default]
     Fails,
@@ -49,7 +49,7 @@ pub enum Absent {
 
 /// How to request the next page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
+pub enum NextPage {
     /// Use the URL at this position of the reply.
     Url(Pointer),
     /// Use the URL of the reply's `Link` header with the relation `next`.
@@ -66,10 +66,10 @@ pub enum Next {
     Body(Payload, Pointer),
 }
 
-/// The name in the body of [`Next::Body`] for the value from the reply.
+/// The name in the body of [`NextPage::Body`] for the value from the reply.
 pub const CURSOR: &str = "cursor";
 
-impl Next {
+impl NextPage {
     /// The position in a reply that leads to the next page, if it's in the reply's body.
     pub(crate) fn pointer(&self) -> Option<&Pointer> {
         match self {

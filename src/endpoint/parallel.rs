@@ -26,11 +26,11 @@ pub(crate) const MOST_SHARDS: usize = 1024;
 
 /// Reads the rows of an endpoint's only statement in parts.
 #[derive(Debug, Clone)]
-pub struct Parallel {
+pub struct ParallelRead {
     /// The most connections that read them.
     pub parts: usize,
     /// The statement for one connection.
-    pub divided: Divided,
+    pub divided: PartStatement,
 }
 
 /// Lets several requests read the rows of an endpoint's only statement.
@@ -39,14 +39,14 @@ pub struct Shards {
     /// The most requests that may read them.
     pub most: u32,
     /// The statement for one request.
-    pub divided: Divided,
+    pub divided: PartStatement,
     /// Signs the tokens of snapshots.
     signer: Signer,
 }
 
 /// A statement that can be read in parts of its table.
 #[derive(Debug, Clone)]
-pub struct Divided {
+pub struct PartStatement {
     /// The statement for one part. Its last two arguments are the part's first and last bounds.
     pub query: database::Statement,
     /// The table as the statement names it.
@@ -59,7 +59,7 @@ pub struct Divided {
     pub offset: usize,
 }
 
-impl Parallel {
+impl ParallelRead {
     /// Prepares an endpoint for parallel reads.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Parallel {
         dialect: &'static Dialect,
         offset: usize,
     ) -> Result<Self, (String, String)> {
-        Ok(Self { parts, divided: Divided::new(endpoint, dialect, ("parallel", offset))? })
+        Ok(Self { parts, divided: PartStatement::new(endpoint, dialect, ("parallel", offset))? })
     }
 }
 
@@ -85,7 +85,7 @@ impl Shards {
         (dialect, secret): (&'static Dialect, &str),
         offset: usize,
     ) -> Result<Self, (String, String)> {
-        let divided = Divided::new(endpoint, dialect, ("shards", offset))?;
+        let divided = PartStatement::new(endpoint, dialect, ("shards", offset))?;
         let signer = Signer::new(secret, &["shards", &endpoint.path, &divided.query.sql]);
         Ok(Self { most, divided, signer })
     }
@@ -131,7 +131,7 @@ impl Shards {
     }
 }
 
-impl Divided {
+impl PartStatement {
     fn new(
         endpoint: &Endpoint,
         dialect: &'static Dialect,

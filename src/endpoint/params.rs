@@ -8,33 +8,33 @@ use rowstream_core::diagnostic::{File, shown};
 use rowstream_core::params::{CLAIMS, Param, ParamPlace, ParamType, ParamValue};
 use rowstream_core::sql::is_name;
 
-use super::path::Template;
+use super::path::PathTemplate;
 
 /// A declared parameter, and the offset of its declaration, in bytes.
-pub(super) struct Declared {
+pub(super) struct DeclaredParam {
     pub(super) param: Param,
     pub(super) offset: usize,
 }
 
 /// Reads `[params]`. A path parameter that isn't declared is an error. It's added all the same, so
 /// that the statements that use it aren't reported too.
-pub(super) fn read(file: File<'_>, table: &mut Table<'_>, path: &Template) -> Vec<Declared> {
+pub(super) fn read(file: File<'_>, table: &mut Table<'_>, path: &PathTemplate) -> Vec<DeclaredParam> {
     let entries = table.take("params").and_then(|value| value.table("[params]")).map(Table::entries);
     let mut declared = Vec::new();
     for (offset, name, value) in entries.unwrap_or_default() {
         check_name(file, offset, &name);
         let param = declare(&name, &value, path.names.contains(&name));
-        declared.push(Declared { param, offset });
+        declared.push(DeclaredParam { param, offset });
     }
     for name in &path.names {
         if !declared.iter().any(|known| known.param.name == *name) {
-            declared.push(Declared { param: undeclared(file, path, name), offset: path.offset });
+            declared.push(DeclaredParam { param: undeclared(file, path, name), offset: path.offset });
         }
     }
     declared
 }
 
-fn undeclared(file: File<'_>, path: &Template, name: &str) -> Param {
+fn undeclared(file: File<'_>, path: &PathTemplate, name: &str) -> Param {
     let message = format!("the parameter `{{{name}}}` of the path is not declared");
     file.error(path.offset, message, Some(how_to_declare(name)));
     Param { place: ParamPlace::Path, ..Param::new(name, ParamType::Text) }
@@ -48,12 +48,12 @@ pub(super) fn how_to_declare(name: &str) -> String {
 /// Declares the claims that statements use without a declaration. Each is a text.
 pub(super) fn declare_claims<'a>(
     names: impl Iterator<Item = (&'a str, usize)>,
-    declared: &mut Vec<Declared>,
+    declared: &mut Vec<DeclaredParam>,
 ) {
     for (name, offset) in names {
         if is_claim(name) && !declared.iter().any(|known| known.param.name == name) {
             let param = Param { place: ParamPlace::Claim, ..Param::new(name, ParamType::Text) };
-            declared.push(Declared { param, offset });
+            declared.push(DeclaredParam { param, offset });
         }
     }
 }

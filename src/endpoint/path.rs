@@ -9,7 +9,7 @@ use rowstream_encode::Format;
 
 use crate::route::parameter_name;
 
-pub(super) struct Template {
+pub(super) struct PathTemplate {
     /// The text: `/authors/{id}`.
     pub(super) text: String,
     /// The names of the `{name}` segments.
@@ -20,7 +20,7 @@ pub(super) struct Template {
 
 /// Reads the template from `path = "…"`, or else from the file's path below the folder of
 /// endpoints. Records errors.
-pub(super) fn read(file: File<'_>, table: &mut Table<'_>, relative: &Path) -> Template {
+pub(super) fn read(file: File<'_>, table: &mut Table<'_>, relative: &Path) -> PathTemplate {
     let (text, offset) = match table.take("path") {
         Some(value) => (value.string().unwrap_or_else(|| "/".to_owned()), value.offset()),
         None => (of_file(relative), 0),
@@ -29,7 +29,7 @@ pub(super) fn read(file: File<'_>, table: &mut Table<'_>, relative: &Path) -> Te
         file.error(offset, format!("the path {} {}", shown(&text), error.message), Some(error.hint));
         Vec::new()
     });
-    Template { text, names, offset }
+    PathTemplate { text, names, offset }
 }
 
 /// `authors/{id}.sql` becomes `/authors/{id}`, and `authors/index.sql` becomes `/authors`.

@@ -20,7 +20,7 @@ pub(crate) const LONGEST: usize = 4 * 1024;
 
 /// The calls that an endpoint makes for the rows of one of its statements.
 #[derive(Debug, Clone)]
-pub struct PerRow {
+pub struct PerRowCalls {
     /// The index of the statement in the endpoint, and its name.
     pub statement: (usize, String),
     /// The names of the endpoint's parameters, followed by those of the columns that requests use.
@@ -32,7 +32,7 @@ pub struct PerRow {
     /// The calls for each row.
     pub calls: Vec<RowCall>,
     /// How replies become part of the rows.
-    pub form: Form,
+    pub form: ReplyForm,
 }
 
 /// One of the calls for each row.
@@ -59,7 +59,7 @@ pub struct RowCall {
 
 /// How replies become part of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ReplyForm {
     /// A reply is a member of its row, with the call's name. Rows with the same request share a
     /// call, and rows keep their order.
     Enrich,
@@ -68,7 +68,7 @@ pub enum Form {
 }
 
 /// Calls that fit the columns of a statement.
-pub(crate) struct Bound {
+pub(crate) struct FittedCalls {
     /// The columns of the rows, with the added ones.
     pub(crate) columns: Arc<[Column]>,
     /// The index of the first added column.
@@ -77,7 +77,7 @@ pub(crate) struct Bound {
     pub(crate) wanted: Vec<(usize, usize)>,
 }
 
-impl PerRow {
+impl PerRowCalls {
     /// The most rows that are held at the same time.
     pub fn rows(&self) -> usize {
         self.calls.iter().map(|call| call.concurrency).max().unwrap_or(1)
@@ -90,8 +90,8 @@ impl PerRow {
             kind: ColumnKind::Json,
         };
         match self.form {
-            Form::Enrich => self.calls.iter().map(json).collect(),
-            Form::Each(_) => self.calls.iter().flat_map(|call| reply_columns(call.on_error)).collect(),
+            ReplyForm::Enrich => self.calls.iter().map(json).collect(),
+            ReplyForm::Each(_) => self.calls.iter().flat_map(|call| reply_columns(call.on_error)).collect(),
         }
     }
 
@@ -99,7 +99,7 @@ impl PerRow {
     ///
     /// # Errors
     /// A request uses a column that doesn't exist, or a column has the name of an added one.
-    pub(crate) fn bind(&self, columns: &[Column], keys: usize) -> Result<Bound, Error> {
+    pub(crate) fn bind(&self, columns: &[Column], keys: usize) -> Result<FittedCalls, Error> {
         let (own, key) = columns.split_at(columns.len().saturating_sub(keys));
         let added = self.added();
         if let Some(column) = own.iter().find(|column| added.iter().any(|added| added.name == column.name)) {
@@ -113,18 +113,18 @@ impl PerRow {
         let mut wanted = names.map(place).collect::<Result<Vec<_>, _>>()?;
         wanted.sort_unstable();
         let columns = own.iter().cloned().chain(added).chain(key.iter().cloned()).collect();
-        Ok(Bound { columns, at: own.len(), wanted })
+        Ok(FittedCalls { columns, at: own.len(), wanted })
     }
 
     fn named_twice(&self, name: &str) -> Error {
         let statement = &self.statement.1;
         let message = match self.form {
-            Form::Enrich => {
+            ReplyForm::Enrich => {
                 format!(
                     "statement `{statement}` already has a column `{name}`, so `[enrich.{name}]` can't add it"
                 )
             }
-            Form::Each(_) => {
+            ReplyForm::Each(_) => {
                 format!(
                     "statement `{statement}` has a column `{name}`, but that name is used for a part of each \
                      reply"

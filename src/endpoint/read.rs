@@ -18,13 +18,13 @@ use rowstream_core::sql::dialect::Refusal;
 use rowstream_core::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
 use rowstream_encode::{CsvDialect, Format, Segment, Template as Body, ValueOptions};
 
-use super::lookup::Kept;
-use super::params::{self, Declared};
+use super::lookup::EncoderCache;
+use super::params::{self, DeclaredParam};
 use super::upstream::per_row;
 use super::{
-    Authorization, Cardinality, Compression, Endpoint, Handler, Key, KeyColumn, Nested, Origin, Parallel,
-    Piece, Shards, SlowClients, SourceRef, Statement, Timeout, compression, csv, follow, handler, key,
-    parallel, path, slow_clients, timeout, upstream, values,
+    Authorization, Cardinality, Compression, Endpoint, Handler, KeyColumn, Nested, Origin, ParallelRead,
+    Piece, RowKey, Shards, SlowClients, SourceRef, Statement, Timeout, compression, csv, follow, handler,
+    key, parallel, path, slow_clients, timeout, upstream, values,
 };
 use crate::database;
 use crate::source::{Kind, SourceConfig};
@@ -38,7 +38,7 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// How the server can identify clients.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct ClientIdentification {
     /// True if the configuration has tokens or `[jwt]`.
     pub(crate) asks: bool,
     /// True if tokens have claims.
@@ -52,7 +52,7 @@ pub(crate) struct Defaults<'a> {
     /// The sources by name. A source with an error has no settings.
     pub(crate) sources: &'a [(String, Option<SourceConfig>)],
     /// How the server can identify clients.
-    pub(crate) known: &'a Known,
+    pub(crate) known: &'a ClientIdentification,
     /// The default authorization of endpoints. `None`: each endpoint must set its own.
     pub(crate) authorization: Option<Authorization>,
     /// The default for CSV.
@@ -74,7 +74,10 @@ pub(crate) struct Defaults<'a> {
 impl<'a> Defaults<'a> {
     /// The defaults of a server whose configuration sets none of them. Every client may call its
     /// endpoints.
-    pub(crate) fn new(sources: &'a [(String, Option<SourceConfig>)], known: &'a Known) -> Self {
+    pub(crate) fn new(
+        sources: &'a [(String, Option<SourceConfig>)],
+        known: &'a ClientIdentification,
+    ) -> Self {
         Self {
             sources,
             known,
@@ -100,7 +103,7 @@ impl<'a> Defaults<'a> {
 /// records the reason if too much of it can't be read.
 pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> Option<Endpoint> {
     let (mut table, behind) = open(file)?;
-    if let Behind::Upstream(value) = &behind {
+    if let DataDefinition::Upstream(value) = &behind {
         upstream::refuse_others(&mut table, value);
     }
     let path = path::read(file, &mut table, relative);
@@ -113,8 +116,8 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
     let enrich = table.take("enrich").map(|value| per_row::read_enrich(&value, &declared, defaults));
     let authorization = endpoint_authorization(file, table.take("authorization"), defaults);
     let source = match &behind {
-        Behind::Sql(_) => choose_source(file, table.take("source").as_ref(), defaults),
-        Behind::Upstream(_) => None,
+        DataDefinition::Sql(_) => choose_source(file, table.take("source").as_ref(), defaults),
+        DataDefinition::Upstream(_) => None,
     };
     let result = table.take("result").map(|value| (cardinality(&value), value));
     let body = table.take("body").map(|value| (read_template(&value), value));
@@ -142,28 +145,28 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
         None => None,
     };
     let (source, dialect, handler) = match behind {
-        Behind::Sql(text) => {
+        DataDefinition::Sql(text) => {
             let (source, dialect) = source?;
             let text = text?;
             text.declare_claims(dialect, &mut declared);
             let in_requests = calls.as_ref().map(|calls| &calls.used[..]);
-            let statements = Statements { file, text, dialect, declared: &declared, in_requests };
+            let statements = StatementReader { file, text, dialect, declared: &declared, in_requests };
             let statements = statements.read(result.as_ref())?;
             let not_found = result.is_some() && statements.first()?.cardinality == Cardinality::One;
             let sql = handler::Sql { not_found, ..handler::Sql::new(statements) };
             (source, Some(dialect), Handler::Sql(sql))
         }
-        Behind::Upstream(value) if per_row::has_each(&value) => {
+        DataDefinition::Upstream(value) if per_row::has_each(&value) => {
             let each = per_row::read_each(&value, &declared, defaults)?;
             let (source, dialect) = each_source(file, &each, defaults)?;
             let text = toml_sql(&each.sql)?;
             let in_requests = Some(&each.draft.used[..]);
-            let statements = Statements { file, text, dialect, declared: &declared, in_requests };
+            let statements = StatementReader { file, text, dialect, declared: &declared, in_requests };
             let statements = statements.read(None).filter(|statements| each.is_list(statements))?;
             calls = Some(each.draft);
             (source, Some(dialect), Handler::Sql(handler::Sql::new(statements)))
         }
-        Behind::Upstream(value) => {
+        DataDefinition::Upstream(value) => {
             let read = upstream::read(file, &value, &declared, defaults)?;
             (read.source, None, read.handler)
         }
@@ -237,7 +240,7 @@ pub(crate) fn single(
     dialect: &'static Dialect,
     declare: &mut dyn FnMut(&str, usize) -> (Param, BindType),
 ) -> Option<Endpoint> {
-    let text = SqlText { text: file.text.to_owned(), stands: Stands::Verbatim(0) };
+    let text = SqlText { text: file.text.to_owned(), stands: SqlOrigin::Verbatim(0) };
     let sql = Sql::parse(&text.text, dialect).map_err(|error| sql_error(file, &text, 0, error)).ok()?;
     for (name, offset) in sql.distinct() {
         if name.starts_with('_') {
@@ -280,12 +283,12 @@ pub(crate) fn single(
 
 struct SqlText {
     text: String,
-    stands: Stands,
+    stands: SqlOrigin,
 }
 
 /// How the SQL is written in its file.
 #[derive(Clone, Copy)]
-enum Stands {
+enum SqlOrigin {
     /// Unchanged, beginning at this offset.
     Verbatim(usize),
     /// With escapes, in a TOML string at this offset. All positions in the SQL map to this offset.
@@ -296,13 +299,13 @@ impl SqlText {
     /// The offset in the file of a position in the SQL.
     fn offset(&self, within: usize) -> usize {
         match self.stands {
-            Stands::Verbatim(start) => start + within,
-            Stands::Escaped(start) => start,
+            SqlOrigin::Verbatim(start) => start + within,
+            SqlOrigin::Escaped(start) => start,
         }
     }
 
     /// Declares the claims that the statements use. Errors in the statements are reported later.
-    fn declare_claims(&self, dialect: &'static Dialect, declared: &mut Vec<Declared>) {
+    fn declare_claims(&self, dialect: &'static Dialect, declared: &mut Vec<DeclaredParam>) {
         for section in sql::sections(&self.text, dialect).unwrap_or_default() {
             let start = section.range.start;
             if let Ok(sql) = Sql::parse(&self.text[section.range], dialect) {
@@ -315,9 +318,11 @@ impl SqlText {
     /// Maps the pieces of a statement, which begins at `start` of the SQL, to the file.
     fn pieces(&self, start: usize, pieces: &[(usize, usize)]) -> Vec<(usize, usize)> {
         match self.stands {
-            Stands::Verbatim(_) => pieces.iter().map(|&(new, old)| (new, self.offset(start + old))).collect(),
+            SqlOrigin::Verbatim(_) => {
+                pieces.iter().map(|&(new, old)| (new, self.offset(start + old))).collect()
+            }
             // No position reaches the second piece, so every position maps to `place`.
-            Stands::Escaped(place) => vec![(0, place), (usize::MAX, place)],
+            SqlOrigin::Escaped(place) => vec![(0, place), (usize::MAX, place)],
         }
     }
 
@@ -333,7 +338,7 @@ impl SqlText {
         let origin = Origin { pieces: self.pieces(start, &sql.pieces), text: Arc::from(file.text) };
         let types = args.iter().map(|&arg| params[arg].bind_type()).collect();
         let query = database::Statement { sql: Arc::from(sql.text), types };
-        let kept = Kept::default();
+        let kept = EncoderCache::default();
         Statement { name, cardinality, query, args, nested: None, opener: None, origin, kept }
     }
 }
@@ -343,22 +348,22 @@ fn sql_error(file: File<'_>, text: &SqlText, start: usize, error: SqlError) {
 }
 
 /// The definition of an endpoint's data.
-enum Behind<'a> {
+enum DataDefinition<'a> {
     /// Statements. `None` if there's an error in their text.
     Sql(Option<SqlText>),
     Upstream(Value<'a>),
 }
 
 /// The TOML of a file, and the definition of its endpoint's data.
-fn open<'a>(file: File<'a>) -> Option<(Table<'a>, Behind<'a>)> {
+fn open<'a>(file: File<'a>) -> Option<(Table<'a>, DataDefinition<'a>)> {
     if file.path.extension().is_some_and(|extension| extension == "toml") {
         let mut table = Table::parse(file, 0..file.text.len(), None)?;
         if let Some(upstream) = table.take("upstream") {
-            return Some((table, Behind::Upstream(upstream)));
+            return Some((table, DataDefinition::Upstream(upstream)));
         }
         let hint = "an endpoint needs SQL (`sql = \"\"\"…\"\"\"`) or requests (`[upstream]`)";
         let sql = table.require("sql", hint);
-        return Some((table, Behind::Sql(sql.and_then(|value| toml_sql(&value)))));
+        return Some((table, DataDefinition::Sql(sql.and_then(|value| toml_sql(&value)))));
     }
     const HINT: &str = "the first comment of an endpoint file is TOML: write other words with `--`";
     let Some((toml, sql)) = front_matter(file.text) else {
@@ -369,15 +374,15 @@ fn open<'a>(file: File<'a>) -> Option<(Table<'a>, Behind<'a>)> {
         );
         return None;
     };
-    let text = SqlText { text: file.text[sql..].to_owned(), stands: Stands::Verbatim(sql) };
-    Some((Table::parse(file, toml, Some(HINT))?, Behind::Sql(Some(text))))
+    let text = SqlText { text: file.text[sql..].to_owned(), stands: SqlOrigin::Verbatim(sql) };
+    Some((Table::parse(file, toml, Some(HINT))?, DataDefinition::Sql(Some(text))))
 }
 
 fn toml_sql(value: &Value<'_>) -> Option<SqlText> {
     let text = value.string()?;
     let stands = match value.source_text().find(&text) {
-        Some(at) => Stands::Verbatim(value.offset() + at),
-        None => Stands::Escaped(value.offset()),
+        Some(at) => SqlOrigin::Verbatim(value.offset() + at),
+        None => SqlOrigin::Escaped(value.offset()),
     };
     Some(SqlText { text, stands })
 }
@@ -480,7 +485,7 @@ fn choose_source(
 /// The database of `each`.
 fn each_source(
     file: File<'_>,
-    each: &per_row::Each<'_>,
+    each: &per_row::EachTable<'_>,
     defaults: &Defaults<'_>,
 ) -> Option<(SourceRef, &'static Dialect)> {
     let databases = defaults.sources.iter().filter(|(_, source)| dialect_of(source.as_ref()).is_some());
@@ -512,7 +517,7 @@ fn endpoint_authorization(
 }
 
 /// Checks that claims are used only if clients must show a JSON Web Token.
-fn check_claims(file: File<'_>, endpoint: &Endpoint, known: &Known) {
+fn check_claims(file: File<'_>, endpoint: &Endpoint, known: &ClientIdentification) {
     let Some(claim) = endpoint.params.iter().find(|param| param.place == ParamPlace::Claim) else { return };
     let (message, hint) = match (known.has_claims, &endpoint.authorization) {
         (true, Authorization::Tokens(_) | Authorization::Authenticated) => return,
@@ -529,7 +534,7 @@ fn check_claims(file: File<'_>, endpoint: &Endpoint, known: &Known) {
 }
 
 /// Reads `"public"`, or a list of token names.
-pub(crate) fn authorization(value: &Value<'_>, known: &Known) -> Option<Authorization> {
+pub(crate) fn authorization(value: &Value<'_>, known: &ClientIdentification) -> Option<Authorization> {
     const HINT: &str = "write \"public\", or a list of token names";
     if value.is_string() {
         let text = value.string()?;
@@ -553,17 +558,17 @@ pub(crate) fn authorization(value: &Value<'_>, known: &Known) -> Option<Authoriz
     Some(Authorization::Tokens(names.into_iter().map(|(name, _)| name).collect()))
 }
 
-struct Statements<'a> {
+struct StatementReader<'a> {
     file: File<'a>,
     text: SqlText,
     dialect: &'static Dialect,
-    declared: &'a [Declared],
+    declared: &'a [DeclaredParam],
     /// For each declared parameter, true if an upstream request uses it. `None` if the statements'
     /// rows need no upstream requests.
     in_requests: Option<&'a [bool]>,
 }
 
-impl Statements<'_> {
+impl StatementReader<'_> {
     /// Reads the statements. Returns `None` if one of them has an error, because the remaining ones
     /// would only cause further errors.
     fn read(&self, result: Option<&(Option<Cardinality>, Value<'_>)>) -> Option<Vec<Statement>> {
@@ -799,7 +804,7 @@ fn read_body(file: File<'_>, value: &Value<'_>, body: Body, sets: &[RowSet<'_>])
             }
             Segment::Next => Piece::Next,
             Segment::Count(name) => {
-                let counts = Counts { file, sets, before: &pieces, placeholders: &placeholders };
+                let counts = CountFinder { file, sets, before: &pieces, placeholders: &placeholders };
                 Piece::Count(counts.read(value, name.as_deref())?)
             }
             Segment::Digest => read_digest(file, value, &pieces, placeholders.len())?,
@@ -815,13 +820,13 @@ fn read_key(
     endpoint: &Endpoint,
     columns: (Vec<KeyColumn>, usize),
     (dialect, secret): (&'static Dialect, &str),
-) -> Option<Key> {
+) -> Option<RowKey> {
     let offset = columns.1;
     // An empty list of columns was reported before.
     if columns.0.is_empty() {
         return None;
     }
-    match Key::new(endpoint, columns, dialect, secret) {
+    match RowKey::new(endpoint, columns, dialect, secret) {
         Ok(key) => Some(key),
         Err((message, hint)) => {
             file.error(offset, message, Some(hint.to_owned()));
@@ -837,7 +842,7 @@ fn read_parallel(
     endpoint: &Endpoint,
     dialect: &'static Dialect,
     defaults: &Defaults<'_>,
-) -> Option<Parallel> {
+) -> Option<ParallelRead> {
     let parts = value.count(2)?;
     let places = places(endpoint, defaults).unwrap_or(parallel::MOST);
     if parts > places.min(parallel::MOST) {
@@ -851,7 +856,7 @@ fn read_parallel(
         value.error_with(format!("{parts} connections cannot read one response"), hint);
         return None;
     }
-    match Parallel::new(endpoint, parts, dialect, value.offset()) {
+    match ParallelRead::new(endpoint, parts, dialect, value.offset()) {
         Ok(parallel) => Some(parallel),
         Err((message, hint)) => {
             value.error_with(message, hint);
@@ -970,7 +975,7 @@ fn read_digest(file: File<'_>, value: &Value<'_>, before: &[Piece], placed: usiz
 }
 
 /// Finds the list that `$count` or `$count(name)` counts.
-struct Counts<'a> {
+struct CountFinder<'a> {
     file: File<'a>,
     sets: &'a [RowSet<'a>],
     /// The pieces that precede it in the body.
@@ -979,7 +984,7 @@ struct Counts<'a> {
     placeholders: &'a [String],
 }
 
-impl Counts<'_> {
+impl CountFinder<'_> {
     fn read(&self, value: &Value<'_>, name: Option<&str>) -> Option<usize> {
         let shown = name.map_or("$count".to_owned(), |name| format!("$count({name})"));
         let offset = value.find(|text| text == shown);
@@ -1153,7 +1158,7 @@ mod tests {
         let file = File { path: Path::new(path), text, variables: Variables::Keep, errors: &errors };
         let main = SourceConfig::new("main", "postgres://h", DatabaseKind::Postgres);
         let sources = [("main".to_owned(), Some(main))];
-        let known = Known::default();
+        let known = ClientIdentification::default();
         let defaults = Defaults::new(&sources, &known);
         let endpoint = read(file, Path::new(path), &defaults);
         assert!(

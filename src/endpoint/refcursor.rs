@@ -21,14 +21,14 @@ pub struct Opener {
 
 /// The rows that a statement reads instead of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reads {
+pub enum ResultRead {
     /// The cursor that this column of the opener's row names.
     Refcursor(usize),
     /// A result of the procedure that the opener calls.
     Result(ResultSet),
 }
 
-impl Reads {
+impl ResultRead {
     /// The procedure's result, if this is one.
     pub fn result(self) -> Option<ResultSet> {
         match self {
@@ -51,17 +51,17 @@ impl Statement {
     /// # Errors
     /// A statement that isn't an opener has a refcursor beside other columns. An opener has a
     /// column that isn't a refcursor, or no column with this statement's name.
-    pub fn reads(&self, columns: &[Column], rows: RowSource<'_>) -> Result<Option<Reads>, Error> {
+    pub fn reads(&self, columns: &[Column], rows: RowSource<'_>) -> Result<Option<ResultRead>, Error> {
         match (&self.opener, rows, columns) {
             (None, RowSource::Own, _) => Ok(None),
             (None, RowSource::Results, _) => {
-                Ok(Some(Reads::Result(ResultSet { place: 0, of: 1, is_last: true })))
+                Ok(Some(ResultRead::Result(ResultSet { place: 0, of: 1, is_last: true })))
             }
-            (None, RowSource::Refcursors(_), [_]) => Ok(Some(Reads::Refcursor(0))),
+            (None, RowSource::Refcursors(_), [_]) => Ok(Some(ResultRead::Refcursor(0))),
             (None, RowSource::Refcursors(refcursors), _) => Err(self.beside_others(columns, refcursors)),
             (Some(Opener { place, readers, .. }), RowSource::Results, _) => {
                 let (place, of) = (*place, *readers);
-                Ok(Some(Reads::Result(ResultSet { place, of, is_last: place + 1 == of })))
+                Ok(Some(ResultRead::Result(ResultSet { place, of, is_last: place + 1 == of })))
             }
             (Some(opener), RowSource::Own, _) => self.refcursor_of(&opener.name, columns, &[]).map(Some),
             (Some(opener), RowSource::Refcursors(refcursors), _) => {
@@ -85,7 +85,12 @@ impl Statement {
         Err(Error::endpoint(message).hint("nest queries, or functions that return a table"))
     }
 
-    fn refcursor_of(&self, opener: &str, columns: &[Column], refcursors: &[usize]) -> Result<Reads, Error> {
+    fn refcursor_of(
+        &self,
+        opener: &str,
+        columns: &[Column],
+        refcursors: &[usize],
+    ) -> Result<ResultRead, Error> {
         // In the other columns, a procedure may report that it failed.
         if let Some(other) = (0..columns.len()).find(|column| !refcursors.contains(column)) {
             let Column { name, type_name, .. } = &columns[other];
@@ -99,7 +104,7 @@ impl Statement {
             let names = columns.iter().map(|column| column.name.as_str());
             Error::endpoint(message).hint(suggest("those that it opens are", &self.name, names))
         })?;
-        Ok(Reads::Refcursor(column))
+        Ok(ResultRead::Refcursor(column))
     }
 
     fn beside_others(&self, columns: &[Column], refcursors: &[usize]) -> Error {

@@ -17,7 +17,7 @@ pub struct Timeout {
 }
 
 /// Makes the error of a response that exceeded this limit.
-type Late = fn(Duration) -> Error;
+type LateError = fn(Duration) -> Error;
 
 impl Timeout {
     /// Runs the part of a response before its first row; the request began at `begun`. Here and
@@ -31,8 +31,8 @@ impl Timeout {
         begun: Instant,
         answer: impl Future<Output = Result<T, Error>> + Unpin,
     ) -> impl Future<Output = Result<T, Error>> {
-        let first_row = self.first_row.map(|bound| (bound, Error::first_row_timeout as Late));
-        let total = self.total.map(|bound| (bound, Error::total_timeout as Late));
+        let first_row = self.first_row.map(|bound| (bound, Error::first_row_timeout as LateError));
+        let total = self.total.map(|bound| (bound, Error::total_timeout as LateError));
         let least = first_row.into_iter().chain(total).min_by_key(|(bound, _)| *bound);
         bounded(least, begun, answer)
     }
@@ -46,13 +46,13 @@ impl Timeout {
         begun: Instant,
         answer: impl Future<Output = Result<T, Error>> + Unpin,
     ) -> impl Future<Output = Result<T, Error>> {
-        bounded(self.total.map(|bound| (bound, Error::total_timeout as Late)), begun, answer)
+        bounded(self.total.map(|bound| (bound, Error::total_timeout as LateError)), begun, answer)
     }
 }
 
 #[expect(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
 fn bounded<T>(
-    bound: Option<(Duration, Late)>,
+    bound: Option<(Duration, LateError)>,
     begun: Instant,
     answer: impl Future<Output = Result<T, Error>> + Unpin,
 ) -> impl Future<Output = Result<T, Error>> {

@@ -17,20 +17,20 @@ use rowstream_upstream::fields::is_of_connection;
 use rowstream_upstream::pointer::Pointer;
 use rowstream_upstream::template::{NUMBER, Name, Template, Values};
 
-use super::params::Declared;
+use super::params::DeclaredParam;
 use super::read::Defaults;
 use super::{Calls, Handler, OnError, Order, Pages, Repeat, SourceRef};
 use crate::source::{Kind, SourceConfig};
 
 /// A request whose response is proxied.
 #[derive(Debug)]
-pub struct Proxy {
+pub struct ProxyHandler {
     template: Template,
     /// The names of the endpoint's parameters.
     names: Vec<String>,
 }
 
-impl Proxy {
+impl ProxyHandler {
     /// The header fields that the endpoint itself sets, even if the client sends them too.
     pub fn header_names(&self) -> impl Iterator<Item = &HeaderName> {
         self.template.header_names()
@@ -46,7 +46,7 @@ impl Proxy {
 }
 
 /// The contents of `[upstream]`.
-pub(super) struct Read {
+pub(super) struct UpstreamTable {
     pub(super) source: SourceRef,
     pub(super) handler: Handler,
 }
@@ -55,13 +55,13 @@ pub(super) struct Read {
 pub(super) fn read(
     file: File<'_>,
     value: &Value<'_>,
-    declared: &[Declared],
+    declared: &[DeclaredParam],
     defaults: &Defaults<'_>,
-) -> Option<Read> {
+) -> Option<UpstreamTable> {
     let mut table = value.table("[upstream]")?;
     let source = choose_source(value, table.take("source"), defaults);
     let repeat = table.take("repeat");
-    let mut names = Names { numbered: repeat.is_some(), ..Names::new(declared) };
+    let mut names = NameResolver { numbered: repeat.is_some(), ..NameResolver::new(declared) };
     if repeat.is_some() {
         names.check();
     }
@@ -85,12 +85,12 @@ pub(super) fn read(
     let names = declared.iter().map(|declared| declared.param.name.clone()).collect();
     let handler = match (repeat, rows) {
         (None, Some(_)) => {
-            let pages::List { payload, rows, absent, error, plan, next, most } = list?;
+            let pages::ListSettings { payload, rows, absent, error, plan, next, most } = list?;
             let max_row = source.max_row_bytes;
             let list = Pages { template, payload, names, rows, absent, error, plan, next, most, max_row };
             Handler::Pages(Arc::new(list))
         }
-        (None, None) => Handler::Proxy(Arc::new(Proxy { template, names })),
+        (None, None) => Handler::Proxy(Arc::new(ProxyHandler { template, names })),
         (Some(_), _) => {
             let (repeat, concurrency, order, on_error) = calls?;
             let places = source.pool.max;
@@ -107,7 +107,7 @@ pub(super) fn read(
             }))
         }
     };
-    Some(Read { source: SourceRef::bind(defaults.sources, &source.name)?, handler })
+    Some(UpstreamTable { source: SourceRef::bind(defaults.sources, &source.name)?, handler })
 }
 
 /// Refuses the keys of an endpoint that are only for statements. If the response isn't split into
@@ -174,8 +174,8 @@ fn choose_source<'a>(
 }
 
 /// Resolves the names in a template.
-struct Names<'a> {
-    declared: &'a [Declared],
+struct NameResolver<'a> {
+    declared: &'a [DeclaredParam],
     used: Vec<bool>,
     /// True if the number of the call may be used.
     numbered: bool,
@@ -183,8 +183,8 @@ struct Names<'a> {
     columns: Option<Vec<String>>,
 }
 
-impl<'a> Names<'a> {
-    fn new(declared: &'a [Declared]) -> Self {
+impl<'a> NameResolver<'a> {
+    fn new(declared: &'a [DeclaredParam]) -> Self {
         Self { declared, used: vec![false; declared.len()], numbered: false, columns: None }
     }
 
@@ -220,7 +220,11 @@ impl<'a> Names<'a> {
 
 /// Reads `request` and `headers`, and also returns the request's text from the file. It may be a
 /// POST if the reply isn't passed through.
-fn read_template(table: &mut Table<'_>, may_post: bool, names: &mut Names<'_>) -> Option<(Template, String)> {
+fn read_template(
+    table: &mut Table<'_>,
+    may_post: bool,
+    names: &mut NameResolver<'_>,
+) -> Option<(Template, String)> {
     let request = table.require("request", "write `request = \"GET /path?name={parameter}\"`");
     let headers = table.take("headers");
     let request = request?;
@@ -270,7 +274,7 @@ pub(crate) fn header_name(name: &str, value: &Value<'_>) -> Option<HeaderName> {
 fn read_calls(
     table: &mut Table<'_>,
     repeat: Option<&Value<'_>>,
-    names: &mut Names<'_>,
+    names: &mut NameResolver<'_>,
 ) -> Option<(Repeat, Option<usize>, Order, OnError)> {
     let (concurrency, order) = (table.take("concurrency"), table.take("order"));
     let on_error = table.take("on_error");
@@ -304,7 +308,7 @@ fn choice<T>(value: &Value<'_>, choices: [(&str, T); 2]) -> Option<T> {
 }
 
 /// A number, or the name of a numeric parameter.
-fn read_repeat(value: &Value<'_>, names: &mut Names<'_>) -> Option<Repeat> {
+fn read_repeat(value: &Value<'_>, names: &mut NameResolver<'_>) -> Option<Repeat> {
     if let Some(index) = names.check() {
         let message = format!("`{NUMBER}` is the number of the call, but a parameter has this name");
         value.error_with(message, format!("rename the parameter `{}`", names.declared[index].param.name));

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rowstream_core::histogram::{BUCKETS, Histogram};
 
 use super::families::{self as family, Family};
-use crate::completeness::Id;
+use crate::completeness::ResponseId;
 
 /// A request's ids in other tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) struct Ids {
     /// The trace that recorded it.
     pub(crate) trace: Option<NonZero<u128>>,
     /// For a streamed response.
-    pub(crate) stream: Option<Id>,
+    pub(crate) stream: Option<ResponseId>,
 }
 
 impl Ids {

@@ -7,7 +7,7 @@ use rowstream_encode::Format;
 
 use super::exemplars::Ids;
 use super::requests::{End, Kind, Part, Protocol, Series};
-use crate::access_log::Entry;
+use crate::access_log::LogEntry;
 use crate::outcome::Times;
 use crate::outcome::{Ended, Outcome};
 
@@ -80,20 +80,20 @@ impl Meter {
 
     /// True if a stream's progress should be counted now.
     #[inline]
-    pub(crate) fn is_due(&self, entry: &Entry) -> bool {
+    pub(crate) fn is_due(&self, entry: &LogEntry) -> bool {
         self.counted.is_some() && entry.elapsed() >= self.counted_at + COUNTED_EACH
     }
 
     /// Counts the progress since the last count.
     #[cold]
-    pub(crate) fn count(&mut self, series: &Series, entry: &Entry) {
+    pub(crate) fn count(&mut self, series: &Series, entry: &LogEntry) {
         self.counted_at = entry.elapsed();
         let part = self.part(entry);
         series.add(self.kind, part);
     }
 
     /// Counts its end, with its ids for an exemplar.
-    pub(crate) fn end(&mut self, series: &Series, entry: &Entry, outcome: &Outcome, ids: Ids) {
+    pub(crate) fn end(&mut self, series: &Series, entry: &LogEntry, outcome: &Outcome, ids: Ids) {
         let duration = self.admitted.then(|| entry.elapsed());
         let (streamed, first_row) = (self.counted.is_some(), self.first_row);
         let part = self.part(entry);
@@ -102,7 +102,7 @@ impl Meter {
     }
 
     /// Takes the part that isn't counted yet.
-    fn part(&mut self, entry: &Entry) -> Part {
+    fn part(&mut self, entry: &LogEntry) -> Part {
         let now = Part { rows: entry.rows, bytes: entry.bytes, times: entry.times };
         let Some(counted) = &mut self.counted else { return now };
         let before = std::mem::replace(&mut **counted, now);

@@ -19,7 +19,7 @@ use super::streaming::Streaming;
 use super::tracker::RequestTracker;
 use super::unread::Unread;
 use crate::admission::{Admission, Permit};
-use crate::completeness::delivery::{Delivery, Wait};
+use crate::completeness::delivery::{Delivery, DeliveryWait};
 use crate::outcome::Outcome;
 use crate::spool::whole::Spooled;
 
@@ -39,7 +39,7 @@ pub(super) enum Answer {
     /// A probe of `rowstream doctor`.
     Probe(Box<probe::Script>),
     /// It has failed. It's aborted once the chunks before the failure are on their way.
-    Aborting(Box<Wait>),
+    Aborting(Box<DeliveryWait>),
 }
 
 /// The body of a response, polled by hyper.
@@ -54,9 +54,9 @@ pub struct ResponseBody {
     delivery: Delivery,
     /// Only for HTTP/1: ready when the last chunk has left. Without it, hyper would buffer two or
     /// three chunks for each client that isn't known to keep up.
-    leaving: Option<Box<Wait>>,
+    leaving: Option<Box<DeliveryWait>>,
     /// Set when everything was given, if the end has to wait until that has left.
-    end: Option<Box<Wait>>,
+    end: Option<Box<DeliveryWait>>,
     /// Ends the answer if the client leaves it unread while other requests need memory.
     unread: Option<Arc<Unread>>,
 }
@@ -137,7 +137,7 @@ impl ResponseBody {
     /// Ready when the end of a stream may be sent. Returns a frame if one has to be sent before it.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if self.end.is_none() {
-            self.end = Wait::before_end(&self.delivery).map(Box::new);
+            self.end = DeliveryWait::before_end(&self.delivery).map(Box::new);
         }
         self.end.as_mut().map_or(Poll::Ready(None), |end| end.poll(cx))
     }
@@ -166,7 +166,7 @@ impl ResponseBody {
             tracker.end(Outcome::Failed(error), None);
             tracker.permit = tracker.permit.take().and_then(Permit::handed_over);
         }
-        self.answer = Answer::Aborting(Box::new(Wait::new(&self.delivery)));
+        self.answer = Answer::Aborting(Box::new(DeliveryWait::new(&self.delivery)));
     }
 
     /// The trailers of a stream whose last chunk was given.
@@ -192,7 +192,7 @@ impl ResponseBody {
                     if let (true, Poll::Ready(Some(Ok(_))), Delivery::Http1(_)) =
                         (is_held, &polled, &self.delivery)
                     {
-                        self.leaving = Some(Box::new(Wait::new(&self.delivery)));
+                        self.leaving = Some(Box::new(DeliveryWait::new(&self.delivery)));
                     }
                 }
                 polled

@@ -13,7 +13,7 @@ use rowstream_encode::Format;
 use super::app::App;
 use super::request::StreamRequest;
 use super::tracker::RequestTracker;
-use crate::completeness::Asked;
+use crate::completeness::ProofRequest;
 use crate::endpoint::{CouchFeed, Endpoint, FollowMode};
 use crate::stream::notifier::{Subscription, Wake};
 use crate::stream::{Follower, Opened, Reading, Reopen, RowStream};
@@ -48,7 +48,7 @@ pub(super) fn read(endpoint: &Endpoint, bound: &mut RequestValues) -> Result<Fol
 ///
 /// # Errors
 /// 400: the format or a parameter needs an end, which such a stream doesn't have.
-pub(super) fn check(followed: FollowMode, format: Format, asked: &Asked) -> Result<(), Error> {
+pub(super) fn check(followed: FollowMode, format: Format, asked: &ProofRequest) -> Result<(), Error> {
     if followed != FollowMode::Continuously {
         return Ok(());
     }

@@ -19,7 +19,7 @@ use serde_json::json;
 use super::body::Answer;
 use super::head::ask_not_to_buffer;
 use crate::completeness::digest::{CONTENT_DIGEST, Digest};
-use crate::completeness::trailers::{self, Fields};
+use crate::completeness::trailers::{self, TrailerFields};
 use crate::compress::{self, Coding};
 
 /// The most probes that run at a time.
@@ -31,7 +31,7 @@ const SILENCE: (i64, i64) = (65, 600);
 /// The records of a [whole](Probe::Plain) answer: enough for proxies to compress it.
 const LINES: usize = 200;
 /// The trailers of a probe have no further fields.
-const FIELDS: Fields = Fields { next: false, page: false, digest: false };
+const FIELDS: TrailerFields = TrailerFields { next: false, page: false, digest: false };
 
 /// A path below `probe/`.
 #[derive(Debug)]

@@ -23,7 +23,7 @@ use super::request::Arrived;
 use super::tracker::RequestTracker;
 use crate::admission::Claim;
 use crate::config::memory;
-use crate::endpoint::{Authorization, Endpoint, Proxy, SlowClients};
+use crate::endpoint::{Authorization, Endpoint, ProxyHandler, SlowClients};
 use crate::route::Match;
 
 /// How long an answer that exceeds its source's time may take to be polled and report that.
@@ -55,7 +55,7 @@ impl App {
     /// The request to an upstream on behalf of a client's request.
     pub(super) fn proxy_request<'a, B>(
         &self,
-        proxy: &Proxy,
+        proxy: &ProxyHandler,
         (endpoint, found): (&'a Endpoint, &Match),
         request: &Request<Arrived<B>>,
     ) -> Result<ProxyRequest<'a>, Error> {

@@ -15,7 +15,7 @@ use rowstream_upstream::fields;
 use super::app::App;
 use super::follow;
 use crate::auth::Credentials;
-use crate::completeness::Asked;
+use crate::completeness::ProofRequest;
 use crate::compress::Coding;
 use crate::database::Actor;
 use crate::endpoint::{Compression, Endpoint, FollowMode, Timeout};
@@ -78,7 +78,7 @@ pub(super) struct StreamRequest<'a> {
     /// The compression that the client accepts; `None` if it isn't negotiated.
     pub(super) encoding: Option<Encoding>,
     /// The ways in which the answer proves its end.
-    pub(super) asked: Asked,
+    pub(super) asked: ProofRequest,
     /// The most rows that the statement with the endpoint's key can return, if that's known.
     pub(super) page: Option<u64>,
     /// The name of the file in which the answer should be saved.
@@ -110,7 +110,7 @@ pub(super) fn read_stream_request<'a, B>(
     };
     let choice = negotiate::choose(&found.suffix, bound.format.as_deref(), accept, formats)?;
     let negotiate::Choice { format, framed, vary_accept } = choice;
-    let asked = Asked::read(request, bound.completeness, format, framed)?;
+    let asked = ProofRequest::read(request, bound.completeness, format, framed)?;
     follow::check(followed, format, &asked)?;
     let options = bound.options.over(endpoint.options).in_format(format);
     let encoding = match negotiates_encoding(endpoint, format, request) {

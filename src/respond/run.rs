@@ -266,7 +266,7 @@ impl App {
         streaming.trailers = request.asked.trailers;
         if streaming.trailers {
             let (next, page) = (streaming.stream.cursor().is_some(), request.page.is_some());
-            let fields = trailers::Fields { next, page, digest: request.asked.digest };
+            let fields = trailers::TrailerFields { next, page, digest: request.asked.digest };
             if let Some(names) = trailers::announcement(fields) {
                 response.headers_mut().insert(header::TRAILER, names);
             }

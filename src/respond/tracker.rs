@@ -12,7 +12,7 @@ use super::app::App;
 use super::body::Answer;
 use super::request::Arrived;
 use super::streaming::Streaming;
-use crate::access_log::{Entry, Names};
+use crate::access_log::{LogEntry, LogNames};
 use crate::admission::Permit;
 use crate::auth::Credentials;
 use crate::completeness::streams::Stream;
@@ -26,7 +26,7 @@ use crate::watchdog::Watchdog;
 
 /// The facts about a request. They're logged when this is dropped, however the request ends.
 pub(super) struct RequestTracker {
-    pub(super) entry: Entry,
+    pub(super) entry: LogEntry,
     pub(super) meter: Meter,
     pub(super) outcome: Option<Outcome>,
     /// The credentials that it sent.
@@ -50,7 +50,7 @@ impl RequestTracker {
     /// each time.
     pub(super) fn new<B>(app: Arc<App>, request: &Request<Arrived<B>>, held: Option<Permit>) -> Box<Self> {
         let span = app.config.traces.as_ref().and_then(|traces| Span::begin(traces, request.headers()));
-        let mut entry = Entry::new(request);
+        let mut entry = LogEntry::new(request);
         if app.config.log.access || span.is_some() {
             entry = entry.keep(request, app.address(request));
         }
@@ -169,14 +169,14 @@ impl RequestTracker {
         }
     }
 
-    fn names(&self) -> Names<'_> {
+    fn names(&self) -> LogNames<'_> {
         let config = &self.app.config;
         let endpoint = match self.meter.subject {
             Subject::Endpoint(index) => Some(config.endpoints[index].path.as_str()),
             Subject::None | Subject::Admin => None,
         };
         let credentials = &self.credentials;
-        Names { endpoint, token: credentials.name(), subject: credentials.subject() }
+        LogNames { endpoint, token: credentials.name(), subject: credentials.subject() }
     }
 
     pub(super) fn fail_before_head(&mut self, error: Error, document: Bytes) -> Answer {

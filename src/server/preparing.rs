@@ -22,7 +22,7 @@ use rowstream_core::Error;
 use rowstream_core::log;
 use tokio::task::JoinSet;
 
-use crate::check::{self, Checked, Columns, Refusal};
+use crate::check::{self, CheckResult, Columns, StatementRefusal};
 use crate::endpoint::Endpoint;
 use crate::readiness::Unprepared;
 use crate::respond::App;
@@ -68,7 +68,7 @@ pub(crate) async fn prepare(mut app: App, on_refusal: OnRefusal) -> Result<App, 
         if on_refusal == OnRefusal::Stop || config.endpoints.is_empty() {
             return Err(lines(&refusals));
         }
-        for Refusal { endpoint, diagnostic, .. } in &refusals {
+        for StatementRefusal { endpoint, diagnostic, .. } in &refusals {
             log::warning!("warning: {endpoint} is left out: {}", diagnostic.message);
         }
         app = app.reloaded(config).map_err(|error| error.to_string())?;
@@ -76,7 +76,7 @@ pub(crate) async fn prepare(mut app: App, on_refusal: OnRefusal) -> Result<App, 
 }
 
 /// Prepares all statements. Returns the refused ones in the order of their files.
-async fn refusals(app: &App) -> Vec<Refusal> {
+async fn refusals(app: &App) -> Vec<StatementRefusal> {
     let config = app.config();
     let databases = config.sources.iter().filter(|source| matches!(source.kind, Kind::Sql(_)));
     let asked = join_all(databases.map(async |source| {
@@ -160,7 +160,7 @@ fn of_source(endpoints: &[Endpoint], source: &SourceConfig) -> Vec<usize> {
     endpoints.filter(|(_, endpoint)| endpoint.source.name() == source.name).map(|(index, _)| index).collect()
 }
 
-async fn ask<'a>(app: &'a App, source: &SourceConfig, endpoints: &[usize]) -> Checked<'a> {
+async fn ask<'a>(app: &'a App, source: &SourceConfig, endpoints: &[usize]) -> CheckResult<'a> {
     let all = &app.config().endpoints;
     check::check(source, endpoints.iter().map(|&index| &all[index]), CONNECT).await
 }
@@ -170,14 +170,14 @@ struct Found {
     /// The columns of each endpoint's statements, with its index.
     columns: Vec<(usize, Vec<Option<Columns>>)>,
     unprepared: Unprepared,
-    refusals: Vec<Refusal>,
-    oversights: Vec<Refusal>,
+    refusals: Vec<StatementRefusal>,
+    oversights: Vec<StatementRefusal>,
     failed: Option<Error>,
 }
 
 impl Found {
     /// The last of the `endpoints` may not have been checked.
-    fn new(mut endpoints: Vec<usize>, checked: Checked<'_>) -> Self {
+    fn new(mut endpoints: Vec<usize>, checked: CheckResult<'_>) -> Self {
         let waiting = endpoints.split_off(checked.endpoints.len());
         let (mut refused, mut columns) = (Vec::new(), Vec::new());
         let (mut refusals, mut oversights) = (Vec::new(), Vec::new());
@@ -204,6 +204,6 @@ fn warn(source: &SourceConfig, error: &Error) {
     );
 }
 
-fn lines(refusals: &[Refusal]) -> String {
-    refusals.iter().map(Refusal::to_string).collect::<Vec<_>>().join("\n")
+fn lines(refusals: &[StatementRefusal]) -> String {
+    refusals.iter().map(StatementRefusal::to_string).collect::<Vec<_>>().join("\n")
 }

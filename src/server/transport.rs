@@ -18,7 +18,7 @@ use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 use super::connections::Activity;
 use super::socket::ClientSocket;
 use crate::budget::TLS_BUFFER;
-use crate::certificate::issued::{Asked, Issued};
+use crate::certificate::issued::{HandshakePurpose, IssuedCertificate};
 
 /// The first byte from a client that speaks TLS: the record type of a handshake (RFC 8446, section
 /// 5.1). No HTTP method begins with it.
@@ -52,18 +52,20 @@ impl Transport {
     pub(super) async fn accept_or_prove(
         socket: ClientSocket,
         config: Arc<ServerConfig>,
-        issued: &Issued,
+        issued: &IssuedCertificate,
     ) -> io::Result<Option<(Self, Version)>> {
         let hello = LazyConfigAcceptor::new(Acceptor::default(), socket).await?;
         let asked = issued.asked(&hello.client_hello());
         match asked {
-            Asked::Connection => Ok(Some(Self::shaken(hello.into_stream_with(config, bound).await?))),
-            Asked::Proof(proof) => {
+            HandshakePurpose::Connection => {
+                Ok(Some(Self::shaken(hello.into_stream_with(config, bound).await?)))
+            }
+            HandshakePurpose::Proof(proof) => {
                 // The handshake is the whole proof (RFC 8737, section 3).
                 hello.into_stream_with(proof, bound).await?.shutdown().await?;
                 Ok(None)
             }
-            Asked::UnknownProof => Err(io::Error::other("no proof is wanted for this name")),
+            HandshakePurpose::UnknownProof => Err(io::Error::other("no proof is wanted for this name")),
         }
     }
 

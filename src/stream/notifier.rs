@@ -28,7 +28,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::database::{AnyDatabase, Changes};
-use crate::endpoint::Follow;
+use crate::endpoint::FollowSettings;
 
 /// The pause before a lost connection is opened again. Each further pause is twice as long, up to
 /// the last.
@@ -107,7 +107,7 @@ impl ChangeNotifiers {
     pub(crate) async fn subscribe(
         &self,
         endpoint: usize,
-        (follow, source): (&Follow, &AnyDatabase),
+        (follow, source): (&FollowSettings, &AnyDatabase),
         closing: watch::Receiver<bool>,
     ) -> Result<Subscription, Error> {
         let bound = source.acquire_timeout();
@@ -124,7 +124,7 @@ impl ChangeNotifiers {
     async fn notifier(
         &self,
         endpoint: usize,
-        follow: &Follow,
+        follow: &FollowSettings,
         source: &AnyDatabase,
     ) -> Result<Arc<ChangeNotifier>, Error> {
         let mut notifier = self.0[endpoint].lock().await;
@@ -140,7 +140,7 @@ impl ChangeNotifiers {
 }
 
 impl ChangeNotifier {
-    fn begin(changes: Changes, follow: &Follow, source: &AnyDatabase) -> Self {
+    fn begin(changes: Changes, follow: &FollowSettings, source: &AnyDatabase) -> Self {
         let (sender, receiver) = watch::channel(Change::NewRows);
         let poller = Poller { source: source.clone(), follow: follow.clone() };
         tokio::spawn(async move {
@@ -156,7 +156,7 @@ impl ChangeNotifier {
 }
 
 /// The changes of a source. They also report the transactions that followers wait for.
-async fn changes(source: &AnyDatabase, follow: &Follow) -> Result<Changes, Error> {
+async fn changes(source: &AnyDatabase, follow: &FollowSettings) -> Result<Changes, Error> {
     let mut changes = source.changes(follow.channel.as_deref(), follow.poll).await?;
     if follow.transaction.is_some() {
         changes.report_waits();
@@ -167,7 +167,7 @@ async fn changes(source: &AnyDatabase, follow: &Follow) -> Result<Changes, Error
 /// The poller of a change notifier.
 struct Poller {
     source: AnyDatabase,
-    follow: Follow,
+    follow: FollowSettings,
 }
 
 impl Poller {

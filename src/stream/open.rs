@@ -22,8 +22,8 @@ use super::pages::PageRows;
 use super::producer::Producer;
 use super::steps::{Count, Finds, Probe, Rows, Step, pieces, prepared};
 use super::{Reading, SHORT_PAGE, refcursor};
-use crate::database::{self, Parts, RowSource, Session, Snapshot};
-use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, Key, Parallel, Piece, Statement};
+use crate::database::{self, RowSource, Session, Snapshot, TableParts};
+use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, ParallelRead, Piece, RowKey, Statement};
 use crate::source::Source;
 
 /// Statements that are ready to run.
@@ -150,7 +150,7 @@ impl Rows {
         };
         let opened = session.rows_of(before);
         let (cursors, columns) = match tail {
-            Some(_) if opened != RowSource::Own => return Err(Key::of_refcursor()),
+            Some(_) if opened != RowSource::Own => return Err(RowKey::of_refcursor()),
             Some(tail) => {
                 let ids = written.0 == Format::Sse;
                 let (cursors, columns) = Cursors::new(tail, &described, ids)?;
@@ -236,7 +236,7 @@ impl Probe {
 
 /// How the statement with the response's key is read if there are cursors.
 pub(super) struct Tail<'a> {
-    pub(super) key: &'a Key,
+    pub(super) key: &'a RowKey,
     pub(super) query: &'a database::Statement,
     pub(super) signer: Signer,
     /// The positions of the values of the cursor that the list continues after.
@@ -396,7 +396,7 @@ async fn begin(
     let rows = match (&reading.shard, endpoint.parallel()) {
         (None, None) => Producer::Statements(database.acquire(snapshot, priority, patience).await?),
         // Boxed, because few requests need it and all would carry it.
-        (None, Some(Parallel { parts, divided })) => {
+        (None, Some(ParallelRead { parts, divided })) => {
             let parts = (&*divided.table, *parts);
             Producer::Parts(Box::pin(database.acquire_parts(parts, priority, patience)).await?)
         }
@@ -413,7 +413,7 @@ async fn begin(
 }
 
 /// The description of the parts that a response reads.
-fn part(endpoint: &Endpoint, reading: &Reading, parts: &Parts, values: &[ParamValue]) -> Part {
+fn part(endpoint: &Endpoint, reading: &Reading, parts: &TableParts, values: &[ParamValue]) -> Part {
     match (endpoint.shards(), &reading.shard, parts.shared_snapshot()) {
         (Some(shards), Some(asked), Some(snapshot)) => {
             Part::Shard(shards.seal(snapshot, asked.shard.of, values))

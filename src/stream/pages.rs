@@ -35,7 +35,7 @@ use rowstream_upstream::template::Values;
 use rowstream_upstream::{Call, Group, Reply, Source, fields};
 
 use self::next::Refused;
-use crate::endpoint::{Absent, CURSOR, Next, Pages};
+use crate::endpoint::{CURSOR, MissingRows, NextPage, Pages};
 
 /// The pages of one response.
 pub(crate) struct PageRows {
@@ -81,7 +81,7 @@ impl PageRows {
 
     /// The pages of a response. Sends nothing yet.
     pub(crate) fn new(source: &Source, pages: &Arc<Pages>) -> Self {
-        let next = pages.next.as_ref().and_then(Next::pointer);
+        let next = pages.next.as_ref().and_then(NextPage::pointer);
         // `cursor` and `check_page` depend on this order.
         let captures = next.into_iter().chain(&pages.error);
         Self {
@@ -128,8 +128,8 @@ impl PageRows {
             set_body(&mut call, payload, &values)?;
         }
         match &pages.next {
-            Some(Next::Offset(name)) => call.target = next::with_parameter(&call.target, name, "0"),
-            Some(Next::Page(name, first)) => {
+            Some(NextPage::Offset(name)) => call.target = next::with_parameter(&call.target, name, "0"),
+            Some(NextPage::Page(name, first)) => {
                 call.target = next::with_parameter(&call.target, name, &first.to_string());
             }
             _ => {}
@@ -222,7 +222,7 @@ impl PageRows {
         if self.layout == Layout::Lines && self.pages.error.is_some() {
             return Err(self.bad("has lines, so `error` can't be looked up in it"));
         }
-        if self.pages.next == Some(Next::Link) {
+        if self.pages.next == Some(NextPage::Link) {
             self.link = next::link(headers).map_err(|()| self.bad("has a `Link` that cannot be read"))?;
             // The source is another Rowstream, whose page is too long for a `Link`. The page
             // without a link may not be the last.
@@ -238,7 +238,7 @@ impl PageRows {
     /// Fails if the page that has ended reports an error.
     fn check_page(&self) -> Result<(), Error> {
         if self.pages.error.is_some() {
-            let which = usize::from(self.pages.next.as_ref().and_then(Next::pointer).is_some());
+            let which = usize::from(self.pages.next.as_ref().and_then(NextPage::pointer).is_some());
             let said = match self.captured(which)? {
                 CapturedValue::Missing | CapturedValue::Scalar("null" | "false") => None,
                 CapturedValue::Scalar(text) => Some(text),
@@ -254,7 +254,7 @@ impl PageRows {
             }
         }
         match self.pages.absent {
-            Absent::Fails if !self.splitter.has_rows() => Err(self.bad_page(&SplitError::Missing)),
+            MissingRows::Fails if !self.splitter.has_rows() => Err(self.bad_page(&SplitError::Missing)),
             _ => Ok(()),
         }
     }
@@ -271,23 +271,23 @@ impl PageRows {
         let mut call = (**first).clone();
         let with = |name: &str, value: &str| next::with_parameter(&first.target, name, value);
         call.target = match next {
-            Next::Url(_) => match self.cursor()? {
+            NextPage::Url(_) => match self.cursor()? {
                 Some(ParamValue::Text(link)) => return self.follow(asked, &link),
                 Some(_) => return Err(self.bad("names the next page by something other than a URL")),
                 None => return Ok(None),
             },
-            Next::Link => match &self.link {
+            NextPage::Link => match &self.link {
                 Some(link) => return self.follow(asked, link),
                 None => return Ok(None),
             },
-            Next::Offset(_) | Next::Page(..) if !has_rows => return Ok(None),
-            Next::Offset(name) => with(name, &self.rows.to_string()),
-            Next::Page(name, number) => with(name, &number.saturating_add(self.page).to_string()),
-            Next::Cursor(name, _) => match self.cursor()? {
+            NextPage::Offset(_) | NextPage::Page(..) if !has_rows => return Ok(None),
+            NextPage::Offset(name) => with(name, &self.rows.to_string()),
+            NextPage::Page(name, number) => with(name, &number.saturating_add(self.page).to_string()),
+            NextPage::Cursor(name, _) => match self.cursor()? {
                 Some(cursor) => with(name, &cursor.postgres_text().unwrap_or_default()),
                 None => return Ok(None),
             },
-            Next::Body(payload, _) => {
+            NextPage::Body(payload, _) => {
                 let Some(cursor) = self.cursor()? else { return Ok(None) };
                 let names: Vec<_> = self.pages.names.iter().cloned().chain([CURSOR.to_owned()]).collect();
                 let values: Vec<_> = self.values.iter().cloned().chain([cursor]).collect();

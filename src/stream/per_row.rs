@@ -14,8 +14,8 @@
 //!
 //! Invariants:
 //!
-//! 1. at most [`PerRow::rows`] rows are in memory, and each has at most one call of each kind. So
-//!    the memory of a response doesn't depend on the number of its rows;
+//! 1. at most [`PerRowCalls::rows`] rows are in memory, and each has at most one call of each kind.
+//!    So the memory of a response doesn't depend on the number of its rows;
 //! 2. for each upstream, a response has at most as many requests in flight as its pool has slots,
 //!    so its own number never causes a refusal. The pool admits it before the first row, and counts
 //!    the requests in flight;
@@ -39,7 +39,7 @@ use rowstream_upstream::Source;
 pub(crate) use self::row::EnrichedRow;
 use self::window::Window;
 use crate::database::{self, RowSource, Statement};
-use crate::endpoint::{Bound, PerRow, of_refcursor};
+use crate::endpoint::{FittedCalls, PerRowCalls, of_refcursor};
 
 /// Boxed, because it's part of the future that prepares statements of any producer.
 type Preparing<'a> = Pin<Box<dyn Future<Output = Result<Arc<[Column]>, Error>> + Send + 'a>>;
@@ -55,14 +55,14 @@ pub(crate) enum Produced<'a> {
 /// The rows of statements, with calls for the rows of one of them.
 pub(crate) struct EnrichedRows {
     inner: database::Session,
-    plan: Arc<PerRow>,
+    plan: Arc<PerRowCalls>,
     upstreams: Vec<Source>,
     /// The values of all parameters of the endpoint.
     values: Vec<ParamValue>,
     /// The columns of the prepared statements.
     prepared: Vec<Arc<[Column]>>,
     /// The statement whose rows have calls, by its position among the prepared ones.
-    bound: Option<(usize, Arc<Bound>)>,
+    bound: Option<(usize, Arc<FittedCalls>)>,
     /// Set while its rows arrive.
     window: Option<Box<Window>>,
     /// An error for the next poll to report.
@@ -74,7 +74,7 @@ impl EnrichedRows {
     /// its parameters. Sends nothing yet.
     pub(crate) fn new(
         inner: database::Session,
-        plan: &Arc<PerRow>,
+        plan: &Arc<PerRowCalls>,
         upstreams: &[Source],
         values: &[ParamValue],
     ) -> Self {

@@ -16,15 +16,15 @@ use rowstream_encode::{Column, RowWriter};
 use super::calls::{CallRow, CallRows};
 use super::pages::{PageRow, PageRows};
 use super::per_row::{EnrichedRow, EnrichedRows, Produced};
-use crate::database::{self, Batch, Parts, ResultSet, RowSource, Session, Statement};
-use crate::endpoint::PerRow;
+use crate::database::{self, Batch, ResultSet, RowSource, Session, Statement, TableParts};
+use crate::endpoint::PerRowCalls;
 
 /// The producer of one response's rows.
 pub(crate) enum Producer {
     /// Statements of a database.
     Statements(Session),
     /// A statement of one table, whose parts are read by several connections.
-    Parts(Parts),
+    Parts(TableParts),
     /// Requests to an HTTP service, whose replies are rows.
     Calls(Box<CallRows>),
     /// Pages of an HTTP service's list.
@@ -54,7 +54,7 @@ impl Producer {
     /// It has no statements.
     pub(super) fn enriched(
         self,
-        plan: &Arc<PerRow>,
+        plan: &Arc<PerRowCalls>,
         upstreams: &[rowstream_upstream::Source],
         values: &[ParamValue],
     ) -> Result<Self, Error> {
@@ -111,7 +111,7 @@ impl Producer {
     }
 
     /// The parts of a table that it reads. `None`: it reads all of it.
-    pub(super) fn parts(&self) -> Option<&Parts> {
+    pub(super) fn parts(&self) -> Option<&TableParts> {
         match self {
             Self::Parts(parts) => Some(parts),
             Self::Statements(_) | Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => None,

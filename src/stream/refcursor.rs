@@ -19,7 +19,7 @@ use super::open::{encoder, shape};
 use super::producer::Producer;
 use super::steps::{Awaited, Rows, Step};
 use crate::database::ResultSet;
-use crate::endpoint::{Endpoint, Reads, Statement, check_results};
+use crate::endpoint::{Endpoint, ResultRead, Statement, check_results};
 
 /// The names of cursors in a row, by column.
 type Names = Vec<Option<String>>;
@@ -57,12 +57,12 @@ pub(super) async fn open(
             }
         };
         let columns = match reads {
-            Reads::Refcursor(column) => {
+            ResultRead::Refcursor(column) => {
                 let name = called[place].1.get(column).and_then(Option::as_deref);
                 let name = name.ok_or_else(|| is_null(statement))?;
                 Box::pin(session.open_refcursor(rows.index, name)).await?
             }
-            Reads::Result(result) => {
+            ResultRead::Result(result) => {
                 let result = ResultSet { is_last, ..result };
                 if known.is_some() {
                     rows.awaited = Some(Box::new(awaited(result, written, statement)?));
@@ -80,7 +80,7 @@ pub(super) async fn open(
 /// The result that a step reads, if it reads one.
 fn result(step: &Step) -> Option<ResultSet> {
     match step {
-        Step::Rows(rows) => rows.reads.and_then(Reads::result),
+        Step::Rows(rows) => rows.reads.and_then(ResultRead::result),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use super::nest::Nest;
 use super::open::json;
 use super::producer::Row;
 use crate::database::{Batch, ResultSet};
-use crate::endpoint::{Cardinality, Endpoint, Piece, Reads, check_columns};
+use crate::endpoint::{Cardinality, Endpoint, Piece, ResultRead, check_columns};
 
 /// The next piece that a response sends.
 pub(super) enum Step {
@@ -70,7 +70,7 @@ pub(super) struct Rows {
     pub(super) cardinality: Cardinality,
     pub(super) required: bool,
     /// The result that another statement has opened, if these are its rows.
-    pub(super) reads: Option<Reads>,
+    pub(super) reads: Option<ResultRead>,
     /// The result that hasn't arrived yet. Its columns will arrive with it.
     pub(super) awaited: Option<Box<Awaited>>,
     /// The largest possible number of rows, if they are those of the endpoint's key and it's known.

@@ -9,7 +9,7 @@ use http::HeaderMap;
 use rowstream::config::{Argument, Config, Cors, Purpose};
 use rowstream::database::DatabaseKind;
 use rowstream::endpoint::{
-    Authorization, Cardinality, Compression, Endpoint, Follow, Piece, SlowClients, Timeout,
+    Authorization, Cardinality, Compression, Endpoint, FollowSettings, Piece, SlowClients, Timeout,
 };
 use rowstream::route::{Router, Suffix};
 use rowstream::source::Kind;
@@ -809,7 +809,8 @@ fn following_is_read() {
         let mut config = Folder::new(configuration, &[("endpoints/a.sql", &text)]).loaded();
         config.endpoints.remove(0).follow().cloned()
     };
-    let every = |poll| Some(Follow { transaction: None, channel: None, poll: Duration::from_millis(poll) });
+    let every =
+        |poll| Some(FollowSettings { transaction: None, channel: None, poll: Duration::from_millis(poll) });
     assert_eq!(follow(SQLITE, "follow=true"), every(1000));
     assert_eq!(follow(SQLITE, "follow=false"), None);
     assert_eq!(follow(SQLITE, ""), None);
@@ -817,7 +818,7 @@ fn following_is_read() {
     assert_eq!(follow(POSTGRES, "follow={commits=\"ordered\"}"), every(1000));
     assert_eq!(
         follow(POSTGRES, "follow={transaction=\"t\", channel=\"c\"}"),
-        Some(Follow {
+        Some(FollowSettings {
             transaction: Some("t".to_owned()),
             channel: Some("c".to_owned()),
             poll: Duration::from_secs(30)

@@ -10,7 +10,7 @@ use rowstream_encode::{Column, Format};
 use serde_json::{Value, json};
 
 use super::{CheckedSource, Report, rows};
-use crate::check::{CheckedEndpoint, Columns, Refusal};
+use crate::check::{CheckedEndpoint, Columns, StatementRefusal};
 use crate::database::HostReport;
 use crate::endpoint::{Cardinality, Endpoint, Handler, Statement};
 
@@ -49,7 +49,7 @@ fn of_file(error: &Diagnostic) -> Value {
     })
 }
 
-fn of_statement(refusal: &Refusal) -> Value {
+fn of_statement(refusal: &StatementRefusal) -> Value {
     let mut error = of_file(&refusal.diagnostic);
     error["code"] = refusal.code.into();
     error["sqlstate"] = refusal.sqlstate.clone().into();

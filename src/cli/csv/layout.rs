@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rowstream_core::diagnostic::encoding::is_utf16;
 
-use super::Wrong;
+use super::CsvError;
 
 /// The first line must end within this many bytes.
 const HEAD: u64 = 64 << 10;
@@ -15,7 +15,7 @@ const MARK: &[u8] = "\u{feff}".as_bytes();
 const TOLD: &[u8] = b"sep=";
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct CsvLayout {
     pub(super) delimiter: u8,
     /// The start of the columns' names, in bytes.
     pub(super) begin: u64,
@@ -23,8 +23,8 @@ pub(super) struct Layout {
     pub(super) lines: u64,
 }
 
-impl Layout {
-    pub(super) fn read(path: &Path) -> Result<Self, Wrong> {
+impl CsvLayout {
+    pub(super) fn read(path: &Path) -> Result<Self, CsvError> {
         let mut head = Vec::new();
         let mut file = File::open(path)?;
         file.by_ref().take(HEAD).read_to_end(&mut head)?;
@@ -55,7 +55,7 @@ impl Layout {
     }
 
     /// Refuses a quote that isn't closed, because it would make one value of all rows after it.
-    fn check_quotes(&self, mut text: impl BufRead) -> Result<(), Wrong> {
+    fn check_quotes(&self, mut text: impl BufRead) -> Result<(), CsvError> {
         let mut quotes = Quotes::new(self);
         loop {
             let piece = text.fill_buf()?;
@@ -89,7 +89,7 @@ pub(super) fn convert(path: &Path, encoding: &str) -> String {
 }
 
 /// The state of a reader of CSV, as the crate `csv` reads it.
-enum Place {
+enum CsvPosition {
     /// Before a value.
     Begin,
     /// In a value without quotes. A quote is an ordinary character there.
@@ -104,24 +104,24 @@ struct Quotes {
     delimiter: u8,
     line: u64,
     last: u8,
-    place: Place,
+    place: CsvPosition,
 }
 
 impl Quotes {
-    fn new(layout: &Layout) -> Self {
-        Self { delimiter: layout.delimiter, line: layout.lines + 1, last: 0, place: Place::Begin }
+    fn new(layout: &CsvLayout) -> Self {
+        Self { delimiter: layout.delimiter, line: layout.lines + 1, last: 0, place: CsvPosition::Begin }
     }
 
-    fn read(&mut self, byte: u8) -> Result<(), Wrong> {
+    fn read(&mut self, byte: u8) -> Result<(), CsvError> {
         let divides = byte == self.delimiter || matches!(byte, b'\n' | b'\r');
         self.place = match self.place {
-            Place::Begin if byte == b'"' => Place::Quoted(self.line),
-            Place::Quoted(from) if byte == b'"' => Place::Ended(from),
-            Place::Quoted(from) => Place::Quoted(from),
-            Place::Ended(from) if byte == b'"' => Place::Quoted(from),
-            Place::Begin | Place::Value | Place::Ended(_) if divides => Place::Begin,
-            Place::Ended(from) if byte != b' ' => return Err(self.text_after(from)),
-            Place::Begin | Place::Value | Place::Ended(_) => Place::Value,
+            CsvPosition::Begin if byte == b'"' => CsvPosition::Quoted(self.line),
+            CsvPosition::Quoted(from) if byte == b'"' => CsvPosition::Ended(from),
+            CsvPosition::Quoted(from) => CsvPosition::Quoted(from),
+            CsvPosition::Ended(from) if byte == b'"' => CsvPosition::Quoted(from),
+            CsvPosition::Begin | CsvPosition::Value | CsvPosition::Ended(_) if divides => CsvPosition::Begin,
+            CsvPosition::Ended(from) if byte != b' ' => return Err(self.text_after(from)),
+            CsvPosition::Begin | CsvPosition::Value | CsvPosition::Ended(_) => CsvPosition::Value,
         };
         if byte == b'\r' || (byte == b'\n' && self.last != b'\r') {
             self.line += 1;
@@ -130,14 +130,14 @@ impl Quotes {
         Ok(())
     }
 
-    fn text_after(&self, from: u64) -> Wrong {
+    fn text_after(&self, from: u64) -> CsvError {
         let message = format!("line {from}: the quote ends on line {} with text right behind it", self.line);
         format!("{message}\n    hint: a quote within a quoted value is written twice").into()
     }
 
-    fn finish(&self) -> Result<(), Wrong> {
+    fn finish(&self) -> Result<(), CsvError> {
         match self.place {
-            Place::Quoted(from) => Err(format!("line {from}: the quote isn't closed").into()),
+            CsvPosition::Quoted(from) => Err(format!("line {from}: the quote isn't closed").into()),
             _ => Ok(()),
         }
     }
@@ -162,7 +162,11 @@ mod tests {
             ("sep=ab,c\n", b',', 0, 0),
             ("", b',', 0, 0),
         ] {
-            assert_eq!(Layout::of_head(head.as_bytes()), Layout { delimiter, begin, lines }, "{head:?}");
+            assert_eq!(
+                CsvLayout::of_head(head.as_bytes()),
+                CsvLayout { delimiter, begin, lines },
+                "{head:?}"
+            );
         }
     }
 
@@ -182,7 +186,7 @@ mod tests {
             ("\"a\" ,\"\"\n\"b,\n\"\n", ""),
             ("", ""),
         ] {
-            let layout = Layout { delimiter: b',', begin: 0, lines: 0 };
+            let layout = CsvLayout { delimiter: b',', begin: 0, lines: 0 };
             let told = layout
                 .check_quotes(text.as_bytes())
                 .map_or_else(|error| error.to_string(), |()| String::new());

@@ -30,10 +30,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The longest response that we read, in bytes.
 const MOST: usize = 1024 * 1024;
 
-pub(super) type Failure = Box<dyn Error>;
+pub(super) type ProbeError = Box<dyn Error>;
 
 /// The server, and the settings for requests to it.
-pub(super) struct Server {
+pub(super) struct ProbedServer {
     /// `HOST` or `HOST:PORT` from the URL.
     authority: Authority,
     /// The prefix of the admin endpoints' paths, because a proxy may add one.
@@ -43,7 +43,7 @@ pub(super) struct Server {
 }
 
 /// A response.
-pub(super) struct Arrived {
+pub(super) struct ProbeResponse {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
@@ -54,18 +54,18 @@ pub(super) struct Arrived {
     pub(super) ended: (Duration, Result<(), String>),
 }
 
-impl Arrived {
+impl ProbeResponse {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }
 
-impl Server {
+impl ProbedServer {
     pub(super) fn read(
         url: &Uri,
         ca: Option<&PathBuf>,
         headers: Vec<(HeaderName, HeaderValue)>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, ProbeError> {
         let authority = url.authority();
         if authority.is_some_and(|authority| authority.as_str().contains('@')) {
             let hint = "write https://HOST, and `-H 'Authorization: …'`";
@@ -84,20 +84,20 @@ impl Server {
     /// Requests a probe; `lasts` is the regular duration of its response.
     ///
     /// # Errors
-    /// There's no response. If its body is cut, that isn't an error: [`Arrived`] records it.
+    /// There's no response. If its body is cut, that isn't an error: [`ProbeResponse`] records it.
     pub(super) async fn ask(
         &self,
         version: Version,
         probe: &str,
         fields: &[(HeaderName, &'static str)],
         lasts: Duration,
-    ) -> Result<Arrived, Failure> {
+    ) -> Result<ProbeResponse, ProbeError> {
         let begun = Instant::now();
         let asked = self.exchange(version, self.request(version, probe, fields)?);
         let (response, connection) =
             tokio::time::timeout(lasts + PATIENCE, asked).await.map_err(|_| "no answer in time")??;
         let (head, mut body) = response.into_parts();
-        let mut arrived = Arrived {
+        let mut arrived = ProbeResponse {
             status: head.status.as_u16(),
             headers: head.headers,
             body: Vec::new(),
@@ -117,7 +117,7 @@ impl Server {
         version: Version,
         probe: &str,
         fields: &[(HeaderName, &'static str)],
-    ) -> Result<Request<String>, Failure> {
+    ) -> Result<Request<String>, ProbeError> {
         let target = format!("{}/_rowstream/probe/{probe}", self.folder);
         // HTTP/2 has the server's name in the URL; HTTP/1.1 has it in a header.
         let target = match version {
@@ -144,7 +144,7 @@ impl Server {
         &self,
         version: Version,
         request: Request<String>,
-    ) -> Result<(Response<Incoming>, Connection), Failure> {
+    ) -> Result<(Response<Incoming>, ConnectionGuard), ProbeError> {
         let host = self.authority.host().trim_matches(['[', ']']);
         let port = self.authority.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
         let addresses: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
@@ -162,7 +162,7 @@ impl Server {
     }
 }
 
-impl Arrived {
+impl ProbeResponse {
     /// Reads the body to its end. Returns an error if it was cut.
     async fn read(&mut self, body: &mut Incoming, begun: Instant) -> Result<(), String> {
         while let Some(frame) = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
@@ -187,9 +187,9 @@ fn named(error: &dyn Error) -> String {
 }
 
 /// Closes a connection that a task drives.
-struct Connection(AbortHandle);
+struct ConnectionGuard(AbortHandle);
 
-impl Drop for Connection {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -199,16 +199,16 @@ async fn send(
     version: Version,
     io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<String>,
-) -> Result<(Response<Incoming>, Connection), Failure> {
+) -> Result<(Response<Incoming>, ConnectionGuard), ProbeError> {
     let io = TokioIo::new(io);
     if version == Version::HTTP_2 {
         let (mut sender, driven) = http2::handshake(TokioExecutor::new(), io).await?;
-        let connection = Connection(tokio::spawn(async { drop(driven.await) }).abort_handle());
+        let connection = ConnectionGuard(tokio::spawn(async { drop(driven.await) }).abort_handle());
         // The sender must live as long as the response. Without it, the connection would close.
         let response = sender.send_request(request).await?;
         return Ok((response, connection));
     }
     let (mut sender, driven) = http1::handshake(io).await?;
-    let connection = Connection(tokio::spawn(async { drop(driven.await) }).abort_handle());
+    let connection = ConnectionGuard(tokio::spawn(async { drop(driven.await) }).abort_handle());
     Ok((sender.send_request(request).await?, connection))
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use flate2::read::GzDecoder;
 use serde::Deserialize;
 
-use super::asking::{Arrived, Failure};
-use super::cures::Ill;
+use super::asking::{ProbeError, ProbeResponse};
+use super::cures::Ailment;
 use crate::completeness::digest::Digest;
 use crate::respond::probe::TRICKLE;
 
@@ -40,7 +40,7 @@ pub(super) struct Finding {
     pub(super) verdict: Verdict,
     pub(super) text: String,
     /// The problem, if it has cures.
-    pub(super) ill: Option<Ill>,
+    pub(super) ill: Option<Ailment>,
 }
 
 impl Finding {
@@ -48,17 +48,20 @@ impl Finding {
         Self { verdict: Verdict::Well, text: text.into(), ill: None }
     }
 
-    fn note(text: impl Into<String>, ill: Ill) -> Self {
+    fn note(text: impl Into<String>, ill: Ailment) -> Self {
         Self { verdict: Verdict::Note, text: text.into(), ill: Some(ill) }
     }
 
-    fn wrong(text: impl Into<String>, ill: impl Into<Option<Ill>>) -> Self {
+    fn wrong(text: impl Into<String>, ill: impl Into<Option<Ailment>>) -> Self {
         Self { verdict: Verdict::Wrong, text: text.into(), ill: ill.into() }
     }
 }
 
 /// The finding about a response, or about the lack of one.
-pub(super) fn of(asked: Result<Arrived, Failure>, judge: impl FnOnce(&Arrived) -> Finding) -> Finding {
+pub(super) fn of(
+    asked: Result<ProbeResponse, ProbeError>,
+    judge: impl FnOnce(&ProbeResponse) -> Finding,
+) -> Finding {
     match asked {
         Ok(arrived) if arrived.status == 200 => judge(&arrived),
         Ok(arrived) => Finding::wrong(format!("a probe has the status {}", arrived.status), None),
@@ -68,15 +71,15 @@ pub(super) fn of(asked: Result<Arrived, Failure>, judge: impl FnOnce(&Arrived) -
 
 /// The request as the server received it.
 #[derive(Debug, Deserialize)]
-pub(super) struct Seen {
+pub(super) struct ReceivedRequest {
     version: String,
     te: Option<String>,
     accept_encoding: Option<String>,
 }
 
-impl Seen {
+impl ReceivedRequest {
     /// Reads the first probe. A hop may have compressed it.
-    pub(super) fn read(arrived: &Arrived) -> Result<Self, Failure> {
+    pub(super) fn read(arrived: &ProbeResponse) -> Result<Self, ProbeError> {
         let mut text = Vec::new();
         match arrived.header("content-encoding") {
             Some("gzip") => GzDecoder::new(&arrived.body[..]).take(LONGEST).read_to_end(&mut text)?,
@@ -89,7 +92,7 @@ impl Seen {
         match self.version.as_str() {
             "HTTP/1.0" | "HTTP/0.9" => Finding::wrong(
                 "requests arrive at the server as HTTP/1.0, so each answer waits for its last row",
-                Ill::Http10,
+                Ailment::Http10,
             ),
             version => Finding::well(format!("requests arrive at the server as {version}")),
         }
@@ -97,7 +100,7 @@ impl Seen {
 }
 
 /// Checks that rows arrive as soon as they're sent.
-pub(super) fn trickle(arrived: &Arrived) -> Finding {
+pub(super) fn trickle(arrived: &ProbeResponse) -> Finding {
     if let Err(error) = &arrived.ended.1 {
         return Finding::wrong(format!("a stream fails: {error}"), None);
     }
@@ -112,7 +115,7 @@ pub(super) fn trickle(arrived: &Arrived) -> Finding {
                 Seconds(pause),
                 Seconds(longest)
             ),
-            Ill::Buffers,
+            Ailment::Buffers,
         ),
         false => Finding::well("rows arrive as they are sent"),
     }
@@ -121,21 +124,21 @@ pub(super) fn trickle(arrived: &Arrived) -> Finding {
 /// Checks that a stream may be long, and that it may be silent. The stream without pauses shows if
 /// a limit is on the whole response, or on the time without a byte.
 pub(super) fn lasting(
-    flowing: &Result<Arrived, Failure>,
-    silent: Result<Arrived, Failure>,
+    flowing: &Result<ProbeResponse, ProbeError>,
+    silent: Result<ProbeResponse, ProbeError>,
     time: Duration,
 ) -> Finding {
     match flowing {
-        Ok(Arrived { status: 200, ended: (after, Err(_)), .. }) => Finding::wrong(
+        Ok(ProbeResponse { status: 200, ended: (after, Err(_)), .. }) => Finding::wrong(
             format!("a response is cut after {}, although its rows flow", Seconds(*after)),
-            Ill::Limits,
+            Ailment::Limits,
         ),
         _ => of(silent, |arrived| silence(arrived, time)),
     }
 }
 
 /// Checks that a stream may be silent.
-fn silence(arrived: &Arrived, silence: Duration) -> Finding {
+fn silence(arrived: &ProbeResponse, silence: Duration) -> Finding {
     let (after, ended) = &arrived.ended;
     let is_whole = String::from_utf8_lossy(&arrived.body).contains("\"record\":2");
     match ended {
@@ -145,35 +148,38 @@ fn silence(arrived: &Arrived, silence: Duration) -> Finding {
         }
         Ok(()) => Finding::wrong(
             format!("a silent stream is ended after {}, as if it were whole", Seconds(*after)),
-            Ill::TimesOut,
+            Ailment::TimesOut,
         ),
-        Err(_) => Finding::wrong(format!("a silent stream is cut after {}", Seconds(*after)), Ill::TimesOut),
+        Err(_) => {
+            Finding::wrong(format!("a silent stream is cut after {}", Seconds(*after)), Ailment::TimesOut)
+        }
     }
 }
 
 /// Checks that a response which the server aborts is an error here too.
-pub(super) fn abort(arrived: &Arrived) -> Finding {
+pub(super) fn abort(arrived: &ProbeResponse) -> Finding {
     match arrived.ended.1 {
-        Ok(()) => {
-            Finding::wrong("a response that the server has aborted ends as if it were whole", Ill::EndsCuts)
-        }
+        Ok(()) => Finding::wrong(
+            "a response that the server has aborted ends as if it were whole",
+            Ailment::EndsCuts,
+        ),
         Err(_) => Finding::well("a response that the server has aborted fails"),
     }
 }
 
 /// Checks that trailers arrive.
-pub(super) fn trailers(arrived: &Arrived, seen: &Seen) -> Finding {
+pub(super) fn trailers(arrived: &ProbeResponse, seen: &ReceivedRequest) -> Finding {
     if arrived.trailers.contains_key("rowstream-status") {
         return Finding::well("trailers arrive");
     }
     match seen.te {
-        None => Finding::note("`TE: trailers` does not reach the server", Ill::StripsTrailers),
-        Some(_) => Finding::note("the trailers of answers are lost", Ill::StripsTrailers),
+        None => Finding::note("`TE: trailers` does not reach the server", Ailment::StripsTrailers),
+        Some(_) => Finding::note("the trailers of answers are lost", Ailment::StripsTrailers),
     }
 }
 
 /// Checks that an uncompressed response arrives unchanged.
-pub(super) fn plain(arrived: &Arrived) -> Finding {
+pub(super) fn plain(arrived: &ProbeResponse) -> Finding {
     if let Some(coding) = arrived.header("content-encoding") {
         let etag = match arrived.header("etag") {
             Some("\"probe\"") => "",
@@ -182,20 +188,20 @@ pub(super) fn plain(arrived: &Arrived) -> Finding {
         };
         return Finding::wrong(
             format!("answers are compressed on the way ({coding}) although they say `no-transform`{etag}"),
-            Ill::Recompresses,
+            Ailment::Recompresses,
         );
     }
     unchanged(arrived).unwrap_or_else(|| Finding::well("answers arrive byte by byte as they are sent"))
 }
 
 /// Checks that a compressed response arrives unchanged.
-pub(super) fn gzip(arrived: &Arrived, seen: &Seen) -> Finding {
+pub(super) fn gzip(arrived: &ProbeResponse, seen: &ReceivedRequest) -> Finding {
     match arrived.header("content-encoding") {
         Some("gzip") => {}
         coding => {
             let coding = coding.unwrap_or("none");
             let text = format!("compressed answers get another coding on the way ({coding})");
-            return Finding::wrong(text, Ill::Recompresses);
+            return Finding::wrong(text, Ailment::Recompresses);
         }
     }
     if let Some(changed) = unchanged(arrived) {
@@ -204,25 +210,25 @@ pub(super) fn gzip(arrived: &Arrived, seen: &Seen) -> Finding {
     match seen.accept_encoding {
         None => Finding::note(
             "`Accept-Encoding` does not reach the server, so it compresses nothing",
-            Ill::HidesEncoding,
+            Ailment::HidesEncoding,
         ),
         Some(_) => Finding::well("compressed answers arrive as they are sent"),
     }
 }
 
 /// `None` if the content is the one that was sent.
-fn unchanged(arrived: &Arrived) -> Option<Finding> {
+fn unchanged(arrived: &ProbeResponse) -> Option<Finding> {
     if let Err(error) = &arrived.ended.1 {
         return Some(Finding::wrong(format!("an answer fails: {error}"), None));
     }
     match arrived.header("content-digest") {
         Some(digest) if digest == Digest::of(&arrived.body) => {}
-        Some(_) => return Some(Finding::wrong("the content is changed on the way", Ill::Recompresses)),
-        None => return Some(Finding::note("`Content-Digest` is lost", Ill::StripsFields)),
+        Some(_) => return Some(Finding::wrong("the content is changed on the way", Ailment::Recompresses)),
+        None => return Some(Finding::note("`Content-Digest` is lost", Ailment::StripsFields)),
     }
     match arrived.header("etag") {
         Some("\"probe\"") => None,
-        _ => Some(Finding::note("the `ETag` is changed on the way", Ill::StripsFields)),
+        _ => Some(Finding::note("the `ETag` is changed on the way", Ailment::StripsFields)),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::cli::Failure;
 
 /// The form of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum RowForm {
     /// A table for people.
     Table,
     /// A format of endpoints.
@@ -24,11 +24,11 @@ const FOREIGN: [&str; 24] = [
 ];
 
 /// Reads the name of a form.
-pub(super) fn parse(name: &str) -> Result<Form, String> {
+pub(super) fn parse(name: &str) -> Result<RowForm, String> {
     if name == "table" {
-        return Ok(Form::Table);
+        return Ok(RowForm::Table);
     }
-    Format::from_name(name).map(Form::Format).ok_or_else(|| {
+    Format::from_name(name).map(RowForm::Format).ok_or_else(|| {
         let names = Format::ALL.map(Format::name);
         format!("the formats are table, {}", names.join(", "))
     })
@@ -39,9 +39,9 @@ pub(super) fn parse(name: &str) -> Result<Form, String> {
 ///
 /// # Errors
 /// The suffix belongs to a format that we don't write.
-pub(super) fn default(output: Option<&Path>) -> Result<Form, Failure> {
+pub(super) fn default(output: Option<&Path>) -> Result<RowForm, Failure> {
     let Some(output) = output else {
-        return Ok(if io::stdout().is_terminal() { Form::Table } else { Form::Format(Format::Ndjson) });
+        return Ok(if io::stdout().is_terminal() { RowForm::Table } else { RowForm::Format(Format::Ndjson) });
     };
     let suffix = output.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     if FOREIGN.contains(&&*suffix) {
@@ -52,7 +52,7 @@ pub(super) fn default(output: Option<&Path>) -> Result<Form, Failure> {
             names.join(", ")
         )));
     }
-    Ok(Form::Format(of_suffix(&suffix).unwrap_or(Format::Ndjson)))
+    Ok(RowForm::Format(of_suffix(&suffix).unwrap_or(Format::Ndjson)))
 }
 
 fn of_suffix(suffix: &str) -> Option<Format> {

@@ -25,7 +25,7 @@ const GAP: &str = "  ";
 
 /// Writes CSV as a table. A flush means that no further rows are available. The first flush
 /// determines the columns.
-pub(super) struct Table<W: Write> {
+pub(super) struct TableWriter<W: Write> {
     out: W,
     reader: Reader,
     /// The bytes that we read of the current value.
@@ -34,13 +34,13 @@ pub(super) struct Table<W: Write> {
     record: Vec<Cell>,
     /// The names and the first rows, until the columns are determined.
     first: Vec<Vec<Cell>>,
-    columns: Vec<Column>,
+    columns: Vec<TableColumn>,
     /// The width of the terminal that the columns don't use.
     room: usize,
 }
 
 /// The layout of a column.
-struct Column {
+struct TableColumn {
     width: usize,
     /// Numbers are right-aligned and never cut.
     is_number: bool,
@@ -53,7 +53,7 @@ struct Cell {
     is_cut: bool,
 }
 
-impl<W: Write> Table<W> {
+impl<W: Write> TableWriter<W> {
     pub(super) fn new(out: W, width: usize) -> Self {
         Self {
             out,
@@ -92,7 +92,7 @@ impl<W: Write> Table<W> {
     fn begin(&mut self) -> io::Result<()> {
         let first = mem::take(&mut self.first);
         let Some((names, rows)) = first.split_first() else { return Ok(()) };
-        self.columns = (0..names.len()).map(|index| Column::new(index, &names[index], rows)).collect();
+        self.columns = (0..names.len()).map(|index| TableColumn::new(index, &names[index], rows)).collect();
         self.narrow();
         self.write_row(names)?;
         let rules: Vec<_> = self.columns.iter().map(|column| "─".repeat(column.width)).collect();
@@ -133,7 +133,7 @@ impl<W: Write> Table<W> {
     }
 }
 
-impl<W: Write> Write for Table<W> {
+impl<W: Write> Write for TableWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut rest = bytes;
         let mut piece = [0; KEPT];
@@ -159,7 +159,7 @@ impl<W: Write> Write for Table<W> {
     }
 }
 
-impl Column {
+impl TableColumn {
     fn new(index: usize, name: &Cell, rows: &[Vec<Cell>]) -> Self {
         let cells = || rows.iter().filter_map(|row| row.get(index));
         let width = cells().map(|cell| cell.width).fold(name.width, usize::max);
@@ -231,7 +231,7 @@ mod tests {
 
     fn table(width: usize, chunks: &[&str]) -> String {
         let mut out = Vec::new();
-        let mut table = Table::new(&mut out, width);
+        let mut table = TableWriter::new(&mut out, width);
         for chunk in chunks {
             table.write_all(chunk.as_bytes()).unwrap();
             table.flush().unwrap();
@@ -258,7 +258,7 @@ id  name        of
         let whole = table(80, &[head, rest]);
         assert_eq!(whole, "a  b\n─  ─\n1  x\n2  y\\r\\nz\n3  ä\n");
         let mut out = Vec::new();
-        let mut bytewise = Table::new(&mut out, 80);
+        let mut bytewise = TableWriter::new(&mut out, 80);
         bytewise.write_all(head.as_bytes()).unwrap();
         bytewise.flush().unwrap();
         for byte in rest.as_bytes() {

@@ -7,26 +7,26 @@
 use rowstream_core::sql::dialect::{OpenedResults, Refusal};
 use rowstream_core::sql::{Outline, Refcursors};
 
-use super::{File, RowSet, Section, Sql, Statements, shown, sql, suggest};
+use super::{File, RowSet, Section, Sql, StatementReader, shown, sql, suggest};
 use crate::endpoint;
 
 /// A statement that opens refcursors.
-pub(super) struct Opener {
+pub(super) struct RefcursorOpener {
     section: Section,
     sql: Sql,
     args: Vec<usize>,
 }
 
-impl Opener {
+impl RefcursorOpener {
     fn name(&self) -> &str {
         self.section.name_text().unwrap_or_default()
     }
 }
 
-impl Statements<'_> {
+impl StatementReader<'_> {
     /// Separates the sections that are statements of the endpoint from those that open refcursors
     /// for them. Returns `None` if an opener has an error.
-    pub(super) fn openers(&self, sections: Vec<Section>) -> Option<(Vec<Section>, Vec<Opener>)> {
+    pub(super) fn openers(&self, sections: Vec<Section>) -> Option<(Vec<Section>, Vec<RefcursorOpener>)> {
         let (opening, sections): (Vec<_>, Vec<_>) =
             sections.into_iter().partition(|section| section.refcursors == Refcursors::Opens);
         let count = opening.len();
@@ -35,7 +35,7 @@ impl Statements<'_> {
         (openers.len() == count).then_some((sections, openers))
     }
 
-    fn opener(&self, section: Section, others: &[Section]) -> Option<Opener> {
+    fn opener(&self, section: Section, others: &[Section]) -> Option<RefcursorOpener> {
         let name = section.name_text().unwrap_or_default();
         let at = self.text.offset(section.offset);
         let opens = match self.dialect.refcursors {
@@ -62,7 +62,7 @@ impl Statements<'_> {
             self.file.error(at, format!("`{name}` doesn't call a procedure"), Some(hint));
             return None;
         }
-        Some(Opener { section, sql, args })
+        Some(RefcursorOpener { section, sql, args })
     }
 
     /// The section of the opener whose refcursor `section` reads, and the opener's statement.
@@ -70,13 +70,13 @@ impl Statements<'_> {
         &self,
         section: &Section,
         opener: &str,
-        openers: &'o [Opener],
+        openers: &'o [RefcursorOpener],
     ) -> Option<(&'o Section, (Sql, Vec<usize>))> {
         let Some(found) = openers.iter().find(|known| known.name() == opener) else {
             let message = format!("no statement {} opens refcursors", shown(opener));
             let hint = match openers {
                 [] => format!("write `-- name: {opener} :refcursors` before the statement that does"),
-                _ => suggest("the ones that do are", opener, openers.iter().map(Opener::name)),
+                _ => suggest("the ones that do are", opener, openers.iter().map(RefcursorOpener::name)),
             };
             self.file.error(self.text.offset(section.offset), message, Some(hint));
             return None;

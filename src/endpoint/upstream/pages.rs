@@ -9,20 +9,20 @@ use rowstream_upstream::payload::Payload;
 use rowstream_upstream::pointer::Pointer;
 use rowstream_upstream::template::{ENCODED, Name};
 
-use super::{Names, read_pointer};
-use crate::endpoint::{Absent, CURSOR, Next};
+use super::{NameResolver, read_pointer};
+use crate::endpoint::{CURSOR, MissingRows, NextPage};
 
 /// The default limit on the pages of a response.
 const MOST: usize = 1000;
 
 /// The settings of a list, without its request.
-pub(super) struct List {
+pub(super) struct ListSettings {
     pub(super) payload: Option<Payload>,
     pub(super) rows: Pointer,
-    pub(super) absent: Absent,
+    pub(super) absent: MissingRows,
     pub(super) error: Option<Pointer>,
     pub(super) plan: Plan,
-    pub(super) next: Option<Next>,
+    pub(super) next: Option<NextPage>,
     pub(super) most: u64,
 }
 
@@ -32,8 +32,8 @@ pub(super) fn read(
     table: &mut Table<'_>,
     rows: Option<&Value<'_>>,
     request: Option<&str>,
-    names: &mut Names<'_>,
-) -> Option<List> {
+    names: &mut NameResolver<'_>,
+) -> Option<ListSettings> {
     let [body, next, pages, error] = ["body", "next", "pages", "error"].map(|key| table.take(key));
     let Some(rows) = rows else {
         let columns = table.take("columns");
@@ -54,7 +54,7 @@ pub(super) fn read(
     let most = pages.map_or(Some(MOST), |value| value.count(1));
     let next = next.map(|value| read_next(&value, request.unwrap_or_default(), names));
     let (rows, absent) = place?;
-    Some(List {
+    Some(ListSettings {
         payload: payload?,
         rows,
         absent,
@@ -66,15 +66,15 @@ pub(super) fn read(
 }
 
 /// Reads `"/items"`, or `{ at = "/items", optional = true }`.
-fn read_rows(value: &Value<'_>) -> Option<(Pointer, Absent)> {
+fn read_rows(value: &Value<'_>) -> Option<(Pointer, MissingRows)> {
     if value.is_string() {
-        return Some((read_pointer(value)?, Absent::default()));
+        return Some((read_pointer(value)?, MissingRows::default()));
     }
     let mut table = value.table("`rows`")?;
     let at = table.require("at", "write their place in the reply: `at = \"/items\"`");
     let optional = table.take("optional").map_or(Some(false), |value| value.boolean());
     table.finish();
-    let absent = if optional? { Absent::IsEmpty } else { Absent::Fails };
+    let absent = if optional? { MissingRows::IsEmpty } else { MissingRows::Fails };
     Some((read_pointer(&at?)?, absent))
 }
 
@@ -83,7 +83,7 @@ fn read_payload(
     body: Option<&Value<'_>>,
     rows: &Value<'_>,
     is_post: bool,
-    names: &mut Names<'_>,
+    names: &mut NameResolver<'_>,
 ) -> Option<Option<Payload>> {
     match (body, is_post) {
         (None, false) => Some(None),
@@ -138,7 +138,7 @@ fn read_kind(value: &Value<'_>) -> Option<JsonKind> {
 }
 
 /// Reads `"link"`, or a table for one of the other ways.
-fn read_next(value: &Value<'_>, request: &str, names: &mut Names<'_>) -> Option<Next> {
+fn read_next(value: &Value<'_>, request: &str, names: &mut NameResolver<'_>) -> Option<NextPage> {
     const WRITE: &str = "write \"link\", `{ at = \"/next\" }`, `{ cursor = \"after\", at = \"/cursor\" }`, \
         `{ body = '…', at = \"/cursor\" }`, `{ offset = \"offset\" }` or `{ page = \"page\" }`";
     if value.is_string() {
@@ -147,7 +147,7 @@ fn read_next(value: &Value<'_>, request: &str, names: &mut Names<'_>) -> Option<
             value.error_with(format!("{} isn't a way to the next page", shown(&text)), WRITE);
             return None;
         }
-        return Some(Next::Link);
+        return Some(NextPage::Link);
     }
     let mut table = value.table("`next`")?;
     let keys = ["at", "cursor", "body", "offset", "page", "first"];
@@ -155,17 +155,17 @@ fn read_next(value: &Value<'_>, request: &str, names: &mut Names<'_>) -> Option<
     table.finish();
     let counted = |value: &Value<'_>| query_name(value, request);
     match (at, cursor, body, offset, page, first) {
-        (Some(at), None, None, None, None, None) => read_pointer(&at).map(Next::Url),
+        (Some(at), None, None, None, None, None) => read_pointer(&at).map(NextPage::Url),
         (Some(at), Some(cursor), None, None, None, None) => {
-            Some(Next::Cursor(encoded(&cursor.string()?), read_pointer(&at)?))
+            Some(NextPage::Cursor(encoded(&cursor.string()?), read_pointer(&at)?))
         }
         (Some(at), None, Some(body), None, None, None) => {
-            Some(Next::Body(next_body(&body, names)?, read_pointer(&at)?))
+            Some(NextPage::Body(next_body(&body, names)?, read_pointer(&at)?))
         }
-        (None, None, None, Some(offset), None, None) => counted(&offset).map(Next::Offset),
+        (None, None, None, Some(offset), None, None) => counted(&offset).map(NextPage::Offset),
         (None, None, None, None, Some(page), first) => {
             let first = first.map_or(Some(1), |value| value.count(0))?;
-            Some(Next::Page(counted(&page)?, first as u64))
+            Some(NextPage::Page(counted(&page)?, first as u64))
         }
         _ => {
             value.error_with("this isn't a way to the next page, or it's more than one", WRITE);
@@ -193,7 +193,7 @@ fn query_name(value: &Value<'_>, request: &str) -> Option<String> {
 }
 
 /// The body of the requests for the second and later pages.
-fn next_body(value: &Value<'_>, names: &mut Names<'_>) -> Option<Payload> {
+fn next_body(value: &Value<'_>, names: &mut NameResolver<'_>) -> Option<Payload> {
     let (cursor, mut is_used) = (Name::Param(names.declared.len()), false);
     let parsed = Payload::parse(&value.string()?, &mut |name| {
         is_used |= name == CURSOR;

@@ -6,22 +6,22 @@ use std::sync::Arc;
 use rowstream_core::diagnostic::File;
 use rowstream_core::diagnostic::reader::{Table, Value};
 
-use super::{Names, choice, choose_source, read_pointer, read_template};
-use crate::endpoint::params::Declared;
+use super::{NameResolver, choice, choose_source, read_pointer, read_template};
+use crate::endpoint::params::DeclaredParam;
 use crate::endpoint::read::Defaults;
 use crate::endpoint::{
-    CallsPerRow, Cardinality, Endpoint, Form, OnError, Order, PerRow, RowCall, SourceRef, Statement,
+    CallsPerRow, Cardinality, Endpoint, OnError, Order, PerRowCalls, ReplyForm, RowCall, SourceRef, Statement,
 };
 use crate::source::SourceConfig;
 
 /// Calls whose statement isn't known yet.
-pub(in crate::endpoint) struct Draft {
+pub(in crate::endpoint) struct CallDraft {
     /// The upstreams, and the number of slots of each.
     upstreams: Vec<(SourceRef, usize)>,
     calls: Vec<RowCall>,
     /// The columns that requests use.
     columns: Vec<String>,
-    form: Form,
+    form: ReplyForm,
     /// For each parameter, true if a request uses it.
     pub(in crate::endpoint) used: Vec<bool>,
     /// The setting's offset in the file, in bytes.
@@ -29,11 +29,11 @@ pub(in crate::endpoint) struct Draft {
 }
 
 /// The statement of `each`, and its calls.
-pub(in crate::endpoint) struct Each<'a> {
+pub(in crate::endpoint) struct EachTable<'a> {
     pub(in crate::endpoint) sql: Value<'a>,
     /// The name of the database, if it's given.
     pub(in crate::endpoint) source: Option<Value<'a>>,
-    pub(in crate::endpoint) draft: Draft,
+    pub(in crate::endpoint) draft: CallDraft,
 }
 
 /// Returns true if `[upstream]` has calls for the rows of a statement.
@@ -44,11 +44,11 @@ pub(in crate::endpoint) fn has_each(upstream: &Value<'_>) -> bool {
 /// Reads each `[enrich.NAME]`. Returns `None` and records the reason if one of them can't be used.
 pub(in crate::endpoint) fn read_enrich(
     value: &Value<'_>,
-    declared: &[Declared],
+    declared: &[DeclaredParam],
     defaults: &Defaults<'_>,
-) -> Option<Draft> {
-    let mut names = Names { columns: Some(Vec::new()), ..Names::new(declared) };
-    let mut reading = Reading { names: &mut names, defaults, upstreams: Vec::new() };
+) -> Option<CallDraft> {
+    let mut names = NameResolver { columns: Some(Vec::new()), ..NameResolver::new(declared) };
+    let mut reading = CallReader { names: &mut names, defaults, upstreams: Vec::new() };
     let entries = value.table("[enrich]").map(Table::entries)?;
     if entries.is_empty() {
         value.error_with("`[enrich]` adds nothing", "write `[enrich.NAME]`");
@@ -56,15 +56,15 @@ pub(in crate::endpoint) fn read_enrich(
     let calls: Vec<_> = entries.iter().map(|(_, name, value)| reading.member(name, value)).collect();
     let upstreams = reading.upstreams;
     let calls = calls.into_iter().collect::<Option<Vec<_>>>()?;
-    Some(names.draft(upstreams, calls, Form::Enrich, value.offset()))
+    Some(names.draft(upstreams, calls, ReplyForm::Enrich, value.offset()))
 }
 
 /// Reads `[upstream]` with `each`. Returns `None` and records the reason if it can't be used.
 pub(in crate::endpoint) fn read_each<'a>(
     value: &Value<'a>,
-    declared: &[Declared],
+    declared: &[DeclaredParam],
     defaults: &Defaults<'_>,
-) -> Option<Each<'a>> {
+) -> Option<EachTable<'a>> {
     let mut table = value.table("[upstream]")?;
     table.refuse(
         "repeat",
@@ -77,17 +77,17 @@ pub(in crate::endpoint) fn read_each<'a>(
         order.map(|value| choice(&value, [("completion", Order::Completion), ("input", Order::Input)]));
     let on_error = table.take("on_error");
     let on_error = on_error.map(|value| choice(&value, [("fail", OnError::Fail), ("row", OnError::Row)]));
-    let mut names = Names { columns: Some(Vec::new()), ..Names::new(declared) };
-    let mut reading = Reading { names: &mut names, defaults, upstreams: Vec::new() };
+    let mut names = NameResolver { columns: Some(Vec::new()), ..NameResolver::new(declared) };
+    let mut reading = CallReader { names: &mut names, defaults, upstreams: Vec::new() };
     let call = reading.call("each", value, &mut table);
     let upstreams = reading.upstreams;
     table.finish();
     let (sql, source) = read_statement(each?)?;
     let on_error = on_error.unwrap_or_else(|| Some(OnError::default()))?;
-    let form = Form::Each(order.unwrap_or_else(|| Some(Order::default()))?);
+    let form = ReplyForm::Each(order.unwrap_or_else(|| Some(Order::default()))?);
     let call = RowCall { on_error, ..call? };
     let offset = sql.offset();
-    Some(Each { sql, source, draft: names.draft(upstreams, vec![call], form, offset) })
+    Some(EachTable { sql, source, draft: names.draft(upstreams, vec![call], form, offset) })
 }
 
 /// Reads `each = "select …"`, or `{ sql = "select …", source = "main" }`.
@@ -102,19 +102,26 @@ fn read_statement(each: Value<'_>) -> Option<(Value<'_>, Option<Value<'_>>)> {
     Some((sql?, source))
 }
 
-impl Names<'_> {
+impl NameResolver<'_> {
     fn draft(
         self,
         upstreams: Vec<(SourceRef, usize)>,
         calls: Vec<RowCall>,
-        form: Form,
+        form: ReplyForm,
         offset: usize,
-    ) -> Draft {
-        Draft { upstreams, calls, columns: self.columns.unwrap_or_default(), form, used: self.used, offset }
+    ) -> CallDraft {
+        CallDraft {
+            upstreams,
+            calls,
+            columns: self.columns.unwrap_or_default(),
+            form,
+            used: self.used,
+            offset,
+        }
     }
 }
 
-impl Each<'_> {
+impl EachTable<'_> {
     /// Returns true if calls can be made for the rows of its statement. Otherwise records the
     /// reason.
     pub(in crate::endpoint) fn is_list(&self, statements: &[Statement]) -> bool {
@@ -128,13 +135,13 @@ impl Each<'_> {
 }
 
 /// Reads calls, and collects their upstreams.
-struct Reading<'n, 'd, 'k> {
-    names: &'n mut Names<'d>,
+struct CallReader<'n, 'd, 'k> {
+    names: &'n mut NameResolver<'d>,
     defaults: &'k Defaults<'k>,
     upstreams: Vec<(SourceRef, usize)>,
 }
 
-impl Reading<'_, '_, '_> {
+impl CallReader<'_, '_, '_> {
     /// Reads `[enrich.NAME]`.
     fn member(&mut self, name: &str, value: &Value<'_>) -> Option<RowCall> {
         let mut table = value.table(format!("[enrich.{name}]"))?;
@@ -187,7 +194,7 @@ impl Reading<'_, '_, '_> {
     }
 }
 
-impl Draft {
+impl CallDraft {
     /// The calls of an endpoint whose statements are known. Returns `None` and records the reason
     /// if they don't fit it.
     pub(in crate::endpoint) fn place(self, file: File<'_>, endpoint: &Endpoint) -> Option<CallsPerRow> {
@@ -201,7 +208,7 @@ impl Draft {
         let params = endpoint.params.len();
         let names = endpoint.params.iter().map(|param| param.name.clone()).chain(self.columns).collect();
         let (sources, places) = self.upstreams.into_iter().unzip();
-        let plan = PerRow {
+        let plan = PerRowCalls {
             statement: (statement, endpoint.statements()[statement].name.clone()),
             names,
             params,
@@ -214,11 +221,11 @@ impl Draft {
 }
 
 /// Finds the statement whose rows have calls. The error has a message and a hint.
-fn place(form: Form, endpoint: &Endpoint) -> Result<usize, (&'static str, &'static str)> {
+fn place(form: ReplyForm, endpoint: &Endpoint) -> Result<usize, (&'static str, &'static str)> {
     if endpoint.statements().iter().any(|statement| statement.opener.is_some()) {
         return Err(("calls can't be combined with refcursors", "write queries"));
     }
-    if form != Form::Enrich {
+    if form != ReplyForm::Enrich {
         return Ok(0);
     }
     if endpoint.statements().iter().any(|statement| statement.nested.is_some()) {

@@ -7,14 +7,14 @@ use rowstream_upstream::by_column::{ColumnCounter, ColumnWriter};
 
 use super::window::{Held, Replies};
 use crate::database::Layout;
-use crate::endpoint::{Form, PerRow, reply_columns};
+use crate::endpoint::{PerRowCalls, ReplyForm, reply_columns};
 
 /// The copy of a row, with the replies to its calls.
 pub(crate) struct EnrichedRow<'a> {
     pub(super) layout: &'a mut Layout,
     pub(super) held: &'a Held,
     pub(super) replies: &'a Replies,
-    pub(super) plan: &'a PerRow,
+    pub(super) plan: &'a PerRowCalls,
     /// The replies are inserted before this column.
     pub(super) at: usize,
 }
@@ -36,7 +36,7 @@ struct Inserting<'a> {
     encoder: &'a mut dyn RowWriter,
     held: &'a Held,
     replies: &'a Replies,
-    plan: &'a PerRow,
+    plan: &'a PerRowCalls,
     at: usize,
 }
 
@@ -45,13 +45,13 @@ impl Inserting<'_> {
         for (call, slot) in self.plan.calls.iter().zip(&self.held.calls) {
             let outcome = slot.and_then(|slot| self.replies.get(slot));
             match (self.plan.form, outcome) {
-                (Form::Enrich, outcome) => {
+                (ReplyForm::Enrich, outcome) => {
                     let said = outcome.filter(|outcome| outcome.error.is_none());
                     let body = said.and_then(|outcome| outcome.body.as_ref());
                     self.encoder.value(body.map_or(Value::Null, |body| body.value()), out);
                 }
-                (Form::Each(_), Some(outcome)) => outcome.write(call.on_error, self.encoder, out),
-                (Form::Each(_), None) => {
+                (ReplyForm::Each(_), Some(outcome)) => outcome.write(call.on_error, self.encoder, out),
+                (ReplyForm::Each(_), None) => {
                     reply_columns(call.on_error).for_each(|_| self.encoder.value(Value::Null, out));
                 }
             }

@@ -18,13 +18,13 @@ use rowstream_upstream::{Call, Group, Source, fields};
 
 use super::row::{EnrichedRow, Keeping};
 use crate::database::{self, Layout};
-use crate::endpoint::{Bound, Form, LONGEST, OnError, Order, PerRow, RowCall};
+use crate::endpoint::{FittedCalls, LONGEST, OnError, Order, PerRowCalls, ReplyForm, RowCall};
 use crate::stream::calls::{Outcome, Text, run};
 
 /// The rows that wait for their calls, and these calls.
 pub(super) struct Window {
-    plan: Arc<PerRow>,
-    bound: Arc<Bound>,
+    plan: Arc<PerRowCalls>,
+    bound: Arc<FittedCalls>,
     /// The values of the parameters, followed by the texts of the last row's columns.
     values: Vec<ParamValue>,
     lanes: Vec<Lane>,
@@ -160,8 +160,8 @@ impl Window {
     /// # Errors
     /// 400: a header field can't contain one of them. 503: too many requests wait for an upstream.
     pub(super) fn new(
-        plan: &Arc<PerRow>,
-        bound: &Arc<Bound>,
+        plan: &Arc<PerRowCalls>,
+        bound: &Arc<FittedCalls>,
         upstreams: &[Source],
         values: &[ParamValue],
     ) -> Result<Self, Error> {
@@ -274,7 +274,7 @@ impl Window {
                 return Ok(Some(self.replies.add(slot(None, None, Some(outcome)))));
             }
         };
-        if self.plan.form != Form::Enrich {
+        if self.plan.form != ReplyForm::Enrich {
             let index = self.replies.add(slot(None, Some(made), None));
             of_lane.waiting.push_back(index);
             return Ok(Some(index));
@@ -337,13 +337,13 @@ impl Window {
 
     /// Notes that all calls of a row have ended, if the plan makes one call for each row.
     fn complete(&mut self, row: u64) {
-        if self.plan.form == Form::Each(Order::Completion) {
+        if self.plan.form == ReplyForm::Each(Order::Completion) {
             self.complete.push_back(row);
         }
     }
 
     fn take_due(&mut self) -> Option<Held> {
-        if self.plan.form == Form::Each(Order::Completion) {
+        if self.plan.form == ReplyForm::Each(Order::Completion) {
             return self.complete.pop_front().and_then(|row| self.rows.remove(&row));
         }
         let held = self.rows.get(&self.due)?;
@@ -356,7 +356,12 @@ impl Window {
 }
 
 impl Lane {
-    fn new(plan: &PerRow, call: &RowCall, source: &Source, values: &[ParamValue]) -> Result<Self, Error> {
+    fn new(
+        plan: &PerRowCalls,
+        call: &RowCall,
+        source: &Source,
+        values: &[ParamValue],
+    ) -> Result<Self, Error> {
         let own = source.own_fields();
         let [target, headers] = call.template.params();
         let parameters: Vec<_> =
@@ -385,7 +390,7 @@ impl Lane {
     ///
     /// # Errors
     /// 400: it names the parameter or the column whose value isn't allowed at its place.
-    fn make(&self, plan: &PerRow, call: &RowCall, values: &[ParamValue]) -> Result<Call, Error> {
+    fn make(&self, plan: &PerRowCalls, call: &RowCall, values: &[ParamValue]) -> Result<Call, Error> {
         check_length(plan, values, &self.columns)?;
         let values = Values { names: &plan.names, values, number: 0 };
         let target = call.template.fill_target(&values)?;
@@ -411,7 +416,7 @@ impl Lane {
 }
 
 /// Refuses values that make a request longer than servers accept.
-fn check_length(plan: &PerRow, values: &[ParamValue], names: &[usize]) -> Result<(), Error> {
+fn check_length(plan: &PerRowCalls, values: &[ParamValue], names: &[usize]) -> Result<(), Error> {
     let length = |name: &usize| match &values[*name] {
         ParamValue::Text(text) => text.len(),
         value => value.postgres_text().map_or(0, |text| text.len()),
@@ -450,7 +455,7 @@ fn narrow(outcome: &mut Outcome, pointer: &Pointer) {
 
 /// The error for the row, if a column is the reason why no request could be made; otherwise it's
 /// the response's error.
-fn of_column(plan: &PerRow, call: &RowCall, error: Error) -> Result<Error, Error> {
+fn of_column(plan: &PerRowCalls, call: &RowCall, error: Error) -> Result<Error, Error> {
     match error.parameters() {
         [(name, message)] if plan.names[plan.params..].contains(name) => {
             let message =
