@@ -23,7 +23,7 @@ use rowstream_core::log::text::{Line, Milliseconds, Object, bounded, one_line};
 use self::refusals::Refusals;
 pub use self::settings::{LogFlag, LogSettings};
 use crate::completeness::ResponseId;
-use crate::outcome::{Ended, Outcome, Times};
+use crate::outcome::{Outcome, OutcomeName, Times};
 use crate::traces::Context;
 
 /// The longest target, in bytes. Clients can invent longer ones, which would tell us nothing new.
@@ -167,9 +167,9 @@ impl LogEntry {
         }
         let now = Instant::now();
         tell_refusals(now);
-        let has_line = match Ended::of(outcome, self.status) {
-            Ended::Complete => is_sampled(log.sample),
-            Ended::Refused => REFUSALS.count(now),
+        let has_line = match OutcomeName::of(outcome, self.status) {
+            OutcomeName::Complete => is_sampled(log.sample),
+            OutcomeName::Refused => REFUSALS.count(now),
             _ if self.status == Some(StatusCode::TOO_MANY_REQUESTS) => REFUSALS.count(now),
             _ => true,
         };
@@ -272,7 +272,7 @@ impl LogEntry {
 
     /// The name of the outcome.
     fn ended(&self, outcome: &Outcome) -> &'static str {
-        Ended::of(outcome, self.status).name()
+        OutcomeName::of(outcome, self.status).name()
     }
 
     /// The texts that are present.

@@ -23,7 +23,7 @@ use rowstream_core::lock::Mutex;
 use crate::budget::{ADMIN_REQUESTS, REQUEST};
 use crate::config::Limits;
 use crate::endpoint::Endpoint;
-pub use crate::outcome::Refusal;
+pub use crate::outcome::PermitRefusal;
 use crate::spool::spill;
 
 /// The requests of one client can hold `1 / SHARE` of the memory for all requests.
@@ -55,8 +55,8 @@ struct PermitCounts {
     endpoints: HashMap<Arc<str>, usize>,
     /// Streams by client, if clients have a limit.
     clients: HashMap<IpAddr, usize>,
-    /// In the order of [`Refusal::ALL`].
-    refused: [u64; Refusal::ALL.len()],
+    /// In the order of [`PermitRefusal::ALL`].
+    refused: [u64; PermitRefusal::ALL.len()],
 }
 
 /// The memory of one client's requests, in bytes.
@@ -77,8 +77,8 @@ pub struct Usage {
     pub memory: usize,
     /// The most memory that they may have, if it's limited.
     pub memory_max: Option<usize>,
-    /// Claims that were refused, in the order of [`Refusal::ALL`].
-    pub refused: [u64; Refusal::ALL.len()],
+    /// Claims that were refused, in the order of [`PermitRefusal::ALL`].
+    pub refused: [u64; PermitRefusal::ALL.len()],
 }
 
 /// The kind of a request that holds memory.
@@ -198,7 +198,7 @@ impl Admission {
             MemoryShortage::Share => {
                 let message = "this client's waiting requests and unread answers use all the memory that one \
                     client may have";
-                counts.refuse(Refusal::Memory, message.to_owned())
+                counts.refuse(PermitRefusal::Memory, message.to_owned())
             }
         })
     }
@@ -247,18 +247,18 @@ impl Admission {
             && counts.clients.get(&client).is_some_and(|&running| running >= limit)
         {
             let message = format!("this client already has {limit} streams");
-            return Err(counts.refuse(Refusal::Client, message));
+            return Err(counts.refuse(PermitRefusal::Client, message));
         }
         let path = endpoint.max_streams.map(|limit| (Arc::<str>::from(endpoint.path.as_str()), limit));
         if let Some((path, limit)) = &path
             && counts.endpoints.get(path).is_some_and(|running| running >= limit)
         {
             let message = format!("this endpoint already has {limit} streams");
-            return Err(counts.refuse(Refusal::Endpoint, message));
+            return Err(counts.refuse(PermitRefusal::Endpoint, message));
         }
         if counts.all >= self.max_streams {
             let message = format!("{} streams are already running", self.max_streams);
-            return Err(counts.refuse(Refusal::Server, message));
+            return Err(counts.refuse(PermitRefusal::Server, message));
         }
         if !take(&mut counts.memory, memory.saturating_sub(permit.memory), self.memory) {
             return Err(counts.no_memory());
@@ -324,11 +324,11 @@ impl PermitCounts {
         let message =
             format!("{} streams, and the answers that wait for their clients, use all the memory", self.all);
         self.short = Some(Instant::now());
-        self.refuse(Refusal::Memory, message)
+        self.refuse(PermitRefusal::Memory, message)
     }
 
     /// Counts a refusal. The error says when to try again.
-    fn refuse(&mut self, why: Refusal, message: String) -> Error {
+    fn refuse(&mut self, why: PermitRefusal, message: String) -> Error {
         self.refused[why as usize] += 1;
         Error::new(why.code(), why.status(), message).retry_after(Duration::from_secs(1))
     }

@@ -16,7 +16,7 @@ use rowstream_upstream::Protocol;
 
 use crate::config::{Config, memory};
 use crate::endpoint::{Calls, Endpoint, Handler, Repeat, SlowClients};
-use crate::source::{Kind, SourceConfig};
+use crate::source::{SourceConfig, SourceKind};
 
 /// Two limits that contradict each other.
 #[derive(Debug, PartialEq, Eq)]
@@ -348,7 +348,7 @@ fn too_many(path: &str, source: &SourceConfig, wanted: Option<usize>) -> Option<
 
 /// HTTP/1.1 connections that each response has to open again.
 fn opens_anew(path: &str, source: &SourceConfig, width: usize) -> Option<Warning> {
-    let Kind::Http(settings) = &source.kind else { return None };
+    let SourceKind::Http(settings) = &source.kind else { return None };
     let is_http1 = match settings.protocol {
         Protocol::Http1 => true,
         Protocol::Auto => settings.hosts.iter().any(|host| !host.tls),
@@ -368,8 +368,8 @@ fn opens_anew(path: &str, source: &SourceConfig, width: usize) -> Option<Warning
 /// The source ends calls before their expected duration.
 fn ends_early(path: &str, source: &SourceConfig, duration: Duration) -> Option<Warning> {
     let bounds = match &source.kind {
-        Kind::Sql(_) => vec![("statement_timeout", source.statement_timeout)],
-        Kind::Http(settings) => vec![
+        SourceKind::Sql(_) => vec![("statement_timeout", source.statement_timeout)],
+        SourceKind::Http(settings) => vec![
             ("timeout.first_byte", Some(settings.timeouts.first_byte)),
             ("timeout.total", settings.timeouts.total),
         ],

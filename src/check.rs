@@ -27,7 +27,7 @@ use tokio::time::timeout;
 
 use crate::database::{self, HostReport, ResultSet, RowSource, Session, Snapshot};
 use crate::endpoint::{Endpoint, Handler, Piece, ResultRead, RowKey, Statement, check_results, of_refcursor};
-use crate::source::{Kind, Source, SourceConfig};
+use crate::source::{Source, SourceConfig, SourceKind};
 
 /// The time limit for one statement. The database exceeds it if, for example, a migration has
 /// locked the statement's tables.
@@ -137,7 +137,7 @@ pub(crate) async fn check<'a>(
 /// Opens the source with a pool of its own, which has one connection.
 async fn reach(config: &SourceConfig, within: Duration) -> Result<Source, Error> {
     let mut alone = config.clone();
-    if let Kind::Sql(_) = alone.kind {
+    if let SourceKind::Sql(_) = alone.kind {
         alone.pool.max = 1;
     }
     let source = Source::open(&alone)?;

@@ -43,8 +43,8 @@ pub use self::tokens::Token;
 pub use self::unserved::{Reason, UnservedFile};
 use crate::access_log::LogSettings;
 use crate::endpoint::{Authorization, Endpoint, SourceRef};
-use crate::source::{Kind, SourceConfig};
-use crate::spool::Spooling;
+use crate::source::{SourceConfig, SourceKind};
+use crate::spool::SpoolSettings;
 use crate::traces::TraceSettings;
 
 /// All settings of a server, read and checked.
@@ -131,7 +131,7 @@ impl Config {
     /// their plans.
     fn explain(&mut self) {
         for endpoint in &mut self.endpoints {
-            if let Kind::Sql(database) = self.sources[endpoint.source.index()].kind {
+            if let SourceKind::Sql(database) = self.sources[endpoint.source.index()].kind {
                 let explained = endpoint.explained(database.dialect(), &self.admin.explain);
                 endpoint.explained = explained.map(Box::new);
             }
@@ -283,7 +283,7 @@ pub struct Limits {
     /// How long streams may continue after that.
     pub drain_timeout: Duration,
     /// Limits for results that are spooled until their end or for a slow client.
-    pub spooling: Spooling,
+    pub spooling: SpoolSettings,
     /// The proxies that we trust to report the address of their client.
     pub proxies: Proxies,
 }
@@ -305,7 +305,7 @@ impl Default for Limits {
             write_timeout: Duration::from_secs(60),
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(30),
-            spooling: Spooling::default(),
+            spooling: SpoolSettings::default(),
             proxies: Proxies::default(),
         }
     }

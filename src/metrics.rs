@@ -33,15 +33,15 @@ use std::time::SystemTime;
 use rowstream_core::Error;
 use rowstream_core::lock::Mutex;
 
-pub(crate) use self::denied::{Denied, RateLimited};
-pub(crate) use self::exemplars::Ids;
+pub(crate) use self::denied::{DenialCounts, RateLimitCounts};
+pub(crate) use self::exemplars::ExemplarIds;
 pub(crate) use self::exposition::Exposition;
 pub use self::families::table;
 use self::history::History;
 pub(crate) use self::meter::{Meter, Subject};
-use self::requests::Counts;
+use self::requests::EndpointCounts;
 pub(crate) use self::requests::Series;
-pub(crate) use self::runtime::{Connected, Connections, Worker, Workers};
+pub(crate) use self::runtime::{AllWorkerMetrics, ConnectionCounts, CountedConnection, WorkerMetrics};
 use self::snapshot::Snapshot;
 pub(crate) use self::timing::{SERVER_TIMING, server_timing};
 use crate::admission::Usage;
@@ -49,7 +49,7 @@ use crate::endpoint::Endpoint;
 use crate::source::Source;
 
 /// A server as its metrics see it.
-pub(crate) trait Observed: Send + Sync + 'static {
+pub(crate) trait MetricsSource: Send + Sync + 'static {
     /// The server's counts.
     fn metrics(&self) -> &Metrics;
     /// The permits in use.
@@ -71,12 +71,12 @@ pub(crate) struct Metrics {
     pub(crate) none: Series,
     /// For requests to the admin endpoints.
     pub(crate) admin: Series,
-    pub(crate) connections: Arc<Connections>,
-    pub(crate) workers: Workers,
+    pub(crate) connections: Arc<ConnectionCounts>,
+    pub(crate) workers: AllWorkerMetrics,
     /// Requests that were denied.
-    pub(crate) denied: Denied,
+    pub(crate) denied: DenialCounts,
     /// Requests beyond a client's rate limit.
-    pub(crate) rate_limited: RateLimited,
+    pub(crate) rate_limited: RateLimitCounts,
     /// The last few minutes.
     pub(crate) history: History,
     /// Held during a report, so that frequent scrapes use at most one thread and its memory.
@@ -97,7 +97,10 @@ impl Metrics {
     ///
     /// # Errors
     /// The writer panicked, which is a bug.
-    pub(crate) async fn tell(server: Arc<impl Observed>, exposition: Exposition) -> Result<String, Error> {
+    pub(crate) async fn tell(
+        server: Arc<impl MetricsSource>,
+        exposition: Exposition,
+    ) -> Result<String, Error> {
         let one = Arc::clone(&server.metrics().telling).lock_owned().await;
         let tell = move || {
             let text = exposition.write(Snapshot::take(&*server));
@@ -109,7 +112,7 @@ impl Metrics {
     }
 
     /// Adds the `server`'s present state to its history. If that panics, the moment is left out.
-    pub(crate) async fn remember(server: Arc<impl Observed>) {
+    pub(crate) async fn remember(server: Arc<impl MetricsSource>) {
         let one = Arc::clone(&server.metrics().telling).lock_owned().await;
         let look = move || {
             server.metrics().history.add(history::now(), Snapshot::take(&*server).lately());
@@ -119,7 +122,7 @@ impl Metrics {
     }
 
     /// The counts of every endpoint, by template.
-    fn totals(&self) -> Vec<(String, Counts)> {
+    fn totals(&self) -> Vec<(String, EndpointCounts)> {
         let known = self.endpoints.lock();
         known.iter().map(|(path, series)| (path.clone(), series.total())).collect()
     }

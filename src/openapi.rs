@@ -20,7 +20,7 @@ use rowstream_core::params::{self, ChosenOptions, Param, ParamType, ParamValue};
 use rowstream_encode::{Choice, ValueOptions};
 use serde_json::{Map, Value, json};
 
-use self::operation::{Operation, Shared};
+use self::operation::{Operation, SharedComponents};
 use crate::check::Columns;
 use crate::config::Config;
 use crate::endpoint::{Authorization, Endpoint};
@@ -52,13 +52,13 @@ impl Choice for Version {
 
 /// The options of a requested document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct DocumentOptions {
     version: Version,
     /// The value options of the requests that it describes, if they differ from the defaults.
     options: ChosenOptions,
 }
 
-impl Asked {
+impl DocumentOptions {
     /// Reads a query: `version`, and the control parameters of values.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Asked {
 }
 
 /// An endpoint, and the columns of its statements if they are known.
-pub(crate) type Described<'a> = (&'a Endpoint, Option<&'a [Option<Columns>]>);
+pub(crate) type DescribedEndpoint<'a> = (&'a Endpoint, Option<&'a [Option<Columns>]>);
 
 /// Writes the document of some endpoints. `server` is the base URL of the paths, relative to the
 /// document. Only one operation is in memory at a time.
@@ -94,8 +94,8 @@ pub(crate) type Described<'a> = (&'a Endpoint, Option<&'a [Option<Columns>]>);
 pub(crate) fn write<'a>(
     out: &mut dyn Write,
     config: &Config,
-    endpoints: impl Iterator<Item = Described<'a>> + Clone,
-    asked: Asked,
+    endpoints: impl Iterator<Item = DescribedEndpoint<'a>> + Clone,
+    asked: DocumentOptions,
     server: Option<&str>,
 ) -> io::Result<()> {
     let mut names = BTreeSet::from(["Problem".to_owned()]);
@@ -116,7 +116,7 @@ pub(crate) fn write<'a>(
         write!(out, "\"servers\":{},", json!([{"url": server}]))?;
     }
     out.write_all(b"\"paths\":")?;
-    let mut shared = Shared::default();
+    let mut shared = SharedComponents::default();
     let paths = operations.iter().map(|operation| {
         let path = route::encoded(&operation.endpoint.path);
         (path, json!({"get": operation.describe(&mut shared)}))
@@ -248,10 +248,17 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_checked() {
-        assert_eq!(Asked::read(None).unwrap().version, Version::V3_1);
-        assert_eq!(Asked::read(Some("version=3.2&_numbers=string")).unwrap().version, Version::V3_2);
+        assert_eq!(DocumentOptions::read(None).unwrap().version, Version::V3_1);
+        assert_eq!(
+            DocumentOptions::read(Some("version=3.2&_numbers=string")).unwrap().version,
+            Version::V3_2
+        );
         for wrong in ["version=2", "v=3.1", "_numbers=no"] {
-            assert_eq!(Asked::read(Some(wrong)).unwrap_err().code(), "invalid_parameter", "{wrong}");
+            assert_eq!(
+                DocumentOptions::read(Some(wrong)).unwrap_err().code(),
+                "invalid_parameter",
+                "{wrong}"
+            );
         }
     }
 }

@@ -24,7 +24,7 @@ pub struct Times {
 
 /// The reason why there's no permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum PermitRefusal {
     /// The client runs as many streams as it may.
     Client,
     /// The endpoint has no permit left.
@@ -35,7 +35,7 @@ pub enum Refusal {
     Memory,
 }
 
-impl Refusal {
+impl PermitRefusal {
     /// Every reason.
     pub const ALL: [Self; 4] = [Self::Client, Self::Endpoint, Self::Server, Self::Memory];
 
@@ -77,7 +77,7 @@ pub enum Outcome {
 
 /// The end of a request, as logs and metrics name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum OutcomeName {
     /// Everything was handed to the client's connection.
     Complete,
     /// Answered with a status from 400 to 499: the request was wrong, or there's no such row.
@@ -96,7 +96,7 @@ pub(crate) enum Ended {
     Shutdown,
 }
 
-impl Ended {
+impl OutcomeName {
     pub(crate) const ALL: [Self; 8] = [
         Self::Complete,
         Self::ClientError,
@@ -149,7 +149,7 @@ impl Ended {
 
 /// True if admission or a pool refused the request.
 fn is_refusal(error: &Error) -> bool {
-    let codes = Refusal::ALL.map(Refusal::code);
+    let codes = PermitRefusal::ALL.map(PermitRefusal::code);
     codes.contains(&error.code()) || [POOL_FULL, POOL_TIMEOUT].contains(&error.code())
 }
 
@@ -179,7 +179,7 @@ mod tests {
             (Outcome::Aborted, None, "aborted"),
         ] {
             let status = status.map(|status| StatusCode::from_u16(status).unwrap());
-            assert_eq!(Ended::of(&outcome, status).name(), name, "{outcome:?} {status:?}");
+            assert_eq!(OutcomeName::of(&outcome, status).name(), name, "{outcome:?} {status:?}");
         }
     }
 }

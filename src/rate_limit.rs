@@ -29,12 +29,12 @@ const STATE: HeaderName = HeaderName::from_static("ratelimit");
 
 /// The property that identifies a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum ClientProperty {
     Address,
     Token,
 }
 
-impl By {
+impl ClientProperty {
     /// All of them, in order.
     pub(crate) const ALL: [Self; 2] = [Self::Address, Self::Token];
 
@@ -57,7 +57,7 @@ pub(crate) struct Rates {
 
 /// The quotas that a request's client has left, for the answer.
 #[derive(Debug, Default)]
-pub(crate) struct Quotas([Option<Quota>; By::ALL.len()]);
+pub(crate) struct Quotas([Option<Quota>; ClientProperty::ALL.len()]);
 
 /// The quota that a client has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,12 +78,12 @@ struct Limiter {
     policy: String,
     hasher: RandomState,
     started: Instant,
-    sets: Box<[Mutex<[Slot; SLOTS]>]>,
+    sets: Box<[Mutex<[ClientQuota; SLOTS]>]>,
 }
 
 /// A client by its hash, and when it has its whole quota again, in nanoseconds since the start.
 #[derive(Debug, Clone, Copy, Default)]
-struct Slot {
+struct ClientQuota {
     client: u64,
     full: u64,
 }
@@ -93,7 +93,8 @@ impl Rates {
     pub(crate) fn new(settings: RateLimits) -> Option<Self> {
         let RateLimits { per_address, per_token, window } = settings;
         let limiter = |rate: Option<u32>, by| rate.map(|rate| Limiter::new(rate, window, by));
-        let (address, token) = (limiter(per_address, By::Address), limiter(per_token, By::Token));
+        let (address, token) =
+            (limiter(per_address, ClientProperty::Address), limiter(per_token, ClientProperty::Token));
         (address.is_some() || token.is_some()).then_some(Self { settings, address, token })
     }
 
@@ -102,10 +103,10 @@ impl Rates {
         self.settings == settings
     }
 
-    fn of(&self, by: By) -> Option<&Limiter> {
+    fn of(&self, by: ClientProperty) -> Option<&Limiter> {
         match by {
-            By::Address => self.address.as_ref(),
-            By::Token => self.token.as_ref(),
+            ClientProperty::Address => self.address.as_ref(),
+            ClientProperty::Token => self.token.as_ref(),
         }
     }
 
@@ -113,7 +114,12 @@ impl Rates {
     ///
     /// # Errors
     /// 429: the client has no quota left.
-    pub(crate) fn take(&self, by: By, client: Option<Client>, quotas: &mut Quotas) -> Result<(), Error> {
+    pub(crate) fn take(
+        &self,
+        by: ClientProperty,
+        client: Option<Client>,
+        quotas: &mut Quotas,
+    ) -> Result<(), Error> {
         let Some((limiter, client)) = self.of(by).zip(client) else { return Ok(()) };
         let taken = limiter.take(client, limiter.started.elapsed());
         quotas.0[by as usize] = Some(taken.unwrap_or_else(Quota::none));
@@ -127,7 +133,7 @@ impl Rates {
 
     /// Adds the limits and the remaining quotas to an answer's headers.
     pub(crate) fn tell(&self, quotas: &Quotas, headers: &mut HeaderMap) {
-        for by in By::ALL {
+        for by in ClientProperty::ALL {
             let Some((limiter, quota)) = self.of(by).zip(quotas.0[by as usize]) else { continue };
             let state = format!("\"{}\";r={};t={}", by.name(), quota.remaining, quota.reset);
             for (name, value) in [(POLICY, limiter.policy.as_str()), (STATE, &state)] {
@@ -138,9 +144,9 @@ impl Rates {
 }
 
 /// Returns how the client is identified that sent too many requests, if the error is of that kind.
-pub(crate) fn refused(error: &Error, quotas: &Quotas) -> Option<By> {
-    let is_last = |by: &By| quotas.0[*by as usize].is_some_and(|quota| quota.remaining == 0);
-    By::ALL.into_iter().rev().find(is_last).filter(|_| error.code() == CODE)
+pub(crate) fn refused(error: &Error, quotas: &Quotas) -> Option<ClientProperty> {
+    let is_last = |by: &ClientProperty| quotas.0[*by as usize].is_some_and(|quota| quota.remaining == 0);
+    ClientProperty::ALL.into_iter().rev().find(is_last).filter(|_| error.code() == CODE)
 }
 
 impl Quota {
@@ -151,7 +157,7 @@ impl Quota {
 }
 
 impl Limiter {
-    fn new(rate: u32, window: Duration, by: By) -> Self {
+    fn new(rate: u32, window: Duration, by: ClientProperty) -> Self {
         let policy = format!("\"{}\";q={};w={}", by.name(), quota(rate, window), seconds(window));
         Self {
             interval: Duration::from_secs(1) / rate,
@@ -176,7 +182,7 @@ impl Limiter {
         if ahead > window {
             return Err(Duration::from_nanos(ahead - window));
         }
-        *slot = Slot { client, full };
+        *slot = ClientQuota { client, full };
         Ok(Quota {
             remaining: u32::try_from((window - ahead) / interval).unwrap_or(u32::MAX),
             reset: seconds(Duration::from_nanos(ahead)),
@@ -211,7 +217,7 @@ mod tests {
     }
 
     fn limiter(rate: u32, window: u64) -> Limiter {
-        Limiter::new(rate, Duration::from_secs(window), By::Address)
+        Limiter::new(rate, Duration::from_secs(window), ClientProperty::Address)
     }
 
     #[test]
@@ -249,7 +255,7 @@ mod tests {
         let only = RateLimits { per_token: Some(5), ..RateLimits::default() };
         let (rates, mut quotas) = (Rates::new(only).unwrap(), Quotas::default());
         for _ in 0..100 {
-            assert!(rates.take(By::Address, Some(address(1)), &mut quotas).is_ok());
+            assert!(rates.take(ClientProperty::Address, Some(address(1)), &mut quotas).is_ok());
         }
         let mut headers = HeaderMap::new();
         rates.tell(&quotas, &mut headers);

@@ -28,27 +28,27 @@ const FRESH: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The databases that determine the readiness of an app.
-pub(crate) struct Readiness(Vec<Arc<Asked>>);
+pub(crate) struct Readiness(Vec<Arc<SourceReadiness>>);
 
 /// A source, and its last answer.
-struct Asked {
+struct SourceReadiness {
     name: String,
     /// Locked during a check.
     probe: tokio::sync::Mutex<Probe>,
-    answered: lock::Mutex<Answered>,
-    unprepared: lock::Mutex<Unprepared>,
+    answered: lock::Mutex<LastAnswer>,
+    unprepared: lock::Mutex<UnpreparedEndpoints>,
 }
 
 /// A source's endpoints with unprepared statements, by their indices.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Unprepared {
+pub(crate) struct UnpreparedEndpoints {
     /// Their statements were not sent to it.
     pub(crate) waiting: Vec<usize>,
     /// It refused one of them.
     pub(crate) refused: Vec<usize>,
 }
 
-impl Unprepared {
+impl UnpreparedEndpoints {
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.refused.is_empty()
     }
@@ -65,13 +65,13 @@ impl Unprepared {
 }
 
 /// The time of a source's last answer, and its error if it couldn't be reached.
-type Answered = Option<(Instant, Option<String>)>;
+type LastAnswer = Option<(Instant, Option<String>)>;
 
 impl Readiness {
     pub(crate) fn new<'a>(sources: impl Iterator<Item = &'a Source>) -> Self {
         let asked = |source: &Source| {
             let probe = tokio::sync::Mutex::new(source.probe()?);
-            Some(Arc::new(Asked {
+            Some(Arc::new(SourceReadiness {
                 name: source.name().to_owned(),
                 probe,
                 answered: lock::Mutex::default(),
@@ -82,14 +82,14 @@ impl Readiness {
     }
 
     /// Records the unprepared statements of a source.
-    pub(crate) fn note(&self, source: &str, unprepared: Unprepared) {
+    pub(crate) fn note(&self, source: &str, unprepared: UnpreparedEndpoints) {
         if let Some(asked) = self.0.iter().find(|asked| asked.name == source) {
             *asked.unprepared.lock() = unprepared;
         }
     }
 
     /// The sources with unprepared statements.
-    pub(crate) fn unprepared(&self) -> Vec<(String, Unprepared)> {
+    pub(crate) fn unprepared(&self) -> Vec<(String, UnpreparedEndpoints)> {
         let all = self.0.iter().map(|asked| (asked.name.clone(), asked.unprepared.lock().clone()));
         all.filter(|(_, unprepared)| !unprepared.is_empty()).collect()
     }
@@ -100,7 +100,7 @@ impl Readiness {
     /// 503: the server is `leaving`, or a source can't be reached or refuses a statement. Names the
     /// sources and the `endpoints`.
     pub(crate) async fn check(&self, leaving: bool, endpoints: &[Endpoint]) -> Result<(), Error> {
-        let asking = |asked: &Arc<Asked>| {
+        let asking = |asked: &Arc<SourceReadiness>| {
             let asked = Arc::clone(asked);
             tokio::spawn(async move { asked.why_not().await })
         };
@@ -118,7 +118,7 @@ impl Readiness {
     /// # Errors
     /// Those of [`check`](Self::check). Also 503 if a source hasn't answered yet.
     pub(crate) fn last_known(&self, leaving: bool, endpoints: &[Endpoint]) -> Result<(), Error> {
-        self.judge(leaving, self.0.iter().map(Asked::last_known), endpoints)
+        self.judge(leaving, self.0.iter().map(SourceReadiness::last_known), endpoints)
     }
 
     /// Combines the answers of the sources, in their order.
@@ -139,7 +139,7 @@ impl Readiness {
     }
 }
 
-impl Asked {
+impl SourceReadiness {
     /// The reason why the source can't be reached, if any.
     async fn why_not(&self) -> Option<String> {
         let mut probe = self.probe.lock().await;

@@ -42,23 +42,23 @@ use rowstream_core::pool::Waiter;
 pub(crate) use self::admin::is_check;
 use self::admin::{ADMIN, AdminEndpoint, holder, is_admin};
 pub use self::app::App;
-use self::body::Answer;
-pub use self::body::{Aborted, ResponseBody};
+use self::body::AnswerBody;
+pub use self::body::{AbortError, ResponseBody};
 use self::head::{head, no_endpoint, no_host, to_https};
 pub use self::request::Arrival;
-use self::request::{Arrived, STREAMED, StreamRequest, read_stream_request};
+use self::request::{ArrivedBody, STREAMED, StreamRequest, read_stream_request};
 use self::tracker::RequestTracker;
 use crate::access_log::{LogEntry, LogNames};
 use crate::admission::{Claim, Permit};
 use crate::auth::Credentials;
 use crate::database::Actor;
 use crate::endpoint::{Authorization, Endpoint, Handler};
-use crate::metrics::{Ids, Meter, Subject};
+use crate::metrics::{ExemplarIds, Meter, Subject};
 use crate::outcome::Outcome;
-use crate::rate_limit::By;
+use crate::rate_limit::ClientProperty;
 use crate::route::near::near;
 use crate::route::{Match, Suffixes, ends_in_format};
-use crate::stream::LookedUp;
+use crate::stream::LookupResult;
 
 impl App {
     /// Answers a request. Its memory is reserved now, before the future is polled, because many
@@ -78,7 +78,7 @@ impl App {
         arrival: Arrival,
         request: Request<B>,
     ) -> impl Future<Output = Response<ResponseBody>> + use<B> {
-        let request = request.map(|body| Arrived::new(arrival, body));
+        let request = request.map(|body| ArrivedBody::new(arrival, body));
         let held = match refused {
             Some(error) => Err(error),
             None => self.admission.hold(holder(&request), || self.network(&request)),
@@ -98,7 +98,7 @@ impl App {
     /// too.
     fn respond_without_room<B>(
         self: Arc<Self>,
-        request: &Request<Arrived<B>>,
+        request: &Request<ArrivedBody<B>>,
         error: Error,
     ) -> Response<ResponseBody> {
         let (held, has_room) = self.admission.hold_short(self.network(request));
@@ -110,7 +110,7 @@ impl App {
         tracker.entry.status = Some(response.status());
         self.complete_head(self.origin(request).as_ref(), response.headers_mut());
         if !is_told {
-            *response.body_mut() = Answer::Nothing;
+            *response.body_mut() = AnswerBody::Nothing;
             response.headers_mut().remove(header::CONTENT_TYPE);
         }
         response.map(|answer| ResponseBody::new(answer, tracker))
@@ -122,7 +122,7 @@ impl App {
         self.complete_head(None, response.headers_mut());
         let mut entry = LogEntry::unread(version, Some(peer).filter(|peer| *peer != UNIX));
         (entry.status, entry.bytes) = (Some(response.status()), response.body().len() as u64);
-        let (outcome, ids) = (Outcome::Failed(error), Ids { trace: None, stream: None });
+        let (outcome, ids) = (Outcome::Failed(error), ExemplarIds { trace: None, stream: None });
         Meter::new(version).end(self.series(Subject::None), &entry, &outcome, ids);
         entry.end(&self.config.log, &outcome, LogNames::default);
         response
@@ -131,7 +131,7 @@ impl App {
     #[expect(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
     fn respond_within<B>(
         self: Arc<Self>,
-        mut request: Request<Arrived<B>>,
+        mut request: Request<ArrivedBody<B>>,
         held: Option<Permit>,
     ) -> impl Future<Output = Response<ResponseBody>> + use<B> {
         async move {
@@ -152,7 +152,7 @@ impl App {
             }
             self.complete_head(origin.as_ref(), response.headers_mut());
             if *request.method() == Method::HEAD {
-                *response.body_mut() = Answer::Nothing;
+                *response.body_mut() = AnswerBody::Nothing;
             }
             response.map(|answer| ResponseBody::new(answer, tracker))
         }
@@ -162,9 +162,9 @@ impl App {
     /// there's room for it, and answers it.
     async fn answer<B>(
         &self,
-        request: &mut Request<Arrived<B>>,
+        request: &mut Request<ArrivedBody<B>>,
         tracker: &mut RequestTracker,
-    ) -> Result<Response<Answer>, Error> {
+    ) -> Result<Response<AnswerBody>, Error> {
         self.limit_address(request, tracker)?;
         let path = request.uri().path();
         let arrival = request.body().arrival;
@@ -172,7 +172,7 @@ impl App {
             return Err(no_host());
         }
         if let Some(port) = arrival.to_https {
-            return to_https(request, port.get()).map(|head| head.map(|()| Answer::Nothing));
+            return to_https(request, port.get()).map(|head| head.map(|()| AnswerBody::Nothing));
         }
         if let Some(name) = path.strip_prefix(ADMIN) {
             tracker.meter.subject = Subject::Admin;
@@ -223,7 +223,7 @@ impl App {
         if request.method() == Method::HEAD {
             // The statement doesn't run, so its length isn't known: these are the headers of a long
             // result.
-            return Ok(head(&stream_request, stream_request.coding(STREAMED)).map(|()| Answer::Nothing));
+            return Ok(head(&stream_request, stream_request.coding(STREAMED)).map(|()| AnswerBody::Nothing));
         }
         let (client, memory) = (self.client(request), self.budget(&stream_request));
         self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
@@ -252,12 +252,13 @@ impl App {
         request: StreamRequest<'a>,
         tracker: &'a mut RequestTracker,
         begun: Instant,
-        looked_up: Result<Option<LookedUp>, Error>,
-    ) -> impl Future<Output = Result<Response<Answer>, Error>> + 'a {
+        looked_up: Result<Option<LookupResult>, Error>,
+    ) -> impl Future<Output = Result<Response<AnswerBody>, Error>> + 'a {
         let looked_up = match looked_up {
-            Ok(Some(LookedUp::Row(mut row))) => match self.answer_row(&request, tracker, begun, &mut row) {
+            Ok(Some(LookupResult::Row(mut row))) => match self.answer_row(&request, tracker, begun, &mut row)
+            {
                 Some(answer) => return Either::Left(ready(answer)),
-                None => Some(LookedUp::Row(row)),
+                None => Some(LookupResult::Row(row)),
             },
             Ok(looked_up) => looked_up,
             Err(error) => return Either::Left(ready(Err(error))),
@@ -271,7 +272,7 @@ impl App {
         endpoint: AdminEndpoint,
         headers: &HeaderMap,
         tracker: &mut RequestTracker,
-    ) -> Result<Response<Answer>, Error> {
+    ) -> Result<Response<AnswerBody>, Error> {
         self.authorize_admin(&endpoint, headers, tracker).await?;
         self.answer_admin(endpoint, headers, tracker).await
     }
@@ -279,9 +280,9 @@ impl App {
     /// Answers for a path without an endpoint.
     async fn answer_without_endpoint<B>(
         &self,
-        request: &Request<Arrived<B>>,
+        request: &Request<ArrivedBody<B>>,
         tracker: &mut RequestTracker,
-    ) -> Result<Response<Answer>, Error> {
+    ) -> Result<Response<AnswerBody>, Error> {
         let credentials = self.credentials(request.headers()).await;
         if request.uri().path() != index::PATH {
             return Err(self.no_endpoint_near(request.uri().path(), &credentials));
@@ -327,13 +328,13 @@ impl App {
     /// port, and CORS preflights, which browsers add on their own, aren't counted.
     fn limit_address<B>(
         &self,
-        request: &Request<Arrived<B>>,
+        request: &Request<ArrivedBody<B>>,
         tracker: &mut RequestTracker,
     ) -> Result<(), Error> {
         match &self.rates {
             Some(rates) if !is_check(request) && !is_admin(request) && !cors::is_preflight(request) => {
                 let address = self.network(request).map(Client::Address);
-                rates.take(By::Address, address, &mut tracker.quotas)
+                rates.take(ClientProperty::Address, address, &mut tracker.quotas)
             }
             _ => Ok(()),
         }
@@ -342,7 +343,9 @@ impl App {
     /// Counts a request against the quota of its token.
     fn limit_token(&self, tracker: &mut RequestTracker) -> Result<(), Error> {
         match &self.rates {
-            Some(rates) => rates.take(By::Token, tracker.credentials.client(), &mut tracker.quotas),
+            Some(rates) => {
+                rates.take(ClientProperty::Token, tracker.credentials.client(), &mut tracker.quotas)
+            }
             None => Ok(()),
         }
     }
@@ -363,7 +366,7 @@ impl App {
     }
 
     /// The answer to a method that doesn't read the path; `None` for a method that does.
-    fn without_query<B>(&self, request: &Request<B>) -> Result<Option<Response<Answer>>, Error> {
+    fn without_query<B>(&self, request: &Request<B>) -> Result<Option<Response<AnswerBody>>, Error> {
         match *request.method() {
             Method::GET | Method::HEAD => Ok(None),
             Method::OPTIONS => Ok(Some(self.options(request.headers()))),

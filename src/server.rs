@@ -51,23 +51,23 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use self::connections::{Connections, Seat, Taken};
+use self::connections::{Connections, Seat, SeatKind};
 use self::consul::Registration;
 use self::descriptors::Descriptors;
-use self::http3::{Arrived, Door};
+use self::http3::{ArrivedConnection, QuicPort};
 pub use self::listener::Listener;
-pub use self::origin::{Origin, Tables};
-pub use self::preparing::Preparing;
-pub(crate) use self::preparing::{OnRefusal, prepare};
-pub use self::reload::Reload;
-use self::reload::{Current, Reloader};
+pub use self::origin::{EndpointOrigin, Tables};
+pub use self::preparing::PreparationTime;
+pub(crate) use self::preparing::{RefusalTreatment, prepare};
+pub use self::reload::ReloadSettings;
+use self::reload::{CurrentApp, Reloader};
 use self::signals::Signals;
 pub use self::signals::ignore_user_signals;
 pub use self::systemd::{Roles, inherited};
 use self::workers::Workers;
 use crate::access_log;
 use crate::config::Config;
-use crate::metrics::{Metrics, Observed as _, history};
+use crate::metrics::{Metrics, MetricsSource as _, history};
 use crate::respond::App;
 use crate::traces;
 
@@ -130,11 +130,11 @@ pub struct Listeners {
 /// # Errors
 /// A signal handler or thread can't be set up, HTTP/3's port is in use, the address for Consul isn't
 /// known, or the database of `reload` or the folder for ACME can't be opened.
-pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) -> io::Result<()> {
+pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<ReloadSettings>) -> io::Result<()> {
     let mut stop = Signals::new()?;
     heap::keep_small()?;
     let registration = register(&listeners, app.config())?;
-    let mut serving = Serving::new(listeners, app, reload)?;
+    let mut serving = RunningServer::new(listeners, app, reload)?;
     systemd::ready();
     serving.accept_until(stop.next()).await;
     systemd::stopping();
@@ -147,9 +147,9 @@ pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) 
     let asked_twice = serving.accept_while_leaving(delay, &mut stop).await;
     // A reload may have replaced the app meanwhile.
     let app = serving.current.get();
-    let Serving { listeners, http3, mut connections, state, workers, mut tasks, current, .. } = serving;
+    let RunningServer { listeners, http3, mut connections, state, workers, mut tasks, current, .. } = serving;
     drop(listeners);
-    http3.iter().for_each(Door::close);
+    http3.iter().for_each(QuicPort::close);
     app.stop_following();
     state.send_replace(State::Draining);
     log::info!("draining: {} connections, {} streams", connections.len(), app.admission().in_use());
@@ -190,10 +190,10 @@ fn register(listeners: &Listeners, config: &Config) -> io::Result<Option<Registr
 }
 
 /// A server that accepts connections.
-struct Serving {
+struct RunningServer {
     listeners: Listeners,
-    http3: Option<Door>,
-    current: Arc<Current>,
+    http3: Option<QuicPort>,
+    current: Arc<CurrentApp>,
     reloader: Option<Reloader>,
     tasks: JoinSet<()>,
     connections: JoinSet<()>,
@@ -204,21 +204,21 @@ struct Serving {
     workers: Workers,
 }
 
-impl Serving {
-    fn new(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) -> io::Result<Self> {
+impl RunningServer {
+    fn new(listeners: Listeners, app: Arc<App>, reload: Option<ReloadSettings>) -> io::Result<Self> {
         let reloader = reload.map(Reloader::new).transpose()?;
         let mut tasks = JoinSet::new();
         spawn_tasks(&mut tasks, &app, None);
         let room = Connections::new(app.config().limits.max_connections);
         let admin_room = Connections::new(ADMIN_CONNECTIONS);
-        let http3 = Door::open(&listeners.public, app.config())?;
+        let http3 = QuicPort::open(&listeners.public, app.config())?;
         let (state, workers) = (watch::Sender::new(State::Serving), Workers::start(app.metrics())?);
-        let (current, connections) = (Arc::new(Current::new(app)), JoinSet::new());
+        let (current, connections) = (Arc::new(CurrentApp::new(app)), JoinSet::new());
         tasks.spawn(send_spans(Arc::clone(&current)));
         tasks.spawn(keep_history(Arc::clone(&current)));
         #[cfg(feature = "acme")]
         if let Some(acme) = current.get().config().tls.as_ref().and_then(|tls| tls.acme.clone()) {
-            let kept = acme::Kept::open(&acme).map_err(io::Error::other)?;
+            let kept = acme::AcmeFiles::open(&acme).map_err(io::Error::other)?;
             tasks.spawn(acme::keep_certificate(acme, kept));
         }
         let descriptors = Descriptors::count();
@@ -265,7 +265,7 @@ impl Serving {
                 (stream, peer) = accept_if(redirect.as_ref(), &self.room) => {
                     self.begin(stream, peer, Port::Redirect(https));
                 }
-                arrived = Door::accept(self.http3.as_ref()) => self.begin_http3(arrived),
+                arrived = QuicPort::accept(self.http3.as_ref()) => self.begin_http3(arrived),
                 Some(_) = self.connections.join_next() => {}
                 before = reloaded(&mut self.reloader, &self.current) => {
                     self.http3.iter().for_each(|http3| http3.renew(self.current.get().config()));
@@ -317,7 +317,7 @@ impl Serving {
     }
 
     /// Like [`Self::begin`], for a QUIC connection before its handshake.
-    fn begin_http3(&mut self, arrived: Arrived) {
+    fn begin_http3(&mut self, arrived: ArrivedConnection) {
         let (worker, load) = self.workers.least_loaded();
         let (current, state) = (Arc::clone(&self.current), self.state.subscribe());
         let room = Arc::clone(&self.room);
@@ -336,7 +336,7 @@ fn take_in(room: &Arc<Connections>, app: &App, peer: IpAddr, port: Port) -> Seat
     let is_proxy = limits.proxies.trusts(peer) || limits.proxies.announces(peer) || peer == UNIX;
     let most = limits.max_connections_per_client.filter(|_| port != Port::Admin && !is_proxy);
     let (seat, taken) = room.take(network_of(peer), most);
-    if taken == Taken::InPlace {
+    if taken == SeatKind::InPlace {
         app.metrics().connections.give_way();
     }
     seat
@@ -353,7 +353,7 @@ fn spawn_tasks(tasks: &mut JoinSet<()>, app: &Arc<App>, before: Option<&App>) {
 }
 
 /// Sends spans at intervals, each time with the current configuration.
-async fn send_spans(current: Arc<Current>) {
+async fn send_spans(current: Arc<CurrentApp>) {
     loop {
         tokio::time::sleep(traces::EVERY).await;
         let spans = current.get().spans();
@@ -362,7 +362,7 @@ async fn send_spans(current: Arc<Current>) {
 }
 
 /// Records the server's metrics at intervals, for their history.
-async fn keep_history(current: Arc<Current>) {
+async fn keep_history(current: Arc<CurrentApp>) {
     loop {
         Metrics::remember(current.get()).await;
         access_log::tell_refusals(Instant::now());
@@ -371,7 +371,7 @@ async fn keep_history(current: Arc<Current>) {
 }
 
 /// Waits for a reload and returns the previous app. Never ready without a reloader.
-async fn reloaded(reloader: &mut Option<Reloader>, current: &Current) -> Arc<App> {
+async fn reloaded(reloader: &mut Option<Reloader>, current: &CurrentApp) -> Arc<App> {
     match reloader {
         Some(reloader) => reloader.reloaded(current).await,
         None => std::future::pending().await,

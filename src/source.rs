@@ -5,7 +5,7 @@
 
 mod settings;
 
-pub use settings::{Kind, SourceConfig};
+pub use settings::{SourceConfig, SourceKind};
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -33,8 +33,10 @@ impl Source {
     /// The URL is invalid, or root certificates can't be read.
     pub fn open(config: &SourceConfig) -> Result<Self, Error> {
         match &config.kind {
-            Kind::Sql(kind) => AnyDatabase::open(*kind, config).map(Self::Database),
-            Kind::Http(settings) => rowstream_upstream::Source::open(config, settings).map(Self::Upstream),
+            SourceKind::Sql(kind) => AnyDatabase::open(*kind, config).map(Self::Database),
+            SourceKind::Http(settings) => {
+                rowstream_upstream::Source::open(config, settings).map(Self::Upstream)
+            }
         }
     }
 

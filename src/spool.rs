@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// How results are spooled, both those that wait for their end and those that wait for their
 /// client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spooling {
+pub struct SpoolSettings {
     /// The longest result that may wait for its end, in bytes as they are sent; a longer one is a
     /// 507. It's also the most that may wait in a file for a stream's client.
     pub limit: u64,
@@ -24,7 +24,7 @@ pub struct Spooling {
     pub folder: Option<PathBuf>,
 }
 
-impl Default for Spooling {
+impl Default for SpoolSettings {
     fn default() -> Self {
         Self { limit: 1 << 30, quota: 8 << 30, folder: None }
     }

@@ -55,13 +55,13 @@ use rowstream_encode::{Format, ValueOptions};
 use self::clock::{Clock, Phase};
 use self::cursors::Cursors;
 use self::encoder::Encoder;
-pub(crate) use self::follow::{Follower, Reopen};
-use self::follow::{Following, heartbeat};
-pub(crate) use self::lookup::{LookedUp, LookedUpRow, look_up, lookup};
+use self::follow::{FollowState, heartbeat};
+pub(crate) use self::follow::{Follower, StreamOpening};
+pub(crate) use self::lookup::{LookedUpRow, LookupResult, look_up, lookup};
 use self::nest::Nest;
-pub(crate) use self::open::{Opened, Part};
+pub(crate) use self::open::{OpenedStatements, ReadPart};
 use self::producer::Producer;
-use self::steps::{Awaited, Finds, Probe, Rows, Step, pieces, prepared};
+use self::steps::{AwaitedResult, EmptinessProbe, ProbeFinding, Rows, Step, pieces, prepared};
 use crate::budget::CHUNK;
 use crate::completeness::digest::ChunkDigest;
 use crate::completeness::framing::{Frames, Record};
@@ -97,21 +97,21 @@ pub struct RowStream {
     source: Source,
     client: Client,
     /// The parts of a table that it reads. `None`: one connection reads all of it.
-    part: Option<Part>,
+    part: Option<ReadPart>,
     /// Set while the client is slow and the stream has a connection.
     slow: Option<SlowStream>,
     steps: std::vec::IntoIter<Step>,
-    current: Current,
+    current: CurrentStatements,
     values: Vec<ParamValue>,
     chunk: Vec<u8>,
-    head: Head,
+    head: HeaderState,
     /// Bytes since the start, or since the client was last slow.
     flowing: usize,
     flush: Timer,
-    armed: Armed,
+    armed: TimerPurpose,
     /// The pause before an idle stream sends a heartbeat, and the heartbeat's bytes.
     heartbeat: Option<(Duration, &'static [u8])>,
-    following: Following,
+    following: FollowState,
     /// The cursor that resumes the stream, once the statement with the key has ended.
     next: Option<String>,
     /// The end of the page, if that statement has a known limit.
@@ -137,7 +137,7 @@ pub struct RowStream {
 
 /// The rows that a response reads, and their format.
 #[derive(Debug, Clone)]
-pub struct Reading {
+pub struct RowsRequest {
     /// The format of the response.
     pub format: Format,
     /// Options for the values.
@@ -153,7 +153,7 @@ pub struct Reading {
 }
 
 /// All rows, in a format and with options.
-impl From<(Format, ValueOptions)> for Reading {
+impl From<(Format, ValueOptions)> for RowsRequest {
     fn from((format, options): (Format, ValueOptions)) -> Self {
         Self { format, options, after: None, shard: None, cursors: false, upstreams: Vec::new() }
     }
@@ -161,7 +161,7 @@ impl From<(Format, ValueOptions)> for Reading {
 
 /// The state of the headers: they wait for a row, or they may be sent and chunks have a full size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Head {
+enum HeaderState {
     /// No chunk is full or flushed. So an error before the first row has a real status, even if the
     /// body begins with literals, and even if the database is slow. The rows of `:one` and `:value`
     /// don't count, because a second row would be an error.
@@ -170,7 +170,7 @@ enum Head {
     Sent(usize),
 }
 
-impl Head {
+impl HeaderState {
     #[inline]
     fn is_full(self, chunk: usize) -> bool {
         matches!(self, Self::Sent(full) if chunk >= full)
@@ -187,18 +187,18 @@ impl Head {
 }
 
 /// The statements that are being read.
-enum Current {
+enum CurrentStatements {
     Nothing,
     Rows(Rows),
     /// Rows that arrive as record batches.
     Batches(Rows),
     Nest(Box<Nest>),
-    Probe(Probe),
+    Probe(EmptinessProbe),
     /// The columns of a procedure's next result haven't arrived yet.
-    Awaited(Rows, Awaited),
+    Awaited(Rows, AwaitedResult),
 }
 
-impl Current {
+impl CurrentStatements {
     fn rows(&self) -> Option<&Rows> {
         match self {
             Self::Rows(rows) | Self::Batches(rows) => Some(rows),
@@ -218,7 +218,7 @@ impl Current {
 
 /// The purpose of a stream's timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Armed {
+enum TimerPurpose {
     Nothing,
     Flush,
     Heartbeat,
@@ -246,7 +246,7 @@ impl RowStream {
     pub async fn open_with(
         endpoint: &Endpoint,
         source: &Source,
-        reading: impl Into<Reading>,
+        reading: impl Into<RowsRequest>,
         values: Vec<ParamValue>,
     ) -> Result<Self, Error> {
         Self::open_for(&Waiter::default(), (endpoint, source), reading.into(), values, None).await
@@ -260,12 +260,12 @@ impl RowStream {
     pub(crate) async fn open_for(
         waiter: &Waiter,
         (endpoint, source): (&Endpoint, &Source),
-        reading: Reading,
+        reading: RowsRequest,
         values: Vec<ParamValue>,
-        looked_up: Option<Box<LookedUp>>,
+        looked_up: Option<Box<LookupResult>>,
     ) -> Result<Self, Error> {
-        let Opened { session, steps, values, mut clock, part } =
-            Opened::open(waiter, (endpoint, source), &reading, values, looked_up).await?;
+        let OpenedStatements { session, steps, values, mut clock, part } =
+            OpenedStatements::open(waiter, (endpoint, source), &reading, values, looked_up).await?;
         clock.enter(true);
         clock.leave(Phase::Database);
         let digest = pieces(endpoint, reading.format, &[]).contains(&Piece::Digest).then(Box::default);
@@ -278,15 +278,15 @@ impl RowStream {
             client: waiter.client(),
             slow: None,
             steps: steps.into_iter(),
-            current: Current::Nothing,
+            current: CurrentStatements::Nothing,
             values,
             chunk: Vec::with_capacity(capacity),
-            head: Head::Held,
+            head: HeaderState::Held,
             flowing: 0,
             flush: Timer::default(),
-            armed: Armed::Nothing,
+            armed: TimerPurpose::Nothing,
             heartbeat: beat.map(|beat| (endpoint.heartbeat, beat)),
-            following: Following::not(),
+            following: FollowState::not(),
             next: reading.after,
             page: None,
             may_have_more: false,
@@ -305,7 +305,7 @@ impl RowStream {
     /// Keeps the stream open after the last row, for the rows that `follower` brings. From now on
     /// it sends a heartbeat after each idle `pause`.
     pub(crate) fn follow(&mut self, follower: Follower, (format, pause): (Format, Duration)) {
-        self.following = Following::by(follower);
+        self.following = FollowState::by(follower);
         self.heartbeat = heartbeat(format).map(|beat| (pause, beat));
     }
 
@@ -359,7 +359,7 @@ impl RowStream {
             self.flowing = 0;
         }
         let full = if self.keeps_up() { CHUNK } else { SMALL_CHUNK };
-        self.head = Head::Sent(full);
+        self.head = HeaderState::Sent(full);
         // A row may exceed the limit. With this slack, most rows don't make the buffer grow.
         self.chunk.reserve(full + full / 8);
     }
@@ -379,14 +379,15 @@ impl RowStream {
     /// Encodes rows until the chunk is full or everything is done.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while !self.head.is_full(self.chunk.len()) {
-            let (Current::Rows(rows), Some(session)) = (&mut self.current, &mut self.session) else {
-                if matches!(self.current, Current::Nest(_)) {
+            let (CurrentStatements::Rows(rows), Some(session)) = (&mut self.current, &mut self.session)
+            else {
+                if matches!(self.current, CurrentStatements::Nest(_)) {
                     ready!(self.poll_nest(cx))?;
-                } else if matches!(self.current, Current::Batches(_)) {
+                } else if matches!(self.current, CurrentStatements::Batches(_)) {
                     ready!(self.poll_batch(cx))?;
-                } else if matches!(self.current, Current::Probe(_)) {
+                } else if matches!(self.current, CurrentStatements::Probe(_)) {
                     ready!(self.poll_probe(cx))?;
-                } else if matches!(self.current, Current::Awaited(..)) {
+                } else if matches!(self.current, CurrentStatements::Awaited(..)) {
                     ready!(self.poll_result(cx))?;
                 } else if self.steps.len() == 0 && !self.following.is_over() {
                     self.send_head();
@@ -421,7 +422,7 @@ impl RowStream {
 
     /// Writes the next batch of rows, or ends the rows.
     fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let (Current::Batches(rows), Some(session)) = (&mut self.current, &mut self.session) else {
+        let (CurrentStatements::Batches(rows), Some(session)) = (&mut self.current, &mut self.session) else {
             return Poll::Ready(Err(Error::endpoint("the statements have ended too early")));
         };
         match ready!(session.poll_batch(cx))? {
@@ -471,7 +472,7 @@ impl RowStream {
 
     /// Encodes the next row of nested statements, or ends one of their lists.
     fn poll_nest(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let (Current::Nest(nest), Some(session)) = (&mut self.current, &mut self.session) else {
+        let (CurrentStatements::Nest(nest), Some(session)) = (&mut self.current, &mut self.session) else {
             return Poll::Ready(Err(Error::endpoint("the statements have ended too early")));
         };
         if !ready!(nest.poll_step(session, cx, &mut self.chunk))? {
@@ -484,26 +485,29 @@ impl RowStream {
 
     /// Refuses the response if it would leave out a row.
     fn poll_probe(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let (Current::Probe(probe), Some(session)) = (&self.current, &mut self.session) else {
+        let (CurrentStatements::Probe(probe), Some(session)) = (&self.current, &mut self.session) else {
             return Poll::Ready(Err(Error::endpoint("the statements have ended too early")));
         };
         if ready!(session.poll_row(cx))?.is_some() {
             return Poll::Ready(Err(match probe.finds {
-                Finds::LeftOut { committed_only } => Cursors::left_out(&probe.name, committed_only),
-                Finds::Ahead => Cursors::ahead(),
+                ProbeFinding::LeftOut { committed_only } => Cursors::left_out(&probe.name, committed_only),
+                ProbeFinding::Ahead => Cursors::ahead(),
             }));
         }
-        self.current = Current::Nothing;
+        self.current = CurrentStatements::Nothing;
         Poll::Ready(Ok(()))
     }
 
     /// Waits for the columns of a procedure's next result.
     fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let (Current::Awaited(_, awaited), Some(session)) = (&self.current, &mut self.session) else {
+        let (CurrentStatements::Awaited(_, awaited), Some(session)) = (&self.current, &mut self.session)
+        else {
             return Poll::Ready(Err(Error::endpoint("the statements have ended too early")));
         };
         let columns = ready!(session.poll_result(awaited.result, cx))?;
-        if let Current::Awaited(mut rows, awaited) = mem::replace(&mut self.current, Current::Nothing) {
+        if let CurrentStatements::Awaited(mut rows, awaited) =
+            mem::replace(&mut self.current, CurrentStatements::Nothing)
+        {
             rows.describe(awaited, &columns)?;
             self.begin_rows(rows);
         }
@@ -511,7 +515,7 @@ impl RowStream {
     }
 
     fn end_nest(&mut self) {
-        if let Current::Nest(nest) = mem::replace(&mut self.current, Current::Nothing) {
+        if let CurrentStatements::Nest(nest) = mem::replace(&mut self.current, CurrentStatements::Nothing) {
             for (statement, rows) in nest.counts() {
                 self.note_count(statement, rows);
             }
@@ -544,7 +548,7 @@ impl RowStream {
         self.next = self.cursor();
         self.may_have_more = true;
         self.rows += self.current.count();
-        self.current = Current::Nothing;
+        self.current = CurrentStatements::Nothing;
         self.steps = Vec::new().into_iter();
         self.session = None;
     }
@@ -616,7 +620,7 @@ impl RowStream {
     /// bytes that were encoded since then, and the error record.
     fn fail(&mut self, error: Error) -> Result<Bytes, Error> {
         self.session = None;
-        self.following = Following::not();
+        self.following = FollowState::not();
         let error = error.of_request(self.given).in_detail(self.detail);
         let Some(last) = self.taken else { return Err(error) };
         if let Some(frames) = self.frames.take() {
@@ -634,17 +638,17 @@ impl RowStream {
         if let Some(session) = &mut self.session {
             nest.execute(session, &self.values, &mut self.chunk);
         }
-        self.current = Current::Nest(nest);
+        self.current = CurrentStatements::Nest(nest);
     }
 
-    fn execute_probe(&mut self, probe: Probe) {
+    fn execute_probe(&mut self, probe: EmptinessProbe) {
         self.execute_statement(probe.index, &probe.args);
-        self.current = Current::Probe(probe);
+        self.current = CurrentStatements::Probe(probe);
     }
 
     fn execute(&mut self, mut rows: Rows) {
         match rows.awaited.take() {
-            Some(awaited) => self.current = Current::Awaited(rows, *awaited),
+            Some(awaited) => self.current = CurrentStatements::Awaited(rows, *awaited),
             None => {
                 self.execute_statement(rows.index, &rows.args);
                 self.begin_rows(rows);
@@ -655,8 +659,8 @@ impl RowStream {
     fn begin_rows(&mut self, mut rows: Rows) {
         rows.encoder.start(&mut self.chunk);
         self.current = match rows.encoder {
-            Encoder::Batches(_) => Current::Batches(rows),
-            _ => Current::Rows(rows),
+            Encoder::Batches(_) => CurrentStatements::Batches(rows),
+            _ => CurrentStatements::Rows(rows),
         };
     }
 
@@ -668,8 +672,8 @@ impl RowStream {
     }
 
     fn end_rows(&mut self) -> Result<(), Error> {
-        let current = mem::replace(&mut self.current, Current::Nothing);
-        let (Current::Rows(mut rows) | Current::Batches(mut rows)) = current else {
+        let current = mem::replace(&mut self.current, CurrentStatements::Nothing);
+        let (CurrentStatements::Rows(mut rows) | CurrentStatements::Batches(mut rows)) = current else {
             return Ok(());
         };
         if rows.required && rows.encoder.rows() == 0 {
@@ -721,9 +725,9 @@ impl RowStream {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let holds_rows = self.current.rows().is_some_and(|rows| rows.encoder.holds_rows());
         let (armed, after) = match (!self.chunk.is_empty() || holds_rows, self.heartbeat) {
-            _ if self.head == Head::Held => return Poll::Pending,
-            (true, _) => (Armed::Flush, FLUSH_AFTER),
-            (false, Some((pause, _))) => (Armed::Heartbeat, pause),
+            _ if self.head == HeaderState::Held => return Poll::Pending,
+            (true, _) => (TimerPurpose::Flush, FLUSH_AFTER),
+            (false, Some((pause, _))) => (TimerPurpose::Heartbeat, pause),
             (false, None) => return Poll::Pending,
         };
         if mem::replace(&mut self.armed, armed) != armed {
@@ -734,7 +738,7 @@ impl RowStream {
 
     /// Writes the rows that the encoder has collected, or a heartbeat if there's nothing to write.
     fn flush_waiting(&mut self) {
-        if let Current::Rows(rows) = &mut self.current {
+        if let CurrentStatements::Rows(rows) = &mut self.current {
             rows.encoder.flush(&mut self.chunk);
         }
         if self.chunk.is_empty() {
@@ -743,7 +747,7 @@ impl RowStream {
     }
 
     fn take_chunk(&mut self) -> Bytes {
-        self.armed = Armed::Nothing;
+        self.armed = TimerPurpose::Nothing;
         self.flowing += self.chunk.len();
         self.taken = self.chunk.last().copied().or(self.taken);
         if let Some(digest) = &mut self.digest {
@@ -759,7 +763,7 @@ impl RowStream {
 
     /// True if everything has been encoded, so the last chunk was the final one.
     pub fn is_done(&self) -> bool {
-        matches!(self.current, Current::Nothing)
+        matches!(self.current, CurrentStatements::Nothing)
             && self.steps.len() == 0
             && self.following.is_over()
             && self.frames.is_none()
@@ -775,13 +779,13 @@ impl RowStream {
     /// it.
     pub fn parts(&self) -> Option<usize> {
         match self.part {
-            Some(Part::All(parts)) => Some(parts),
-            Some(Part::Shard(_)) | None => None,
+            Some(ReadPart::All(parts)) => Some(parts),
+            Some(ReadPart::Shard(_)) | None => None,
         }
     }
 
     /// The parts of a table that it reads. `None`: one connection reads all of it.
-    pub(crate) fn part(&self) -> Option<&Part> {
+    pub(crate) fn part(&self) -> Option<&ReadPart> {
         self.part.as_ref()
     }
 

@@ -13,7 +13,7 @@ use rowstream_core::Error;
 use rowstream_core::diagnostic::shown;
 use rowstream_encode::Format;
 
-pub(crate) use self::catalog::{Found, Table, read};
+pub(crate) use self::catalog::{CatalogTables, Table, read};
 use self::write::{list, lookup};
 use crate::config::{Config, Token};
 use crate::source::SourceConfig;

@@ -132,7 +132,7 @@ pub(crate) struct Query<'a> {
 /// The spans of each request as JSON, separated by commas. As `Value`s they would need ten times
 /// the memory.
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingSpans {
     requests: Vec<String>,
     bytes: usize,
 }
@@ -140,7 +140,7 @@ struct Waiting {
 /// The spans that wait to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingSpans>,
     /// The number of requests whose spans were dropped for lack of room.
     dropped: AtomicU64,
     /// The error of the last attempt, if it failed.
@@ -163,13 +163,13 @@ impl Spans {
 }
 
 /// The waiting spans, and their destination.
-pub(crate) struct Sending {
+pub(crate) struct SpanSender {
     pub(crate) spans: Arc<Spans>,
     /// `None` if tracing is off.
     pub(crate) to: Option<TraceSettings>,
 }
 
-impl Sending {
+impl SpanSender {
     /// Sends the waiting spans. Refused ones are lost, because an overloaded collector shouldn't
     /// get them twice. Logs only a changed result.
     pub(crate) async fn send(&self) {

@@ -51,7 +51,7 @@ tokio::task_local! {
 
 /// The reason why a response was ended from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Over {
+pub(crate) enum EndReason {
     /// The client read nothing for `write_timeout`, or while requests waited for its connection.
     Stalled,
     /// The client was slower than the endpoint's minimum rate, or the slowest one while requests
@@ -63,7 +63,7 @@ pub(crate) enum Over {
     Stopped,
 }
 
-impl Over {
+impl EndReason {
     /// The outcome of a response that was ended for this reason.
     pub(crate) fn outcome(self) -> Outcome {
         match self {
@@ -77,13 +77,13 @@ impl Over {
 
 /// A stream whose rows can be spilled while its client is slow. The watchdog calls it once per
 /// wake-up, not once per row, so dynamic dispatch is cheap enough.
-pub(crate) trait Spilling: Send + Sync {
+pub(crate) trait SpillingStream: Send + Sync {
     /// Spills chunks for as long as the client is behind. Returns when to call this again, apart
     /// from wake-ups.
     ///
     /// # Errors
     /// The reason why the stream has to end: other requests wait for its connection.
-    fn poll_spill(&self, cx: &mut Context<'_>) -> Result<Option<Instant>, Over>;
+    fn poll_spill(&self, cx: &mut Context<'_>) -> Result<Option<Instant>, EndReason>;
 }
 
 /// The end of a response whose last bytes are on their way to the socket. If this is dropped, the
@@ -93,11 +93,11 @@ pub(crate) trait LastBytes: Send {
     fn flushed(self: Box<Self>);
 
     /// Its bytes will never leave, for this reason if there's one.
-    fn cut(self: Box<Self>, why: Option<Over>);
+    fn cut(self: Box<Self>, why: Option<EndReason>);
 }
 
 /// When a response will be over, and why.
-type End = (Instant, Over);
+type WatchedEnd = (Instant, EndReason);
 
 /// Watches the responses of a connection, or the one response of a stream.
 #[derive(Default)]
@@ -118,8 +118,8 @@ struct State {
     /// How long the client may still be slower than the minimum rate, if there's one.
     credit: Option<Credit>,
     /// The stream to spill if the client is slow.
-    spill: Option<Weak<dyn Spilling>>,
-    over: Option<Over>,
+    spill: Option<Weak<dyn SpillingStream>>,
+    over: Option<EndReason>,
     /// The stream that may be stopped, and the waker that makes its task check for that.
     stoppable: Option<(ResponseId, Waker)>,
     /// When it was stopped.
@@ -127,11 +127,11 @@ struct State {
     /// The permit of a response whose last bytes are on their way.
     permit: Option<Permit>,
     /// Responses whose last bytes are on their way, and whose time is limited.
-    last: Vec<Ending>,
+    last: Vec<EndingResponse>,
 }
 
 /// A response whose last bytes are on their way, and the end of its time.
-struct Ending {
+struct EndingResponse {
     at: Instant,
     total: Duration,
     last: Box<dyn LastBytes>,
@@ -182,7 +182,7 @@ impl Watchdog {
     }
 
     /// Spills the response's rows when its client is slow.
-    pub(crate) fn spill(&self, stream: Weak<impl Spilling + 'static>) {
+    pub(crate) fn spill(&self, stream: Weak<impl SpillingStream + 'static>) {
         self.state.lock().spill = Some(stream);
     }
 
@@ -250,7 +250,7 @@ impl Watchdog {
         (state.given, state.credit, state.spill) = (None, None, None);
         (state.stoppable, state.stopped) = (None, None);
         if let Some((at, total)) = state.total.take() {
-            state.last.push(Ending { at, total, last: Box::new(last) });
+            state.last.push(EndingResponse { at, total, last: Box::new(last) });
         }
     }
 
@@ -270,15 +270,16 @@ impl Watchdog {
 
     /// Records that the socket's client was slower than the minimum rate.
     pub(crate) fn too_slow(&self) {
-        self.state.lock().over = Some(Over::TooSlow);
+        self.state.lock().over = Some(EndReason::TooSlow);
     }
 
     /// True if the response has exceeded its time or was stopped. That becomes the reason for its
     /// end.
     pub(crate) fn is_late(&self) -> bool {
         let mut state = self.state.lock();
-        let total = state.total.filter(|(at, _)| *at <= Instant::now()).map(|(_, total)| Over::Total(total));
-        let late = state.stopped.map(|_| Over::Stopped).or(total);
+        let total =
+            state.total.filter(|(at, _)| *at <= Instant::now()).map(|(_, total)| EndReason::Total(total));
+        let late = state.stopped.map(|_| EndReason::Stopped).or(total);
         if late.is_some() {
             state.over = late;
         }
@@ -286,8 +287,8 @@ impl Watchdog {
     }
 
     /// The reason why it's over, if it is.
-    pub(crate) fn why(&self) -> Option<Over> {
-        let stalled = || self.stalled.load(Ordering::Relaxed).then_some(Over::Stalled);
+    pub(crate) fn why(&self) -> Option<EndReason> {
+        let stalled = || self.stalled.load(Ordering::Relaxed).then_some(EndReason::Stalled);
         self.state.lock().over.or_else(stalled)
     }
 
@@ -326,28 +327,29 @@ impl Watchdog {
 
     /// The extra time after the deadline in which the body can report the failure, when the client
     /// next reads something.
-    fn last_word(&self, over: Over) -> Duration {
+    fn last_word(&self, over: EndReason) -> Duration {
         match over {
-            Over::Total(_) | Over::Stopped if self.patience.is_some() => LAST_WORD,
+            EndReason::Total(_) | EndReason::Stopped if self.patience.is_some() => LAST_WORD,
             _ => Duration::ZERO,
         }
     }
 
     /// The next deadline with its reason, and the stream that may have to be spilled until then. If
     /// the stream is stopped earlier, `waker` is woken.
-    fn next(&self, waker: &Waker) -> (Option<End>, Option<Arc<dyn Spilling>>) {
+    fn next(&self, waker: &Waker) -> (Option<WatchedEnd>, Option<Arc<dyn SpillingStream>>) {
         let mut state = self.state.lock();
         if let Some((_, woken)) = &mut state.stoppable {
             woken.clone_from(waker);
         }
         let last = state.last.iter().map(|ending| (ending.at, ending.total));
-        let total = state.total.into_iter().chain(last).map(|(at, total)| (at, Over::Total(total)));
+        let total = state.total.into_iter().chain(last).map(|(at, total)| (at, EndReason::Total(total)));
         let total = total.min_by_key(|(at, _)| *at);
         let since = state.given.map(|(since, _)| since);
-        let stalled = since.zip(self.patience).map(|(since, patience)| (since + patience, Over::Stalled));
+        let stalled =
+            since.zip(self.patience).map(|(since, patience)| (since + patience, EndReason::Stalled));
         let credit = state.credit.as_ref().map(Credit::left);
-        let too_slow = since.zip(credit).map(|(since, left)| (since + left, Over::TooSlow));
-        let stopped = state.stopped.map(|at| (at, Over::Stopped));
+        let too_slow = since.zip(credit).map(|(since, left)| (since + left, EndReason::TooSlow));
+        let stopped = state.stopped.map(|at| (at, EndReason::Stopped));
         let ends = [total, stalled, too_slow, stopped];
         let end = ends.into_iter().flatten().min_by_key(|(at, _)| *at);
         (end, state.spill.as_ref().and_then(Weak::upgrade))

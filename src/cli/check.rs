@@ -24,7 +24,7 @@ use crate::config::{Config, Tls};
 use crate::database::HostReport;
 use crate::endpoint::{Authorization, CallsPerRow, Cardinality, Endpoint, Handler, RowCall, Statement};
 use crate::openapi;
-use crate::source::{Kind, SourceConfig};
+use crate::source::{SourceConfig, SourceKind};
 
 /// Checks a configuration: files, connections, statements.
 #[derive(Debug, clap::Args)]
@@ -153,7 +153,7 @@ impl<'a> Report<'a> {
         };
         let endpoints = config.endpoints.iter().map(|endpoint| (endpoint, checked(&endpoint)));
         let mut text = Vec::new();
-        let written = openapi::write(&mut text, config, endpoints, openapi::Asked::default(), None)
+        let written = openapi::write(&mut text, config, endpoints, openapi::DocumentOptions::default(), None)
             .and_then(|()| Ok(serde_json::from_slice::<serde_json::Value>(&text)?))
             .and_then(|document| std::fs::write(file, format!("{document:#}\n")));
         written.map_err(|error| Failure::Message(format!("{}: {error}", file.display())))
@@ -236,8 +236,10 @@ fn print_hosts(source: &SourceConfig, said: &[HostReport]) {
 /// The number of connected hosts, if there are several.
 fn hosts(source: &SourceConfig) -> String {
     match &source.kind {
-        Kind::Http(settings) if settings.hosts.len() > 1 => format!(" to {} hosts", settings.hosts.len()),
-        Kind::Http(_) | Kind::Sql(_) => String::new(),
+        SourceKind::Http(settings) if settings.hosts.len() > 1 => {
+            format!(" to {} hosts", settings.hosts.len())
+        }
+        SourceKind::Http(_) | SourceKind::Sql(_) => String::new(),
     }
 }
 

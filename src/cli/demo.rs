@@ -13,7 +13,7 @@ use rowstream_core::log;
 use super::Failure;
 use super::serve::{ListenArgs, serve};
 use crate::config::Config;
-use crate::server::{Origin, Preparing, Reload, Roles};
+use crate::server::{EndpointOrigin, PreparationTime, ReloadSettings, Roles};
 
 /// Writes a demo (a SQLite database, a configuration, endpoints) and serves it.
 #[derive(Debug, clap::Args)]
@@ -36,12 +36,18 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let (path, preparing) = (write(&args.dir)?, Preparing::Ahead);
+    let (path, preparing) = (write(&args.dir)?, PreparationTime::Ahead);
     let config = Config::load(&path)?;
     let listen = args.listen.address(&config.listen);
     let (inherited, log) = (Roles::default(), args.listen.log_format);
-    let reload =
-        Reload { origin: Origin::file(path, &config), listen, inherited, log, watch: args.watch, preparing };
+    let reload = ReloadSettings {
+        origin: EndpointOrigin::file(path, &config),
+        listen,
+        inherited,
+        log,
+        watch: args.watch,
+        preparing,
+    };
     serve(config, &args.listen, (preparing, Some(reload)), |url| log::info!("\n{}", banner(url)))
 }
 

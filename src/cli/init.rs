@@ -11,7 +11,7 @@ use rowstream_core::sql::dialect::Location;
 use super::{Failure, csv, schema, tables};
 use crate::config::Config;
 use crate::database::is_csv;
-use crate::source::{Kind, SourceConfig};
+use crate::source::{SourceConfig, SourceKind};
 use crate::tables::{self as catalog, EndpointFile, Table};
 
 /// Writes a configuration with one or two working endpoints.
@@ -150,8 +150,8 @@ fn endpoints(table: &Table) -> Vec<(PathBuf, String)> {
 /// it may contain a password, or text that would be read as a variable.
 fn url(source: &SourceConfig, dir: &Path) -> Result<(String, Option<String>), Failure> {
     let location = match source.kind {
-        Kind::Sql(database) => database.dialect().urls.location,
-        Kind::Http(_) => Location::Server,
+        SourceKind::Sql(database) => database.dialect().urls.location,
+        SourceKind::Http(_) => Location::Server,
     };
     let (scheme, file) = source.url.split_once(':').unwrap_or_default();
     let path = match location {

@@ -31,7 +31,7 @@ use super::{Failure, param, tables};
 use crate::check;
 use crate::config::{Argument, Config, Purpose};
 use crate::endpoint::{Endpoint, ParallelRead};
-use crate::source::{Kind, Source};
+use crate::source::{Source, SourceKind};
 use crate::stream::RowStream;
 
 /// Runs one statement and writes its rows.
@@ -172,7 +172,7 @@ fn block_on(query: impl Future<Output = Result<(), Failure>>) -> Result<(), Fail
 /// Reads the rows on up to `parts` connections.
 fn read_in_parts(config: &mut Config, parts: usize) -> Result<(), Failure> {
     let (source, endpoint) = (&mut config.sources[0], &mut config.endpoints[0]);
-    let Kind::Sql(database) = source.kind else { return Ok(()) };
+    let SourceKind::Sql(database) = source.kind else { return Ok(()) };
     let parallel = ParallelRead::new(endpoint, parts, database.dialect(), 0);
     let parallel = parallel.map_err(|(message, hint)| Error::endpoint(message).hint(hint))?;
     endpoint.read_in_parts(parallel);

@@ -15,7 +15,9 @@ use crate::config::memory;
 use crate::config::{Argument, Config, Purpose, Tls};
 use crate::respond::App;
 use crate::server;
-use crate::server::{Listener, Listeners, OnRefusal, Origin, Preparing, Reload, Roles};
+use crate::server::{
+    EndpointOrigin, Listener, Listeners, PreparationTime, RefusalTreatment, ReloadSettings, Roles,
+};
 use crate::source;
 
 /// Serves the endpoints of a configuration, the tables of a database, or one statement at /rows.
@@ -86,7 +88,7 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let preparing = if args.no_check { Preparing::Never } else { Preparing::Ahead };
+    let preparing = if args.no_check { PreparationTime::Never } else { PreparationTime::Ahead };
     // Errors before the configuration is read use this format too.
     log::set_format(LogSettings::default().with(args.listen.log_format).format);
     let token = args.guard.read()?;
@@ -102,14 +104,14 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             }
             Target::Configuration(path) => {
                 let config = load(&path, args.listen.log_format)?;
-                let origin = Origin::file(path, &config);
+                let origin = EndpointOrigin::file(path, &config);
                 (config, origin)
             }
             Target::Database(url) => tables::configuration(&url, args.pooler, token)?,
         };
         let (inherited, log) = (Roles::default(), args.listen.log_format);
         let listen = args.listen.address(&config.listen);
-        let reload = Reload { origin, listen, inherited, log, watch: args.watch, preparing };
+        let reload = ReloadSettings { origin, listen, inherited, log, watch: args.watch, preparing };
         return serve(config, &args.listen, (preparing, Some(reload)), |_| {});
     };
     let mut config = Config::single_with(
@@ -130,7 +132,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 pub(super) fn serve(
     mut config: Config,
     args: &ListenArgs,
-    (preparing, mut reload): (Preparing, Option<Reload>),
+    (preparing, mut reload): (PreparationTime, Option<ReloadSettings>),
     on_listen: impl FnOnce(&str),
 ) -> Result<(), Failure> {
     if let Some(listen) = args.address(&config.listen) {
@@ -179,8 +181,9 @@ pub(super) fn serve(
         }
         let has_console = config.console;
         let mut app = App::new(config)?;
-        if preparing == Preparing::Ahead {
-            let on_refusal = reload.as_ref().map_or(OnRefusal::Stop, |reload| reload.origin.on_refusal());
+        if preparing == PreparationTime::Ahead {
+            let on_refusal =
+                reload.as_ref().map_or(RefusalTreatment::Stop, |reload| reload.origin.on_refusal());
             app = server::prepare(app, on_refusal).await.map_err(Failure::Refused)?;
         }
         log::info!("listening on {url}");
@@ -199,8 +202,8 @@ pub(super) fn serve(
 }
 
 /// Warns if the whole network can read tables without a token.
-fn open_tables(config: &Config, reload: Option<&Reload>, listener: &Listener) -> Option<String> {
-    let is_tables = reload.is_some_and(|reload| matches!(reload.origin, Origin::Tables(_)));
+fn open_tables(config: &Config, reload: Option<&ReloadSettings>, listener: &Listener) -> Option<String> {
+    let is_tables = reload.is_some_and(|reload| matches!(reload.origin, EndpointOrigin::Tables(_)));
     let address = listener.address().ok().filter(|address| !address.ip().is_loopback())?;
     (is_tables && config.tokens.is_empty()).then(|| {
         format!(
@@ -272,8 +275,8 @@ pub(super) fn bounds(config: &Config) -> String {
         .iter()
         .map(|source| {
             let what = match source.kind {
-                source::Kind::Sql(_) => "connections",
-                source::Kind::Http(_) => "requests",
+                source::SourceKind::Sql(_) => "connections",
+                source::SourceKind::Http(_) => "requests",
             };
             format!("source {}: {} {what}, {} waiting", source.name, source.pool.max, source.pool.waiting)
         })

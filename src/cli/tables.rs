@@ -10,9 +10,9 @@ use rowstream_core::sql::dialect::Location;
 use super::{Failure, block_on};
 use crate::config::{Config, Token};
 use crate::database::{DatabaseKind, is_csv};
-use crate::server::Origin;
-use crate::source::{Kind, Source, SourceConfig};
-use crate::tables::{self, Found, Table};
+use crate::server::EndpointOrigin;
+use crate::source::{Source, SourceConfig, SourceKind};
+use crate::tables::{self, CatalogTables, Table};
 
 /// `--pooler`: how a pooler hands out its server's connections.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -28,12 +28,12 @@ pub(super) fn configuration(
     url: &str,
     pooler: Option<PoolerMode>,
     token: Option<Token>,
-) -> Result<(Config, Origin), Failure> {
+) -> Result<(Config, EndpointOrigin), Failure> {
     let mut source = Config::database(url)?;
     set_pooler(&mut source, pooler)?;
     let tables = read(&source).map_err(|failure| of_csv(url, failure))?;
     let config = tables::configuration(source.clone(), token.clone(), &tables)?;
-    Ok((config, Origin::tables(source, token, &tables)))
+    Ok((config, EndpointOrigin::tables(source, token, &tables)))
 }
 
 /// Improves the error if DuckDB can't read a file, because a CSV can be served without it.
@@ -50,7 +50,7 @@ fn of_csv(url: &str, failure: Failure) -> Failure {
 /// The tables and views whose names can be paths. Warns of the others.
 pub(super) fn read(source: &SourceConfig) -> Result<Vec<Table>, Failure> {
     refuse_missing(source)?;
-    let Found { tables, warnings } =
+    let CatalogTables { tables, warnings } =
         block_on(async { Ok(tables::read(source, &Source::open(source)?).await?) })?;
     for warning in warnings {
         log::warning!("{warning}");
@@ -61,7 +61,7 @@ pub(super) fn read(source: &SourceConfig) -> Result<Vec<Table>, Failure> {
 /// Sets the pooler's mode if the user gave one.
 pub(super) fn set_pooler(source: &mut SourceConfig, pooler: Option<PoolerMode>) -> Result<(), Failure> {
     let Some(pooler) = pooler else { return Ok(()) };
-    if source.kind != Kind::Sql(DatabaseKind::Postgres) {
+    if source.kind != SourceKind::Sql(DatabaseKind::Postgres) {
         return Err(Failure::Message("`--pooler` is for PostgreSQL".to_owned()));
     }
     source.pooler = match pooler {
@@ -74,7 +74,7 @@ pub(super) fn set_pooler(source: &mut SourceConfig, pooler: Option<PoolerMode>) 
 /// Reports an error if a database file doesn't exist. We don't create it, because its name may be a
 /// mistake.
 pub(super) fn refuse_missing(source: &SourceConfig) -> Result<(), Failure> {
-    let Kind::Sql(database) = source.kind else { return Ok(()) };
+    let SourceKind::Sql(database) = source.kind else { return Ok(()) };
     let (_, file) = source.url.split_once(':').unwrap_or_default();
     let path = Path::new(file);
     if database.dialect().urls.location != Location::File || path.exists() {

@@ -21,7 +21,7 @@ use serde_json::{Value as Json, json};
 
 use super::ResponseId;
 use crate::outcome::Times;
-use crate::outcome::{Ended, Outcome};
+use crate::outcome::{Outcome, OutcomeName};
 
 /// The id of a streamed response.
 pub(crate) const STREAM: HeaderName = HeaderName::from_static("rowstream-stream");
@@ -111,7 +111,7 @@ impl Streams {
             | Outcome::Shutdown => None,
         };
         // The stream has begun, so its status is that of a success.
-        let state = Ended::of(outcome, Some(StatusCode::OK)).name();
+        let state = OutcomeName::of(outcome, Some(StatusCode::OK)).name();
         stream.note_times(&times);
         let end = StreamEnd { state, error, at: Timestamp::now(), digest };
         if stream.end.set(end).is_ok() {

@@ -19,7 +19,7 @@ use super::{Config, Tls};
 use crate::budget::{self, ADMIN_REQUESTS, CHUNK, CONNECTION, HTTP_STREAM, QUIC_CONNECTION, TLS_CONNECTION};
 use crate::compress::{self, Coding};
 use crate::endpoint::{Compression, Endpoint, Handler, SlowClients};
-use crate::source::{Kind, SourceConfig};
+use crate::source::{SourceConfig, SourceKind};
 use crate::spool::spill;
 use crate::spool::whole::IN_MEMORY;
 
@@ -156,7 +156,7 @@ pub(crate) fn fit_defaults(config: &mut Config) {
     }
     let each = for_streams(config).unwrap_or(usize::MAX) / STREAMS;
     for source in &mut config.sources {
-        if source.max_row_bytes_by == SettingOrigin::Default && matches!(source.kind, Kind::Sql(_)) {
+        if source.max_row_bytes_by == SettingOrigin::Default && matches!(source.kind, SourceKind::Sql(_)) {
             let row = row_that_fits(source, &config.endpoints, each);
             source.max_row_bytes = row.unwrap_or(LEAST_ROW);
         }
@@ -228,7 +228,7 @@ pub(crate) fn describe(config: &Config) -> Option<String> {
         format!("    {}: {} each, {} at a time\n", endpoint.path, megabytes(budget), room / budget)
     });
     let streams: String = streams.collect();
-    let databases = config.sources.iter().filter(|source| matches!(source.kind, Kind::Sql(_)));
+    let databases = config.sources.iter().filter(|source| matches!(source.kind, SourceKind::Sql(_)));
     let rows: String = databases
         .map(|source| format!("; rows of source {} of at most {}", source.name, size(source.max_row_bytes)))
         .collect();

@@ -22,7 +22,7 @@ use crate::endpoint::read::{self as endpoint, ClientIdentification, Defaults, HE
 use crate::endpoint::{Authorization, Endpoint, Timeout, compression, csv, slow_clients, timeout, values};
 use crate::route::conflicts;
 use crate::source::SourceConfig;
-use crate::spool::Spooling;
+use crate::spool::SpoolSettings;
 
 /// How long a browser may cache a preflight by default: long enough to save most of them, and short
 /// enough that a change soon takes effect.
@@ -276,8 +276,8 @@ fn read_rate(value: &Value<'_>) -> Option<u32> {
     u32::try_from(rate).ok()
 }
 
-fn read_spooling(table: &mut Table<'_>, folder: &Path) -> Spooling {
-    let mut spooling = Spooling::default();
+fn read_spooling(table: &mut Table<'_>, folder: &Path) -> SpoolSettings {
+    let mut spooling = SpoolSettings::default();
     let limit = table.take("spool_limit");
     set(&mut spooling.limit, limit.as_ref().and_then(Value::size).map(|size| size as u64));
     let quota = table.take("spool_quota");
@@ -285,7 +285,7 @@ fn read_spooling(table: &mut Table<'_>, folder: &Path) -> Spooling {
     if let Some(value) = quota.or(limit)
         && spooling.limit > spooling.quota
     {
-        let Spooling { limit, quota, .. } = spooling;
+        let SpoolSettings { limit, quota, .. } = spooling;
         let message = format!(
             "`spool_limit` lets one result take {limit} bytes, and `spool_quota` all of them {quota}"
         );

@@ -27,7 +27,7 @@ use super::{
     key, parallel, path, slow_clients, timeout, upstream, values,
 };
 use crate::database;
-use crate::source::{Kind, SourceConfig};
+use crate::source::{SourceConfig, SourceKind};
 
 /// Names after a `$` with a special meaning, now or later.
 const RESERVED: [&str; 3] = ["count", "next", "digest"];
@@ -434,8 +434,8 @@ fn row_sets(handler: &Handler) -> Vec<RowSet<'_>> {
 /// The SQL dialect of a source. `None` if the source has an error, or no SQL.
 fn dialect_of(source: Option<&SourceConfig>) -> Option<&'static Dialect> {
     match source?.kind {
-        Kind::Sql(database) => Some(database.dialect()),
-        Kind::Http(_) => None,
+        SourceKind::Sql(database) => Some(database.dialect()),
+        SourceKind::Http(_) => None,
     }
 }
 

@@ -20,7 +20,7 @@ use rowstream_upstream::template::{NUMBER, Name, Template, Values};
 use super::params::DeclaredParam;
 use super::read::Defaults;
 use super::{Calls, Handler, OnError, Order, Pages, Repeat, SourceRef};
-use crate::source::{Kind, SourceConfig};
+use crate::source::{SourceConfig, SourceKind};
 
 /// A request whose response is proxied.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ fn choose_source<'a>(
 ) -> Option<&'a SourceConfig> {
     // A source with an error may be of any kind.
     let may_be = |source: &Option<SourceConfig>| {
-        source.as_ref().is_none_or(|source| matches!(source.kind, Kind::Http(_)))
+        source.as_ref().is_none_or(|source| matches!(source.kind, SourceKind::Http(_)))
     };
     let services = || defaults.sources.iter().filter(|(_, source)| may_be(source));
     let names = || services().map(|(name, _)| name.as_str());

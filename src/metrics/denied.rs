@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rowstream_core::error::denial::Denial;
 
 use crate::outcome::Outcome;
-use crate::rate_limit::By;
+use crate::rate_limit::ClientProperty;
 
 /// A count for each reason, in the order of [`Denial::ALL`].
 #[derive(Debug, Default)]
-pub(crate) struct Denied([AtomicU64; Denial::ALL.len()]);
+pub(crate) struct DenialCounts([AtomicU64; Denial::ALL.len()]);
 
-impl Denied {
+impl DenialCounts {
     /// Counts a request if its outcome is a denial.
     pub(crate) fn count(&self, outcome: &Outcome) {
         if let Outcome::Failed(error) = outcome
@@ -30,16 +30,16 @@ impl Denied {
 
 /// A count for each way to identify a client.
 #[derive(Debug, Default)]
-pub(crate) struct RateLimited([AtomicU64; By::ALL.len()]);
+pub(crate) struct RateLimitCounts([AtomicU64; ClientProperty::ALL.len()]);
 
-impl RateLimited {
+impl RateLimitCounts {
     /// Counts a request.
-    pub(crate) fn count(&self, by: By) {
+    pub(crate) fn count(&self, by: ClientProperty) {
         self.0[by as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// The counts of all ways.
-    pub(super) fn counts(&self) -> [(By, u64); By::ALL.len()] {
-        By::ALL.map(|by| (by, self.0[by as usize].load(Ordering::Relaxed)))
+    pub(super) fn counts(&self) -> [(ClientProperty, u64); ClientProperty::ALL.len()] {
+        ClientProperty::ALL.map(|by| (by, self.0[by as usize].load(Ordering::Relaxed)))
     }
 }

@@ -12,14 +12,14 @@ use crate::completeness::ResponseId;
 
 /// A request's ids in other tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ids {
+pub(crate) struct ExemplarIds {
     /// The trace that recorded it.
     pub(crate) trace: Option<NonZero<u128>>,
     /// For a streamed response.
     pub(crate) stream: Option<ResponseId>,
 }
 
-impl Ids {
+impl ExemplarIds {
     /// `None` if it has neither id.
     pub(super) fn any(self) -> Option<Self> {
         (self.trace.is_some() || self.stream.is_some()).then_some(self)
@@ -29,16 +29,16 @@ impl Ids {
 /// A request that represents its bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exemplar {
-    ids: Ids,
+    ids: ExemplarIds,
     took: Duration,
     at: SystemTime,
 }
 
 /// The exemplars of a histogram, by bucket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct OfBuckets([Option<Exemplar>; BUCKETS]);
+struct BucketExemplars([Option<Exemplar>; BUCKETS]);
 
-impl OfBuckets {
+impl BucketExemplars {
     fn add(&mut self, other: &Self) {
         for (mine, other) in self.0.iter_mut().zip(other.0) {
             if mine.is_none_or(|mine| other.is_some_and(|other| mine.at < other.at)) {
@@ -51,8 +51,8 @@ impl OfBuckets {
 /// The exemplars of an endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Exemplars {
-    durations: OfBuckets,
-    first_rows: OfBuckets,
+    durations: BucketExemplars,
+    first_rows: BucketExemplars,
 }
 
 impl Exemplars {
@@ -63,7 +63,7 @@ impl Exemplars {
     /// these histograms.
     pub(super) fn note(
         &mut self,
-        ids: Ids,
+        ids: ExemplarIds,
         (durations, first_rows): (&Histogram, &Histogram),
         (took, first_row): (Option<Duration>, Option<Duration>),
     ) {
@@ -125,8 +125,8 @@ mod tests {
 
     use super::*;
 
-    fn ids(trace: u128) -> Ids {
-        Ids { trace: NonZero::new(trace), stream: None }
+    fn ids(trace: u128) -> ExemplarIds {
+        ExemplarIds { trace: NonZero::new(trace), stream: None }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use prometheus_client::registry::Unit;
 
 /// The type of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Type {
+pub(super) enum FamilyType {
     /// It only grows, and starts at 0 with the process.
     Counter,
     /// The present value.
@@ -27,7 +27,7 @@ pub(super) enum Type {
 pub(super) struct Family {
     /// The name in queries, except for the `_bucket`, `_sum` and `_count` of a histogram.
     pub(super) name: &'static str,
-    pub(super) kind: Type,
+    pub(super) kind: FamilyType,
     pub(super) labels: &'static [&'static str],
     /// One line, without the full stop at its end.
     pub(super) help: &'static str,
@@ -51,18 +51,18 @@ impl Family {
 
     fn suffix(&self) -> &'static str {
         match self.kind {
-            Type::Counter => "_total",
-            Type::Info => "_info",
-            Type::Gauge | Type::Histogram => "",
+            FamilyType::Counter => "_total",
+            FamilyType::Info => "_info",
+            FamilyType::Gauge | FamilyType::Histogram => "",
         }
     }
 
     pub(super) fn metric_type(&self) -> MetricType {
         match self.kind {
-            Type::Counter => MetricType::Counter,
-            Type::Gauge => MetricType::Gauge,
-            Type::Histogram => MetricType::Histogram,
-            Type::Info => MetricType::Info,
+            FamilyType::Counter => MetricType::Counter,
+            FamilyType::Gauge => MetricType::Gauge,
+            FamilyType::Histogram => MetricType::Histogram,
+            FamilyType::Info => MetricType::Info,
         }
     }
 }
@@ -71,7 +71,7 @@ impl Family {
 macro_rules! families {
     ($($constant:ident: $kind:ident $name:literal $labels:tt $help:literal;)*) => {
         $(pub(super) const $constant: Family =
-            Family { name: $name, kind: Type::$kind, labels: &$labels, help: $help };)*
+            Family { name: $name, kind: FamilyType::$kind, labels: &$labels, help: $help };)*
         pub(super) const ALL: &[Family] = &[$($constant),*];
     };
 }
@@ -224,7 +224,12 @@ mod tests {
         for family in ALL {
             let unit = family.unit().map_or(String::new(), |unit| format!("_{}", unit.as_str()));
             assert_eq!(format!("{}{unit}{}", family.stem(), family.suffix()), family.name);
-            assert_eq!(family.kind == Type::Counter, family.name.ends_with("_total"), "{}", family.name);
+            assert_eq!(
+                family.kind == FamilyType::Counter,
+                family.name.ends_with("_total"),
+                "{}",
+                family.name
+            );
         }
     }
 

@@ -29,17 +29,17 @@ const SERIES: usize = 160;
 
 /// The last moments of a server.
 #[derive(Debug, Default)]
-pub(crate) struct History(Mutex<Kept>);
+pub(crate) struct History(Mutex<SeriesHistory>);
 
 #[derive(Debug, Default)]
-struct Kept {
-    series: Vec<Key>,
+struct SeriesHistory {
+    series: Vec<SeriesKey>,
     moments: VecDeque<Moment>,
 }
 
 /// A series: a metric's name, with its labels in Prometheus' text format.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct SeriesKey {
     name: &'static str,
     labels: String,
 }
@@ -52,7 +52,7 @@ struct Moment {
     values: Box<[f64]>,
 }
 
-impl Key {
+impl SeriesKey {
     /// Lists the labels in the given order.
     pub(super) fn new(family: &Family, labels: &[(&str, &str)]) -> Self {
         let mut text = String::new();
@@ -74,7 +74,7 @@ pub(super) fn now() -> u64 {
 
 impl History {
     /// Adds a moment.
-    pub(super) fn add(&self, at: u64, seen: impl IntoIterator<Item = (Key, f64)>) {
+    pub(super) fn add(&self, at: u64, seen: impl IntoIterator<Item = (SeriesKey, f64)>) {
         let mut kept = self.0.lock();
         let mut values = vec![f64::NAN; kept.series.len()];
         for (key, value) in seen {
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn series_come_and_go() {
         let history = History::default();
-        let key = |source: &str| Key::new(&family::POOL_USED, &[("source", source)]);
+        let key = |source: &str| SeriesKey::new(&family::POOL_USED, &[("source", source)]);
         history.add(1000, [(key("a"), 1.0)]);
         history.add(4000, [(key("a"), 2.0), (key("say \"b\""), 0.5)]);
         history.add(7000, [(key("say \"b\""), 3.0)]);
@@ -147,7 +147,7 @@ mod tests {
         let history = History::default();
         for moment in 0..2 * MOMENTS as u64 {
             let seen = (0..2 * SERIES).map(|number| {
-                let key = Key::new(&family::POOL_USED, &[("source", &format!("source-{number}"))]);
+                let key = SeriesKey::new(&family::POOL_USED, &[("source", &format!("source-{number}"))]);
                 (key, number as f64)
             });
             history.add(moment, seen);

@@ -5,11 +5,11 @@ use std::time::Duration;
 use http::Version;
 use rowstream_encode::Format;
 
-use super::exemplars::Ids;
-use super::requests::{End, Kind, Part, Protocol, Series};
+use super::exemplars::ExemplarIds;
+use super::requests::{Contribution, Protocol, RequestEnd, RequestKind, Series};
 use crate::access_log::LogEntry;
 use crate::outcome::Times;
-use crate::outcome::{Ended, Outcome};
+use crate::outcome::{Outcome, OutcomeName};
 
 /// The interval between counts of a stream's progress. Otherwise a stream of hours would only show
 /// at its end.
@@ -30,12 +30,12 @@ pub(crate) enum Subject {
 #[derive(Debug)]
 pub(crate) struct Meter {
     pub(crate) subject: Subject,
-    kind: Kind,
+    kind: RequestKind,
     /// True if it had a permit.
     admitted: bool,
     first_row: Option<Duration>,
     /// For a stream: the part that is counted already, and the time of that count since its start.
-    counted: Option<Box<Part>>,
+    counted: Option<Box<Contribution>>,
     counted_at: Duration,
 }
 
@@ -44,7 +44,7 @@ impl Meter {
     pub(crate) fn new(version: Version) -> Self {
         Self {
             subject: Subject::None,
-            kind: Kind { format: None, protocol: Protocol::of(version) },
+            kind: RequestKind { format: None, protocol: Protocol::of(version) },
             admitted: false,
             first_row: None,
             counted: None,
@@ -93,20 +93,20 @@ impl Meter {
     }
 
     /// Counts its end, with its ids for an exemplar.
-    pub(crate) fn end(&mut self, series: &Series, entry: &LogEntry, outcome: &Outcome, ids: Ids) {
+    pub(crate) fn end(&mut self, series: &Series, entry: &LogEntry, outcome: &Outcome, ids: ExemplarIds) {
         let duration = self.admitted.then(|| entry.elapsed());
         let (streamed, first_row) = (self.counted.is_some(), self.first_row);
         let part = self.part(entry);
-        let ended = Ended::of(outcome, entry.status);
-        series.end(self.kind, part, End { ended, streamed, duration, first_row, ids: ids.any() });
+        let ended = OutcomeName::of(outcome, entry.status);
+        series.end(self.kind, part, RequestEnd { ended, streamed, duration, first_row, ids: ids.any() });
     }
 
     /// Takes the part that isn't counted yet.
-    fn part(&mut self, entry: &LogEntry) -> Part {
-        let now = Part { rows: entry.rows, bytes: entry.bytes, times: entry.times };
+    fn part(&mut self, entry: &LogEntry) -> Contribution {
+        let now = Contribution { rows: entry.rows, bytes: entry.bytes, times: entry.times };
         let Some(counted) = &mut self.counted else { return now };
         let before = std::mem::replace(&mut **counted, now);
-        Part {
+        Contribution {
             rows: now.rows.saturating_sub(before.rows),
             bytes: now.bytes.saturating_sub(before.bytes),
             times: now.times - before.times,

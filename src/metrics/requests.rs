@@ -13,9 +13,9 @@ use rowstream_core::histogram::{ANSWERS, Histogram, WAITS};
 use rowstream_core::lock::Mutex;
 use rowstream_encode::Format;
 
-use super::exemplars::{Exemplars, Ids};
+use super::exemplars::{ExemplarIds, Exemplars};
 use super::families::{self as family, Family};
-use crate::outcome::Ended;
+use crate::outcome::OutcomeName;
 use crate::outcome::Times;
 
 /// The label for requests without an endpoint, without a format, or without a protocol yet. It's
@@ -58,13 +58,13 @@ impl Protocol {
 
 /// The properties that divide an endpoint's requests into separate counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub(crate) struct RequestKind {
     /// `None` if no format was chosen: the request failed earlier, or its method is `OPTIONS`.
     pub(super) format: Option<Format>,
     pub(super) protocol: Protocol,
 }
 
-impl Kind {
+impl RequestKind {
     pub(super) fn format_name(self) -> &'static str {
         self.format.map_or(NONE, Format::name)
     }
@@ -74,8 +74,8 @@ impl Kind {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Totals {
     /// By outcome.
-    pub(super) requests: [u64; Ended::ALL.len()],
-    pub(super) streams: [u64; Ended::ALL.len()],
+    pub(super) requests: [u64; OutcomeName::ALL.len()],
+    pub(super) streams: [u64; OutcomeName::ALL.len()],
     pub(super) rows: u64,
     pub(super) bytes: u64,
 }
@@ -92,9 +92,9 @@ impl Totals {
 
 /// The counts of an endpoint.
 #[derive(Debug, Clone)]
-pub(super) struct Counts {
+pub(super) struct EndpointCounts {
     /// The kinds that were requested. There are few.
-    pub(super) kinds: Vec<(Kind, Totals)>,
+    pub(super) kinds: Vec<(RequestKind, Totals)>,
     pub(super) times: Times,
     /// The streams that have begun.
     begun: u64,
@@ -105,7 +105,7 @@ pub(super) struct Counts {
     pub(super) exemplars: Option<Box<Exemplars>>,
 }
 
-impl Default for Counts {
+impl Default for EndpointCounts {
     fn default() -> Self {
         let (durations, first_rows) = (Histogram::new(ANSWERS), Histogram::new(WAITS));
         let (kinds, times) = (Vec::new(), Times::default());
@@ -113,8 +113,8 @@ impl Default for Counts {
     }
 }
 
-impl Counts {
-    fn kind(&mut self, kind: Kind) -> &mut Totals {
+impl EndpointCounts {
+    fn kind(&mut self, kind: RequestKind) -> &mut Totals {
         let index = self.kinds.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
             self.kinds.push((kind, Totals::default()));
             self.kinds.len() - 1
@@ -133,7 +133,7 @@ impl Counts {
 
     /// Makes a request the exemplar of its buckets.
     #[cold]
-    fn exemplify(&mut self, ids: Ids, end: &End) {
+    fn exemplify(&mut self, ids: ExemplarIds, end: &RequestEnd) {
         let exemplars = self.exemplars.get_or_insert_default();
         exemplars.note(ids, (&self.durations, &self.first_rows), (end.duration, end.first_row));
     }
@@ -161,7 +161,7 @@ impl Counts {
 
 /// A request's contribution to the counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct Contribution {
     pub(super) rows: u64,
     pub(super) bytes: u64,
     pub(super) times: Times,
@@ -169,19 +169,19 @@ pub(super) struct Part {
 
 /// The end of a request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct End {
-    pub(super) ended: Ended,
+pub(super) struct RequestEnd {
+    pub(super) ended: OutcomeName,
     /// True if its rows were streamed.
     pub(super) streamed: bool,
     /// From the request to its last byte, if it had a permit.
     pub(super) duration: Option<Duration>,
     pub(super) first_row: Option<Duration>,
     /// Its ids for an exemplar, if it has any.
-    pub(super) ids: Option<Ids>,
+    pub(super) ids: Option<ExemplarIds>,
 }
 
 /// The counts of an endpoint, one for each worker.
-pub(crate) struct Series(Box<[Mutex<Counts>]>);
+pub(crate) struct Series(Box<[Mutex<EndpointCounts>]>);
 
 impl Default for Series {
     fn default() -> Self {
@@ -202,7 +202,7 @@ thread_local! {
 
 impl Series {
     /// The counts of this thread.
-    fn mine(&self) -> MutexGuard<'_, Counts> {
+    fn mine(&self) -> MutexGuard<'_, EndpointCounts> {
         // Threads that aren't workers share these counts. A thread that is ending uses the first.
         self.0[NUMBER.try_with(|number| *number).unwrap_or_default() % self.0.len()].lock()
     }
@@ -213,7 +213,7 @@ impl Series {
     }
 
     /// Adds the progress of a running request.
-    pub(super) fn add(&self, kind: Kind, part: Part) {
+    pub(super) fn add(&self, kind: RequestKind, part: Contribution) {
         let mut counts = self.mine();
         counts.times += part.times;
         let totals = counts.kind(kind);
@@ -222,7 +222,7 @@ impl Series {
     }
 
     /// Counts a request that ends.
-    pub(super) fn end(&self, kind: Kind, part: Part, end: End) {
+    pub(super) fn end(&self, kind: RequestKind, part: Contribution, end: RequestEnd) {
         let mut counts = self.mine();
         counts.times += part.times;
         if let Some(duration) = end.duration {
@@ -242,8 +242,8 @@ impl Series {
     }
 
     /// The sum of all workers' counts.
-    pub(super) fn total(&self) -> Counts {
-        let mut total = Counts::default();
+    pub(super) fn total(&self) -> EndpointCounts {
+        let mut total = EndpointCounts::default();
         for shard in &self.0 {
             total.add(&shard.lock());
         }
@@ -258,8 +258,9 @@ mod tests {
     #[test]
     fn the_counts_of_all_threads_are_one() {
         let series = Series::default();
-        let kinds = [Some(Format::Csv), None].map(|format| Kind { format, protocol: Protocol::Http11 });
-        let part = Part { rows: 2, bytes: 30, ..Part::default() };
+        let kinds =
+            [Some(Format::Csv), None].map(|format| RequestKind { format, protocol: Protocol::Http11 });
+        let part = Contribution { rows: 2, bytes: 30, ..Contribution::default() };
         std::thread::scope(|scope| {
             for _ in 0..5 {
                 scope.spawn(|| {
@@ -267,17 +268,23 @@ mod tests {
                     series.add(kinds[0], part);
                     let duration = Some(Duration::from_millis(7));
                     let (first_row, ids) = (None, None);
-                    let end = End { ended: Ended::Failed, streamed: true, duration, first_row, ids };
+                    let end =
+                        RequestEnd { ended: OutcomeName::Failed, streamed: true, duration, first_row, ids };
                     series.end(kinds[0], part, end);
                     series.begin_stream();
-                    let end = End { ended: Ended::ClientError, streamed: false, duration: None, ..end };
-                    series.end(kinds[1], Part::default(), end);
+                    let end = RequestEnd {
+                        ended: OutcomeName::ClientError,
+                        streamed: false,
+                        duration: None,
+                        ..end
+                    };
+                    series.end(kinds[1], Contribution::default(), end);
                 });
             }
         });
         let total = series.total();
         let of = |kind| total.kinds.iter().find(|(known, _)| *known == kind).expect("it was counted").1;
-        let failed = Ended::Failed as usize;
+        let failed = OutcomeName::Failed as usize;
         assert_eq!((of(kinds[0]).requests[failed], of(kinds[0]).streams[failed]), (5, 5));
         assert_eq!((of(kinds[0]).rows, of(kinds[0]).bytes), (20, 300));
         assert_eq!(of(kinds[1]).requests.iter().sum::<u64>(), 5);

@@ -18,9 +18,9 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// How late a worker's timers fire.
 #[derive(Debug, Clone)]
-pub(crate) struct Delay(Arc<Mutex<Histogram>>);
+pub(crate) struct TimerDelay(Arc<Mutex<Histogram>>);
 
-impl Delay {
+impl TimerDelay {
     /// Measures again and again how late a timer fires. A ready task has to wait for as long.
     pub(crate) async fn measure(self) {
         loop {
@@ -33,21 +33,21 @@ impl Delay {
 
 /// One worker.
 #[derive(Debug)]
-pub(crate) struct Worker {
+pub(crate) struct WorkerMetrics {
     runtime: RuntimeMetrics,
     connections: Arc<AtomicUsize>,
-    delay: Delay,
+    delay: TimerDelay,
 }
 
-impl Worker {
+impl WorkerMetrics {
     /// The worker that drives `runtime`. `connections` counts its connections.
     pub(crate) fn new(runtime: &Handle, connections: &Arc<AtomicUsize>) -> Self {
-        let delay = Delay(Arc::new(Mutex::new(Histogram::new(DELAYS))));
+        let delay = TimerDelay(Arc::new(Mutex::new(Histogram::new(DELAYS))));
         Self { runtime: runtime.metrics(), connections: Arc::clone(connections), delay }
     }
 
     /// The delay for the worker's thread to measure.
-    pub(crate) fn delay(&self) -> Delay {
+    pub(crate) fn delay(&self) -> TimerDelay {
         self.delay.clone()
     }
 
@@ -67,23 +67,23 @@ impl Worker {
 
 /// The workers of a server, in the order of their numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Workers(Mutex<Vec<Worker>>);
+pub(crate) struct AllWorkerMetrics(Mutex<Vec<WorkerMetrics>>);
 
-impl Workers {
+impl AllWorkerMetrics {
     /// Adds a worker.
-    pub(crate) fn add(&self, worker: Worker) {
+    pub(crate) fn add(&self, worker: WorkerMetrics) {
         self.0.lock().push(worker);
     }
 
     /// Maps each worker and its number.
-    pub(super) fn map<T>(&self, seen: impl FnMut((usize, &Worker)) -> T) -> Vec<T> {
+    pub(super) fn map<T>(&self, seen: impl FnMut((usize, &WorkerMetrics)) -> T) -> Vec<T> {
         self.0.lock().iter().enumerate().map(seen).collect()
     }
 }
 
 /// The client connections, by the protocol of their requests.
 #[derive(Debug, Default)]
-pub(crate) struct Connections {
+pub(crate) struct ConnectionCounts {
     accepted: AtomicU64,
     /// The number that the process's descriptors allow; 0 if it's unknown.
     limit: AtomicUsize,
@@ -101,18 +101,18 @@ pub(crate) struct Connections {
 
 /// One connection, counted until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Connected {
-    connections: Arc<Connections>,
+pub(crate) struct CountedConnection {
+    connections: Arc<ConnectionCounts>,
     /// Its index in `open`.
     place: AtomicU8,
 }
 
-impl Connections {
+impl ConnectionCounts {
     /// Counts a connection.
-    pub(crate) fn accept(self: &Arc<Self>) -> Connected {
+    pub(crate) fn accept(self: &Arc<Self>) -> CountedConnection {
         self.accepted.fetch_add(1, Ordering::Relaxed);
         self.open[0].fetch_add(1, Ordering::Relaxed);
-        Connected { connections: Arc::clone(self), place: AtomicU8::new(0) }
+        CountedConnection { connections: Arc::clone(self), place: AtomicU8::new(0) }
     }
 
     /// Sets the number that descriptors allow.
@@ -172,7 +172,7 @@ impl Connections {
     }
 }
 
-impl Connected {
+impl CountedConnection {
     /// Records the protocol of its first request.
     pub(crate) fn speaks(&self, version: Version) {
         if self.place.load(Ordering::Relaxed) == 0 {
@@ -184,7 +184,7 @@ impl Connected {
     }
 }
 
-impl Drop for Connected {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         let place = usize::from(self.place.load(Ordering::Relaxed));
         self.connections.open[place].fetch_sub(1, Ordering::Relaxed);
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_connection_is_counted_once_wherever_it_is() {
-        let connections = Arc::<Connections>::default();
+        let connections = Arc::<ConnectionCounts>::default();
         let open = || connections.open().into_iter().map(|(_, open)| open).collect::<Vec<_>>();
         let (one, other) = (connections.accept(), connections.accept());
         assert_eq!(open(), [2, 0, 0, 0, 0]);

@@ -14,29 +14,29 @@ use rowstream_core::log::lines::ACCESS;
 use rowstream_core::pool;
 use rowstream_upstream::discovery::DiscoveryStats as Discovered;
 
-use super::Observed;
+use super::MetricsSource;
 use super::exemplars::{Exemplar, Exemplars};
 use super::families::{self as family, Family};
-use super::history::Key;
-use super::requests::{ADMIN, Counts, NONE, Protocol, Totals};
-use super::runtime::Worker;
-use crate::admission::{self, Refusal};
+use super::history::SeriesKey;
+use super::requests::{ADMIN, EndpointCounts, NONE, Protocol, Totals};
+use super::runtime::WorkerMetrics;
+use crate::admission::{self, PermitRefusal};
 use crate::database::SharedLookups;
-use crate::outcome::Ended;
-use crate::rate_limit::By;
+use crate::outcome::OutcomeName;
+use crate::rate_limit::ClientProperty;
 use rowstream_procfs::{ProcessFiles, kibibytes, number};
 
 /// All metrics at one moment.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     /// By template.
-    endpoints: Vec<(String, Counts)>,
+    endpoints: Vec<(String, EndpointCounts)>,
     /// For requests without an endpoint, and for the admin endpoints.
-    others: [(&'static str, Counts); 2],
+    others: [(&'static str, EndpointCounts); 2],
     admission: admission::Usage,
     denied: [(Denial, u64); Denial::ALL.len()],
-    rate_limited: [(By, u64); By::ALL.len()],
-    pools: Vec<PoolSeen>,
+    rate_limited: [(ClientProperty, u64); ClientProperty::ALL.len()],
+    pools: Vec<PoolSample>,
     connections: Vec<(Option<Protocol>, usize)>,
     connections_max: usize,
     accepted: u64,
@@ -46,12 +46,12 @@ pub(super) struct Snapshot {
     log_dropped: u64,
     tls_failures: u64,
     certificate_expiry: Option<SystemTime>,
-    workers: Vec<WorkerSeen>,
-    process: ProcessSeen,
+    workers: Vec<WorkerSample>,
+    process: ProcessSample,
 }
 
 #[derive(Debug)]
-struct PoolSeen {
+struct PoolSample {
     source: String,
     stats: pool::Stats,
     follow_wait: Option<Duration>,
@@ -61,7 +61,7 @@ struct PoolSeen {
 }
 
 #[derive(Debug)]
-struct WorkerSeen {
+struct WorkerSample {
     number: String,
     busy: f64,
     delays: Histogram,
@@ -69,11 +69,11 @@ struct WorkerSeen {
 }
 
 /// Reads a value from a pool's statistics.
-type OfPool<T> = fn(&pool::Stats) -> T;
+type PoolValue<T> = fn(&pool::Stats) -> T;
 
 /// The process's numbers. Unknown ones are left out.
 #[derive(Debug)]
-struct ProcessSeen {
+struct ProcessSample {
     cpu: Option<f64>,
     resident: Option<u64>,
     virtual_memory: Option<u64>,
@@ -85,7 +85,7 @@ struct ProcessSeen {
 
 impl Snapshot {
     /// Reads the present state of a server.
-    pub(super) fn take(server: &impl Observed) -> Self {
+    pub(super) fn take(server: &impl MetricsSource) -> Self {
         let metrics = server.metrics();
         Self {
             endpoints: metrics.totals(),
@@ -95,7 +95,7 @@ impl Snapshot {
             rate_limited: metrics.rate_limited.counts(),
             pools: server
                 .sources()
-                .map(|(name, source)| PoolSeen {
+                .map(|(name, source)| PoolSample {
                     source: name.to_owned(),
                     stats: source.pool_stats(),
                     follow_wait: source.longest_wait(),
@@ -113,21 +113,22 @@ impl Snapshot {
             log_dropped: ACCESS.dropped(),
             tls_failures: metrics.connections.no_tls(),
             certificate_expiry: server.certificate_expiry(),
-            workers: metrics.workers.map(WorkerSeen::of),
-            process: ProcessSeen::look(&ProcessFiles::own()),
+            workers: metrics.workers.map(WorkerSample::of),
+            process: ProcessSample::look(&ProcessFiles::own()),
         }
     }
 
     /// The numbers for the history: sums over all endpoints, and the load of each pool and host.
-    pub(super) fn lately(&self) -> Vec<(Key, f64)> {
+    pub(super) fn lately(&self) -> Vec<(SeriesKey, f64)> {
         let clients = || self.all().filter(|(path, _)| *path != ADMIN).map(|(_, counts)| counts);
         let totals = || clients().flat_map(|counts| &counts.kinds).map(|(_, totals)| totals);
-        let ended = |ended: Ended| totals().map(|totals| totals.requests[ended as usize]).sum::<u64>();
-        let (complete, all) = (ended(Ended::Complete), Ended::ALL.into_iter().map(ended).sum::<u64>());
+        let ended = |ended: OutcomeName| totals().map(|totals| totals.requests[ended as usize]).sum::<u64>();
+        let (complete, all) =
+            (ended(OutcomeName::Complete), OutcomeName::ALL.into_iter().map(ended).sum::<u64>());
         let of_server = [
             (&family::REQUESTS, "complete", Some(complete as f64)),
             (&family::REQUESTS, "other", Some((all - complete) as f64)),
-            (&family::STREAMS_RUNNING, "", Some(clients().map(Counts::running).sum::<u64>() as f64)),
+            (&family::STREAMS_RUNNING, "", Some(clients().map(EndpointCounts::running).sum::<u64>() as f64)),
             (&family::ROWS, "", Some(totals().map(|totals| totals.rows).sum::<u64>() as f64)),
             (&family::SENT_BYTES, "", Some(totals().map(|totals| totals.bytes).sum::<u64>() as f64)),
             (&family::RESIDENT, "", self.process.resident.map(|bytes| bytes as f64)),
@@ -135,7 +136,7 @@ impl Snapshot {
         ];
         let of_server = of_server.into_iter().filter_map(|(family, outcome, value)| {
             let labels = [("outcome", outcome)];
-            Some((Key::new(family, if outcome.is_empty() { &[] } else { &labels }), value?))
+            Some((SeriesKey::new(family, if outcome.is_empty() { &[] } else { &labels }), value?))
         });
         let of_pools = self.pools.iter().flat_map(|pool| {
             let labels = [("source", &*pool.source)];
@@ -145,12 +146,12 @@ impl Snapshot {
                 (&family::POOL_WAITING, stats.usage.waiting),
                 (&family::POOL_MAX, stats.max),
             ]
-            .map(|(family, value)| (Key::new(family, &labels), value as f64))
+            .map(|(family, value)| (SeriesKey::new(family, &labels), value as f64))
         });
         let of_hosts = self.pools.iter().flat_map(|pool| {
             pool.hosts.iter().map(|host| {
                 let labels = [("source", &*pool.source), ("host", &*host.name)];
-                (Key::new(&family::HOST_IN_FLIGHT, &labels), host.in_flight as f64)
+                (SeriesKey::new(&family::HOST_IN_FLIGHT, &labels), host.in_flight as f64)
             })
         });
         of_server.chain(of_pools).chain(of_hosts).collect()
@@ -160,7 +161,7 @@ impl Snapshot {
     /// bucket, in the order of the lines.
     pub(super) fn exemplars(&self) -> [(String, std::vec::IntoIter<Option<Exemplar>>); Exemplars::OF.len()] {
         Exemplars::OF.map(|family| {
-            let of_endpoint = |(_, counts): (&str, &Counts)| match &counts.exemplars {
+            let of_endpoint = |(_, counts): (&str, &EndpointCounts)| match &counts.exemplars {
                 Some(exemplars) => exemplars.of(family)[..counts.buckets(family)].to_vec(),
                 None => vec![None; counts.buckets(family)],
             };
@@ -169,20 +170,20 @@ impl Snapshot {
         })
     }
 
-    fn endpoints(&self) -> impl Iterator<Item = (&str, &Counts)> {
+    fn endpoints(&self) -> impl Iterator<Item = (&str, &EndpointCounts)> {
         self.endpoints.iter().map(|(path, counts)| (path.as_str(), counts))
     }
 
-    fn all(&self) -> impl Iterator<Item = (&str, &Counts)> {
+    fn all(&self) -> impl Iterator<Item = (&str, &EndpointCounts)> {
         self.others.iter().map(|(name, counts)| (*name, counts)).chain(self.endpoints())
     }
 
     fn requests(&self, out: &mut Families<'_>) -> fmt::Result {
-        let requests = |seen| by_outcome(seen, &Ended::ALL, |totals| totals.requests);
+        let requests = |seen| by_outcome(seen, &OutcomeName::ALL, |totals| totals.requests);
         out.counters(&family::REQUESTS, self.all().flat_map(requests))?;
-        let streams = |seen| by_outcome(seen, &Ended::OF_STREAMS, |totals| totals.streams);
+        let streams = |seen| by_outcome(seen, &OutcomeName::OF_STREAMS, |totals| totals.streams);
         out.counters(&family::STREAMS, self.endpoints().flat_map(streams))?;
-        let running = |(path, counts): (_, &Counts)| ([path], counts.running());
+        let running = |(path, counts): (_, &EndpointCounts)| ([path], counts.running());
         out.gauges(&family::STREAMS_RUNNING, self.endpoints().map(running))?;
         let rows = |seen| by_format(seen, |totals| totals.rows);
         out.counters(&family::ROWS, self.endpoints().flat_map(rows))?;
@@ -200,7 +201,7 @@ impl Snapshot {
         let seen = &self.admission;
         out.gauges(&family::PERMITS, [([], seen.permits)])?;
         out.gauges(&family::PERMITS_MAX, [([], seen.permits_max)])?;
-        let refused = Refusal::ALL.iter().zip(seen.refused);
+        let refused = PermitRefusal::ALL.iter().zip(seen.refused);
         out.counters(&family::REFUSED, refused.map(|(refusal, count)| ([refusal.code()], count)))?;
         let denied = self.denied.iter().map(|(denial, count)| ([denial.reason()], *count));
         out.counters(&family::DENIED, denied)?;
@@ -211,7 +212,7 @@ impl Snapshot {
     }
 
     fn pools(&self, out: &mut Families<'_>) -> fmt::Result {
-        let gauges: [(&Family, OfPool<usize>); 5] = [
+        let gauges: [(&Family, PoolValue<usize>); 5] = [
             (&family::POOL_MAX, |stats| stats.max),
             (&family::POOL_USED, |stats| stats.usage.used),
             (&family::POOL_IDLE, |stats| stats.usage.idle),
@@ -225,7 +226,7 @@ impl Snapshot {
             &family::POOL_ACQUIRE,
             self.pools.iter().map(|pool| ([&*pool.source], &pool.stats.waits)),
         )?;
-        let counters: [(&Family, OfPool<u64>); 3] = [
+        let counters: [(&Family, PoolValue<u64>); 3] = [
             (&family::POOL_OPENED, |stats| stats.opened),
             (&family::POOL_TIMEOUTS, |stats| stats.timed_out),
             (&family::POOL_REFUSED, |stats| stats.refused),
@@ -323,20 +324,23 @@ impl Collector for Snapshot {
 /// Returns all `outcomes` of each kind with requests, so that the rate of failures is known from
 /// the first failure on.
 fn by_outcome<'a>(
-    (path, counts): (&'a str, &'a Counts),
-    outcomes: &'static [Ended],
-    of: fn(&Totals) -> [u64; Ended::ALL.len()],
+    (path, counts): (&'a str, &'a EndpointCounts),
+    outcomes: &'static [OutcomeName],
+    of: fn(&Totals) -> [u64; OutcomeName::ALL.len()],
 ) -> impl Iterator<Item = ([&'a str; 4], u64)> {
     let kinds = counts.kinds.iter().map(move |(kind, totals)| (*kind, of(totals)));
     let asked_for = kinds.filter(|(_, counts)| counts.iter().any(|&count| count > 0));
     asked_for.flat_map(move |(kind, counts)| {
-        let labels = move |ended: Ended| [path, kind.format_name(), kind.protocol.name(), ended.name()];
+        let labels = move |ended: OutcomeName| [path, kind.format_name(), kind.protocol.name(), ended.name()];
         outcomes.iter().map(move |&ended| (labels(ended), counts[ended as usize]))
     })
 }
 
 /// Sums over all protocols.
-fn by_format<'a>((path, counts): (&'a str, &Counts), of: fn(&Totals) -> u64) -> Vec<([&'a str; 2], u64)> {
+fn by_format<'a>(
+    (path, counts): (&'a str, &EndpointCounts),
+    of: fn(&Totals) -> u64,
+) -> Vec<([&'a str; 2], u64)> {
     let mut sums: Vec<([&str; 2], u64)> = Vec::new();
     for (kind, totals) in &counts.kinds {
         let labels = [path, kind.format_name()];
@@ -348,14 +352,14 @@ fn by_format<'a>((path, counts): (&'a str, &Counts), of: fn(&Totals) -> u64) -> 
     sums
 }
 
-fn by_phase<'a>((path, counts): (&'a str, &Counts)) -> [([&'a str; 2], f64); 4] {
+fn by_phase<'a>((path, counts): (&'a str, &EndpointCounts)) -> [([&'a str; 2], f64); 4] {
     let times = counts.times;
     [("pool", times.pool), ("database", times.database), ("encode", times.encode), ("client", times.client)]
         .map(|(phase, time)| ([path, phase], time.as_secs_f64()))
 }
 
-impl WorkerSeen {
-    fn of((number, worker): (usize, &Worker)) -> Self {
+impl WorkerSample {
+    fn of((number, worker): (usize, &WorkerMetrics)) -> Self {
         Self {
             number: number.to_string(),
             busy: worker.busy().as_secs_f64(),
@@ -365,7 +369,7 @@ impl WorkerSeen {
     }
 }
 
-impl ProcessSeen {
+impl ProcessSample {
     fn look(files: &ProcessFiles) -> Self {
         let status = files.read("status").unwrap_or_default();
         Self {

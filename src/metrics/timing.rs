@@ -16,7 +16,7 @@ const LONGEST: usize = 128;
 /// and the total until the first row. Written by hand on the stack, because lookups have this
 /// header too, and formatting costs as much as the rest of their head.
 pub(crate) fn server_timing(times: &Times, first_row: Duration) -> Option<HeaderValue> {
-    let mut text = Text { bytes: [0; LONGEST], length: 0 };
+    let mut text = TimingText { bytes: [0; LONGEST], length: 0 };
     text.push(b"pool;dur=");
     text.push_milliseconds(times.pool);
     text.push(b", database;dur=");
@@ -26,12 +26,12 @@ pub(crate) fn server_timing(times: &Times, first_row: Duration) -> Option<Header
     HeaderValue::from_bytes(&text.bytes[..text.length]).ok()
 }
 
-struct Text {
+struct TimingText {
     bytes: [u8; LONGEST],
     length: usize,
 }
 
-impl Text {
+impl TimingText {
     fn push(&mut self, part: &[u8]) {
         self.bytes[self.length..self.length + part.len()].copy_from_slice(part);
         self.length += part.len();

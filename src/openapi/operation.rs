@@ -8,8 +8,8 @@ use rowstream_core::params::{ChosenOptions, Param, ParamPlace, ParamType, ParamV
 use rowstream_encode::{BytesForm, Choice, Format, Intervals, Nulls, Numbers};
 use serde_json::{Map, Value, json};
 
-use super::schema::{Answers, reference};
-use super::{Asked, Version, security};
+use super::schema::{ResponseSchemas, reference};
+use super::{DocumentOptions, Version, security};
 use crate::check::Columns;
 use crate::config::Config;
 use crate::endpoint::{Authorization, Endpoint, FollowMode, Handler};
@@ -21,14 +21,14 @@ pub(super) struct Operation<'a> {
     pub(super) endpoint: &'a Endpoint,
     /// The columns of its statements, if they are known.
     pub(super) columns: Option<&'a [Option<Columns>]>,
-    pub(super) asked: Asked,
+    pub(super) asked: DocumentOptions,
     /// Its name, which its schemas share.
     pub(super) name: String,
 }
 
 /// Parts that many operations share, with their component names.
 #[derive(Default)]
-pub(super) struct Shared {
+pub(super) struct SharedComponents {
     /// Problem documents, by status and codes.
     failures: BTreeMap<(u16, Vec<&'static str>), String>,
     /// The parameter `_format`, by its values.
@@ -38,7 +38,7 @@ pub(super) struct Shared {
 /// The response of an event stream with no row left.
 const NO_ROW: &str = "NoRow";
 
-impl Shared {
+impl SharedComponents {
     /// The components that [`Operation::describe`] refers to as responses.
     pub(super) fn responses(&self) -> Value {
         let failures = self.failures.iter().map(|((_, codes), name)| (name.clone(), failure(codes)));
@@ -81,7 +81,7 @@ fn numbered(kind: &str, before: usize) -> String {
 
 impl Operation<'_> {
     /// The operation object.
-    pub(super) fn describe(&self, shared: &mut Shared) -> Value {
+    pub(super) fn describe(&self, shared: &mut SharedComponents) -> Value {
         let mut operation = json!({"operationId": format!("get{}", self.name)});
         if let Some(summary) = &self.endpoint.summary {
             operation["summary"] = summary.as_str().into();
@@ -95,7 +95,7 @@ impl Operation<'_> {
     /// The schemas that it refers to: its rows and its JSON body.
     pub(super) fn schemas(&self) -> impl Iterator<Item = (String, Value)> {
         let answers = (!self.is_proxy()).then(|| self.answers());
-        let row = answers.as_ref().and_then(Answers::named_row);
+        let row = answers.as_ref().and_then(ResponseSchemas::named_row);
         let row_name = row.as_ref().map(|(name, _)| name.clone());
         let has_body = self.endpoint.formats.contains(&Format::Json);
         let body = answers
@@ -104,11 +104,11 @@ impl Operation<'_> {
         row.into_iter().chain(body)
     }
 
-    fn answers(&self) -> Answers<'_> {
-        Answers::new(self.endpoint, self.columns, self.asked, &self.name)
+    fn answers(&self) -> ResponseSchemas<'_> {
+        ResponseSchemas::new(self.endpoint, self.columns, self.asked, &self.name)
     }
 
-    fn parameters(&self, shared: &mut Shared) -> Value {
+    fn parameters(&self, shared: &mut SharedComponents) -> Value {
         let own = self.endpoint.params.iter().filter_map(parameter);
         let controls = self.controls().map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
         let formats = || self.endpoint.formats.iter().copied().map(Format::name).collect();
@@ -140,7 +140,7 @@ impl Operation<'_> {
         CONTROLS.iter().map(|(name, ..)| *name).filter(move |name| !is_proxy && is_taken(name))
     }
 
-    fn responses(&self, shared: &mut Shared) -> Map<String, Value> {
+    fn responses(&self, shared: &mut SharedComponents) -> Map<String, Value> {
         let mut responses = Map::new();
         responses.insert("200".to_owned(), self.success());
         if self.endpoint.formats.contains(&Format::Sse) && self.endpoint.key().is_some() {

@@ -4,7 +4,7 @@
 use rowstream_encode::{BytesForm, Column, ColumnKind, Intervals, Nulls, Numbers, ValueOptions};
 use serde_json::{Map, Value, json};
 
-use super::Asked;
+use super::DocumentOptions;
 use crate::check::Columns;
 use crate::endpoint::{Cardinality, Endpoint, Handler, Piece};
 
@@ -22,7 +22,7 @@ pub(super) fn reference(name: &str) -> Value {
 }
 
 /// The responses of an endpoint.
-pub(super) struct Answers<'a> {
+pub(super) struct ResponseSchemas<'a> {
     endpoint: &'a Endpoint,
     /// The columns of each statement. `None` if they're unknown for all statements.
     columns: Option<&'a [Option<Columns>]>,
@@ -31,11 +31,11 @@ pub(super) struct Answers<'a> {
     name: &'a str,
 }
 
-impl<'a> Answers<'a> {
+impl<'a> ResponseSchemas<'a> {
     pub(super) fn new(
         endpoint: &'a Endpoint,
         columns: Option<&'a [Option<Columns>]>,
-        asked: Asked,
+        asked: DocumentOptions,
         name: &'a str,
     ) -> Self {
         Self { endpoint, columns, options: asked.options(endpoint), name }

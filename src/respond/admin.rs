@@ -13,12 +13,12 @@ use rowstream_core::params::{self, Param, ParamType, ParamValue};
 use serde_json::json;
 
 use super::app::App;
-use super::body::Answer;
+use super::body::AnswerBody;
 use super::console;
-use super::documents::About;
+use super::documents::DocumentSubject;
 use super::head::no_endpoint;
-use super::probe::Probe;
-use super::request::{Arrived, is_remote};
+use super::probe::ProbePath;
+use super::request::{ArrivedBody, is_remote};
 use super::tracker::RequestTracker;
 use crate::admission::Holder;
 use crate::completeness::streams::Stream;
@@ -66,7 +66,7 @@ pub(super) fn holder<B>(request: &Request<B>) -> Holder {
 }
 
 /// True if a request arrived at the port of the admin endpoints.
-pub(super) fn is_admin<B>(request: &Request<Arrived<B>>) -> bool {
+pub(super) fn is_admin<B>(request: &Request<ArrivedBody<B>>) -> bool {
     request.body().arrival.to_admin
 }
 
@@ -80,24 +80,24 @@ pub(super) enum AdminEndpoint {
     /// The targets that Prometheus should scrape, as JSON.
     Discovery(String),
     /// The endpoints that the client may call.
-    OpenApi(openapi::Asked),
+    OpenApi(openapi::DocumentOptions),
     /// The running streams.
     Streams,
     /// The state or the end of a stream.
     Stream(Arc<Stream>),
     /// Stops a stream, for a client on this machine or on another one.
-    Stop(Arc<Stream>, Asks),
+    Stop(Arc<Stream>, RequestOrigin),
     /// The meaning of an error's code.
     Page(&'static str),
     /// Shows how the hops to the client change an answer.
-    Probe(Probe),
+    Probe(ProbePath),
     /// A file of the console.
-    Console(console::Asked),
+    Console(console::RequestedFile),
 }
 
 /// The origin of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asks {
+pub(super) enum RequestOrigin {
     Here,
     Elsewhere,
 }
@@ -119,7 +119,7 @@ impl App {
     pub(super) fn find_admin<B>(
         &self,
         name: &str,
-        request: &Request<Arrived<B>>,
+        request: &Request<ArrivedBody<B>>,
     ) -> Result<AdminEndpoint, Error> {
         let is_here = self.config.admin_listen.is_none() || is_admin(request);
         Ok(match name {
@@ -129,8 +129,8 @@ impl App {
             HISTORY if is_here => AdminEndpoint::History(after(request.uri().query())?),
             DISCOVERY if is_here => AdminEndpoint::Discovery(self.targets(request)),
             LIST if is_here => AdminEndpoint::Streams,
-            OPENAPI => AdminEndpoint::OpenApi(openapi::Asked::read(request.uri().query())?),
-            _ => match name.strip_prefix(PROBES).and_then(|name| Probe::read(name, request)) {
+            OPENAPI => AdminEndpoint::OpenApi(openapi::DocumentOptions::read(request.uri().query())?),
+            _ => match name.strip_prefix(PROBES).and_then(|name| ProbePath::read(name, request)) {
                 Some(probe) => AdminEndpoint::Probe(probe?),
                 None => {
                     self.find_for_clients(name, request).ok_or_else(|| no_endpoint(request.uri().path()))?
@@ -140,9 +140,9 @@ impl App {
     }
 
     /// The admin endpoint of this name, if it's also for clients.
-    fn find_for_clients<B>(&self, name: &str, request: &Request<Arrived<B>>) -> Option<AdminEndpoint> {
+    fn find_for_clients<B>(&self, name: &str, request: &Request<ArrivedBody<B>>) -> Option<AdminEndpoint> {
         if self.config.console
-            && let Some(asked) = console::Asked::find(name, request)
+            && let Some(asked) = console::RequestedFile::find(name, request)
         {
             return Some(AdminEndpoint::Console(asked));
         }
@@ -154,7 +154,11 @@ impl App {
             return Some(AdminEndpoint::Stream(stream));
         }
         let is_ours = is_admin(request) || (!is_remote(request) && names_this_machine(request));
-        let asks = if is_ours && !is_of_other_site(request) { Asks::Here } else { Asks::Elsewhere };
+        let asks = if is_ours && !is_of_other_site(request) {
+            RequestOrigin::Here
+        } else {
+            RequestOrigin::Elsewhere
+        };
         let is_here = self.config.admin_listen.is_none() || is_admin(request);
         is_here.then_some(AdminEndpoint::Stop(stream, asks))
     }
@@ -176,7 +180,7 @@ impl App {
             }
             AdminEndpoint::Streams => &access.streams,
             // If the server has no tokens, only clients on this machine may stop streams.
-            AdminEndpoint::Stop(_, Asks::Elsewhere) if !self.asks_credentials() => {
+            AdminEndpoint::Stop(_, RequestOrigin::Elsewhere) if !self.asks_credentials() => {
                 return Err(not_from_there());
             }
             AdminEndpoint::Stop(..) => &access.stop,
@@ -207,7 +211,7 @@ impl App {
         endpoint: AdminEndpoint,
         headers: &HeaderMap,
         tracker: &mut RequestTracker,
-    ) -> Result<Response<Answer>, Error> {
+    ) -> Result<Response<AnswerBody>, Error> {
         match endpoint {
             AdminEndpoint::Live => Ok(ok()),
             AdminEndpoint::Ready => {
@@ -229,7 +233,7 @@ impl App {
             }
             AdminEndpoint::Stream(stream) => Ok(report(Bytes::from(stream.report()), JSON)),
             AdminEndpoint::Stop(stream, _) => stream.stop().map(|()| {
-                let mut response = Response::new(Answer::Nothing);
+                let mut response = Response::new(AnswerBody::Nothing);
                 *response.status_mut() = StatusCode::NO_CONTENT;
                 response
             }),
@@ -247,9 +251,9 @@ impl App {
     /// streams.
     pub(super) fn check_without_room<B>(
         &self,
-        request: &Request<Arrived<B>>,
+        request: &Request<ArrivedBody<B>>,
         tracker: &mut RequestTracker,
-    ) -> Option<Result<Response<Answer>, Error>> {
+    ) -> Option<Result<Response<AnswerBody>, Error>> {
         let name = request.uri().path().strip_prefix(ADMIN)?;
         let access = match self.find_admin(name, request).ok()? {
             AdminEndpoint::Live => &self.config.admin.live,
@@ -269,7 +273,7 @@ impl App {
         exposition: Exposition,
         headers: &HeaderMap,
         tracker: &mut RequestTracker,
-    ) -> Result<Response<Answer>, Error> {
+    ) -> Result<Response<AnswerBody>, Error> {
         let text = Metrics::tell(Arc::clone(&tracker.app), exposition);
         let mut response = self.answer_text(text, exposition.media_type(), headers, tracker).await?;
         response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept, accept-encoding"));
@@ -285,7 +289,7 @@ impl App {
 
     /// The replicas in the form of Prometheus' `http_sd`: this one and its peers. The address of
     /// this one is the configured one, or else the one to which the request was sent.
-    fn targets<B>(&self, request: &Request<Arrived<B>>) -> String {
+    fn targets<B>(&self, request: &Request<ArrivedBody<B>>) -> String {
         let asked = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let asked = request.uri().authority().cloned().or_else(|| asked?.parse().ok());
         let own = match (&self.config.discovery.address, asked) {
@@ -311,12 +315,12 @@ impl App {
     /// The endpoints that a client may call, as an OpenAPI document.
     async fn answer_openapi(
         &self,
-        asked: openapi::Asked,
+        asked: openapi::DocumentOptions,
         headers: &HeaderMap,
         tracker: &mut RequestTracker,
-    ) -> Result<Response<Answer>, Error> {
+    ) -> Result<Response<AnswerBody>, Error> {
         let credentials = tracker.credentials.clone();
-        let about = About::OpenApi(asked);
+        let about = DocumentSubject::OpenApi(asked);
         let mut response = self.answer_document(about, headers, &credentials, tracker).await?;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(openapi::MEDIA_TYPE));
@@ -351,7 +355,7 @@ fn host<B>(request: &Request<B>) -> Option<String> {
 
 /// True if a request also names this machine as its host. A page whose name was made to resolve to
 /// this machine (DNS rebinding) names another host, and so do most proxies on this machine.
-fn names_this_machine<B>(request: &Request<Arrived<B>>) -> bool {
+fn names_this_machine<B>(request: &Request<ArrivedBody<B>>) -> bool {
     let is_unix = request.body().arrival.peer == Some(UNIX);
     is_unix
         || host(request).is_some_and(|host| {
@@ -384,13 +388,13 @@ fn on_port(host: &str, port: Option<u16>) -> String {
     port.map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-fn ok() -> Response<Answer> {
+fn ok() -> Response<AnswerBody> {
     report(Bytes::from_static(b"ok\n"), "text/plain")
 }
 
 /// An answer about the server's current state.
-fn report(body: Bytes, media_type: &'static str) -> Response<Answer> {
-    let mut response = Response::new(Answer::Whole(body));
+fn report(body: Bytes, media_type: &'static str) -> Response<AnswerBody> {
+    let mut response = Response::new(AnswerBody::Whole(body));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -24,9 +24,9 @@ use crate::rate_limit::Rates;
 use crate::readiness::Readiness;
 use crate::route::Router;
 use crate::source::{Source, SourceConfig};
-use crate::spool::file::Used;
+use crate::spool::file::UsedQuota;
 use crate::stream::notifier::ChangeNotifiers;
-use crate::traces::{Sending, Spans};
+use crate::traces::{SpanSender, Spans};
 
 /// Everything that answers requests: the endpoints, their sources, and the limits.
 pub struct App {
@@ -48,7 +48,7 @@ pub struct App {
     pub(super) series: Vec<Arc<Series>>,
     /// The columns of each endpoint's statements, once its source has prepared them, and the number
     /// of times that columns were noted.
-    columns: Mutex<(u64, Vec<Option<Arc<Results>>>)>,
+    columns: Mutex<(u64, Vec<Option<Arc<ResultColumns>>>)>,
     pub(super) authorizations: Authorizations,
     /// The documents about the endpoints.
     pub(super) documents: Documents,
@@ -78,7 +78,7 @@ impl Authorizations {
 }
 
 /// The columns of an endpoint's statements, in their order.
-type Results = [Option<Columns>];
+type ResultColumns = [Option<Columns>];
 
 /// The state that outlives a configuration.
 #[derive(Default)]
@@ -89,7 +89,7 @@ pub(super) struct ServerState {
     /// Spans that wait to be sent.
     pub(super) spans: Arc<Spans>,
     /// The bytes in temporary files.
-    pub(super) spooled: Arc<Used>,
+    pub(super) spooled: Arc<UsedQuota>,
     pub(super) ending: AtomicBool,
     /// Each running probe has a reference.
     pub(super) probes: Arc<()>,
@@ -97,7 +97,7 @@ pub(super) struct ServerState {
     pub(super) closing: watch::Sender<bool>,
 }
 
-impl metrics::Observed for App {
+impl metrics::MetricsSource for App {
     fn metrics(&self) -> &Metrics {
         &self.state.metrics
     }
@@ -206,7 +206,7 @@ impl App {
     }
 
     /// The columns of each endpoint's statements, as far as they're known.
-    pub(super) fn columns(&self) -> Vec<Option<Arc<Results>>> {
+    pub(super) fn columns(&self) -> Vec<Option<Arc<ResultColumns>>> {
         self.columns.lock().1.clone()
     }
 
@@ -216,8 +216,8 @@ impl App {
     }
 
     /// The spans that wait to be sent, and their destination.
-    pub(crate) fn spans(&self) -> Sending {
-        Sending { spans: Arc::clone(&self.state.spans), to: self.config.traces.clone() }
+    pub(crate) fn spans(&self) -> SpanSender {
+        SpanSender { spans: Arc::clone(&self.state.spans), to: self.config.traces.clone() }
     }
 
     /// What `ready` reports of the sources.

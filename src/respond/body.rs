@@ -11,31 +11,31 @@ use http_body::{Body, Frame, SizeHint};
 use rowstream_core::Error;
 use rowstream_core::lock::Mutex;
 
-use super::documents::Unpacked;
-use super::last::Last;
+use super::documents::UnpackedDocument;
+use super::last::LastResponse;
 use super::probe;
-use super::proxy::Proxied;
-use super::streaming::Streaming;
+use super::proxy::ProxiedBody;
+use super::streaming::ActiveStream;
 use super::tracker::RequestTracker;
-use super::unread::Unread;
+use super::unread::UnreadAnswer;
 use crate::admission::{Admission, Permit};
 use crate::completeness::delivery::{Delivery, DeliveryWait};
 use crate::outcome::Outcome;
-use crate::spool::whole::Spooled;
+use crate::spool::whole::SpooledResult;
 
 /// The sockets accept a whole stream of this length, so its chunks needn't wait for one another.
 const SHORT: u64 = 192 * 1024;
 
 /// The body of an answer, before its headers are known to be sent.
-pub(super) enum Answer {
+pub(super) enum AnswerBody {
     Nothing,
     Whole(Bytes),
-    Unpacked(Box<Unpacked>),
-    Stream(Arc<Mutex<Streaming>>),
+    Unpacked(Box<UnpackedDocument>),
+    Stream(Arc<Mutex<ActiveStream>>),
     /// A result that has waited for its end.
-    File(Box<Spooled>),
+    File(Box<SpooledResult>),
     /// An upstream's answer.
-    Proxied(Box<Proxied>),
+    Proxied(Box<ProxiedBody>),
     /// A probe of `rowstream doctor`.
     Probe(Box<probe::Script>),
     /// It has failed. It's aborted once the chunks before the failure are on their way.
@@ -44,7 +44,7 @@ pub(super) enum Answer {
 
 /// The body of a response, polled by hyper.
 pub struct ResponseBody {
-    answer: Answer,
+    answer: AnswerBody,
     /// The rest of a chunk that is given in pieces.
     rest: Bytes,
     /// The most bytes that are given at a time.
@@ -58,23 +58,23 @@ pub struct ResponseBody {
     /// Set when everything was given, if the end has to wait until that has left.
     end: Option<Box<DeliveryWait>>,
     /// Ends the answer if the client leaves it unread while other requests need memory.
-    unread: Option<Arc<Unread>>,
+    unread: Option<Arc<UnreadAnswer>>,
 }
 
 /// Aborts a response. The log has the reason.
 #[derive(Debug)]
-pub struct Aborted;
+pub struct AbortError;
 
-impl fmt::Display for Aborted {
+impl fmt::Display for AbortError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the result could not be completed")
     }
 }
 
-impl std::error::Error for Aborted {}
+impl std::error::Error for AbortError {}
 
 impl ResponseBody {
-    pub(super) fn new(answer: Answer, tracker: Box<RequestTracker>) -> Self {
+    pub(super) fn new(answer: AnswerBody, tracker: Box<RequestTracker>) -> Self {
         let mut this = Self {
             answer,
             rest: Bytes::new(),
@@ -102,7 +102,7 @@ impl ResponseBody {
     pub(crate) fn give_way(&mut self, admission: &Admission) {
         let permit = self.tracker.as_ref().and_then(|tracker| tracker.permit.as_ref());
         if !self.is_end_stream() && permit.is_some_and(Permit::holds_memory) {
-            self.unread = Some(Unread::begin(admission));
+            self.unread = Some(UnreadAnswer::begin(admission));
         }
     }
 
@@ -147,14 +147,14 @@ impl ResponseBody {
     /// time limit counts as running until they have left.
     fn complete(&mut self) {
         let digest = match &self.answer {
-            Answer::Stream(streaming) => streaming.lock().content_digest(),
+            AnswerBody::Stream(streaming) => streaming.lock().content_digest(),
             _ => None,
         };
-        self.answer = Answer::Nothing;
+        self.answer = AnswerBody::Nothing;
         let Some(mut tracker) = self.tracker.take() else { return };
         tracker.permit = tracker.permit.take().and_then(Permit::handed_over);
         if tracker.watchdog.outlives_body() {
-            return Last::keep(tracker, digest);
+            return LastResponse::keep(tracker, digest);
         }
         tracker.end(Outcome::Complete, digest);
         self.tracker = Some(tracker);
@@ -166,24 +166,24 @@ impl ResponseBody {
             tracker.end(Outcome::Failed(error), None);
             tracker.permit = tracker.permit.take().and_then(Permit::handed_over);
         }
-        self.answer = Answer::Aborting(Box::new(DeliveryWait::new(&self.delivery)));
+        self.answer = AnswerBody::Aborting(Box::new(DeliveryWait::new(&self.delivery)));
     }
 
     /// The trailers of a stream whose last chunk was given.
     fn trailers(&self) -> Option<HeaderMap> {
         match &self.answer {
-            Answer::Stream(streaming) => streaming.lock().trailers(),
-            Answer::Probe(script) => script.trailers(),
+            AnswerBody::Stream(streaming) => streaming.lock().trailers(),
+            AnswerBody::Probe(script) => script.trailers(),
             _ => None,
         }
     }
 
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         match &mut self.answer {
-            Answer::Nothing => Poll::Ready(None),
-            Answer::Whole(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes)))),
-            Answer::Unpacked(document) => Poll::Ready(document.next().transpose()),
-            Answer::Stream(streaming) => {
+            AnswerBody::Nothing => Poll::Ready(None),
+            AnswerBody::Whole(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes)))),
+            AnswerBody::Unpacked(document) => Poll::Ready(document.next().transpose()),
+            AnswerBody::Stream(streaming) => {
                 let mut streaming = streaming.lock();
                 let polled = streaming.poll_chunk(cx);
                 if let Some(tracker) = &mut self.tracker {
@@ -197,10 +197,10 @@ impl ResponseBody {
                 }
                 polled
             }
-            Answer::File(file) => file.poll_chunk(cx),
-            Answer::Proxied(proxied) => proxied.poll_chunk(cx),
-            Answer::Probe(script) => script.poll_chunk(cx),
-            Answer::Aborting(wait) => wait.poll(cx).map(|frame| frame.map(Ok)),
+            AnswerBody::File(file) => file.poll_chunk(cx),
+            AnswerBody::Proxied(proxied) => proxied.poll_chunk(cx),
+            AnswerBody::Probe(script) => script.poll_chunk(cx),
+            AnswerBody::Aborting(wait) => wait.poll(cx).map(|frame| frame.map(Ok)),
         }
     }
 }
@@ -209,7 +209,7 @@ impl Drop for ResponseBody {
     /// Reports the spilled bytes and the time in which the client read nothing, even if the client
     /// never returned for the rest.
     fn drop(&mut self) {
-        if let (Answer::Stream(streaming), Some(tracker)) = (&self.answer, &mut self.tracker) {
+        if let (AnswerBody::Stream(streaming), Some(tracker)) = (&self.answer, &mut self.tracker) {
             let streaming = streaming.lock();
             tracker.note_streaming(&streaming);
             tracker.entry.times = streaming.stream.times_to_now();
@@ -219,12 +219,12 @@ impl Drop for ResponseBody {
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = Aborted;
+    type Error = AbortError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, AbortError>>> {
         if !self.rest.is_empty() {
             return Poll::Ready(Some(Ok(self.next_piece())));
         }
@@ -241,9 +241,9 @@ impl Body for ResponseBody {
                 self.fail(error);
                 self.poll_frame(cx)
             }
-            None if matches!(self.answer, Answer::Aborting(_)) => {
-                self.answer = Answer::Nothing;
-                Poll::Ready(Some(Err(Aborted)))
+            None if matches!(self.answer, AnswerBody::Aborting(_)) => {
+                self.answer = AnswerBody::Nothing;
+                Poll::Ready(Some(Err(AbortError)))
             }
             None => {
                 if let Some(frame) = ready!(self.poll_end(cx)) {
@@ -259,26 +259,29 @@ impl Body for ResponseBody {
     fn is_end_stream(&self) -> bool {
         match &self.answer {
             _ if !self.rest.is_empty() => false,
-            Answer::Nothing => true,
-            Answer::Whole(bytes) => bytes.is_empty(),
-            Answer::Unpacked(document) => document.left() == 0,
-            Answer::Stream(_) | Answer::Proxied(_) if matches!(self.delivery, Delivery::Http2) => false,
-            Answer::Stream(streaming) => streaming.lock().is_done(),
-            Answer::File(file) => file.left() == 0,
-            Answer::Proxied(proxied) => proxied.is_done(),
-            Answer::Probe(_) | Answer::Aborting(_) => false,
+            AnswerBody::Nothing => true,
+            AnswerBody::Whole(bytes) => bytes.is_empty(),
+            AnswerBody::Unpacked(document) => document.left() == 0,
+            AnswerBody::Stream(_) | AnswerBody::Proxied(_) if matches!(self.delivery, Delivery::Http2) => {
+                false
+            }
+            AnswerBody::Stream(streaming) => streaming.lock().is_done(),
+            AnswerBody::File(file) => file.left() == 0,
+            AnswerBody::Proxied(proxied) => proxied.is_done(),
+            AnswerBody::Probe(_) | AnswerBody::Aborting(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.answer {
-            Answer::Nothing => SizeHint::with_exact(0),
-            Answer::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Answer::Unpacked(document) => SizeHint::with_exact(document.left()),
-            Answer::File(file) => SizeHint::with_exact(file.left()),
-            Answer::Stream(_) | Answer::Proxied(_) | Answer::Probe(_) | Answer::Aborting(_) => {
-                SizeHint::default()
-            }
+            AnswerBody::Nothing => SizeHint::with_exact(0),
+            AnswerBody::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            AnswerBody::Unpacked(document) => SizeHint::with_exact(document.left()),
+            AnswerBody::File(file) => SizeHint::with_exact(file.left()),
+            AnswerBody::Stream(_)
+            | AnswerBody::Proxied(_)
+            | AnswerBody::Probe(_)
+            | AnswerBody::Aborting(_) => SizeHint::default(),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, Request, Response};
 
-use super::body::Answer;
+use super::body::AnswerBody;
 use super::documents::{Document, IF_SAME};
 
 /// The page loads nothing from other sites and runs only the code in its files, and no other site
@@ -47,12 +47,12 @@ impl File {
 }
 
 /// A requested file of the console.
-pub(super) struct Asked {
+pub(super) struct RequestedFile {
     file: &'static File,
     is_for_good: bool,
 }
 
-impl Asked {
+impl RequestedFile {
     /// The file of this name; `None` if there isn't one.
     pub(super) fn find<B>(name: &str, request: &Request<B>) -> Option<Self> {
         let file = FILES.iter().find(|file| file.name == name)?;
@@ -61,7 +61,7 @@ impl Asked {
     }
 
     /// Answers with the file, or tells that it hasn't changed.
-    pub(super) fn answer(&self, headers: &HeaderMap) -> Response<Answer> {
+    pub(super) fn answer(&self, headers: &HeaderMap) -> Response<AnswerBody> {
         let mut response = self.file.document.answer(headers);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.file.media_type));

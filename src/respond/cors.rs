@@ -5,7 +5,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use rowstream_upstream::fields;
 
 use super::app::App;
-use super::body::Answer;
+use super::body::AnswerBody;
 use super::head::ALLOW;
 use crate::config::Cors;
 
@@ -23,8 +23,8 @@ impl App {
     }
 
     /// Answers `OPTIONS`, and the preflight of CORS (Fetch standard, "CORS-preflight request").
-    pub(super) fn options(&self, headers: &HeaderMap) -> Response<Answer> {
-        let mut response = Response::new(Answer::Nothing);
+    pub(super) fn options(&self, headers: &HeaderMap) -> Response<AnswerBody> {
+        let mut response = Response::new(AnswerBody::Nothing);
         *response.status_mut() = StatusCode::NO_CONTENT;
         let out = response.headers_mut();
         out.insert(header::ALLOW, HeaderValue::from_static(ALLOW));

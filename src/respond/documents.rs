@@ -21,7 +21,7 @@ use rowstream_core::lock::Mutex;
 use sha2::{Digest as _, Sha256};
 
 use super::app::App;
-use super::body::Answer;
+use super::body::AnswerBody;
 use super::{index, tracker::RequestTracker};
 use crate::admission::Holder;
 use crate::auth::Credentials;
@@ -41,18 +41,18 @@ pub(super) struct Document {
 }
 
 /// The bytes of a kept document. They're counted as long as an answer uses them.
-struct Counted {
+struct CountedBytes {
     gzip: Bytes,
     taken: Arc<AtomicUsize>,
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for CountedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.gzip
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedBytes {
     fn drop(&mut self) {
         self.taken.fetch_sub(self.gzip.len(), Ordering::Relaxed);
     }
@@ -64,25 +64,27 @@ impl Document {
     /// # Errors
     /// Those of `write`.
     pub(super) fn new(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Self> {
-        let mut out = BufWriter::with_capacity(CHUNK, Packing::default());
+        let mut out = BufWriter::with_capacity(CHUNK, DocumentPacker::default());
         write(&mut out)?;
-        let Packing { encoder, hash, length } = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let DocumentPacker { encoder, hash, length } =
+            out.into_inner().map_err(io::IntoInnerError::into_error)?;
         let version: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let tag = HeaderValue::try_from(format!("W/\"{version}\"")).map_err(io::Error::other)?;
         Ok(Self { gzip: encoder.finish()?.into(), length, version, tag })
     }
 
     /// Answers with the document, or tells that the client has it already.
-    pub(super) fn answer(&self, headers: &HeaderMap) -> Response<Answer> {
-        let mut response = Response::new(Answer::Nothing);
+    pub(super) fn answer(&self, headers: &HeaderMap) -> Response<AnswerBody> {
+        let mut response = Response::new(AnswerBody::Nothing);
         if items(headers, &header::IF_NONE_MATCH).any(|tag| tag == self.tag) {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
         } else if items(headers, &header::ACCEPT_ENCODING).any(takes_gzip) {
-            *response.body_mut() = Answer::Whole(self.gzip.clone());
+            *response.body_mut() = AnswerBody::Whole(self.gzip.clone());
             response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         } else {
             let decoder = GzDecoder::new(self.gzip.clone().reader());
-            *response.body_mut() = Answer::Unpacked(Box::new(Unpacked { decoder, left: self.length }));
+            *response.body_mut() =
+                AnswerBody::Unpacked(Box::new(UnpackedDocument { decoder, left: self.length }));
         }
         response.headers_mut().insert(header::ETAG, self.tag.clone());
         response
@@ -90,20 +92,20 @@ impl Document {
 }
 
 /// Compresses and hashes a text.
-struct Packing {
+struct DocumentPacker {
     encoder: GzEncoder<Vec<u8>>,
     hash: Sha256,
     length: u64,
 }
 
-impl Default for Packing {
+impl Default for DocumentPacker {
     fn default() -> Self {
         let encoder = GzEncoder::new(Vec::new(), Compression::default());
         Self { encoder, hash: Sha256::new(), length: 0 }
     }
 }
 
-impl Write for Packing {
+impl Write for DocumentPacker {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.encoder.write(bytes)?;
         self.hash.update(&bytes[..written]);
@@ -117,13 +119,13 @@ impl Write for Packing {
 }
 
 /// A document on its way to a client that doesn't accept it compressed.
-pub(super) struct Unpacked {
+pub(super) struct UnpackedDocument {
     decoder: GzDecoder<buf::Reader<Bytes>>,
     /// Bytes that haven't been sent yet.
     left: u64,
 }
 
-impl Unpacked {
+impl UnpackedDocument {
     /// Bytes that haven't been sent yet.
     pub(super) fn left(&self) -> u64 {
         self.left
@@ -147,19 +149,19 @@ impl Unpacked {
 
 /// The subject of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum About {
+pub(super) enum DocumentSubject {
     /// The endpoints, as a page for browsers.
     Page,
     /// The endpoints, as JSON.
     List,
     /// The endpoints, as an OpenAPI document.
-    OpenApi(openapi::Asked),
+    OpenApi(openapi::DocumentOptions),
 }
 
 /// Identifies a document. A change of any field makes another document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Key {
-    about: About,
+struct DocumentKey {
+    about: DocumentSubject,
     /// Tells which of the configuration's authorizations the client has.
     rights: Vec<bool>,
     /// The number of times that columns had been noted.
@@ -170,7 +172,7 @@ struct Key {
 #[derive(Default)]
 pub(super) struct Documents {
     /// The most recently used one is the last.
-    kept: Mutex<Vec<(Key, Arc<Document>)>>,
+    kept: Mutex<Vec<(DocumentKey, Arc<Document>)>>,
     /// Their compressed lengths together, in bytes, including documents that aren't kept any more
     /// but are still being read.
     taken: Arc<AtomicUsize>,
@@ -181,7 +183,7 @@ pub(super) struct Documents {
 }
 
 impl Documents {
-    fn find(&self, key: &Key) -> Option<Arc<Document>> {
+    fn find(&self, key: &DocumentKey) -> Option<Arc<Document>> {
         let mut kept = self.kept.lock();
         let at = kept.iter().position(|(known, _)| known == key)?;
         kept[at..].rotate_left(1);
@@ -190,7 +192,7 @@ impl Documents {
 
     /// Keeps a document in place of those that weren't used as recently. `None` if the ones that
     /// clients still read need all the memory for documents.
-    fn keep(&self, key: Key, mut document: Document) -> Option<Arc<Document>> {
+    fn keep(&self, key: DocumentKey, mut document: Document) -> Option<Arc<Document>> {
         let mut kept = self.kept.lock();
         kept.retain(|(known, _)| known.columns == key.columns);
         let bytes = document.gzip.len();
@@ -205,7 +207,7 @@ impl Documents {
             return None;
         }
         self.taken.fetch_add(bytes, Ordering::Relaxed);
-        let counted = Counted { gzip: document.gzip, taken: Arc::clone(&self.taken) };
+        let counted = CountedBytes { gzip: document.gzip, taken: Arc::clone(&self.taken) };
         document.gzip = Bytes::from_owner(counted);
         let document = Arc::new(document);
         kept.push((key, Arc::clone(&document)));
@@ -220,18 +222,18 @@ impl App {
     /// 503: there's no memory for it.
     pub(super) async fn answer_document(
         &self,
-        about: About,
+        about: DocumentSubject,
         headers: &HeaderMap,
         credentials: &Credentials,
         tracker: &mut RequestTracker,
-    ) -> Result<Response<Answer>, Error> {
-        let key = Key { about, rights: self.rights(credentials), columns: self.columns_noted() };
+    ) -> Result<Response<AnswerBody>, Error> {
+        let key = DocumentKey { about, rights: self.rights(credentials), columns: self.columns_noted() };
         let document = match self.documents.find(&key) {
             Some(document) => document,
             None => Arc::clone(&tracker.app).make_document(key).await?,
         };
         let mut response = document.answer(headers);
-        if let Answer::Unpacked(_) = response.body() {
+        if let AnswerBody::Unpacked(_) = response.body() {
             self.hold_for_document(UNPACKING, tracker)?;
         }
         response.headers_mut().insert(header::CACHE_CONTROL, IF_SAME);
@@ -248,7 +250,7 @@ impl App {
         media_type: &'static str,
         headers: &HeaderMap,
         tracker: &mut RequestTracker,
-    ) -> Result<Response<Answer>, Error> {
+    ) -> Result<Response<AnswerBody>, Error> {
         let one = self.documents.packing.lock().await;
         let text = text.await?;
         let packed = tokio::task::spawn_blocking(move || Document::new(|out| out.write_all(text.as_bytes())));
@@ -256,7 +258,7 @@ impl App {
         drop(one);
         let document = document.map_err(|cause| Error::endpoint(NOT_WRITTEN).cause(cause))?;
         let mut response = document.answer(headers);
-        let unpacking = if let Answer::Unpacked(_) = response.body() { UNPACKING } else { 0 };
+        let unpacking = if let AnswerBody::Unpacked(_) = response.body() { UNPACKING } else { 0 };
         self.hold_for_document(document.gzip.len() + unpacking, tracker)?;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
@@ -272,7 +274,7 @@ impl App {
 
     /// Makes a document on a thread for blocking work, because it may take longer than other
     /// requests of the same thread should wait. The document is kept even if the client has left.
-    async fn make_document(self: Arc<Self>, key: Key) -> Result<Arc<Document>, Error> {
+    async fn make_document(self: Arc<Self>, key: DocumentKey) -> Result<Arc<Document>, Error> {
         let one = Arc::clone(&self.documents.making).lock_owned().await;
         if let Some(document) = self.documents.find(&key) {
             return Ok(document);
@@ -288,16 +290,18 @@ impl App {
         made.map_err(|cause| Error::endpoint(NOT_WRITTEN).cause(cause))?
     }
 
-    fn write_document(&self, key: &Key, out: &mut dyn Write) -> io::Result<()> {
+    fn write_document(&self, key: &DocumentKey, out: &mut dyn Write) -> io::Result<()> {
         let columns = self.columns();
         let all = self.config.endpoints.iter().zip(columns.iter().map(Option::as_deref));
         let described = all.zip(&self.authorizations.of).filter(|(_, index)| key.rights[**index]);
         let described = described.map(|(described, _)| described);
         let endpoints = || described.clone().map(|(endpoint, _)| endpoint).collect::<Vec<&Endpoint>>();
         match key.about {
-            About::Page => index::write_page(out, &endpoints(), &self.config),
-            About::List => index::write_list(out, &endpoints()),
-            About::OpenApi(asked) => openapi::write(out, &self.config, described, asked, Some(ABOVE)),
+            DocumentSubject::Page => index::write_page(out, &endpoints(), &self.config),
+            DocumentSubject::List => index::write_list(out, &endpoints()),
+            DocumentSubject::OpenApi(asked) => {
+                openapi::write(out, &self.config, described, asked, Some(ABOVE))
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ use super::tracker::RequestTracker;
 use crate::completeness::ProofRequest;
 use crate::endpoint::{CouchFeed, Endpoint, FollowMode};
 use crate::stream::notifier::{Subscription, Wake};
-use crate::stream::{Follower, Opened, Reading, Reopen, RowStream};
+use crate::stream::{Follower, OpenedStatements, RowStream, RowsRequest, StreamOpening};
 
 /// How long a long poll waits for its first row. Most proxies wait a minute for response headers,
 /// and this is less.
@@ -137,17 +137,17 @@ impl App {
 
 /// Repeats the reading of a request after a cursor. It outlives the request, and keeps the
 /// configuration with which it began.
-fn reopen(tracker: &RequestTracker, request: &StreamRequest<'_>, values: &[ParamValue]) -> Reopen {
+fn reopen(tracker: &RequestTracker, request: &StreamRequest<'_>, values: &[ParamValue]) -> StreamOpening {
     let (app, client) = (Arc::clone(&tracker.app), tracker.waiter.client());
     let actor = request.actor.clone();
     let (index, reading, values) = (request.index, request.reading.clone(), values.to_vec());
     Box::new(move |after| {
         let (app, actor) = (Arc::clone(&app), actor.clone());
-        let (reading, values) = (Reading { after, ..reading.clone() }, values.clone());
+        let (reading, values) = (RowsRequest { after, ..reading.clone() }, values.clone());
         Box::pin(async move {
             let endpoint = &app.config.endpoints[index];
             let source = app.source_as(&endpoint.source, actor.as_ref())?;
-            Opened::open(&Waiter::new(client), (endpoint, &source), &reading, values, None).await
+            OpenedStatements::open(&Waiter::new(client), (endpoint, &source), &reading, values, None).await
         })
     })
 }

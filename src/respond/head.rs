@@ -14,7 +14,7 @@ use rowstream_core::params;
 use rowstream_encode::Format;
 
 use super::app::App;
-use super::body::Answer;
+use super::body::AnswerBody;
 use super::cors::cors_headers;
 use super::request::StreamRequest;
 use super::spare;
@@ -23,7 +23,7 @@ use crate::completeness::framing::TAG;
 use crate::completeness::trailers::PAGE;
 use crate::compress::Coding;
 use crate::endpoint::Authorization;
-use crate::stream::{Part, RowStream};
+use crate::stream::{ReadPart, RowStream};
 
 /// Lists the changes that were made to the database's values.
 const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");
@@ -155,8 +155,8 @@ pub(super) fn tell_page(request: &StreamRequest<'_>, stream: &RowStream, headers
 /// Tells how many connections read parts of a table, or which snapshot a shard belongs to.
 pub(super) fn tell_parts(stream: &RowStream, headers: &mut HeaderMap) {
     match stream.part() {
-        Some(Part::All(parts)) => drop(headers.insert(PARTS, (*parts).into())),
-        Some(Part::Shard(token)) => {
+        Some(ReadPart::All(parts)) => drop(headers.insert(PARTS, (*parts).into())),
+        Some(ReadPart::Shard(token)) => {
             if let Ok(token) = HeaderValue::from_str(token) {
                 headers.insert(SNAPSHOT, token);
             }
@@ -182,8 +182,8 @@ pub(super) fn tell_digest(headers: &mut HeaderMap, digest: Option<&str>) {
 
 /// Ends an `EventSource`, which would otherwise reconnect whenever its stream ends (HTML standard,
 /// "Server-sent events").
-pub(super) fn no_more_events() -> Response<Answer> {
-    let mut response = Response::new(Answer::Nothing);
+pub(super) fn no_more_events() -> Response<AnswerBody> {
+    let mut response = Response::new(AnswerBody::Nothing);
     *response.status_mut() = StatusCode::NO_CONTENT;
     response
 }

@@ -11,10 +11,10 @@ use rowstream_core::log;
 use rowstream_encode::Format;
 
 use super::app::App;
-use super::body::Answer;
+use super::body::AnswerBody;
 use super::head::{head, tell_digest, tell_if_empty, tell_page};
 use super::request::StreamRequest;
-use super::streaming::Streaming;
+use super::streaming::ActiveStream;
 use super::tracker::RequestTracker;
 use crate::completeness::trailers::{PAGE, STREAMED};
 use crate::compress::Coding;
@@ -28,7 +28,7 @@ const LONGEST_PAGE: u64 = 4 << 20;
 
 /// The reason why a result is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Waits {
+pub(super) enum HoldReason {
     /// `_wait=end`: the client gets the complete answer or an error.
     Asked,
     /// HTTP/1.0 has no chunks. Without a length, a body ends when the connection is closed, which
@@ -38,7 +38,7 @@ pub(super) enum Waits {
     ForNextPage,
 }
 
-impl Waits {
+impl HoldReason {
     /// The longest result that is held, in bytes.
     fn longest(self) -> u64 {
         match self {
@@ -50,14 +50,14 @@ impl Waits {
 
 impl StreamRequest<'_> {
     /// The reason why the answer is held, if it is.
-    pub(super) fn waits(&self) -> Option<Waits> {
+    pub(super) fn waits(&self) -> Option<HoldReason> {
         match self.reading.format {
-            _ if self.asked.wait => Some(Waits::Asked),
+            _ if self.asked.wait => Some(HoldReason::Asked),
             _ if self.followed == FollowMode::Continuously => None,
-            _ if self.asked.without_chunks => Some(Waits::ForLength),
+            _ if self.asked.without_chunks => Some(HoldReason::ForLength),
             // Each event has its cursor, and its reader wants it at once.
             Format::Sse => None,
-            _ if self.page.is_some_and(|rows| rows <= SHORT_PAGE) => Some(Waits::ForNextPage),
+            _ if self.page.is_some_and(|rows| rows <= SHORT_PAGE) => Some(HoldReason::ForNextPage),
             _ => None,
         }
     }
@@ -67,16 +67,16 @@ impl App {
     /// Answers with a held result, or streams it because it's too long to hold.
     pub(super) async fn hold(
         &self,
-        (request, waits): (&StreamRequest<'_>, Waits),
+        (request, waits): (&StreamRequest<'_>, HoldReason),
         coding: Option<Coding>,
-        mut streaming: Streaming,
+        mut streaming: ActiveStream,
         tracker: &mut RequestTracker,
-    ) -> Result<Response<Answer>, Error> {
+    ) -> Result<Response<AnswerBody>, Error> {
         let mut spool = Spool::new(&self.config.limits.spooling, &self.state.spooled, waits.longest());
         while let Some(chunk) = poll_fn(|cx| streaming.poll_chunk(cx)).await {
             tracker.note(&streaming.stream);
             if let Err(error) = spool.put(&chunk?).await {
-                if waits == Waits::Asked {
+                if waits == HoldReason::Asked {
                     return Err(error);
                 }
                 if error.code() == whole::FAILED {
@@ -86,7 +86,7 @@ impl App {
                 return self.begin_stream(request, coding, streaming, tracker);
             }
         }
-        if waits == Waits::Asked {
+        if waits == HoldReason::Asked {
             spool.finish().await?;
         }
         let (mut response, spooled) = (head(request, coding), spool.so_far());
@@ -94,8 +94,8 @@ impl App {
         tell_digest(response.headers_mut(), streaming.content_digest().as_deref());
         tell_if_empty(response.headers_mut(), spooled.left());
         Ok(response.map(|()| match spooled.in_memory() {
-            Some(bytes) => Answer::Whole(bytes),
-            None => Answer::File(Box::new(spooled)),
+            Some(bytes) => AnswerBody::Whole(bytes),
+            None => AnswerBody::File(Box::new(spooled)),
         }))
     }
 }

@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::app::App;
-use super::body::Answer;
-use super::documents::About;
+use super::body::AnswerBody;
+use super::documents::DocumentSubject;
 use super::tracker::RequestTracker;
 use crate::auth::Credentials;
 use crate::config::Config;
@@ -51,11 +51,11 @@ impl App {
         headers: &HeaderMap,
         credentials: &Credentials,
         tracker: &mut RequestTracker,
-    ) -> Result<Response<Answer>, Error> {
+    ) -> Result<Response<AnswerBody>, Error> {
         let is_page = negotiate::prefers_page(headers.get_all(header::ACCEPT));
         let (about, media_type) = match is_page {
-            true => (About::Page, "text/html; charset=utf-8"),
-            false => (About::List, "application/json"),
+            true => (DocumentSubject::Page, "text/html; charset=utf-8"),
+            false => (DocumentSubject::List, "application/json"),
         };
         let mut response = self.answer_document(about, headers, credentials, tracker).await?;
         let headers = response.headers_mut();

@@ -7,16 +7,16 @@
 
 use super::tracker::RequestTracker;
 use crate::outcome::Outcome;
-use crate::watchdog::{LastBytes, Over};
+use crate::watchdog::{EndReason, LastBytes};
 
 /// A response that was handed over and hasn't left yet. If this is dropped, the response was
 /// aborted.
-pub(super) struct Last {
+pub(super) struct LastResponse {
     tracker: Box<RequestTracker>,
     digest: Option<String>,
 }
 
-impl Last {
+impl LastResponse {
     /// Gives a response to its watchdog, which [outlives its
     /// body](crate::watchdog::Watchdog::outlives_body).
     pub(super) fn keep(mut tracker: Box<RequestTracker>, digest: Option<String>) {
@@ -26,12 +26,12 @@ impl Last {
     }
 }
 
-impl LastBytes for Last {
+impl LastBytes for LastResponse {
     fn flushed(mut self: Box<Self>) {
         self.tracker.end(Outcome::Complete, self.digest.take());
     }
 
-    fn cut(mut self: Box<Self>, why: Option<Over>) {
+    fn cut(mut self: Box<Self>, why: Option<EndReason>) {
         if let Some(over) = why {
             self.tracker.end(over.outcome(), None);
         }

@@ -17,7 +17,7 @@ pub(super) async fn first_chunk(
     stream: &mut RowStream,
     tracker: &mut RequestTracker,
 ) -> Result<Bytes, Error> {
-    let opening = Opening { stream, tracker };
+    let opening = OpeningStream { stream, tracker };
     let first = poll_fn(|cx| opening.stream.poll_chunk(cx)).await;
     drop(opening);
     tracker.note(stream);
@@ -26,12 +26,12 @@ pub(super) async fn first_chunk(
 }
 
 /// A stream that hasn't returned a chunk yet.
-struct Opening<'a> {
+struct OpeningStream<'a> {
     stream: &'a mut RowStream,
     tracker: &'a mut RequestTracker,
 }
 
-impl Drop for Opening<'_> {
+impl Drop for OpeningStream<'_> {
     fn drop(&mut self) {
         self.tracker.entry.times = self.stream.times_to_now();
     }

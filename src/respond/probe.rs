@@ -16,7 +16,7 @@ use rowstream_core::params::{self, Param, ParamType, ParamValue};
 use rowstream_core::timer::Timer;
 use serde_json::json;
 
-use super::body::Answer;
+use super::body::AnswerBody;
 use super::head::ask_not_to_buffer;
 use crate::completeness::digest::{CONTENT_DIGEST, Digest};
 use crate::completeness::trailers::{self, TrailerFields};
@@ -24,18 +24,18 @@ use crate::compress::{self, Coding};
 
 /// The most probes that run at a time.
 const MOST: usize = 32;
-/// Records of a [trickle](Probe::Trickle), and the time between two of them.
+/// Records of a [trickle](ProbePath::Trickle), and the time between two of them.
 pub(crate) const TRICKLE: (usize, Duration) = (10, Duration::from_millis(200));
 /// The seconds of a silence, or of a trickle: by default, and at most.
 const SILENCE: (i64, i64) = (65, 600);
-/// The records of a [whole](Probe::Plain) answer: enough for proxies to compress it.
+/// The records of a [whole](ProbePath::Plain) answer: enough for proxies to compress it.
 const LINES: usize = 200;
 /// The trailers of a probe have no further fields.
 const FIELDS: TrailerFields = TrailerFields { next: false, page: false, digest: false };
 
 /// A path below `probe/`.
 #[derive(Debug)]
-pub(super) enum Probe {
+pub(super) enum ProbePath {
     /// The request as it arrived here.
     Request(String),
     /// So many records, with this time between two of them.
@@ -52,7 +52,7 @@ pub(super) enum Probe {
     Gzip,
 }
 
-impl Probe {
+impl ProbePath {
     /// The probe of this name; `None` if there isn't one.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl Probe {
     ///
     /// # Errors
     /// 503: too many probes run already.
-    pub(super) fn answer(self, running: &Arc<()>) -> Result<Response<Answer>, Error> {
+    pub(super) fn answer(self, running: &Arc<()>) -> Result<Response<AnswerBody>, Error> {
         let (_, pause) = TRICKLE;
         match self {
             Self::Request(seen) => Ok(whole(seen.into(), None)),
@@ -90,28 +90,33 @@ impl Probe {
                 let body = compress::whole(Coding::Gzip, lines().as_bytes())?;
                 Ok(whole(body, Some(Coding::Gzip)))
             }
-            Self::Trickle(records, pause) => stream(records, pause, End::Clean, running),
-            Self::Silence(time) => stream(2, time, End::Clean, running),
-            Self::Trailers(true) => stream(2, pause, End::Trailers, running),
-            Self::Trailers(false) => stream(2, pause, End::Clean, running),
-            Self::Abort => stream(2, pause, End::Abort, running),
+            Self::Trickle(records, pause) => stream(records, pause, ScriptEnd::Clean, running),
+            Self::Silence(time) => stream(2, time, ScriptEnd::Clean, running),
+            Self::Trailers(true) => stream(2, pause, ScriptEnd::Trailers, running),
+            Self::Trailers(false) => stream(2, pause, ScriptEnd::Clean, running),
+            Self::Abort => stream(2, pause, ScriptEnd::Abort, running),
         }
     }
 }
 
-fn stream(records: usize, pause: Duration, end: End, running: &Arc<()>) -> Result<Response<Answer>, Error> {
+fn stream(
+    records: usize,
+    pause: Duration,
+    end: ScriptEnd,
+    running: &Arc<()>,
+) -> Result<Response<AnswerBody>, Error> {
     let running = Arc::clone(running);
     // One reference is the server's own.
     if Arc::strong_count(&running) > MOST + 1 {
         return Err(too_many());
     }
     let script = Script { records, sent: 0, pause, end, timer: Timer::default(), _running: running };
-    let mut response = Response::new(Answer::Probe(Box::new(script)));
+    let mut response = Response::new(AnswerBody::Probe(Box::new(script)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
     ask_not_to_buffer(headers);
     headers.append(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let (End::Trailers, Some(names)) = (end, trailers::announcement(FIELDS)) {
+    if let (ScriptEnd::Trailers, Some(names)) = (end, trailers::announcement(FIELDS)) {
         headers.insert(header::TRAILER, names);
     }
     Ok(response)
@@ -122,13 +127,13 @@ pub(super) struct Script {
     records: usize,
     sent: usize,
     pause: Duration,
-    end: End,
+    end: ScriptEnd,
     timer: Timer,
     _running: Arc<()>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum ScriptEnd {
     Clean,
     Trailers,
     Abort,
@@ -138,20 +143,20 @@ impl Script {
     pub(super) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         // An abort waits once more, so that the last record has left.
         let is_over = self.sent == self.records;
-        if self.sent > 0 && (!is_over || self.end == End::Abort) {
+        if self.sent > 0 && (!is_over || self.end == ScriptEnd::Abort) {
             self.timer.start(self.pause);
             ready!(self.timer.poll(cx));
             self.timer.stop();
         }
         if is_over {
-            return Poll::Ready((self.end == End::Abort).then(|| Err(aborted())));
+            return Poll::Ready((self.end == ScriptEnd::Abort).then(|| Err(aborted())));
         }
         self.sent += 1;
         Poll::Ready(Some(Ok(format!("{{\"record\":{},\"of\":{}}}\n", self.sent, self.records).into())))
     }
 
     pub(super) fn trailers(&self) -> Option<HeaderMap> {
-        (self.end == End::Trailers).then(|| trailers::complete(self.sent as u64, (None, None), None))
+        (self.end == ScriptEnd::Trailers).then(|| trailers::complete(self.sent as u64, (None, None), None))
     }
 }
 
@@ -192,9 +197,9 @@ fn lines() -> String {
 }
 
 /// An answer whose headers reveal any change of it.
-fn whole(body: Bytes, coding: Option<Coding>) -> Response<Answer> {
+fn whole(body: Bytes, coding: Option<Coding>) -> Response<AnswerBody> {
     let digest = Digest::of(&body);
-    let mut response = Response::new(Answer::Whole(body));
+    let mut response = Response::new(AnswerBody::Whole(body));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-transform, no-store"));

@@ -17,9 +17,9 @@ use rowstream_core::pool::Patience;
 use rowstream_upstream::{Call, Reply, Source, WaitTimes, fields};
 
 use super::app::App;
-use super::body::Answer;
+use super::body::AnswerBody;
 use super::head::AUTHORIZED;
-use super::request::Arrived;
+use super::request::ArrivedBody;
 use super::tracker::RequestTracker;
 use crate::admission::Claim;
 use crate::config::memory;
@@ -30,7 +30,7 @@ use crate::route::Match;
 pub(crate) const LATE: Duration = Duration::from_millis(500);
 
 /// The body of an answer that is being passed on.
-pub(crate) struct Proxied {
+pub(crate) struct ProxiedBody {
     reply: Reply,
     /// The number of missing bytes, if the answer states its length.
     left: Option<u64>,
@@ -57,7 +57,7 @@ impl App {
         &self,
         proxy: &ProxyHandler,
         (endpoint, found): (&'a Endpoint, &Match),
-        request: &Request<Arrived<B>>,
+        request: &Request<ArrivedBody<B>>,
     ) -> Result<ProxyRequest<'a>, Error> {
         let values = values(endpoint, found, request)?;
         let mut call = proxy.call(&values)?;
@@ -77,7 +77,7 @@ impl App {
         &self,
         asked: ProxyRequest<'_>,
         tracker: &mut RequestTracker,
-    ) -> Result<Response<Answer>, Error> {
+    ) -> Result<Response<AnswerBody>, Error> {
         let ProxyRequest { endpoint, call, client } = asked;
         let memory = match self.config.limits.memory {
             Some(_) => memory::proxy_budget(self.config.source(&endpoint.source)),
@@ -100,7 +100,7 @@ impl App {
         if let SlowClients::MinRate(rate) = endpoint.slow_clients {
             tracker.watchdog.set_min_rate(rate);
         }
-        let mut response = response(reply).map(|proxied| Answer::Proxied(Box::new(proxied)));
+        let mut response = response(reply).map(|proxied| AnswerBody::Proxied(Box::new(proxied)));
         if endpoint.authorization != Authorization::Public {
             response.headers_mut().append(header::VARY, AUTHORIZED);
         }
@@ -143,19 +143,19 @@ pub(crate) async fn ask(
 }
 
 /// The headers of a response that proxies an answer, and the body that polls it.
-pub(crate) fn response(reply: Reply) -> Response<Proxied> {
+pub(crate) fn response(reply: Reply) -> Response<ProxiedBody> {
     let headers = fields::response(&reply.head.headers);
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let status = reply.head.status;
     // An answer without a body may state the length that a body would have.
     let left = if reply.is_over() { Some(0) } else { length };
-    let mut response = Response::new(Proxied { reply, left });
+    let mut response = Response::new(ProxiedBody { reply, left });
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
 }
 
-impl Proxied {
+impl ProxiedBody {
     /// The next bytes.
     ///
     /// # Errors

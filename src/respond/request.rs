@@ -21,7 +21,7 @@ use crate::database::Actor;
 use crate::endpoint::{Compression, Endpoint, FollowMode, Timeout};
 use crate::negotiate::{self, Encoding};
 use crate::route::{Match, Suffix};
-use crate::stream::Reading;
+use crate::stream::RowsRequest;
 
 /// The event after which an `EventSource` continues when it reconnects (HTML standard, "Server-sent
 /// events").
@@ -51,13 +51,13 @@ pub struct Arrival {
 
 /// The body of a request, with its arrival. A map of extensions would need four allocations per
 /// request.
-pub(crate) struct Arrived<B> {
+pub(crate) struct ArrivedBody<B> {
     pub(super) arrival: Arrival,
     /// It's never read, but it must not be closed before the answer.
     _body: B,
 }
 
-impl<B> Arrived<B> {
+impl<B> ArrivedBody<B> {
     pub(super) fn new(arrival: Arrival, body: B) -> Self {
         Self { arrival, _body: body }
     }
@@ -69,7 +69,7 @@ pub(super) struct StreamRequest<'a> {
     /// The endpoint's index.
     pub(super) index: usize,
     /// The rows to read. Its options are limited to those that matter in the format.
-    pub(super) reading: Reading,
+    pub(super) reading: RowsRequest,
     /// Tells if the request waits for future rows.
     pub(super) followed: FollowMode,
     /// The query of its URL.
@@ -96,7 +96,7 @@ pub(super) struct StreamRequest<'a> {
 pub(super) fn read_stream_request<'a, B>(
     endpoint: &'a Endpoint,
     found: &Match<'_>,
-    request: &'a Request<Arrived<B>>,
+    request: &'a Request<ArrivedBody<B>>,
     claims: Option<&Claims>,
 ) -> Result<StreamRequest<'a>, Error> {
     let mut bound =
@@ -121,7 +121,7 @@ pub(super) fn read_stream_request<'a, B>(
     let proves = asked.framed.is_some() || asked.trailers || asked.wait || asked.without_chunks;
     let cursors = proves || followed != FollowMode::No;
     let shard = asked_shard(endpoint, bound.shard, bound.snapshot)?;
-    let reading = Reading { format, options, after, shard, cursors, upstreams: Vec::new() };
+    let reading = RowsRequest { format, options, after, shard, cursors, upstreams: Vec::new() };
     let (download, values, given) = (bound.download, bound.values, bound.given);
     let page = endpoint.key().and_then(|key| endpoint.page_of(key.statement, &values));
     let url_query = request.uri().query();
@@ -200,7 +200,7 @@ fn asked_shard(
 }
 
 /// True if the compression of the body is negotiated with the client.
-fn negotiates_encoding<B>(endpoint: &Endpoint, format: Format, request: &Request<Arrived<B>>) -> bool {
+fn negotiates_encoding<B>(endpoint: &Endpoint, format: Format, request: &Request<ArrivedBody<B>>) -> bool {
     let compression = match endpoint.compression {
         Compression::On => true,
         Compression::Off => false,
@@ -210,7 +210,7 @@ fn negotiates_encoding<B>(endpoint: &Endpoint, format: Format, request: &Request
 }
 
 /// True if the client is on another machine. A proxy on this machine adds headers that reveal this.
-pub(super) fn is_remote<B>(request: &Request<Arrived<B>>) -> bool {
+pub(super) fn is_remote<B>(request: &Request<ArrivedBody<B>>) -> bool {
     request.body().arrival.is_remote || request.headers().keys().any(|name| FORWARDED.contains(name))
 }
 
@@ -246,30 +246,30 @@ impl StreamRequest<'_> {
 
 impl App {
     /// The client's address, if clients are counted.
-    pub(super) fn client<B>(&self, request: &Request<Arrived<B>>) -> Option<IpAddr> {
+    pub(super) fn client<B>(&self, request: &Request<ArrivedBody<B>>) -> Option<IpAddr> {
         self.config.limits.max_streams_per_client?;
         self.network(request)
     }
 
     /// The client's address.
-    pub(super) fn address<B>(&self, request: &Request<Arrived<B>>) -> Option<IpAddr> {
+    pub(super) fn address<B>(&self, request: &Request<ArrivedBody<B>>) -> Option<IpAddr> {
         let peer = request.body().arrival.peer?;
         Some(self.config.limits.proxies.address(peer, request.headers())).filter(|address| *address != UNIX)
     }
 
     /// The client's address, in the form in which clients are counted.
-    pub(super) fn network<B>(&self, request: &Request<Arrived<B>>) -> Option<IpAddr> {
+    pub(super) fn network<B>(&self, request: &Request<ArrivedBody<B>>) -> Option<IpAddr> {
         self.address(request).map(network_of)
     }
 
     /// The client, when clients take turns.
-    pub(super) fn who<B>(&self, credentials: &Credentials, request: &Request<Arrived<B>>) -> Client {
+    pub(super) fn who<B>(&self, credentials: &Credentials, request: &Request<ArrivedBody<B>>) -> Client {
         let address = || self.network(request).map(Client::Address);
         credentials.client().or_else(address).unwrap_or_default()
     }
 
     /// The headers that are forwarded to an upstream.
-    pub(super) fn forwarded<B>(&self, request: &Request<Arrived<B>>) -> HeaderMap {
+    pub(super) fn forwarded<B>(&self, request: &Request<ArrivedBody<B>>) -> HeaderMap {
         let peer = request.body().arrival.peer;
         let is_trusted = peer.is_some_and(|peer| self.config.limits.proxies.trusts(peer));
         let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());

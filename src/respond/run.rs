@@ -15,10 +15,10 @@ use rowstream_core::params::ParamValue;
 use rowstream_core::pool::Waiter;
 
 use super::app::App;
-use super::body::Answer;
+use super::body::AnswerBody;
 use super::head::{head, no_more_events, tell_digest, tell_if_empty, tell_page, tell_parts};
 use super::request::{STREAMED, StreamRequest};
-use super::streaming::Streaming;
+use super::streaming::ActiveStream;
 use super::tracker::RequestTracker;
 use super::{hold, opening};
 use crate::completeness::digest::Digest;
@@ -29,9 +29,9 @@ use crate::compress::{self, Coding, Compressor};
 use crate::config::memory;
 use crate::endpoint::{FollowMode, Handler, SlowClients, SourceRef, Statement};
 use crate::source::Source;
-use crate::spool::spill::{Spill, Spills};
+use crate::spool::spill::{Spill, SpillTime};
 use crate::spool::whole;
-use crate::stream::{self, LookedUp, LookedUpRow, Reading, RowStream};
+use crate::stream::{self, LookedUpRow, LookupResult, RowStream, RowsRequest};
 
 /// A whole answer up to this length fits the buffers on its path, so no client can hold it up.
 const LARGE: usize = 64 * 1024;
@@ -55,12 +55,12 @@ impl App {
         request: StreamRequest<'_>,
         tracker: &mut RequestTracker,
         mut begun: Instant,
-        looked_up: Option<Box<LookedUp>>,
-    ) -> Result<Response<Answer>, Error> {
+        looked_up: Option<Box<LookupResult>>,
+    ) -> Result<Response<AnswerBody>, Error> {
         let (total, slow_clients) = (request.timeout().total, request.endpoint.slow_clients);
         let answer = self.run(request, tracker, &mut begun, looked_up).await?;
         limit(tracker, &answer, begun, total);
-        let comes_in_chunks = matches!(answer.body(), Answer::Stream(_) | Answer::File(_));
+        let comes_in_chunks = matches!(answer.body(), AnswerBody::Stream(_) | AnswerBody::File(_));
         if let (true, SlowClients::MinRate(rate)) = (comes_in_chunks, slow_clients) {
             tracker.watchdog.set_min_rate(rate);
         }
@@ -74,7 +74,7 @@ impl App {
         tracker: &mut RequestTracker,
         begun: Instant,
         row: &mut LookedUpRow,
-    ) -> Option<Result<Response<Answer>, Error>> {
+    ) -> Option<Result<Response<AnswerBody>, Error>> {
         if request.asked.framed.is_some() {
             return None;
         }
@@ -109,7 +109,7 @@ impl App {
         statement: &Statement,
         waiter: &Waiter,
         begun: Instant,
-    ) -> Result<LookedUp, Error> {
+    ) -> Result<LookupResult, Error> {
         let source = self.source_as(&request.endpoint.source, request.actor.as_ref())?;
         let looked_up = stream::look_up(waiter.begun(begun.into()), &source, statement, &request.values);
         request.timeout().until_row(begun, pin!(looked_up)).await
@@ -121,8 +121,8 @@ impl App {
         mut request: StreamRequest<'_>,
         tracker: &mut RequestTracker,
         begun: &mut Instant,
-        looked_up: Option<Box<LookedUp>>,
-    ) -> Result<Response<Answer>, Error> {
+        looked_up: Option<Box<LookupResult>>,
+    ) -> Result<Response<AnswerBody>, Error> {
         let timeout = request.timeout();
         let values = std::mem::take(&mut request.values);
         let (mut stream, first) = match request.followed {
@@ -154,7 +154,7 @@ impl App {
             None => (Some(first), None),
         };
         let digest = request.asked.digest.then(Box::default);
-        let streaming = Streaming {
+        let streaming = ActiveStream {
             ahead: None,
             first,
             stream,
@@ -195,7 +195,7 @@ impl App {
         request: &StreamRequest<'_>,
         values: Vec<ParamValue>,
         tracker: &mut RequestTracker,
-        looked_up: Option<Box<LookedUp>>,
+        looked_up: Option<Box<LookupResult>>,
     ) -> Result<(RowStream, Bytes), Error> {
         let source = self.source(&request.endpoint.source);
         let client = tracker.waiter.client();
@@ -214,7 +214,7 @@ impl App {
             FollowMode::Continuously => Some(Box::pin(self.follower(request, &values, tracker)).await?),
             FollowMode::No | FollowMode::ByLongPoll => None,
         };
-        let reading = Reading { upstreams: self.upstreams(client, request)?, ..request.reading.clone() };
+        let reading = RowsRequest { upstreams: self.upstreams(client, request)?, ..request.reading.clone() };
         let turn = if request.followed == FollowMode::No { None } else { source.turn().await };
         let mut stream =
             RowStream::open_for(&tracker.waiter, (request.endpoint, source), reading, values, looked_up)
@@ -250,9 +250,9 @@ impl App {
         &self,
         request: &StreamRequest<'_>,
         coding: Option<Coding>,
-        mut streaming: Streaming,
+        mut streaming: ActiveStream,
         tracker: &mut RequestTracker,
-    ) -> Result<Response<Answer>, Error> {
+    ) -> Result<Response<AnswerBody>, Error> {
         let mut response = head(request, coding);
         let watchdog = Arc::downgrade(&tracker.watchdog);
         let stop = move |id| watchdog.upgrade().is_some_and(|watchdog| watchdog.stop(id));
@@ -278,7 +278,7 @@ impl App {
         if spills {
             tracker.watchdog.spill(Arc::downgrade(&streaming));
         }
-        Ok(response.map(|()| Answer::Stream(streaming)))
+        Ok(response.map(|()| AnswerBody::Stream(streaming)))
     }
 
     /// Spills the rows of a stream whose client is behind. An upstream's rows aren't spilled unless
@@ -286,9 +286,9 @@ impl App {
     fn spill(&self, request: &StreamRequest<'_>) -> Option<Box<Spill>> {
         let endpoint = request.endpoint;
         let (spills, spare) = match (endpoint.slow_clients, &endpoint.handler) {
-            (SlowClients::Spill, _) => (Spills::WhenSlow, 0),
+            (SlowClients::Spill, _) => (SpillTime::WhenSlow, 0),
             (SlowClients::Hold | SlowClients::MinRate(_), Handler::Sql(_)) => {
-                (Spills::WhenWanted, self.spilled_budget(request))
+                (SpillTime::WhenWanted, self.spilled_budget(request))
             }
             (SlowClients::Hold | SlowClients::MinRate(_), _) => return None,
         };
@@ -307,10 +307,10 @@ impl App {
 }
 
 /// Gives the watchdog a time limit. An answer that fits the buffers on its path needs none.
-fn limit(tracker: &RequestTracker, answer: &Response<Answer>, begun: Instant, total: Option<Duration>) {
+fn limit(tracker: &RequestTracker, answer: &Response<AnswerBody>, begun: Instant, total: Option<Duration>) {
     let is_long = match answer.body() {
-        Answer::Stream(_) | Answer::File(_) => true,
-        Answer::Whole(bytes) => bytes.len() > LARGE,
+        AnswerBody::Stream(_) | AnswerBody::File(_) => true,
+        AnswerBody::Whole(bytes) => bytes.len() > LARGE,
         _ => false,
     };
     if let Some(total) = total.filter(|_| is_long) {
@@ -324,7 +324,7 @@ fn whole(
     body: Bytes,
     stream: &mut RowStream,
     tracker: &mut RequestTracker,
-) -> Result<Response<Answer>, Error> {
+) -> Result<Response<AnswerBody>, Error> {
     let mut response = whole_body(request, body, |took| {
         stream.compressed(took);
         tracker.note(stream);
@@ -340,7 +340,7 @@ fn whole_body(
     request: &StreamRequest<'_>,
     mut body: Bytes,
     compressed: impl FnOnce(Duration),
-) -> Result<Response<Answer>, Error> {
+) -> Result<Response<AnswerBody>, Error> {
     let coding = request.coding(body.len());
     if let Some(coding) = coding {
         let begun = Instant::now();
@@ -352,7 +352,7 @@ fn whole_body(
     if request.asked.digest {
         tell_digest(response.headers_mut(), Some(&Digest::of(&body)));
     }
-    Ok(response.map(|()| Answer::Whole(body)))
+    Ok(response.map(|()| AnswerBody::Whole(body)))
 }
 
 #[cfg(test)]

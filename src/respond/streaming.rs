@@ -11,18 +11,18 @@ use rowstream_core::lock::Mutex;
 use crate::completeness::digest::Digest;
 use crate::completeness::trailers;
 use crate::compress::Compressor;
-use crate::spool::spill::{NoRoom, Spill};
-use crate::spool::whole::Spooled;
+use crate::spool::spill::{RoomError, Spill};
+use crate::spool::whole::SpooledResult;
 use crate::stream::RowStream;
-use crate::watchdog::{Over, Spilling};
+use crate::watchdog::{EndReason, SpillingStream};
 
 /// How long a stream that gives way waits for room for its rows before it ends.
 const ROOM_WITHIN: Duration = Duration::from_secs(1);
 
 /// A stream in flight. Its body and its watchdog share it; the same task polls both.
-pub(super) struct Streaming {
+pub(super) struct ActiveStream {
     /// The beginning of a result that was too long to hold.
-    pub(super) ahead: Option<Box<Spooled>>,
+    pub(super) ahead: Option<Box<SpooledResult>>,
     /// The chunk that was polled before the headers were made, unless the compressor has it.
     pub(super) first: Option<Bytes>,
     pub(super) stream: RowStream,
@@ -37,7 +37,7 @@ pub(super) struct Streaming {
     pub(super) trailers: bool,
 }
 
-impl Streaming {
+impl ActiveStream {
     /// Returns the next chunk for the client.
     pub(super) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         let Some(spill) = &mut self.spill else { return self.poll_live(cx) };
@@ -54,8 +54,8 @@ impl Streaming {
         polled
     }
 
-    /// Implements [`Spilling`] for a locked stream.
-    fn poll_spill(&mut self, cx: &mut Context<'_>) -> Result<Option<tokio::time::Instant>, Over> {
+    /// Implements [`SpillingStream`] for a locked stream.
+    fn poll_spill(&mut self, cx: &mut Context<'_>) -> Result<Option<tokio::time::Instant>, EndReason> {
         while let Some(spill) = &mut self.spill {
             let reader = spill.slow_reader();
             let gives_way = self.stream.gives_way(reader);
@@ -64,10 +64,12 @@ impl Streaming {
             else {
                 break;
             };
-            if let Err(NoRoom) = room {
+            if let Err(RoomError) = room {
                 match gives_way {
-                    Some(_) if reader.is_some_and(|reader| reader.stands_still) => return Err(Over::Stalled),
-                    Some(waited) if waited >= ROOM_WITHIN => return Err(Over::TooSlow),
+                    Some(_) if reader.is_some_and(|reader| reader.stands_still) => {
+                        return Err(EndReason::Stalled);
+                    }
+                    Some(waited) if waited >= ROOM_WITHIN => return Err(EndReason::TooSlow),
                     // If the client stays this slow, the database ends the transaction.
                     _ => break,
                 }
@@ -153,8 +155,8 @@ fn due_at(stream: &RowStream, spill: &Spill) -> Option<tokio::time::Instant> {
 }
 
 /// A panic under the lock ends the task that polls both owners, so nothing is polled after it.
-impl Spilling for Mutex<Streaming> {
-    fn poll_spill(&self, cx: &mut Context<'_>) -> Result<Option<tokio::time::Instant>, Over> {
+impl SpillingStream for Mutex<ActiveStream> {
+    fn poll_spill(&self, cx: &mut Context<'_>) -> Result<Option<tokio::time::Instant>, EndReason> {
         self.lock().poll_spill(cx)
     }
 }

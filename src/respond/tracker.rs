@@ -9,17 +9,17 @@ use rowstream_core::Error;
 use rowstream_core::pool::Waiter;
 
 use super::app::App;
-use super::body::Answer;
-use super::request::Arrived;
-use super::streaming::Streaming;
+use super::body::AnswerBody;
+use super::request::ArrivedBody;
+use super::streaming::ActiveStream;
 use crate::access_log::{LogEntry, LogNames};
 use crate::admission::Permit;
 use crate::auth::Credentials;
 use crate::completeness::streams::Stream;
-use crate::metrics::{self, Ids, Meter, SERVER_TIMING, Subject};
-use crate::outcome::{Ended, Outcome, Times};
+use crate::metrics::{self, ExemplarIds, Meter, SERVER_TIMING, Subject};
+use crate::outcome::{Outcome, OutcomeName, Times};
 use crate::rate_limit::{self, Quotas};
-use crate::source::Kind;
+use crate::source::SourceKind;
 use crate::stream::RowStream;
 use crate::traces::{self, Span, TRACEPARENT};
 use crate::watchdog::Watchdog;
@@ -48,7 +48,11 @@ pub(super) struct RequestTracker {
 impl RequestTracker {
     /// Boxed, because it's passed on many times with the headers and the body, and would be moved
     /// each time.
-    pub(super) fn new<B>(app: Arc<App>, request: &Request<Arrived<B>>, held: Option<Permit>) -> Box<Self> {
+    pub(super) fn new<B>(
+        app: Arc<App>,
+        request: &Request<ArrivedBody<B>>,
+        held: Option<Permit>,
+    ) -> Box<Self> {
         let span = app.config.traces.as_ref().and_then(|traces| Span::begin(traces, request.headers()));
         let mut entry = LogEntry::new(request);
         if app.config.log.access || span.is_some() {
@@ -77,7 +81,7 @@ impl RequestTracker {
         self.entry.times = stream.times();
     }
 
-    pub(super) fn note_streaming(&mut self, streaming: &Streaming) {
+    pub(super) fn note_streaming(&mut self, streaming: &ActiveStream) {
         self.note(&streaming.stream);
         self.entry.rows = streaming.rows();
         self.entry.spilled = streaming.spill.as_ref().map_or(0, |spill| spill.spilled());
@@ -121,7 +125,7 @@ impl RequestTracker {
             _ => None,
         };
         let database = endpoint.filter(|_| !entry.times.database.is_zero()).and_then(|endpoint| {
-            let Kind::Sql(kind) = self.app.config.source(&endpoint.source).kind else { return None };
+            let SourceKind::Sql(kind) = self.app.config.source(&endpoint.source).kind else { return None };
             let text = &endpoint.statements().first()?.query.sql;
             Some(traces::Query { system: kind.dialect().name, text, source: endpoint.source.name() })
         });
@@ -142,7 +146,7 @@ impl RequestTracker {
                 stream: entry.stream.map(|id| id.to_string()),
                 took: entry.elapsed(),
                 phases: [("pool", pool), ("database", waited), ("encode", encode), ("client", client)],
-                ended: Ended::of(outcome, entry.status).name(),
+                ended: OutcomeName::of(outcome, entry.status).name(),
                 is_whole: matches!(outcome, Outcome::Complete),
                 code: error.map(Error::code),
                 sqlstate: error.and_then(Error::sqlstate_text),
@@ -179,9 +183,9 @@ impl RequestTracker {
         LogNames { endpoint, token: credentials.name(), subject: credentials.subject() }
     }
 
-    pub(super) fn fail_before_head(&mut self, error: Error, document: Bytes) -> Answer {
+    pub(super) fn fail_before_head(&mut self, error: Error, document: Bytes) -> AnswerBody {
         self.outcome = Some(Outcome::Failed(error));
-        Answer::Whole(document)
+        AnswerBody::Whole(document)
     }
 }
 
@@ -207,7 +211,8 @@ impl Drop for RequestTracker {
             {
                 self.app.state.metrics.rate_limited.count(by);
             }
-            let ids = Ids { trace: self.span.as_ref().map(|span| span.trace), stream: self.entry.stream };
+            let ids =
+                ExemplarIds { trace: self.span.as_ref().map(|span| span.trace), stream: self.entry.stream };
             self.meter.end(self.app.series(self.meter.subject), &self.entry, outcome, ids);
             self.entry.end(&self.app.config.log, outcome, || self.names());
             if let Some(span) = &self.span {

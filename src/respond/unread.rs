@@ -10,20 +10,20 @@ use rowstream_core::lock::Mutex;
 use tokio::time::Instant;
 
 use crate::admission::{Admission, Shortage};
-use crate::watchdog::{Over, Spilling, Watchdog};
+use crate::watchdog::{EndReason, SpillingStream, Watchdog};
 
 /// How long an answer may be left unread during a shortage. It's also the length of a shortage
 /// after a refusal.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// An answer that its client has still to read.
-pub(super) struct Unread {
+pub(super) struct UnreadAnswer {
     shortage: Shortage,
     /// When the client was last given a piece.
     since: Mutex<Instant>,
 }
 
-impl Unread {
+impl UnreadAnswer {
     /// Registers the current answer with its watchdog, which checks it as long as the result is
     /// kept.
     pub(super) fn begin(admission: &Admission) -> Arc<Self> {
@@ -38,9 +38,9 @@ impl Unread {
     }
 }
 
-impl Spilling for Unread {
-    fn poll_spill(&self, _: &mut Context<'_>) -> Result<Option<Instant>, Over> {
+impl SpillingStream for UnreadAnswer {
+    fn poll_spill(&self, _: &mut Context<'_>) -> Result<Option<Instant>, EndReason> {
         let gives_way = self.since.lock().elapsed() >= PATIENCE && self.shortage.was_within(PATIENCE);
-        if gives_way { Err(Over::Stalled) } else { Ok(Some(Instant::now() + PATIENCE)) }
+        if gives_way { Err(EndReason::Stalled) } else { Ok(Some(Instant::now() + PATIENCE)) }
     }
 }

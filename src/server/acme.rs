@@ -43,7 +43,7 @@ const NO_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
 const HINT: &str = "the authority must reach this server at port 443 of each name";
 
 /// Keeps a valid certificate available to handshakes for as long as the server runs.
-pub(super) async fn keep_certificate(acme: Acme, kept: Kept) {
+pub(super) async fn keep_certificate(acme: Acme, kept: AcmeFiles) {
     let mut due = match kept.certificate(&acme) {
         Some(certificate) => serve(&acme, certificate),
         None => SystemTime::now(),
@@ -98,7 +98,7 @@ async fn sleep_until(due: SystemTime) {
 }
 
 /// Gets a certificate from the authority and stores it.
-async fn issue(acme: &Acme, kept: &Kept) -> Result<Certificate, Failure> {
+async fn issue(acme: &Acme, kept: &AcmeFiles) -> Result<Certificate, Failure> {
     let mut order = order(acme, kept).await?;
     prove(acme, &mut order).await?;
     match order.poll_ready(&PATIENCE).await {
@@ -116,7 +116,7 @@ async fn issue(acme: &Acme, kept: &Kept) -> Result<Certificate, Failure> {
 }
 
 /// Orders a certificate with the stored account, or with a new one.
-async fn order(acme: &Acme, kept: &Kept) -> Result<Order, Failure> {
+async fn order(acme: &Acme, kept: &AcmeFiles) -> Result<Order, Failure> {
     let names: Vec<_> = acme.domains.iter().cloned().map(Identifier::Dns).collect();
     let wanted = NewOrder::new(&names);
     if let Some(account) = kept.account(acme).await? {
@@ -128,7 +128,7 @@ async fn order(acme: &Acme, kept: &Kept) -> Result<Order, Failure> {
     Ok(new_account(acme, kept).await?.new_order(&wanted).await?)
 }
 
-async fn new_account(acme: &Acme, kept: &Kept) -> Result<Account, Failure> {
+async fn new_account(acme: &Acme, kept: &AcmeFiles) -> Result<Account, Failure> {
     let contact: Vec<_> = acme.contact.iter().map(String::as_str).collect();
     let wanted = NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
     let external = acme.external_account.as_ref();
@@ -179,9 +179,9 @@ async fn refusal(order: &mut Order, whole: Option<String>) -> String {
 
 /// The files that outlive the process, in one folder per authority. So a test authority's
 /// certificate is never used in place of another's.
-pub(super) struct Kept(PathBuf);
+pub(super) struct AcmeFiles(PathBuf);
 
-impl Kept {
+impl AcmeFiles {
     /// # Errors
     /// The folder isn't writable. Without this check we would order a certificate at each start,
     /// until the authority refuses.

@@ -28,17 +28,17 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::error::Elapsed;
 
-use super::connections::{Busy, ClientTimeouts, Seat, TimedOut};
-use super::reload::Current;
-use super::reporting::{PIECE, ReportingBody, Streams};
-use super::socket::{ClientSocket, Ends};
+use super::connections::{BusyRequest, ClientTimeouts, PassedTimeout, Seat};
+use super::reload::CurrentApp;
+use super::reporting::{PIECE, ReportingBody, StreamExecutor};
+use super::socket::{ClientSocket, ConnectionEnd};
 use super::transport::{HANDSHAKE, Transport};
-use super::unread::{Refusing, Unread};
+use super::unread::{RefusingTransport, RequestRefuser};
 use super::{Port, State, date, proxy_protocol};
 use crate::budget::{HTTP1_BUFFER, HTTP2_BUFFER, HTTP2_WINDOW};
 use crate::completeness::delivery::Delivery;
 use crate::config::Tls;
-use crate::metrics::{Connected, Observed as _};
+use crate::metrics::{CountedConnection, MetricsSource as _};
 use crate::respond::{App, Arrival, is_check};
 use crate::watchdog::Watchdog;
 
@@ -74,9 +74,9 @@ pub(super) async fn serve_connection(
     accepted: (TcpStream, IpAddr),
     port: Port,
     seat: Seat,
-    current: Arc<Current>,
+    current: Arc<CurrentApp>,
     state: watch::Receiver<State>,
-    connected: Connected,
+    connected: CountedConnection,
 ) {
     // Sends small responses at once. Otherwise they wait for the client's acknowledgement.
     let _ = accepted.0.set_nodelay(true);
@@ -88,10 +88,10 @@ async fn serve_http(
     (mut stream, peer): (TcpStream, IpAddr),
     port: Port,
     seat: Seat,
-    current: Arc<Current>,
+    current: Arc<CurrentApp>,
     mut state: watch::Receiver<State>,
     watchdog: Arc<Watchdog>,
-    connected: Connected,
+    connected: CountedConnection,
 ) {
     let is_unix = peer == UNIX;
     let own = stream.local_addr().ok();
@@ -99,7 +99,7 @@ async fn serve_http(
     let limits = &app.config().limits;
     let timeouts = ClientTimeouts { header: limits.header_timeout, idle: limits.idle_timeout };
     let write_timeout = limits.write_timeout;
-    let ends = Arc::<Ends>::default();
+    let ends = Arc::<ConnectionEnd>::default();
     let socket = |stream| ClientSocket::new(stream, Arc::clone(&ends), Arc::clone(&watchdog), write_timeout);
     let tls = app.config().tls.as_ref().filter(|_| port == Port::Public).cloned();
     let announced = port != Port::Admin && limits.proxies.announces(peer);
@@ -131,7 +131,7 @@ async fn serve_http(
         let alt_svc = tls.as_ref().filter(|tls| tls.http3).and(own).map(alt_svc);
         let sees_leaving = version == Version::HTTP_11 && transport.answers(seat.activity());
         let current = Arc::clone(&current);
-        let answers = Answers {
+        let answers = ConnectionService {
             port,
             peer,
             remote,
@@ -148,7 +148,7 @@ async fn serve_http(
             let service = service_fn(|request: Request<Incoming>| {
                 answers.answer(request.map(|body| discard(body, timeouts.header, &serving)))
             });
-            let builder = http2_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
+            let builder = http2_builder(StreamExecutor { connection: Arc::clone(&watchdog), write_timeout });
             // Boxed, because an HTTP/2 connection is larger. It serves many requests.
             let mut connection = Box::pin(builder.serve_connection(TokioIo::new(transport), service));
             is_late =
@@ -157,8 +157,8 @@ async fn serve_http(
             let service = service_fn(|request| answers.answer(request));
             let mut builder = http1_builder();
             builder.half_close(sees_leaving);
-            let unread = Unread { current: Arc::clone(&answers.current), peer };
-            let transport = TokioIo::new(Refusing::new(transport, unread));
+            let unread = RequestRefuser { current: Arc::clone(&answers.current), peer };
+            let transport = TokioIo::new(RefusingTransport::new(transport, unread));
             let connection = pin!(builder.serve_connection(transport, service));
             is_late = serve_until_end(connection, (&seat, timeouts), &ends, &watchdog, &mut state).await;
         }
@@ -174,7 +174,7 @@ async fn serve_http(
 }
 
 /// Answers the requests of one connection.
-pub(super) struct Answers<'a> {
+pub(super) struct ConnectionService<'a> {
     pub(super) port: Port,
     pub(super) peer: IpAddr,
     pub(super) remote: bool,
@@ -183,12 +183,12 @@ pub(super) struct Answers<'a> {
     /// Announces HTTP/3 on the same port (RFC 7838).
     pub(super) alt_svc: Option<HeaderValue>,
     pub(super) seat: &'a Seat,
-    pub(super) current: Arc<Current>,
-    pub(super) connected: Connected,
-    pub(super) ends: &'a Arc<Ends>,
+    pub(super) current: Arc<CurrentApp>,
+    pub(super) connected: CountedConnection,
+    pub(super) ends: &'a Arc<ConnectionEnd>,
 }
 
-impl Answers<'_> {
+impl ConnectionService<'_> {
     /// Answers a request, and lets the watchdog observe the body.
     pub(super) fn answer<B>(
         &self,
@@ -251,7 +251,7 @@ impl Answers<'_> {
     }
 
     /// The properties of a request that its connection knows.
-    fn arrival<B>(&self, request: &Request<B>, busy: &Busy) -> Arrival {
+    fn arrival<B>(&self, request: &Request<B>, busy: &BusyRequest) -> Arrival {
         Arrival {
             peer: Some(self.peer),
             is_remote: self.remote,
@@ -289,7 +289,7 @@ async fn client_of(stream: &mut TcpStream, proxy: IpAddr) -> Option<IpAddr> {
 async fn begin_tls(
     stream: TcpStream,
     tls: &Tls,
-    ends: &Ends,
+    ends: &ConnectionEnd,
     socket: impl Fn(TcpStream) -> ClientSocket,
 ) -> io::Result<Option<(Transport, Version)>> {
     let mut first = [0];
@@ -359,7 +359,7 @@ async fn version(stream: &TcpStream) -> Option<Version> {
 async fn serve_until_end(
     mut connection: Pin<&mut impl GracefulConnection<Error = hyper::Error>>,
     (seat, timeouts): (&Seat, ClientTimeouts),
-    ends: &Ends,
+    ends: &ConnectionEnd,
     watchdog: &Watchdog,
     state: &mut watch::Receiver<State>,
 ) -> bool {
@@ -388,7 +388,7 @@ async fn serve_until_end(
             }
             timeout = times_out.as_mut(), if !grace.runs() => {
                 is_late = true;
-                if timeout == TimedOut::Header {
+                if timeout == PassedTimeout::Header {
                     ends.lingers.store(true, Ordering::Relaxed);
                     return true;
                 }
@@ -455,7 +455,7 @@ fn http1_builder() -> http1::Builder {
     builder
 }
 
-fn http2_builder(streams: Streams) -> http2::Builder<Streams> {
+fn http2_builder(streams: StreamExecutor) -> http2::Builder<StreamExecutor> {
     let mut builder = http2::Builder::new(streams);
     builder
         .timer(TokioTimer::new())

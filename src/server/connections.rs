@@ -52,23 +52,23 @@ struct State {
     next: u64,
     /// The connections that count. One that gives way no longer counts, although it may still be
     /// closing.
-    open: HashMap<u64, Open>,
-    addresses: HashMap<IpAddr, Address>,
+    open: HashMap<u64, OpenConnection>,
+    addresses: HashMap<IpAddr, AddressConnections>,
     /// The addresses with idle connections, by the number of all their connections.
     ranks: BTreeSet<(usize, IpAddr)>,
     /// The connections in the reserve, the oldest first.
     reserved: BTreeSet<u64>,
 }
 
-struct Open {
+struct OpenConnection {
     address: IpAddr,
-    shared: Arc<Shared>,
+    shared: Arc<SharedActivity>,
     /// Its key in its address's queue, if it's there: the start of its known idle time.
     queued: Option<u64>,
 }
 
 #[derive(Default)]
-struct Address {
+struct AddressConnections {
     open: usize,
     /// Ordered by the start of their idle time.
     idle: BTreeSet<(u64, u64)>,
@@ -76,7 +76,7 @@ struct Address {
 
 /// The state that a connection shares with searches for a seat.
 #[derive(Default)]
-struct Shared {
+struct SharedActivity {
     /// The requests being answered.
     busy: AtomicUsize,
     /// The start of its idle time, in nanoseconds since the server's start.
@@ -94,7 +94,7 @@ struct Shared {
 pub(super) struct Seat {
     id: u64,
     connections: Arc<Connections>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedActivity>,
     address: IpAddr,
     /// The most connections that its address may have.
     most: Option<usize>,
@@ -102,7 +102,7 @@ pub(super) struct Seat {
 
 /// Reports if a request of a connection is being answered.
 pub(super) struct Activity {
-    shared: Arc<Shared>,
+    shared: Arc<SharedActivity>,
     connections: Arc<Connections>,
 }
 
@@ -130,36 +130,36 @@ pub(super) struct ClientTimeouts {
 
 /// The timeout that has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TimedOut {
+pub(super) enum PassedTimeout {
     Header,
     Idle,
 }
 
-impl Shared {
+impl SharedActivity {
     fn is_idle(&self) -> bool {
         self.busy.load(Ordering::SeqCst) == 0
     }
 
     /// The timeout that runs at `now`, and the time left. While a request is being answered none
     /// runs, so a whole idle timeout is left.
-    fn time_left(&self, now: u64, timeouts: ClientTimeouts) -> (TimedOut, Duration) {
+    fn time_left(&self, now: u64, timeouts: ClientTimeouts) -> (PassedTimeout, Duration) {
         let since = |begun| Duration::from_nanos(now.saturating_sub(begun));
         if !self.is_idle() {
-            return (TimedOut::Idle, timeouts.idle);
+            return (PassedTimeout::Idle, timeouts.idle);
         }
         match self.head_since.load(Ordering::Relaxed) {
             0 => {
                 let idle_since = self.idle_since.load(Ordering::Relaxed);
-                (TimedOut::Idle, timeouts.idle.saturating_sub(since(idle_since)))
+                (PassedTimeout::Idle, timeouts.idle.saturating_sub(since(idle_since)))
             }
-            begun => (TimedOut::Header, timeouts.header.saturating_sub(since(begun))),
+            begun => (PassedTimeout::Header, timeouts.header.saturating_sub(since(begun))),
         }
     }
 }
 
 /// The kind of seat that a new connection got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum SeatKind {
     /// There was a free one.
     Free,
     /// Another connection gives way.
@@ -169,10 +169,10 @@ pub(super) enum Taken {
 }
 
 /// A request being answered. Its connection isn't idle until this is dropped.
-pub(crate) struct Busy {
+pub(crate) struct BusyRequest {
     id: u64,
     connections: Arc<Connections>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedActivity>,
 }
 
 impl Connections {
@@ -181,17 +181,17 @@ impl Connections {
     }
 
     /// Takes in a connection of `address`, which may have `most` of them.
-    pub(super) fn take(self: &Arc<Self>, address: IpAddr, most: Option<usize>) -> (Seat, Taken) {
+    pub(super) fn take(self: &Arc<Self>, address: IpAddr, most: Option<usize>) -> (Seat, SeatKind) {
         let now = self.now();
         let mut state = self.state.lock();
         let taken = state.room_for(address, most, self.max());
-        let (id, shared) = (state.next, Arc::<Shared>::default());
+        let (id, shared) = (state.next, Arc::<SharedActivity>::default());
         shared.idle_since.store(now, Ordering::Relaxed);
         state.next += 1;
-        state.open.insert(id, Open { address, shared: Arc::clone(&shared), queued: None });
+        state.open.insert(id, OpenConnection { address, shared: Arc::clone(&shared), queued: None });
         match taken {
-            Taken::Free | Taken::InPlace => state.seat(id, address, now),
-            Taken::Reserved => {
+            SeatKind::Free | SeatKind::InPlace => state.seat(id, address, now),
+            SeatKind::Reserved => {
                 shared.is_reserved.store(true, Ordering::Relaxed);
                 state.reserve(id);
             }
@@ -223,16 +223,16 @@ impl Connections {
 
 impl State {
     /// Finds a seat for a connection.
-    fn room_for(&mut self, address: IpAddr, most: Option<usize>, max: usize) -> Taken {
+    fn room_for(&mut self, address: IpAddr, most: Option<usize>, max: usize) -> SeatKind {
         let open = self.addresses.get(&address).map_or(0, |address| address.open);
         let gives_way = if most.is_some_and(|most| open >= most) {
             self.give_way_of(address)
         } else if self.open.len() - self.reserved.len() < max {
-            return Taken::Free;
+            return SeatKind::Free;
         } else {
             self.give_way()
         };
-        gives_way.unwrap_or(Taken::Reserved)
+        gives_way.unwrap_or(SeatKind::Reserved)
     }
 
     /// Gives a connection a regular seat.
@@ -242,7 +242,7 @@ impl State {
     }
 
     /// Makes the longest idle connection of the address with the most give way.
-    fn give_way(&mut self) -> Option<Taken> {
+    fn give_way(&mut self) -> Option<SeatKind> {
         // An address without idle connections leaves `ranks`.
         while let Some(&(_, address)) = self.ranks.last() {
             if let Some(taken) = self.give_way_of(address) {
@@ -253,7 +253,7 @@ impl State {
     }
 
     /// Makes an address's longest idle connection give way.
-    fn give_way_of(&mut self, address: IpAddr) -> Option<Taken> {
+    fn give_way_of(&mut self, address: IpAddr) -> Option<SeatKind> {
         while let Some(&(queued, id)) = self.addresses.get(&address)?.idle.first() {
             let shared = Arc::clone(&self.open.get(&id)?.shared);
             if shared.busy.load(Ordering::SeqCst) > 0 {
@@ -267,13 +267,13 @@ impl State {
             }
             self.forget(id);
             shared.gives_way.notify_one();
-            return Some(Taken::InPlace);
+            return Some(SeatKind::InPlace);
         }
         None
     }
 
     /// Removes a busy connection from its queue, unless it's idle by now.
-    fn park(&mut self, id: u64, shared: &Shared) {
+    fn park(&mut self, id: u64, shared: &SharedActivity) {
         self.unqueue(id);
         shared.is_parked.store(true, Ordering::SeqCst);
         if shared.busy.load(Ordering::SeqCst) == 0 && shared.is_parked.swap(false, Ordering::SeqCst) {
@@ -323,7 +323,7 @@ impl State {
     }
 
     /// Changes an address's state, and updates its rank.
-    fn change(&mut self, name: IpAddr, change: impl FnOnce(&mut Address)) {
+    fn change(&mut self, name: IpAddr, change: impl FnOnce(&mut AddressConnections)) {
         let address = self.addresses.entry(name).or_default();
         self.ranks.remove(&(address.open, name));
         change(address);
@@ -351,7 +351,7 @@ impl Seat {
         }
         let mut state = self.connections.state.lock();
         if !state.reserved.contains(&self.id)
-            || state.room_for(self.address, self.most, self.connections.max()) == Taken::Reserved
+            || state.room_for(self.address, self.most, self.connections.max()) == SeatKind::Reserved
         {
             return false;
         }
@@ -362,10 +362,14 @@ impl Seat {
     }
 
     /// Records that a request arrived.
-    pub(super) fn busy(&self) -> Busy {
+    pub(super) fn busy(&self) -> BusyRequest {
         self.shared.busy.fetch_add(1, Ordering::SeqCst);
         self.shared.head_since.store(0, Ordering::Relaxed);
-        Busy { id: self.id, connections: Arc::clone(&self.connections), shared: Arc::clone(&self.shared) }
+        BusyRequest {
+            id: self.id,
+            connections: Arc::clone(&self.connections),
+            shared: Arc::clone(&self.shared),
+        }
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -379,7 +383,7 @@ impl Seat {
 
     /// Ready once the client has let a timeout pass. Requests set no timer. Instead, the running
     /// timer checks their effect when it fires.
-    pub(super) fn times_out(&self, timeouts: ClientTimeouts) -> impl Future<Output = TimedOut> {
+    pub(super) fn times_out(&self, timeouts: ClientTimeouts) -> impl Future<Output = PassedTimeout> {
         let mut timer = Timer::default();
         poll_fn(move |cx| {
             while !timer.runs() || timer.poll(cx).is_ready() {
@@ -414,14 +418,14 @@ impl Drop for Seat {
     }
 }
 
-impl Busy {
+impl BusyRequest {
     /// True if it's the only request of its connection.
     pub(super) fn is_alone(&self) -> bool {
         self.shared.busy.load(Ordering::SeqCst) == 1
     }
 }
 
-impl Drop for Busy {
+impl Drop for BusyRequest {
     fn drop(&mut self) {
         self.shared.idle_since.store(self.connections.now(), Ordering::Relaxed);
         if self.shared.busy.fetch_sub(1, Ordering::SeqCst) == 1
@@ -466,7 +470,7 @@ mod tests {
         // The first connection of 192.0.2.2 has sent a request since.
         drop(seats[1].busy());
         let (other, taken) = connections.take(address(4), None);
-        assert_eq!((taken, who_gives_way(&seats)), (Taken::InPlace, vec![2]));
+        assert_eq!((taken, who_gives_way(&seats)), (SeatKind::InPlace, vec![2]));
         // Its request was earlier than the other's, so it's now idle for longer.
         drop(seats[3].busy());
         connections.take(address(4), None);
@@ -479,17 +483,17 @@ mod tests {
         let seats: Vec<_> = [1, 1, 2].map(|last| connections.take(address(last), None).0).into();
         let mut busy: Vec<_> = seats[..2].iter().map(Seat::busy).collect();
         let (other, taken) = connections.take(address(3), None);
-        assert_eq!((taken, who_gives_way(&seats)), (Taken::InPlace, vec![2]));
+        assert_eq!((taken, who_gives_way(&seats)), (SeatKind::InPlace, vec![2]));
         let more = seats[0].busy();
         busy.extend([more]);
         let _other_is_busy = other.busy();
         let (reserved, taken) = connections.take(address(4), None);
-        assert_eq!((taken, reserved.is_common()), (Taken::Reserved, false));
+        assert_eq!((taken, reserved.is_common()), (SeatKind::Reserved, false));
         // One of two requests on a connection ends, then the only request of another one.
         drop(busy.remove(0));
-        assert_eq!(connections.take(address(4), None).1, Taken::Reserved);
+        assert_eq!(connections.take(address(4), None).1, SeatKind::Reserved);
         drop(busy.remove(0));
-        assert_eq!(connections.take(address(4), None).1, Taken::InPlace);
+        assert_eq!(connections.take(address(4), None).1, SeatKind::InPlace);
         assert_eq!(who_gives_way(&seats), [1]);
         // A seat is free by now for the connection in the reserve, too.
         assert!(reserved.is_common() && !other.is_asked());
@@ -500,12 +504,12 @@ mod tests {
         let connections = Connections::new(100);
         let (first, _) = connections.take(address(1), Some(2));
         let (second, taken) = connections.take(address(1), Some(2));
-        assert_eq!(taken, Taken::Free);
-        assert_eq!(connections.take(address(2), Some(2)).1, Taken::Free);
+        assert_eq!(taken, SeatKind::Free);
+        assert_eq!(connections.take(address(2), Some(2)).1, SeatKind::Free);
         let (third, taken) = connections.take(address(1), Some(2));
-        assert_eq!((taken, first.is_asked(), second.is_asked()), (Taken::InPlace, true, false));
+        assert_eq!((taken, first.is_asked(), second.is_asked()), (SeatKind::InPlace, true, false));
         let _busy = (second.busy(), third.busy());
-        assert_eq!(connections.take(address(1), Some(2)).1, Taken::Reserved);
+        assert_eq!(connections.take(address(1), Some(2)).1, SeatKind::Reserved);
     }
 
     #[test]
@@ -529,7 +533,7 @@ mod tests {
         assert_eq!(who_gives_way(&seats), [0, 1]);
         drop((seats, _busy, seat));
         let (_seat, taken) = connections.take(address(3), None);
-        assert_eq!(taken, Taken::Free);
+        assert_eq!(taken, SeatKind::Free);
         assert_eq!(connections.state.lock().open.len(), 1);
     }
 
@@ -537,19 +541,19 @@ mod tests {
     fn a_head_that_has_begun_and_the_next_request_have_their_times() {
         const SECOND: u64 = 1_000_000_000;
         let timeouts = ClientTimeouts { header: Duration::from_secs(30), idle: Duration::from_secs(75) };
-        let shared = Shared::default();
+        let shared = SharedActivity::default();
         let left = |now: u64| {
             let (timeout, left) = shared.time_left(now * SECOND, timeouts);
             (timeout, left.as_secs())
         };
         shared.idle_since.store(10 * SECOND, Ordering::Relaxed);
-        assert_eq!([left(10), left(50)], [(TimedOut::Idle, 75), (TimedOut::Idle, 35)]);
-        assert_eq!([left(85), left(90)], [(TimedOut::Idle, 0); 2]);
+        assert_eq!([left(10), left(50)], [(PassedTimeout::Idle, 75), (PassedTimeout::Idle, 35)]);
+        assert_eq!([left(85), left(90)], [(PassedTimeout::Idle, 0); 2]);
         shared.head_since.store(40 * SECOND, Ordering::Relaxed);
-        assert_eq!([left(40), left(69)], [(TimedOut::Header, 30), (TimedOut::Header, 1)]);
-        assert_eq!(left(70), (TimedOut::Header, 0));
+        assert_eq!([left(40), left(69)], [(PassedTimeout::Header, 30), (PassedTimeout::Header, 1)]);
+        assert_eq!(left(70), (PassedTimeout::Header, 0));
         shared.busy.store(1, Ordering::SeqCst);
-        assert_eq!(left(1000), (TimedOut::Idle, 75));
+        assert_eq!(left(1000), (PassedTimeout::Idle, 75));
     }
 
     #[test]
@@ -577,7 +581,7 @@ mod tests {
         #[test]
         fn what_is_known_agrees(steps in proptest::collection::vec((0..4_u8, 0..4_u8, any::<usize>()), 0..200)) {
             let connections = Connections::new(5);
-            let (mut seats, mut busy) = (Vec::<Seat>::new(), Vec::<Busy>::new());
+            let (mut seats, mut busy) = (Vec::<Seat>::new(), Vec::<BusyRequest>::new());
             for (step, last, which) in steps {
                 match step {
                     0 | 1 => seats.push(connections.take(address(last), (last == 3).then_some(2)).0),

@@ -35,18 +35,18 @@ use rowstream_core::log;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
-use self::quic::{Accepted, BidiStream, LastAccepted};
-use super::connection::{Answers, DRAIN_GRACE, in_time, is_remote};
+use self::quic::{AcceptedRequest, BidiStream, LastRequest};
+use super::connection::{ConnectionService, DRAIN_GRACE, in_time, is_remote};
 use super::connections::{ClientTimeouts, Connections, Seat};
-use super::reload::Current;
+use super::reload::CurrentApp;
 use super::reporting::ReportingBody;
-use super::socket::Ends;
-use super::unread::Unread;
+use super::socket::ConnectionEnd;
+use super::unread::RequestRefuser;
 use super::{Listener, Port, State, take_in};
 use crate::budget::{HTTP2_WINDOW, QUIC_RECEIVED, QUIC_WINDOW};
 use crate::config::{Config, Tls};
-use crate::metrics::Observed as _;
-use crate::respond::Aborted;
+use crate::metrics::MetricsSource as _;
+use crate::respond::AbortError;
 use crate::watchdog::Watchdog;
 
 /// The most bytes of header fields in one request.
@@ -73,7 +73,7 @@ const BEFORE_RESET: Duration = Duration::from_secs(2);
 const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// The UDP socket that accepts QUIC connections.
-pub(super) struct Door {
+pub(super) struct QuicPort {
     endpoint: Endpoint,
     /// The settings from the start, so the key for the tokens of Retry packets stays the same.
     settings: ServerConfig,
@@ -81,12 +81,12 @@ pub(super) struct Door {
 }
 
 /// A connection before its handshake.
-pub(super) struct Arrived {
+pub(super) struct ArrivedConnection {
     incoming: Incoming,
     handshake: OwnedSemaphorePermit,
 }
 
-impl Door {
+impl QuicPort {
     /// Binds the listener's port for UDP, if HTTP/3 is configured.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl Door {
     /// Each client first has to show that packets to its address arrive there (RFC 9000, 8.1.2).
     /// Until then, three bytes may be sent for each one received. quinn looks only at the first byte
     /// of a datagram, so a handshake that is sent again exceeds this.
-    pub(super) async fn accept(door: Option<&Self>) -> Arrived {
+    pub(super) async fn accept(door: Option<&Self>) -> ArrivedConnection {
         let Some(Self { endpoint, handshakes, .. }) = door else { return std::future::pending().await };
         while let Some(incoming) = endpoint.accept().await {
             if !incoming.remote_address_validated() {
@@ -117,7 +117,7 @@ impl Door {
                 continue;
             }
             match Arc::clone(handshakes).try_acquire_owned() {
-                Ok(handshake) => return Arrived { incoming, handshake },
+                Ok(handshake) => return ArrivedConnection { incoming, handshake },
                 Err(_) => incoming.refuse(),
             }
         }
@@ -178,12 +178,12 @@ fn transport() -> TransportConfig {
     transport
 }
 
-impl Arrived {
+impl ArrivedConnection {
     /// Serves a connection until it ends or has to end.
     pub(super) async fn serve(
         self,
         room: &Arc<Connections>,
-        current: Arc<Current>,
+        current: Arc<CurrentApp>,
         state: watch::Receiver<State>,
     ) {
         let app = current.get();
@@ -202,10 +202,10 @@ impl Arrived {
         let seat = take_in(room, &app, peer, Port::Public);
         let timeouts = ClientTimeouts { header: limits.header_timeout, idle: limits.idle_timeout };
         let write_timeout = limits.write_timeout;
-        let (tls, ends) = (app.config().tls.clone(), Arc::<Ends>::default());
+        let (tls, ends) = (app.config().tls.clone(), Arc::<ConnectionEnd>::default());
         let remote = own.is_none_or(|own: IpAddr| is_remote(peer, own));
         drop(app);
-        let answers = Answers {
+        let answers = ConnectionService {
             port: Port::Public,
             peer,
             remote,
@@ -217,7 +217,7 @@ impl Arrived {
             connected,
             ends: &ends,
         };
-        let served = Served {
+        let served = ServedConnection {
             quic,
             answers: &answers,
             seat: &seat,
@@ -231,9 +231,9 @@ impl Arrived {
 }
 
 /// A connection in service.
-struct Served<'a> {
+struct ServedConnection<'a> {
     quic: quinn::Connection,
-    answers: &'a Answers<'a>,
+    answers: &'a ConnectionService<'a>,
     seat: &'a Seat,
     timeouts: ClientTimeouts,
     write_timeout: Duration,
@@ -243,12 +243,12 @@ struct Served<'a> {
     narrowed: tokio::sync::Mutex<()>,
 }
 
-impl Served<'_> {
+impl ServedConnection<'_> {
     async fn serve_until_end(&self, mut state: watch::Receiver<State>) {
-        let (watchdog, last) = (Arc::<Watchdog>::default(), LastAccepted::default());
+        let (watchdog, last) = (Arc::<Watchdog>::default(), LastRequest::default());
         let mut settings = h3::server::builder();
         settings.max_field_section_size(HEADERS as u64).send_grease(false);
-        let connection = quic::Connection::new(&self.quic, Arc::clone(&last));
+        let connection = quic::QuicConnection::new(&self.quic, Arc::clone(&last));
         let built = timeout(self.timeouts.header, settings.build(connection)).await;
         let Ok(Ok(mut http)) = built else { return };
         let mut streams = FuturesUnordered::new();
@@ -301,12 +301,12 @@ impl Served<'_> {
     }
 
     /// Answers one request, unless its client stops the stream first.
-    async fn answer(&self, request: RequestResolver<quic::Connection, Bytes>, accepted: Accepted) {
-        let Accepted { mut stopped, head } = accepted;
+    async fn answer(&self, request: RequestResolver<quic::QuicConnection, Bytes>, accepted: AcceptedRequest) {
+        let AcceptedRequest { mut stopped, head } = accepted;
         let received = self.receive(request).await;
         head.complete();
         let Some((request, stream)) = received else { return };
-        let mut stream = Unfinished(stream);
+        let mut stream = UnfinishedStream(stream);
         let is_answered = AtomicBool::new(false);
         let answered = async {
             let is_head = request.method() == Method::HEAD;
@@ -325,8 +325,8 @@ impl Served<'_> {
                 stream.0.stop_sending(Code::H3_NO_ERROR);
                 let _ = timeout(self.write_timeout, stopped).await;
             }
-            Err(Unsent::Aborted) => self.until_taken(&mut stream.0).await,
-            Err(Unsent::Gone) => {}
+            Err(SendFailure::Aborted) => self.until_taken(&mut stream.0).await,
+            Err(SendFailure::Gone) => {}
         }
     }
 
@@ -334,7 +334,7 @@ impl Served<'_> {
     /// returns `None`. Also returns `None` if h3 has refused it.
     async fn receive(
         &self,
-        mut request: RequestResolver<quic::Connection, Bytes>,
+        mut request: RequestResolver<quic::QuicConnection, Bytes>,
     ) -> Option<(Request<()>, RequestStream<BidiStream, Bytes>)> {
         let frames = &mut request.frame_stream;
         let frame = timeout(self.timeouts.header, poll_fn(|cx| frames.poll_next(cx))).await;
@@ -348,7 +348,8 @@ impl Served<'_> {
         let resolved = timeout(self.write_timeout, resolved).await.ok()?;
         // h3 has already answered, without a body.
         if let Err(StreamError::HeaderTooBig { .. }) = &resolved {
-            let unread = Unread { current: Arc::clone(&self.answers.current), peer: self.answers.peer };
+            let unread =
+                RequestRefuser { current: Arc::clone(&self.answers.current), peer: self.answers.peer };
             unread.refuse(Version::HTTP_3, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
         }
         let (request, mut stream) = resolved.ok()?;
@@ -370,7 +371,7 @@ impl Served<'_> {
         let taken = async {
             let _narrowed = self.narrowed.lock().await;
             self.quic.set_send_window(1);
-            let _widened = Widened(&self.quic);
+            let _widened = WidenedWindow(&self.quic);
             // Fails if the client has left.
             let _ = stream.send_data(Bytes::new()).await;
         };
@@ -380,38 +381,38 @@ impl Served<'_> {
 }
 
 /// Restores a connection's window when dropped, however the wait ends.
-struct Widened<'a>(&'a quinn::Connection);
+struct WidenedWindow<'a>(&'a quinn::Connection);
 
-impl Drop for Widened<'_> {
+impl Drop for WidenedWindow<'_> {
     fn drop(&mut self) {
         self.0.set_send_window(QUIC_WINDOW);
     }
 }
 
 /// The reason why a response wasn't sent completely.
-enum Unsent {
+enum SendFailure {
     /// Its body failed.
     Aborted,
     /// The client has stopped the stream or left.
     Gone,
 }
 
-impl From<Aborted> for Unsent {
-    fn from(_: Aborted) -> Self {
+impl From<AbortError> for SendFailure {
+    fn from(_: AbortError) -> Self {
         Self::Aborted
     }
 }
 
-impl From<StreamError> for Unsent {
+impl From<StreamError> for SendFailure {
     fn from(_: StreamError) -> Self {
         Self::Gone
     }
 }
 
 /// A stream that is reset when dropped, unless its end was sent.
-struct Unfinished(RequestStream<BidiStream, Bytes>);
+struct UnfinishedStream(RequestStream<BidiStream, Bytes>);
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedStream {
     fn drop(&mut self) {
         self.0.stop_stream(Code::H3_INTERNAL_ERROR);
     }
@@ -422,7 +423,7 @@ async fn send(
     stream: &mut RequestStream<BidiStream, Bytes>,
     response: Response<ReportingBody>,
     is_head: bool,
-) -> Result<(), Unsent> {
+) -> Result<(), SendFailure> {
     let (mut head, body) = response.into_parts();
     let length = body.size_hint().exact().filter(|length| *length > 0 || !is_head);
     complete(&mut head.headers, length.filter(|_| has_length(head.status)));

@@ -6,22 +6,22 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::connections::Connections;
-use super::reload::Current;
+use super::reload::CurrentApp;
 use super::{Listener, State};
 use crate::config::Config;
 
 /// This build has no HTTP/3 port.
-pub(super) enum Door {}
+pub(super) enum QuicPort {}
 
 /// This build accepts no QUIC connection.
-pub(super) enum Arrived {}
+pub(super) enum ArrivedConnection {}
 
-impl Door {
+impl QuicPort {
     pub(super) fn open(_: &Listener, _: &Config) -> io::Result<Option<Self>> {
         Ok(None)
     }
 
-    pub(super) async fn accept(_: Option<&Self>) -> Arrived {
+    pub(super) async fn accept(_: Option<&Self>) -> ArrivedConnection {
         std::future::pending().await
     }
 
@@ -38,8 +38,8 @@ impl Door {
     }
 }
 
-impl Arrived {
-    pub(super) async fn serve(self, _: &Arc<Connections>, _: Arc<Current>, _: watch::Receiver<State>) {
+impl ArrivedConnection {
+    pub(super) async fn serve(self, _: &Arc<Connections>, _: Arc<CurrentApp>, _: watch::Receiver<State>) {
         match self {}
     }
 }

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use rowstream_core::Error;
 use rowstream_core::log;
 
-use super::preparing::OnRefusal;
+use super::preparing::RefusalTreatment;
 use crate::config::{Config, Files, Token};
 use crate::source::{Source, SourceConfig};
-use crate::tables::{self, EndpointFile, Found, Table};
+use crate::tables::{self, CatalogTables, EndpointFile, Table};
 
 /// The origin of the served endpoints.
 #[derive(Debug, Clone)]
-pub enum Origin {
+pub enum EndpointOrigin {
     /// A configuration file and its endpoints.
     File(ConfigFile),
     /// The tables of a database.
@@ -38,7 +38,7 @@ pub struct Tables {
 }
 
 /// The state at the last check.
-pub(super) enum Seen {
+pub(super) enum CheckedState {
     Files(Files),
     Tables {
         /// Separate from the pool that requests use. It keeps one connection.
@@ -47,7 +47,7 @@ pub(super) enum Seen {
     },
 }
 
-impl Origin {
+impl EndpointOrigin {
     /// The file that `config` was just read from. Later changes to its files are noticed.
     pub(crate) fn file(path: PathBuf, config: &Config) -> Self {
         let files = Files::of(&path, config);
@@ -60,10 +60,10 @@ impl Origin {
     }
 
     /// Returns the treatment of an endpoint that its database refuses.
-    pub(crate) fn on_refusal(&self) -> OnRefusal {
+    pub(crate) fn on_refusal(&self) -> RefusalTreatment {
         match self {
-            Self::File(_) => OnRefusal::Stop,
-            Self::Tables(_) => OnRefusal::LeaveOut,
+            Self::File(_) => RefusalTreatment::Stop,
+            Self::Tables(_) => RefusalTreatment::LeaveOut,
         }
     }
 
@@ -82,27 +82,29 @@ impl Origin {
     ///
     /// # Errors
     /// The source can't be opened.
-    pub(super) fn seen(&self) -> Result<Seen, Error> {
+    pub(super) fn seen(&self) -> Result<CheckedState, Error> {
         Ok(match self {
-            Self::File(file) => Seen::Files(file.files.clone()),
+            Self::File(file) => CheckedState::Files(file.files.clone()),
             Self::Tables(Tables { source, endpoints, .. }) => {
-                Seen::Tables { source: Source::open(source)?, endpoints: endpoints.clone() }
+                CheckedState::Tables { source: Source::open(source)?, endpoints: endpoints.clone() }
             }
         })
     }
 }
 
-impl Seen {
+impl CheckedState {
     /// Checks again. True if something has changed since the last check; false if the database
     /// can't be reached.
-    pub(super) async fn has_changed(&mut self, origin: &Origin, config: &Config) -> bool {
+    pub(super) async fn has_changed(&mut self, origin: &EndpointOrigin, config: &Config) -> bool {
         match (self, origin) {
-            (Self::Files(files), Origin::File(file)) => {
+            (Self::Files(files), EndpointOrigin::File(file)) => {
                 let before = std::mem::replace(files, Files::of(&file.path, config));
                 before != *files
             }
-            (Self::Tables { source, endpoints }, Origin::Tables(of)) => {
-                let Ok(Found { tables, .. }) = tables::read(&of.source, source).await else { return false };
+            (Self::Tables { source, endpoints }, EndpointOrigin::Tables(of)) => {
+                let Ok(CatalogTables { tables, .. }) = tables::read(&of.source, source).await else {
+                    return false;
+                };
                 let before = std::mem::replace(endpoints, tables::endpoints(&tables));
                 before != *endpoints
             }
@@ -111,15 +113,15 @@ impl Seen {
     }
 
     /// Watches the files of `config` from now on, because its folder of endpoints is another one.
-    pub(super) fn other_folder(&mut self, origin: &Origin, config: &Config) {
-        if let (Self::Files(files), Origin::File(file)) = (self, origin) {
+    pub(super) fn other_folder(&mut self, origin: &EndpointOrigin, config: &Config) {
+        if let (Self::Files(files), EndpointOrigin::File(file)) = (self, origin) {
             *files = Files::of(&file.path, config);
         }
     }
 }
 
 async fn read_tables(Tables { source, token, .. }: &Tables) -> Result<Config, Error> {
-    let Found { tables, warnings } = tables::read(source, &Source::open(source)?).await?;
+    let CatalogTables { tables, warnings } = tables::read(source, &Source::open(source)?).await?;
     let config = tables::configuration((**source).clone(), token.clone(), &tables)?;
     for warning in warnings {
         log::warning!("{warning}");

@@ -24,9 +24,9 @@ use tokio::task::JoinSet;
 
 use crate::check::{self, CheckResult, Columns, StatementRefusal};
 use crate::endpoint::Endpoint;
-use crate::readiness::Unprepared;
+use crate::readiness::UnpreparedEndpoints;
 use crate::respond::App;
-use crate::source::{Kind, SourceConfig};
+use crate::source::{SourceConfig, SourceKind};
 
 /// The time that a start or a reload waits to connect to a source. One that drops packets would
 /// take minutes to fail.
@@ -36,7 +36,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(3
 
 /// When statements are prepared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Preparing {
+pub enum PreparationTime {
     /// At the start and at each reload.
     Ahead,
     /// At the first request that needs them (`--no-check`).
@@ -45,7 +45,7 @@ pub enum Preparing {
 
 /// The treatment of an endpoint whose statement its database refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OnRefusal {
+pub(crate) enum RefusalTreatment {
     /// The author has to know, so there's no start and no reload.
     Stop,
     /// Rowstream wrote the endpoint for a table, so it's left out with a warning.
@@ -57,7 +57,7 @@ pub(crate) enum OnRefusal {
 ///
 /// # Errors
 /// The refused statements, each with its position, ready to be printed; or no endpoint is left.
-pub(crate) async fn prepare(mut app: App, on_refusal: OnRefusal) -> Result<App, String> {
+pub(crate) async fn prepare(mut app: App, on_refusal: RefusalTreatment) -> Result<App, String> {
     loop {
         let refusals = refusals(&app).await;
         if refusals.is_empty() {
@@ -65,7 +65,7 @@ pub(crate) async fn prepare(mut app: App, on_refusal: OnRefusal) -> Result<App, 
         }
         let mut config = app.config().clone();
         config.endpoints.retain(|endpoint| !refusals.iter().any(|refusal| refusal.endpoint == endpoint.path));
-        if on_refusal == OnRefusal::Stop || config.endpoints.is_empty() {
+        if on_refusal == RefusalTreatment::Stop || config.endpoints.is_empty() {
             return Err(lines(&refusals));
         }
         for StatementRefusal { endpoint, diagnostic, .. } in &refusals {
@@ -78,7 +78,7 @@ pub(crate) async fn prepare(mut app: App, on_refusal: OnRefusal) -> Result<App, 
 /// Prepares all statements. Returns the refused ones in the order of their files.
 async fn refusals(app: &App) -> Vec<StatementRefusal> {
     let config = app.config();
-    let databases = config.sources.iter().filter(|source| matches!(source.kind, Kind::Sql(_)));
+    let databases = config.sources.iter().filter(|source| matches!(source.kind, SourceKind::Sql(_)));
     let asked = join_all(databases.map(async |source| {
         let endpoints = of_source(&config.endpoints, source);
         let checked = ask(app, source, &endpoints).await;
@@ -86,7 +86,7 @@ async fn refusals(app: &App) -> Vec<StatementRefusal> {
     }));
     let mut refusals = Vec::new();
     for (source, endpoints, checked) in asked.await {
-        let found = Found::new(endpoints, checked);
+        let found = SourcePreparation::new(endpoints, checked);
         if let Some(error) = &found.failed {
             warn(source, error);
         }
@@ -131,7 +131,7 @@ async fn once_more(app: &App, source: &str, reported: &mut HashSet<String>) -> b
     let (Some(settings), Some((_, unprepared))) = (settings, unprepared) else { return true };
     let endpoints = [unprepared.waiting, unprepared.refused].concat();
     let checked = ask(app, settings, &endpoints).await;
-    let found = Found::new(endpoints, checked);
+    let found = SourcePreparation::new(endpoints, checked);
     for refusal in &found.refusals {
         let words = refusal.to_string();
         if !reported.contains(&words) {
@@ -166,16 +166,16 @@ async fn ask<'a>(app: &'a App, source: &SourceConfig, endpoints: &[usize]) -> Ch
 }
 
 /// The result of preparing a source's statements.
-struct Found {
+struct SourcePreparation {
     /// The columns of each endpoint's statements, with its index.
     columns: Vec<(usize, Vec<Option<Columns>>)>,
-    unprepared: Unprepared,
+    unprepared: UnpreparedEndpoints,
     refusals: Vec<StatementRefusal>,
     oversights: Vec<StatementRefusal>,
     failed: Option<Error>,
 }
 
-impl Found {
+impl SourcePreparation {
     /// The last of the `endpoints` may not have been checked.
     fn new(mut endpoints: Vec<usize>, checked: CheckResult<'_>) -> Self {
         let waiting = endpoints.split_off(checked.endpoints.len());
@@ -190,7 +190,7 @@ impl Found {
                 refusals.extend(endpoint.refusals);
             }
         }
-        let unprepared = Unprepared { waiting, refused };
+        let unprepared = UnpreparedEndpoints { waiting, refused };
         Self { columns, unprepared, refusals, oversights, failed: checked.failed }
     }
 }

@@ -18,8 +18,8 @@ use rowstream_core::log;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::origin::{Origin, Seen};
-use super::preparing::{self, Preparing};
+use super::origin::{CheckedState, EndpointOrigin};
+use super::preparing::{self, PreparationTime};
 use super::systemd::{self, Roles};
 use crate::access_log::LogFlag;
 use crate::capacity;
@@ -31,9 +31,9 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// The app for new requests. Each request clones it once. The lock is hardly ever written, so it
 /// costs no more than the reference count.
-pub(super) struct Current(RwLock<Arc<App>>);
+pub(super) struct CurrentApp(RwLock<Arc<App>>);
 
-impl Current {
+impl CurrentApp {
     pub(super) fn new(app: Arc<App>) -> Self {
         Self(RwLock::new(app))
     }
@@ -49,9 +49,9 @@ impl Current {
 
 /// The origin to read again, and the settings that override it.
 #[derive(Debug, Clone)]
-pub struct Reload {
+pub struct ReloadSettings {
     /// The source of the configuration.
-    pub origin: Origin,
+    pub origin: EndpointOrigin,
     /// The server's address, in place of the file's.
     pub listen: Option<String>,
     /// The addresses of inherited sockets, in place of the file's.
@@ -61,33 +61,33 @@ pub struct Reload {
     /// Watches the origin for changes.
     pub watch: bool,
     /// Prepares statements before anything changes.
-    pub preparing: Preparing,
+    pub preparing: PreparationTime,
 }
 
 /// Waits for a reason to reload, and reloads.
 pub(super) struct Reloader {
-    reload: Reload,
+    reload: ReloadSettings,
     hangup: Signal,
     ticks: Interval,
     /// The state at the last check.
-    seen: Seen,
+    seen: CheckedState,
     /// The reload in progress.
-    loading: Option<Loading>,
+    loading: Option<PendingReload>,
 }
 
 /// A reload in progress: the app that it replaces, and its future.
-struct Loading {
+struct PendingReload {
     before: Arc<App>,
-    loaded: Pin<Box<dyn Future<Output = Result<Loaded, String>> + Send>>,
+    loaded: Pin<Box<dyn Future<Output = Result<LoadedApp, String>> + Send>>,
 }
 
 /// The new app, and the changes that need a restart.
-type Loaded = (App, Vec<&'static str>);
+type LoadedApp = (App, Vec<&'static str>);
 
 impl Reloader {
     /// # Errors
     /// The signal handler can't be installed, or the database can't be opened.
-    pub(super) fn new(reload: Reload) -> io::Result<Self> {
+    pub(super) fn new(reload: ReloadSettings) -> io::Result<Self> {
         let mut ticks = interval(LOOK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let seen = reload.origin.seen().map_err(io::Error::other)?;
@@ -96,7 +96,7 @@ impl Reloader {
 
     /// Waits for a reload, and returns the previous app. Can be dropped at any point and called
     /// again; it then continues the same reload.
-    pub(super) async fn reloaded(&mut self, current: &Current) -> Arc<App> {
+    pub(super) async fn reloaded(&mut self, current: &CurrentApp) -> Arc<App> {
         loop {
             let loading = match &mut self.loading {
                 Some(loading) => loading,
@@ -122,7 +122,7 @@ impl Reloader {
     }
 
     /// Waits until there is a reason to reload.
-    async fn wanted(&mut self, current: &Current) {
+    async fn wanted(&mut self, current: &CurrentApp) {
         loop {
             tokio::select! {
                 _ = self.hangup.recv() => return,
@@ -135,14 +135,14 @@ impl Reloader {
         }
     }
 
-    fn load(&mut self, before: Arc<App>) -> Loading {
+    fn load(&mut self, before: Arc<App>) -> PendingReload {
         systemd::reloading();
         let loaded = Box::pin(load(self.reload.clone(), Arc::clone(&before)));
-        Loading { before, loaded }
+        PendingReload { before, loaded }
     }
 
     /// Serves new requests with the new app, and reports it.
-    fn swap(&mut self, current: &Current, before: &App, (app, pending): Loaded) {
+    fn swap(&mut self, current: &CurrentApp, before: &App, (app, pending): LoadedApp) {
         for change in pending {
             log::warning!("{change} takes effect at the next start");
         }
@@ -165,7 +165,7 @@ impl Reloader {
     }
 }
 
-async fn load(reload: Reload, before: Arc<App>) -> Result<Loaded, String> {
+async fn load(reload: ReloadSettings, before: Arc<App>) -> Result<LoadedApp, String> {
     let mut config = reload.origin.read().await?;
     if let Some(listen) = &reload.listen {
         config.listen.clone_from(listen);
@@ -189,8 +189,8 @@ async fn load(reload: Reload, before: Arc<App>) -> Result<Loaded, String> {
     }
     let app = before.reloaded(config).map_err(|error| error.to_string())?;
     let app = match reload.preparing {
-        Preparing::Ahead => preparing::prepare(app, reload.origin.on_refusal()).await?,
-        Preparing::Never => app,
+        PreparationTime::Ahead => preparing::prepare(app, reload.origin.on_refusal()).await?,
+        PreparationTime::Never => app,
     };
     Ok((app, pending))
 }

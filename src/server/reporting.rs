@@ -10,9 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::connections::Busy;
-use super::socket::Ends;
-use crate::respond::{Aborted, ResponseBody};
+use super::connections::BusyRequest;
+use super::socket::ConnectionEnd;
+use crate::respond::{AbortError, ResponseBody};
 use crate::watchdog::Watchdog;
 
 /// The bytes that an HTTP/2 stream gets at a time: one frame. We see progress only once a client
@@ -24,17 +24,17 @@ pub(super) const PIECE: usize = 16 * 1024;
 pub(super) struct ReportingBody {
     body: ResponseBody,
     watchdog: Arc<Watchdog>,
-    busy: Option<Busy>,
+    busy: Option<BusyRequest>,
     /// For HTTP/1, which shows when the data has left.
-    ends: Option<Arc<Ends>>,
+    ends: Option<Arc<ConnectionEnd>>,
 }
 
 impl ReportingBody {
     pub(super) fn new(
         body: ResponseBody,
         watchdog: Arc<Watchdog>,
-        busy: Busy,
-        ends: Option<Arc<Ends>>,
+        busy: BusyRequest,
+        ends: Option<Arc<ConnectionEnd>>,
     ) -> Self {
         // The head counts as data.
         watchdog.given(0);
@@ -52,12 +52,12 @@ impl Drop for ReportingBody {
 
 impl Body for ReportingBody {
     type Data = Bytes;
-    type Error = Aborted;
+    type Error = AbortError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, AbortError>>> {
         // A client that still has to take the last piece doesn't ask for more.
         if !self.body.is_delivering() {
             self.watchdog.taken();
@@ -66,7 +66,7 @@ impl Body for ReportingBody {
         // CANCEL, which some clients take for a normal end (Node's http2). If the stream isn't
         // polled because the client takes nothing, we can only drop it.
         if self.watchdog.is_late() {
-            return Poll::Ready(Some(Err(Aborted)));
+            return Poll::Ready(Some(Err(AbortError)));
         }
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         if let Poll::Ready(frame) = &polled {
@@ -89,12 +89,12 @@ impl Body for ReportingBody {
 /// is dropped. That cancels its statement at once, and RST_STREAM follows the data that the client
 /// still has to take.
 #[derive(Clone)]
-pub(super) struct Streams {
+pub(super) struct StreamExecutor {
     pub(super) connection: Arc<Watchdog>,
     pub(super) write_timeout: Duration,
 }
 
-impl<F> hyper::rt::Executor<F> for Streams
+impl<F> hyper::rt::Executor<F> for StreamExecutor
 where
     F: Future + Send + 'static,
     F::Output: Send,

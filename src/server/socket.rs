@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-use super::connections::{Activity, Busy};
+use super::connections::{Activity, BusyRequest};
 use crate::completeness::delivery::Flush;
 use crate::watchdog::Watchdog;
 
@@ -37,7 +37,7 @@ const DISCARDED: usize = 1024;
 
 /// How a connection ends. Its socket and the tasks that serve it share this.
 #[derive(Default)]
-pub(super) struct Ends {
+pub(super) struct ConnectionEnd {
     /// Dropping the socket resets the connection.
     pub(super) reset: AtomicBool,
     /// The connection was served to its end. We keep reading it after the socket is dropped, unless
@@ -49,12 +49,12 @@ pub(super) struct Ends {
     socket: Mutex<Option<Socket>>,
     /// For an HTTP/1 response whose last bytes are being sent. The connection isn't idle until they
     /// have left.
-    leaving: Mutex<Option<Busy>>,
+    leaving: Mutex<Option<BusyRequest>>,
 }
 
-impl Ends {
+impl ConnectionEnd {
     /// Records that a response was handed over completely, or given up.
-    pub(super) fn leave(&self, busy: Busy) {
+    pub(super) fn leave(&self, busy: BusyRequest) {
         *self.leaving.lock() = Some(busy);
     }
 
@@ -109,11 +109,11 @@ async fn discard(stream: &mut TcpStream) {
 ///   default.
 pub(super) struct ClientSocket {
     stream: TcpStream,
-    ends: Arc<Ends>,
+    ends: Arc<ConnectionEnd>,
     watchdog: Arc<Watchdog>,
     write_timeout: Duration,
     timer: Timer,
-    waits: Option<Waits>,
+    waits: Option<StalledBytes>,
     /// The bytes that the kernel accepted, and those of them that the watchdog knows to be
     /// acknowledged.
     written: u64,
@@ -127,30 +127,30 @@ pub(super) struct ClientSocket {
     watches: bool,
     /// True if it noticed the next request instead.
     has_more: bool,
-    half_closed: Option<HalfClosed>,
+    half_closed: Option<HalfClosedClient>,
     /// True if the kernel resets the connection when it closes, even if the process is killed.
     is_armed: bool,
 }
 
 /// A client that has closed its side while its request is being answered.
-struct HalfClosed {
+struct HalfClosedClient {
     /// The bytes written before the timer was set.
     written: u64,
     timer: Timer,
 }
 
 /// Bytes are waiting because the kernel doesn't accept them.
-struct Waits {
+struct StalledBytes {
     /// The unacknowledged bytes at `write_timeout` before `stalled_at`.
     unacknowledged: usize,
     stalled_at: Instant,
     /// For a minimum rate.
-    pace: Option<Pace>,
+    pace: Option<MinimumRate>,
 }
 
 /// The state of a client with a minimum rate.
 #[derive(Clone, Copy)]
-struct Pace {
+struct MinimumRate {
     /// The last report to the watchdog.
     since: Instant,
     /// When the client will have been below its rate for too long, unless it acknowledges more.
@@ -160,7 +160,7 @@ struct Pace {
 impl ClientSocket {
     pub(super) fn new(
         stream: TcpStream,
-        ends: Arc<Ends>,
+        ends: Arc<ConnectionEnd>,
         watchdog: Arc<Watchdog>,
         write_timeout: Duration,
     ) -> Self {
@@ -208,7 +208,7 @@ impl ClientSocket {
     fn bounded(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(result) = written {
             self.written += result.as_ref().map_or(0, |&bytes| bytes as u64);
-            if let Some(Waits { pace: Some(pace), .. }) = self.waits.take() {
+            if let Some(StalledBytes { pace: Some(pace), .. }) = self.waits.take() {
                 self.tell(pace.since.elapsed(), unacknowledged(&self.stream));
             }
             return Poll::Ready(result);
@@ -237,15 +237,15 @@ impl ClientSocket {
         }
     }
 
-    fn begin_wait(&mut self) -> Waits {
+    fn begin_wait(&mut self) -> StalledBytes {
         let (now, unacknowledged) = (Instant::now(), unacknowledged(&self.stream));
         let left = self.tell(Duration::ZERO, unacknowledged);
-        let pace = left.map(|left| Pace { since: now, too_slow_at: now + left });
-        Waits { unacknowledged, stalled_at: now + self.write_timeout, pace }
+        let pace = left.map(|left| MinimumRate { since: now, too_slow_at: now + left });
+        StalledBytes { unacknowledged, stalled_at: now + self.write_timeout, pace }
     }
 
     /// True if the wait for the client is over. Tells the watchdog why.
-    fn is_over(&mut self, waits: &mut Waits) -> bool {
+    fn is_over(&mut self, waits: &mut StalledBytes) -> bool {
         let (now, unacknowledged) = (Instant::now(), unacknowledged(&self.stream));
         if let Some(pace) = waits.pace {
             let left = self.tell(now - pace.since, unacknowledged);
@@ -253,7 +253,7 @@ impl ClientSocket {
                 self.watchdog.too_slow();
                 return true;
             }
-            waits.pace = left.map(|left| Pace { since: now, too_slow_at: now + left });
+            waits.pace = left.map(|left| MinimumRate { since: now, too_slow_at: now + left });
         }
         if waits.stalled_at <= now {
             if unacknowledged >= waits.unacknowledged {
@@ -271,7 +271,7 @@ impl ClientSocket {
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.activity.as_ref().is_some_and(|activity| !activity.is_idle()) {
             let written = self.written;
-            let begin = || HalfClosed { written, timer: Timer::default() };
+            let begin = || HalfClosedClient { written, timer: Timer::default() };
             let half_closed = self.half_closed.get_or_insert_with(begin);
             half_closed.timer.start(HALF_CLOSED);
             ready!(half_closed.timer.poll(cx));

@@ -2,8 +2,8 @@
 //!
 //! hyper answers such a head by itself, without a body, and doesn't call the service. It does so
 //! only while no request of the connection is being answered, so nothing else is written then.
-//! [`Refusing`] recognizes that write and sends a problem document in its place. h2 answers 431 to
-//! a head that is too long, and doesn't report it.
+//! [`RefusingTransport`] recognizes that write and sends a problem document in its place. h2
+//! answers 431 to a head that is too long, and doesn't report it.
 
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
@@ -19,28 +19,28 @@ use rowstream_core::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::date;
-use super::reload::Current;
+use super::reload::CurrentApp;
 use super::transport::Transport;
 
 /// The position of the status in hyper's head: after `HTTP/1.`, the minor version and a space.
 const STATUS: Range<usize> = 2..5;
 
 /// The transport of an HTTP/1 connection.
-pub(super) struct Refusing {
+pub(super) struct RefusingTransport {
     transport: Transport,
     /// Boxed like the answer, because few connections need either.
-    unread: Box<Unread>,
+    unread: Box<RequestRefuser>,
     /// Our answer in place of hyper's. It's the last one of its connection.
     answer: Option<Box<Bytes>>,
 }
 
 /// Refuses requests of one client.
-pub(super) struct Unread {
-    pub(super) current: Arc<Current>,
+pub(super) struct RequestRefuser {
+    pub(super) current: Arc<CurrentApp>,
     pub(super) peer: IpAddr,
 }
 
-impl Unread {
+impl RequestRefuser {
     /// The response to a request that HTTP refuses with `status`.
     pub(super) fn refuse(&self, version: Version, status: StatusCode) -> Response<Bytes> {
         let error = match status {
@@ -53,8 +53,8 @@ impl Unread {
     }
 }
 
-impl Refusing {
-    pub(super) fn new(transport: Transport, unread: Unread) -> Self {
+impl RefusingTransport {
+    pub(super) fn new(transport: Transport, unread: RequestRefuser) -> Self {
         Self { transport, unread: Box::new(unread), answer: None }
     }
 
@@ -96,7 +96,7 @@ fn written(response: &Response<Bytes>) -> Bytes {
     bytes.into()
 }
 
-impl AsyncRead for Refusing {
+impl AsyncRead for RefusingTransport {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -106,7 +106,7 @@ impl AsyncRead for Refusing {
     }
 }
 
-impl AsyncWrite for Refusing {
+impl AsyncWrite for RefusingTransport {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self.replaces(buf) {
             true => Poll::Ready(Ok(buf.len())),

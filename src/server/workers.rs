@@ -34,16 +34,16 @@ struct Worker {
 }
 
 /// One connection of a worker. Dropping it ends the count.
-pub(super) struct Load(Arc<AtomicUsize>);
+pub(super) struct ConnectionCount(Arc<AtomicUsize>);
 
-impl Load {
+impl ConnectionCount {
     fn add(connections: &Arc<AtomicUsize>) -> Self {
         connections.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(connections))
     }
 }
 
-impl Drop for Load {
+impl Drop for ConnectionCount {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -58,7 +58,7 @@ impl Workers {
             let runtime = builder.enable_all().max_blocking_threads(BLOCKING_THREADS).build()?;
             let handle = runtime.handle().clone();
             let connections = Arc::default();
-            let measured = metrics::Worker::new(&handle, &connections);
+            let measured = metrics::WorkerMetrics::new(&handle, &connections);
             let (mut ended, delay) = (ended.clone(), measured.delay());
             let run = async move {
                 tokio::select! {
@@ -75,11 +75,11 @@ impl Workers {
         Ok(Self { workers, _running: running })
     }
 
-    /// The runtime for the next connection, with the [`Load`] that counts it.
-    pub(super) fn least_loaded(&self) -> (&Handle, Load) {
+    /// The runtime for the next connection, with the [`ConnectionCount`] that counts it.
+    pub(super) fn least_loaded(&self) -> (&Handle, ConnectionCount) {
         let load = |worker: &&Worker| worker.connections.load(Ordering::Relaxed);
         let worker = self.workers.iter().min_by_key(load).expect("there is a worker for each core");
-        (&worker.runtime, Load::add(&worker.connections))
+        (&worker.runtime, ConnectionCount::add(&worker.connections))
     }
 
     /// Waits until the databases have cancelled the aborted statements, then ends the workers.

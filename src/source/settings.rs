@@ -18,7 +18,7 @@ pub struct SourceConfig {
     /// The settings that all sources share. `SourceConfig` derefs to them.
     pub settings: SourceSettings,
     /// The kind that the URL's scheme names.
-    pub kind: Kind,
+    pub kind: SourceKind,
 }
 
 impl Deref for SourceConfig {
@@ -37,7 +37,7 @@ impl DerefMut for SourceConfig {
 
 /// The kind of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum SourceKind {
     /// A database, which runs statements.
     Sql(DatabaseKind),
     /// An HTTP service, which answers requests.
@@ -52,8 +52,8 @@ impl SourceConfig {
     /// The database can't be created.
     pub(crate) fn create_missing(&self) -> Result<(), Error> {
         match self.kind {
-            Kind::Sql(database) => database.create_missing(self).map(drop),
-            Kind::Http(_) => Ok(()),
+            SourceKind::Sql(database) => database.create_missing(self).map(drop),
+            SourceKind::Http(_) => Ok(()),
         }
     }
 
@@ -64,7 +64,7 @@ impl SourceConfig {
     /// The file can't be created.
     pub(crate) fn created_in(&self, folder: &Path) -> Result<Self, Error> {
         let mut apart = self.clone();
-        let Kind::Sql(database) = self.kind else { return Ok(apart) };
+        let SourceKind::Sql(database) = self.kind else { return Ok(apart) };
         let (scheme, file) = self.url.split_once(':').unwrap_or_default();
         let is_file = database.dialect().urls.location == Location::File;
         if is_file && !self.create.is_empty() && !Path::new(file).exists() {
@@ -77,46 +77,46 @@ impl SourceConfig {
     /// The memory budget of a stream's session, in bytes.
     pub(crate) fn budget(&self) -> usize {
         match self.kind {
-            Kind::Sql(database) => (database.sizes().session)(self),
-            Kind::Http(_) => http::budget(),
+            SourceKind::Sql(database) => (database.sizes().session)(self),
+            SourceKind::Http(_) => http::budget(),
         }
     }
 
     /// The rows of an interleaved statement that may wait, in bytes.
     pub(crate) fn portion(&self) -> usize {
         match self.kind {
-            Kind::Sql(database) => (database.sizes().portion)(self.max_row_bytes),
-            Kind::Http(_) => 0,
+            SourceKind::Sql(database) => (database.sizes().portion)(self.max_row_bytes),
+            SourceKind::Http(_) => 0,
         }
     }
 
     /// The slots that its pool keeps for lookups, if the source has any.
     pub(crate) fn kept(&self) -> ReservedSlots {
         match self.kind {
-            Kind::Sql(database) => database.kept(self.pool.max),
-            Kind::Http(_) => ReservedSlots::default(),
+            SourceKind::Sql(database) => database.kept(self.pool.max),
+            SourceKind::Http(_) => ReservedSlots::default(),
         }
     }
 
     /// The time limit for a lookup on a shared connection; `None` if none are shared.
     pub(crate) fn lookup_patience(&self) -> Option<Duration> {
         match self.kind {
-            Kind::Sql(database) => database.lookup_patience(),
-            Kind::Http(_) => None,
+            SourceKind::Sql(database) => database.lookup_patience(),
+            SourceKind::Http(_) => None,
         }
     }
 
     /// The memory that an idle connection of the pool needs, in bytes.
     pub(crate) fn idle(&self) -> usize {
         match self.kind {
-            Kind::Sql(database) => database.sizes().idle,
-            Kind::Http(_) => http::IDLE,
+            SourceKind::Sql(database) => database.sizes().idle,
+            SourceKind::Http(_) => http::IDLE,
         }
     }
 
     /// A database with every setting at its default.
     pub fn new(name: impl Into<String>, url: impl Into<String>, database: DatabaseKind) -> Self {
-        Self { settings: SourceSettings::new(name, url), kind: Kind::Sql(database) }
+        Self { settings: SourceSettings::new(name, url), kind: SourceKind::Sql(database) }
     }
 
     /// An HTTP service with its own settings, and all others at their defaults. Its `idle_timeout`
@@ -128,6 +128,6 @@ impl SourceConfig {
             max_row_bytes: 1 << 20,
             ..SourceSettings::new(name, url)
         };
-        Self { settings: common, kind: Kind::Http(Box::new(settings)) }
+        Self { settings: common, kind: SourceKind::Http(Box::new(settings)) }
     }
 }

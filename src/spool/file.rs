@@ -19,18 +19,18 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use super::Spooling;
+use super::SpoolSettings;
 
 /// The most bytes of one read. They become a chunk, and each stream has one or two of those.
 pub(crate) const PIECE: usize = 32 * 1024;
 
 /// The bytes of the quota that a server's files use.
 #[derive(Debug, Default)]
-pub(crate) struct Used(AtomicU64);
+pub(crate) struct UsedQuota(AtomicU64);
 
 /// The limit that a file would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoRoom {
+pub(crate) enum SpoolLimit {
     /// The file would be longer than `spool_limit`.
     Limit,
     /// All files together would be longer than `spool_quota`.
@@ -38,25 +38,25 @@ pub(crate) enum NoRoom {
 }
 
 /// The bytes of the quota that one file uses. Given back when it's dropped.
-struct Part {
-    used: Arc<Used>,
+struct QuotaShare {
+    used: Arc<UsedQuota>,
     bytes: AtomicU64,
 }
 
-impl Part {
-    fn take(&self, bytes: u64, settings: &Spooling) -> Result<(), NoRoom> {
+impl QuotaShare {
+    fn take(&self, bytes: u64, settings: &SpoolSettings) -> Result<(), SpoolLimit> {
         if self.bytes.load(Ordering::Relaxed) + bytes > settings.limit {
-            return Err(NoRoom::Limit);
+            return Err(SpoolLimit::Limit);
         }
         let add = |used: u64| used.checked_add(bytes).filter(|&used| used <= settings.quota);
         let taken = self.used.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
-        taken.map_err(|_| NoRoom::Quota)?;
+        taken.map_err(|_| SpoolLimit::Quota)?;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 }
 
-impl Drop for Part {
+impl Drop for QuotaShare {
     fn drop(&mut self) {
         self.used.0.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
     }
@@ -64,26 +64,26 @@ impl Drop for Part {
 
 /// An open file. The fields are dropped in this order, so that the disk has the space again before
 /// the quota does.
-struct Open {
+struct OpenFile {
     file: File,
     #[expect(dead_code, reason = "held for its drop: a write may outlive its stream")]
-    part: Arc<Part>,
+    part: Arc<QuotaShare>,
 }
 
 /// The file of one stream. The first write creates it.
 pub(crate) struct SpoolFile {
-    settings: Spooling,
-    open: Option<Arc<Open>>,
-    part: Arc<Part>,
-    writing: Option<(u64, JoinHandle<io::Result<Arc<Open>>>)>,
+    settings: SpoolSettings,
+    open: Option<Arc<OpenFile>>,
+    part: Arc<QuotaShare>,
+    writing: Option<(u64, JoinHandle<io::Result<Arc<OpenFile>>>)>,
     reading: Option<JoinHandle<io::Result<Bytes>>>,
     written: u64,
     read: u64,
 }
 
 impl SpoolFile {
-    pub(crate) fn new(settings: &Spooling, used: &Arc<Used>) -> Self {
-        let part = Part { used: Arc::clone(used), bytes: AtomicU64::new(0) };
+    pub(crate) fn new(settings: &SpoolSettings, used: &Arc<UsedQuota>) -> Self {
+        let part = QuotaShare { used: Arc::clone(used), bytes: AtomicU64::new(0) };
         Self {
             settings: settings.clone(),
             open: None,
@@ -99,7 +99,7 @@ impl SpoolFile {
     ///
     /// # Errors
     /// There's no room.
-    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), SpoolLimit> {
         self.part.take(bytes as u64, &self.settings)
     }
 
@@ -167,22 +167,22 @@ impl Drop for SpoolFile {
     }
 }
 
-fn make(folder: PathBuf, part: Arc<Part>) -> io::Result<Arc<Open>> {
-    Ok(Arc::new(Open { file: tempfile::tempfile_in(folder)?, part }))
+fn make(folder: PathBuf, part: Arc<QuotaShare>) -> io::Result<Arc<OpenFile>> {
+    Ok(Arc::new(OpenFile { file: tempfile::tempfile_in(folder)?, part }))
 }
 
-fn write(open: Arc<Open>, bytes: &[u8], at: u64) -> io::Result<Arc<Open>> {
+fn write(open: Arc<OpenFile>, bytes: &[u8], at: u64) -> io::Result<Arc<OpenFile>> {
     open.file.write_all_at(bytes, at)?;
     Ok(open)
 }
 
-fn read(open: &Open, mut piece: Vec<u8>, at: u64) -> io::Result<Bytes> {
+fn read(open: &OpenFile, mut piece: Vec<u8>, at: u64) -> io::Result<Bytes> {
     open.file.read_exact_at(&mut piece, at)?;
     Ok(Bytes::from(piece))
 }
 
 #[cfg(test)]
-impl Used {
+impl UsedQuota {
     pub(crate) fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -223,8 +223,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_went_in_comes_out_once_and_in_order() {
-        let (folder, used) = (tempfile::tempdir().unwrap(), Arc::<Used>::default());
-        let settings = Spooling { folder: Some(folder.path().to_owned()), ..Spooling::default() };
+        let (folder, used) = (tempfile::tempdir().unwrap(), Arc::<UsedQuota>::default());
+        let settings = SpoolSettings { folder: Some(folder.path().to_owned()), ..SpoolSettings::default() };
         let mut file = SpoolFile::new(&settings, &used);
         let blocks: Vec<Vec<u8>> = (0..5).map(|i| vec![i; 50_000]).collect();
         append(&mut file, &blocks[0]).await.unwrap();
@@ -242,14 +242,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_has_a_limit_and_all_have_a_quota() {
-        let settings = Spooling { limit: 100, quota: 150, folder: None };
+        let settings = SpoolSettings { limit: 100, quota: 150, folder: None };
         let used = Arc::default();
         let mut first = SpoolFile::new(&settings, &used);
         let mut second = SpoolFile::new(&settings, &used);
-        assert_eq!(first.reserve(101), Err(NoRoom::Limit));
+        assert_eq!(first.reserve(101), Err(SpoolLimit::Limit));
         assert_eq!(first.reserve(100), Ok(()));
-        assert_eq!(first.reserve(1), Err(NoRoom::Limit));
-        assert_eq!(second.reserve(51), Err(NoRoom::Quota));
+        assert_eq!(first.reserve(1), Err(SpoolLimit::Limit));
+        assert_eq!(second.reserve(51), Err(SpoolLimit::Quota));
         assert_eq!(second.reserve(50), Ok(()));
         drop(first);
         assert_eq!(second.reserve(50), Ok(()));
@@ -257,8 +257,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_folder_that_cannot_be_written_to_is_an_error() {
-        let settings = Spooling { folder: Some("/nowhere/at/all".into()), ..Spooling::default() };
-        let used = Arc::<Used>::default();
+        let settings = SpoolSettings { folder: Some("/nowhere/at/all".into()), ..SpoolSettings::default() };
+        let used = Arc::<UsedQuota>::default();
         let mut file = SpoolFile::new(&settings, &used);
         append(&mut file, b"abc").await.unwrap_err();
         assert_eq!(file.unread(), 0);

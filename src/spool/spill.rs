@@ -47,8 +47,8 @@ use rowstream_core::log;
 use rowstream_core::pool::SlowReader;
 use tokio::time::Instant;
 
-use super::Spooling;
-use super::file::{PIECE, SpoolFile, Used};
+use super::SpoolSettings;
+use super::file::{PIECE, SpoolFile, UsedQuota};
 use crate::budget::CHUNK;
 
 /// How much longer a client may keep the rows waiting than they keep it waiting. A client that
@@ -72,7 +72,7 @@ pub(crate) const WINDOW: usize = BLOCK + ROOM + PIECE;
 
 /// When the rows of a slow client are spilled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Spills {
+pub(crate) enum SpillTime {
     /// As soon as the client is slow.
     WhenSlow,
     /// Once the client is slow and a request waits for the connection of these rows.
@@ -81,13 +81,13 @@ pub(crate) enum Spills {
 
 /// There's no room for a stream's rows, either in memory or in files.
 #[derive(Debug)]
-pub(crate) struct NoRoom;
+pub(crate) struct RoomError;
 
 /// The chunks that a client has still to read.
 pub(crate) struct Spill {
-    spills: Spills,
-    settings: Spooling,
-    used: Arc<Used>,
+    spills: SpillTime,
+    settings: SpoolSettings,
+    used: Arc<UsedQuota>,
     /// The server's memory that this stream claims once chunks wait.
     spare: Box<dyn Memory>,
     pace: Pace,
@@ -116,7 +116,12 @@ enum State {
 
 impl Spill {
     /// For one stream whose headers are being sent. `settings` limit its file.
-    pub(crate) fn new(spills: Spills, settings: &Spooling, used: &Arc<Used>, spare: Box<dyn Memory>) -> Self {
+    pub(crate) fn new(
+        spills: SpillTime,
+        settings: &SpoolSettings,
+        used: &Arc<UsedQuota>,
+        spare: Box<dyn Memory>,
+    ) -> Self {
         let (settings, used, pace) = (settings.clone(), Arc::clone(used), Pace::of_head());
         Self { spills, settings, used, spare, pace, state: State::Flowing, rows: 0, spilled: 0 }
     }
@@ -140,10 +145,10 @@ impl Spill {
         rows: u64,
         is_wanted: bool,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), NoRoom>> {
+    ) -> Poll<Result<(), RoomError>> {
         if matches!(self.state, State::Flowing) && self.is_behind(is_wanted) {
             if !self.spare.claim() {
-                return Poll::Ready(Err(NoRoom));
+                return Poll::Ready(Err(RoomError));
             }
             self.rows = rows;
             self.state = State::Queued(Box::new(Queue::new(&self.settings, &self.used)));
@@ -154,7 +159,7 @@ impl Spill {
             State::Holding => (Poll::Pending, true),
         };
         match room {
-            Poll::Pending if is_wanted && is_stuck => Poll::Ready(Err(NoRoom)),
+            Poll::Pending if is_wanted && is_stuck => Poll::Ready(Err(RoomError)),
             room => room.map(Ok),
         }
     }
@@ -166,8 +171,8 @@ impl Spill {
 
     fn is_behind(&self, is_wanted: bool) -> bool {
         match self.spills {
-            Spills::WhenSlow => self.pace.slow_at().is_some_and(|at| at <= Instant::now()),
-            Spills::WhenWanted => is_wanted,
+            SpillTime::WhenSlow => self.pace.slow_at().is_some_and(|at| at <= Instant::now()),
+            SpillTime::WhenWanted => is_wanted,
         }
     }
 
@@ -175,7 +180,7 @@ impl Spill {
     pub(crate) fn again(&self) -> Option<Instant> {
         let at = match &self.state {
             State::Flowing | State::Holding => self.pace.slow_at(),
-            State::Queued(queue) if queue.takes == Takes::Failed => self.pace.slow_at(),
+            State::Queued(queue) if queue.takes == QueueState::Failed => self.pace.slow_at(),
             State::Queued(queue) => queue.again,
         };
         // While the client is slow, we check every so often if a request has begun to wait.
@@ -193,7 +198,7 @@ impl Spill {
     /// Records that no further chunk will arrive.
     pub(crate) fn end(&mut self) {
         if let State::Queued(queue) = &mut self.state {
-            queue.takes = Takes::Nothing;
+            queue.takes = QueueState::Nothing;
             // The rest of a block may wait for hours, in hundreds of streams.
             queue.memory.shrink_to_fit();
         }
@@ -214,8 +219,8 @@ impl Spill {
                 return Poll::Ready(Some(taken.map_err(unreadable)));
             }
             self.state = match queue.takes {
-                Takes::Chunks => State::Flowing,
-                Takes::Nothing | Takes::Failed => State::Holding,
+                QueueState::Chunks => State::Flowing,
+                QueueState::Nothing | QueueState::Failed => State::Holding,
             };
             self.pace = Pace::of_rows();
         }
@@ -238,7 +243,7 @@ impl Spill {
 
     /// True if the only thing left is that the client reads the chunks that wait.
     pub(crate) fn is_draining(&self) -> bool {
-        matches!(&self.state, State::Queued(queue) if queue.takes != Takes::Chunks)
+        matches!(&self.state, State::Queued(queue) if queue.takes != QueueState::Chunks)
     }
 
     /// Rows that the client was given, of `all` that arrived. While chunks wait, only those of
@@ -264,13 +269,13 @@ struct Pace {
     /// [`LONGEST_LAG`].
     behind: Duration,
     since: Instant,
-    waits_for: WaitsFor,
+    waits_for: AwaitedSide,
     begun: Instant,
     /// Bytes that the client was given since `begun`.
     bytes: u64,
 }
 
-enum WaitsFor {
+enum AwaitedSide {
     Rows,
     Client,
 }
@@ -279,27 +284,27 @@ impl Pace {
     /// For a stream whose headers the client hasn't read yet. An HTTP/2 client that opens no window
     /// never asks for a chunk.
     fn of_head() -> Self {
-        Self { waits_for: WaitsFor::Client, ..Self::of_rows() }
+        Self { waits_for: AwaitedSide::Client, ..Self::of_rows() }
     }
 
     /// For a stream whose client has read everything so far.
     fn of_rows() -> Self {
         let now = Instant::now();
-        Self { behind: Duration::ZERO, since: now, waits_for: WaitsFor::Rows, begun: now, bytes: 0 }
+        Self { behind: Duration::ZERO, since: now, waits_for: AwaitedSide::Rows, begun: now, bytes: 0 }
     }
 
     /// Records that the client wants a chunk.
     fn wanted(&mut self, now: Instant) {
-        if let WaitsFor::Client = self.waits_for {
+        if let AwaitedSide::Client = self.waits_for {
             self.behind = self.lag(now).min(LONGEST_LAG);
-            (self.since, self.waits_for) = (now, WaitsFor::Rows);
+            (self.since, self.waits_for) = (now, AwaitedSide::Rows);
         }
     }
 
     /// Records that the client was given a chunk of so many bytes.
     fn given(&mut self, now: Instant, bytes: usize) {
         self.behind = self.lag(now);
-        (self.since, self.waits_for) = (now, WaitsFor::Client);
+        (self.since, self.waits_for) = (now, AwaitedSide::Client);
         self.bytes += bytes as u64;
     }
 
@@ -307,8 +312,8 @@ impl Pace {
     fn lag(&self, now: Instant) -> Duration {
         let waited = now - self.since;
         match self.waits_for {
-            WaitsFor::Rows => self.behind.saturating_sub(waited),
-            WaitsFor::Client => self.behind + waited,
+            AwaitedSide::Rows => self.behind.saturating_sub(waited),
+            AwaitedSide::Client => self.behind + waited,
         }
     }
 
@@ -320,23 +325,23 @@ impl Pace {
     /// When the client will be slow if it reads nothing until then.
     fn slow_at(&self) -> Option<Instant> {
         match self.waits_for {
-            WaitsFor::Rows => None,
-            WaitsFor::Client => Some(self.since + PATIENCE.saturating_sub(self.behind)),
+            AwaitedSide::Rows => None,
+            AwaitedSide::Client => Some(self.since + PATIENCE.saturating_sub(self.behind)),
         }
     }
 
     /// When the client will be at a standstill if it reads nothing until then.
     fn standstill_at(&self) -> Option<Instant> {
         match self.waits_for {
-            WaitsFor::Rows => None,
-            WaitsFor::Client => Some(self.since + STANDSTILL),
+            AwaitedSide::Rows => None,
+            AwaitedSide::Client => Some(self.since + STANDSTILL),
         }
     }
 }
 
 /// Chunks that wait for the client.
 struct Queue {
-    takes: Takes,
+    takes: QueueState,
     file: SpoolFile,
     /// The block that is being written, or couldn't be. It follows the bytes in the file.
     block: Bytes,
@@ -351,7 +356,7 @@ struct Queue {
 
 /// If chunks may be added to a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Takes {
+enum QueueState {
     Chunks,
     /// No more, because the rows have ended.
     Nothing,
@@ -360,9 +365,9 @@ enum Takes {
 }
 
 impl Queue {
-    fn new(settings: &Spooling, used: &Arc<Used>) -> Self {
+    fn new(settings: &SpoolSettings, used: &Arc<UsedQuota>) -> Self {
         Self {
-            takes: Takes::Chunks,
+            takes: QueueState::Chunks,
             file: SpoolFile::new(settings, used),
             block: Bytes::new(),
             memory: Vec::new(),
@@ -381,7 +386,7 @@ impl Queue {
         self.again = None;
         loop {
             ready!(self.poll_written(spilled, cx));
-            if self.takes != Takes::Chunks {
+            if self.takes != QueueState::Chunks {
                 return Poll::Pending;
             }
             if self.memory.len() < BLOCK {
@@ -408,7 +413,7 @@ impl Queue {
                     log::warning!(
                         "the rows of a slow client can't be spilled, so it holds its connection: {error}"
                     );
-                    self.takes = Takes::Failed;
+                    self.takes = QueueState::Failed;
                 }
             }
         }
@@ -425,7 +430,7 @@ impl Queue {
 
     /// True if the rows wait because nothing can be written.
     fn is_stuck(&self) -> bool {
-        self.again.is_some() || self.takes == Takes::Failed
+        self.again.is_some() || self.takes == QueueState::Failed
     }
 
     fn put(&mut self, chunk: &[u8], rows: u64) {
@@ -533,9 +538,9 @@ mod tests {
     const PUT: usize = 10_000;
 
     /// Unlimited memory.
-    struct Enough;
+    struct UnlimitedMemory;
 
-    impl Memory for Enough {
+    impl Memory for UnlimitedMemory {
         fn claim(&mut self) -> bool {
             true
         }
@@ -554,8 +559,8 @@ mod tests {
     }
 
     /// A stream whose client was given a chunk, and hasn't read it for so long that it's slow.
-    fn slow(settings: &Spooling, used: &Arc<Used>) -> Spill {
-        let mut spill = Spill::new(Spills::WhenSlow, settings, used, Box::new(Enough));
+    fn slow(settings: &SpoolSettings, used: &Arc<UsedQuota>) -> Spill {
+        let mut spill = Spill::new(SpillTime::WhenSlow, settings, used, Box::new(UnlimitedMemory));
         spill.given(0);
         spill.pace.behind = PATIENCE;
         spill
@@ -597,7 +602,12 @@ mod tests {
 
     #[tokio::test]
     async fn who_takes_what_there_is_is_not_slow() {
-        let mut spill = Spill::new(Spills::WhenSlow, &Spooling::default(), &Arc::default(), Box::new(Enough));
+        let mut spill = Spill::new(
+            SpillTime::WhenSlow,
+            &SpoolSettings::default(),
+            &Arc::default(),
+            Box::new(UnlimitedMemory),
+        );
         let mut cx = Context::from_waker(Waker::noop());
         for number in 0..3 {
             assert!(matches!(spill.poll_take(&mut cx), Poll::Ready(None)));
@@ -642,8 +652,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_put_comes_out_in_order_while_more_is_put() {
-        let used = Arc::<Used>::default();
-        let mut spill = slow(&Spooling::default(), &used);
+        let used = Arc::<UsedQuota>::default();
+        let mut spill = slow(&SpoolSettings::default(), &used);
         assert_eq!(fill(&mut spill, 0, 30).await, 30);
         assert!(!spill.is_empty() && used.bytes() > 200_000);
         let mut all = Vec::new();
@@ -663,7 +673,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_end_of_the_rows_waits_too() {
-        let mut spill = slow(&Spooling::default(), &Arc::default());
+        let mut spill = slow(&SpoolSettings::default(), &Arc::default());
         assert_eq!(fill(&mut spill, 0, 9).await, 9);
         spill.end();
         let State::Queued(queue) = &spill.state else { panic!("nothing waits") };
@@ -676,10 +686,10 @@ mod tests {
 
     #[tokio::test]
     async fn without_room_the_rows_wait_and_nothing_is_lost() {
-        let used = Arc::<Used>::default();
+        let used = Arc::<UsedQuota>::default();
         for settings in [
-            Spooling { limit: 200_000, ..Spooling::default() },
-            Spooling { quota: 200_000, ..Spooling::default() },
+            SpoolSettings { limit: 200_000, ..SpoolSettings::default() },
+            SpoolSettings { quota: 200_000, ..SpoolSettings::default() },
         ] {
             let mut spill = slow(&settings, &used);
             let put = fill(&mut spill, 0, 100).await;
@@ -695,7 +705,7 @@ mod tests {
     /// again and again.
     #[tokio::test]
     async fn room_that_is_not_wanted_is_not_asked_for() {
-        let settings = Spooling { limit: 200_000, ..Spooling::default() };
+        let settings = SpoolSettings { limit: 200_000, ..SpoolSettings::default() };
         let mut spill = slow(&settings, &Arc::default());
         fill(&mut spill, 0, 100).await;
         assert!(spill.again().is_some(), "room may come");
@@ -706,8 +716,8 @@ mod tests {
 
     #[tokio::test]
     async fn there_is_room_again_once_another_stream_has_ended() {
-        let used = Arc::<Used>::default();
-        let settings = Spooling { quota: 300_000, ..Spooling::default() };
+        let used = Arc::<UsedQuota>::default();
+        let settings = SpoolSettings { quota: 300_000, ..SpoolSettings::default() };
         let (mut first, mut second) = (slow(&settings, &used), slow(&settings, &used));
         let of_first = fill(&mut first, 0, 100).await;
         let of_second = fill(&mut second, 0, 100).await;
@@ -721,7 +731,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_be_written_is_not_lost() {
-        let settings = Spooling { folder: Some("/nowhere/at/all".into()), ..Spooling::default() };
+        let settings = SpoolSettings { folder: Some("/nowhere/at/all".into()), ..SpoolSettings::default() };
         let mut spill = slow(&settings, &Arc::default());
         let put = fill(&mut spill, 0, 100).await;
         assert_eq!(put, 4, "a block is held");

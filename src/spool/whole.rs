@@ -15,8 +15,8 @@ use bytes::Bytes;
 use http::StatusCode;
 use rowstream_core::Error;
 
-use super::Spooling;
-use super::file::{NoRoom, SpoolFile, Used};
+use super::SpoolSettings;
+use super::file::{SpoolFile, SpoolLimit, UsedQuota};
 
 /// The code of an error of the file.
 pub(crate) const FAILED: &str = "spool_failed";
@@ -25,7 +25,7 @@ pub(crate) const IN_MEMORY: usize = 256 * 1024;
 
 /// A result that is being spooled.
 pub(crate) struct Spool<'a> {
-    settings: &'a Spooling,
+    settings: &'a SpoolSettings,
     /// The longest result, in bytes.
     limit: u64,
     memory: Vec<u8>,
@@ -35,7 +35,7 @@ pub(crate) struct Spool<'a> {
 
 /// A spooled result while it's read: the whole result, or the beginning of one that is too long to
 /// wait.
-pub(crate) struct Spooled {
+pub(crate) struct SpooledResult {
     file: SpoolFile,
     /// It follows the bytes in the file.
     memory: Bytes,
@@ -43,7 +43,7 @@ pub(crate) struct Spooled {
 
 impl<'a> Spool<'a> {
     /// For a result of at most `limit` bytes, within the limits of `settings`.
-    pub(crate) fn new(settings: &'a Spooling, used: &Arc<Used>, limit: u64) -> Self {
+    pub(crate) fn new(settings: &'a SpoolSettings, used: &Arc<UsedQuota>, limit: u64) -> Self {
         let (limit, file) = (limit.min(settings.limit), SpoolFile::new(settings, used));
         Self { settings, limit, memory: Vec::new(), file, length: 0 }
     }
@@ -64,8 +64,8 @@ impl<'a> Spool<'a> {
     /// Writes the bytes in memory to the file. If that fails, they stay in memory.
     async fn write(&mut self) -> Result<(), Error> {
         self.file.reserve(self.memory.len()).map_err(|no_room| match no_room {
-            NoRoom::Limit => too_long(self.limit),
-            NoRoom::Quota => no_quota(self.settings.quota),
+            SpoolLimit::Limit => too_long(self.limit),
+            SpoolLimit::Quota => no_quota(self.settings.quota),
         })?;
         let block = Bytes::from(mem::take(&mut self.memory));
         self.file.begin_write(block.clone());
@@ -86,12 +86,12 @@ impl<'a> Spool<'a> {
     }
 
     /// Everything that was added.
-    pub(crate) fn so_far(self) -> Spooled {
-        Spooled { file: self.file, memory: Bytes::from(self.memory) }
+    pub(crate) fn so_far(self) -> SpooledResult {
+        SpooledResult { file: self.file, memory: Bytes::from(self.memory) }
     }
 }
 
-impl Spooled {
+impl SpooledResult {
     /// The number of bytes that haven't been read.
     pub(crate) fn left(&self) -> u64 {
         self.file.unread() + self.memory.len() as u64
@@ -144,7 +144,7 @@ fn failed(cause: io::Error) -> Error {
 mod tests {
     use super::*;
 
-    async fn spooled(settings: &Spooling, chunks: usize) -> Result<Spooled, Error> {
+    async fn spooled(settings: &SpoolSettings, chunks: usize) -> Result<SpooledResult, Error> {
         let mut spool = Spool::new(settings, &Arc::default(), u64::MAX);
         for chunk in 0..chunks {
             spool.put(&[u8::try_from(chunk % 251).unwrap(); 10_000]).await?;
@@ -156,15 +156,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_short_result_stays_in_memory() {
-        let spooled = spooled(&Spooling::default(), 3).await.unwrap();
+        let spooled = spooled(&SpoolSettings::default(), 3).await.unwrap();
         assert_eq!((spooled.in_memory().unwrap().len(), spooled.left()), (30_000, 30_000));
     }
 
     #[tokio::test]
     async fn a_long_result_comes_back_from_its_file() {
         let folder = tempfile::tempdir().unwrap();
-        let settings =
-            Spooling { limit: 2_000_000, folder: Some(folder.path().to_owned()), ..Spooling::default() };
+        let settings = SpoolSettings {
+            limit: 2_000_000,
+            folder: Some(folder.path().to_owned()),
+            ..SpoolSettings::default()
+        };
         let mut file = spooled(&settings, 200).await.unwrap();
         assert!(file.in_memory().is_none());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the file has no name");
@@ -180,8 +183,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_has_waited_comes_back_where_there_is_no_room_for_more() {
-        let tight = |limit, quota| Spooling { limit, quota, ..Spooling::default() };
-        let nowhere = Spooling { folder: Some("/nowhere/at/all".into()), ..Spooling::default() };
+        let tight = |limit, quota| SpoolSettings { limit, quota, ..SpoolSettings::default() };
+        let nowhere = SpoolSettings { folder: Some("/nowhere/at/all".into()), ..SpoolSettings::default() };
         for settings in [tight(1_000_000, u64::MAX), tight(u64::MAX, 1_000_000), nowhere] {
             let mut spool = Spool::new(&settings, &Arc::default(), u64::MAX);
             let (mut put, mut room) = (Vec::new(), true);
@@ -204,13 +207,13 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_be_kept_is_an_error() {
-        let settings = Spooling { limit: 1_999_999, ..Spooling::default() };
+        let settings = SpoolSettings { limit: 1_999_999, ..SpoolSettings::default() };
         let error = spooled(&settings, 200).await.err().unwrap();
         assert_eq!((error.code(), error.status().as_u16()), ("result_too_long", 507));
-        let settings = Spooling { quota: 1_999_999, ..Spooling::default() };
+        let settings = SpoolSettings { quota: 1_999_999, ..SpoolSettings::default() };
         let error = spooled(&settings, 200).await.err().unwrap();
         assert_eq!((error.code(), error.status().as_u16()), ("spool_full", 507));
-        let settings = Spooling { folder: Some("/nowhere/at/all".into()), ..Spooling::default() };
+        let settings = SpoolSettings { folder: Some("/nowhere/at/all".into()), ..SpoolSettings::default() };
         let error = spooled(&settings, 200).await.err().unwrap();
         assert_eq!((error.code(), error.status().as_u16()), ("spool_failed", 507));
     }

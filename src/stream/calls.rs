@@ -42,33 +42,33 @@ pub(crate) struct CallRows {
     due: u64,
     /// The calls as the pool has admitted them; `None` before the first request.
     group: Option<Arc<Group>>,
-    running: FuturesUnordered<Running>,
+    running: FuturesUnordered<RunningCall>,
     /// Replies that have to wait for earlier ones.
-    waiting: BTreeMap<u64, Outcome>,
+    waiting: BTreeMap<u64, CallOutcome>,
     /// The row that is lent to the caller.
-    current: Option<Outcome>,
+    current: Option<CallOutcome>,
     /// An error for the next poll to report.
     failed: Option<Error>,
 }
 
-type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+type RunningCall = Pin<Box<dyn Future<Output = CallOutcome> + Send>>;
 
 /// The result of a call.
-pub(super) struct Outcome {
+pub(super) struct CallOutcome {
     number: u64,
     duration: Duration,
     status: Option<StatusCode>,
-    pub(super) body: Option<Text>,
+    pub(super) body: Option<ReplyText>,
     pub(super) error: Option<Error>,
 }
 
 /// The body of a reply.
-pub(super) enum Text {
+pub(super) enum ReplyText {
     Json(String),
     Plain(String),
 }
 
-impl Text {
+impl ReplyText {
     pub(super) fn value(&self) -> Value<'_> {
         match self {
             Self::Json(text) => Value::Json(text),
@@ -77,7 +77,7 @@ impl Text {
     }
 }
 
-impl Outcome {
+impl CallOutcome {
     /// The outcome of a call that couldn't be made because of `error`.
     pub(super) fn unmade(number: u64, error: Error) -> Self {
         Self { number, duration: Duration::ZERO, status: None, body: None, error: Some(error) }
@@ -90,7 +90,7 @@ impl Outcome {
         encoder.value(status.map_or(Value::Null, |status| Value::Int4(status.as_u16().into())), out);
         let millis = (duration.as_secs_f64() * 1e4).round() / 1e1;
         encoder.value(if status.is_some() { Value::Float(millis) } else { Value::Null }, out);
-        encoder.value(body.as_ref().map_or(Value::Null, Text::value), out);
+        encoder.value(body.as_ref().map_or(Value::Null, ReplyText::value), out);
         if on_error == OnError::Row {
             encoder.value(error.as_ref().map_or(Value::Null, |error| Value::Text(error.message())), out);
         }
@@ -159,7 +159,7 @@ impl CallRows {
         Poll::Ready(Ok(self.current.as_ref().map(|outcome| CallRow { outcome, on_error })))
     }
 
-    fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Outcome>, Error>> {
+    fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<CallOutcome>, Error>> {
         loop {
             if let Some(outcome) = self.waiting.remove(&self.due) {
                 self.due += 1;
@@ -219,8 +219,14 @@ impl CallRows {
 }
 
 /// Makes a call, and reads its whole reply.
-pub(super) async fn run(source: Source, group: Arc<Group>, call: Call, number: u64, most: usize) -> Outcome {
-    let mut outcome = Outcome { number, duration: Duration::ZERO, status: None, body: None, error: None };
+pub(super) async fn run(
+    source: Source,
+    group: Arc<Group>,
+    call: Call,
+    number: u64,
+    most: usize,
+) -> CallOutcome {
+    let mut outcome = CallOutcome { number, duration: Duration::ZERO, status: None, body: None, error: None };
     let answered = source.send_in(&group, &call).await;
     let read = match answered {
         Ok((mut reply, waited)) => {
@@ -246,7 +252,7 @@ pub(super) async fn run(source: Source, group: Arc<Group>, call: Call, number: u
 }
 
 /// Reads the body of a reply.
-async fn read(reply: &mut Reply, source: &Source, most: usize) -> Result<Text, Error> {
+async fn read(reply: &mut Reply, source: &Source, most: usize) -> Result<ReplyText, Error> {
     let mut body = Vec::new();
     while let Some(data) = poll_fn(|cx| reply.poll_data(cx)).await {
         let data = data?;
@@ -268,10 +274,10 @@ async fn read(reply: &mut Reply, source: &Source, most: usize) -> Result<Text, E
         reply.ended_empty()?;
     }
     if !fields::is_json(&reply.head.headers) || text.is_empty() {
-        return Ok(Text::Plain(text));
+        return Ok(ReplyText::Plain(text));
     }
     match serde_json::from_str::<IgnoredAny>(&text) {
-        Ok(_) => Ok(Text::Json(one_line(text))),
+        Ok(_) => Ok(ReplyText::Json(one_line(text))),
         Err(_) => Err(unreadable("declared as JSON, but invalid")),
     }
 }
@@ -285,7 +291,7 @@ fn one_line(mut json: String) -> String {
 
 /// The row of one call.
 pub(crate) struct CallRow<'a> {
-    outcome: &'a Outcome,
+    outcome: &'a CallOutcome,
     on_error: OnError,
 }
 

@@ -86,12 +86,12 @@ impl Cursors {
     /// # Errors
     /// Those of [`Cursors::encode`].
     pub(super) fn keep(&mut self, row: Row<'_>) -> Result<(), Error> {
-        self.gather(&mut Nowhere, row, &mut Vec::new())
+        self.gather(&mut NullWriter, row, &mut Vec::new())
     }
 
     fn gather(&mut self, encoder: &mut impl RowWriter, row: Row<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
         let (columns, infinity) = (self.columns, self.infinity);
-        let gathering = Gathering { columns, infinity, key: &mut self.key, misfit: None, encoder };
+        let gathering = KeyGatherer { columns, infinity, key: &mut self.key, misfit: None, encoder };
         let mut gathering = ColumnCounter::new(gathering);
         row.encode(&mut gathering, out)?;
         match gathering.into_taker().misfit {
@@ -170,9 +170,9 @@ impl Misfit {
 }
 
 /// Writes nothing.
-struct Nowhere;
+struct NullWriter;
 
-impl RowWriter for Nowhere {
+impl RowWriter for NullWriter {
     fn begin_row(&mut self, _out: &mut Vec<u8>) {}
 
     fn value(&mut self, _value: Value<'_>, _out: &mut Vec<u8>) {}
@@ -185,7 +185,7 @@ impl RowWriter for Nowhere {
 }
 
 /// Passes the values of the result to the encoder, and keeps those of the key.
-struct Gathering<'a, E> {
+struct KeyGatherer<'a, E> {
     encoder: &'a mut E,
     columns: usize,
     infinity: Option<&'static str>,
@@ -193,7 +193,7 @@ struct Gathering<'a, E> {
     misfit: Option<(usize, Misfit)>,
 }
 
-impl<E> Gathering<'_, E> {
+impl<E> KeyGatherer<'_, E> {
     fn keep(&mut self, index: usize, value: Value<'_>) {
         self.key.push(if index == 0 { b'[' } else { b',' });
         match value {
@@ -220,7 +220,7 @@ impl<E> Gathering<'_, E> {
     }
 }
 
-impl<E: RowWriter> ColumnWriter for Gathering<'_, E> {
+impl<E: RowWriter> ColumnWriter for KeyGatherer<'_, E> {
     fn begin(&mut self, out: &mut Vec<u8>) {
         self.key.clear();
         self.encoder.begin_row(out);

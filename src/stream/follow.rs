@@ -11,24 +11,25 @@ use rowstream_core::Error;
 use rowstream_core::error::SOURCE_UNAVAILABLE;
 use rowstream_encode::Format;
 
-use super::Opened;
+use super::OpenedStatements;
 use crate::stream::notifier::{Patience, Subscription, Wake};
 
 /// How long a follower that got no connection waits before it tries again.
 const BUSY: Duration = Duration::from_secs(1);
 
-type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type FollowFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The next reading, and the follower for the one after it.
-type Next = (Box<Follower>, Opened);
+type NextReading = (Box<Follower>, OpenedStatements);
 
 /// Opens the rows after a cursor, or all of them.
-pub(crate) type Reopen = Box<dyn Fn(Option<String>) -> Boxed<Result<Opened, Error>> + Send + Sync>;
+pub(crate) type StreamOpening =
+    Box<dyn Fn(Option<String>) -> FollowFuture<Result<OpenedStatements, Error>> + Send + Sync>;
 
 /// Brings further rows after those of a stream have ended.
 pub(crate) struct Follower {
     subscription: Subscription,
-    reopen: Reopen,
+    reopen: StreamOpening,
     /// True while the first rows are read. If they fail, the stream fails, because the client may
     /// not have the headers yet.
     is_first: bool,
@@ -40,13 +41,13 @@ pub(crate) struct Follower {
 
 impl Follower {
     /// A follower that subscribed before the first rows were read.
-    pub(crate) fn new(subscription: Subscription, reopen: Reopen) -> Self {
+    pub(crate) fn new(subscription: Subscription, reopen: StreamOpening) -> Self {
         Self { subscription, reopen, is_first: true, lost: None, patience: None }
     }
 
     /// Opens the rows after the cursor `after`, once there may be any, or `at_once`. `None`: the
     /// server is shutting down.
-    async fn next(mut self, after: Option<String>, at_once: bool) -> Result<Option<Next>, Error> {
+    async fn next(mut self, after: Option<String>, at_once: bool) -> Result<Option<NextReading>, Error> {
         self.is_first = false;
         if let Some(lost) = self.lost.take() {
             self.pause(lost).await?;
@@ -83,22 +84,22 @@ impl Follower {
 }
 
 /// The state of a followed stream after its rows.
-pub(super) struct Following {
+pub(super) struct FollowState {
     state: State,
     /// Ready if the poller no longer looks for new rows. That may happen while existing rows are
     /// read.
-    failed: Option<Boxed<Error>>,
+    failed: Option<FollowFuture<Error>>,
 }
 
 enum State {
     /// The stream's rows are read.
     Reading(Box<Follower>),
     /// It waits for new rows.
-    Waiting(Boxed<Result<Option<Next>, Error>>),
+    Waiting(FollowFuture<Result<Option<NextReading>, Error>>),
     Over,
 }
 
-impl Following {
+impl FollowState {
     /// For a stream that isn't followed.
     pub(super) fn not() -> Self {
         Self { state: State::Over, failed: None }
@@ -154,7 +155,7 @@ impl Following {
         &mut self,
         after: impl FnOnce() -> (Option<String>, bool),
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Opened>, Error>> {
+    ) -> Poll<Result<Option<OpenedStatements>, Error>> {
         if let State::Reading(_) = self.state
             && let State::Reading(follower) = mem::replace(&mut self.state, State::Over)
         {

@@ -7,14 +7,14 @@ use rowstream_upstream::by_column::ColumnWriter;
 
 /// The values of a row's columns that belong to keys.
 #[derive(Debug, Default)]
-pub(super) struct Key {
+pub(super) struct KeyText {
     /// The values as JSON, one after the other. NULL has no bytes; any JSON value has some.
     text: Vec<u8>,
     /// The offset of each value's end.
     ends: Vec<usize>,
 }
 
-impl Key {
+impl KeyText {
     /// True for the key of no row, which has no values.
     pub(super) fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -63,15 +63,15 @@ fn shortest(decimal: &str) -> &str {
 }
 
 /// Encodes a row, and collects its key while it does so.
-pub(super) struct Keyed<'a> {
+pub(super) struct KeyedEncoder<'a> {
     pub(super) encoder: &'a mut OptionsEncoder,
     /// The columns of the key, in their order in the row.
     pub(super) columns: &'a [usize],
     /// Receives the key.
-    pub(super) key: &'a mut Key,
+    pub(super) key: &'a mut KeyText,
 }
 
-impl ColumnWriter for Keyed<'_> {
+impl ColumnWriter for KeyedEncoder<'_> {
     fn begin(&mut self, out: &mut Vec<u8>) {
         self.key.clear();
         self.encoder.begin_row(out);
@@ -98,8 +98,8 @@ impl ColumnWriter for Keyed<'_> {
 mod tests {
     use super::*;
 
-    fn key(values: &[Value<'_>]) -> Key {
-        let mut key = Key::default();
+    fn key(values: &[Value<'_>]) -> KeyText {
+        let mut key = KeyText::default();
         values.iter().for_each(|&value| key.push(value));
         key
     }
@@ -134,6 +134,6 @@ mod tests {
         assert!(one.is_same(&other, [(0, 1), (1, 0)].into_iter()));
         assert!(!one.is_same(&other, [(0, 0), (1, 1)].into_iter()));
         assert!(!one.is_same(&other, [(0, 1), (2, 0)].into_iter()));
-        assert!(one.is_null(2) && !one.is_null(1) && !one.is_empty() && Key::default().is_empty());
+        assert!(one.is_null(2) && !one.is_null(1) && !one.is_empty() && KeyText::default().is_empty());
     }
 }

@@ -11,10 +11,10 @@ use rowstream_core::params::ParamValue;
 use rowstream_core::pool::Patience;
 use rowstream_encode::{Format, ValueOptions};
 
-use super::Reading;
+use super::RowsRequest;
 use super::clock::{Clock, Phase};
 use super::encoder::Encoder;
-use super::open::{Wanted, encoder};
+use super::open::{WantedStatements, encoder};
 use super::producer::Row;
 use crate::database::Answer;
 use crate::endpoint::{Endpoint, Handler, Piece, Statement};
@@ -25,7 +25,7 @@ use crate::source::Source;
 pub(super) const ROOM: usize = 512;
 
 /// The result of an attempt to use a shared connection for a lookup.
-pub(crate) enum LookedUp {
+pub(crate) enum LookupResult {
     /// The database's answer.
     Row(LookedUpRow),
     /// The lookup needs an exclusive connection. It has waited since this moment, and had waited
@@ -40,9 +40,9 @@ pub(crate) struct LookedUpRow {
 }
 
 /// The statement of an endpoint's answer, if that is one lookup.
-pub(crate) fn lookup<'a>(endpoint: &'a Endpoint, reading: &Reading) -> Option<&'a Statement> {
+pub(crate) fn lookup<'a>(endpoint: &'a Endpoint, reading: &RowsRequest) -> Option<&'a Statement> {
     match &endpoint.handler {
-        Handler::Sql(_) => Wanted::of(endpoint, reading).lookup,
+        Handler::Sql(_) => WantedStatements::of(endpoint, reading).lookup,
         Handler::Calls(_) | Handler::Pages(_) | Handler::Proxy(_) => None,
     }
 }
@@ -56,15 +56,15 @@ pub(crate) async fn look_up(
     source: &Source,
     statement: &Statement,
     values: &[ParamValue],
-) -> Result<LookedUp, Error> {
+) -> Result<LookupResult, Error> {
     let before = patience.waited();
     let args: Box<[&ParamValue]> = statement.args.iter().map(|&arg| &values[arg]).collect();
     Ok(match source.database()?.look_up(&statement.query, &args, patience).await? {
         Some(answer) => {
             let clock = Clock::since(patience.since(), patience.waited() - before);
-            LookedUp::Row(LookedUpRow { answer, clock })
+            LookupResult::Row(LookedUpRow { answer, clock })
         }
-        None => LookedUp::Elsewhere(patience.begun(), before),
+        None => LookupResult::Elsewhere(patience.begun(), before),
     })
 }
 
@@ -77,7 +77,7 @@ impl LookedUpRow {
     pub(crate) fn body(
         &mut self,
         endpoint: &Endpoint,
-        reading: &Reading,
+        reading: &RowsRequest,
     ) -> Option<Result<(Bytes, u64), Error>> {
         let is_plain = |piece: &Piece| match piece {
             Piece::Literal(_) => true,

@@ -31,7 +31,7 @@ use rowstream_core::params::ParamValue;
 use rowstream_encode::{Column, Format, ListEncoder, OptionsEncoder, ValueOptions};
 use rowstream_upstream::by_column::ColumnCounter;
 
-use super::key::{Key, Keyed};
+use super::key::{KeyText, KeyedEncoder};
 use super::open::shape;
 use super::producer::{Producer, Row};
 use crate::endpoint::{Cardinality, Endpoint};
@@ -67,12 +67,12 @@ struct Level {
     list: ListEncoder,
     /// The columns that belong to keys.
     columns: Vec<usize>,
-    next: Next,
+    next: NextRow,
     /// The next row, encoded, and its key.
     row: Vec<u8>,
-    next_key: Key,
+    next_key: KeyText,
     /// The key of the row that was written last, whose object may still be open.
-    key: Key,
+    key: KeyText,
 }
 
 /// The level whose rows contain those of another level.
@@ -84,7 +84,7 @@ struct Parent {
 
 /// The state of a level's next row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum NextRow {
     Unknown,
     Row,
     /// No row is left.
@@ -183,7 +183,7 @@ impl Nest {
         while self.begun < self.levels.len() {
             ready!(self.poll_next(self.begun, session, cx))?;
             let Level { cardinality, next, name, .. } = &self.levels[self.begun];
-            if (*cardinality, *next) == (Cardinality::One, Next::Row)
+            if (*cardinality, *next) == (Cardinality::One, NextRow::Row)
                 && ready!(session.poll_row_of(self.begun, cx))?.is_some()
             {
                 return Poll::Ready(Err(Error::several_rows(name)));
@@ -201,12 +201,12 @@ impl Nest {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Error>> {
         let level = &mut self.levels[which];
-        if level.next != Next::Unknown {
+        if level.next != NextRow::Unknown {
             return Poll::Ready(Ok(()));
         }
         match ready!(session.poll_row_of(which, cx))? {
             Some(row) => level.take(row)?,
-            None => level.next = Next::None,
+            None => level.next = NextRow::None,
         }
         Poll::Ready(self.check_key(which))
     }
@@ -216,7 +216,7 @@ impl Nest {
         let Level { name, next, next_key, parent, .. } = &self.levels[which];
         match parent {
             Some(Parent { level, on })
-                if *next == Next::Row && on.iter().any(|&(own, _)| next_key.is_null(own)) =>
+                if *next == NextRow::Row && on.iter().any(|&(own, _)| next_key.is_null(own)) =>
             {
                 let parent = &self.levels[*level].name;
                 let message = format!(
@@ -232,7 +232,7 @@ impl Nest {
     fn has_place(&self, which: usize) -> bool {
         let Level { next, next_key, parent, .. } = &self.levels[which];
         match parent {
-            _ if *next != Next::Row => false,
+            _ if *next != NextRow::Row => false,
             None => true,
             Some(Parent { level, on }) => next_key.is_same(&self.levels[*level].key, on.iter().copied()),
         }
@@ -305,7 +305,7 @@ impl Nest {
     fn poll_over(&mut self, session: &mut Producer, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while self.over < self.levels.len() {
             ready!(self.poll_next(self.over, session, cx))?;
-            if self.levels[self.over].next == Next::Row {
+            if self.levels[self.over].next == NextRow::Row {
                 return Poll::Ready(Err(self.left_over(self.over)));
             }
             self.over += 1;
@@ -338,10 +338,10 @@ impl Level {
             encoder,
             list,
             columns: Vec::new(),
-            next: Next::Unknown,
+            next: NextRow::Unknown,
             row: Vec::new(),
-            next_key: Key::default(),
-            key: Key::default(),
+            next_key: KeyText::default(),
+            key: KeyText::default(),
         }
     }
 
@@ -350,8 +350,8 @@ impl Level {
         self.row.clear();
         self.row.shrink_to(KEPT);
         let (encoder, columns, key) = (&mut self.encoder, &self.columns[..], &mut self.next_key);
-        row.encode(&mut ColumnCounter::new(Keyed { encoder, columns, key }), &mut self.row)?;
-        self.next = Next::Row;
+        row.encode(&mut ColumnCounter::new(KeyedEncoder { encoder, columns, key }), &mut self.row)?;
+        self.next = NextRow::Row;
         Ok(())
     }
 
@@ -361,8 +361,8 @@ impl Level {
         mem::swap(&mut self.key, &mut self.next_key);
         self.next = match self.cardinality {
             // The start has checked that there's no second row.
-            Cardinality::One => Next::None,
-            _ => Next::Unknown,
+            Cardinality::One => NextRow::None,
+            _ => NextRow::Unknown,
         };
     }
 }

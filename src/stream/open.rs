@@ -16,36 +16,36 @@ use super::calls::CallRows;
 use super::clock::Clock;
 use super::cursors::Cursors;
 use super::encoder::Encoder;
-use super::lookup::{LookedUp, look_up};
+use super::lookup::{LookupResult, look_up};
 use super::nest::Nest;
 use super::pages::PageRows;
 use super::producer::Producer;
-use super::steps::{Count, Finds, Probe, Rows, Step, pieces, prepared};
-use super::{Reading, SHORT_PAGE, refcursor};
+use super::steps::{EmptinessProbe, ProbeFinding, RowCount, Rows, Step, pieces, prepared};
+use super::{RowsRequest, SHORT_PAGE, refcursor};
 use crate::database::{self, RowSource, Session, Snapshot, TableParts};
 use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, ParallelRead, Piece, RowKey, Statement};
 use crate::source::Source;
 
 /// Statements that are ready to run.
-pub(crate) struct Opened {
+pub(crate) struct OpenedStatements {
     pub(super) session: Producer,
     pub(super) steps: Vec<Step>,
     /// The values of the request's parameters, followed by those of a cursor.
     pub(super) values: Vec<ParamValue>,
     pub(super) clock: Clock,
     /// The parts of a table that it reads, if it doesn't read all of it by one connection.
-    pub(super) part: Option<Part>,
+    pub(super) part: Option<ReadPart>,
 }
 
 /// The parts of a table that a response reads.
-pub(crate) enum Part {
+pub(crate) enum ReadPart {
     /// All parts, on this many connections.
     All(usize),
     /// A shard of the snapshot with this token.
     Shard(String),
 }
 
-impl Opened {
+impl OpenedStatements {
     /// Takes a connection, prepares the statements that `reading` needs, and calls those that open
     /// refcursors.
     ///
@@ -54,9 +54,9 @@ impl Opened {
     pub(crate) async fn open(
         waiter: &Waiter,
         (endpoint, source): (&Endpoint, &Source),
-        reading: &Reading,
+        reading: &RowsRequest,
         mut values: Vec<ParamValue>,
-        looked_up: Option<Box<LookedUp>>,
+        looked_up: Option<Box<LookupResult>>,
     ) -> Result<Self, Error> {
         let written = (reading.format, reading.options);
         let tail = Tail::read(endpoint, reading, &mut values)?;
@@ -73,9 +73,9 @@ impl Opened {
         for piece in pieces {
             if let Some(tail) = tail.as_ref().filter(|tail| tail.refuses_nulls_of(piece)) {
                 // Boxed, like nests, because few requests need it and all would carry it.
-                let ahead = Box::pin(Probe::ahead(endpoint, tail, &mut session, prepared(&steps)));
+                let ahead = Box::pin(EmptinessProbe::ahead(endpoint, tail, &mut session, prepared(&steps)));
                 steps.extend(ahead.await?.map(Step::Probe));
-                let probe = Box::pin(Probe::prepare(endpoint, tail, &mut session, prepared(&steps)));
+                let probe = Box::pin(EmptinessProbe::prepare(endpoint, tail, &mut session, prepared(&steps)));
                 steps.push(Step::Probe(probe.await?));
             }
             steps.push(match piece {
@@ -97,7 +97,7 @@ impl Opened {
                         }
                     }
                 }
-                Piece::Count(statement) => Step::Count(Count { statement: *statement, rows: 0 }),
+                Piece::Count(statement) => Step::Count(RowCount { statement: *statement, rows: 0 }),
                 Piece::Next => Step::Next,
                 Piece::Digest => Step::Digest,
             });
@@ -195,7 +195,7 @@ impl Rows {
     }
 }
 
-impl Probe {
+impl EmptinessProbe {
     async fn prepare(
         endpoint: &Endpoint,
         tail: &Tail<'_>,
@@ -208,7 +208,7 @@ impl Probe {
             index: before,
             name: statement.name.as_str().into(),
             args: statement.args.as_slice().into(),
-            finds: Finds::LeftOut { committed_only: tail.key.committed_only },
+            finds: ProbeFinding::LeftOut { committed_only: tail.key.committed_only },
         })
     }
 
@@ -230,7 +230,7 @@ impl Probe {
         }
         let args = question.types.iter().map(|_| tail.after.start).collect();
         let name = endpoint.statements()[tail.key.statement].name.as_str().into();
-        Ok(Some(Self { index: before, name, args, finds: Finds::Ahead }))
+        Ok(Some(Self { index: before, name, args, finds: ProbeFinding::Ahead }))
     }
 }
 
@@ -260,7 +260,7 @@ impl<'a> Tail<'a> {
     /// cursor are appended to `values`.
     fn read(
         endpoint: &'a Endpoint,
-        reading: &Reading,
+        reading: &RowsRequest,
         values: &mut Vec<ParamValue>,
     ) -> Result<Option<Self>, Error> {
         let Some(key) = endpoint.key() else { return Ok(None) };
@@ -279,7 +279,7 @@ impl<'a> Tail<'a> {
     }
 }
 
-impl Reading {
+impl RowsRequest {
     /// True if the answer of an endpoint with a key contains cursors.
     fn gives_cursors(&self, endpoint: &Endpoint, page: Option<u64>) -> bool {
         match self.format {
@@ -328,15 +328,15 @@ pub(super) fn shape(format: Format, cardinality: Cardinality) -> Option<Shape> {
 }
 
 /// The database statements that an answer needs.
-pub(super) struct Wanted<'a> {
+pub(super) struct WantedStatements<'a> {
     /// The one statement, if it has at most one row.
     pub(super) lookup: Option<&'a Statement>,
     /// True if there are several.
     several: bool,
 }
 
-impl<'a> Wanted<'a> {
-    pub(super) fn of(endpoint: &'a Endpoint, reading: &Reading) -> Self {
+impl<'a> WantedStatements<'a> {
+    pub(super) fn of(endpoint: &'a Endpoint, reading: &RowsRequest) -> Self {
         let rows = match reading.format {
             Format::Json => None,
             _ => Some(only_rows(endpoint)),
@@ -360,9 +360,9 @@ fn only_rows(endpoint: &Endpoint) -> [Piece; 1] {
 async fn begin(
     waiter: &Waiter,
     (endpoint, source): (&Endpoint, &Source),
-    (reading, probes): (&Reading, bool),
+    (reading, probes): (&RowsRequest, bool),
     values: &[ParamValue],
-    looked_up: Option<Box<LookedUp>>,
+    looked_up: Option<Box<LookupResult>>,
 ) -> Result<(Producer, Clock), Error> {
     match &endpoint.handler {
         Handler::Sql(_) => {}
@@ -377,18 +377,18 @@ async fn begin(
         Handler::Proxy(_) => return Err(Error::endpoint("a response that is passed through has no rows")),
     }
     let database = source.database()?;
-    let Wanted { lookup, several } = Wanted::of(endpoint, reading);
+    let WantedStatements { lookup, several } = WantedStatements::of(endpoint, reading);
     let looked_up = match looked_up {
         Some(looked_up) => *looked_up,
         // Boxed, because few requests need it and all would carry it.
         None if let Some(statement) = lookup => {
             Box::pin(look_up(waiter.begin(), source, statement, values)).await?
         }
-        None => LookedUp::Elsewhere(waiter.begin().begun(), waiter.waited()),
+        None => LookupResult::Elsewhere(waiter.begin().begun(), waiter.waited()),
     };
     let (patience, before) = match looked_up {
-        LookedUp::Row(row) => return Ok((Producer::Statements(Session::Lookup(row.answer)), row.clock)),
-        LookedUp::Elsewhere(begun, before) => (waiter.begun(begun), before),
+        LookupResult::Row(row) => return Ok((Producer::Statements(Session::Lookup(row.answer)), row.clock)),
+        LookupResult::Elsewhere(begun, before) => (waiter.begun(begun), before),
     };
     let snapshot = if several || probes { Snapshot::Transaction } else { Snapshot::Statement };
     let priority = if lookup.is_some() { Priority::Lookup } else { Priority::Stream };
@@ -413,11 +413,11 @@ async fn begin(
 }
 
 /// The description of the parts that a response reads.
-fn part(endpoint: &Endpoint, reading: &Reading, parts: &TableParts, values: &[ParamValue]) -> Part {
+fn part(endpoint: &Endpoint, reading: &RowsRequest, parts: &TableParts, values: &[ParamValue]) -> ReadPart {
     match (endpoint.shards(), &reading.shard, parts.shared_snapshot()) {
         (Some(shards), Some(asked), Some(snapshot)) => {
-            Part::Shard(shards.seal(snapshot, asked.shard.of, values))
+            ReadPart::Shard(shards.seal(snapshot, asked.shard.of, values))
         }
-        _ => Part::All(parts.len()),
+        _ => ReadPart::All(parts.len()),
     }
 }

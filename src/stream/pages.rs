@@ -34,7 +34,7 @@ use rowstream_upstream::split::{CapturedValue, Layout, SplitError, Splitter};
 use rowstream_upstream::template::Values;
 use rowstream_upstream::{Call, Group, Reply, Source, fields};
 
-use self::next::Refused;
+use self::next::LinkRefusal;
 use crate::endpoint::{CURSOR, MissingRows, NextPage, Pages};
 
 /// The pages of one response.
@@ -64,14 +64,14 @@ pub(crate) struct PageRows {
 enum State {
     /// No page can be requested. The next poll reports the error.
     Failed(Option<Error>),
-    Asking(Answer),
+    Asking(PageReply),
     Reading(Box<Reply>),
     /// The reply has ended.
     Ended,
     Over,
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>;
+type PageReply = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>;
 
 impl PageRows {
     /// True if the pool has admitted the pages and none of them has had a slot yet.
@@ -360,11 +360,13 @@ impl PageRows {
     }
 
     #[cold]
-    fn refuse(&self, refused: Refused, link: &str) -> Error {
+    fn refuse(&self, refused: LinkRefusal, link: &str) -> Error {
         let leads = match refused {
-            Refused::NoUrl => "names a next page that isn't a usable URL",
-            Refused::OtherOrigin => "names a next page at another scheme, host or port, which isn't followed",
-            Refused::OutOfPrefix => {
+            LinkRefusal::NoUrl => "names a next page that isn't a usable URL",
+            LinkRefusal::OtherOrigin => {
+                "names a next page at another scheme, host or port, which isn't followed"
+            }
+            LinkRefusal::OutOfPrefix => {
                 "names a next page outside the path of the source's URL, which isn't followed"
             }
         };

@@ -42,10 +42,10 @@ use crate::database::{self, RowSource, Statement};
 use crate::endpoint::{FittedCalls, PerRowCalls, of_refcursor};
 
 /// Boxed, because it's part of the future that prepares statements of any producer.
-type Preparing<'a> = Pin<Box<dyn Future<Output = Result<Arc<[Column]>, Error>> + Send + 'a>>;
+type PreparationFuture<'a> = Pin<Box<dyn Future<Output = Result<Arc<[Column]>, Error>> + Send + 'a>>;
 
 /// A row of a statement. One of the statements has calls for its rows.
-pub(crate) enum Produced<'a> {
+pub(crate) enum ProducedRow<'a> {
     /// A row of a statement without calls.
     Plain(database::Row<'a>),
     /// A row with the replies to its calls.
@@ -108,7 +108,7 @@ impl EnrichedRows {
     }
 
     /// See [`database::Session::prepare`], whose future contains this one.
-    pub(crate) fn prepare<'a>(&'a mut self, statement: &'a Statement) -> Preparing<'a> {
+    pub(crate) fn prepare<'a>(&'a mut self, statement: &'a Statement) -> PreparationFuture<'a> {
         Box::pin(async move {
             let columns = self.inner.prepare(statement).await?;
             if self.inner.rows_of(self.prepared.len()) != RowSource::Own {
@@ -145,14 +145,14 @@ impl EnrichedRows {
     /// # Errors
     /// The statement's; or that of a call, if its row doesn't report it; or a 400 if no request can
     /// be made from the parameters.
-    pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Produced<'_>>, Error>> {
+    pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ProducedRow<'_>>, Error>> {
         if let Some(error) = self.failed.take() {
             return Poll::Ready(Err(error));
         }
         let Some(window) = &mut self.window else {
-            return self.inner.poll_row(cx).map_ok(|row| row.map(Produced::Plain));
+            return self.inner.poll_row(cx).map_ok(|row| row.map(ProducedRow::Plain));
         };
         ready!(window.poll(&mut self.inner, cx))?;
-        Poll::Ready(Ok(window.row().map(Produced::Enriched)))
+        Poll::Ready(Ok(window.row().map(ProducedRow::Enriched)))
     }
 }

@@ -15,7 +15,7 @@ use rowstream_encode::{Column, RowWriter};
 
 use super::calls::{CallRow, CallRows};
 use super::pages::{PageRow, PageRows};
-use super::per_row::{EnrichedRow, EnrichedRows, Produced};
+use super::per_row::{EnrichedRow, EnrichedRows, ProducedRow};
 use crate::database::{self, Batch, ResultSet, RowSource, Session, Statement, TableParts};
 use crate::endpoint::PerRowCalls;
 
@@ -260,11 +260,11 @@ pub(crate) enum Row<'a> {
     Enriched(EnrichedRow<'a>),
 }
 
-impl<'a> From<Produced<'a>> for Row<'a> {
-    fn from(row: Produced<'a>) -> Self {
+impl<'a> From<ProducedRow<'a>> for Row<'a> {
+    fn from(row: ProducedRow<'a>) -> Self {
         match row {
-            Produced::Plain(row) => Self::Database(row),
-            Produced::Enriched(row) => Self::Enriched(row),
+            ProducedRow::Plain(row) => Self::Database(row),
+            ProducedRow::Enriched(row) => Self::Enriched(row),
         }
     }
 }

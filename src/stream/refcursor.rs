@@ -7,7 +7,7 @@
 //! transaction.
 //!
 //! The results of a procedure arrive one after another, each after the rows of the previous one. We
-//! wait for the first one here. The others are [`Awaited`] when the body reaches them.
+//! wait for the first one here. The others are [awaited](AwaitedResult) when the body reaches them.
 
 use std::future::poll_fn;
 
@@ -17,7 +17,7 @@ use rowstream_encode::{Format, ValueOptions};
 
 use super::open::{encoder, shape};
 use super::producer::Producer;
-use super::steps::{Awaited, Rows, Step};
+use super::steps::{AwaitedResult, Rows, Step};
 use crate::database::ResultSet;
 use crate::endpoint::{Endpoint, ResultRead, Statement, check_results};
 
@@ -99,10 +99,10 @@ fn awaited(
     result: ResultSet,
     (format, options): (Format, ValueOptions),
     statement: &Statement,
-) -> Result<Awaited, Error> {
+) -> Result<AwaitedResult, Error> {
     let shape = shape(format, statement.cardinality)
         .ok_or_else(|| Error::endpoint("this format supports the rows of only one statement"))?;
-    Ok(Awaited { result, shape, options })
+    Ok(AwaitedResult { result, shape, options })
 }
 
 /// Runs the statement that opens the cursor of `statement`. Returns its only row.

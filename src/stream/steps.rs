@@ -15,35 +15,35 @@ use crate::endpoint::{Cardinality, Endpoint, Piece, ResultRead, check_columns};
 /// The next piece that a response sends.
 pub(super) enum Step {
     Literal(Bytes),
-    Probe(Probe),
+    Probe(EmptinessProbe),
     Rows(Rows),
     Nest(Box<Nest>),
-    Count(Count),
+    Count(RowCount),
     Next,
     /// The digest of all bytes before it.
     Digest,
 }
 
 /// The number of rows of a statement that was sent before.
-pub(super) struct Count {
+pub(super) struct RowCount {
     /// The statement's index in the endpoint.
     pub(super) statement: usize,
     pub(super) rows: u64,
 }
 
 /// A statement that must find no row. If it does, the list after it would leave rows out.
-pub(super) struct Probe {
+pub(super) struct EmptinessProbe {
     /// The statement's position in the session.
     pub(super) index: usize,
     /// The name of the statement whose rows they are.
     pub(super) name: Box<str>,
     pub(super) args: Box<[usize]>,
-    pub(super) finds: Finds,
+    pub(super) finds: ProbeFinding,
 }
 
-/// The meaning of the row of a [`Probe`].
+/// The meaning of the row of an [`EmptinessProbe`].
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Finds {
+pub(super) enum ProbeFinding {
     /// No cursor leads to a row. Its key has a NULL; or, if the list is `committed_only`, its
     /// transaction hasn't begun yet.
     LeftOut { committed_only: bool },
@@ -53,7 +53,7 @@ pub(super) enum Finds {
 
 /// A result of a procedure in a JSON body. It arrives after the previous result has been read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Awaited {
+pub(super) struct AwaitedResult {
     pub(super) result: ResultSet,
     pub(super) shape: Shape,
     pub(super) options: ValueOptions,
@@ -72,7 +72,7 @@ pub(super) struct Rows {
     /// The result that another statement has opened, if these are its rows.
     pub(super) reads: Option<ResultRead>,
     /// The result that hasn't arrived yet. Its columns will arrive with it.
-    pub(super) awaited: Option<Box<Awaited>>,
+    pub(super) awaited: Option<Box<AwaitedResult>>,
     /// The largest possible number of rows, if they are those of the endpoint's key and it's known.
     pub(super) page: Option<u64>,
     pub(super) encoder: Encoder,
@@ -107,7 +107,7 @@ impl Rows {
     ///
     /// # Errors
     /// They don't fit its place in the body.
-    pub(super) fn describe(&mut self, awaited: Awaited, columns: &[Column]) -> Result<(), Error> {
+    pub(super) fn describe(&mut self, awaited: AwaitedResult, columns: &[Column]) -> Result<(), Error> {
         check_columns(&self.name, self.cardinality, columns)?;
         self.encoder = json(awaited.shape, awaited.options, columns);
         Ok(())

@@ -104,7 +104,7 @@ impl Table {
 
 /// The tables and views of a database.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct CatalogTables {
     /// The tables that can be served, by name.
     pub(crate) tables: Vec<Table>,
     /// The reasons why others can't.
@@ -115,13 +115,13 @@ pub(crate) struct Found {
 ///
 /// # Errors
 /// The database can't be queried.
-pub(crate) async fn read(config: &SourceConfig, source: &Source) -> Result<Found, Error> {
+pub(crate) async fn read(config: &SourceConfig, source: &Source) -> Result<CatalogTables, Error> {
     let dialect = source.database()?.dialect();
     let Some(catalog) = &dialect.catalog else {
         return Err(Error::endpoint(format!("the tables of {} can't be listed", dialect.name))
             .hint("write endpoint files, or `--sql 'select …'`"));
     };
-    let mut found = Found::default();
+    let mut found = CatalogTables::default();
     for row in ask(config, source, (catalog.tables, None)).await? {
         let (name, kind) = (text(&row, "name"), text(&row, "kind"));
         let mut table = Table { name: name.clone(), kind: kind.clone(), columns: Vec::new(), dialect };
@@ -136,7 +136,7 @@ pub(crate) async fn read(config: &SourceConfig, source: &Source) -> Result<Found
     Ok(found)
 }
 
-impl Found {
+impl CatalogTables {
     fn add(&mut self, table: Table) {
         let (kind, name) = (&table.kind, shown(&table.name));
         let Some(why) = super::unserved(&table) else {

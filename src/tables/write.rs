@@ -17,7 +17,7 @@ const SUMMARISED: usize = 12;
 pub(crate) fn list(table: &Table) -> EndpointFile {
     let key = table.page_key();
     let mut text = format!("/*\nsummary = {}\n", toml(&summary(table)));
-    let place = Place::new(table);
+    let place = TableFiles::new(table);
     place.write(&mut text, "");
     if !key.is_empty() {
         let columns: Vec<_> = key.iter().map(|column| toml(&key_name(&column.name))).collect();
@@ -44,7 +44,7 @@ pub(crate) fn lookup(table: &Table) -> Option<EndpointFile> {
     let names = param_names(&key);
     let segments: Vec<_> = names.iter().map(|name| format!("{{{name}}}")).collect();
     let below = segments.join("/");
-    let place = Place::new(table);
+    let place = TableFiles::new(table);
     let mut text = format!("/*\nsummary = {}\n", toml(&format!("One row of {} {}", table.kind, table.name)));
     place.write(&mut text, &below);
     text.push_str("result = \"one\"\n[params]\n");
@@ -94,14 +94,14 @@ fn key_name(name: &str) -> String {
 }
 
 /// The location of a table's files, and their `path`.
-struct Place<'a> {
+struct TableFiles<'a> {
     /// The name of the file or folder.
     file: String,
     /// The table's name, if the path differs from the file's.
     path: Option<&'a str>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> TableFiles<'a> {
     fn new(table: &'a Table) -> Self {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let plain: String = table.name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();

@@ -12,7 +12,7 @@ use rowstream::endpoint::{
     Authorization, Cardinality, Compression, Endpoint, FollowSettings, Piece, SlowClients, Timeout,
 };
 use rowstream::route::{Router, Suffix};
-use rowstream::source::Kind;
+use rowstream::source::SourceKind;
 use rowstream_core::client::ClientHeader;
 use rowstream_core::params::{BindType, ParamPlace, ParamType, ParamValue, bind};
 use rowstream_encode::{BytesForm, Format, Intervals, Nulls, Numbers, ValueOptions};
@@ -153,7 +153,7 @@ fn everything_that_can_be_said() {
 
     let [shop, local] = &config.sources[..] else { panic!("{:?}", config.sources) };
     assert_eq!((shop.name.as_str(), shop.url.as_str()), ("shop", "postgres://shop:hunter2@db/shop"));
-    let kinds = [DatabaseKind::Postgres, DatabaseKind::Sqlite].map(Kind::Sql);
+    let kinds = [DatabaseKind::Postgres, DatabaseKind::Sqlite].map(SourceKind::Sql);
     assert_eq!([&shop.kind, &local.kind], [&kinds[0], &kinds[1]]);
     assert_eq!((shop.pool.max, shop.pool.waiting), (5, 0));
     assert_eq!(shop.pool.acquire_timeout, Duration::from_millis(250));

@@ -11,7 +11,7 @@ use rowstream_upstream::{Balance, Health, MOST_HOSTS, Protocol, Retries, Setting
 use super::super::files::stamped;
 use super::{Scheme, UrlError, discover, pool_table, read_pool};
 use crate::endpoint::upstream::header_name;
-use crate::source::{Kind, SourceConfig};
+use crate::source::{SourceConfig, SourceKind};
 
 /// Reads the rest of a source, whose URL or URLs are in `given`. Returns `None` and records the
 /// reason if they can't be used.
@@ -71,7 +71,7 @@ pub(super) fn read(
         settings.max_per_host = pool.take("max_per_host").and_then(|value| value.count(1));
         pool.finish();
         check_max(&value, source.pool.max, &settings);
-        source.kind = Kind::Http(Box::new(settings));
+        source.kind = SourceKind::Http(Box::new(settings));
     }
     Some(source)
 }

@@ -48,14 +48,14 @@ pub(super) fn is_sound(section: &[u8]) -> bool {
 /// The name of a field.
 enum Name {
     /// A pseudo-header of requests.
-    Pseudo(Pseudo),
+    Pseudo(PseudoHeader),
     /// Another pseudo-header: one of responses, or one that we don't support.
     OtherPseudo,
     Header,
 }
 
 #[derive(Clone, Copy)]
-enum Pseudo {
+enum PseudoHeader {
     Authority,
     Method,
     Path,
@@ -71,10 +71,10 @@ impl Name {
     /// Reads an index of QPACK's static table (RFC 9204, appendix A).
     fn of_index(index: u64) -> Self {
         match index {
-            0 => Self::Pseudo(Pseudo::Authority),
-            1 => Self::Pseudo(Pseudo::Path),
-            15..=21 => Self::Pseudo(Pseudo::Method),
-            22..=23 => Self::Pseudo(Pseudo::Scheme),
+            0 => Self::Pseudo(PseudoHeader::Authority),
+            1 => Self::Pseudo(PseudoHeader::Path),
+            15..=21 => Self::Pseudo(PseudoHeader::Method),
+            22..=23 => Self::Pseudo(PseudoHeader::Scheme),
             24..=28 | 63..=71 => Self::OtherPseudo,
             _ => Self::Header,
         }
@@ -82,10 +82,10 @@ impl Name {
 
     fn of_literal(name: &[u8]) -> Self {
         match name {
-            b":authority" => Self::Pseudo(Pseudo::Authority),
-            b":method" => Self::Pseudo(Pseudo::Method),
-            b":path" => Self::Pseudo(Pseudo::Path),
-            b":scheme" => Self::Pseudo(Pseudo::Scheme),
+            b":authority" => Self::Pseudo(PseudoHeader::Authority),
+            b":method" => Self::Pseudo(PseudoHeader::Method),
+            b":path" => Self::Pseudo(PseudoHeader::Path),
+            b":scheme" => Self::Pseudo(PseudoHeader::Scheme),
             [b':', ..] => Self::OtherPseudo,
             _ => Self::Header,
         }
@@ -96,10 +96,10 @@ impl Name {
         /// The code of `:`, in the upper seven bits.
         const COLON: u8 = 0xb8;
         match name {
-            b"\xb8\x3b\x53\x39\xec\x32\x7d\x7f" => Self::Pseudo(Pseudo::Authority),
-            b"\xb9\x49\x53\x39\xe4" => Self::Pseudo(Pseudo::Method),
-            b"\xb9\x58\xd3\x3f" => Self::Pseudo(Pseudo::Path),
-            b"\xb8\x82\x4e\x5a\x4b" => Self::Pseudo(Pseudo::Scheme),
+            b"\xb8\x3b\x53\x39\xec\x32\x7d\x7f" => Self::Pseudo(PseudoHeader::Authority),
+            b"\xb9\x49\x53\x39\xe4" => Self::Pseudo(PseudoHeader::Method),
+            b"\xb9\x58\xd3\x3f" => Self::Pseudo(PseudoHeader::Path),
+            b"\xb8\x82\x4e\x5a\x4b" => Self::Pseudo(PseudoHeader::Scheme),
             [first, ..] if first & !1 == COLON => Self::OtherPseudo,
             _ => Self::Header,
         }

@@ -26,29 +26,29 @@ const CONTROL: usize = 64 * 1024;
 /// The bytes read at a time.
 const PIECE: usize = 2 * 1024;
 
-type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send + Sync>>;
+type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send + Sync>>;
 
 /// Ready when the client stops a stream, has acknowledged all of it, or is gone.
-pub(super) type Stopped = Boxed<Result<Option<VarInt>, StoppedError>>;
+pub(super) type StopFuture = BoxedFuture<Result<Option<VarInt>, StoppedError>>;
 
 /// The request accepted last.
-pub(super) type LastAccepted = Arc<Mutex<Option<Accepted>>>;
+pub(super) type LastRequest = Arc<Mutex<Option<AcceptedRequest>>>;
 
 /// The parts of an accepted request that h3 doesn't know.
-pub(super) struct Accepted {
-    pub(super) stopped: Stopped,
-    pub(super) head: Arc<Head>,
+pub(super) struct AcceptedRequest {
+    pub(super) stopped: StopFuture,
+    pub(super) head: Arc<HeadBytes>,
 }
 
 /// The bytes of an incomplete head, which h3 buffers. All heads of a connection share
 /// [`QUIC_HEADS`].
-pub(super) struct Head {
+pub(super) struct HeadBytes {
     of_connection: Arc<AtomicUsize>,
     bytes: AtomicUsize,
     is_complete: AtomicBool,
 }
 
-impl Head {
+impl HeadBytes {
     fn new(of_connection: &Arc<AtomicUsize>) -> Self {
         let of_connection = Arc::clone(of_connection);
         Self { of_connection, bytes: AtomicUsize::new(0), is_complete: AtomicBool::new(false) }
@@ -70,26 +70,26 @@ impl Head {
     }
 }
 
-impl Drop for Head {
+impl Drop for HeadBytes {
     fn drop(&mut self) {
         self.complete();
     }
 }
 
 /// A connection that accepts streams for h3.
-pub(super) struct Connection {
-    opener: Opener,
-    requests: Boxed<Result<(quinn::SendStream, quinn::RecvStream), ConnectionError>>,
-    others: Boxed<Result<quinn::RecvStream, ConnectionError>>,
-    accepted: LastAccepted,
+pub(super) struct QuicConnection {
+    opener: StreamOpener,
+    requests: BoxedFuture<Result<(quinn::SendStream, quinn::RecvStream), ConnectionError>>,
+    others: BoxedFuture<Result<quinn::RecvStream, ConnectionError>>,
+    accepted: LastRequest,
     /// The bytes of incomplete heads.
     heads: Arc<AtomicUsize>,
 }
 
 /// Opens a connection's streams.
-pub(super) struct Opener {
+pub(super) struct StreamOpener {
     quic: quinn::Connection,
-    opening: Option<Boxed<Result<quinn::SendStream, ConnectionError>>>,
+    opening: Option<BoxedFuture<Result<quinn::SendStream, ConnectionError>>>,
 }
 
 /// A request and its response.
@@ -110,12 +110,12 @@ pub(super) struct RecvStream {
     /// The bytes that may still be read.
     left: usize,
     /// For a request.
-    head: Option<Arc<Head>>,
+    head: Option<Arc<HeadBytes>>,
 }
 
-impl Connection {
-    pub(super) fn new(quic: &quinn::Connection, accepted: LastAccepted) -> Self {
-        let opener = Opener { quic: quic.clone(), opening: None };
+impl QuicConnection {
+    pub(super) fn new(quic: &quinn::Connection, accepted: LastRequest) -> Self {
+        let opener = StreamOpener { quic: quic.clone(), opening: None };
         let (requests, others) = (next_request(quic), next_other(quic));
         Self { opener, requests, others, accepted, heads: Arc::default() }
     }
@@ -123,19 +123,19 @@ impl Connection {
 
 fn next_request(
     quic: &quinn::Connection,
-) -> Boxed<Result<(quinn::SendStream, quinn::RecvStream), ConnectionError>> {
+) -> BoxedFuture<Result<(quinn::SendStream, quinn::RecvStream), ConnectionError>> {
     let quic = quic.clone();
     Box::pin(async move { quic.accept_bi().await })
 }
 
-fn next_other(quic: &quinn::Connection) -> Boxed<Result<quinn::RecvStream, ConnectionError>> {
+fn next_other(quic: &quinn::Connection) -> BoxedFuture<Result<quinn::RecvStream, ConnectionError>> {
     let quic = quic.clone();
     Box::pin(async move { quic.accept_uni().await })
 }
 
-impl quic::Connection<Bytes> for Connection {
+impl quic::Connection<Bytes> for QuicConnection {
     type RecvStream = RecvStream;
-    type OpenStreams = Opener;
+    type OpenStreams = StreamOpener;
 
     fn poll_accept_recv(
         &mut self,
@@ -159,18 +159,19 @@ impl quic::Connection<Bytes> for Connection {
             Ok(streams) => streams,
             Err(error) => return Poll::Ready(Err(of_connection(error))),
         };
-        let head = Arc::new(Head::new(&self.heads));
-        *self.accepted.lock() = Some(Accepted { stopped: Box::pin(sent.stopped()), head: Arc::clone(&head) });
+        let head = Arc::new(HeadBytes::new(&self.heads));
+        *self.accepted.lock() =
+            Some(AcceptedRequest { stopped: Box::pin(sent.stopped()), head: Arc::clone(&head) });
         let received = RecvStream { stream: received, left: REQUEST, head: Some(head) };
         Poll::Ready(Ok(BidiStream { sent: SendStream::new(sent), received }))
     }
 
-    fn opener(&self) -> Opener {
-        Opener { quic: self.opener.quic.clone(), opening: None }
+    fn opener(&self) -> StreamOpener {
+        StreamOpener { quic: self.opener.quic.clone(), opening: None }
     }
 }
 
-impl quic::OpenStreams<Bytes> for Opener {
+impl quic::OpenStreams<Bytes> for StreamOpener {
     type BidiStream = BidiStream;
     type SendStream = SendStream;
 
@@ -195,7 +196,7 @@ impl quic::OpenStreams<Bytes> for Opener {
     }
 }
 
-impl quic::OpenStreams<Bytes> for Connection {
+impl quic::OpenStreams<Bytes> for QuicConnection {
     type BidiStream = BidiStream;
     type SendStream = SendStream;
 

@@ -13,7 +13,7 @@ use rowstream_upstream::url::Base;
 
 /// The reason why a link isn't followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum LinkRefusal {
     /// It isn't a URL, or not one that can be requested.
     NoUrl,
     /// It leads to another scheme, host or port.
@@ -27,18 +27,18 @@ pub(super) enum Refused {
 ///
 /// # Errors
 /// The link isn't followed.
-pub(super) fn resolve(base: &Base, current: &str, link: &str) -> Result<String, Refused> {
+pub(super) fn resolve(base: &Base, current: &str, link: &str) -> Result<String, LinkRefusal> {
     let link = link.split('#').next().unwrap_or_default();
     // All characters that a URL may have (RFC 3986): no blanks, no control characters, only ASCII.
     let is_well = |byte: u8| byte.is_ascii_graphic() && !b"\\\"<>^`{|}".contains(&byte);
     if !link.bytes().all(is_well) {
-        return Err(Refused::NoUrl);
+        return Err(LinkRefusal::NoUrl);
     }
     let target = absolute(base, current, link)?;
-    let inner = target.strip_prefix(base.prefix.as_str()).ok_or(Refused::OutOfPrefix)?;
+    let inner = target.strip_prefix(base.prefix.as_str()).ok_or(LinkRefusal::OutOfPrefix)?;
     let path = inner.split('?').next().unwrap_or_default();
     if !base.prefix.is_empty() && !matches!(inner.as_bytes().first(), None | Some(b'/' | b'?')) {
-        return Err(Refused::OutOfPrefix);
+        return Err(LinkRefusal::OutOfPrefix);
     }
     // Servers and proxies let such segments lead out of the prefix. Some do so for segments with
     // parameters, or with encoded slashes.
@@ -46,17 +46,17 @@ pub(super) fn resolve(base: &Base, current: &str, link: &str) -> Result<String, 
     let path_in_lower_case = path.to_ascii_lowercase();
     let has_slash = ["%2f", "%5c"].iter().any(|slash| path_in_lower_case.contains(slash));
     if has_slash || path.split('/').any(leads_out) || target.parse::<PathAndQuery>().is_err() {
-        return Err(Refused::NoUrl);
+        return Err(LinkRefusal::NoUrl);
     }
     Ok(inner.to_owned())
 }
 
 /// The path and query of a link, on the source's origin.
-fn absolute(base: &Base, current: &str, link: &str) -> Result<String, Refused> {
-    if let Some(Absolute { scheme, authority, rest }) = Absolute::read(base, link)? {
-        let origin = Base::parse(&format!("{scheme}://{authority}")).map_err(|_| Refused::NoUrl)?;
+fn absolute(base: &Base, current: &str, link: &str) -> Result<String, LinkRefusal> {
+    if let Some(AbsoluteLink { scheme, authority, rest }) = AbsoluteLink::read(base, link)? {
+        let origin = Base::parse(&format!("{scheme}://{authority}")).map_err(|_| LinkRefusal::NoUrl)?;
         if (origin.tls, &origin.host, origin.port) != (base.tls, &base.host, base.port) {
-            return Err(Refused::OtherOrigin);
+            return Err(LinkRefusal::OtherOrigin);
         }
         return Ok(if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") });
     }
@@ -73,16 +73,16 @@ fn absolute(base: &Base, current: &str, link: &str) -> Result<String, Refused> {
 }
 
 /// A link with a scheme or a host.
-struct Absolute<'a> {
+struct AbsoluteLink<'a> {
     scheme: &'a str,
     authority: &'a str,
     /// Path and query.
     rest: &'a str,
 }
 
-impl<'a> Absolute<'a> {
+impl<'a> AbsoluteLink<'a> {
     /// Reads a link; `None` if it's relative to its page.
-    fn read(base: &Base, link: &'a str) -> Result<Option<Self>, Refused> {
+    fn read(base: &Base, link: &'a str) -> Result<Option<Self>, LinkRefusal> {
         let (scheme, after) = match link.strip_prefix("//") {
             Some(after) => (if base.tls { "https" } else { "http" }, after),
             None => {
@@ -90,9 +90,9 @@ impl<'a> Absolute<'a> {
                 let head = link.split(['/', '?']).next().unwrap_or_default();
                 let Some((scheme, _)) = head.split_once(':') else { return Ok(None) };
                 if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
-                    return Err(Refused::OtherOrigin);
+                    return Err(LinkRefusal::OtherOrigin);
                 }
-                (scheme, link[scheme.len()..].strip_prefix("://").ok_or(Refused::NoUrl)?)
+                (scheme, link[scheme.len()..].strip_prefix("://").ok_or(LinkRefusal::NoUrl)?)
             }
         };
         let (authority, rest) = after.split_at(after.find(['/', '?']).unwrap_or(after.len()));
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn links_lead_to_the_source_itself() {
-        use Refused::{NoUrl, OtherOrigin, OutOfPrefix};
+        use LinkRefusal::{NoUrl, OtherOrigin, OutOfPrefix};
         let (bare, within) = ("http://api.example:8080", "https://api.example/v2");
         for (base, link, expected) in [
             (bare, "/orders?page=2", Ok("/orders?page=2")),

@@ -5,14 +5,14 @@ use rowstream_core::params::ParamValue;
 use rowstream_encode::{RowWriter, Value, ValueOptions, write_value};
 use rowstream_upstream::by_column::{ColumnCounter, ColumnWriter};
 
-use super::window::{Held, Replies};
+use super::window::{HeldRow, Replies};
 use crate::database::Layout;
 use crate::endpoint::{PerRowCalls, ReplyForm, reply_columns};
 
 /// The copy of a row, with the replies to its calls.
 pub(crate) struct EnrichedRow<'a> {
     pub(super) layout: &'a mut Layout,
-    pub(super) held: &'a Held,
+    pub(super) held: &'a HeldRow,
     pub(super) replies: &'a Replies,
     pub(super) plan: &'a PerRowCalls,
     /// The replies are inserted before this column.
@@ -26,21 +26,21 @@ impl EnrichedRow<'_> {
     /// Those of the row itself.
     pub(crate) fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
         let Self { layout, held, replies, plan, at } = self;
-        let inserting = Inserting { encoder, held, replies, plan, at };
+        let inserting = ReplyInserter { encoder, held, replies, plan, at };
         layout.row(&held.data).encode(&mut ColumnCounter::new(inserting), out)
     }
 }
 
 /// Passes on the values of a row, and inserts those of its replies.
-struct Inserting<'a> {
+struct ReplyInserter<'a> {
     encoder: &'a mut dyn RowWriter,
-    held: &'a Held,
+    held: &'a HeldRow,
     replies: &'a Replies,
     plan: &'a PerRowCalls,
     at: usize,
 }
 
-impl Inserting<'_> {
+impl ReplyInserter<'_> {
     fn insert(&mut self, out: &mut Vec<u8>) {
         for (call, slot) in self.plan.calls.iter().zip(&self.held.calls) {
             let outcome = slot.and_then(|slot| self.replies.get(slot));
@@ -59,7 +59,7 @@ impl Inserting<'_> {
     }
 }
 
-impl ColumnWriter for Inserting<'_> {
+impl ColumnWriter for ReplyInserter<'_> {
     fn begin(&mut self, out: &mut Vec<u8>) {
         self.encoder.begin_row(out);
     }
@@ -84,13 +84,13 @@ impl ColumnWriter for Inserting<'_> {
 }
 
 /// Keeps the texts of the columns that occur in requests.
-pub(super) struct Keeping<'a> {
+pub(super) struct ColumnKeeper<'a> {
     /// These columns in their order, each with the index for its text.
     pub(super) wanted: std::slice::Iter<'a, (usize, usize)>,
     pub(super) values: &'a mut [ParamValue],
 }
 
-impl ColumnWriter for Keeping<'_> {
+impl ColumnWriter for ColumnKeeper<'_> {
     fn begin(&mut self, _out: &mut Vec<u8>) {}
 
     fn value(&mut self, column: usize, value: Value<'_>, _out: &mut Vec<u8>) {

@@ -16,10 +16,10 @@ use rowstream_upstream::pointer::Pointer;
 use rowstream_upstream::template::Values;
 use rowstream_upstream::{Call, Group, Source, fields};
 
-use super::row::{EnrichedRow, Keeping};
+use super::row::{ColumnKeeper, EnrichedRow};
 use crate::database::{self, Layout};
 use crate::endpoint::{FittedCalls, LONGEST, OnError, Order, PerRowCalls, ReplyForm, RowCall};
-use crate::stream::calls::{Outcome, Text, run};
+use crate::stream::calls::{CallOutcome, ReplyText, run};
 
 /// The rows that wait for their calls, and these calls.
 pub(super) struct Window {
@@ -29,25 +29,25 @@ pub(super) struct Window {
     values: Vec<ParamValue>,
     lanes: Vec<Lane>,
     /// The requests of each upstream.
-    asked: Vec<Asked>,
-    running: FuturesUnordered<Running>,
+    asked: Vec<UpstreamRequests>,
+    running: FuturesUnordered<RunningLaneCall>,
     replies: Replies,
     /// The layout of the rows, once there was one.
     layout: Option<Layout>,
     /// The waiting rows, by number.
-    rows: HashMap<u64, Held>,
+    rows: HashMap<u64, HeldRow>,
     /// The number of the next row to arrive, and of the next one to return in order of input.
     next: u64,
     due: u64,
     /// The rows to return next, in order of completion.
     complete: VecDeque<u64>,
     /// The row that is lent to the caller.
-    current: Option<Held>,
+    current: Option<HeldRow>,
     /// True if the statement has no more rows.
     has_ended: bool,
 }
 
-type Running = Pin<Box<dyn Future<Output = (usize, Outcome)> + Send>>;
+type RunningLaneCall = Pin<Box<dyn Future<Output = (usize, CallOutcome)> + Send>>;
 
 /// One kind of calls, made once for each row: those that wait, and those that run.
 struct Lane {
@@ -65,14 +65,14 @@ struct Lane {
 }
 
 /// The requests to one upstream.
-struct Asked {
+struct UpstreamRequests {
     in_flight: usize,
     /// The requests as the pool has admitted them, before the first row. Once a response has begun,
     /// none of them is refused.
     group: Arc<Group>,
 }
 
-impl Asked {
+impl UpstreamRequests {
     /// A response counts as one request if it has none in flight, and otherwise as those in flight.
     fn enter(source: &Source) -> Result<Self, Error> {
         Ok(Self { in_flight: 0, group: Arc::new(source.enter(1)?) })
@@ -90,7 +90,7 @@ impl Asked {
 }
 
 /// A row that waits for its calls.
-pub(super) struct Held {
+pub(super) struct HeldRow {
     pub(super) data: Box<[u8]>,
     /// The index of each call's reply; `None` if a column is NULL, so that no call is made.
     pub(super) calls: Box<[Option<usize>]>,
@@ -99,12 +99,12 @@ pub(super) struct Held {
 /// The calls of the waiting rows.
 #[derive(Default)]
 pub(super) struct Replies {
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<WindowCall>>,
     free: Vec<usize>,
 }
 
 /// One call.
-struct Slot {
+struct WindowCall {
     lane: usize,
     /// The row that it was made for.
     row: u64,
@@ -115,11 +115,11 @@ struct Slot {
     /// Set until it's made.
     call: Option<Call>,
     /// Set once it has ended.
-    outcome: Option<Outcome>,
+    outcome: Option<CallOutcome>,
 }
 
 impl Replies {
-    fn add(&mut self, slot: Slot) -> usize {
+    fn add(&mut self, slot: WindowCall) -> usize {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -128,17 +128,17 @@ impl Replies {
         index
     }
 
-    fn slot(&mut self, index: usize) -> Option<&mut Slot> {
+    fn slot(&mut self, index: usize) -> Option<&mut WindowCall> {
         self.slots.get_mut(index)?.as_mut()
     }
 
     /// The outcome of a call, once it has ended.
-    pub(super) fn get(&self, index: usize) -> Option<&Outcome> {
+    pub(super) fn get(&self, index: usize) -> Option<&CallOutcome> {
         self.slots.get(index)?.as_ref()?.outcome.as_ref()
     }
 
     /// Removes a row's use of a call. Returns the call if that was the last use.
-    fn release(&mut self, index: usize) -> Option<Slot> {
+    fn release(&mut self, index: usize) -> Option<WindowCall> {
         let slot = self.slot(index)?;
         slot.rows -= 1;
         if slot.rows > 0 {
@@ -149,7 +149,7 @@ impl Replies {
     }
 
     /// True if all calls of a row have ended.
-    fn have_come(&self, held: &Held) -> bool {
+    fn have_come(&self, held: &HeldRow) -> bool {
         held.calls.iter().flatten().all(|&slot| self.get(slot).is_some())
     }
 }
@@ -170,7 +170,7 @@ impl Window {
         let lane = |call: &RowCall| Lane::new(plan, call, &upstreams[call.upstream], &values);
         Ok(Self {
             lanes: plan.calls.iter().map(lane).collect::<Result<_, _>>()?,
-            asked: upstreams.iter().map(Asked::enter).collect::<Result<_, _>>()?,
+            asked: upstreams.iter().map(UpstreamRequests::enter).collect::<Result<_, _>>()?,
             plan: Arc::clone(plan),
             bound: Arc::clone(bound),
             values,
@@ -223,7 +223,7 @@ impl Window {
     fn release(&mut self) {
         let Some(held) = self.current.take() else { return };
         for &index in held.calls.iter().flatten() {
-            if let Some(Slot { lane, key: Some(key), .. }) = self.replies.release(index) {
+            if let Some(WindowCall { lane, key: Some(key), .. }) = self.replies.release(index) {
                 self.lanes[lane].known.remove(&key);
             }
         }
@@ -244,12 +244,12 @@ impl Window {
     fn admit(&mut self, row: &database::Row<'_>) -> Result<(), Error> {
         let layout = self.layout.get_or_insert_with(|| row.layout());
         let data = Box::from(row.bytes());
-        let keeping = Keeping { wanted: self.bound.wanted.iter(), values: &mut self.values };
+        let keeping = ColumnKeeper { wanted: self.bound.wanted.iter(), values: &mut self.values };
         layout.row(&data).encode(&mut ColumnCounter::new(keeping), &mut Vec::new())?;
         let number = self.next;
         self.next += 1;
         let calls = (0..self.lanes.len()).map(|lane| self.ask(lane, number)).collect::<Result<_, _>>()?;
-        let held = Held { data, calls };
+        let held = HeldRow { data, calls };
         if self.replies.have_come(&held) {
             self.complete(number);
         }
@@ -265,12 +265,12 @@ impl Window {
         if of_lane.columns.iter().any(|&column| values[column] == ParamValue::Null) {
             return Ok(None);
         }
-        let slot = |key, call, outcome| Slot { lane, row, rows: 1, key, call, outcome };
+        let slot = |key, call, outcome| WindowCall { lane, row, rows: 1, key, call, outcome };
         let made = match of_lane.make(&self.plan, call, values) {
             Ok(made) => made,
             Err(error) => {
                 let error = of_column(&self.plan, call, error)?;
-                let outcome = Outcome::unmade(row, in_row(call, error)?);
+                let outcome = CallOutcome::unmade(row, in_row(call, error)?);
                 return Ok(Some(self.replies.add(slot(None, None, Some(outcome)))));
             }
         };
@@ -318,7 +318,7 @@ impl Window {
     }
 
     /// Notes the outcome of a call.
-    fn settle(&mut self, index: usize, mut outcome: Outcome) -> Result<(), Error> {
+    fn settle(&mut self, index: usize, mut outcome: CallOutcome) -> Result<(), Error> {
         let Some(slot) = self.replies.slot(index) else { return Ok(()) };
         let (lane, row) = (slot.lane, slot.row);
         let call = &self.plan.calls[lane];
@@ -342,7 +342,7 @@ impl Window {
         }
     }
 
-    fn take_due(&mut self) -> Option<Held> {
+    fn take_due(&mut self) -> Option<HeldRow> {
         if self.plan.form == ReplyForm::Each(Order::Completion) {
             return self.complete.pop_front().and_then(|row| self.rows.remove(&row));
         }
@@ -436,16 +436,16 @@ fn with(own: &HeaderMap, filled: &HeaderMap) -> HeaderMap {
 }
 
 /// Keeps only the part of a reply that the pointer selects.
-fn narrow(outcome: &mut Outcome, pointer: &Pointer) {
+fn narrow(outcome: &mut CallOutcome, pointer: &Pointer) {
     if outcome.error.is_some() {
         return;
     }
     let found = match &outcome.body {
-        Some(Text::Json(text)) => pointer.find(text).map(|found| found.map(str::to_owned)).ok(),
-        Some(Text::Plain(_)) | None => None,
+        Some(ReplyText::Json(text)) => pointer.find(text).map(|found| found.map(str::to_owned)).ok(),
+        Some(ReplyText::Plain(_)) | None => None,
     };
     match found {
-        Some(found) => outcome.body = found.map(Text::Json),
+        Some(found) => outcome.body = found.map(ReplyText::Json),
         None => {
             let message = "`value` points into a reply that isn't JSON";
             outcome.error = Some(Error::new("upstream_reply", StatusCode::BAD_GATEWAY, message));
