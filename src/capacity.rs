@@ -15,7 +15,7 @@ use rowstream_core::params::ParamValue;
 use rowstream_upstream::Protocol;
 
 use crate::config::{Config, memory};
-use crate::endpoint::{Calls, Endpoint, Handler, Repeat, SlowClients};
+use crate::endpoint::{Calls, Endpoint, Handler, RepeatCount, SlowClients};
 use crate::source::{SourceConfig, SourceKind};
 
 /// Two limits that contradict each other.
@@ -150,8 +150,10 @@ impl EndpointLimits<'_> {
             return vec![CallCount { calls: 1, said: if is_paged { " of one page" } else { "" }.to_owned() }];
         };
         let param = match calls.repeat {
-            Repeat::Times(calls) => return vec![CallCount { calls, said: format!(" of {calls} calls") }],
-            Repeat::Param(index) => &self.endpoint.params[index],
+            RepeatCount::Times(calls) => {
+                return vec![CallCount { calls, said: format!(" of {calls} calls") }];
+            }
+            RepeatCount::Param(index) => &self.endpoint.params[index],
         };
         let said = |value: &Option<ParamValue>, what: &str| {
             let Some(ParamValue::Integer(count)) = value else { return None };

@@ -36,7 +36,7 @@ use rowstream_core::params::{Param, ParamValue};
 use rowstream_encode::{Column, CsvDialect, Format, ValueOptions};
 
 pub(crate) use self::calls::reply_columns;
-pub use self::calls::{Calls, OnError, Order, Repeat};
+pub use self::calls::{Calls, ErrorTreatment, Order, RepeatCount};
 pub use self::compression::Compression;
 pub use self::follow::FollowSettings;
 pub use self::handler::{Handler, Sql};
@@ -197,7 +197,7 @@ pub struct Statement {
     /// For each placeholder of the text, in order, the index of the parameter bound to it.
     pub args: Vec<usize>,
     /// The parent statement, if its rows are nested in another statement's rows.
-    pub nested: Option<Nested>,
+    pub nested: Option<NestedRows>,
     /// The opener, if this statement reads a refcursor or a result that another statement opens.
     /// The text of this statement is then the opener's.
     pub opener: Option<Opener>,
@@ -209,7 +209,7 @@ pub struct Statement {
 
 /// Nests the rows of a statement in the rows of another one, as a list with the statement's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Nested {
+pub struct NestedRows {
     /// The index of the other statement, which precedes this one.
     pub parent: usize,
     /// Pairs of columns that are equal in a nested row and in its parent row: this statement's

@@ -16,7 +16,7 @@ pub struct Calls {
     /// The names of the endpoint's parameters.
     pub names: Vec<String>,
     /// The number of requests.
-    pub repeat: Repeat,
+    pub repeat: RepeatCount,
     /// The most requests at the same time.
     pub concurrency: usize,
     /// The concurrency in the file, which may be more than the pool has slots. `None`: the file
@@ -25,14 +25,14 @@ pub struct Calls {
     /// The order of the rows.
     pub order: Order,
     /// The treatment of a failed request.
-    pub on_error: OnError,
+    pub on_error: ErrorTreatment,
     /// The longest reply, in bytes.
     pub max_reply: usize,
 }
 
 /// The number of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Repeat {
+pub enum RepeatCount {
     /// This number.
     Times(u64),
     /// The value of the parameter with this index.
@@ -52,7 +52,7 @@ pub enum Order {
 /// The treatment of a failed call: one that gets no reply, a status that isn't a success, or a
 /// reply that doesn't fit its declared type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnError {
+pub enum ErrorTreatment {
     /// The whole response fails.
     #[default]
     Fail,
@@ -65,12 +65,12 @@ impl Calls {
     pub fn columns(&self) -> Arc<[Column]> {
         static COLUMNS: LazyLock<[Arc<[Column]>; 2]> = LazyLock::new(|| {
             let number = || column(&("n", "integer", ColumnKind::Int64));
-            [OnError::Fail, OnError::Row]
+            [ErrorTreatment::Fail, ErrorTreatment::Row]
                 .map(|on_error| std::iter::once(number()).chain(reply_columns(on_error)).collect())
         });
         Arc::clone(match self.on_error {
-            OnError::Fail => &COLUMNS[0],
-            OnError::Row => &COLUMNS[1],
+            ErrorTreatment::Fail => &COLUMNS[0],
+            ErrorTreatment::Row => &COLUMNS[1],
         })
     }
 
@@ -96,10 +96,10 @@ const REPLY: [(&str, &str, ColumnKind); 4] = [
 ];
 
 /// The columns that describe a reply.
-pub(crate) fn reply_columns(on_error: OnError) -> impl Iterator<Item = Column> {
+pub(crate) fn reply_columns(on_error: ErrorTreatment) -> impl Iterator<Item = Column> {
     let columns = match on_error {
-        OnError::Fail => &REPLY[..3],
-        OnError::Row => &REPLY,
+        ErrorTreatment::Fail => &REPLY[..3],
+        ErrorTreatment::Row => &REPLY,
     };
     columns.iter().map(column)
 }

@@ -12,7 +12,7 @@ use rowstream_encode::{Column, ColumnKind};
 use rowstream_upstream::pointer::Pointer;
 use rowstream_upstream::template::Template;
 
-use super::calls::{OnError, Order, reply_budget, reply_columns};
+use super::calls::{ErrorTreatment, Order, reply_budget, reply_columns};
 
 /// The most bytes for all values in one request. Percent-encoding makes three bytes of one, so this
 /// is as much as servers usually accept.
@@ -52,7 +52,7 @@ pub struct RowCall {
     /// doesn't set it, so it's the number of slots.
     pub wanted: Option<usize>,
     /// The treatment of a failed call.
-    pub on_error: OnError,
+    pub on_error: ErrorTreatment,
     /// The longest reply, in bytes.
     pub max_reply: usize,
 }

@@ -22,7 +22,7 @@ use super::lookup::EncoderCache;
 use super::params::{self, DeclaredParam};
 use super::upstream::per_row;
 use super::{
-    Authorization, Cardinality, Compression, Endpoint, Handler, KeyColumn, Nested, Origin, ParallelRead,
+    Authorization, Cardinality, Compression, Endpoint, Handler, KeyColumn, NestedRows, Origin, ParallelRead,
     Piece, RowKey, Shards, SlowClients, SourceRef, Statement, Timeout, compression, csv, follow, handler,
     key, parallel, path, slow_clients, timeout, upstream, values,
 };
@@ -643,7 +643,7 @@ impl StatementReader<'_> {
         nesting: &Nesting,
         statements: &[Statement],
         i: usize,
-    ) -> Option<Nested> {
+    ) -> Option<NestedRows> {
         let (before, name) = (&statements[..i], &statements[i].name);
         let (message, hint) = match before.iter().position(|statement| statement.name == nesting.parent) {
             Some(parent) if statements[i].cardinality != Cardinality::Many => (
@@ -655,7 +655,7 @@ impl StatementReader<'_> {
                 "nest it in a `:many` or a `:one`".to_owned(),
             ),
             Some(parent) => {
-                return Some(Nested {
+                return Some(NestedRows {
                     parent,
                     on: nesting.on.clone(),
                     offset: self.text.offset(section.offset),

@@ -19,7 +19,7 @@ use rowstream_upstream::template::{NUMBER, Name, Template, Values};
 
 use super::params::DeclaredParam;
 use super::read::Defaults;
-use super::{Calls, Handler, OnError, Order, Pages, Repeat, SourceRef};
+use super::{Calls, ErrorTreatment, Handler, Order, Pages, RepeatCount, SourceRef};
 use crate::source::{SourceConfig, SourceKind};
 
 /// A request whose response is proxied.
@@ -275,7 +275,7 @@ fn read_calls(
     table: &mut Table<'_>,
     repeat: Option<&Value<'_>>,
     names: &mut NameResolver<'_>,
-) -> Option<(Repeat, Option<usize>, Order, OnError)> {
+) -> Option<(RepeatCount, Option<usize>, Order, ErrorTreatment)> {
     let (concurrency, order) = (table.take("concurrency"), table.take("order"));
     let on_error = table.take("on_error");
     let Some(repeat) = repeat else {
@@ -288,12 +288,13 @@ fn read_calls(
     let concurrency = concurrency.map(|value| value.count(1));
     let order =
         order.map(|value| choice(&value, [("completion", Order::Completion), ("input", Order::Input)]));
-    let on_error = on_error.map(|value| choice(&value, [("fail", OnError::Fail), ("row", OnError::Row)]));
+    let on_error =
+        on_error.map(|value| choice(&value, [("fail", ErrorTreatment::Fail), ("row", ErrorTreatment::Row)]));
     Some((
         times?,
         concurrency.flatten(),
         order.unwrap_or_else(|| Some(Order::default()))?,
-        on_error.unwrap_or_else(|| Some(OnError::default()))?,
+        on_error.unwrap_or_else(|| Some(ErrorTreatment::default()))?,
     ))
 }
 
@@ -308,14 +309,14 @@ fn choice<T>(value: &Value<'_>, choices: [(&str, T); 2]) -> Option<T> {
 }
 
 /// A number, or the name of a numeric parameter.
-fn read_repeat(value: &Value<'_>, names: &mut NameResolver<'_>) -> Option<Repeat> {
+fn read_repeat(value: &Value<'_>, names: &mut NameResolver<'_>) -> Option<RepeatCount> {
     if let Some(index) = names.check() {
         let message = format!("`{NUMBER}` is the number of the call, but a parameter has this name");
         value.error_with(message, format!("rename the parameter `{}`", names.declared[index].param.name));
         return None;
     }
     if !value.is_string() {
-        return value.count(0).map(|times| Repeat::Times(times as u64));
+        return value.count(0).map(|times| RepeatCount::Times(times as u64));
     }
     let name = value.string()?;
     let Some(index) = names.param(&name) else {
@@ -330,5 +331,5 @@ fn read_repeat(value: &Value<'_>, names: &mut NameResolver<'_>) -> Option<Repeat
         value.error_with(message, format!("declare it as `{name} = {{ type = \"integer\", max = 1000 }}`"));
         return None;
     }
-    Some(Repeat::Param(index))
+    Some(RepeatCount::Param(index))
 }

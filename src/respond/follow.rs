@@ -15,7 +15,7 @@ use super::request::StreamRequest;
 use super::tracker::RequestTracker;
 use crate::completeness::ProofRequest;
 use crate::endpoint::{CouchFeed, Endpoint, FollowMode};
-use crate::stream::notifier::{Subscription, Wake};
+use crate::stream::notifier::{Subscription, WakeReason};
 use crate::stream::{Follower, OpenedStatements, RowStream, RowsRequest, StreamOpening};
 
 /// How long a long poll waits for its first row. Most proxies wait a minute for response headers,
@@ -108,7 +108,7 @@ impl App {
                 return Ok((stream, first));
             }
             let wake = tokio::time::timeout_at(deadline, subscription.wake()).await;
-            if wake.unwrap_or(Ok(Wake::Closing))? == Wake::Closing {
+            if wake.unwrap_or(Ok(WakeReason::Closing))? == WakeReason::Closing {
                 return Ok((stream, first));
             }
             *begun = Instant::now();

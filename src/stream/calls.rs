@@ -29,7 +29,7 @@ use rowstream_upstream::template::Values;
 use rowstream_upstream::{Call, Group, Reply, Source, fields};
 use serde::de::IgnoredAny;
 
-use crate::endpoint::{Calls, OnError, Order, Repeat};
+use crate::endpoint::{Calls, ErrorTreatment, Order, RepeatCount};
 
 /// The calls of one response.
 pub(crate) struct CallRows {
@@ -85,13 +85,13 @@ impl CallOutcome {
 
     /// Writes the values of a reply's columns. The error's column exists only if rows report
     /// failures.
-    pub(super) fn write(&self, on_error: OnError, encoder: &mut dyn RowWriter, out: &mut Vec<u8>) {
+    pub(super) fn write(&self, on_error: ErrorTreatment, encoder: &mut dyn RowWriter, out: &mut Vec<u8>) {
         let Self { duration, status, body, error, .. } = self;
         encoder.value(status.map_or(Value::Null, |status| Value::Int4(status.as_u16().into())), out);
         let millis = (duration.as_secs_f64() * 1e4).round() / 1e1;
         encoder.value(if status.is_some() { Value::Float(millis) } else { Value::Null }, out);
         encoder.value(body.as_ref().map_or(Value::Null, ReplyText::value), out);
-        if on_error == OnError::Row {
+        if on_error == ErrorTreatment::Row {
             encoder.value(error.as_ref().map_or(Value::Null, |error| Value::Text(error.message())), out);
         }
     }
@@ -132,8 +132,8 @@ impl CallRows {
 
     fn count(&self) -> Result<u64, Error> {
         let index = match self.calls.repeat {
-            Repeat::Times(count) => return Ok(count),
-            Repeat::Param(index) => index,
+            RepeatCount::Times(count) => return Ok(count),
+            RepeatCount::Param(index) => index,
         };
         let wrong = |message: &str| {
             Error::invalid_parameters(vec![(self.calls.names[index].clone(), message.to_owned())])
@@ -172,8 +172,9 @@ impl CallRows {
             self.narrow();
             // If no call got a slot in time, the response hasn't begun, so no row reports this
             // error.
-            let fails =
-                |error: &mut Error| self.calls.on_error == OnError::Fail || error.code() == POOL_TIMEOUT;
+            let fails = |error: &mut Error| {
+                self.calls.on_error == ErrorTreatment::Fail || error.code() == POOL_TIMEOUT
+            };
             if let Some(error) = outcome.error.take_if(fails) {
                 return Poll::Ready(Err(error));
             }
@@ -292,7 +293,7 @@ fn one_line(mut json: String) -> String {
 /// The row of one call.
 pub(crate) struct CallRow<'a> {
     outcome: &'a CallOutcome,
-    on_error: OnError,
+    on_error: ErrorTreatment,
 }
 
 impl CallRow<'_> {

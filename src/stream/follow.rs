@@ -12,7 +12,7 @@ use rowstream_core::error::SOURCE_UNAVAILABLE;
 use rowstream_encode::Format;
 
 use super::OpenedStatements;
-use crate::stream::notifier::{Patience, Subscription, Wake};
+use crate::stream::notifier::{Patience, Subscription, WakeReason};
 
 /// How long a follower that got no connection waits before it tries again.
 const BUSY: Duration = Duration::from_secs(1);
@@ -53,7 +53,7 @@ impl Follower {
             self.pause(lost).await?;
         } else {
             self.patience = None;
-            if !at_once && self.subscription.wake().await? == Wake::Closing {
+            if !at_once && self.subscription.wake().await? == WakeReason::Closing {
                 return Ok(None);
             }
         }

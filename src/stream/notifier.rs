@@ -87,7 +87,7 @@ pub(crate) struct Subscription {
 
 /// The reason why a follower stops waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wake {
+pub(crate) enum WakeReason {
     /// There may be new rows.
     NewRows,
     /// The server is shutting down.
@@ -214,13 +214,13 @@ impl Subscription {
     ///
     /// # Errors
     /// The poller can't reach the source any more.
-    pub(crate) async fn wake(&mut self) -> Result<Wake, Error> {
+    pub(crate) async fn wake(&mut self) -> Result<WakeReason, Error> {
         let changed = tokio::select! {
-            _ = self.closing.wait_for(|closing| *closing) => return Ok(Wake::Closing),
+            _ = self.closing.wait_for(|closing| *closing) => return Ok(WakeReason::Closing),
             changed = self.changes.changed() => changed,
         };
         match &*self.changes.borrow_and_update() {
-            Change::NewRows if changed.is_ok() => Ok(Wake::NewRows),
+            Change::NewRows if changed.is_ok() => Ok(WakeReason::NewRows),
             Change::NewRows => Err(gone("the poller has ended")),
             Change::Failed(cause) => Err(gone(cause.as_str())),
         }

@@ -20,12 +20,12 @@ use serde::Serialize;
 
 #[derive(Serialize)]
 struct Articles {
-    _embedded: Embedded,
+    _embedded: EmbeddedArticles,
     total: Awaited<u64>,
 }
 
 #[derive(Serialize)]
-struct Embedded {
+struct EmbeddedArticles {
     articles: Streamed<Article>,
 }
 
@@ -61,7 +61,7 @@ async fn articles() -> Result<StreamedJson, StreamError> {
         seen.fetch_add(1, Ordering::Relaxed);
     });
     let total = Awaited::infallible(async move { count.load(Ordering::Relaxed) });
-    let page = Articles { _embedded: Embedded { articles: Streamed::new(articles) }, total };
+    let page = Articles { _embedded: EmbeddedArticles { articles: Streamed::new(articles) }, total };
     StreamedJson::new(page)?.first().await
 }
 

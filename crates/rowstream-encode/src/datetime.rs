@@ -31,7 +31,7 @@ pub(crate) fn put_date(days: i32, room: &mut Room) -> Option<usize> {
     let days = i64::from(days);
     FOUR_DIGIT_YEARS.contains(&days).then(|| {
         room[0] = b'"';
-        room[1..11].copy_from_slice(&Civil::from_days(days).digits());
+        room[1..11].copy_from_slice(&CivilDate::from_days(days).digits());
         room[11] = b'"';
         12
     })
@@ -43,7 +43,7 @@ pub(crate) fn write_date(days: i32, out: &mut Vec<u8>) {
         i32::MAX => out.extend_from_slice(b"infinity"),
         i32::MIN => out.extend_from_slice(b"-infinity"),
         days => {
-            let date = Civil::from_days(i64::from(days));
+            let date = CivilDate::from_days(i64::from(days));
             date.write(out);
             date.write_era(out);
         }
@@ -78,7 +78,7 @@ pub(crate) fn write_timestamp(micros: i64, zone: Zone, out: &mut Vec<u8>) {
         i64::MAX => out.extend_from_slice(b"infinity"),
         i64::MIN => out.extend_from_slice(b"-infinity"),
         micros => {
-            let date = Civil::from_days(micros.div_euclid(DAY));
+            let date = CivilDate::from_days(micros.div_euclid(DAY));
             date.write(out);
             out.push(b'T');
             write_time(micros.rem_euclid(DAY), out);
@@ -136,7 +136,7 @@ impl LastHour {
         let hour = micros.rem_euclid(DAY) as u64 / HOUR;
         FOUR_DIGIT_YEARS.contains(&days).then(|| {
             self.start = days * DAY + (hour * HOUR) as i64;
-            self.text[1..11].copy_from_slice(&Civil::from_days(days).digits());
+            self.text[1..11].copy_from_slice(&CivilDate::from_days(days).digits());
             self.text[12..14].copy_from_slice(&pair(hour as u32));
         })
     }
@@ -158,13 +158,13 @@ fn fraction(micros: u32) -> ([u8; 8], usize) {
 
 /// A day of the proleptic Gregorian calendar; year 0 is 1 BC.
 #[derive(Debug, PartialEq, Eq)]
-struct Civil {
+struct CivilDate {
     year: i64,
     month: u32,
     day: u32,
 }
 
-impl Civil {
+impl CivilDate {
     /// The day that is `days` after 1970-01-01.
     ///
     /// C. Neri and L. Schneider, "Euclidean affine functions and their application to calendar
@@ -315,8 +315,8 @@ mod tests {
     }
 
     /// The day after `date`, only by the rules of the calendar.
-    fn next_day(date: &Civil) -> Civil {
-        let Civil { year, month, day } = *date;
+    fn next_day(date: &CivilDate) -> CivilDate {
+        let CivilDate { year, month, day } = *date;
         let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
         let length = match month {
             2 => 28 + u32::from(leap),
@@ -324,9 +324,9 @@ mod tests {
             _ => 31,
         };
         match (month, day) {
-            (12, 31) => Civil { year: year + 1, month: 1, day: 1 },
-            (month, day) if day == length => Civil { year, month: month + 1, day: 1 },
-            (month, day) => Civil { year, month, day: day + 1 },
+            (12, 31) => CivilDate { year: year + 1, month: 1, day: 1 },
+            (month, day) if day == length => CivilDate { year, month: month + 1, day: 1 },
+            (month, day) => CivilDate { year, month, day: day + 1 },
         }
     }
 
@@ -335,9 +335,9 @@ mod tests {
     fn counts_days_as_the_calendar_does() {
         const END: i64 = i32::MAX as i64;
         for days in [-1_000_000..3_400_000, -END..-END + 150_000, END - 150_000..END] {
-            let mut expected = Civil::from_days(days.start);
+            let mut expected = CivilDate::from_days(days.start);
             for day in days {
-                assert_eq!(Civil::from_days(day), expected);
+                assert_eq!(CivilDate::from_days(day), expected);
                 expected = next_day(&expected);
             }
         }

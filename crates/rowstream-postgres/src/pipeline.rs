@@ -52,7 +52,7 @@ pub(super) struct Peer {
     shared: Weak<SourceState>,
     pipeline: Arc<Pipeline<Self>>,
     connection: Connection,
-    expected: VecDeque<Expected>,
+    expected: VecDeque<ExpectedReply>,
     /// True if a statement of this batch has failed, so that the server skips the others.
     skipping: bool,
     /// The number of pending ReadyForQuery of lookups that we have refused.
@@ -60,7 +60,7 @@ pub(super) struct Peer {
 }
 
 /// A reply that we expect.
-enum Expected {
+enum ExpectedReply {
     Rows(Lookup),
     /// ReadyForQuery, the answer to a Sync.
     Ready,
@@ -128,8 +128,8 @@ impl pipeline::Peer for Peer {
         frontend::sync(&mut messages.bytes);
         self.connection.wire.write.extend_from_slice(&messages.bytes);
         messages.bytes.clear();
-        self.expected.extend(lookups.drain(..).map(Expected::Rows));
-        self.expected.push_back(Expected::Ready);
+        self.expected.extend(lookups.drain(..).map(ExpectedReply::Rows));
+        self.expected.push_back(ExpectedReply::Ready);
     }
 
     fn expected(&self) -> usize {
@@ -157,12 +157,12 @@ impl pipeline::Peer for Peer {
     fn refuse_expected(&mut self) {
         for (index, expected) in mem::take(&mut self.expected).into_iter().enumerate() {
             match expected {
-                Expected::Ready => self.syncs += 1,
-                Expected::Rows(look_up) if index == 0 => {
+                ExpectedReply::Ready => self.syncs += 1,
+                ExpectedReply::Rows(look_up) if index == 0 => {
                     look_up.statement.slow.note();
                     self.refuse(look_up, Refusal::Elsewhere);
                 }
-                Expected::Rows(look_up) => self.refuse(look_up, Refusal::Again),
+                ExpectedReply::Rows(look_up) => self.refuse(look_up, Refusal::Again),
             }
         }
         self.skipping = false;
@@ -209,14 +209,14 @@ impl Peer {
     /// The lookup whose reply arrives.
     fn current(&mut self) -> Option<&mut Lookup> {
         match self.expected.front_mut() {
-            Some(Expected::Rows(look_up)) if !self.skipping => Some(look_up),
+            Some(ExpectedReply::Rows(look_up)) if !self.skipping => Some(look_up),
             _ => None,
         }
     }
 
     fn take_current(&mut self) -> Option<Lookup> {
         match self.expected.pop_front() {
-            Some(Expected::Rows(look_up)) => Some(look_up),
+            Some(ExpectedReply::Rows(look_up)) => Some(look_up),
             _ => None,
         }
     }
@@ -271,7 +271,7 @@ impl Peer {
     }
 
     fn refuse_skipped(&mut self) {
-        while let Some(Expected::Rows(_)) = self.expected.front() {
+        while let Some(ExpectedReply::Rows(_)) = self.expected.front() {
             let Some(skipped) = self.take_current() else { return };
             self.refuse(skipped, Refusal::Again);
         }
@@ -289,7 +289,7 @@ impl Peer {
     fn take_ready(&mut self, frame: &Frame) -> Option<()> {
         self.connection.status = *self.connection.wire.body(frame).first()?;
         self.skipping = false;
-        matches!(self.expected.pop_front(), Some(Expected::Ready)).then_some(())
+        matches!(self.expected.pop_front(), Some(ExpectedReply::Ready)).then_some(())
     }
 
     /// Refuses a lookup that we sent, and that the server may have skipped.

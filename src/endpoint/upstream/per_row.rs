@@ -10,7 +10,8 @@ use super::{NameResolver, choice, choose_source, read_pointer, read_template};
 use crate::endpoint::params::DeclaredParam;
 use crate::endpoint::read::Defaults;
 use crate::endpoint::{
-    CallsPerRow, Cardinality, Endpoint, OnError, Order, PerRowCalls, ReplyForm, RowCall, SourceRef, Statement,
+    CallsPerRow, Cardinality, Endpoint, ErrorTreatment, Order, PerRowCalls, ReplyForm, RowCall, SourceRef,
+    Statement,
 };
 use crate::source::SourceConfig;
 
@@ -76,14 +77,15 @@ pub(in crate::endpoint) fn read_each<'a>(
     let order =
         order.map(|value| choice(&value, [("completion", Order::Completion), ("input", Order::Input)]));
     let on_error = table.take("on_error");
-    let on_error = on_error.map(|value| choice(&value, [("fail", OnError::Fail), ("row", OnError::Row)]));
+    let on_error =
+        on_error.map(|value| choice(&value, [("fail", ErrorTreatment::Fail), ("row", ErrorTreatment::Row)]));
     let mut names = NameResolver { columns: Some(Vec::new()), ..NameResolver::new(declared) };
     let mut reading = CallReader { names: &mut names, defaults, upstreams: Vec::new() };
     let call = reading.call("each", value, &mut table);
     let upstreams = reading.upstreams;
     table.finish();
     let (sql, source) = read_statement(each?)?;
-    let on_error = on_error.unwrap_or_else(|| Some(OnError::default()))?;
+    let on_error = on_error.unwrap_or_else(|| Some(ErrorTreatment::default()))?;
     let form = ReplyForm::Each(order.unwrap_or_else(|| Some(Order::default()))?);
     let call = RowCall { on_error, ..call? };
     let offset = sql.offset();
@@ -147,11 +149,11 @@ impl CallReader<'_, '_, '_> {
         let mut table = value.table(format!("[enrich.{name}]"))?;
         let pointer = table.take("at").map(|value| read_pointer(&value));
         let on_error = table.take("on_error");
-        let on_error =
-            on_error.map(|value| choice(&value, [("fail", OnError::Fail), ("null", OnError::Row)]));
+        let on_error = on_error
+            .map(|value| choice(&value, [("fail", ErrorTreatment::Fail), ("null", ErrorTreatment::Row)]));
         let call = self.call(name, value, &mut table);
         table.finish();
-        let on_error = on_error.unwrap_or_else(|| Some(OnError::default()))?;
+        let on_error = on_error.unwrap_or_else(|| Some(ErrorTreatment::default()))?;
         let pointer = match pointer {
             Some(pointer) => Some(pointer?),
             None => None,
@@ -178,7 +180,7 @@ impl CallReader<'_, '_, '_> {
             // Further requests would wait for each other in the pool, and be refused there.
             concurrency: wanted.unwrap_or(places).min(places),
             wanted,
-            on_error: OnError::default(),
+            on_error: ErrorTreatment::default(),
             max_reply: source.max_row_bytes,
         })
     }

@@ -18,7 +18,7 @@ use rowstream_upstream::{Call, Group, Source, fields};
 
 use super::row::{ColumnKeeper, EnrichedRow};
 use crate::database::{self, Layout};
-use crate::endpoint::{FittedCalls, LONGEST, OnError, Order, PerRowCalls, ReplyForm, RowCall};
+use crate::endpoint::{ErrorTreatment, FittedCalls, LONGEST, Order, PerRowCalls, ReplyForm, RowCall};
 use crate::stream::calls::{CallOutcome, ReplyText, run};
 
 /// The rows that wait for their calls, and these calls.
@@ -469,7 +469,7 @@ fn of_column(plan: &PerRowCalls, call: &RowCall, error: Error) -> Result<Error, 
 /// The error of a call, if its row reports it; otherwise it's the response's error.
 fn in_row(call: &RowCall, error: Error) -> Result<Error, Error> {
     match call.on_error {
-        OnError::Fail => Err(error),
-        OnError::Row => Ok(error),
+        ErrorTreatment::Fail => Err(error),
+        ErrorTreatment::Row => Ok(error),
     }
 }

@@ -47,7 +47,7 @@ pub(super) struct Connector {
 }
 
 /// An open connection, whose calls are authenticated.
-pub struct Connection {
+pub struct FlightConnection {
     // Boxed: it's many times larger than the rest of a response's state.
     http2: Box<client::Connection<Socket, Bytes>>,
     sender: SendRequest<Bytes>,
@@ -83,16 +83,16 @@ impl Connector {
     }
 
     /// Opens a connection to the server, within the URL's `connect-timeout`.
-    pub(super) async fn connect(&self) -> Result<Connection, ConnectError> {
+    pub(super) async fn connect(&self) -> Result<FlightConnection, ConnectError> {
         self.connect_to(&self.target.address).await
     }
 
     /// Opens a connection to a server that has rows.
-    pub(super) async fn connect_to(&self, address: &Address) -> Result<Connection, ConnectError> {
+    pub(super) async fn connect_to(&self, address: &Address) -> Result<FlightConnection, ConnectError> {
         login::within(self.target.connect_timeout, self.open(address), || self.target.login()).await
     }
 
-    async fn open(&self, address: &Address) -> Result<Connection, Error> {
+    async fn open(&self, address: &Address) -> Result<FlightConnection, Error> {
         let stream = login::connect_tcp(&address.host, address.port, AddressOrder::Given)
             .await
             .map_err(unreachable)?;
@@ -106,7 +106,7 @@ impl Connector {
             }
             _ => Socket::Tcp(stream),
         };
-        let mut connection = Connection::new(socket, address, self.limit).await?;
+        let mut connection = FlightConnection::new(socket, address, self.limit).await?;
         connection.fields.extend(self.target.fields.iter().cloned());
         connection.log_in(&self.target.login).await.map_err(|failure| self.error(failure))?;
         Ok(connection)
@@ -130,7 +130,7 @@ fn server_name(address: &Address) -> Result<ServerName<'static>, Error> {
     ServerName::try_from(address.host.clone()).map_err(|cause| unreachable(io::Error::other(cause)))
 }
 
-impl Connection {
+impl FlightConnection {
     async fn new(socket: Socket, address: &Address, limit: usize) -> Result<Self, Error> {
         let mut builder = client::Builder::new();
         let window = u32::try_from(WINDOW).unwrap_or(u32::MAX);
@@ -312,7 +312,7 @@ pub(super) fn decoded<M: prost::Message + Default>(bytes: Bytes) -> Result<M, Fa
     M::decode(bytes).map_err(|error| Failure::broken(error.to_string()))
 }
 
-impl ReusableConnection for Connection {
+impl ReusableConnection for FlightConnection {
     fn is_here(&self) -> bool {
         self.home == thread::current().id()
     }

@@ -46,7 +46,7 @@ use rowstream_database::{
 };
 use rowstream_encode::Column;
 
-use self::connection::{Connection, Connector};
+use self::connection::{Connector, FlightConnection};
 
 pub use self::session::Session;
 pub use crate::arrow_rows::{Layout, Row};
@@ -68,14 +68,14 @@ pub struct Source(Arc<SourceState>);
 struct SourceState {
     name: String,
     connector: Arc<Connector>,
-    pool: Pool<Connection>,
+    pool: Pool<FlightConnection>,
     max_row: usize,
     /// The columns of statements that the server doesn't prepare.
     described: Mutex<Statements<session::StatementColumns>>,
 }
 
 impl Database for Source {
-    type Connection = Connection;
+    type Connection = FlightConnection;
     type Session = Session;
     type Answer = NoAnswer<Session>;
     type Changes = NoChanges;
@@ -107,7 +107,7 @@ impl Database for Source {
         &self.0.name
     }
 
-    fn pool(&self) -> &Pool<Connection> {
+    fn pool(&self) -> &Pool<FlightConnection> {
         &self.0.pool
     }
 
@@ -171,7 +171,7 @@ impl DatabaseSession for Session {
 pub struct Probe {
     shared: Arc<SourceState>,
     /// `None` before the first ping, during a ping, and after a failure.
-    connection: Option<Connection>,
+    connection: Option<FlightConnection>,
 }
 
 impl Ping for Probe {

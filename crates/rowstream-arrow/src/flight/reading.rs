@@ -25,7 +25,7 @@ use rowstream_database::login::ConnectError;
 use rowstream_encode::Column;
 
 use super::PARALLEL;
-use super::connection::{Connection, Connector, decoded};
+use super::connection::{Connector, FlightConnection, decoded};
 use super::error::Failure;
 use super::grpc::{Call, framed};
 use super::message::{Endpoint, FlightData, FlightInfo, Ticket};
@@ -68,8 +68,8 @@ pub(super) struct BatchDecoder {
 enum Place {
     /// The session's own connection.
     Own,
-    Connecting(Pin<Box<dyn Future<Output = Result<Connection, ConnectError>> + Send>>),
-    Other(Box<Connection>),
+    Connecting(Pin<Box<dyn Future<Output = Result<FlightConnection, ConnectError>> + Send>>),
+    Other(Box<FlightConnection>),
 }
 
 impl EndpointReader {
@@ -87,7 +87,7 @@ impl EndpointReader {
     /// Polls for the next batch that has rows. Returns `None` when all endpoints have ended.
     pub(super) fn poll_batch(
         &mut self,
-        own: &mut Connection,
+        own: &mut FlightConnection,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<RecordBatch>, Failure>> {
         loop {
@@ -113,7 +113,7 @@ impl EndpointReader {
     }
 
     /// Opens endpoints, up to the limit.
-    fn open_more(&mut self, own: &mut Connection) -> Result<(), Failure> {
+    fn open_more(&mut self, own: &mut FlightConnection) -> Result<(), Failure> {
         while self.open.len() < PARALLEL
             && let Some(endpoint) = self.waiting.pop_front()
         {
@@ -127,7 +127,7 @@ impl EndpointReader {
     #[expect(clippy::type_complexity, reason = "each part of it is described above")]
     fn poll_message(
         &mut self,
-        own: &mut Connection,
+        own: &mut FlightConnection,
         cx: &mut Context<'_>,
     ) -> Poll<Option<(usize, Result<Option<Bytes>, Failure>)>> {
         if self.open.is_empty() {
@@ -153,7 +153,11 @@ impl EndpointReader {
 }
 
 impl Part {
-    fn open(connector: &Arc<Connector>, own: &mut Connection, endpoint: Endpoint) -> Result<Self, Failure> {
+    fn open(
+        connector: &Arc<Connector>,
+        own: &mut FlightConnection,
+        endpoint: Endpoint,
+    ) -> Result<Self, Failure> {
         if endpoint.expires.is_some_and(|expires| expires.seconds <= now()) {
             return Err(Failure::Expired);
         }
@@ -171,7 +175,7 @@ impl Part {
     fn poll_message(
         &mut self,
         connector: &Connector,
-        own: &mut Connection,
+        own: &mut FlightConnection,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, Failure>> {
         if let Place::Connecting(connecting) = &mut self.place {
@@ -285,7 +289,7 @@ fn nothing() -> ArrowError {
 }
 
 /// Starts the call that reads a ticket.
-fn get(connector: &Connector, connection: &mut Connection, ticket: &Ticket) -> Result<Call, Failure> {
+fn get(connector: &Connector, connection: &mut FlightConnection, ticket: &Ticket) -> Result<Call, Failure> {
     connection.call("DoGet", &[framed(ticket)], connector.statement_timeout)
 }
 

@@ -36,7 +36,7 @@ use tokio::runtime::Handle as Runtime;
 use tokio::time::timeout;
 
 use super::SourceState;
-use super::connection::{Connection, decoded};
+use super::connection::{FlightConnection, decoded};
 use super::error::{Failure, code};
 use super::grpc::{Call, framed};
 use super::message::{
@@ -54,7 +54,7 @@ const RECYCLE_DEADLINE: Duration = Duration::from_secs(2);
 pub struct Session {
     shared: Arc<SourceState>,
     /// Taken only when the session is dropped.
-    held: Option<(Lease<Connection>, Connection)>,
+    held: Option<(Lease<FlightConnection>, FlightConnection)>,
     prepared: Vec<Prepared>,
     state: State,
     /// The row that we lend.
@@ -140,12 +140,16 @@ impl RowsRequest {
 }
 
 impl Session {
-    pub(super) fn new(shared: Arc<SourceState>, place: Lease<Connection>, connection: Connection) -> Self {
+    pub(super) fn new(
+        shared: Arc<SourceState>,
+        place: Lease<FlightConnection>,
+        connection: FlightConnection,
+    ) -> Self {
         let held = Some((place, connection));
         Self { shared, held, prepared: Vec::new(), state: State::Idle, packed: Vec::new() }
     }
 
-    fn connection(&mut self) -> &mut Connection {
+    fn connection(&mut self) -> &mut FlightConnection {
         &mut self.held.as_mut().expect("a session holds its connection until it is dropped").1
     }
 
@@ -553,8 +557,8 @@ impl Drop for Session {
 
 /// Prepares a connection for its next user, or closes it.
 async fn recycle(
-    place: Lease<Connection>,
-    mut connection: Connection,
+    place: Lease<FlightConnection>,
+    mut connection: FlightConnection,
     info: Option<FlightInfo>,
     prepared: Vec<Prepared>,
 ) {
@@ -566,7 +570,7 @@ async fn recycle(
 /// Ends the statement. Its calls were reset when they were dropped, but some servers would continue
 /// anyway, so we cancel it. Closes prepared statements.
 async fn settle(
-    connection: &mut Connection,
+    connection: &mut FlightConnection,
     info: Option<FlightInfo>,
     prepared: Vec<Prepared>,
 ) -> Result<(), Failure> {
@@ -582,13 +586,13 @@ async fn settle(
     Ok(())
 }
 
-async fn cancel(connection: &mut Connection, info: &FlightInfo) -> Result<Option<Bytes>, Failure> {
+async fn cancel(connection: &mut FlightConnection, info: &FlightInfo) -> Result<Option<Bytes>, Failure> {
     let info = prost::Message::encode_to_vec(info).into();
     let body = prost::Message::encode_to_vec(&CancelFlightInfo { info });
     connection.act("CancelFlightInfo", body.into()).await
 }
 
-async fn close(connection: &mut Connection, request: &RowsRequest) -> Result<(), Failure> {
+async fn close(connection: &mut FlightConnection, request: &RowsRequest) -> Result<(), Failure> {
     let RowsRequest::Handle(handle) = request else { return Ok(()) };
     let body = any("ActionClosePreparedStatementRequest", &StatementHandle { handle: handle.clone() });
     unless_unknown(connection.act("ClosePreparedStatement", body).await)
@@ -605,7 +609,7 @@ fn unless_unknown(answer: Result<Option<Bytes>, Failure>) -> Result<(), Failure>
 /// Cancels rows that we won't read but that the server may have begun to compute. If the server
 /// lacks CancelFlightInfo, we request each ticket and abort the call. Otherwise the rows of an
 /// unredeemed ticket would hold their resources.
-async fn discard(connection: &mut Connection, info: FlightInfo) {
+async fn discard(connection: &mut FlightConnection, info: FlightInfo) {
     if cancel(connection, &info).await.is_ok() {
         return;
     }

@@ -38,7 +38,7 @@ pub(super) type Plan = SchemaRef;
 type Description = blocking::StatementDescription<Plan>;
 
 /// An open connection.
-pub struct Connection<K> {
+pub struct ProcessConnection<K> {
     driver: Arc<ForeignDriver<K>>,
     link: RefCell<Link>,
     in_transaction: Cell<bool>,
@@ -144,7 +144,7 @@ fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
-impl<K: DriverKind> Connection<K> {
+impl<K: DriverKind> ProcessConnection<K> {
     /// Connects to the driver process, which connects to the database.
     ///
     /// # Errors
@@ -217,7 +217,7 @@ fn is_closed(error: &io::Error) -> bool {
     )
 }
 
-impl<K: DriverKind> DriverConnection for Connection<K> {
+impl<K: DriverKind> DriverConnection for ProcessConnection<K> {
     type Driver = ForeignDriver<K>;
     /// None: a thread that waits for the driver process calls `tick` itself.
     type Interrupt = ();
@@ -289,7 +289,7 @@ impl<K: DriverKind> DriverConnection for Connection<K> {
     }
 }
 
-impl<K: DriverKind> Connection<K> {
+impl<K: DriverKind> ProcessConnection<K> {
     fn roll_back(&self) -> bool {
         self.link.borrow_mut().deadline = Some(Instant::now() + GRACE);
         let ended = self.run(&Request::RollBack);
@@ -300,7 +300,7 @@ impl<K: DriverKind> Connection<K> {
 
 /// The rows of a running statement.
 pub struct ForeignRows<'r, K> {
-    connection: &'r Connection<K>,
+    connection: &'r ProcessConnection<K>,
     described: &'r Description,
     arguments: Vec<Argument>,
     decoder: StreamDecoder,

@@ -43,7 +43,7 @@ use rowstream_core::sql::Dialect;
 use rowstream_database::blocking::{Driver, FileId, StatementDescription};
 use rowstream_database::{Batch, NoChanges};
 
-use self::connection::Connection;
+use self::connection::ProcessConnection;
 use self::frame::Opening;
 use self::process::Process;
 
@@ -73,7 +73,7 @@ pub struct ForeignDriver<K> {
 }
 
 impl<K: DriverKind> Driver for ForeignDriver<K> {
-    type Connection = Connection<K>;
+    type Connection = ProcessConnection<K>;
     type Argument = Argument;
     type Plan = connection::Plan;
     type Row<'a> = Row<'a>;
@@ -105,8 +105,8 @@ impl<K: DriverKind> Driver for ForeignDriver<K> {
         settings.fetch_bytes.max(settings.max_row_bytes).saturating_mul(2)
     }
 
-    fn connect(self: &Arc<Self>) -> Result<Connection<K>, Error> {
-        Connection::open(self)
+    fn connect(self: &Arc<Self>) -> Result<ProcessConnection<K>, Error> {
+        ProcessConnection::open(self)
     }
 
     async fn changes(self: &Arc<Self>, _channel: Option<&str>, _every: Duration) -> Result<NoChanges, Error> {

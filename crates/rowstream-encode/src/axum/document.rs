@@ -149,12 +149,12 @@ impl Framing {
 }
 
 /// Appends the next item and returns the streams in it, or `None` after the last one.
-type WriteNext =
+type ItemWriter =
     Box<dyn FnMut(&mut Context<'_>, &mut Vec<u8>) -> Poll<Option<Result<Vec<ListCut>, StreamError>>> + Send>;
 
 /// A stream with items of any type.
 pub(super) struct List {
-    write_next: WriteNext,
+    write_next: ItemWriter,
     framing: Framing,
     /// An item was written.
     begun: bool,

@@ -15,57 +15,57 @@ use crate::client::{RUNTIME, fetch};
 
 /// A structure that contains lists, some of which may be streams.
 #[derive(Debug, Clone)]
-enum Shape {
+enum ListShape {
     Leaf(Json),
-    Seq(Vec<Shape>),
-    Map(Vec<(String, Shape)>),
-    Maybe(Option<Box<Shape>>),
-    Struct(Box<[Shape; 2]>),
-    External(Box<[Shape; 2]>),
-    Internal(Box<Shape>),
-    Adjacent(Box<Shape>),
-    Flat(Vec<(String, Shape)>),
-    List(Vec<Shape>),
-    Value(Box<Shape>),
+    Seq(Vec<ListShape>),
+    Map(Vec<(String, ListShape)>),
+    Maybe(Option<Box<ListShape>>),
+    Struct(Box<[ListShape; 2]>),
+    External(Box<[ListShape; 2]>),
+    Internal(Box<ListShape>),
+    Adjacent(Box<ListShape>),
+    Flat(Vec<(String, ListShape)>),
+    List(Vec<ListShape>),
+    Value(Box<ListShape>),
 }
 
 /// How lists and values are serialised.
 trait Mode: Serialize + Sized {
-    fn of(shape: Shape) -> Self;
-    fn list<S: Serializer>(items: Vec<Shape>, serializer: S) -> Result<S::Ok, S::Error>;
-    fn value<S: Serializer>(value: Shape, serializer: S) -> Result<S::Ok, S::Error>;
+    fn of(shape: ListShape) -> Self;
+    fn list<S: Serializer>(items: Vec<ListShape>, serializer: S) -> Result<S::Ok, S::Error>;
+    fn value<S: Serializer>(value: ListShape, serializer: S) -> Result<S::Ok, S::Error>;
 }
 
 /// Lists are ordinary lists.
-struct PlainMode(Shape);
+struct PlainMode(ListShape);
 
 /// Lists are streams. Those with an odd number of items aren't ready at once.
-struct LiveMode(Shape);
+struct LiveMode(ListShape);
 
 impl Mode for PlainMode {
-    fn of(shape: Shape) -> Self {
+    fn of(shape: ListShape) -> Self {
         Self(shape)
     }
 
-    fn list<S: Serializer>(items: Vec<Shape>, serializer: S) -> Result<S::Ok, S::Error> {
+    fn list<S: Serializer>(items: Vec<ListShape>, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(items.into_iter().map(Self))
     }
 
-    fn value<S: Serializer>(value: Shape, serializer: S) -> Result<S::Ok, S::Error> {
+    fn value<S: Serializer>(value: ListShape, serializer: S) -> Result<S::Ok, S::Error> {
         Self(value).serialize(serializer)
     }
 }
 
 impl Mode for LiveMode {
-    fn of(shape: Shape) -> Self {
+    fn of(shape: ListShape) -> Self {
         Self(shape)
     }
 
-    fn list<S: Serializer>(items: Vec<Shape>, serializer: S) -> Result<S::Ok, S::Error> {
+    fn list<S: Serializer>(items: Vec<ListShape>, serializer: S) -> Result<S::Ok, S::Error> {
         streamed(items).serialize(serializer)
     }
 
-    fn value<S: Serializer>(value: Shape, serializer: S) -> Result<S::Ok, S::Error> {
+    fn value<S: Serializer>(value: ListShape, serializer: S) -> Result<S::Ok, S::Error> {
         let value = async move {
             tokio::task::yield_now().await;
             Self(value)
@@ -74,7 +74,7 @@ impl Mode for LiveMode {
     }
 }
 
-fn streamed(items: Vec<Shape>) -> Streamed<LiveMode> {
+fn streamed(items: Vec<ListShape>) -> Streamed<LiveMode> {
     let pausing = items.len() % 2 == 1;
     Streamed::infallible(stream::iter(items).then(move |item| async move {
         if pausing {
@@ -128,23 +128,27 @@ struct FlatStruct<M> {
     after: u8,
 }
 
-fn serialize<M: Mode, S: Serializer>(shape: &Shape, serializer: S) -> Result<S::Ok, S::Error> {
-    let of = |shape: &Shape| M::of(shape.clone());
+fn serialize<M: Mode, S: Serializer>(shape: &ListShape, serializer: S) -> Result<S::Ok, S::Error> {
+    let of = |shape: &ListShape| M::of(shape.clone());
     match shape {
-        Shape::Leaf(json) => json.serialize(serializer),
-        Shape::Seq(items) => serializer.collect_seq(items.iter().map(of)),
-        Shape::Map(members) => serializer.collect_map(members.iter().map(|(key, value)| (key, of(value)))),
-        Shape::Maybe(value) => value.as_deref().map(of).serialize(serializer),
-        Shape::Struct(pair) => Pair { first: of(&pair[0]), second: Some(of(&pair[1])) }.serialize(serializer),
-        Shape::External(pair) => ExternalEnum::Tuple(of(&pair[0]), 7, of(&pair[1])).serialize(serializer),
-        Shape::Internal(inner) => InternalEnum::Struct { inner: of(inner) }.serialize(serializer),
-        Shape::Adjacent(inner) => AdjacentEnum::Newtype(of(inner)).serialize(serializer),
-        Shape::Flat(members) => {
+        ListShape::Leaf(json) => json.serialize(serializer),
+        ListShape::Seq(items) => serializer.collect_seq(items.iter().map(of)),
+        ListShape::Map(members) => {
+            serializer.collect_map(members.iter().map(|(key, value)| (key, of(value))))
+        }
+        ListShape::Maybe(value) => value.as_deref().map(of).serialize(serializer),
+        ListShape::Struct(pair) => {
+            Pair { first: of(&pair[0]), second: Some(of(&pair[1])) }.serialize(serializer)
+        }
+        ListShape::External(pair) => ExternalEnum::Tuple(of(&pair[0]), 7, of(&pair[1])).serialize(serializer),
+        ListShape::Internal(inner) => InternalEnum::Struct { inner: of(inner) }.serialize(serializer),
+        ListShape::Adjacent(inner) => AdjacentEnum::Newtype(of(inner)).serialize(serializer),
+        ListShape::Flat(members) => {
             let rest = members.iter().map(|(key, value)| (key.clone(), of(value))).collect();
             FlatStruct { before: 1, rest, after: 2 }.serialize(serializer)
         }
-        Shape::List(items) => M::list(items.clone(), serializer),
-        Shape::Value(value) => M::value((**value).clone(), serializer),
+        ListShape::List(items) => M::list(items.clone(), serializer),
+        ListShape::Value(value) => M::value((**value).clone(), serializer),
     }
 }
 
@@ -170,23 +174,23 @@ fn leaf() -> impl Strategy<Value = Json> {
     ]
 }
 
-fn shape() -> impl Strategy<Value = Shape> {
-    leaf().prop_map(Shape::Leaf).prop_recursive(5, 60, 5, |inner| {
+fn shape() -> impl Strategy<Value = ListShape> {
+    leaf().prop_map(ListShape::Leaf).prop_recursive(5, 60, 5, |inner| {
         let boxed = inner.clone().prop_map(Box::new);
         let pair = [inner.clone(), inner.clone()].prop_map(Box::new);
         let items = prop::collection::vec(inner.clone(), 0..5);
         let members = prop::collection::vec((text(), inner), 0..4).boxed();
         prop_oneof![
-            4 => items.clone().prop_map(Shape::List),
-            2 => boxed.clone().prop_map(Shape::Value),
-            1 => items.prop_map(Shape::Seq),
-            1 => members.clone().prop_map(Shape::Map),
-            1 => prop::option::of(boxed.clone()).prop_map(Shape::Maybe),
-            1 => pair.clone().prop_map(Shape::Struct),
-            1 => pair.prop_map(Shape::External),
-            1 => boxed.clone().prop_map(Shape::Internal),
-            1 => boxed.prop_map(Shape::Adjacent),
-            1 => members.prop_map(Shape::Flat),
+            4 => items.clone().prop_map(ListShape::List),
+            2 => boxed.clone().prop_map(ListShape::Value),
+            1 => items.prop_map(ListShape::Seq),
+            1 => members.clone().prop_map(ListShape::Map),
+            1 => prop::option::of(boxed.clone()).prop_map(ListShape::Maybe),
+            1 => pair.clone().prop_map(ListShape::Struct),
+            1 => pair.prop_map(ListShape::External),
+            1 => boxed.clone().prop_map(ListShape::Internal),
+            1 => boxed.prop_map(ListShape::Adjacent),
+            1 => members.prop_map(ListShape::Flat),
         ]
     })
 }
@@ -211,7 +215,7 @@ proptest! {
 
     #[test]
     fn each_line_is_an_item(items in prop::collection::vec(shape(), 0..6)) {
-        let line = |item: &Shape| serde_json::to_string(&PlainMode(item.clone())).unwrap() + "\n";
+        let line = |item: &ListShape| serde_json::to_string(&PlainMode(item.clone())).unwrap() + "\n";
         let expected: String = items.iter().map(line).collect();
         let reply = RUNTIME.block_on(fetch(Ndjson::new(streamed(items))));
         prop_assert_eq!(reply.whole(), expected);
