@@ -51,7 +51,7 @@ pub struct LogEntry {
     method: Method,
     version: Version,
     started: Instant,
-    asked: RequestHead,
+    head: RequestHead,
     /// The response's status; `None` without a response head, for example if the client leaves
     /// early.
     pub status: Option<StatusCode>,
@@ -99,16 +99,16 @@ impl LogEntry {
     /// The entry of a request from `address` whose head can't be read. Its method and its target
     /// are `-`.
     pub(crate) fn unread(version: Version, address: Option<IpAddr>) -> Self {
-        let asked = RequestHead { text: UNREAD.to_owned(), target: UNREAD.len(), address, trace_id: None };
-        Self::begun(Method::from_bytes(UNREAD.as_bytes()).unwrap_or_default(), version, asked)
+        let head = RequestHead { text: UNREAD.to_owned(), target: UNREAD.len(), address, trace_id: None };
+        Self::begun(Method::from_bytes(UNREAD.as_bytes()).unwrap_or_default(), version, head)
     }
 
-    fn begun(method: Method, version: Version, asked: RequestHead) -> Self {
+    fn begun(method: Method, version: Version, head: RequestHead) -> Self {
         Self {
             method,
             version,
             started: Instant::now(),
-            asked,
+            head,
             status: None,
             rows: 0,
             bytes: 0,
@@ -121,12 +121,12 @@ impl LogEntry {
     /// Keeps the parts of the request's head that the line needs, and the client's `address`.
     #[must_use]
     pub fn keep<B>(self, request: &Request<B>, address: Option<IpAddr>) -> Self {
-        Self { asked: RequestHead::read(request, address), ..self }
+        Self { head: RequestHead::read(request, address), ..self }
     }
 
     /// Sets the trace of the request, if the client has sent none.
     pub(crate) fn in_trace(&mut self, trace: NonZero<u128>) {
-        self.asked.trace_id = Some(trace);
+        self.head.trace_id = Some(trace);
     }
 
     /// The method.
@@ -141,17 +141,17 @@ impl LogEntry {
 
     /// The requested path, if it's kept.
     pub(crate) fn path(&self) -> &str {
-        self.asked.target().split('?').next().unwrap_or_default()
+        self.head.target().split('?').next().unwrap_or_default()
     }
 
     /// The client's address, if it's kept.
     pub(crate) fn address(&self) -> Option<IpAddr> {
-        self.asked.address
+        self.head.address
     }
 
     /// The client's user agent, if it's kept.
     pub(crate) fn user_agent(&self) -> Option<&str> {
-        self.asked.user_agent()
+        self.head.user_agent()
     }
 
     /// The time since the request arrived.
@@ -185,7 +185,7 @@ impl LogEntry {
     fn text(&self, outcome: &Outcome, names: LogNames<'_>) -> Line {
         let mut line = Line::begin();
         let status = self.status.as_ref().map_or("-", StatusCode::as_str);
-        let (target, ended) = (one_line(self.asked.target()), self.ended(outcome));
+        let (target, ended) = (one_line(self.head.target()), self.ended(outcome));
         for word in [self.method.as_str(), &target, version_name(self.version), status, ended] {
             line.push(" ");
             line.push(word);
@@ -209,11 +209,11 @@ impl LogEntry {
             line.field("spilled");
             line.number(self.spilled);
         }
-        if let Some(address) = self.asked.address {
+        if let Some(address) = self.head.address {
             line.field("address");
             line.address(address);
         }
-        if let Some(id) = self.asked.trace_id {
+        if let Some(id) = self.head.trace_id {
             line.field("trace_id");
             line.any(format_args!("{id:032x}"));
         }
@@ -236,7 +236,7 @@ impl LogEntry {
         let mut line = Object::empty();
         line.raw("time", format_args!("\"{:.3}\"", jiff::Timestamp::now()));
         line.text("method", self.method.as_str());
-        line.text("target", self.asked.target());
+        line.text("target", self.head.target());
         line.text("version", version_name(self.version));
         line.raw("status", self.status.as_ref().map_or("null", StatusCode::as_str));
         line.text("outcome", self.ended(outcome));
@@ -251,10 +251,10 @@ impl LogEntry {
         if self.spilled > 0 {
             line.raw("spilled", self.spilled);
         }
-        if let Some(address) = self.asked.address {
+        if let Some(address) = self.head.address {
             line.raw("address", format_args!("\"{address}\""));
         }
-        if let Some(id) = self.asked.trace_id {
+        if let Some(id) = self.head.trace_id {
             line.raw("trace_id", format_args!("\"{id:032x}\""));
         }
         if let Some(id) = self.stream {
@@ -281,7 +281,7 @@ impl LogEntry {
             ("endpoint", names.endpoint),
             ("token", names.token),
             ("subject", names.subject),
-            ("user_agent", self.asked.user_agent()),
+            ("user_agent", self.head.user_agent()),
         ];
         texts.into_iter().filter_map(|(name, text)| Some((name, text?)))
     }

@@ -112,9 +112,10 @@ impl Credentials {
         }
     }
 
-    fn of_token(shown: &PresentedToken<'_>, tokens: &TokenMap) -> Self {
-        let found = find(&Sha256::digest(shown.token).into(), tokens).filter(|_| !shown.token.is_empty());
-        match found.filter(|found| shown.user.is_none_or(|user| user == found.name.as_bytes())) {
+    fn of_token(presented: &PresentedToken<'_>, tokens: &TokenMap) -> Self {
+        let found =
+            find(&Sha256::digest(presented.token).into(), tokens).filter(|_| !presented.token.is_empty());
+        match found.filter(|found| presented.user.is_none_or(|user| user == found.name.as_bytes())) {
             None => Self::Invalid(NOT_VALID),
             Some(token) if token.has_expired() => Self::Expired(Some(Arc::clone(token))),
             Some(token) => Self::Token(Arc::clone(token)),

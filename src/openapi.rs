@@ -95,14 +95,14 @@ pub(crate) fn write<'a>(
     out: &mut dyn Write,
     config: &Config,
     endpoints: impl Iterator<Item = DescribedEndpoint<'a>> + Clone,
-    asked: DocumentOptions,
+    requested: DocumentOptions,
     server: Option<&str>,
 ) -> io::Result<()> {
     let mut names = BTreeSet::from(["Problem".to_owned()]);
     let operations: Vec<_> = endpoints
         .map(|(endpoint, columns)| {
             let name = unused(&pascal(&endpoint.path), &mut names);
-            Operation { config, endpoint, columns, asked, name }
+            Operation { config, endpoint, columns, requested, name }
         })
         .collect();
     let info = json!({
@@ -111,7 +111,7 @@ pub(crate) fn write<'a>(
          status is 200.",
         "version": "1",
     });
-    write!(out, "{{\"openapi\":\"{}.0\",\"info\":{info},", asked.version.name())?;
+    write!(out, "{{\"openapi\":\"{}.0\",\"info\":{info},", requested.version.name())?;
     if let Some(server) = server {
         write!(out, "\"servers\":{},", json!([{"url": server}]))?;
     }
@@ -127,7 +127,7 @@ pub(crate) fn write<'a>(
     write_object(out, [("Problem".to_owned(), problem())].into_iter().chain(schemas))?;
     let rest = [
         ("responses", shared.responses()),
-        ("parameters", shared.parameters(asked.options)),
+        ("parameters", shared.parameters(requested.options)),
         ("headers", operation::headers()),
         ("securitySchemes", security_schemes(config).into()),
     ];

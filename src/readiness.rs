@@ -83,14 +83,14 @@ impl Readiness {
 
     /// Records the unprepared statements of a source.
     pub(crate) fn note(&self, source: &str, unprepared: UnpreparedEndpoints) {
-        if let Some(asked) = self.0.iter().find(|asked| asked.name == source) {
-            *asked.unprepared.lock() = unprepared;
+        if let Some(entry) = self.0.iter().find(|entry| entry.name == source) {
+            *entry.unprepared.lock() = unprepared;
         }
     }
 
     /// The sources with unprepared statements.
     pub(crate) fn unprepared(&self) -> Vec<(String, UnpreparedEndpoints)> {
-        let all = self.0.iter().map(|asked| (asked.name.clone(), asked.unprepared.lock().clone()));
+        let all = self.0.iter().map(|entry| (entry.name.clone(), entry.unprepared.lock().clone()));
         all.filter(|(_, unprepared)| !unprepared.is_empty()).collect()
     }
 
@@ -100,14 +100,14 @@ impl Readiness {
     /// 503: the server is `leaving`, or a source can't be reached or refuses a statement. Names the
     /// sources and the `endpoints`.
     pub(crate) async fn check(&self, leaving: bool, endpoints: &[Endpoint]) -> Result<(), Error> {
-        let asking = |asked: &Arc<SourceReadiness>| {
-            let asked = Arc::clone(asked);
-            tokio::spawn(async move { asked.why_not().await })
+        let asking = |entry: &Arc<SourceReadiness>| {
+            let entry = Arc::clone(entry);
+            tokio::spawn(async move { entry.why_not().await })
         };
         let asking: Vec<_> = if leaving { Vec::new() } else { self.0.iter().map(asking).collect() };
         let mut answers = Vec::new();
-        for (asked, asking) in self.0.iter().zip(asking) {
-            answers.push(asking.await.unwrap_or_else(|_| Some(unreachable(&asked.name))));
+        for (entry, asking) in self.0.iter().zip(asking) {
+            answers.push(asking.await.unwrap_or_else(|_| Some(unreachable(&entry.name))));
         }
         self.judge(leaving, answers, endpoints)
     }
@@ -132,8 +132,8 @@ impl Readiness {
             return Err(not_ready("the server is shutting down".to_owned()));
         }
         let mut errors = Vec::new();
-        for (asked, why_not) in self.0.iter().zip(answers) {
-            errors.extend(why_not.or_else(|| asked.unprepared.lock().why_not(&asked.name, endpoints)));
+        for (entry, why_not) in self.0.iter().zip(answers) {
+            errors.extend(why_not.or_else(|| entry.unprepared.lock().why_not(&entry.name, endpoints)));
         }
         if errors.is_empty() { Ok(()) } else { Err(not_ready(errors.join("; "))) }
     }
@@ -163,8 +163,8 @@ impl SourceReadiness {
     /// The last answer. An outdated one is renewed in the background, by one task.
     fn last_known(self: &Arc<Self>) -> Option<String> {
         if self.fresh().is_none() && self.probe.try_lock().is_ok() {
-            let asked = Arc::clone(self);
-            tokio::spawn(async move { asked.why_not().await });
+            let entry = Arc::clone(self);
+            tokio::spawn(async move { entry.why_not().await });
         }
         match &*self.answered.lock() {
             Some((_, answer)) => answer.clone(),

@@ -83,7 +83,7 @@ async fn examine(
     if let Some(why) = why_no_probe(&first) {
         return Err(why.into());
     }
-    let seen = ReceivedRequest::read(&first)?;
+    let received = ReceivedRequest::read(&first)?;
     let [silent, flowing] =
         ["silence", "trickle"].map(|name| format!("{name}?seconds={}", silence.as_secs()));
     let probes: [(&str, Duration); 7] = [
@@ -99,30 +99,30 @@ async fn examine(
     let [trickle, silent, flowing, abort, trailers, plain, gzip] =
         <[_; 7]>::try_from(asked).map_err(|_| "a probe is missing")?;
     let findings = [
-        seen.finding(),
+        received.finding(),
         findings::of(trickle, findings::trickle),
         findings::lasting(&flowing, silent, silence),
         findings::of(abort, findings::abort),
-        findings::of(trailers, |arrived| findings::trailers(arrived, &seen)),
+        findings::of(trailers, |response| findings::trailers(response, &received)),
         findings::of(plain, findings::plain),
-        findings::of(gzip, |arrived| findings::gzip(arrived, &seen)),
+        findings::of(gzip, |response| findings::gzip(response, &received)),
     ];
     Ok(Examination { hops: Hops::read(&first.headers), findings: findings.into() })
 }
 
 /// The reason why a server offers no probes to this client.
-fn why_no_probe(arrived: &ProbeResponse) -> Option<String> {
-    Some(match arrived.status {
+fn why_no_probe(response: &ProbeResponse) -> Option<String> {
+    Some(match response.status {
         200 => return None,
         401 | 403 => format!(
             "status {}: the server doesn't allow you its probes\n    hint: send a token that [admin] allows: -H \
              'Authorization: Bearer …'",
-            arrived.status
+            response.status
         ),
         404 => "status 404: no Rowstream answers there, or one without probes\n    hint: a proxy that hides \
             /_rowstream/ must pass on /_rowstream/probe/"
             .to_owned(),
-        status => format!("status {status}: {}", shown(&String::from_utf8_lossy(&arrived.body))),
+        status => format!("status {status}: {}", shown(&String::from_utf8_lossy(&response.body))),
     })
 }
 
@@ -139,7 +139,7 @@ fn report(via: &Uri, version: &str, examined: &Result<Examination, asking::Probe
     println!("{via} over {version}{}", examined.hops);
     for finding in &examined.findings {
         println!("  {:<5}  {}", finding.verdict.name(), shown(&finding.text));
-        for cure in finding.ill.iter().flat_map(|ill| examined.hops.cures(*ill)) {
+        for cure in finding.ailment.iter().flat_map(|ailment| examined.hops.cures(*ailment)) {
             println!("         {cure}");
         }
     }

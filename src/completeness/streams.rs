@@ -37,7 +37,7 @@ const LONGEST_DETAIL: usize = 200;
 /// The streams of a server.
 #[derive(Default)]
 pub(crate) struct Streams {
-    known: Mutex<StreamTable>,
+    table: Mutex<StreamTable>,
 }
 
 #[derive(Default)]
@@ -96,7 +96,7 @@ impl Streams {
             stop: Box::new(stop),
             end: OnceLock::new(),
         });
-        self.known.lock().streams.insert(stream.id, Arc::clone(&stream));
+        self.table.lock().streams.insert(stream.id, Arc::clone(&stream));
         Ok(stream)
     }
 
@@ -115,17 +115,17 @@ impl Streams {
         stream.note_times(&times);
         let end = StreamEnd { state, error, at: Timestamp::now(), digest };
         if stream.end.set(end).is_ok() {
-            self.known.lock().end(stream.id, Instant::now());
+            self.table.lock().end(stream.id, Instant::now());
         }
     }
 
     /// The running streams as JSON, the first to begin first, and the number of those that aren't
     /// listed.
     pub(crate) fn list(&self) -> String {
-        let known = self.known.lock();
+        let table = self.table.lock();
         let mut running: Vec<_> =
-            known.streams.values().filter(|stream| stream.end.get().is_none()).map(Arc::clone).collect();
-        drop(known);
+            table.streams.values().filter(|stream| stream.end.get().is_none()).map(Arc::clone).collect();
+        drop(table);
         running.sort_unstable_by_key(|stream| stream.started);
         let more = running.len().saturating_sub(LISTED);
         let streams: Vec<_> = running.iter().take(LISTED).map(|stream| stream.json()).collect();
@@ -135,9 +135,9 @@ impl Streams {
     /// The stream with this id; `None` if it isn't known.
     pub(crate) fn find(&self, id: &str) -> Option<Arc<Stream>> {
         let id = ResponseId::from_text(id)?;
-        let mut known = self.known.lock();
-        known.forget(Instant::now());
-        known.streams.get(&id).map(Arc::clone)
+        let mut table = self.table.lock();
+        table.forget(Instant::now());
+        table.streams.get(&id).map(Arc::clone)
     }
 }
 
@@ -266,7 +266,7 @@ mod tests {
                 stream.id()
             })
             .collect();
-        assert_eq!(streams.known.lock().streams.len(), KEPT + 1);
+        assert_eq!(streams.table.lock().streams.len(), KEPT + 1);
         assert_eq!(state(&streams, runs.id()).as_deref(), Some("running"));
         assert_eq!(state(&streams, ended[9]), None);
         assert_eq!(state(&streams, ended[10]).as_deref(), Some("complete"));
@@ -278,9 +278,9 @@ mod tests {
         let (runs, ended) = (begin(&streams, "csv").unwrap(), begin(&streams, "csv").unwrap());
         let now = Instant::now();
         streams.end(&ended, &Outcome::Aborted, Times::default(), None);
-        streams.known.lock().forget(now + KEPT_FOR);
+        streams.table.lock().forget(now + KEPT_FOR);
         assert_eq!(state(&streams, ended.id()).as_deref(), Some("aborted"));
-        streams.known.lock().forget(now + KEPT_FOR + Duration::from_secs(60));
+        streams.table.lock().forget(now + KEPT_FOR + Duration::from_secs(60));
         assert_eq!(state(&streams, ended.id()), None);
         assert_eq!(state(&streams, runs.id()).as_deref(), Some("running"));
     }
@@ -300,7 +300,7 @@ mod tests {
         );
         assert_eq!((&report["digest"], &report["error"]["sqlstate"]), (&json!("d"), &json!("22012")));
         assert_eq!(report["error"]["detail"].as_str().unwrap().chars().count(), LONGEST_DETAIL);
-        assert_eq!(streams.known.lock().ended.len(), 1);
+        assert_eq!(streams.table.lock().ended.len(), 1);
     }
 
     #[test]

@@ -67,15 +67,16 @@ impl AdminAccess {
 /// Reads `[admin]`. Without tokens and `[jwt]`, all admin endpoints are open. With them, an
 /// endpoint is open only if `public` names it; by default that's `live` and `ready`. The other ones
 /// need `authorization`; without it, no client may call them.
-pub(super) fn read(value: Option<Value<'_>>, known: &ClientIdentification) -> AdminAccess {
+pub(super) fn read(value: Option<Value<'_>>, identification: &ClientIdentification) -> AdminAccess {
     let mut access = AdminAccess::PUBLIC;
     let (mut authorization, mut public) = (None, None);
     if let Some(mut table) = value.and_then(|value| value.table("[admin]")) {
-        authorization = table.take("authorization").and_then(|value| endpoint::authorization(&value, known));
+        authorization =
+            table.take("authorization").and_then(|value| endpoint::authorization(&value, identification));
         public = table.take("public").map(|value| read_public(&value, &mut access));
         table.finish();
     }
-    if !known.asks {
+    if !identification.asks {
         return access;
     }
     let public = public.unwrap_or_else(|| AdminAccess::OPEN.map(str::to_owned).to_vec());

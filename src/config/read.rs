@@ -65,15 +65,15 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
     let jwt = table.take("jwt");
     let sources = read_sources(file, table.take("source"), (folder, jwt.is_some()));
     let tokens = tokens::read(table.take("token"));
-    let mut known = tokens.known;
-    known.has_claims = jwt.is_some();
-    known.asks |= known.has_claims;
+    let mut identification = tokens.identification;
+    identification.has_claims = jwt.is_some();
+    identification.asks |= identification.has_claims;
     let jwt = jwt.and_then(|value| jwt::read(&value, folder, errors));
-    known.scopes.extend(jwt.iter().flat_map(|jwt| &jwt.scopes).cloned());
+    identification.scopes.extend(jwt.iter().flat_map(|jwt| &jwt.scopes).cloned());
     let defaults = Defaults {
         sources: &sources,
-        known: &known,
-        authorization: read_authorization(table.take("authorization"), &known),
+        identification: &identification,
+        authorization: read_authorization(table.take("authorization"), &identification),
         csv: table
             .take("csv")
             .map_or_else(CsvDialect::default, |value| csv::read(&value, CsvDialect::default())),
@@ -106,7 +106,7 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
             .and_then(|value| read_mode(&value))
             .unwrap_or(Config::SOCKET_MODE),
         admin_listen: table.take("admin_listen").and_then(|value| read_listen(&value)),
-        admin: admin::read(table.take("admin"), &known),
+        admin: admin::read(table.take("admin"), &identification),
         console: table.take("console").and_then(|value| value.boolean()).unwrap_or(true),
         discovery: table.take("discovery").map_or_else(Discovery::default, |value| discovery::read(&value)),
         tls: table.take("tls").and_then(|value| tls::read(&value, folder)),
@@ -161,11 +161,14 @@ fn read_sources(
 
 /// The default authorization of endpoints. Without tokens, every client may call them. With tokens,
 /// there's no default, so that an endpoint isn't opened by accident.
-fn read_authorization(value: Option<Value<'_>>, known: &ClientIdentification) -> Option<Authorization> {
+fn read_authorization(
+    value: Option<Value<'_>>,
+    identification: &ClientIdentification,
+) -> Option<Authorization> {
     match value {
         // An error in the value isn't reported again at each endpoint that relies on it.
-        Some(value) => Some(endpoint::authorization(&value, known).unwrap_or(Authorization::Public)),
-        None => (!known.asks).then_some(Authorization::Public),
+        Some(value) => Some(endpoint::authorization(&value, identification).unwrap_or(Authorization::Public)),
+        None => (!identification.asks).then_some(Authorization::Public),
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) struct TokenSettings {
     pub(super) read: BTreeMap<String, Arc<Token>>,
     /// The names that `authorization` may use. They include the names of tokens with an error, so
     /// that their uses aren't reported too.
-    pub(super) known: ClientIdentification,
+    pub(super) identification: ClientIdentification,
 }
 
 const HINT: &str = "`rowstream token` makes a token and prints the hash to put here";
@@ -53,8 +53,8 @@ pub(super) fn read(value: Option<Value<'_>>) -> TokenSettings {
     for (_, name, value) in entries {
         let token = read_token(&name, &value);
         let scopes = token.iter().flat_map(|token| &token.scopes).cloned();
-        tokens.known.asks = true;
-        tokens.known.scopes.extend(std::iter::once(name.clone()).chain(scopes));
+        tokens.identification.asks = true;
+        tokens.identification.scopes.extend(std::iter::once(name.clone()).chain(scopes));
         tokens.read.extend(token.map(|token| (name, Arc::new(token))));
     }
     tokens

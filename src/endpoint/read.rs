@@ -52,7 +52,7 @@ pub(crate) struct Defaults<'a> {
     /// The sources by name. A source with an error has no settings.
     pub(crate) sources: &'a [(String, Option<SourceConfig>)],
     /// How the server can identify clients.
-    pub(crate) known: &'a ClientIdentification,
+    pub(crate) identification: &'a ClientIdentification,
     /// The default authorization of endpoints. `None`: each endpoint must set its own.
     pub(crate) authorization: Option<Authorization>,
     /// The default for CSV.
@@ -76,11 +76,11 @@ impl<'a> Defaults<'a> {
     /// endpoints.
     pub(crate) fn new(
         sources: &'a [(String, Option<SourceConfig>)],
-        known: &'a ClientIdentification,
+        identification: &'a ClientIdentification,
     ) -> Self {
         Self {
             sources,
-            known,
+            identification,
             authorization: Some(Authorization::Public),
             csv: CsvDialect::default(),
             options: ValueOptions::DEFAULT,
@@ -102,8 +102,8 @@ impl<'a> Defaults<'a> {
 /// Reads an endpoint file. `relative` is its path below the folder of endpoints. Returns `None` and
 /// records the reason if too much of it can't be read.
 pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> Option<Endpoint> {
-    let (mut table, behind) = open(file)?;
-    if let DataDefinition::Upstream(value) = &behind {
+    let (mut table, definition) = open(file)?;
+    if let DataDefinition::Upstream(value) = &definition {
         upstream::refuse_others(&mut table, value);
     }
     let path = path::read(file, &mut table, relative);
@@ -115,7 +115,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
     let shards = table.take("shards");
     let enrich = table.take("enrich").map(|value| per_row::read_enrich(&value, &declared, defaults));
     let authorization = endpoint_authorization(file, table.take("authorization"), defaults);
-    let source = match &behind {
+    let source = match &definition {
         DataDefinition::Sql(_) => choose_source(file, table.take("source").as_ref(), defaults),
         DataDefinition::Upstream(_) => None,
     };
@@ -144,7 +144,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
         Some(enrich) => Some(enrich?),
         None => None,
     };
-    let (source, dialect, handler) = match behind {
+    let (source, dialect, handler) = match definition {
         DataDefinition::Sql(text) => {
             let (source, dialect) = source?;
             let text = text?;
@@ -211,7 +211,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
         );
     }
     check_next(file, &endpoint, next);
-    check_claims(file, &endpoint, defaults.known);
+    check_claims(file, &endpoint, defaults.identification);
     if let Some(calls) = calls {
         let per_row = calls.place(file, &endpoint);
         endpoint.sql_mut()?.per_row = per_row;
@@ -240,7 +240,7 @@ pub(crate) fn single(
     dialect: &'static Dialect,
     declare: &mut dyn FnMut(&str, usize) -> (Param, BindType),
 ) -> Option<Endpoint> {
-    let text = SqlText { text: file.text.to_owned(), stands: SqlOrigin::Verbatim(0) };
+    let text = SqlText { text: file.text.to_owned(), origin: SqlOrigin::Verbatim(0) };
     let sql = Sql::parse(&text.text, dialect).map_err(|error| sql_error(file, &text, 0, error)).ok()?;
     for (name, offset) in sql.distinct() {
         if name.starts_with('_') {
@@ -283,7 +283,7 @@ pub(crate) fn single(
 
 struct SqlText {
     text: String,
-    stands: SqlOrigin,
+    origin: SqlOrigin,
 }
 
 /// How the SQL is written in its file.
@@ -298,7 +298,7 @@ enum SqlOrigin {
 impl SqlText {
     /// The offset in the file of a position in the SQL.
     fn offset(&self, within: usize) -> usize {
-        match self.stands {
+        match self.origin {
             SqlOrigin::Verbatim(start) => start + within,
             SqlOrigin::Escaped(start) => start,
         }
@@ -317,7 +317,7 @@ impl SqlText {
 
     /// Maps the pieces of a statement, which begins at `start` of the SQL, to the file.
     fn pieces(&self, start: usize, pieces: &[(usize, usize)]) -> Vec<(usize, usize)> {
-        match self.stands {
+        match self.origin {
             SqlOrigin::Verbatim(_) => {
                 pieces.iter().map(|&(new, old)| (new, self.offset(start + old))).collect()
             }
@@ -374,17 +374,17 @@ fn open<'a>(file: File<'a>) -> Option<(Table<'a>, DataDefinition<'a>)> {
         );
         return None;
     };
-    let text = SqlText { text: file.text[sql..].to_owned(), stands: SqlOrigin::Verbatim(sql) };
+    let text = SqlText { text: file.text[sql..].to_owned(), origin: SqlOrigin::Verbatim(sql) };
     Some((Table::parse(file, toml, Some(HINT))?, DataDefinition::Sql(Some(text))))
 }
 
 fn toml_sql(value: &Value<'_>) -> Option<SqlText> {
     let text = value.string()?;
-    let stands = match value.source_text().find(&text) {
+    let origin = match value.source_text().find(&text) {
         Some(at) => SqlOrigin::Verbatim(value.offset() + at),
         None => SqlOrigin::Escaped(value.offset()),
     };
-    Some(SqlText { text, stands })
+    Some(SqlText { text, origin })
 }
 
 /// The range of the TOML in the first comment, and the offset of the SQL. `None` if the comment has
@@ -505,7 +505,7 @@ fn endpoint_authorization(
     defaults: &Defaults<'_>,
 ) -> Authorization {
     match (value, &defaults.authorization) {
-        (Some(value), _) => authorization(&value, defaults.known).unwrap_or(Authorization::Public),
+        (Some(value), _) => authorization(&value, defaults.identification).unwrap_or(Authorization::Public),
         (None, Some(default)) => default.clone(),
         (None, None) => {
             let hint = "because tokens are configured, write `authorization = \"public\"` or a list of token \
@@ -517,9 +517,9 @@ fn endpoint_authorization(
 }
 
 /// Checks that claims are used only if clients must show a JSON Web Token.
-fn check_claims(file: File<'_>, endpoint: &Endpoint, known: &ClientIdentification) {
+fn check_claims(file: File<'_>, endpoint: &Endpoint, identification: &ClientIdentification) {
     let Some(claim) = endpoint.params.iter().find(|param| param.place == ParamPlace::Claim) else { return };
-    let (message, hint) = match (known.has_claims, &endpoint.authorization) {
+    let (message, hint) = match (identification.has_claims, &endpoint.authorization) {
         (true, Authorization::Tokens(_) | Authorization::Authenticated) => return,
         (true, Authorization::Public) => (
             format!("`:{}` comes from a token, but this endpoint requires none", claim.name),
@@ -534,13 +534,16 @@ fn check_claims(file: File<'_>, endpoint: &Endpoint, known: &ClientIdentificatio
 }
 
 /// Reads `"public"`, or a list of token names.
-pub(crate) fn authorization(value: &Value<'_>, known: &ClientIdentification) -> Option<Authorization> {
+pub(crate) fn authorization(
+    value: &Value<'_>,
+    identification: &ClientIdentification,
+) -> Option<Authorization> {
     const HINT: &str = "write \"public\", or a list of token names";
     if value.is_string() {
         let text = value.string()?;
         match text.as_str() {
             "public" => return Some(Authorization::Public),
-            "authenticated" if known.asks => return Some(Authorization::Authenticated),
+            "authenticated" if identification.asks => return Some(Authorization::Authenticated),
             _ => value.error_with(format!("`authorization` cannot be {}", value.shown(&text)), HINT),
         }
         return None;
@@ -550,8 +553,8 @@ pub(crate) fn authorization(value: &Value<'_>, known: &ClientIdentification) -> 
         value.error_with("`authorization` is empty", HINT);
     }
     for (name, value) in &names {
-        if !known.scopes.contains(name) {
-            let hint = suggest("the tokens are", name, known.scopes.iter().map(String::as_str));
+        if !identification.scopes.contains(name) {
+            let hint = suggest("the tokens are", name, identification.scopes.iter().map(String::as_str));
             value.error_with(format!("{} is not the name of a token", value.shown(name)), hint);
         }
     }
@@ -1158,8 +1161,8 @@ mod tests {
         let file = File { path: Path::new(path), text, variables: Variables::Keep, errors: &errors };
         let main = SourceConfig::new("main", "postgres://h", DatabaseKind::Postgres);
         let sources = [("main".to_owned(), Some(main))];
-        let known = ClientIdentification::default();
-        let defaults = Defaults::new(&sources, &known);
+        let identification = ClientIdentification::default();
+        let defaults = Defaults::new(&sources, &identification);
         let endpoint = read(file, Path::new(path), &defaults);
         assert!(
             errors.finish(()).is_err() || endpoint.is_some(),

@@ -21,7 +21,7 @@ pub(super) struct Operation<'a> {
     pub(super) endpoint: &'a Endpoint,
     /// The columns of its statements, if they are known.
     pub(super) columns: Option<&'a [Option<Columns>]>,
-    pub(super) asked: DocumentOptions,
+    pub(super) requested: DocumentOptions,
     /// Its name, which its schemas share.
     pub(super) name: String,
 }
@@ -105,7 +105,7 @@ impl Operation<'_> {
     }
 
     fn answers(&self) -> ResponseSchemas<'_> {
-        ResponseSchemas::new(self.endpoint, self.columns, self.asked, &self.name)
+        ResponseSchemas::new(self.endpoint, self.columns, self.requested, &self.name)
     }
 
     fn parameters(&self, shared: &mut SharedComponents) -> Value {
@@ -125,7 +125,7 @@ impl Operation<'_> {
         let (has_key, is_followed) = (self.endpoint.key().is_some(), self.endpoint.follow().is_some());
         let has_shards = self.endpoint.shards().is_some();
         let is_explained = self.endpoint.explained.is_some();
-        let chosen = self.asked.options;
+        let chosen = self.requested.options;
         let is_taken = move |name: &&str| match *name {
             "after" => has_key,
             "follow" => is_followed,
@@ -201,7 +201,7 @@ impl Operation<'_> {
             }),
             _ => row,
         };
-        match self.asked.version {
+        match self.requested.version {
             Version::V3_1 => {
                 let mut described = text("`x-itemSchema` describes each item");
                 described["x-itemSchema"] = item;

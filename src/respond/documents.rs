@@ -161,7 +161,7 @@ pub(super) enum DocumentSubject {
 /// Identifies a document. A change of any field makes another document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct DocumentKey {
-    about: DocumentSubject,
+    subject: DocumentSubject,
     /// Tells which of the configuration's authorizations the client has.
     rights: Vec<bool>,
     /// The number of times that columns had been noted.
@@ -222,12 +222,12 @@ impl App {
     /// 503: there's no memory for it.
     pub(super) async fn answer_document(
         &self,
-        about: DocumentSubject,
+        subject: DocumentSubject,
         headers: &HeaderMap,
         credentials: &Credentials,
         tracker: &mut RequestTracker,
     ) -> Result<Response<AnswerBody>, Error> {
-        let key = DocumentKey { about, rights: self.rights(credentials), columns: self.columns_noted() };
+        let key = DocumentKey { subject, rights: self.rights(credentials), columns: self.columns_noted() };
         let document = match self.documents.find(&key) {
             Some(document) => document,
             None => Arc::clone(&tracker.app).make_document(key).await?,
@@ -296,7 +296,7 @@ impl App {
         let described = all.zip(&self.authorizations.of).filter(|(_, index)| key.rights[**index]);
         let described = described.map(|(described, _)| described);
         let endpoints = || described.clone().map(|(endpoint, _)| endpoint).collect::<Vec<&Endpoint>>();
-        match key.about {
+        match key.subject {
             DocumentSubject::Page => index::write_page(out, &endpoints(), &self.config),
             DocumentSubject::List => index::write_list(out, &endpoints()),
             DocumentSubject::OpenApi(asked) => {

@@ -43,15 +43,15 @@ const NO_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
 const HINT: &str = "the authority must reach this server at port 443 of each name";
 
 /// Keeps a valid certificate available to handshakes for as long as the server runs.
-pub(super) async fn keep_certificate(acme: Acme, kept: AcmeFiles) {
-    let mut due = match kept.certificate(&acme) {
+pub(super) async fn keep_certificate(acme: Acme, files: AcmeFiles) {
+    let mut due = match files.certificate(&acme) {
         Some(certificate) => serve(&acme, certificate),
         None => SystemTime::now(),
     };
     let mut pause = FIRST_PAUSE;
     loop {
         sleep_until(due).await;
-        let issued = issue(&acme, &kept).await;
+        let issued = issue(&acme, &files).await;
         acme.issued.forget_proofs();
         let failure = match issued {
             Ok(certificate) => {
@@ -98,8 +98,8 @@ async fn sleep_until(due: SystemTime) {
 }
 
 /// Gets a certificate from the authority and stores it.
-async fn issue(acme: &Acme, kept: &AcmeFiles) -> Result<Certificate, Failure> {
-    let mut order = order(acme, kept).await?;
+async fn issue(acme: &Acme, files: &AcmeFiles) -> Result<Certificate, Failure> {
+    let mut order = order(acme, files).await?;
     prove(acme, &mut order).await?;
     match order.poll_ready(&PATIENCE).await {
         Ok(OrderStatus::Ready) => {}
@@ -111,24 +111,24 @@ async fn issue(acme: &Acme, kept: &AcmeFiles) -> Result<Certificate, Failure> {
     let chain = order.poll_certificate(&PATIENCE).await?;
     let pem = [key, chain].concat().into_bytes();
     let certificate = Certificate::read(&pem)?;
-    kept.write(CERTIFICATE, &pem)?;
+    files.write(CERTIFICATE, &pem)?;
     Ok(certificate)
 }
 
 /// Orders a certificate with the stored account, or with a new one.
-async fn order(acme: &Acme, kept: &AcmeFiles) -> Result<Order, Failure> {
+async fn order(acme: &Acme, files: &AcmeFiles) -> Result<Order, Failure> {
     let names: Vec<_> = acme.domains.iter().cloned().map(Identifier::Dns).collect();
     let wanted = NewOrder::new(&names);
-    if let Some(account) = kept.account(acme).await? {
+    if let Some(account) = files.account(acme).await? {
         match account.new_order(&wanted).await {
             Err(Error::Api(Problem { r#type: Some(kind), .. })) if kind == NO_ACCOUNT => {}
             order => return Ok(order?),
         }
     }
-    Ok(new_account(acme, kept).await?.new_order(&wanted).await?)
+    Ok(new_account(acme, files).await?.new_order(&wanted).await?)
 }
 
-async fn new_account(acme: &Acme, kept: &AcmeFiles) -> Result<Account, Failure> {
+async fn new_account(acme: &Acme, files: &AcmeFiles) -> Result<Account, Failure> {
     let contact: Vec<_> = acme.contact.iter().map(String::as_str).collect();
     let wanted = NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
     let external = acme.external_account.as_ref();
@@ -136,7 +136,7 @@ async fn new_account(acme: &Acme, kept: &AcmeFiles) -> Result<Account, Failure> 
     let builder = Account::builder_with_http(Box::new(Client::of(acme)));
     let (account, credentials) =
         builder.create(&wanted, acme.directory.to_string(), external.as_ref()).await?;
-    kept.write(ACCOUNT, &serde_json::to_vec(&credentials)?)?;
+    files.write(ACCOUNT, &serde_json::to_vec(&credentials)?)?;
     Ok(account)
 }
 
@@ -187,13 +187,14 @@ impl AcmeFiles {
     /// until the authority refuses.
     pub(super) fn open(acme: &Acme) -> Result<Self, String> {
         let host = acme.directory.authority().map_or("", |authority| authority.as_str());
-        let kept = Self(acme.folder.join(host.replace(':', "-")));
-        let tried = std::fs::create_dir_all(&kept.0).and_then(|()| tempfile::NamedTempFile::new_in(&kept.0));
-        let folder = kept.0.display();
+        let files = Self(acme.folder.join(host.replace(':', "-")));
+        let tried =
+            std::fs::create_dir_all(&files.0).and_then(|()| tempfile::NamedTempFile::new_in(&files.0));
+        let folder = files.0.display();
         let failed =
             |error| format!("[tls.acme]: {folder}: {error}\n    hint: let the server's user write there");
         tried.map_err(failed)?;
-        Ok(kept)
+        Ok(files)
     }
 
     /// The stored account, if it's usable.

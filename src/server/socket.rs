@@ -113,7 +113,7 @@ pub(super) struct ClientSocket {
     watchdog: Arc<Watchdog>,
     write_timeout: Duration,
     timer: Timer,
-    waits: Option<StalledBytes>,
+    stalled: Option<StalledBytes>,
     /// The bytes that the kernel accepted, and those of them that the watchdog knows to be
     /// acknowledged.
     written: u64,
@@ -175,7 +175,7 @@ impl ClientSocket {
             watchdog,
             write_timeout,
             timer: Timer::default(),
-            waits: None,
+            stalled: None,
             written,
             reported,
             is_read: false,
@@ -208,7 +208,7 @@ impl ClientSocket {
     fn bounded(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(result) = written {
             self.written += result.as_ref().map_or(0, |&bytes| bytes as u64);
-            if let Some(StalledBytes { pace: Some(pace), .. }) = self.waits.take() {
+            if let Some(StalledBytes { pace: Some(pace), .. }) = self.stalled.take() {
                 self.tell(pace.since.elapsed(), unacknowledged(&self.stream));
             }
             return Poll::Ready(result);
@@ -223,15 +223,15 @@ impl ClientSocket {
     /// Ready when the client has acknowledged nothing for `write_timeout`, or too little for the
     /// minimum rate. The watchdog then knows why.
     fn poll_given_up(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut waits = self.waits.take().unwrap_or_else(|| self.begin_wait());
+        let mut stalled = self.stalled.take().unwrap_or_else(|| self.begin_wait());
         loop {
-            let at = waits.pace.map_or(waits.stalled_at, |pace| pace.too_slow_at.min(waits.stalled_at));
+            let at = stalled.pace.map_or(stalled.stalled_at, |pace| pace.too_slow_at.min(stalled.stalled_at));
             self.timer.run_until(at);
             if self.timer.poll(cx).is_pending() {
-                self.waits = Some(waits);
+                self.stalled = Some(stalled);
                 return Poll::Pending;
             }
-            if self.is_over(&mut waits) {
+            if self.is_over(&mut stalled) {
                 return Poll::Ready(());
             }
         }
@@ -245,22 +245,22 @@ impl ClientSocket {
     }
 
     /// True if the wait for the client is over. Tells the watchdog why.
-    fn is_over(&mut self, waits: &mut StalledBytes) -> bool {
+    fn is_over(&mut self, stalled: &mut StalledBytes) -> bool {
         let (now, unacknowledged) = (Instant::now(), unacknowledged(&self.stream));
-        if let Some(pace) = waits.pace {
+        if let Some(pace) = stalled.pace {
             let left = self.tell(now - pace.since, unacknowledged);
             if left.is_some_and(|left| left.is_zero()) {
                 self.watchdog.too_slow();
                 return true;
             }
-            waits.pace = left.map(|left| MinimumRate { since: now, too_slow_at: now + left });
+            stalled.pace = left.map(|left| MinimumRate { since: now, too_slow_at: now + left });
         }
-        if waits.stalled_at <= now {
-            if unacknowledged >= waits.unacknowledged {
+        if stalled.stalled_at <= now {
+            if unacknowledged >= stalled.unacknowledged {
                 self.watchdog.stall();
                 return true;
             }
-            (waits.unacknowledged, waits.stalled_at) = (unacknowledged, now + self.write_timeout);
+            (stalled.unacknowledged, stalled.stalled_at) = (unacknowledged, now + self.write_timeout);
         }
         false
     }
@@ -275,7 +275,7 @@ impl ClientSocket {
             let half_closed = self.half_closed.get_or_insert_with(begin);
             half_closed.timer.start(HALF_CLOSED);
             ready!(half_closed.timer.poll(cx));
-            let goes_on = self.waits.is_some() || half_closed.written < written;
+            let goes_on = self.stalled.is_some() || half_closed.written < written;
             if !goes_on && unacknowledged(&self.stream) == 0 {
                 break;
             }

@@ -180,7 +180,7 @@ impl Spill {
     pub(crate) fn again(&self) -> Option<Instant> {
         let at = match &self.state {
             State::Flowing | State::Holding => self.pace.slow_at(),
-            State::Queued(queue) if queue.takes == QueueState::Failed => self.pace.slow_at(),
+            State::Queued(queue) if queue.intake == QueueState::Failed => self.pace.slow_at(),
             State::Queued(queue) => queue.again,
         };
         // While the client is slow, we check every so often if a request has begun to wait.
@@ -198,7 +198,7 @@ impl Spill {
     /// Records that no further chunk will arrive.
     pub(crate) fn end(&mut self) {
         if let State::Queued(queue) = &mut self.state {
-            queue.takes = QueueState::Nothing;
+            queue.intake = QueueState::Nothing;
             // The rest of a block may wait for hours, in hundreds of streams.
             queue.memory.shrink_to_fit();
         }
@@ -218,7 +218,7 @@ impl Spill {
                 self.pace.given(Instant::now(), taken.as_ref().map_or(0, Bytes::len));
                 return Poll::Ready(Some(taken.map_err(unreadable)));
             }
-            self.state = match queue.takes {
+            self.state = match queue.intake {
                 QueueState::Chunks => State::Flowing,
                 QueueState::Nothing | QueueState::Failed => State::Holding,
             };
@@ -243,7 +243,7 @@ impl Spill {
 
     /// True if the only thing left is that the client reads the chunks that wait.
     pub(crate) fn is_draining(&self) -> bool {
-        matches!(&self.state, State::Queued(queue) if queue.takes != QueueState::Chunks)
+        matches!(&self.state, State::Queued(queue) if queue.intake != QueueState::Chunks)
     }
 
     /// Rows that the client was given, of `all` that arrived. While chunks wait, only those of
@@ -341,7 +341,7 @@ impl Pace {
 
 /// Chunks that wait for the client.
 struct Queue {
-    takes: QueueState,
+    intake: QueueState,
     file: SpoolFile,
     /// The block that is being written, or couldn't be. It follows the bytes in the file.
     block: Bytes,
@@ -367,7 +367,7 @@ enum QueueState {
 impl Queue {
     fn new(settings: &SpoolSettings, used: &Arc<UsedQuota>) -> Self {
         Self {
-            takes: QueueState::Chunks,
+            intake: QueueState::Chunks,
             file: SpoolFile::new(settings, used),
             block: Bytes::new(),
             memory: Vec::new(),
@@ -386,7 +386,7 @@ impl Queue {
         self.again = None;
         loop {
             ready!(self.poll_written(spilled, cx));
-            if self.takes != QueueState::Chunks {
+            if self.intake != QueueState::Chunks {
                 return Poll::Pending;
             }
             if self.memory.len() < BLOCK {
@@ -413,7 +413,7 @@ impl Queue {
                     log::warning!(
                         "the rows of a slow client can't be spilled, so it holds its connection: {error}"
                     );
-                    self.takes = QueueState::Failed;
+                    self.intake = QueueState::Failed;
                 }
             }
         }
@@ -430,7 +430,7 @@ impl Queue {
 
     /// True if the rows wait because nothing can be written.
     fn is_stuck(&self) -> bool {
-        self.again.is_some() || self.takes == QueueState::Failed
+        self.again.is_some() || self.intake == QueueState::Failed
     }
 
     fn put(&mut self, chunk: &[u8], rows: u64) {

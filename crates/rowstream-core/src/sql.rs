@@ -108,7 +108,7 @@ impl Sql {
                 TokenKind::Semicolon => end = Some(token.start),
                 TokenKind::Placeholder => return Err(placeholder(text, &token)),
                 TokenKind::Parameter | TokenKind::Quoted | TokenKind::Word | TokenKind::Other => {
-                    tokens.push(token)
+                    tokens.push(token);
                 }
             }
         }

@@ -97,7 +97,7 @@ impl ProbedServer {
         let (response, connection) =
             tokio::time::timeout(lasts + PATIENCE, asked).await.map_err(|_| "no answer in time")??;
         let (head, mut body) = response.into_parts();
-        let mut arrived = ProbeResponse {
+        let mut response = ProbeResponse {
             status: head.status.as_u16(),
             headers: head.headers,
             body: Vec::new(),
@@ -105,11 +105,11 @@ impl ProbedServer {
             pieces: Vec::new(),
             ended: (Duration::ZERO, Ok(())),
         };
-        let reading = tokio::time::timeout(lasts + PATIENCE, arrived.read(&mut body, begun));
+        let reading = tokio::time::timeout(lasts + PATIENCE, response.read(&mut body, begun));
         let ended = reading.await.unwrap_or_else(|_| Err("it does not end".to_owned()));
         drop(connection);
-        arrived.ended = (begun.elapsed(), ended);
-        Ok(arrived)
+        response.ended = (begun.elapsed(), ended);
+        Ok(response)
     }
 
     fn request(

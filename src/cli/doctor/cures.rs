@@ -91,8 +91,8 @@ const CURES: &[(Ailment, ProxyProduct, &str)] = &[
 ];
 
 /// The cure for users who can't change a hop.
-fn otherwise(ill: Ailment) -> Option<&'static str> {
-    Some(match ill {
+fn otherwise(ailment: Ailment) -> Option<&'static str> {
+    Some(match ailment {
         Ailment::Http10 | Ailment::Recompresses | Ailment::HidesEncoding | Ailment::StripsFields => {
             return None;
         }
@@ -130,12 +130,12 @@ impl Hops {
     }
 
     /// The settings of the proxies that we recognized, or those of all proxies if we recognized no proxy.
-    pub(super) fn cures(&self, ill: Ailment) -> impl Iterator<Item = String> {
-        let of_this = move |(of, ..): &&(Ailment, ProxyProduct, &str)| *of == ill;
+    pub(super) fn cures(&self, ailment: Ailment) -> impl Iterator<Item = String> {
+        let of_this = move |(of, ..): &&(Ailment, ProxyProduct, &str)| *of == ailment;
         let may_be_there = |proxy| self.known.is_empty() || self.known.contains(&proxy);
         let cures = CURES.iter().filter(of_this).filter(move |(_, proxy, _)| may_be_there(*proxy));
         let cures = cures.map(|(_, proxy, setting)| format!("{}: {setting}", proxy.name()));
-        cures.chain(otherwise(ill).map(str::to_owned))
+        cures.chain(otherwise(ailment).map(str::to_owned))
     }
 }
 

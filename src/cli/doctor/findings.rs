@@ -40,20 +40,20 @@ pub(super) struct Finding {
     pub(super) verdict: Verdict,
     pub(super) text: String,
     /// The problem, if it has cures.
-    pub(super) ill: Option<Ailment>,
+    pub(super) ailment: Option<Ailment>,
 }
 
 impl Finding {
     fn well(text: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Well, text: text.into(), ill: None }
+        Self { verdict: Verdict::Well, text: text.into(), ailment: None }
     }
 
-    fn note(text: impl Into<String>, ill: Ailment) -> Self {
-        Self { verdict: Verdict::Note, text: text.into(), ill: Some(ill) }
+    fn note(text: impl Into<String>, ailment: Ailment) -> Self {
+        Self { verdict: Verdict::Note, text: text.into(), ailment: Some(ailment) }
     }
 
-    fn wrong(text: impl Into<String>, ill: impl Into<Option<Ailment>>) -> Self {
-        Self { verdict: Verdict::Wrong, text: text.into(), ill: ill.into() }
+    fn wrong(text: impl Into<String>, ailment: impl Into<Option<Ailment>>) -> Self {
+        Self { verdict: Verdict::Wrong, text: text.into(), ailment: ailment.into() }
     }
 }
 
@@ -63,8 +63,8 @@ pub(super) fn of(
     judge: impl FnOnce(&ProbeResponse) -> Finding,
 ) -> Finding {
     match asked {
-        Ok(arrived) if arrived.status == 200 => judge(&arrived),
-        Ok(arrived) => Finding::wrong(format!("a probe has the status {}", arrived.status), None),
+        Ok(response) if response.status == 200 => judge(&response),
+        Ok(response) => Finding::wrong(format!("a probe has the status {}", response.status), None),
         Err(error) => Finding::wrong(format!("a probe has no answer: {error}"), None),
     }
 }
@@ -79,11 +79,11 @@ pub(super) struct ReceivedRequest {
 
 impl ReceivedRequest {
     /// Reads the first probe. A hop may have compressed it.
-    pub(super) fn read(arrived: &ProbeResponse) -> Result<Self, ProbeError> {
+    pub(super) fn read(response: &ProbeResponse) -> Result<Self, ProbeError> {
         let mut text = Vec::new();
-        match arrived.header("content-encoding") {
-            Some("gzip") => GzDecoder::new(&arrived.body[..]).take(LONGEST).read_to_end(&mut text)?,
-            _ => (&arrived.body[..]).take(LONGEST).read_to_end(&mut text)?,
+        match response.header("content-encoding") {
+            Some("gzip") => GzDecoder::new(&response.body[..]).take(LONGEST).read_to_end(&mut text)?,
+            _ => (&response.body[..]).take(LONGEST).read_to_end(&mut text)?,
         };
         serde_json::from_slice(&text).map_err(|_| "no Rowstream answers there: its probe isn't JSON".into())
     }
@@ -100,12 +100,12 @@ impl ReceivedRequest {
 }
 
 /// Checks that rows arrive as soon as they're sent.
-pub(super) fn trickle(arrived: &ProbeResponse) -> Finding {
-    if let Err(error) = &arrived.ended.1 {
+pub(super) fn trickle(response: &ProbeResponse) -> Finding {
+    if let Err(error) = &response.ended.1 {
         return Finding::wrong(format!("a stream fails: {error}"), None);
     }
     // A proxy may pass on the first record together with the head, and withhold the others.
-    let at = [&[Duration::ZERO], arrived.pieces.as_slice()].concat();
+    let at = [&[Duration::ZERO], response.pieces.as_slice()].concat();
     let longest = at.windows(2).map(|two| two[1].saturating_sub(two[0])).max().unwrap_or_default();
     let (records, pause) = TRICKLE;
     match longest > pause * records as u32 / 2 {
@@ -133,14 +133,14 @@ pub(super) fn lasting(
             format!("a response is cut after {}, although its rows flow", Seconds(*after)),
             Ailment::Limits,
         ),
-        _ => of(silent, |arrived| silence(arrived, time)),
+        _ => of(silent, |response| silence(response, time)),
     }
 }
 
 /// Checks that a stream may be silent.
-fn silence(arrived: &ProbeResponse, silence: Duration) -> Finding {
-    let (after, ended) = &arrived.ended;
-    let is_whole = String::from_utf8_lossy(&arrived.body).contains("\"record\":2");
+fn silence(response: &ProbeResponse, silence: Duration) -> Finding {
+    let (after, ended) = &response.ended;
+    let is_whole = String::from_utf8_lossy(&response.body).contains("\"record\":2");
     match ended {
         // A hop may have compressed it. Then we can't read it, and judge by its duration.
         Ok(()) if is_whole || *after >= silence => {
@@ -157,8 +157,8 @@ fn silence(arrived: &ProbeResponse, silence: Duration) -> Finding {
 }
 
 /// Checks that a response which the server aborts is an error here too.
-pub(super) fn abort(arrived: &ProbeResponse) -> Finding {
-    match arrived.ended.1 {
+pub(super) fn abort(response: &ProbeResponse) -> Finding {
+    match response.ended.1 {
         Ok(()) => Finding::wrong(
             "a response that the server has aborted ends as if it were whole",
             Ailment::EndsCuts,
@@ -168,20 +168,20 @@ pub(super) fn abort(arrived: &ProbeResponse) -> Finding {
 }
 
 /// Checks that trailers arrive.
-pub(super) fn trailers(arrived: &ProbeResponse, seen: &ReceivedRequest) -> Finding {
-    if arrived.trailers.contains_key("rowstream-status") {
+pub(super) fn trailers(response: &ProbeResponse, received: &ReceivedRequest) -> Finding {
+    if response.trailers.contains_key("rowstream-status") {
         return Finding::well("trailers arrive");
     }
-    match seen.te {
+    match received.te {
         None => Finding::note("`TE: trailers` does not reach the server", Ailment::StripsTrailers),
         Some(_) => Finding::note("the trailers of answers are lost", Ailment::StripsTrailers),
     }
 }
 
 /// Checks that an uncompressed response arrives unchanged.
-pub(super) fn plain(arrived: &ProbeResponse) -> Finding {
-    if let Some(coding) = arrived.header("content-encoding") {
-        let etag = match arrived.header("etag") {
+pub(super) fn plain(response: &ProbeResponse) -> Finding {
+    if let Some(coding) = response.header("content-encoding") {
+        let etag = match response.header("etag") {
             Some("\"probe\"") => "",
             Some(_) => ", and their `ETag` is weakened",
             None => ", and their `ETag` is lost",
@@ -191,12 +191,12 @@ pub(super) fn plain(arrived: &ProbeResponse) -> Finding {
             Ailment::Recompresses,
         );
     }
-    unchanged(arrived).unwrap_or_else(|| Finding::well("answers arrive byte by byte as they are sent"))
+    unchanged(response).unwrap_or_else(|| Finding::well("answers arrive byte by byte as they are sent"))
 }
 
 /// Checks that a compressed response arrives unchanged.
-pub(super) fn gzip(arrived: &ProbeResponse, seen: &ReceivedRequest) -> Finding {
-    match arrived.header("content-encoding") {
+pub(super) fn gzip(response: &ProbeResponse, received: &ReceivedRequest) -> Finding {
+    match response.header("content-encoding") {
         Some("gzip") => {}
         coding => {
             let coding = coding.unwrap_or("none");
@@ -204,10 +204,10 @@ pub(super) fn gzip(arrived: &ProbeResponse, seen: &ReceivedRequest) -> Finding {
             return Finding::wrong(text, Ailment::Recompresses);
         }
     }
-    if let Some(changed) = unchanged(arrived) {
+    if let Some(changed) = unchanged(response) {
         return changed;
     }
-    match seen.accept_encoding {
+    match received.accept_encoding {
         None => Finding::note(
             "`Accept-Encoding` does not reach the server, so it compresses nothing",
             Ailment::HidesEncoding,
@@ -217,16 +217,16 @@ pub(super) fn gzip(arrived: &ProbeResponse, seen: &ReceivedRequest) -> Finding {
 }
 
 /// `None` if the content is the one that was sent.
-fn unchanged(arrived: &ProbeResponse) -> Option<Finding> {
-    if let Err(error) = &arrived.ended.1 {
+fn unchanged(response: &ProbeResponse) -> Option<Finding> {
+    if let Err(error) = &response.ended.1 {
         return Some(Finding::wrong(format!("an answer fails: {error}"), None));
     }
-    match arrived.header("content-digest") {
-        Some(digest) if digest == Digest::of(&arrived.body) => {}
+    match response.header("content-digest") {
+        Some(digest) if digest == Digest::of(&response.body) => {}
         Some(_) => return Some(Finding::wrong("the content is changed on the way", Ailment::Recompresses)),
         None => return Some(Finding::note("`Content-Digest` is lost", Ailment::StripsFields)),
     }
-    match arrived.header("etag") {
+    match response.header("etag") {
         Some("\"probe\"") => None,
         _ => Some(Finding::note("the `ETag` is changed on the way", Ailment::StripsFields)),
     }

@@ -29,7 +29,7 @@ pub(super) struct Window {
     values: Vec<ParamValue>,
     lanes: Vec<Lane>,
     /// The requests of each upstream.
-    asked: Vec<UpstreamRequests>,
+    requests: Vec<UpstreamRequests>,
     running: FuturesUnordered<RunningLaneCall>,
     replies: Replies,
     /// The layout of the rows, once there was one.
@@ -170,7 +170,7 @@ impl Window {
         let lane = |call: &RowCall| Lane::new(plan, call, &upstreams[call.upstream], &values);
         Ok(Self {
             lanes: plan.calls.iter().map(lane).collect::<Result<_, _>>()?,
-            asked: upstreams.iter().map(UpstreamRequests::enter).collect::<Result<_, _>>()?,
+            requests: upstreams.iter().map(UpstreamRequests::enter).collect::<Result<_, _>>()?,
             plan: Arc::clone(plan),
             bound: Arc::clone(bound),
             values,
@@ -204,7 +204,7 @@ impl Window {
             self.current = self.take_due();
             if self.current.is_some() {
                 // The response has begun: its calls wait for a slot without a time limit.
-                self.asked.iter().for_each(|asked| asked.group.begin());
+                self.requests.iter().for_each(|requests| requests.group.begin());
             }
             return match (&self.current, self.has_ended && self.rows.is_empty()) {
                 (None, false) => Poll::Pending,
@@ -295,16 +295,16 @@ impl Window {
     /// Starts as many calls as may run.
     fn start(&mut self) {
         for (of_lane, call) in self.lanes.iter_mut().zip(&self.plan.calls) {
-            let asked = &mut self.asked[call.upstream];
+            let requests = &mut self.requests[call.upstream];
             let places = self.plan.places[call.upstream];
-            while of_lane.running < call.concurrency && asked.in_flight < places {
+            while of_lane.running < call.concurrency && requests.in_flight < places {
                 let Some(index) = of_lane.waiting.pop_front() else { break };
                 let Some(slot) = self.replies.slot(index) else { continue };
                 let Some(made) = slot.call.take() else { continue };
                 of_lane.running += 1;
-                asked.add();
+                requests.add();
                 let (source, row, most) = (of_lane.source.clone(), slot.row, call.max_reply);
-                let group = Arc::clone(&asked.group);
+                let group = Arc::clone(&requests.group);
                 let pointer = call.pointer.clone();
                 self.running.push(Box::pin(async move {
                     let mut outcome = run(source, group, made, row, most).await;
@@ -323,7 +323,7 @@ impl Window {
         let (lane, row) = (slot.lane, slot.row);
         let call = &self.plan.calls[lane];
         self.lanes[lane].running -= 1;
-        self.asked[call.upstream].end();
+        self.requests[call.upstream].end();
         if let Some(error) = outcome.error.take() {
             // If no call got a slot in time, the response hasn't begun, so no row reports this
             // error. Once it has begun, calls wait without a time limit.
