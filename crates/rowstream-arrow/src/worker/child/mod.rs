@@ -86,7 +86,7 @@ struct DriverState {
 }
 
 impl DriverState {
-    fn connect(&self, opening: &Opening) -> Result<Box<dyn Connection>, Failed> {
+    fn connect(&self, opening: &Opening) -> Result<Box<dyn ChildConnection>, Failed> {
         match opening {
             #[cfg(feature = "adbc")]
             Opening::Adbc(opening) => Ok(Box::new(self.adbc.connect(opening)?)),
@@ -99,7 +99,7 @@ impl DriverState {
 }
 
 /// A driver's connection.
-trait Connection {
+trait ChildConnection {
     /// Returns the schema of a statement's rows. `arguments` are NULLs of its parameters' types.
     ///
     /// # Errors
@@ -235,7 +235,7 @@ fn answer(mut socket: &UnixStream, ended: Result<(), EndReason>) -> io::Result<(
 struct ConnectionServer<'a> {
     socket: &'a UnixStream,
     running: &'a CurrentStatement,
-    connection: &'a mut dyn Connection,
+    connection: &'a mut dyn ChildConnection,
     fetch_bytes: usize,
 }
 

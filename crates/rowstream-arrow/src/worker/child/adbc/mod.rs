@@ -131,7 +131,7 @@ impl AdbcConnection {
     }
 }
 
-impl super::Connection for AdbcConnection {
+impl super::ChildConnection for AdbcConnection {
     /// If the driver can't describe a statement without running it, or without the types of its
     /// arguments, we run it with NULLs.
     fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {

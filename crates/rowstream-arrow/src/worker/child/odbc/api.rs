@@ -346,7 +346,7 @@ impl Drop for Connection {
 }
 
 /// The driver's description of a column.
-pub(super) struct Described {
+pub(super) struct ColumnDescription {
     /// Its name.
     pub(super) name: String,
     /// The number of its SQL type.
@@ -380,7 +380,7 @@ pub(super) struct Target<'b> {
 }
 
 /// A bound value.
-pub(super) struct Bound {
+pub(super) struct BoundValue {
     /// The number of the C type.
     pub(super) c_type: i16,
     /// The number of the SQL type.
@@ -427,7 +427,7 @@ impl Statement<'_> {
     ///
     /// # Errors
     /// The driver rejects a value.
-    pub(super) unsafe fn bind(&self, bound: &mut [Bound]) -> Result<(), Failed> {
+    pub(super) unsafe fn bind(&self, bound: &mut [BoundValue]) -> Result<(), Failed> {
         const INPUT: i16 = 1;
         for (number, value) in (1..).zip(bound) {
             // SAFETY: the value has as many bytes as the call says. The caller guarantees their
@@ -475,7 +475,7 @@ impl Statement<'_> {
     ///
     /// # Errors
     /// The driver can't describe it.
-    pub(super) fn describe(&self, number: u16) -> Result<Described, Failed> {
+    pub(super) fn describe(&self, number: u16) -> Result<ColumnDescription, Failed> {
         const UNSIGNED: u16 = 8;
         const TYPE_NAME: u16 = 14;
         let mut name = [0_u16; 512];
@@ -497,7 +497,7 @@ impl Statement<'_> {
         };
         self.check(code)?;
         let length = usize::try_from(length).unwrap_or(0).min(name.len() - 1);
-        Ok(Described {
+        Ok(ColumnDescription {
             name: String::from_utf16_lossy(&name[..length]),
             sql_type,
             size,

@@ -3,7 +3,7 @@
 use jiff::civil::Date;
 
 use super::super::super::frame::{Failed, Fault};
-use super::api::{Bound, NULL_DATA};
+use super::api::{BoundValue, NULL_DATA};
 use super::c;
 use crate::arrow_rows::Argument;
 
@@ -21,14 +21,14 @@ const LONGEST_VARCHAR: usize = 4000;
 ///
 /// # Errors
 /// ODBC can't bind one of the arguments.
-pub(super) fn bound(arguments: &[Argument]) -> Result<Vec<Bound>, Failed> {
+pub(super) fn bound(arguments: &[Argument]) -> Result<Vec<BoundValue>, Failed> {
     arguments.iter().map(one).collect()
 }
 
-fn one(argument: &Argument) -> Result<Bound, Failed> {
+fn one(argument: &Argument) -> Result<BoundValue, Failed> {
     Ok(match argument {
-        Argument::Null => Bound { length: NULL_DATA, ..text("") },
-        Argument::NullOf(value) => Bound { length: NULL_DATA, ..one(value)? },
+        Argument::Null => BoundValue { length: NULL_DATA, ..text("") },
+        Argument::NullOf(value) => BoundValue { length: NULL_DATA, ..one(value)? },
         Argument::Boolean(value) => fixed(c::BIT, SQL_BIT, 1, &[u8::from(*value)]),
         Argument::Integer(value) => fixed(c::BIGINT, SQL_BIGINT, 19, &value.to_ne_bytes()),
         Argument::Number(number) => decimal(number),
@@ -41,11 +41,11 @@ fn one(argument: &Argument) -> Result<Bound, Failed> {
     })
 }
 
-fn fixed(c_type: i16, sql_type: i16, size: usize, bytes: &[u8]) -> Bound {
-    Bound { c_type, sql_type, size, digits: 0, bytes: bytes.to_vec(), length: bytes.len() as isize }
+fn fixed(c_type: i16, sql_type: i16, size: usize, bytes: &[u8]) -> BoundValue {
+    BoundValue { c_type, sql_type, size, digits: 0, bytes: bytes.to_vec(), length: bytes.len() as isize }
 }
 
-fn text(value: &str) -> Bound {
+fn text(value: &str) -> BoundValue {
     let bytes: Vec<u8> = value.encode_utf16().flat_map(u16::to_ne_bytes).collect();
     let characters = bytes.len() / 2;
     let sql_type = if characters > LONGEST_VARCHAR { SQL_WLONGVARCHAR } else { SQL_WVARCHAR };
@@ -55,7 +55,7 @@ fn text(value: &str) -> Bound {
 
 /// Binds a decimal as text. The driver converts it, with as many places as we declare, so they must
 /// include those that an exponent adds.
-fn decimal(number: &str) -> Bound {
+fn decimal(number: &str) -> BoundValue {
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let written = mantissa.split_once('.').map_or(0, |(_, places)| places.len());
@@ -63,7 +63,7 @@ fn decimal(number: &str) -> Bound {
     let digits = mantissa.bytes().filter(u8::is_ascii_digit).count();
     // The digits that an exponent adds before the point, or behind it.
     let added = exponent.unsigned_abs() as usize;
-    Bound {
+    BoundValue {
         sql_type: SQL_DECIMAL,
         size: digits.saturating_add(added).max(1),
         digits: i16::try_from(places).unwrap_or(i16::MAX),
@@ -84,7 +84,7 @@ fn date_bytes(date: Date) -> Vec<u8> {
 
 /// `SQL_TIMESTAMP_STRUCT`, in UTC: a date, hours, minutes and seconds of 16 bits each, and
 /// nanoseconds of 32.
-fn timestamp(micros: i64) -> Result<Bound, Failed> {
+fn timestamp(micros: i64) -> Result<BoundValue, Failed> {
     let instant = jiff::Timestamp::from_microsecond(micros);
     let instant = instant.map_err(|_| data_failed("a timestamp is beyond the years that can be bound"))?;
     let time = instant.to_zoned(jiff::tz::TimeZone::UTC).datetime();
@@ -93,7 +93,7 @@ fn timestamp(micros: i64) -> Result<Bound, Failed> {
         bytes.extend(i16::from(part).to_ne_bytes());
     }
     bytes.extend(time.subsec_nanosecond().to_ne_bytes());
-    Ok(Bound { digits: 6, ..fixed(c::TIMESTAMP, SQL_TIMESTAMP, 26, &bytes) })
+    Ok(BoundValue { digits: 6, ..fixed(c::TIMESTAMP, SQL_TIMESTAMP, 26, &bytes) })
 }
 
 fn data_failed(message: &str) -> Failed {

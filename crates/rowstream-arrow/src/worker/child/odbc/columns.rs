@@ -16,13 +16,13 @@ use arrow_schema::{DataType, Field};
 use rowstream_database::json::is_document;
 
 use super::super::super::frame::{Failed, Fault};
-use super::api::Described;
+use super::api::ColumnDescription;
 use super::c;
 use crate::arrow_rows::{JSON, KIND, NUMBER};
 
 /// How to read a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Read {
+pub(super) enum ReadType {
     Bool,
     Int16,
     Int32,
@@ -43,10 +43,10 @@ pub(super) enum Read {
     Nanoseconds,
 }
 
-impl Read {
+impl ReadType {
     /// Chooses how to read a column. `keeps_decimals`: the database limits decimals to the digits
     /// of their column.
-    pub(super) fn of(column: &Described, keeps_decimals: bool) -> Self {
+    pub(super) fn of(column: &ColumnDescription, keeps_decimals: bool) -> Self {
         match column.type_name.as_str() {
             "bool" | "boolean" => return Self::Bool,
             "json" | "jsonb" => return Self::Json,
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_driver_that_lies_about_lengths_is_found_out() {
-        let mut values = Read::Int64.values();
+        let mut values = ReadType::Int64.values();
         assert!(values.push(&[1, 2, 3]).is_err());
         assert!(values.push(&7_i64.to_ne_bytes()).is_ok());
         assert_eq!(values.finish().len(), 1);

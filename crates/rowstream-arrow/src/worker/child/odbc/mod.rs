@@ -24,7 +24,7 @@ use super::super::frame::{Failed, Fault, OdbcOpening};
 use super::{EndReason, Run, data_failed};
 use crate::arrow_rows::Argument;
 use api::{Code, Statement};
-use columns::Read;
+use columns::ReadType;
 
 pub(super) use session::Session;
 
@@ -75,7 +75,7 @@ enum Fetch {
 }
 
 /// A driver's connection.
-struct Connection {
+struct OdbcConnection {
     api: api::Connection,
     fetch: Cell<Fetch>,
     /// The database limits decimals to the digits of their column.
@@ -91,7 +91,7 @@ struct Connection {
     secrets: Vec<String>,
 }
 
-impl Connection {
+impl OdbcConnection {
     /// Connects.
     ///
     /// # Errors
@@ -172,12 +172,12 @@ impl Connection {
         Ok(statement)
     }
 
-    fn schema(&self, statement: &Statement<'_>) -> Result<(Vec<Read>, Schema), Failed> {
+    fn schema(&self, statement: &Statement<'_>) -> Result<(Vec<ReadType>, Schema), Failed> {
         let mut reads = Vec::new();
         let mut fields: Vec<Field> = Vec::new();
         for number in 1..=statement.columns()? {
             let column = statement.describe(number)?;
-            let read = Read::of(&column, self.keeps_decimals);
+            let read = ReadType::of(&column, self.keeps_decimals);
             fields.push(read.field(&column.name));
             reads.push(read);
         }
@@ -205,16 +205,16 @@ impl Connection {
         let mut rows = rows::Rows::new(&statement, &reads, self.rows_config(sql, run))?;
         let mut is_more = match rows.start() {
             Ok(is_more) => is_more,
-            Err(rows::Start::Failed(failed)) => return Err(failed.into()),
+            Err(rows::StartError::Failed(failed)) => return Err(failed.into()),
             // We can run it again: no row was sent, and a statement that isn't a call writes
             // nothing.
-            Err(rows::Start::NotPositioned) => {
+            Err(rows::StartError::NotPositioned) => {
                 drop(rows);
                 self.fetch.set(Fetch::Declared);
                 statement.close();
                 execute(&statement, arguments)?;
                 rows = rows::Rows::new(&statement, &reads, self.rows_config(sql, run))?;
-                rows.start().map_err(rows::Start::failed)?
+                rows.start().map_err(rows::StartError::failed)?
             }
         };
         let schema = std::sync::Arc::new(schema);

@@ -15,7 +15,7 @@ use arrow_schema::Schema;
 use super::super::super::frame::{Failed, Fault};
 use super::Fetch;
 use super::api::{Code, NULL_DATA, Statement, Target};
-use super::columns::{Read, Values};
+use super::columns::{ReadType, Values};
 
 /// The most rows of a fetch.
 const MOST_ROWS: usize = 10_000;
@@ -43,13 +43,13 @@ pub(super) struct Config {
 }
 
 /// The reason why rows couldn't be fetched.
-pub(super) enum Start {
+pub(super) enum StartError {
     Failed(Failed),
     /// The driver can't position, although it says that it can.
     NotPositioned,
 }
 
-impl Start {
+impl StartError {
     pub(super) fn failed(self) -> Failed {
         match self {
             Self::Failed(failed) => failed,
@@ -58,7 +58,7 @@ impl Start {
     }
 }
 
-impl From<Failed> for Start {
+impl From<Failed> for StartError {
     fn from(failed: Failed) -> Self {
         Self::Failed(failed)
     }
@@ -67,7 +67,7 @@ impl From<Failed> for Start {
 /// A column and its values.
 struct Column {
     number: u16,
-    read: Read,
+    read: ReadType,
     values: Values,
     /// The buffer of a fetch, with `width` bytes for each row. Empty if values are read one by one.
     width: usize,
@@ -99,7 +99,7 @@ impl<'s> Rows<'s> {
     /// Reads the rows of an executed statement.
     pub(super) fn new(
         statement: &'s Statement<'s>,
-        reads: &[Read],
+        reads: &[ReadType],
         mut config: Config,
     ) -> Result<Self, Failed> {
         let mut columns = Vec::new();
@@ -130,13 +130,13 @@ impl<'s> Rows<'s> {
     }
 
     /// Fetches the first rows. Returns false if there are none.
-    pub(super) fn start(&mut self) -> Result<bool, Start> {
+    pub(super) fn start(&mut self) -> Result<bool, StartError> {
         if self.config.fetch != Fetch::ByValue {
             self.bind(FIRST_ROWS)?;
         }
         let is_row = self.fetch_now()?;
         if is_row && self.config.fetch == Fetch::Positioned && self.statement.position(0).is_err() {
-            return Err(Start::NotPositioned);
+            return Err(StartError::NotPositioned);
         }
         Ok(is_row)
     }

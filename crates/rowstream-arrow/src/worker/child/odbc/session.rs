@@ -12,7 +12,7 @@ use arrow_schema::Schema;
 
 use super::super::super::frame::{Failed, Fault, OdbcOpening};
 use super::super::{self as child, EndReason, Run};
-use super::{Connection, is_call};
+use super::{OdbcConnection, is_call};
 use crate::arrow_rows::Argument;
 
 /// How far a session's transaction has got.
@@ -30,7 +30,7 @@ enum Transaction {
 pub(in super::super) struct Session {
     opening: OdbcOpening,
     /// `None`: the last one was closed after a failure.
-    connection: Option<Connection>,
+    connection: Option<OdbcConnection>,
     transaction: Transaction,
 }
 
@@ -38,9 +38,9 @@ impl Session {
     /// Connects.
     ///
     /// # Errors
-    /// See [`Connection::open`].
+    /// See [`OdbcConnection::open`].
     pub(in super::super) fn open(opening: &OdbcOpening) -> Result<Self, Failed> {
-        let connection = Some(Connection::open(opening)?);
+        let connection = Some(OdbcConnection::open(opening)?);
         Ok(Self { opening: opening.clone(), connection, transaction: Transaction::None })
     }
 
@@ -48,7 +48,7 @@ impl Session {
     /// one, unless `can_repeat` forbids it.
     fn call<T>(
         &mut self,
-        call: impl Fn(&Connection) -> Result<T, EndReason>,
+        call: impl Fn(&OdbcConnection) -> Result<T, EndReason>,
         can_repeat: impl Fn() -> bool,
     ) -> Result<T, EndReason> {
         let was_open = self.connection.is_some();
@@ -65,7 +65,10 @@ impl Session {
         }
     }
 
-    fn call_once<T>(&mut self, call: impl Fn(&Connection) -> Result<T, EndReason>) -> Result<T, EndReason> {
+    fn call_once<T>(
+        &mut self,
+        call: impl Fn(&OdbcConnection) -> Result<T, EndReason>,
+    ) -> Result<T, EndReason> {
         let ended = call(self.connection()?);
         if let Err(EndReason::Failed(failed)) = &ended
             && (failed.fault == Fault::Connection || failed.may_be_of_connection())
@@ -76,7 +79,7 @@ impl Session {
     }
 
     /// Returns the connection. Opens it again if it was closed.
-    fn connection(&mut self) -> Result<&Connection, Failed> {
+    fn connection(&mut self) -> Result<&OdbcConnection, Failed> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.open_again()?,
@@ -84,12 +87,12 @@ impl Session {
         Ok(self.connection.insert(connection))
     }
 
-    fn open_again(&self) -> Result<Connection, Failed> {
+    fn open_again(&self) -> Result<OdbcConnection, Failed> {
         if self.transaction == Transaction::Reading {
             let message = "the connection was lost, and its transaction with it".to_owned();
             return Err(Failed { fault: Fault::Connection, message, sqlstate: None });
         }
-        let connection = Connection::open(&self.opening)?;
+        let connection = OdbcConnection::open(&self.opening)?;
         if self.transaction == Transaction::Begun {
             connection.begin()?;
         }
@@ -97,7 +100,7 @@ impl Session {
     }
 }
 
-impl child::Connection for Session {
+impl child::ChildConnection for Session {
     fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
         let described = self.call(|connection| Ok(connection.describe(sql, arguments)?), || true);
         described.map_err(EndReason::failed)
@@ -128,6 +131,6 @@ impl child::Connection for Session {
     /// A closed connection has nothing to roll back.
     fn roll_back(&mut self) -> Result<(), Failed> {
         self.transaction = Transaction::None;
-        self.connection.as_ref().map_or(Ok(()), Connection::roll_back)
+        self.connection.as_ref().map_or(Ok(()), OdbcConnection::roll_back)
     }
 }
