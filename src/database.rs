@@ -203,7 +203,7 @@ macro_rules! databases {
                 }
             }
 
-            /// For how long a stream has had to give its slot up; see [`Pool::gives_way`].
+            /// For how long a stream has had to give its slot up; see [`pool::Pool::gives_way`].
             pub(crate) fn gives_way(
                 &self,
                 slow: &mut Option<SlowStream>,
@@ -243,7 +243,7 @@ macro_rules! databases {
             }
 
             /// Waits until a task that isn't urgent may [`acquire`](Self::acquire) a connection;
-            /// see [`Pool::turn`].
+            /// see [`pool::Pool::turn`].
             pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => source.pool().turn().await,)+

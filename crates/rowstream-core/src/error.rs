@@ -61,7 +61,7 @@ struct ErrorFields {
 
 impl Error {
     /// An error with its `code` (stable, snake_case), `status` and `message`. Prefer the
-    /// constructors for a situation. A long message is cut. The code must be one of [`codes`],
+    /// constructors for a situation. A long message is cut. The code must be one of [`codes()`],
     /// because each has a page.
     pub fn new(code: &'static str, status: StatusCode, message: impl Into<String>) -> Self {
         debug_assert!(codes::is_known(code), "{code} is missing in error/codes.rs");

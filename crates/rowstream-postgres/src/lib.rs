@@ -128,7 +128,12 @@ impl SourceState {
 }
 
 impl Source {
-    /// See [`rowstream_database::AnyDatabase::acquire_parts`].
+    /// Waits for a connection, to read parts of a table from one snapshot. Also takes other
+    /// connections that are free at once, up to the requested total.
+    ///
+    /// # Errors
+    /// The pool's (503, 504), or 503 if the database can't be reached. The table doesn't exist, or
+    /// can't be read in parts.
     pub async fn acquire_parts(
         &self,
         (table, most): (&str, usize),
@@ -139,7 +144,13 @@ impl Source {
         Parts::begin(first, (self, priority, patience.client()), table, most).await
     }
 
-    /// See [`rowstream_database::AnyDatabase::acquire_shard`].
+    /// Waits for a connection that reads one shard of a table. It reads from the snapshot `given`,
+    /// or from a new one, which is kept for a while.
+    ///
+    /// # Errors
+    /// The pool's (503, 504). 503 if the database can't be reached or keeps too many snapshots, or
+    /// if a transaction waits for an exclusive lock on the table. 410 if the snapshot has expired.
+    /// The table doesn't exist, or can't be read in parts.
     pub async fn acquire_shard(
         &self,
         part: (&str, Shard),

@@ -137,7 +137,7 @@ pub trait Driver: Send + Sync + Sized + 'static {
     /// The connection can't be opened.
     fn connect(self: &Arc<Self>) -> Result<Self::Connection, Error>;
 
-    /// See [`super::AnyDatabase::changes`].
+    /// See [`Database::changes`].
     ///
     /// # Errors
     /// 503: the database can't be reached.
@@ -153,7 +153,7 @@ pub trait Driver: Send + Sync + Sized + 'static {
     /// Returns the row that [`DriverRows::pack`] has packed.
     fn row<'a>(described: &'a StatementDescription<Self::Plan>, packed: &'a [u8]) -> Self::Row<'a>;
 
-    /// See [`Database`](super::Session::as_batches). If it returns a schema,
+    /// See [`DatabaseSession::as_batches`](super::DatabaseSession::as_batches). If it returns a schema,
     /// [`DriverRows::as_batches`] is called.
     fn as_batches(_described: &StatementDescription<Self::Plan>, _columns: usize) -> Option<Schema> {
         None

@@ -159,7 +159,10 @@ impl Parts {
         self.sessions.len()
     }
 
-    /// See [`rowstream_database::Parts::prepare`].
+    /// Prepares the statement for one part, whose bounds are its last two arguments.
+    ///
+    /// # Errors
+    /// The database's error for the statement.
     pub async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
         let mut describing = Vec::new();
         for session in &mut self.sessions {
@@ -176,7 +179,7 @@ impl Parts {
         columns.ok_or_else(|| Error::protocol("no part is left to read"))
     }
 
-    /// See [`rowstream_database::Parts::execute`].
+    /// Starts the statement for each part, with `args` and the bounds.
     pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
         let Shard { index: first, of } = self.shard;
         for (part, session) in (first..).zip(&mut self.sessions) {
@@ -187,7 +190,10 @@ impl Parts {
         }
     }
 
-    /// See [`rowstream_database::Parts::poll_row`].
+    /// The next row of any part, lent until the next call; `None` after the last row of all.
+    ///
+    /// # Errors
+    /// A part or its connection failed. Nothing may be polled after an error.
     pub fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
         let mut pending = 0;
         while pending < self.sessions.len() {
