@@ -444,7 +444,7 @@ async fn what_fails_before_the_first_row_has_its_status() {
         ("select divides()", 500, &["division by zero", "22012"]),
         ("select nothing()", 500, &["the refcursor of statement `rows` is NULL", "hint"]),
         ("select unknown()", 500, &["cursor `gone`, which isn't open", "34000", "hint"]),
-        ("select unnamed()", 500, &["no cursor `` is open", "hint"]),
+        ("select unnamed()", 500, &["cursor ``, which isn't open", "hint"]),
         ("select closed()", 500, &["which isn't open", "34000"]),
         ("select caught()", 500, &["which isn't open", "34000"]),
         ("select many(0)", 500, &["statement `rows` opens no cursor", "hint"]),
