@@ -178,16 +178,17 @@ impl EndpointLimits<'_> {
     fn describe(&self) -> Option<String> {
         let duration = self.duration()?;
         let (parallel, places) = (self.parallel(), self.places());
-        let lines = self.counts().into_iter().filter(|count| count.calls > 0).map(|CallCount { calls, said }| {
-            let rate = Rate(parallel as f64 / (calls as f64 * duration.as_secs_f64()));
-            let least = self.least(calls, duration);
-            let full = times(least, self.inside() as f64 / places as f64);
-            format!(
-                "{}: {rate} requests/s{said}, {duration:?} each on {parallel} connections; {least:?} alone, \
+        let lines =
+            self.counts().into_iter().filter(|count| count.calls > 0).map(|CallCount { calls, said }| {
+                let rate = Rate(parallel as f64 / (calls as f64 * duration.as_secs_f64()));
+                let least = self.least(calls, duration);
+                let full = times(least, self.inside() as f64 / places as f64);
+                format!(
+                    "{}: {rate} requests/s{said}, {duration:?} each on {parallel} slots; {least:?} alone, \
                  {full:?} with a full queue",
-                self.endpoint.path,
-            )
-        });
+                    self.endpoint.path,
+                )
+            });
         Some(lines.collect::<Vec<_>>().join("\n"))
     }
 
@@ -263,7 +264,7 @@ impl EndpointLimits<'_> {
         let used = streams.saturating_mul(self.width());
         let (what, limit) = match self.endpoint.max_streams {
             Some(own) if streams < own => ("its `max_streams` is", own),
-            _ if used < places => ("the pool has connections for", places),
+            _ if used < places => ("the pool has slots for", places),
             _ => return None,
         };
         self.warning(
@@ -342,7 +343,7 @@ fn too_many(path: &str, source: &SourceConfig, wanted: Option<usize>) -> Option<
         subject: path.to_owned(),
         message: format!(
             "`concurrency` is {wanted}, but only {max} calls are made at a time: source `{name}` has no more \
-             connections"
+             slots"
         ),
         hint: format!("raise `pool.max` of source `{name}` to {wanted}, or lower `concurrency` to {max}"),
     })
@@ -399,7 +400,7 @@ fn unused_places(config: &Config, source: &SourceConfig) -> Option<Warning> {
     (used < source.pool.max).then(|| Warning {
         subject: format!("source {}", source.name),
         message: format!(
-            "its pool has {} connections, but `max_streams` allows {streams} streams, which use {used} of \
+            "its pool has {} slots, but `max_streams` allows {streams} streams, which use {used} of \
              them",
             source.pool.max
         ),

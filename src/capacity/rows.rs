@@ -47,9 +47,7 @@ impl RowCalls<'_> {
         let rate = Rate(parallel as f64 / (count as f64 * duration.as_secs_f64()));
         let calls = if count == 1 { "one call".to_owned() } else { format!("{count} calls") };
         let (path, name) = (&self.endpoint.path, &self.source.name);
-        Some(format!(
-            "{path}: {rate} rows/s of {calls} of `{name}`, {duration:?} each on {parallel} connections"
-        ))
+        Some(format!("{path}: {rate} rows/s of {calls} of `{name}`, {duration:?} each on {parallel} slots"))
     }
 
     pub(super) fn warnings(&self) -> Vec<Warning> {

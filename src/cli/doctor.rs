@@ -37,7 +37,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "URL")]
     via: Uri,
     /// The number of seconds for which one stream stays silent and another one flows, to see if
-    /// either is cut. Choose it as long as your streams may last: a proxy's own limit is often 60.
+    /// either is cut. Choose at least the longest silence of your streams; many proxies have a limit
+    /// of 60.
     #[arg(long, value_name = "SECONDS", default_value_t = 65)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=600))]
     silence: u64,

@@ -74,7 +74,10 @@ fn check_name(file: File<'_>, offset: usize, name: &str) {
         file.error(
             offset,
             message,
-            Some("names with an underscore are reserved for the server (`_format`): rename it".to_owned()),
+            Some(
+                "names that begin with an underscore are reserved for the server (`_format`): rename it"
+                    .to_owned(),
+            ),
         );
     }
 }

@@ -245,7 +245,8 @@ pub(crate) fn single(
     for (name, offset) in sql.distinct() {
         if name.starts_with('_') {
             let hint =
-                "names with an underscore are reserved for the server (`_format`): rename it".to_owned();
+                "names that begin with an underscore are reserved for the server (`_format`): rename it"
+                    .to_owned();
             file.error(offset, format!("the name {} begins with an underscore", shown(name)), Some(hint));
         }
     }

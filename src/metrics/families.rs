@@ -115,21 +115,21 @@ families! {
         "The most memory that streams may use together, if `memory` is set";
 
     POOL_MAX: Gauge "rowstream_pool_max" ["source"]
-        "The most connections of a pool (`pool.max`)";
+        "Slots of a pool (`pool.max`): connections, or requests in flight at an HTTP service";
     POOL_USED: Gauge "rowstream_pool_used" ["source"]
-        "Connections in use: they serve a request, are being opened, or are made ready for the next request";
+        "Slots in use: their connections serve a request, are being opened, or are made ready for the next request";
     POOL_IDLE: Gauge "rowstream_pool_idle" ["source"]
         "Connections that are open and wait for a request";
     POOL_WAITING: Gauge "rowstream_pool_waiting" ["source"]
-        "Requests that wait for a connection";
+        "Requests that wait for a slot";
     POOL_WAITING_MAX: Gauge "rowstream_pool_waiting_max" ["source"]
-        "The number of lists that may wait for a connection, and as many lookups (`pool.waiting`)";
+        "The number of lists that may wait for a slot, and as many lookups (`pool.waiting`)";
     POOL_ACQUIRE: Histogram "rowstream_pool_acquire_seconds" ["source"]
-        "Time that requests waited for a connection, even if they got none; without the time to open one";
+        "Time that requests waited for a slot, even if they got none; without the time to open a connection";
     POOL_OPENED: Counter "rowstream_pool_opened_total" ["source"]
         "Connections that were opened";
     POOL_TIMEOUTS: Counter "rowstream_pool_timeouts_total" ["source"]
-        "Requests that got no connection within `pool.acquire_timeout`";
+        "Requests that got no slot within `pool.acquire_timeout`";
     POOL_REFUSED: Counter "rowstream_pool_refused_total" ["source"]
         "Requests that were refused at once, because the queue was full";
     FOLLOW_WAIT: Gauge "rowstream_follow_wait_seconds" ["source"]

@@ -76,20 +76,20 @@ async fn what_an_endpoint_can_carry_is_computed() {
         [
             // 25 connections ÷ (50 × 100 ms); two rounds of 25; and there's room for seven
             // responses of 25 calls.
-            "/calls: 5.00 requests/s of 50 calls (the default of `n1`), 100ms each on 25 connections; 200ms \
+            "/calls: 5.00 requests/s of 50 calls (the default of `n1`), 100ms each on 25 slots; 200ms \
              alone, 1.4s with a full queue",
-            "/calls: 0.2500 requests/s of 1000 calls (`max` of `n1`), 100ms each on 25 connections; 4s \
+            "/calls: 0.2500 requests/s of 1000 calls (`max` of `n1`), 100ms each on 25 slots; 4s \
              alone, 28s with a full queue",
             // Two streams of ten calls each use 20 of the 25 connections.
-            "/few: 0.4000 requests/s of 50 calls (the default of `n1`), 1s each on 20 connections; 5s alone, \
+            "/few: 0.4000 requests/s of 50 calls (the default of `n1`), 1s each on 20 slots; 5s alone, \
              36s with a full queue",
-            "/few: 0.0200 requests/s of 1000 calls (`max` of `n1`), 1s each on 20 connections; 100s alone, \
+            "/few: 0.0200 requests/s of 1000 calls (`max` of `n1`), 1s each on 20 slots; 100s alone, \
              720s with a full queue",
-            "/pass: 2.50 requests/s, 10s each on 25 connections; 10s alone, 70s with a full queue",
-            "/quick: 250 requests/s, 100ms each on 25 connections; 100ms alone, 700ms with a full queue",
-            "/seven: 35.7 requests/s of 7 calls, 100ms each on 25 connections; 100ms alone, 700ms with a \
+            "/pass: 2.50 requests/s, 10s each on 25 slots; 10s alone, 70s with a full queue",
+            "/quick: 250 requests/s, 100ms each on 25 slots; 100ms alone, 700ms with a full queue",
+            "/seven: 35.7 requests/s of 7 calls, 100ms each on 25 slots; 100ms alone, 700ms with a \
              full queue",
-            "/unbounded: 250 requests/s of one call, 100ms each on 25 connections; 100ms alone, 700ms with a \
+            "/unbounded: 250 requests/s of one call, 100ms each on 25 slots; 100ms alone, 700ms with a \
              full queue",
         ]
     );
@@ -124,19 +124,19 @@ async fn statements_are_computed_as_well() {
         carried(&stdout),
         [
             &format!(
-                "/list: {}.0 requests/s, 500ms each on {lists} connections; 500ms alone, {:?} with a full \
+                "/list: {}.0 requests/s, 500ms each on {lists} slots; 500ms alone, {:?} with a full \
                  queue",
                 2 * lists,
                 behind(500.0, lists)
             ),
             &format!(
-                "/long: {}.0 requests/s, 100ms each on {long} connections; 100ms alone, {:?} with a full \
+                "/long: {}.0 requests/s, 100ms each on {long} slots; 100ms alone, {:?} with a full \
                  queue",
                 10 * long,
                 behind(100.0, long)
             ),
             &format!(
-                "/quick: {rate} requests/s, 1ms each on {shared} connections; 1ms alone, {full}ms with a \
+                "/quick: {rate} requests/s, 1ms each on {shared} slots; 1ms alone, {full}ms with a \
                  full queue"
             ),
         ]
@@ -162,16 +162,13 @@ async fn calls_for_rows_are_computed() {
     let (db, upstream) = (TestDb::new().await, up().await);
     for (calls, expected) in [
         // 64 connections ÷ 1 ms.
-        (member("a", ""), "/e: 64000 rows/s of one call of `up`, 1ms each on 64 connections"),
-        (member("a", "concurrency = 8"), "/e: 8000 rows/s of one call of `up`, 1ms each on 8 connections"),
+        (member("a", ""), "/e: 64000 rows/s of one call of `up`, 1ms each on 64 slots"),
+        (member("a", "concurrency = 8"), "/e: 8000 rows/s of one call of `up`, 1ms each on 8 slots"),
         // Each row needs both calls, and they share the connections.
-        (
-            member("a", "") + &member("b", ""),
-            "/e: 32000 rows/s of 2 calls of `up`, 1ms each on 64 connections",
-        ),
+        (member("a", "") + &member("b", ""), "/e: 32000 rows/s of 2 calls of `up`, 1ms each on 64 slots"),
         (
             member("a", "concurrency = 8") + &member("b", "concurrency = 40"),
-            "/e: 8000 rows/s of 2 calls of `up`, 1ms each on 16 connections",
+            "/e: 8000 rows/s of 2 calls of `up`, 1ms each on 16 slots",
         ),
     ] {
         let config = config(&upstream, "", "expected_duration = '1ms'\npool = { max = 64 }");
@@ -190,7 +187,7 @@ async fn calls_for_a_single_row_are_no_list() {
             "max_streams = 2",
             "pool = { max = 9, max_idle = 1 }",
             Some(
-                "source up: its pool has 9 connections, but `max_streams` allows 2 streams, which use 2 of \
+                "source up: its pool has 9 slots, but `max_streams` allows 2 streams, which use 2 of \
                  them | \
                  raise `max_streams` to 9, or lower `pool.max`",
             ),
@@ -212,7 +209,7 @@ async fn limits_of_calls_for_rows_contradict_others_too() {
             "pool = { max = 5 }",
             member("a", "concurrency = 50"),
             "/e: `concurrency` is 50, but only 5 calls are made at a time: source `up` has no more \
-             connections | \
+             slots | \
              raise `pool.max` of source `up` to 50, or lower `concurrency` to 5",
         ),
         (
@@ -236,7 +233,7 @@ async fn limits_of_calls_for_rows_contradict_others_too() {
             "max_streams = 2",
             "pool = { max = 9 }",
             member("a", "concurrency = 4"),
-            "source up: its pool has 9 connections, but `max_streams` allows 2 streams, which use 8 of them \
+            "source up: its pool has 9 slots, but `max_streams` allows 2 streams, which use 8 of them \
              | \
              raise `max_streams` to 9, or lower `pool.max`",
         ),
@@ -256,7 +253,7 @@ async fn limits_that_contradict_each_other_are_told() {
             "pool = { max = 5 }",
             calls("", "concurrency = 50"),
             "/e: `concurrency` is 50, but only 5 calls are made at a time: source `up` has no more \
-             connections | \
+             slots | \
              raise `pool.max` of source `up` to 50, or lower `concurrency` to 5",
         ),
         (
@@ -338,7 +335,7 @@ async fn limits_that_contradict_each_other_are_told() {
             "max_streams = 5",
             "pool = { max = 9 }",
             pass(""),
-            "source up: its pool has 9 connections, but `max_streams` allows 5 streams, which use 5 of them \
+            "source up: its pool has 9 slots, but `max_streams` allows 5 streams, which use 5 of them \
              | \
              raise `max_streams` to 9, or lower `pool.max`",
         ),
@@ -369,7 +366,7 @@ async fn memory_and_statements_have_contradictions_too() {
             MEMORY,
             "pool = { max = 90 }\nmax_row_bytes = '64KiB'",
             "",
-            &["/e: `memory` has room for ", "but the pool has connections for 90 | raise `memory`"][..],
+            &["/e: `memory` has room for ", "but the pool has slots for 90 | raise `memory`"][..],
         ),
         (
             MEMORY,

@@ -729,7 +729,7 @@ fn faults_of_endpoints() {
         ),
         (
             "/*[params]\n_a=\"text\"\n*/ select :_a",
-            "2:1: the name `_a` begins with an underscore\n    hint: names with an underscore are reserved \
+            "2:1: the name `_a` begins with an underscore\n    hint: names that begin with an underscore are reserved \
              for the server (`_format`): rename it",
         ),
         (
@@ -1047,13 +1047,13 @@ fn one_statement_without_a_file() {
         (
             "postgres://h",
             "\u{feff}select :_a",
-            "--sql:1:8: the name `_a` begins with an underscore\n    hint: names with an underscore are \
+            "--sql:1:8: the name `_a` begins with an underscore\n    hint: names that begin with an underscore are \
              reserved for the server (`_format`): rename it",
         ),
         (
             "postgres://h",
             "select :_a",
-            "--sql:1:8: the name `_a` begins with an underscore\n    hint: names with an underscore are \
+            "--sql:1:8: the name `_a` begins with an underscore\n    hint: names that begin with an underscore are \
              reserved for the server (`_format`): rename it",
         ),
         (

@@ -5,7 +5,7 @@ use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
 /// The message for an error code. It replaces the database's own text.
 pub fn general(code: &str) -> &'static str {
     match code {
-        "statement_changed" => "the statement has changed since the database prepared it",
+        "statement_changed" => "the database's prepared form of the statement is out of date or gone",
         STATEMENT_TIMEOUT => "the database ended the statement before it was complete",
         "source_unavailable" => "the database cannot answer now",
         INVALID_DATA => "the database can't use a value in the statement",

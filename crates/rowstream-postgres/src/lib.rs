@@ -22,7 +22,7 @@
 //! | file | contents |
 //! |---|---|
 //! | [`dialect`] | PostgreSQL's SQL, as data |
-//! | [`url`] | `postgres://…` to connection settings |
+//! | [`url`], [`libpq`] | `postgres://…`, and libpq's variables and files, to connection settings |
 //! | [`wire`] | the framing of messages |
 //! | [`hosts`] | the choice of a host for a connection |
 //! | [`connect`] | start-up, authentication, session settings, cancel requests |

@@ -1,7 +1,7 @@
 //! SQLite: a file that is read in this process.
 //!
 //! The library blocks, so its threads, batches and hand-over are in [`rowstream_database::blocking`]. This
-//! module has only the parts specific to SQLite.
+//! crate has only the parts specific to SQLite.
 //!
 //! ```
 //! use rowstream_core::settings::SourceSettings;

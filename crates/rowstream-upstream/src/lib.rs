@@ -37,6 +37,9 @@
 //! | [`template`] | requests built from parameters, with each value escaped for its position |
 //! | [`fields`] | the header fields that are passed on, and those that aren't |
 //! | [`payload`] | bodies of requests, built from parameters |
+//! | [`split`], [`pointer`] | the rows of a document, while it arrives |
+//! | [`json_columns`], [`by_column`] | the columns of a row |
+//! | [`error`] | failures, and the errors that users see |
 //!
 //! A [`RequestLease`] of the pool is the right to one request in flight at one host. Over HTTP/1.1
 //! it also has a connection; over HTTP/2, requests share connections. A request with a slot is sent
