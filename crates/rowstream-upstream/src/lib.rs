@@ -37,7 +37,7 @@
 //! | [`template`] | requests built from parameters, with each value escaped for its position |
 //! | [`fields`] | the header fields that are passed on, and those that aren't |
 //! | [`payload`] | bodies of requests, built from parameters |
-//! | [`split`], [`pointer`] | the rows of a document, while it arrives |
+//! | [`split`], [`mod@pointer`] | the rows of a document, while it arrives |
 //! | [`json_columns`], [`by_column`] | the columns of a row |
 //! | [`error`] | failures, and the errors that users see |
 //!
