@@ -106,7 +106,7 @@ impl ResponseId {
         }
     }
 
-    /// Reads an id in the form in which [`ResponseId`] writes it.
+    /// Reads an id as [`ResponseId`] writes it.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let is_own = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         let own = text.len() == 32 && text.bytes().all(is_own);

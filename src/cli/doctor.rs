@@ -36,7 +36,7 @@ pub(super) struct Args {
     /// there's one.
     #[arg(long, value_name = "URL")]
     via: Uri,
-    /// The number of seconds for which one stream stays silent and another one flows, to see if
+    /// The number of seconds that one stream stays silent and another one flows, to see if
     /// either is cut. Choose at least the longest silence of your streams; many proxies have a limit
     /// of 60.
     #[arg(long, value_name = "SECONDS", default_value_t = 65)]

@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// It's dropped when the bytes have left, or never will.
 type Fence = oneshot::Sender<Infallible>;
 
-/// The way in which the bytes of a body leave.
+/// How the bytes of a body leave.
 pub(crate) enum Delivery {
     /// The task that polls the body takes care of it.
     Unknown,

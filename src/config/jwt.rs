@@ -21,9 +21,9 @@ pub struct JwtSettings {
     pub audience: Vec<String>,
     /// The source of the issuer's keys.
     pub keys: KeySource,
-    /// The file from which we read the keys.
+    /// The file with the keys.
     pub file: Option<PathBuf>,
-    /// The algorithms with which a token may be signed.
+    /// The algorithms that may sign a token.
     pub algorithms: Vec<Algorithm>,
     /// The values of a token's `scope` or `scp` that `authorization` may name.
     pub scopes: Vec<String>,

@@ -17,7 +17,7 @@ pub struct Token {
     pub name: String,
     /// The SHA-256 of each valid text. There are two while a new text replaces an old one.
     pub hashes: Vec<[u8; 32]>,
-    /// The time from which none of the texts is valid.
+    /// The time when its last text expires.
     pub expires: Option<Timestamp>,
     /// Further scopes that the token has, beside its name.
     pub scopes: Vec<String>,

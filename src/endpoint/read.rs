@@ -523,11 +523,11 @@ fn check_claims(file: File<'_>, endpoint: &Endpoint, identification: &ClientIden
     let (message, hint) = match (identification.has_claims, &endpoint.authorization) {
         (true, Authorization::Tokens(_) | Authorization::Authenticated) => return,
         (true, Authorization::Public) => (
-            format!("`:{}` comes from a token, but this endpoint requires none", claim.name),
+            format!("`:{}` is read from a token, but this endpoint is public", claim.name),
             "write `authorization = \"authenticated\"`, or a list of names",
         ),
         (false, _) => (
-            format!("`:{}` comes from a JSON Web Token, but this server accepts none", claim.name),
+            format!("`:{}` is read from a JSON Web Token, but this server has no `[jwt]`", claim.name),
             "add `[jwt]` to the configuration file",
         ),
     };

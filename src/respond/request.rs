@@ -77,16 +77,16 @@ pub(super) struct StreamRequest<'a> {
     pub(super) vary_accept: bool,
     /// The compression that the client accepts; `None` if it isn't negotiated.
     pub(super) encoding: Option<Encoding>,
-    /// The ways in which the answer proves its end.
+    /// The answer's proofs of its end.
     pub(super) asked: ProofRequest,
     /// The most rows that the statement with the endpoint's key can return, if that's known.
     pub(super) page: Option<u64>,
-    /// The name of the file in which the answer should be saved.
+    /// The file name for saving the answer.
     pub(super) download: Option<String>,
     pub(super) values: Vec<ParamValue>,
     /// True if the request gave one of them.
     pub(super) given: bool,
-    /// The role in which the statements run; `None`: that of the source's user.
+    /// The role of the statements; `None`: that of the source's user.
     pub(super) actor: Option<Arc<Actor>>,
     /// The headers that are forwarded to an upstream. Boxed, because few requests have any.
     pub(super) forwarded: Option<Box<HeaderMap>>,

@@ -49,7 +49,7 @@ impl Pacer {
         *self.start.get_or_init(Instant::now)
     }
 
-    /// The time after which no request begins, if the run is limited by time.
+    /// The time to stop starting requests, if the run has a time limit.
     pub(super) fn end(&self) -> Option<Instant> {
         match self.extent {
             Extent::Duration(duration) => Some(self.start() + duration),
@@ -81,7 +81,7 @@ impl Pacer {
     }
 }
 
-/// Returns the time from which the request's latency counts.
+/// Returns the start of the request's latency.
 async fn wait_until(due: Instant) -> Instant {
     if due <= Instant::now() {
         return due;

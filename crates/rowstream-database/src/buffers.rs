@@ -71,7 +71,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The buffers and the socket of a connection.
 pub struct Buffers {
     socket: Socket,
-    /// Input, of which the bytes from `start` to `end` are unread.
+    /// Input. The bytes from `start` to `end` are unread.
     pub read: Box<[u8]>,
     /// The start of the unread bytes.
     pub start: usize,
@@ -121,7 +121,7 @@ impl Flow {
 /// Limits the time that a reader waits for a silent server.
 #[derive(Default)]
 struct Silence {
-    /// The time after which the server ends a statement; `None` if there's no limit.
+    /// The server's time limit for a statement; `None` if there's no limit.
     statement_timeout: Option<Duration>,
     /// The end of the current wait; `None` if something has arrived since the last one.
     end: Option<tokio::time::Instant>,

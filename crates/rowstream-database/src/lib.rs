@@ -380,8 +380,8 @@ pub trait DatabaseSession {
         std::future::ready(Ok(()))
     }
 
-    /// The time by which more rows must be read, even for a slow client, because the
-    /// database would end the session. `None` if there's no limit.
+    /// The deadline for reading more rows, even for a slow client: later, the database would end the
+    /// session. `None` if there's no limit.
     fn read_by(&self) -> Option<Instant> {
         None
     }

@@ -315,7 +315,7 @@ fn no_transaction(name: &str) -> Error {
     .hint("write one statement per response, without nested ones; leave out `key`, `fetch_rows` and roles")
 }
 
-/// The rows of a lookup, all of which have arrived.
+/// The rows of a lookup. All have arrived.
 pub struct Answer {
     described: Arc<StatementDescription>,
     rows: std::vec::IntoIter<Box<[u8]>>,

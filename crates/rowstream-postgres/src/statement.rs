@@ -20,7 +20,7 @@ use super::value::Decoder;
 /// A statement as it's sent to the server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SentStatement {
-    /// Its text, in which a parameter may have several numbers.
+    /// Its text. A parameter may have several numbers in it.
     pub(super) text: Arc<str>,
     /// The types of its parameters, for those whose type we send.
     pub(super) types: Vec<u32>,

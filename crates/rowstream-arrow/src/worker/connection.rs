@@ -354,7 +354,7 @@ impl<K: DriverKind> DriverRows for ForeignRows<'_, K> {
 }
 
 impl<K: DriverKind> ForeignRows<'_, K> {
-    /// Reads the next batch that has rows. Returns false if there is none.
+    /// Reads the next batch that has rows. Returns false after the last one.
     fn batch(&mut self) -> Result<bool, Error> {
         // Frees the last batch while the driver process makes the next.
         self.columns.clear();

@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn slow_places_have_a_longer_queue() {
         let (mut pressure, begun) = (Pressure::default(), Instant::now());
-        // Ten slots, each of which a request keeps for half a second.
+        // Ten slots. A request keeps each for half a second.
         let now = served(&mut pressure, begun, 20, 3000);
         let most = pressure.most(STREAM, &config(), now);
         assert!((19..=20).contains(&most), "{most}: twice as many as there are places");

@@ -14,7 +14,7 @@ pub trait Sites: Send + 'static {
     type Wish: Send;
     /// A chosen site.
     type ChosenSite;
-    /// A site at which a slot is in use.
+    /// The site of a slot in use.
     type Site: Send;
 
     /// Chooses the site that a request may have now.

@@ -361,8 +361,8 @@ pub struct Transactions {
     /// The first transaction that hasn't begun. No visible row can have its number or a later one,
     /// except rows that were copied from another server.
     pub yet_to_come: &'static str,
-    /// Returns a row if its parameter is a transaction that this server hasn't begun yet. A
-    /// replica's transaction may come from its primary.
+    /// Returns a row if its parameter is a transaction that this server hasn't begun yet. On
+    /// a replica, the primary may have begun it.
     pub ahead: &'static str,
 }
 

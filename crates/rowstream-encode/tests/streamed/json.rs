@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 
 use crate::client::{RUNTIME, fetch};
 
-/// A structure that contains lists, some of which may be streams.
+/// A structure that contains lists. Some may be streams.
 #[derive(Debug, Clone)]
 enum ListShape {
     Leaf(Json),

@@ -129,7 +129,7 @@ impl<'s> Rows<'s> {
         })
     }
 
-    /// Fetches the first rows. Returns false if there are none.
+    /// Fetches the first rows. Returns false if the statement has no rows.
     pub(super) fn start(&mut self) -> Result<bool, StartError> {
         if self.config.fetch != Fetch::ByValue {
             self.bind(FIRST_ROWS)?;
