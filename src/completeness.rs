@@ -8,12 +8,14 @@
 //! | [`framing`] | records among the rows: the end, or the error |
 //! | [`digest`] | the hash of the bytes |
 //! | [`trailers`] | fields after the body |
+//! | [`events`] | the id of an event, at which an `EventSource` stops |
 //! | [`streams`] | another request, which reports how a stream ended |
 //! | [`crate::spool`] | a length, because the whole result exists before its headers |
 //! | [`delivery`] | everything that was encoded before a failure, and then the abort |
 
 pub(crate) mod delivery;
 pub mod digest;
+pub(crate) mod events;
 pub mod framing;
 pub(crate) mod page;
 pub(crate) mod streams;

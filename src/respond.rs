@@ -44,7 +44,7 @@ use self::admin::{ADMIN, AdminEndpoint, holder, is_admin};
 pub use self::app::App;
 use self::body::AnswerBody;
 pub use self::body::{AbortError, ResponseBody};
-use self::head::{head, no_endpoint, no_host, to_https};
+use self::head::{head, no_endpoint, no_host, no_more_events, to_https};
 pub use self::request::Arrival;
 use self::request::{ArrivedBody, STREAMED, StreamRequest, read_stream_request};
 use self::tracker::RequestTracker;
@@ -224,6 +224,9 @@ impl App {
             // The statement doesn't run, so its length isn't known: these are the headers of a long
             // result.
             return Ok(head(&stream_request, stream_request.coding(STREAMED)).map(|()| AnswerBody::Nothing));
+        }
+        if stream_request.has_had_events(request.headers()) {
+            return Ok(no_more_events());
         }
         let (client, memory) = (self.client(request), self.budget(&stream_request));
         self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;

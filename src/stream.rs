@@ -112,8 +112,14 @@ pub struct RowStream {
     /// The pause before an idle stream sends a heartbeat, and the heartbeat's bytes.
     heartbeat: Option<(Duration, &'static [u8])>,
     following: FollowState,
-    /// The cursor that resumes the stream, once the statement with the key has ended.
+    /// The cursor that begins a new page after the rows so far, once the statement with the key
+    /// has ended.
     next: Option<String>,
+    /// The cursor that continues the list, likewise. It differs from `next` if the list has a
+    /// limit.
+    resume: Option<String>,
+    /// True if the statement with the key has ended with a row.
+    has_moved: bool,
     /// The end of the page, if that statement has a known limit.
     page: Option<PageEnd>,
     /// True if that statement had rows, and its limit may have cut others off.
@@ -148,6 +154,8 @@ pub struct RowsRequest {
     pub shard: Option<RequestedShard>,
     /// True if cursors are wanted in addition to those in the body.
     pub cursors: bool,
+    /// True if the rows are followed, or are waited for.
+    pub followed: bool,
     /// The upstreams to call for each row, in the order of the endpoint's calls.
     pub upstreams: Vec<rowstream_upstream::Source>,
 }
@@ -155,7 +163,15 @@ pub struct RowsRequest {
 /// All rows, in a format and with options.
 impl From<(Format, ValueOptions)> for RowsRequest {
     fn from((format, options): (Format, ValueOptions)) -> Self {
-        Self { format, options, after: None, shard: None, cursors: false, upstreams: Vec::new() }
+        Self {
+            format,
+            options,
+            after: None,
+            shard: None,
+            cursors: false,
+            followed: false,
+            upstreams: Vec::new(),
+        }
     }
 }
 
@@ -264,7 +280,7 @@ impl RowStream {
         values: Vec<ParamValue>,
         looked_up: Option<Box<LookupResult>>,
     ) -> Result<Self, Error> {
-        let OpenedStatements { session, steps, values, mut clock, part } =
+        let OpenedStatements { session, steps, values, mut clock, part, begin } =
             OpenedStatements::open(waiter, (endpoint, source), &reading, values, looked_up).await?;
         clock.enter(true);
         clock.leave(Phase::Database);
@@ -287,7 +303,9 @@ impl RowStream {
             armed: TimerPurpose::Nothing,
             heartbeat: beat.map(|beat| (endpoint.heartbeat, beat)),
             following: FollowState::not(),
-            next: reading.after,
+            next: begin,
+            resume: reading.after,
+            has_moved: false,
             page: None,
             may_have_more: false,
             rows: 0,
@@ -446,10 +464,23 @@ impl RowStream {
         self.mark(Frames::is_due);
     }
 
-    /// The cursor of the last encoded row; `None` if the endpoint has no key.
+    /// The cursor that begins a new page after the last encoded row; `None` if the endpoint has no
+    /// key.
     pub(crate) fn cursor(&self) -> Option<String> {
         let cursors = self.current.rows().and_then(|rows| rows.cursors.as_ref());
-        cursors.and_then(|cursors| cursors.last()).or_else(|| self.next.clone())
+        cursors.and_then(|cursors| cursors.at_end()).or_else(|| self.next.clone())
+    }
+
+    /// True if the list with the key has ended, and had a row.
+    pub(crate) fn has_moved(&self) -> bool {
+        self.has_moved
+    }
+
+    /// The cursor that continues the list after the last encoded row.
+    fn resume_cursor(&self) -> Option<String> {
+        let rows = self.current.rows();
+        let cursors = rows.and_then(|rows| Some((rows.cursors.as_ref()?, rows.encoder.rows())));
+        cursors.and_then(|(cursors, rows)| cursors.within(rows)).or_else(|| self.resume.clone())
     }
 
     /// Writes a mark if rows have waited too long for one and more rows may follow.
@@ -463,7 +494,7 @@ impl RowStream {
     fn mark(&mut self, is_due: impl FnOnce(&Frames, u64) -> bool) {
         let rows = self.rows();
         if self.frames.as_ref().is_some_and(|frames| is_due(frames, rows))
-            && let Some(next) = self.cursor()
+            && let Some(next) = self.resume_cursor()
             && let Some(frames) = &mut self.frames
         {
             frames.mark(rows, &next, &mut self.chunk);
@@ -545,7 +576,7 @@ impl RowStream {
     /// Drops a reading that has failed between two rows. The next one begins after the last of
     /// them.
     fn drop_reading(&mut self) {
-        self.next = self.cursor();
+        (self.next, self.resume) = (self.cursor(), self.resume_cursor());
         self.may_have_more = true;
         self.rows += self.current.count();
         self.current = CurrentStatements::Nothing;
@@ -680,13 +711,19 @@ impl RowStream {
             return Err(Error::no_such_row());
         }
         rows.encoder.finish(&mut self.chunk);
-        if let Some(cursors) = rows.cursors.take() {
+        let cursors = rows.cursors.take();
+        if let Some(cursors) = &cursors {
             self.may_have_more = cursors.may_have_more(rows.encoder.rows());
-            self.next = cursors.last().or(self.next.take());
+            let last = cursors.at_end();
+            self.has_moved |= last.is_some();
+            self.next = last.or(self.next.take());
+            self.resume = cursors.within(rows.encoder.rows()).or(self.resume.take());
         }
         // A followed list has no last page.
         if let Some(limit) = rows.page.filter(|_| self.following.is_over()) {
-            self.page = PageEnd::of(limit, rows.encoder.rows());
+            let rows = rows.encoder.rows();
+            let page_end = |cursors: &Cursors| cursors.page_end(limit, rows);
+            self.page = cursors.as_deref().map_or_else(|| PageEnd::of(limit, rows), page_end);
         }
         self.note_count(rows.statement, rows.encoder.rows());
         self.free_session();

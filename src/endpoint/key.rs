@@ -10,7 +10,7 @@
 //! ) as rowstream
 //! where "eventNo" > $3                        -- only after a cursor
 //! order by "eventNo"
-//! limit $2
+//! limit $2                                    -- or what is left of it, within a list
 //! ```
 //!
 //! Databases move the condition into the inner statement as long as that has no limit. So an index
@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rowstream_core::Error;
-use rowstream_core::cursor::Signer;
+use rowstream_core::cursor::{CursorSigner, KeyTypes, Position, Signer};
 use rowstream_core::diagnostic::reader::Value;
 use rowstream_core::error::COMPOSITE;
 use rowstream_core::params::{BindType, ParamType, ParamValue};
@@ -65,9 +65,10 @@ pub struct RowKey {
     pub committed_only: bool,
     /// The limit at the end of the statement.
     limit: Option<Limit>,
-    /// The parameters whose values a cursor is bound to. Parameters that only set the number of
-    /// rows aren't among them.
-    bound: Vec<usize>,
+    /// How `rest` gets what is left of the limit. `None`: there's no limit.
+    rest_of_limit: Option<RestOfLimit>,
+    /// The parameters that a cursor is bound to.
+    bound: BoundParameters,
     signer: Signer,
     unordered: &'static [UnorderedTypes],
     /// The text for an infinite number in a cursor.
@@ -85,8 +86,71 @@ pub struct KeyColumn {
     pub descending: bool,
 }
 
+/// The settings of a key in an endpoint's file.
+pub(super) struct KeySettings {
+    pub(super) columns: Vec<KeyColumn>,
+    /// The setting's offset in the file, in bytes.
+    pub(super) offset: usize,
+    /// Another version makes earlier cursors invalid.
+    version: usize,
+}
+
+/// The parameters that cursors are bound to, by their names and in their order.
+#[derive(Debug, Clone)]
+struct BoundParameters {
+    /// Those that select rows, for cursors at an end.
+    at_end: Vec<(String, usize)>,
+    /// Those of `at_end` and of the limit, for cursors within a list.
+    within: Vec<(String, usize)>,
+}
+
+/// How the statement after a row gets what is left of its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RestOfLimit {
+    /// In place of the statement's argument with this index, which only the limit uses.
+    InPlaceOf(usize),
+    /// As an argument of its own, in place of this fixed number.
+    Fixed(u64),
+    /// The number of earlier rows is an argument of its own, and the limit is reduced by it.
+    Reduced,
+}
+
+impl RestOfLimit {
+    fn of(limit: &Limit, text: &str) -> Option<Self> {
+        match (limit.placeholder, limit.rows) {
+            (Some(number), _) if limit.only.contains(&number) => Some(Self::InPlaceOf(number - 1)),
+            (None, Some(rows)) => Some(Self::Fixed(rows)),
+            _ if text[limit.count.clone()].eq_ignore_ascii_case("all") => None,
+            _ => Some(Self::Reduced),
+        }
+    }
+}
+
+/// The place in a list after which a request reads.
+pub(crate) struct ListPosition {
+    /// The rows of the list before it. 0: a new page begins there.
+    pub(crate) before: u64,
+    /// The types of the key when the cursor was made.
+    pub(crate) types: KeyTypes,
+    /// The values that [`RowKey::rest`] needs: the key, and then what is left of the limit.
+    pub(crate) values: Vec<ParamValue>,
+}
+
+/// Reads `key = ["created desc", "id"]` and `cursor_version`.
+pub(super) fn read_settings(key: Option<&Value<'_>>, version: Option<&Value<'_>>) -> Option<KeySettings> {
+    let Some(key) = key else {
+        if let Some(version) = version {
+            version.error_with("`cursor_version` needs a `key`, but this endpoint has none", "remove it");
+        }
+        return None;
+    };
+    let version = version.map_or(Some(1), |value| value.count(1));
+    let (columns, offset) = read(key)?;
+    Some(KeySettings { columns, offset, version: version? })
+}
+
 /// Reads `key = ["created desc", "id"]`: the columns, and the setting's offset.
-pub(super) fn read(value: &Value<'_>) -> Option<(Vec<KeyColumn>, usize)> {
+fn read(value: &Value<'_>) -> Option<(Vec<KeyColumn>, usize)> {
     let names = value.strings()?;
     if names.is_empty() {
         value.error_with("`key` names no column", "name the columns that order the rows, or leave it out");
@@ -113,13 +177,13 @@ impl KeyColumn {
 }
 
 impl RowKey {
-    /// The key `columns` of an endpoint, for the text of its statement.
+    /// The key of an endpoint, for the text of its statement.
     ///
     /// # Errors
     /// The reason why it can't have one, and a hint.
     pub(super) fn new(
         endpoint: &Endpoint,
-        (columns, offset): (Vec<KeyColumn>, usize),
+        KeySettings { columns, offset, version }: KeySettings,
         dialect: &'static Dialect,
         secret: &str,
     ) -> Result<Self, (&'static str, &'static str)> {
@@ -143,11 +207,7 @@ impl RowKey {
         let wrapped =
             StatementParts { query, limit: limit.as_ref(), columns: &columns, transactions, dialect };
         let (rest, rest_args) = wrapped.rest();
-        let names: Vec<_> = columns.iter().map(|c| format!("{} {}", c.name, c.descending)).collect();
-        let parts: Vec<_> = [endpoint.path.as_str(), &query.sql]
-            .into_iter()
-            .chain(names.iter().map(String::as_str))
-            .collect();
+        let signer = cursor_signer(secret, (&endpoint.path, version), &columns);
         Ok(Self {
             statement,
             ordered: wrapped.ordered(),
@@ -156,9 +216,10 @@ impl RowKey {
             nulls: wrapped.nulls(),
             ahead: endpoint.follow().and_then(|_| wrapped.ahead()),
             committed_only,
-            bound: bound(endpoint, statement, limit.as_ref()),
+            rest_of_limit: wrapped.rest_of_limit(),
+            bound: BoundParameters::of(endpoint, statement, limit.as_ref()),
             limit,
-            signer: Signer::new(secret, &parts),
+            signer,
             unordered: dialect.keys.unordered,
             infinity: dialect.keys.infinity,
             columns,
@@ -172,8 +233,46 @@ impl RowKey {
     }
 
     /// The signer for cursors of a request with these values of its parameters.
-    pub fn signer(&self, values: &[ParamValue]) -> Signer {
-        self.signer.bind(self.bound.iter().map(|&index| &values[index]))
+    pub(crate) fn signer(&self, values: &[ParamValue]) -> CursorSigner {
+        let bind = |bound: &[(String, usize)]| {
+            let given = bound.iter().map(|(name, index)| (name.as_str(), &values[*index]));
+            self.signer.bind(given.filter(|(_, value)| **value != ParamValue::Null))
+        };
+        CursorSigner { at_end: bind(&self.bound.at_end), within: bind(&self.bound.within) }
+    }
+
+    /// True if cursors within a list have to contain the number of rows before them, because the
+    /// list has a limit. `page` is that limit, if it's known.
+    pub(crate) fn counts_rows(&self, page: Option<u64>) -> bool {
+        match self.rest_of_limit {
+            None => false,
+            Some(RestOfLimit::InPlaceOf(_)) => page.is_some(),
+            Some(RestOfLimit::Fixed(_) | RestOfLimit::Reduced) => true,
+        }
+    }
+
+    /// The place after which a list of at most `page` rows continues. If it isn't `within` that
+    /// list, a new page begins there.
+    pub(crate) fn list_position(&self, position: Position, page: Option<u64>, within: bool) -> ListPosition {
+        let Position { types, rows, key: mut values } = position;
+        let before = rows.filter(|_| within).unwrap_or(0);
+        let left = |limit: u64| limit.saturating_sub(before);
+        values.extend(
+            match self.rest_of_limit {
+                None => None,
+                Some(RestOfLimit::InPlaceOf(_)) => page.filter(|_| before > 0).map(left),
+                Some(RestOfLimit::Fixed(rows)) => Some(left(rows)),
+                Some(RestOfLimit::Reduced) => Some(before),
+            }
+            .map(|rows| ParamValue::Integer(i64::try_from(rows).unwrap_or(i64::MAX))),
+        );
+        ListPosition { before, types, values }
+    }
+
+    /// The types of the key's columns, which are among these of the result.
+    pub(crate) fn types(&self, columns: &[Column]) -> KeyTypes {
+        let of_key = |key: &KeyColumn| columns.iter().find(|column| column.name == key.name);
+        KeyTypes::of(self.columns.iter().filter_map(of_key).map(order_of))
     }
 
     /// The most rows that `statement`, the key's own, returns. `None` if that's not known without
@@ -189,9 +288,15 @@ impl RowKey {
     }
 
     /// The arguments of [`RowKey::rest`] as indices into the values of a request: the statement's
-    /// `own` arguments, and the range of the row's key, `after`.
-    pub fn rest_args(&self, own: &[usize], after: Range<usize>) -> impl Iterator<Item = usize> {
+    /// `own` arguments, and the range of the values of a [`ListPosition`], `after`.
+    pub(crate) fn rest_args(&self, own: &[usize], after: Range<usize>) -> impl Iterator<Item = usize> {
+        let left = after.start + self.columns.len();
+        let in_place_of = match self.rest_of_limit {
+            Some(RestOfLimit::InPlaceOf(arg)) if left < after.end => Some(arg),
+            _ => None,
+        };
         self.rest_args.iter().map(move |&arg| match own.get(arg) {
+            Some(_) if in_place_of == Some(arg) => left,
             Some(&own) => own,
             None => after.start + (arg - own.len()),
         })
@@ -295,18 +400,63 @@ impl RowKey {
     }
 }
 
-/// The parameters of an endpoint, except those that only the limit uses.
-fn bound(endpoint: &Endpoint, statement: usize, limit: Option<&Limit>) -> Vec<usize> {
-    let outside = |(index, other): (usize, &Statement)| {
-        let args = other.args.iter().enumerate();
-        let used = args.filter(|(arg, _)| match limit {
-            Some(limit) if index == statement => !limit.only.contains(&(arg + 1)),
-            _ => true,
-        });
-        used.map(|(_, &param)| param).collect::<Vec<_>>()
-    };
-    let outside: Vec<_> = endpoint.statements().iter().enumerate().flat_map(outside).collect();
-    (0..endpoint.params.len()).filter(|param| outside.contains(param)).collect()
+/// The signer for the cursors of an endpoint. They stay valid if its statement changes but still
+/// has these columns of the key.
+fn cursor_signer(secret: &str, (path, version): (&str, usize), columns: &[KeyColumn]) -> Signer {
+    let (version, count) = (version.to_string(), columns.len().to_string());
+    let mut parts = vec!["cursor", path, &version, &count];
+    parts.extend(columns.iter().flat_map(|column| [column.name.as_str(), direction(column)]));
+    Signer::new(secret, &parts)
+}
+
+impl BoundParameters {
+    fn of(endpoint: &Endpoint, statement: usize, limit: Option<&Limit>) -> Self {
+        let selecting = |(index, other): (usize, &Statement)| {
+            let args = other.args.iter().enumerate();
+            let used = args.filter(|(arg, _)| match limit {
+                Some(limit) if index == statement => !limit.only.contains(&(arg + 1)),
+                _ => true,
+            });
+            used.map(|(_, &param)| param).collect::<Vec<_>>()
+        };
+        let statements = endpoint.statements();
+        let selecting: Vec<_> = statements.iter().enumerate().flat_map(selecting).collect();
+        let all: Vec<_> = statements.iter().flat_map(|statement| statement.args.clone()).collect();
+        let named = |used: &[usize]| {
+            let params = endpoint.params.iter().enumerate().filter(|(index, _)| used.contains(index));
+            let mut named: Vec<_> = params.map(|(index, param)| (param.name.clone(), index)).collect();
+            named.sort();
+            named
+        };
+        Self { at_end: named(&selecting), within: named(&all) }
+    }
+}
+
+/// The order of a column's values. Values of types with the same order are compared alike.
+fn order_of(column: &Column) -> &str {
+    match column.kind {
+        ColumnKind::Int16
+        | ColumnKind::Int32
+        | ColumnKind::Int64
+        | ColumnKind::Float32
+        | ColumnKind::Float64
+        | ColumnKind::Decimal { .. }
+        | ColumnKind::Number => "number",
+        ColumnKind::Text if is_plain_text(&column.type_name) => "text",
+        // An enum, for example, has an order of its own.
+        ColumnKind::Text | ColumnKind::Any | ColumnKind::Json => &column.type_name,
+        ColumnKind::Bool => "boolean",
+        ColumnKind::Bytes => "bytes",
+        ColumnKind::Date => "date",
+        ColumnKind::Time => "time",
+        ColumnKind::Timestamp => "timestamp",
+        ColumnKind::TimestampTz => "instant",
+        ColumnKind::Uuid => "uuid",
+    }
+}
+
+fn is_plain_text(name: &str) -> bool {
+    ["text", "varchar", "string"].iter().any(|plain| name.eq_ignore_ascii_case(plain))
 }
 
 /// A statement, and the parts that are put around it.
@@ -322,35 +472,58 @@ struct StatementParts<'a> {
 
 impl StatementParts<'_> {
     fn ordered(&self) -> database::Statement {
-        self.statement(self.settled().as_slice(), self.query.types.clone())
+        self.statement(self.settled().as_slice(), self.parts().1, self.query.types.clone())
     }
 
-    /// The statement after a row, and its arguments: the statement's own, and after these the
-    /// values of the row's key.
+    fn rest_of_limit(&self) -> Option<RestOfLimit> {
+        RestOfLimit::of(self.limit?, &self.query.sql)
+    }
+
+    /// The statement after a row, and its arguments: the statement's own, after these the values of
+    /// the row's key, and last what is left of the limit, if that's an argument.
     fn rest(&self) -> (database::Statement, Vec<usize>) {
         let own = self.query.types.len();
         let mut key = KeyValues::new(self.dialect.placeholders, own);
         let after = self.after(&mut key);
+        let left = own + self.columns.len();
+        let limit = self.limit_of_rest(left);
+        let of_limit = limit.is_some().then_some(left);
         let args: Vec<usize> = match self.dialect.placeholders {
-            Placeholders::ByNumber(_) => (0..own).chain(key.args).collect(),
+            Placeholders::ByNumber(_) => (0..own).chain(key.args).chain(of_limit).collect(),
             // The limit follows the key.
             Placeholders::ByOccurrence => {
                 let limit = own - self.limit.map_or(0, |limit| limit.only.len());
-                (0..limit).chain(key.args).chain(limit..own).collect()
+                (0..limit).chain(key.args).chain(limit..own).chain(of_limit).collect()
             }
         };
-        let of_key = match self.dialect.parameter_types {
-            ParameterTypes::Inferred => BindType::Inferred,
-            ParameterTypes::Declared => BindType::One(ParamType::Text),
+        let kind = |arg: usize| match (self.dialect.parameter_types, arg == left) {
+            (ParameterTypes::Inferred, _) => BindType::Inferred,
+            (ParameterTypes::Declared, true) => BindType::One(ParamType::Integer),
+            (ParameterTypes::Declared, false) => BindType::One(ParamType::Text),
         };
-        let types = args.iter().map(|&arg| self.query.types.get(arg).copied().unwrap_or(of_key)).collect();
+        let types = args.iter().map(|&arg| self.query.types.get(arg).copied().unwrap_or(kind(arg))).collect();
         let conditions: Vec<_> = self.settled().into_iter().chain([after]).collect();
-        (self.statement(&conditions, types), args)
+        let limit = limit.as_deref().unwrap_or(self.parts().1);
+        (self.statement(&conditions, limit, types), args)
+    }
+
+    /// The limit with the argument `left` for what is left of it. `None`: one of the statement's
+    /// own arguments is used for that.
+    fn limit_of_rest(&self, left: usize) -> Option<String> {
+        let (limit, sql) = (self.limit?, &self.query.sql);
+        let mut placeholder = String::new();
+        self.dialect.placeholders.write(left + 1, &mut placeholder);
+        let count = match self.rest_of_limit()? {
+            RestOfLimit::InPlaceOf(_) => return None,
+            RestOfLimit::Fixed(_) => placeholder,
+            RestOfLimit::Reduced => format!("({}) - {placeholder}", &sql[limit.count.clone()]),
+        };
+        Some(format!("{}{count}{}", &sql[limit.start..limit.count.start], &sql[limit.count.end..]))
     }
 
     /// The statement in the order of the key, with only the rows that meet `conditions`.
-    fn statement(&self, conditions: &[String], types: Vec<BindType>) -> database::Statement {
-        let (text, limit) = self.parts();
+    fn statement(&self, conditions: &[String], limit: &str, types: Vec<BindType>) -> database::Statement {
+        let (text, _) = self.parts();
         let mut sql = String::from("select *");
         for (number, column) in (1..).zip(self.columns) {
             sql.push_str(", ");
@@ -602,6 +775,31 @@ mod tests {
         assert!(rest.contains("where `a` >= ? and (`a` > ? or `a` = ? and `b` < ?) order by"), "{rest}");
         assert_eq!(args, [0, 1, 3, 3, 3, 4, 2]);
         assert_eq!(bound(sql, &["a", "b desc"], &postgres::DIALECT).1, [0, 1, 2, 3]);
+    }
+
+    /// Within a list, the statement gets what is left of its limit: in place of the limit's own
+    /// parameter, as a parameter, or as a number that's subtracted.
+    #[test]
+    fn a_limit_is_continued() {
+        for (limit, expected, args) in [
+            ("limit $1", "limit $1", &[0, 1][..]),
+            ("limit coalesce($1, 9) -- n", "limit coalesce($1, 9) -- n", &[0, 1]),
+            ("limit 9 -- nine", "limit $2 -- nine", &[0, 1]),
+            ("limit least($1, 9)", "limit (least($1, 9)) - $3", &[0, 1, 2]),
+            ("limit all", "limit all", &[0]),
+        ] {
+            let text = format!("select a from t {limit}").replace("$1", ":n");
+            let ([ordered, rest], found) = bound(&text, &["a"], &postgres::DIALECT);
+            assert!(ordered.ends_with(limit), "{ordered}");
+            assert!(rest.ends_with(expected), "{rest}");
+            assert_eq!(found, args, "{limit}");
+        }
+        let ([_, rest], args) = bound("select a from t where b = :b limit 9", &["a"], &ANONYMOUS);
+        assert!(rest.ends_with("limit ?"), "{rest}");
+        assert_eq!(args, [0, 1, 2]);
+        let ([_, rest], args) = bound("select a from t limit :n + 1", &["a"], &ANONYMOUS);
+        assert!(rest.ends_with("limit (? + 1) - ?"), "{rest}");
+        assert_eq!(args, [1, 0, 2]);
     }
 
     /// Some databases can't compare row values, or don't use an index for it.

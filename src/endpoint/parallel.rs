@@ -11,7 +11,7 @@
 use std::iter;
 
 use rowstream_core::Error;
-use rowstream_core::cursor::Signer;
+use rowstream_core::cursor::{self, Signer};
 use rowstream_core::params::{BindType, ParamValue, RequestedShard};
 use rowstream_core::sql::dialect::{Dialect, Parts, Placeholders};
 use rowstream_core::sql::{Outline, RowSelect};
@@ -110,7 +110,7 @@ impl Shards {
     /// The token for a snapshot with `of` shards, for requests with these values.
     pub(crate) fn seal(&self, snapshot: &TableSnapshot, of: u32, values: &[ParamValue]) -> String {
         let mut token = Vec::new();
-        self.signer(of, values).seal(&snapshot.to_json(), &mut token);
+        self.signer(of, values).seal(&[&snapshot.to_json()], &mut token);
         String::from_utf8_lossy(&token).into_owned()
     }
 
@@ -119,15 +119,17 @@ impl Shards {
     /// # Errors
     /// 400: the token isn't for this endpoint with this number of shards and these values.
     pub(crate) fn open(&self, token: &str, of: u32, values: &[ParamValue]) -> Result<TableSnapshot, Error> {
-        let opened = self.signer(of, values).open(token, TableSnapshot::VALUES).ok();
-        opened.and_then(TableSnapshot::of_values).ok_or_else(|| {
+        let opened = self.signer(of, values).open(token);
+        opened.and_then(|opened| TableSnapshot::of_values(cursor::values(&opened)?)).ok_or_else(|| {
             let why = "it isn't a token of this endpoint with these parameters and this number of shards";
             Error::invalid_parameters(vec![("_snapshot".to_owned(), why.to_owned())])
         })
     }
 
     fn signer(&self, of: u32, values: &[ParamValue]) -> Signer {
-        self.signer.bind(values.iter().chain(iter::once(&ParamValue::Integer(of.into()))))
+        let of = ParamValue::Integer(of.into());
+        let values = values.iter().chain(iter::once(&of));
+        self.signer.bind(values.map(|value| ("", value)))
     }
 }
 

@@ -22,9 +22,9 @@ use super::lookup::EncoderCache;
 use super::params::{self, DeclaredParam};
 use super::upstream::per_row;
 use super::{
-    Authorization, Cardinality, Compression, Endpoint, Handler, KeyColumn, NestedRows, Origin, ParallelRead,
-    Piece, RowKey, Shards, SlowClients, SourceRef, Statement, Timeout, compression, csv, follow, handler,
-    key, parallel, path, slow_clients, timeout, upstream, values,
+    Authorization, Cardinality, Compression, Endpoint, Handler, NestedRows, Origin, ParallelRead, Piece,
+    RowKey, Shards, SlowClients, SourceRef, Statement, Timeout, compression, csv, follow, handler, key,
+    parallel, path, slow_clients, timeout, upstream, values,
 };
 use crate::database;
 use crate::source::{SourceConfig, SourceKind};
@@ -109,7 +109,8 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
     let path = path::read(file, &mut table, relative);
     let mut declared = params::read(file, &mut table, &path);
     let summary = table.take("summary").and_then(|value| value.string());
-    let columns = table.take("key").and_then(|value| key::read(&value));
+    let (key, version) = (table.take("key"), table.take("cursor_version"));
+    let key = key::read_settings(key.as_ref(), version.as_ref());
     let follow = table.take("follow");
     let parallel = table.take("parallel");
     let shards = table.take("shards");
@@ -199,8 +200,8 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
     if let (Some(value), Some(dialect), Some(sql)) = (&follow, dialect, endpoint.sql_mut()) {
         sql.follow = follow::read(value, dialect);
     }
-    if let (Some(columns), Some(dialect)) = (columns, dialect) {
-        let key = read_key(file, &endpoint, columns, (dialect, defaults.cursor_secret));
+    if let (Some(key), Some(dialect)) = (key, dialect) {
+        let key = read_key(file, &endpoint, key, (dialect, defaults.cursor_secret));
         endpoint.sql_mut()?.key = key;
     } else if let Some(value) = &follow
         && endpoint.follow().is_some()
@@ -822,15 +823,15 @@ fn read_body(file: File<'_>, value: &Value<'_>, body: Body, sets: &[RowSet<'_>])
 fn read_key(
     file: File<'_>,
     endpoint: &Endpoint,
-    columns: (Vec<KeyColumn>, usize),
+    key: key::KeySettings,
     (dialect, secret): (&'static Dialect, &str),
 ) -> Option<RowKey> {
-    let offset = columns.1;
+    let offset = key.offset;
     // An empty list of columns was reported before.
-    if columns.0.is_empty() {
+    if key.columns.is_empty() {
         return None;
     }
-    match RowKey::new(endpoint, columns, dialect, secret) {
+    match RowKey::new(endpoint, key, dialect, secret) {
         Ok(key) => Some(key),
         Err((message, hint)) => {
             file.error(offset, message, Some(hint.to_owned()));

@@ -42,7 +42,7 @@ impl SharedComponents {
     /// The components that [`Operation::describe`] refers to as responses.
     pub(super) fn responses(&self) -> Value {
         let failures = self.failures.iter().map(|((_, codes), name)| (name.clone(), failure(codes)));
-        let description = "No row is left, so an `EventSource` doesn't connect again.";
+        let description = "An `EventSource` has all rows, or can't resume, so it doesn't connect again.";
         let no_row = (NO_ROW.to_owned(), json!({"description": description}));
         failures.chain([no_row]).collect::<Map<_, _>>().into()
     }
@@ -143,7 +143,7 @@ impl Operation<'_> {
     fn responses(&self, shared: &mut SharedComponents) -> Map<String, Value> {
         let mut responses = Map::new();
         responses.insert("200".to_owned(), self.success());
-        if self.endpoint.formats.contains(&Format::Sse) && self.endpoint.key().is_some() {
+        if self.endpoint.formats.contains(&Format::Sse) {
             responses.insert("204".to_owned(), json!({"$ref": format!("#/components/responses/{NO_ROW}")}));
         }
         for (status, codes) in self.errors() {

@@ -104,7 +104,7 @@ impl App {
             let opened = pin!(self.open(request, values.to_vec(), tracker, None));
             let (stream, first) = request.endpoint.timeout.until_row(*begun, opened).await?;
             // The rows of other statements always exist.
-            if !stream.is_done() || stream.cursor() != request.reading.after {
+            if !stream.is_done() || stream.has_moved() {
                 return Ok((stream, first));
             }
             let wake = tokio::time::timeout_at(deadline, subscription.wake()).await;

@@ -16,6 +16,7 @@ use super::app::App;
 use super::follow;
 use crate::auth::Credentials;
 use crate::completeness::ProofRequest;
+use crate::completeness::events::{self, LAST_EVENT_ID};
 use crate::compress::Coding;
 use crate::database::Actor;
 use crate::endpoint::{Compression, Endpoint, FollowMode, Timeout};
@@ -23,9 +24,6 @@ use crate::negotiate::{self, Encoding};
 use crate::route::{Match, Suffix};
 use crate::stream::RowsRequest;
 
-/// The event after which an `EventSource` continues when it reconnects (HTML standard, "Server-sent
-/// events").
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The headers that tell that a proxy forwarded a request.
 const FORWARDED: [HeaderName; 3] =
     [header::FORWARDED, HeaderName::from_static("x-forwarded-for"), header::VIA];
@@ -119,9 +117,17 @@ pub(super) fn read_stream_request<'a, B>(
     };
     let after = after(endpoint, format, bound.after, request)?;
     let proves = asked.framed.is_some() || asked.trailers || asked.wait || asked.without_chunks;
-    let cursors = proves || followed != FollowMode::No;
     let shard = asked_shard(endpoint, bound.shard, bound.snapshot)?;
-    let reading = RowsRequest { format, options, after, shard, cursors, upstreams: Vec::new() };
+    let followed_at_all = followed != FollowMode::No;
+    let reading = RowsRequest {
+        format,
+        options,
+        after,
+        shard,
+        cursors: proves || followed_at_all,
+        followed: followed_at_all,
+        upstreams: Vec::new(),
+    };
     let (download, values, given) = (bound.download, bound.values, bound.given);
     let page = endpoint.key().and_then(|key| endpoint.page_of(key.statement, &values));
     let url_query = request.uri().query();
@@ -225,6 +231,11 @@ impl StreamRequest<'_> {
     pub(super) fn ends_events(&self) -> bool {
         let has_ids = self.reading.format == Format::Sse && self.endpoint.key().is_some();
         has_ids && self.asked.framed.is_none() && self.followed == FollowMode::No
+    }
+
+    /// True if an `EventSource` connects again after it has had all events.
+    pub(super) fn has_had_events(&self, headers: &HeaderMap) -> bool {
+        self.reading.format == Format::Sse && !self.reading.followed && events::has_ended(headers)
     }
 
     /// True if a value of the request, or its token, can be the reason of an error.

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use rowstream_core::Error;
-use rowstream_core::cursor::Signer;
+use rowstream_core::cursor::{CursorSigner, KeyTypes};
 use rowstream_encode::{Column, RowWriter, Value, ValueOptions, write_value};
 use rowstream_upstream::by_column::{ColumnCounter, ColumnWriter};
 
@@ -21,7 +21,8 @@ const FOREIGN: &str = "rows from another server (a restored dump, or replication
 /// Collects the key of each row, so that a stream can be resumed after it. The key's values follow
 /// the columns of the result, and aren't written.
 pub(super) struct Cursors {
-    signer: Signer,
+    signer: CursorSigner,
+    types: KeyTypes,
     /// The names of the key's columns.
     names: Vec<String>,
     /// The number of the result's columns.
@@ -32,6 +33,10 @@ pub(super) struct Cursors {
     key: Vec<u8>,
     /// True if each row ends with its cursor, as the id of an event.
     ids: bool,
+    /// How many rows of the list the client has already.
+    before: u64,
+    /// True if cursors within the list contain the number of rows before them.
+    counts_rows: bool,
     /// The largest possible number of rows, if it's known.
     page: Option<u64>,
     has_limit: bool,
@@ -41,21 +46,32 @@ impl Cursors {
     /// Splits the columns of a statement into those of the result and those of the key.
     ///
     /// # Errors
-    /// The key names a column that the result doesn't have.
+    /// The key names a column that the result doesn't have, or the request's cursor is for a key of
+    /// other types.
     pub(super) fn new<'a>(
         tail: &Tail<'_>,
         columns: &'a [Column],
         ids: bool,
     ) -> Result<(Self, &'a [Column]), Error> {
-        let Tail { key, page, .. } = *tail;
+        let Tail { key, page, before, counts_rows, .. } = *tail;
         let names: Vec<_> = key.columns.iter().map(|column| column.name.clone()).collect();
         key.check_order(columns)?;
         let (columns, _) = columns.split_at(columns.len().saturating_sub(names.len()));
         key.check(columns)?;
-        let (signer, has_limit) = (tail.signer.clone(), key.has_limit());
-        let infinity = key.infinity;
-        let key = Vec::new();
-        Ok((Self { signer, names, columns: columns.len(), infinity, key, ids, page, has_limit }, columns))
+        let cursors = Self {
+            signer: tail.signer.clone(),
+            types: tail.key_types(columns)?,
+            names,
+            columns: columns.len(),
+            infinity: key.infinity,
+            key: Vec::new(),
+            ids,
+            before,
+            counts_rows,
+            page,
+            has_limit: key.has_limit(),
+        };
+        Ok((cursors, columns))
     }
 
     /// Encodes a row.
@@ -75,7 +91,7 @@ impl Cursors {
             // This opens the event's last line again.
             out.pop();
             out.extend_from_slice(b"id: ");
-            self.signer.seal(&self.key, out);
+            self.seal_within(encoder.rows(), out);
             out.extend_from_slice(b"\n\n");
         }
         Ok(())
@@ -124,18 +140,39 @@ impl Cursors {
     /// True if the statement's limit may have cut off the rows after these.
     pub(super) fn may_have_more(&self, rows: u64) -> bool {
         match self.page {
-            Some(page) => PageEnd::of(page, rows) == Some(PageEnd::Full),
+            Some(page) => self.page_end(page, rows) == Some(PageEnd::Full),
             None => self.has_limit && rows > 0,
         }
     }
 
-    /// The cursor of the last row; `None` before the first one.
-    pub(super) fn last(&self) -> Option<String> {
+    /// The end of a list of at most `page` rows, after these.
+    pub(super) fn page_end(&self, page: u64, rows: u64) -> Option<PageEnd> {
+        PageEnd::of(page, self.before + rows)
+    }
+
+    /// The cursor that begins a new page after the last row; `None` before the first one.
+    pub(super) fn at_end(&self) -> Option<String> {
+        self.sealed(|out| self.signer.seal_end(self.types, &self.key, out))
+    }
+
+    /// The cursor that continues the list after these rows; `None` before the first one.
+    pub(super) fn within(&self, rows: u64) -> Option<String> {
+        self.sealed(|out| self.seal_within(rows, out))
+    }
+
+    fn seal_within(&self, rows: u64, out: &mut Vec<u8>) {
+        match self.counts_rows {
+            true => self.signer.seal_within(self.types, self.before + rows, &self.key, out),
+            false => self.signer.seal_end(self.types, &self.key, out),
+        }
+    }
+
+    fn sealed(&self, seal: impl FnOnce(&mut Vec<u8>)) -> Option<String> {
         if self.key.is_empty() {
             return None;
         }
         let mut cursor = Vec::new();
-        self.signer.seal(&self.key, &mut cursor);
+        seal(&mut cursor);
         String::from_utf8(cursor).ok()
     }
 }

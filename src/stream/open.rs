@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use rowstream_core::Error;
-use rowstream_core::cursor::Signer;
+use rowstream_core::cursor::{self, CursorSigner, KeyTypes};
 use rowstream_core::error::STATEMENT_FAILED;
 use rowstream_core::params::{ParamValue, RequestedShard};
 use rowstream_core::pool::{Priority, Waiter};
@@ -22,6 +22,7 @@ use super::pages::PageRows;
 use super::producer::Producer;
 use super::steps::{EmptinessProbe, ProbeFinding, RowCount, Rows, Step, pieces, prepared};
 use super::{RowsRequest, SHORT_PAGE, refcursor};
+use crate::completeness::events;
 use crate::database::{self, RowSource, Session, Snapshot, TableParts};
 use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, ParallelRead, Piece, RowKey, Statement};
 use crate::source::Source;
@@ -35,6 +36,8 @@ pub(crate) struct OpenedStatements {
     pub(super) clock: Clock,
     /// The parts of a table that it reads, if it doesn't read all of it by one connection.
     pub(super) part: Option<ReadPart>,
+    /// The cursor of a new page where the request's list begins; `None` at its first row.
+    pub(super) begin: Option<String>,
 }
 
 /// The parts of a table that a response reads.
@@ -106,7 +109,20 @@ impl OpenedStatements {
             Box::pin(session.begin()).await?;
         }
         refcursor::open(endpoint, written, &mut session, &mut steps, &values).await?;
-        Ok(Self { session, steps, values, clock, part })
+        if reading.format == Format::Sse && !reading.followed {
+            end_events(endpoint, &mut steps);
+        }
+        let begin = tail.and_then(|tail| tail.begin);
+        Ok(Self { session, steps, values, clock, part, begin })
+    }
+}
+
+/// Adds the events that make an `EventSource` stop after all rows, or after a cut if it can't
+/// resume.
+fn end_events(endpoint: &Endpoint, steps: &mut Vec<Step>) {
+    match endpoint.key() {
+        Some(_) => steps.push(Step::Literal(events::END_EVENT)),
+        None => steps.insert(0, Step::Literal(events::NOT_RESUMABLE_EVENT)),
     }
 }
 
@@ -238,10 +254,19 @@ impl EmptinessProbe {
 pub(super) struct Tail<'a> {
     pub(super) key: &'a RowKey,
     pub(super) query: &'a database::Statement,
-    pub(super) signer: Signer,
-    /// The positions of the values of the cursor that the list continues after.
+    pub(super) signer: CursorSigner,
+    /// The positions of the values that [`RowKey::rest`] needs.
     pub(super) after: Range<usize>,
+    /// The types that the key had when the cursor was made.
+    types: Option<KeyTypes>,
+    /// The cursor of a new page at the place of the request's cursor.
+    begin: Option<String>,
+    /// The most rows of the list, if that's known.
     pub(super) page: Option<u64>,
+    /// How many rows of the list the client has already.
+    pub(super) before: u64,
+    /// True if cursors within the list contain the number of rows before them.
+    pub(super) counts_rows: bool,
 }
 
 impl<'a> Tail<'a> {
@@ -264,18 +289,46 @@ impl<'a> Tail<'a> {
         values: &mut Vec<ParamValue>,
     ) -> Result<Option<Self>, Error> {
         let Some(key) = endpoint.key() else { return Ok(None) };
-        let signer = key.signer(values);
         let page = endpoint.page_of(key.statement, values);
-        let first = values.len();
-        let query = match &reading.after {
-            Some(cursor) => {
-                values.extend(signer.open(cursor, key.columns.len())?);
-                &key.rest
-            }
-            None if key.committed_only || reading.gives_cursors(endpoint, page) => &key.ordered,
-            None => return Ok(None),
+        if reading.after.is_none() && !key.committed_only && !reading.gives_cursors(endpoint, page) {
+            return Ok(None);
+        }
+        let mut tail = Self {
+            key,
+            query: &key.ordered,
+            signer: key.signer(values),
+            after: values.len()..values.len(),
+            types: None,
+            begin: None,
+            page,
+            before: 0,
+            // A live tail reads one list after the other, so a limit is only the size of a reading.
+            counts_rows: !reading.followed && key.counts_rows(page),
         };
-        Ok(Some(Self { key, query, signer, after: first..values.len(), page }))
+        if let Some(cursor) = &reading.after {
+            tail.begin_after(cursor, values)?;
+        }
+        Ok(Some(tail))
+    }
+
+    fn begin_after(&mut self, cursor: &str, values: &mut Vec<ParamValue>) -> Result<(), Error> {
+        let columns = self.key.columns.len();
+        let position = self.signer.open(cursor, columns)?;
+        self.begin = Some(self.signer.end_of(cursor, columns)?);
+        let place = self.key.list_position(position, self.page, self.counts_rows);
+        (self.types, self.before) = (Some(place.types), place.before);
+        values.extend(place.values);
+        (self.query, self.after.end) = (&self.key.rest, values.len());
+        Ok(())
+    }
+
+    /// The types of the key's columns, which are among these of the result.
+    ///
+    /// # Errors
+    /// 400: the cursor was made when they were others.
+    pub(super) fn key_types(&self, columns: &[Column]) -> Result<KeyTypes, Error> {
+        let types = self.key.types(columns);
+        if self.types.is_some_and(|then| then != types) { Err(cursor::other_types()) } else { Ok(types) }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::{Client, Cut, Ended, Launch, Reply, Server, Streaming, TcpProxy, TestDb, get};
+use crate::support::{Client, Cut, Ended, Launch, MariaDb, Reply, Server, Streaming, TcpProxy, TestDb, get};
 use http::{Request, StatusCode};
 use rowstream::config::Config;
 use serde_json::{Value, json};
@@ -344,7 +344,7 @@ async fn a_cursor_is_for_what_it_was_given_out() {
         "/a?least=1&_after=CURSORx",
         "/a?least=1&_after=x",
     ] {
-        assert_refused(&asked(path).await, "invalid_cursor", "from another endpoint");
+        assert_refused(&asked(path).await, "invalid_cursor", "for another endpoint");
     }
     assert_refused(
         &asked("/none?_after=CURSOR").await,
@@ -401,7 +401,7 @@ async fn an_event_source_goes_on_and_is_told_when_there_is_no_more() {
     );
     let ended = again("/a.sse", &last).await;
     assert_eq!((ended.status, ended.ended, ended.body.len()), (StatusCode::NO_CONTENT, Ended::Complete, 0));
-    assert_refused(&again("/a.sse", "7").await, "invalid_cursor", "from another endpoint");
+    assert_refused(&again("/a.sse", "7").await, "invalid_cursor", "for another endpoint");
     // Other formats aren't read by event sources.
     assert_eq!(again("/a.ndjson", &last).await.text().lines().count(), 3);
     // The result was empty from the start. A browser would repeat the request forever.
@@ -410,6 +410,177 @@ async fn an_event_source_goes_on_and_is_told_when_there_is_no_more() {
     // This endpoint has no ids, so the header is meant for another one.
     assert_eq!(events(&again("/none.sse", "7").await.body).len(), 3);
     assert_eq!(again("/a.sse", "").await.status, StatusCode::OK);
+}
+
+/// Lists whose limits are written in every way that a database takes.
+const LIMITS: [(&str, &str); 5] = [
+    ("fixed", "limit 7 -- at most"),
+    ("given", "limit :n"),
+    ("optional", "limit coalesce(:n, 100)"),
+    ("capped", "limit LEAST(:n, 1000)"),
+    ("elsewhere", "limit :n + 0"),
+];
+
+fn limited(least: &str) -> Vec<(String, String)> {
+    let file = |(name, limit): (&str, &str)| {
+        let params = if name == "fixed" { "" } else { "[params]\nn = \"integer\"" };
+        let text = format!("/* key = [\"id\"]\n{params} */ select id from t order by id {limit}");
+        (name.to_owned(), text.replace("LEAST", least))
+    };
+    LIMITS.into_iter().map(file).collect()
+}
+
+/// A list of 100,000 rows that was cut three times once had 136,000: its limit began again at each
+/// cursor.
+#[tokio::test]
+async fn a_limit_counts_from_the_start_of_its_list() {
+    let rows = "insert into t select i from generate_series(1, 30) as i";
+    let db = TestDb::new().await;
+    db.execute("create table t (id integer primary key)").await;
+    db.execute(rows).await;
+    let (_folder, url) = sqlite(
+        "create table t (id integer primary key);
+         with recursive n(i) as (select 1 union all select i + 1 from n where i < 30) insert into t select i from n",
+    );
+    let maria =
+        MariaDb::new("create table t (id integer primary key); insert into t select seq from seq_1_to_30");
+    // MariaDB's limits are numbers and parameters.
+    for (url, least, limits) in [(db.url(), "least", 5), (url, "min", 5), (maria.url(), "", 2)] {
+        let server = server(&url, &borrowed(&limited(least)[..limits])).await;
+        for (name, _) in &LIMITS[..limits] {
+            let query = if *name == "fixed" { "" } else { "n=7&" };
+            let whole = all_events(&server.url(&format!("/{name}.sse?{query}"))).await;
+            assert_eq!(whole.len(), 7, "{name}");
+            for (at, (id, _)) in whole.iter().enumerate() {
+                let after = format!("{query}_after={}", id.as_ref().unwrap());
+                let rest = all_events(&server.url(&format!("/{name}.sse?{after}"))).await;
+                assert!(rest == whole[at + 1..], "{name} after row {at} of {url}: {rest:?}");
+                let lines = get(&server.url(&format!("/{name}.ndjson?{after}"))).await;
+                assert_eq!(lines.text().lines().count(), 6 - at, "{name} after row {at} of {url}");
+            }
+        }
+    }
+}
+
+/// The end of a resumed page leads to the next page, which has its whole limit.
+#[tokio::test]
+async fn a_page_that_was_resumed_ends_like_any_other() {
+    let (_folder, url) = sqlite(
+        "create table t (id integer primary key);
+         with recursive n(i) as (select 1 union all select i + 1 from n where i < 4500) insert into t select i from n",
+    );
+    let file = "/* key = [\"id\"]\n[params]\nn = \"integer\" */ select id from t order by id limit :n";
+    let server = server(&url, &[("a", file)]).await;
+    let read = async |query: &str| {
+        let reply = get(&server.url(&format!("/a.ndjson?_end=1&{query}"))).await;
+        let lines: Vec<Value> =
+            reply.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let member = |name: &str| lines.iter().filter_map(|line| line.get(name)).cloned().collect::<Vec<_>>();
+        (member("id"), member("mark"), member("end"))
+    };
+    let (ids, marks, ends) = read("n=2500").await;
+    assert_eq!((ids.len(), marks.len(), &ends[0]["page"]), (2500, 2, &json!("full")));
+    for mark in &marks {
+        let (rest, _, ended) = read(&format!("n=2500&_after={}", mark["next"].as_str().unwrap())).await;
+        let before = usize::try_from(mark["rows"].as_u64().unwrap()).unwrap();
+        assert_eq!(rest, ids[before..], "{mark}");
+        assert_eq!((&ended[0]["page"], &ended[0]["next"]), (&json!("full"), &ends[0]["next"]));
+    }
+    let (next, _, ended) = read(&format!("n=2500&_after={}", ends[0]["next"].as_str().unwrap())).await;
+    assert_eq!((next.len(), &ended[0]["page"]), (2000, &json!("last")));
+    // A limit may change at the end of a page, but not within one.
+    let (next, ..) = read(&format!("n=3&_after={}", ends[0]["next"].as_str().unwrap())).await;
+    assert_eq!(next, [2501, 2502, 2503]);
+    let other = format!("/a?n=3&_after={}", marks[0]["next"].as_str().unwrap());
+    assert_refused(&get(&server.url(&other)).await, "invalid_cursor", "other parameters");
+}
+
+/// Each deploy once ended all followers: a blank in the SQL made every cursor invalid.
+#[tokio::test]
+async fn a_cursor_survives_a_deploy() {
+    let (_folder, url) = sqlite(
+        "create table t (id integer, name text); insert into t values (1, 'a'), (2, 'b'), (3, 'c');
+         create table u (id integer, x text); insert into u values (2, 'x')",
+    );
+    let file = |head: &str, sql: &str| format!("/* key = [\"id\"]{head} */ {sql}");
+    let plain = file("", "select id from t order by id");
+    let cursor_of = async |text: &str| {
+        let server = server(&url, &[("a", text)]).await;
+        all_events(&server.url("/a.sse")).await[0].0.clone().unwrap()
+    };
+    let cursor = cursor_of(&plain).await;
+    let read = async |text: &str| {
+        let server = server(&url, &[("a", text)]).await;
+        get(&server.url(&format!("/a?_after={cursor}"))).await
+    };
+    for kept in [
+        file("", "select id  from t -- a comment\norder by id"),
+        file("", "select id, name from t order by id"),
+        file("", "select t.id, x from t left join u on u.id = t.id order by t.id"),
+        file("\ncursor_version = 1", "select id from t order by id"),
+        file(
+            "\n[params]\nleast = { type = \"integer\", optional = true }",
+            "select id from t where :least is null or id > :least order by id",
+        ),
+    ] {
+        let reply = read(&kept).await;
+        let ids: Vec<_> = reply.json().as_array().unwrap().iter().map(|row| row["id"].clone()).collect();
+        assert_eq!(ids, [2, 3], "{kept}");
+    }
+    let typed = "select cast(id as text) as id from (select 1 as id) where id > 0";
+    for (broken, words) in [
+        (file("\ncursor_version = 2", "select id from t order by id"), "another endpoint"),
+        (plain.replace("\"id\"", "\"id desc\""), "another endpoint"),
+        ("/* key = [\"name\"] */ select id, name from t order by name".to_owned(), "another endpoint"),
+        (file("", typed), "other types"),
+    ] {
+        assert_refused(&read(&broken).await, "invalid_cursor", words);
+    }
+}
+
+/// An `EventSource` connects again whenever its stream ends. Without ids, it read the rows again
+/// every three seconds.
+#[tokio::test]
+async fn an_event_source_stops_at_the_end() {
+    let (_folder, url) = sqlite("create table t (id integer); insert into t values (1), (2), (3)");
+    let server = server(
+        &url,
+        &[
+            ("keyed", "/* key = [\"id\"] */ select id from t order by id"),
+            ("page", "/* key = [\"id\"] */ select id from t order by id limit 2"),
+            ("plain", "select id from t"),
+            ("one", "/* result = \"one\"\nformats = [\"json\", \"sse\"] */ select id from t limit 1"),
+            ("empty", "select id from t where id > 9"),
+        ],
+    )
+    .await;
+    for (path, rows) in [("keyed", 3), ("page", 2), ("plain", 3), ("one", 1), ("empty", 0)] {
+        for end in ["", "?_end=1"] {
+            let url = server.url(&format!("/{path}.sse{end}"));
+            let first = get(&url).await;
+            assert_eq!((first.status, data_events(&first.body)), (StatusCode::OK, rows), "{path}{end}");
+            let last = last_event_id(&first.body).expect("the stream has an id");
+            let request = Request::get(&url).header("last-event-id", &last).body(String::new()).unwrap();
+            let again = Client::HTTP1.send(request).await;
+            assert_eq!((again.status, again.body.len()), (StatusCode::NO_CONTENT, 0), "{path}{end}: {last}");
+        }
+    }
+    // A list without cursors can't be resumed, so it isn't read again after a cut either.
+    let plain = get(&server.url("/plain.sse")).await;
+    assert!(plain.text().starts_with("id: none\n\ndata: "), "{}", plain.text());
+}
+
+/// The events that reach a listener: those with data, without the server's own.
+fn data_events(body: &[u8]) -> usize {
+    let text = std::str::from_utf8(body).unwrap();
+    let is_row = |event: &&str| event.contains("data: ") && !event.contains("event: rowstream");
+    text.split("\n\n").filter(is_row).count()
+}
+
+/// The id that a browser sends when it connects again. It's also set by events without data.
+fn last_event_id(body: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(body).unwrap();
+    text.lines().filter_map(|line| line.strip_prefix("id: ")).next_back().map(str::to_owned)
 }
 
 #[tokio::test]
@@ -487,8 +658,10 @@ async fn a_statement_with_optional_filters_is_continued() {
         assert!(seen.is_sorted(), "{seen:?}");
     }
     // An empty page has no next page.
-    let cursor = all_events(&server.url("/t.sse?n=1")).await[0].0.clone().unwrap();
-    let none = get(&server.url(&format!("/t?n=0&_after={cursor}"))).await;
+    let first = get(&server.url("/t?n=1")).await;
+    let next = first.header("link").unwrap().replacen("n=1", "n=0", 1);
+    let (target, _) = next.strip_prefix('<').unwrap().split_once('>').unwrap();
+    let none = get(&server.url(&format!("/t{target}"))).await;
     assert_eq!((none.json(), none.header("link")), (json!([]), None));
 }
 
@@ -691,7 +864,10 @@ async fn a_quiet_stream_says_that_it_is_still_there() {
     let text = reply.text();
     let beats = text.matches(":\n\n").count();
     assert!(beats >= 3, "{text:?}");
-    assert_eq!(text.replace(":\n\n", ""), "data: {\"i\":1,\"s\":\"\"}\n\ndata: {\"i\":2,\"s\":\"\"}\n\n");
+    assert_eq!(
+        text.replace(":\n\n", ""),
+        "id: none\n\ndata: {\"i\":1,\"s\":\"\"}\n\ndata: {\"i\":2,\"s\":\"\"}\n\n"
+    );
     let lines = get(&server.url("/a.ndjson")).await;
     assert_eq!(lines.text(), "{\"i\":1,\"s\":\"\"}\n{\"i\":2,\"s\":\"\"}\n");
 }
@@ -706,7 +882,8 @@ async fn events_hold_one_line_of_data() {
         .unwrap();
     let server = server(&url, &[("a", "select j, s from t")]).await;
     let reply = get(&server.url("/a.sse")).await;
-    assert_eq!(reply.text().trim_end().lines().count(), 1, "{}", reply.text());
+    let lines: Vec<_> = reply.text().lines().filter(|line| line.starts_with("data:")).collect();
+    assert_eq!((lines.len(), reply.text().lines().count()), (1, 4), "{}", reply.text());
     assert_eq!(events(&reply.body)[0].1, json!({"j": {"a": [1, 2]}, "s": "x\n\ndata: y\r\u{2028}"}));
     assert_eq!(get(&server.url("/a.sse?_numbers=string")).await.status, StatusCode::OK);
 }
@@ -752,6 +929,94 @@ async fn marks_lead_on_behind_them() {
     let trailers = Request::get(server.url("/a.csv")).header("te", "trailers").body(String::new()).unwrap();
     let trailers = Client::HTTP1.send(trailers).await.trailers.expect("they were asked for");
     assert_eq!(trailers["rowstream-next"], *end["next"].as_str().unwrap());
+}
+
+/// A list that is read with cuts. Each is continued from the last cursor that arrived.
+struct CutReader<'a> {
+    server: &'a Server,
+    /// The path with its format, and the query that each request repeats.
+    path: &'a str,
+    query: &'a str,
+    ids: Vec<u64>,
+    after: Option<String>,
+    cuts: usize,
+}
+
+impl CutReader<'_> {
+    /// Reads the rows of one connection, which is cut after `bytes`. True at the end of the list.
+    async fn read(&mut self, bytes: usize) -> bool {
+        let after = self.after.as_ref().map(|after| format!("&_after={after}")).unwrap_or_default();
+        let url = self.server.url(&format!("/{}?_end=1&{}{after}", self.path, self.query));
+        let mut stream = Client::HTTP1.open(Request::get(url).body(String::new()).unwrap()).await.unwrap();
+        assert_eq!(stream.status, StatusCode::OK);
+        let tag = stream.headers["rowstream-tag"].to_str().unwrap().to_owned();
+        let mut body = stream.at_least(bytes).await.to_vec();
+        body.truncate(bytes);
+        self.cuts += 1;
+        let whole = body.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        let mut pending = Vec::new();
+        for line in body[..whole].split(|&byte| byte == b'\n') {
+            let line = line.strip_prefix(b"\x1e").unwrap_or(line);
+            if line.is_empty() {
+                continue;
+            }
+            let record: Value = serde_json::from_slice(line).unwrap();
+            if record["$rowstream"] != *tag {
+                pending.push(record["id"].as_u64().unwrap());
+            } else if let Some(next) = record["mark"]["next"].as_str() {
+                self.after = Some(next.to_owned());
+                self.ids.append(&mut pending);
+            } else if record["end"].is_object() {
+                self.ids.append(&mut pending);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Lists, pages and live tails that are cut after any byte, and continued from their marks: no row
+/// is lost or doubled, and each limit is kept.
+#[tokio::test]
+async fn lists_are_continued_after_any_cut() {
+    const ROWS: u64 = 3000;
+    let list = "/* key = [\"id\"] */ select id from t order by id";
+    let page = "/* key = [\"id\"]\n[params]\nn = \"integer\" */ select id from t order by id limit :n";
+    let tail = "/* key = [\"id\"]\nheartbeat = \"100ms\"\nfollow = { commits = \"ordered\" } */ select id from t order by id limit 700";
+    let files = [("list", list), ("page", page), ("tail", tail)];
+    let fill = |rows: &str| format!("create table t (id integer primary key); insert into t {rows}");
+    let db = TestDb::new().await;
+    db.execute(&fill(&format!("select i from generate_series(1, {ROWS}) as i"))).await;
+    let recursive = format!(
+        "with recursive n as (select 1 as i union all select i + 1 from n where i < {ROWS}) select i from n"
+    );
+    let maria = MariaDb::new(&fill(&format!("select seq from seq_1_to_{ROWS}")));
+    let (_folder, sqlite) = sqlite(&fill(&recursive));
+    let seed = fastrand::u64(..);
+    let (mut random, mut cuts) = (fastrand::Rng::with_seed(seed), 0);
+    for url in [db.url(), maria.url(), sqlite] {
+        let server = server(&url, &files).await;
+        for (path, query, rows) in [
+            ("list.ndjson", "", ROWS),
+            ("list.json-seq", "", ROWS),
+            ("page.ndjson", "n=2100", 2100),
+            ("tail.ndjson", "_follow=1", ROWS),
+        ] {
+            for _ in 0..5 {
+                let (ids, after) = (Vec::new(), None);
+                let mut reader = CutReader { server: &server, path, query, ids, after, cuts: 0 };
+                // A live tail that has no row left sends only heartbeats.
+                while let left @ 1.. = rows as usize - reader.ids.len()
+                    && !reader.read(random.usize(1..left * 13 + 500)).await
+                {}
+                let expected: Vec<u64> = (1..=rows).collect();
+                assert!(reader.ids == expected, "{path} of {url}, seed {seed}: {} rows", reader.ids.len());
+                cuts += reader.cuts;
+            }
+        }
+    }
+    println!("{cuts} cuts");
+    assert!(cuts >= 500, "{cuts} cuts, seed {seed}");
 }
 
 /// Pages with 2,000 rows of some 300 bytes.

@@ -1,12 +1,20 @@
-//! Cursors: opaque tokens that a client resumes a stream with.
+//! Cursors: opaque tokens that a client resumes a list with.
 //!
-//! A cursor contains the key of the last row, and a signature over that key, the endpoint and its
+//! A cursor contains the key of a row, and a signature over that key, the endpoint and its
 //! parameters. So it's valid only for the request that it was issued for. The server keeps no
-//! state, so every replica with the same files and the same `cursor_secret` accepts it, even after
-//! a restart.
+//! state, so every replica with the same `cursor_secret` accepts it, even after a restart or a
+//! deploy. There are two kinds:
+//!
+//! | kind | the list continues | bound to |
+//! |---|---|---|
+//! | at an end | with a new page | the parameters that select rows |
+//! | within a list | up to the limit of that list, less the rows before the cursor | all parameters, so the limit is the same |
 //!
 //! ```text
-//! base64url( HMAC-SHA-256, its first 16 bytes | JSON array of the key's values )
+//! base64url( 2 | HMAC-SHA-256, its first 16 bytes | types of the key, 4 bytes | rows? | key )
+//!
+//! rows   how many rows of the list precede the cursor, in decimal digits; only within a list
+//! key    a JSON array
 //! ```
 
 use std::fmt;
@@ -16,40 +24,47 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use http::StatusCode;
 use serde_json::value::RawValue;
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 
 use crate::Error;
 use crate::params::ParamValue;
 
+/// The version of a cursor's bytes, which is its first byte.
+const VERSION: u8 = 2;
 /// The bytes of the signature: half of an HMAC-SHA-256, as RFC 2104 (section 5) allows.
 const SIGNATURE: usize = 16;
+/// The bytes of the types.
+const TYPES: usize = 4;
 
-/// Signs the cursors of one endpoint.
+/// Signs tokens for one endpoint.
 #[derive(Clone)]
 pub struct Signer {
     mac: Hmac<Sha256>,
 }
 
 impl Signer {
-    /// A signer for `parts`: the endpoint, its statement and its key. If any of them changes,
-    /// earlier cursors become invalid. Without a secret, anyone who knows the files could forge a
-    /// cursor. It would lead only to rows that the client can read anyway.
+    /// A signer for `parts`, for example a path. If any of them changes, earlier tokens become
+    /// invalid. Without a secret, anyone who knows the parts could forge a token. It would lead
+    /// only to rows that the client can read anyway.
     ///
     /// # Panics
     /// Never: HMAC accepts keys of any length.
     pub fn new(secret: &str, parts: &[&str]) -> Self {
         let mac = Hmac::new_from_slice(secret.as_bytes()).expect("HMAC takes keys of any length");
         let mut this = Self { mac };
-        this.feed(Some("cursor 1"));
         parts.iter().for_each(|part| this.feed(Some(part)));
         this
     }
 
-    /// A signer for the cursors of one response, which depend on its parameters.
+    /// A signer for the tokens of one response, which depend on these parameters: their names and
+    /// values.
     #[must_use]
-    pub fn bind<'a>(&self, values: impl Iterator<Item = &'a ParamValue>) -> Self {
+    pub fn bind<'a>(&self, parameters: impl Iterator<Item = (&'a str, &'a ParamValue)>) -> Self {
         let mut bound = self.clone();
-        values.for_each(|value| bound.feed(value.postgres_text().as_deref()));
+        for (name, value) in parameters {
+            bound.feed(Some(name));
+            bound.feed(value.postgres_text().as_deref());
+        }
         bound
     }
 
@@ -60,31 +75,26 @@ impl Signer {
         self.mac.update(text.unwrap_or_default().as_bytes());
     }
 
-    /// Writes the cursor of `key`, a JSON array.
-    pub fn seal(&self, key: &[u8], out: &mut Vec<u8>) {
-        let signature = self.mac.clone().chain_update(key).finalize().into_bytes();
-        let cursor = [&signature[..SIGNATURE], key].concat();
-        out.extend_from_slice(BASE64_URL_SAFE_NO_PAD.encode(cursor).as_bytes());
+    /// Writes a token with these bytes.
+    pub fn seal(&self, content: &[&[u8]], out: &mut Vec<u8>) {
+        let mut mac = self.mac.clone();
+        content.iter().for_each(|part| mac.update(part));
+        let signature = mac.finalize().into_bytes();
+        let mut token = vec![VERSION];
+        token.extend_from_slice(&signature[..SIGNATURE]);
+        content.iter().for_each(|part| token.extend_from_slice(part));
+        out.extend_from_slice(BASE64_URL_SAFE_NO_PAD.encode(token).as_bytes());
     }
 
-    /// The values of a cursor's key, which has `columns` values.
-    ///
-    /// # Errors
-    /// 400: it isn't a cursor of this endpoint with these parameters.
-    pub fn open(&self, cursor: &str, columns: usize) -> Result<Vec<ParamValue>, Error> {
-        self.values(cursor).filter(|values| values.len() == columns).ok_or_else(|| {
-            let message = "the cursor is from another endpoint or from other parameters";
-            Error::new("invalid_cursor", StatusCode::BAD_REQUEST, message)
-                .hint("repeat the request that returned it, or start again without a cursor")
-        })
+    /// The bytes of a token. `None` if this signer didn't make it.
+    pub fn open(&self, token: &str) -> Option<Vec<u8>> {
+        let token = SignedToken::read(token)?;
+        self.verifies(&token).then(|| token.content().to_vec())
     }
 
-    fn values(&self, cursor: &str) -> Option<Vec<ParamValue>> {
-        let cursor = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok()?;
-        let (signature, key) = cursor.split_at_checked(SIGNATURE)?;
-        self.mac.clone().chain_update(key).verify_truncated_left(signature).ok()?;
-        let values: Vec<&RawValue> = serde_json::from_slice(key).ok()?;
-        values.into_iter().map(|value| param_value(value.get())).collect()
+    fn verifies(&self, token: &SignedToken) -> bool {
+        let mac = self.mac.clone().chain_update(token.content());
+        mac.verify_truncated_left(&token.bytes[1..=SIGNATURE]).is_ok()
     }
 }
 
@@ -92,6 +102,114 @@ impl fmt::Debug for Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Signer")
     }
+}
+
+/// A token whose signature hasn't been checked.
+struct SignedToken {
+    bytes: Vec<u8>,
+}
+
+impl SignedToken {
+    fn read(token: &str) -> Option<Self> {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(token).ok()?;
+        let is_whole = bytes.len() > SIGNATURE && bytes[0] == VERSION;
+        is_whole.then_some(Self { bytes })
+    }
+
+    fn content(&self) -> &[u8] {
+        &self.bytes[1 + SIGNATURE..]
+    }
+}
+
+/// A fingerprint of the types of a key's columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyTypes([u8; TYPES]);
+
+impl KeyTypes {
+    /// The fingerprint of these names of types.
+    pub fn of<'a>(types: impl Iterator<Item = &'a str>) -> Self {
+        let mut hash = Sha256::new();
+        for name in types {
+            hash.update(name.as_bytes());
+            hash.update([0]);
+        }
+        let hash = hash.finalize();
+        Self([hash[0], hash[1], hash[2], hash[3]])
+    }
+}
+
+/// A row of a list that a client has.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Position {
+    /// The types that the key's columns had.
+    pub types: KeyTypes,
+    /// How many rows of the list precede the position. `None`: a new page begins there.
+    pub rows: Option<u64>,
+    /// The values of the row's key.
+    pub key: Vec<ParamValue>,
+}
+
+/// The signers for the cursors of one response.
+#[derive(Debug, Clone)]
+pub struct CursorSigner {
+    /// For cursors at an end.
+    pub at_end: Signer,
+    /// For cursors within a list.
+    pub within: Signer,
+}
+
+impl CursorSigner {
+    /// Writes the cursor that begins a new page after the row with this `key`, a JSON array.
+    pub fn seal_end(&self, types: KeyTypes, key: &[u8], out: &mut Vec<u8>) {
+        self.at_end.seal(&[&types.0, key], out);
+    }
+
+    /// Writes the cursor that continues a list after `rows` rows, the last of which has this `key`.
+    pub fn seal_within(&self, types: KeyTypes, rows: u64, key: &[u8], out: &mut Vec<u8>) {
+        self.within.seal(&[&types.0, rows.to_string().as_bytes(), key], out);
+    }
+
+    /// Writes the cursor that begins a new page at the position of `cursor`.
+    ///
+    /// # Errors
+    /// Those of [`CursorSigner::open`].
+    pub fn end_of(&self, cursor: &str, columns: usize) -> Result<String, Error> {
+        self.open(cursor, columns)?;
+        let token = SignedToken::read(cursor).ok_or_else(changed)?;
+        let (types, rest) = token.content().split_at(TYPES);
+        let key = &rest[digits(rest)..];
+        let mut out = Vec::new();
+        self.at_end.seal(&[types, key], &mut out);
+        String::from_utf8(out).map_err(|_| changed())
+    }
+
+    /// The position of a cursor whose key has `columns` values.
+    ///
+    /// # Errors
+    /// 400: it isn't a cursor of this endpoint with these parameters.
+    pub fn open(&self, cursor: &str, columns: usize) -> Result<Position, Error> {
+        let token = SignedToken::read(cursor).ok_or_else(|| refusal(cursor))?;
+        let (types, rest) = token.content().split_first_chunk().ok_or_else(changed)?;
+        let (rows, key) = rest.split_at(digits(rest));
+        let signer = if rows.is_empty() { &self.at_end } else { &self.within };
+        if !signer.verifies(&token) {
+            return Err(changed());
+        }
+        let rows = std::str::from_utf8(rows).unwrap_or_default().parse().ok();
+        let key = values(key).filter(|values| values.len() == columns).ok_or_else(changed)?;
+        Ok(Position { types: KeyTypes(*types), rows, key })
+    }
+}
+
+/// The number of digits at the beginning.
+fn digits(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+/// The values of a JSON array of strings and numbers.
+pub fn values(array: &[u8]) -> Option<Vec<ParamValue>> {
+    let values: Vec<&RawValue> = serde_json::from_slice(array).ok()?;
+    values.into_iter().map(|value| param_value(value.get())).collect()
 }
 
 /// A value of a key: a string or a number.
@@ -102,64 +220,138 @@ fn param_value(json: &str) -> Option<ParamValue> {
     }
 }
 
+/// Explains why a text isn't a cursor. Before version 2, cursors were a signature and a key.
+fn refusal(cursor: &str) -> Error {
+    let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).unwrap_or_default();
+    match bytes.split_at_checked(SIGNATURE) {
+        Some((_, key)) if values(key).is_some() => {
+            invalid("the cursor is from an earlier release, whose cursors this server can't read")
+        }
+        _ => changed(),
+    }
+}
+
+fn changed() -> Error {
+    invalid("the cursor was changed or cut, or it's for another endpoint, other parameters or another server")
+}
+
+/// The error for a cursor that was made when the key had other types. The order of its rows may
+/// have changed with them.
+pub fn other_types() -> Error {
+    invalid("the columns of the key have other types than when the cursor was made")
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new("invalid_cursor", StatusCode::BAD_REQUEST, message).hint(
+        "repeat the request that returned it, with the same parameters, or start again without a cursor",
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn sealed(signer: &Signer, key: &str) -> String {
+    const KEY: &[u8] = b"[1.5,\"a\",\"2024-01-01\"]";
+
+    fn signer() -> Signer {
+        Signer::new("secret", &["/events", "id"])
+    }
+
+    fn of(signer: &Signer, page: &[(&str, ParamValue)], all: &[(&str, ParamValue)]) -> CursorSigner {
+        let bind =
+            |values: &[(&str, ParamValue)]| signer.bind(values.iter().map(|(name, value)| (*name, value)));
+        CursorSigner { at_end: bind(page), within: bind(all) }
+    }
+
+    fn cursors() -> CursorSigner {
+        of(&signer(), &[], &[("n", ParamValue::Integer(10))])
+    }
+
+    fn types() -> KeyTypes {
+        KeyTypes::of(["number"].into_iter())
+    }
+
+    fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
-        signer.seal(key.as_bytes(), &mut out);
+        write(&mut out);
         String::from_utf8(out).unwrap()
     }
 
-    fn signer() -> Signer {
-        Signer::new("secret", &["/events", "select 1"])
-    }
-
     #[test]
-    fn a_cursor_gives_its_key_back() {
-        let key = r#"[12345678901234567890.5,"a\"\né","2024-01-01 00:00:00"]"#;
-        let cursor = sealed(&signer(), key);
-        assert!(cursor.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')));
-        let text = |text: &str| ParamValue::Text(text.to_owned());
+    fn a_cursor_gives_its_position_back() {
+        let key = "[12345678901234567890.5,\"a\\\"\\né\",\"2024-01-01 00:00:00\"]".as_bytes();
+        let end = text(|out| cursors().seal_end(types(), key, out));
+        assert!(end.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')));
+        let text_value = |text: &str| ParamValue::Text(text.to_owned());
         let number = ParamValue::Number("12345678901234567890.5".to_owned());
-        assert_eq!(signer().open(&cursor, 3).unwrap(), [number, text("a\"\né"), text("2024-01-01 00:00:00")]);
+        let values = vec![number, text_value("a\"\né"), text_value("2024-01-01 00:00:00")];
+        let position = Position { types: types(), rows: None, key: values };
+        assert_eq!(cursors().open(&end, 3).unwrap(), position);
+        let within = text(|out| cursors().seal_within(types(), 70, key, out));
+        assert_eq!(cursors().open(&within, 3).unwrap(), Position { rows: Some(70), ..position });
+        assert_eq!(cursors().end_of(&within, 3).unwrap(), end);
+        assert_eq!(cursors().end_of(&end, 3).unwrap(), end);
     }
 
     #[test]
     fn a_cursor_is_bound_to_what_it_was_made_for() {
-        let of = |signer: &Signer, values: &[ParamValue]| signer.bind(values.iter());
-        let one = [ParamValue::Integer(1), ParamValue::Null];
-        let cursor = sealed(&of(&signer(), &one), "[7]");
-        assert!(of(&signer(), &one).open(&cursor, 1).is_ok());
-        assert!(of(&signer(), &one).open(&cursor, 2).is_err(), "a key has its number of columns");
-        let other_secret = Signer::new("", &["/events", "select 1"]);
-        let other_statement = Signer::new("secret", &["/events", "select 2"]);
-        let moved = Signer::new("secret", &["/eventss", "elect 1"]);
+        let one = [("a", ParamValue::Integer(1)), ("b", ParamValue::Null)];
+        let cursor = text(|out| of(&signer(), &one, &one).seal_end(types(), b"[7]", out));
+        assert!(of(&signer(), &one, &one).open(&cursor, 1).is_ok());
+        assert!(of(&signer(), &one, &one).open(&cursor, 2).is_err(), "a key has its number of columns");
+        let other_secret = Signer::new("", &["/events", "id"]);
+        let other_key = Signer::new("secret", &["/events", "no"]);
+        let moved = Signer::new("secret", &["/eventsi", "d"]);
         for (other, values) in [
             (&other_secret, &one[..]),
-            (&other_statement, &one),
+            (&other_key, &one),
             (&moved, &one),
-            (&signer(), &[ParamValue::Integer(1)]),
-            (&signer(), &[ParamValue::Integer(2), ParamValue::Null]),
-            (&signer(), &[ParamValue::Integer(1), ParamValue::Text(String::new())]),
+            (&signer(), &[("a", ParamValue::Integer(1))]),
+            (&signer(), &[("c", ParamValue::Integer(1)), ("b", ParamValue::Null)]),
+            (&signer(), &[("a", ParamValue::Integer(2)), ("b", ParamValue::Null)]),
+            (&signer(), &[("a", ParamValue::Integer(1)), ("b", ParamValue::Text(String::new()))]),
         ] {
-            let error = of(other, values).open(&cursor, 1).unwrap_err();
+            let error = of(other, values, values).open(&cursor, 1).unwrap_err();
             assert_eq!((error.code(), error.status()), ("invalid_cursor", StatusCode::BAD_REQUEST));
         }
     }
 
+    /// The limit of a list may differ between pages, but not within one.
+    #[test]
+    fn cursors_of_both_kinds_differ() {
+        let ten = cursors();
+        let twenty = of(&signer(), &[], &[("n", ParamValue::Integer(20))]);
+        let end = text(|out| ten.seal_end(types(), b"[7]", out));
+        let within = text(|out| ten.seal_within(types(), 3, b"[7]", out));
+        assert!(twenty.open(&end, 1).is_ok());
+        assert!(twenty.open(&within, 1).is_err());
+    }
+
     #[test]
     fn what_was_altered_is_no_cursor() {
-        let cursor = sealed(&signer(), "[7]");
-        for i in 0..cursor.len() {
-            let mut altered = cursor.clone().into_bytes();
-            altered[i] = if altered[i] == b'A' { b'B' } else { b'A' };
-            assert!(signer().open(std::str::from_utf8(&altered).unwrap(), 1).is_err(), "{i}");
-            assert!(signer().open(&cursor[..i], 1).is_err(), "{i}");
+        for cursor in [
+            text(|out| cursors().seal_end(types(), b"[7]", out)),
+            text(|out| cursors().seal_within(types(), 12, b"[7]", out)),
+        ] {
+            for i in 0..cursor.len() {
+                let mut altered = cursor.clone().into_bytes();
+                altered[i] = if altered[i] == b'A' { b'B' } else { b'A' };
+                assert!(cursors().open(std::str::from_utf8(&altered).unwrap(), 1).is_err(), "{i}");
+                assert!(cursors().open(&cursor[..i], 1).is_err(), "{i}");
+            }
+            for text in ["", "=", "ä", &format!("{cursor}="), &format!("{cursor}A")] {
+                assert!(cursors().open(text, 1).is_err(), "{text}");
+            }
         }
-        for text in ["", "=", "ä", &format!("{cursor}="), &format!("{cursor}A")] {
-            assert!(signer().open(text, 1).is_err(), "{text}");
-        }
+    }
+
+    /// Release 0.1 wrote a signature and a key, without a version.
+    #[test]
+    fn cursors_of_an_earlier_release_are_named() {
+        let old = BASE64_URL_SAFE_NO_PAD.encode([&[7; SIGNATURE], KEY].concat());
+        let error = cursors().open(&old, 3).unwrap_err();
+        assert!(error.message().contains("an earlier release"), "{error}");
+        let error = cursors().open("AgAA", 3).unwrap_err();
+        assert!(error.message().contains("changed or cut"), "{error}");
     }
 }

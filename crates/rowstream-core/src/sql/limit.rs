@@ -10,6 +10,8 @@ use super::lexer::{Lexer, Token, TokenKind};
 pub struct Limit {
     /// Its start, in bytes.
     pub start: usize,
+    /// The place of the row count, in bytes: what follows the word `limit`.
+    pub count: Range<usize>,
     /// The placeholders that appear only in the limit, by the numbers of their arguments.
     pub only: Vec<usize>,
     /// The placeholder of the row count. `None` if the count is fixed, or an expression that we
@@ -43,9 +45,11 @@ impl Limit {
         let (outside, inside) = numbers.split_at(at);
         let is_only = |number: &usize| !outside.contains(&Some(*number));
         let only = inside.iter().copied().flatten().filter(is_only).collect();
-        let words: Vec<_> = tokens[at + 1..].iter().map(|token| &text[token.start..token.end]).collect();
+        let of_count = &tokens[at + 1..];
+        let count = of_count.first()?.start..of_count.last()?.end;
+        let words: Vec<_> = of_count.iter().map(|token| &text[token.start..token.end]).collect();
         let (placeholder, rows) = rows(&words, &numbers[at + 1..]);
-        Some(Self { start: tokens[at].start, only, placeholder, rows })
+        Some(Self { start: tokens[at].start, count, only, placeholder, rows })
     }
 }
 
@@ -191,6 +195,7 @@ mod tests {
         ] {
             let found = Limit::find(text, &NUMBERED).unwrap();
             assert_eq!(&text[found.start..], limit);
+            assert_eq!(&text[found.count], limit[6..].trim_end_matches(" -- x"), "{text}");
             assert_eq!((&found.only[..], found.placeholder, found.rows), (only, placeholder, rows), "{text}");
         }
     }
