@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 macro_rules! pages {
-    ($($code:literal)*) => {
+    ($($code:literal => $_:ident)*) => {
         &[$(($code, include_str!(concat!("../docs/src/reference/errors/", $code, ".md")))),*]
     };
 }

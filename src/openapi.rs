@@ -179,13 +179,21 @@ fn security(config: &Config, authorization: &Authorization) -> Value {
 fn problem() -> Value {
     json!({
         "type": "object",
-        "required": ["type", "title", "status", "detail", "code"],
+        "required": ["type", "title", "status", "detail", "code", "retry"],
         "properties": {
             "type": {"type": "string", "format": "uri-reference", "description": "the page about the code"},
             "title": {"type": "string"},
             "status": {"type": "integer"},
             "detail": {"type": "string"},
             "code": {"type": "string"},
+            "retry": {
+                "type": "boolean",
+                "description": "true if the same request may succeed later, without any change",
+            },
+            "retry_after": {
+                "type": "integer",
+                "description": "the seconds to wait before another try, as in `Retry-After`",
+            },
             "hint": {"type": "string"},
             "sqlstate": {"type": "string"},
             "parameters": {

@@ -232,10 +232,14 @@ fn written(time: Timestamp) -> String {
     format!("{time:.3}")
 }
 
-/// The part of an error that is kept: its code, and the beginning of its message.
+/// The part of an error that is kept: its code, the beginning of its message, and if a retry makes
+/// sense.
 fn kept(error: &Error) -> Json {
     let detail: String = error.message().chars().take(LONGEST_DETAIL).collect();
-    let mut kept = json!({"code": error.code(), "detail": detail});
+    let mut kept = json!({"code": error.code(), "detail": detail, "retry": error.may_pass()});
+    if let Some(seconds) = error.retry_seconds() {
+        kept["retry_after"] = json!(seconds);
+    }
     if let Some(sqlstate) = error.sqlstate_text() {
         kept["sqlstate"] = json!(sqlstate);
     }
@@ -301,6 +305,20 @@ mod tests {
         assert_eq!((&report["digest"], &report["error"]["sqlstate"]), (&json!("d"), &json!("22012")));
         assert_eq!(report["error"]["detail"].as_str().unwrap().chars().count(), LONGEST_DETAIL);
         assert_eq!(streams.table.lock().ended.len(), 1);
+    }
+
+    #[test]
+    fn a_failed_stream_says_if_a_retry_makes_sense() {
+        let streams = Streams::default();
+        let error_of = |error: Error| {
+            let stream = begin(&streams, "csv").unwrap();
+            streams.end(&stream, &Outcome::Failed(error), Times::default(), None);
+            serde_json::from_str::<Json>(&stream.report()).unwrap()["error"].clone()
+        };
+        let passing = error_of(Error::source_unavailable("m"));
+        assert_eq!((&passing["retry"], &passing["retry_after"]), (&json!(true), &json!(1)));
+        let lasting = error_of(Error::endpoint("m"));
+        assert_eq!((&lasting["retry"], lasting.get("retry_after")), (&json!(false), None));
     }
 
     #[test]

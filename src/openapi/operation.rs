@@ -259,8 +259,9 @@ fn failure(codes: &[&str]) -> Value {
         "description": links.join(", "),
         "content": {"application/problem+json": {"schema": {"allOf": [reference("Problem"), narrowed]}}},
     });
-    let retries =
-        |code: &&str| error_pages::of(code).is_some_and(|page| page.contains("**, with `Retry-After`"));
+    let retries = |code: &&str| {
+        error_pages::of(code).is_some_and(|page| page.contains("**, `retry: true`, with `Retry-After`"))
+    };
     if codes.iter().any(retries) {
         response["headers"] = json!({RETRY_AFTER: {"$ref": format!("#/components/headers/{RETRY_AFTER}")}});
     }

@@ -204,8 +204,8 @@ impl App {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(delay) = error.retry_delay() {
-            headers.insert(header::RETRY_AFTER, delay.as_secs().max(1).into());
+        if let Some(seconds) = error.retry_seconds() {
+            headers.insert(header::RETRY_AFTER, seconds.into());
         }
         if let Some(denial) = error.denial() {
             self.challenge(denial, headers);

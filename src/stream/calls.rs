@@ -243,11 +243,8 @@ pub(super) async fn run(
         Err(error) => outcome.error = Some(error),
     }
     if let Some(status) = outcome.status.filter(|status| !status.is_success()) {
-        outcome.error = Some(Error::new(
-            "upstream_status",
-            StatusCode::BAD_GATEWAY,
-            format!("source `{}` answered call {number} with {status}", source.name()),
-        ));
+        let message = format!("source `{}` answered call {number} with {status}", source.name());
+        outcome.error = Some(Error::upstream_status(status, message));
     }
     outcome
 }

@@ -211,7 +211,7 @@ impl PageRows {
         let (name, status) = (self.source.name(), reply.head.status);
         if !status.is_success() {
             let message = format!("source `{name}` answered page {} with {status}", self.page);
-            return Err(Error::new("upstream_status", StatusCode::BAD_GATEWAY, message));
+            return Err(Error::upstream_status(status, message));
         }
         let headers = &reply.head.headers;
         if fields::is_coded(headers) {

@@ -188,6 +188,7 @@ async fn only_a_success_is_a_reply() {
     let upstream = Upstream::start(Speaks::Http1, |_, asked: Asked| async move {
         match asked.target.as_str() {
             "/304" => reply(304, "text/plain", ""),
+            "/503" => reply(503, "text/plain", "busy"),
             "/300" => reply(300, "text/plain", "choose"),
             _ => {
                 let mut coded = reply(200, "text/plain", "text");
@@ -198,13 +199,18 @@ async fn only_a_success_is_a_reply() {
     })
     .await;
     let of = |target: &str| format!("/*\n[enrich.x]\nrequest = 'GET /{target}'\n*/ select 1 as id");
-    let files = ["304", "300", "coded"].map(|target| (format!("{target}.sql"), of(target)));
+    let files = ["304", "300", "503", "coded"].map(|target| (format!("{target}.sql"), of(target)));
     let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     let server = server(SQLITE, &upstream, "", &files).await;
-    for (path, code) in
-        [("/304", "upstream_status"), ("/300", "upstream_status"), ("/coded", "upstream_reply")]
-    {
-        assert_problem(&get(&server.url(path)).await, 502, code);
+    for (path, code, retry) in [
+        ("/304", "upstream_status", false),
+        ("/300", "upstream_status", false),
+        ("/503", "upstream_status", true),
+        ("/coded", "upstream_reply", false),
+    ] {
+        let reply = get(&server.url(path)).await;
+        assert_problem(&reply, 502, code);
+        assert_eq!(reply.json()["retry"], retry, "{path}");
     }
 }
 
@@ -347,7 +353,7 @@ async fn a_call_that_fails_fails_the_response() {
     }
     assert!(upstream.count("/late/") < 140, "nothing is asked after a failure: {}", upstream.count("/late/"));
     let framed = get(&server.url("/late.ndjson?rows=1000&_end=1")).await;
-    assert!(framed.text().contains("upstream_status"), "{}", framed.text());
+    assert!(framed.text().contains("\"code\":\"upstream_status\",\"retry\":"), "{}", framed.text());
     server.wait_for_stdout("upstream_status").await;
     upstream.until_running(0).await;
 }

@@ -74,6 +74,10 @@ fn problem(reply: &Reply, status: u16, code: &str) -> serde_json::Value {
     assert_eq!(problem["status"], status, "{problem}");
     assert_eq!(problem["type"], format!("/_rowstream/errors/{code}"));
     assert!(problem["title"].is_string() && problem["detail"].is_string(), "{problem}");
+    assert!(problem["retry"].is_boolean(), "{problem}");
+    let delay = problem.get("retry_after").map(ToString::to_string);
+    assert_eq!(delay.as_deref(), reply.header("retry-after"), "{problem}");
+    assert!(delay.is_none() || problem["retry"] == true, "{problem}");
     problem
 }
 

@@ -66,6 +66,7 @@ async fn an_address_has_a_quota() {
     assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (429, &"rate_limited".into()));
     let after: u64 = reply.header("retry-after").and_then(|text| text.parse().ok()).expect("seconds");
     assert!((1..=60).contains(&after), "{after}");
+    assert_eq!((&reply.json()["retry"], &reply.json()["retry_after"]), (&true.into(), &after.into()));
     assert!(reply.header("ratelimit").is_some_and(|quota| quota.starts_with("\"address\";r=0;t=")));
     // Other clients aren't affected, and neither are health checks.
     for (path, address) in

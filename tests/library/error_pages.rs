@@ -1,11 +1,14 @@
 //! Each error code has a page in the book and at the server, and no other pages exist.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::support::{Server, get, repository};
 use http::StatusCode;
+use rowstream_core::Error;
+use rowstream_core::error::{Retry, codes, retry_of};
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -43,9 +46,97 @@ fn literal_codes(source: &str) -> BTreeSet<&str> {
     calls.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next()).collect()
 }
 
+/// The statuses beside literal codes: `"code", StatusCode::NAME`.
+fn literal_statuses<'a>(source: &str, codes: &[&'a str]) -> BTreeMap<&'a str, BTreeSet<String>> {
+    let words = |text: &str| text.to_uppercase().replace(' ', "_");
+    let named: BTreeMap<_, _> = (100..600)
+        .filter_map(|number| StatusCode::from_u16(number).ok())
+        .filter_map(|status| Some((words(status.canonical_reason()?), status.as_str().to_owned())))
+        .collect();
+    let mut found = BTreeMap::<_, BTreeSet<_>>::new();
+    for code in codes {
+        for after in source.split(&format!("\"{code}\",")).skip(1) {
+            let Some(name) = after.trim_start().strip_prefix("StatusCode::") else { continue };
+            let end = name.find(|c: char| !c.is_ascii_uppercase() && c != '_').unwrap_or(name.len());
+            found.entry(*code).or_default().insert(named[&name[..end]].clone());
+        }
+    }
+    found
+}
+
+/// A row of the tables in the index: all of a code that a client may rely on.
+struct IndexRow {
+    status: String,
+    retry: String,
+    retry_after: String,
+}
+
+/// The rows of the index by code.
+fn index_rows() -> BTreeMap<String, IndexRow> {
+    let index = page("index");
+    let rows = index.lines().filter(|line| line.starts_with("| [`"));
+    let row = |line: &str| {
+        let cells: Vec<_> = line.split('|').map(|cell| cell.trim().to_owned()).collect();
+        let [_, link, status, retry, retry_after, when, _] = &cells[..] else { panic!("{line}") };
+        assert!(!when.is_empty(), "{line}");
+        let code = link.split('`').nth(1).unwrap();
+        assert_eq!(link, &format!("[`{code}`]({code}.md)"));
+        let [status, retry, retry_after] = [status, retry, retry_after].map(Clone::clone);
+        (code.to_owned(), IndexRow { status, retry, retry_after })
+    };
+    let rows: Vec<_> = rows.map(row).collect();
+    let by_code: BTreeMap<_, _> = rows.into_iter().rev().collect();
+    assert_eq!(by_code.len(), index.matches("\n| [`").count(), "a code has two rows");
+    by_code
+}
+
+/// Clients in other languages are written by these tables.
+#[test]
+fn the_index_has_the_status_and_the_retry_of_each_code() {
+    let rows = index_rows();
+    let all: Vec<_> = codes().collect();
+    assert_eq!(rows.keys().map(String::as_str).collect::<Vec<_>>(), all);
+    let statuses = literal_statuses(&source(), &all);
+    assert!(statuses.len() > 35, "{statuses:?}");
+    for (code, statuses) in statuses {
+        assert_eq!(statuses.into_iter().collect::<Vec<_>>(), [rows[code].status.as_str()], "{code}");
+    }
+    for (code, row) in &rows {
+        let (retry, head) = match retry_of(code).unwrap() {
+            Retry::Yes => ("true", "**, `retry: true`"),
+            Retry::No => ("false", "**, `retry: false`"),
+            Retry::Depends => ("depends", "**, `retry: true` if "),
+        };
+        assert_eq!(row.retry, retry, "{code}");
+        if code != "configuration" {
+            let page = page(code);
+            let first = page.lines().nth(2).unwrap();
+            assert!(first.starts_with(&format!("**{} ", row.status)) && first.contains(head), "{code}");
+            assert_eq!(first.contains("with `Retry-After`"), !row.retry_after.is_empty(), "{code}");
+        }
+        assert!(retry == "true" || row.retry_after.is_empty(), "{code}");
+    }
+}
+
+/// The delays that constructors of the core library set, against the index.
+#[test]
+fn the_index_has_the_fixed_delays() {
+    let rows = index_rows();
+    for error in [
+        Error::too_many_connections(),
+        Error::pool_full("db", 1),
+        Error::pool_timeout("db", Duration::from_secs(1)),
+        Error::first_row_timeout(Duration::from_secs(1)),
+        Error::stream_stopped(),
+    ] {
+        let delay = error.retry_seconds().map(|seconds| seconds.to_string()).unwrap_or_default();
+        assert_eq!(rows[error.code()].retry_after, delay, "{error:?}");
+    }
+}
+
 #[test]
 fn each_code_of_the_source_has_a_page_and_each_page_a_code() {
-    let codes: BTreeSet<&str> = rowstream_core::error::codes().collect();
+    let codes: BTreeSet<&str> = codes().collect();
     let source = source();
     let literal = literal_codes(&source);
     assert!(literal.len() > 25, "{literal:?}");
@@ -58,25 +149,23 @@ fn each_code_of_the_source_has_a_page_and_each_page_a_code() {
     let pages: BTreeSet<String> =
         names.filter(|name| name != "index.md").map(|name| name.trim_end_matches(".md").to_owned()).collect();
     assert_eq!(pages.iter().map(String::as_str).collect::<BTreeSet<_>>(), codes);
-    let index = page("index");
-    for code in codes {
-        assert!(index.contains(&format!("| [`{code}`]({code}.md) |")), "{code} is not in the list");
-    }
 }
 
 /// A page's example is a problem document with its code, and the page's head has its status.
 #[test]
 fn examples_are_problem_documents() {
-    for code in rowstream_core::error::codes().filter(|code| *code != "configuration") {
+    for code in codes().filter(|code| *code != "configuration") {
         let page = page(code);
         let (_, example) = page.split_once("```json\n").unwrap_or_else(|| panic!("{code} has no example"));
         let (example, _) = example.split_once("```").unwrap();
         let example: serde_json::Value =
             serde_json::from_str(example).unwrap_or_else(|error| panic!("{code}: {error}"));
         let members: Vec<_> = example.as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(members[..5], ["type", "title", "status", "detail", "code"], "{code}");
+        assert_eq!(members[..6], ["type", "title", "status", "detail", "code", "retry"], "{code}");
         assert_eq!(example["type"], format!("/_rowstream/errors/{code}"));
         assert_eq!(example["code"], code);
+        assert_eq!(example["retry"], retry_of(code) == Some(Retry::Yes), "{code}");
+        assert_eq!(members[6..].contains(&"retry_after"), page.contains("with `Retry-After`"), "{code}");
         let status = StatusCode::from_u16(example["status"].as_u64().unwrap().try_into().unwrap()).unwrap();
         assert_eq!(example["title"], status.canonical_reason().unwrap(), "{code}");
         assert!(
@@ -98,8 +187,9 @@ async fn the_type_of_a_problem_is_the_address_of_its_page() {
     let reply = get(&server.url(problem["type"].as_str().unwrap())).await;
     assert_eq!(reply.status, StatusCode::OK);
     assert_eq!(reply.header("content-type"), Some("text/plain; charset=utf-8"));
-    assert!(reply.text().starts_with("# invalid_parameter\n\n**400 Bad Request**\n"), "{}", reply.text());
-    for code in rowstream_core::error::codes() {
+    let head = "# invalid_parameter\n\n**400 Bad Request**, `retry: false`\n";
+    assert!(reply.text().starts_with(head), "{}", reply.text());
+    for code in codes() {
         let served = get(&server.url(&format!("/_rowstream/errors/{code}"))).await;
         assert!(served.text().starts_with(&format!("# {code}\n")), "{code}: {}", served.text());
         assert!(!served.text().contains(".md)"), "{code}: links of the book lead nowhere here");

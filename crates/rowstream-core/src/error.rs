@@ -10,7 +10,7 @@ mod codes;
 pub mod denial;
 pub mod detail;
 
-pub use self::codes::{PAGES, codes};
+pub use self::codes::{PAGES, Retry, codes, retry_of};
 pub use self::detail::ErrorDetail;
 
 use std::fmt;
@@ -54,6 +54,8 @@ struct ErrorFields {
     sqlstate: Option<String>,
     position: Option<usize>,
     retry_after: Option<Duration>,
+    /// True if this situation passes, of a code for which that [depends](Retry::Depends).
+    passes: bool,
     denial: Option<Denial>,
     parameters: Vec<(String, String)>,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -64,7 +66,7 @@ impl Error {
     /// constructors for a situation. A long message is cut. The code must be one of [`codes()`],
     /// because each has a page.
     pub fn new(code: &'static str, status: StatusCode, message: impl Into<String>) -> Self {
-        debug_assert!(codes::is_known(code), "{code} is missing in error/codes.rs");
+        debug_assert!(retry_of(code).is_some(), "{code} is missing in error/codes.rs");
         Self(Box::new(ErrorFields {
             code,
             status,
@@ -74,6 +76,7 @@ impl Error {
             sqlstate: None,
             position: None,
             retry_after: None,
+            passes: false,
             denial: None,
             parameters: Vec::new(),
             cause: None,
@@ -165,6 +168,21 @@ impl Error {
     /// the connection.
     pub fn protocol(message: impl Into<String>) -> Self {
         Self::new("source_protocol", StatusCode::BAD_GATEWAY, message)
+    }
+
+    /// An upstream's status isn't a success: 502. It may pass if the upstream was busy, or if a proxy
+    /// didn't reach it. A 500 is more often a fault that stays.
+    pub fn upstream_status(status: StatusCode, message: impl Into<String>) -> Self {
+        const PASSING: [StatusCode; 5] = [
+            StatusCode::REQUEST_TIMEOUT,
+            StatusCode::TOO_MANY_REQUESTS,
+            StatusCode::BAD_GATEWAY,
+            StatusCode::SERVICE_UNAVAILABLE,
+            StatusCode::GATEWAY_TIMEOUT,
+        ];
+        let mut error = Self::new("upstream_status", StatusCode::BAD_GATEWAY, message);
+        error.0.passes = PASSING.contains(&status);
+        error
     }
 
     /// A value that no format can represent, for example text that isn't UTF-8.
@@ -280,9 +298,11 @@ impl Error {
         self
     }
 
-    /// Adds the delay before another try is worthwhile (`Retry-After`).
+    /// Adds the delay before another try is worthwhile (`Retry-After`). The code must be one that
+    /// may pass.
     #[must_use]
     pub fn retry_after(mut self, delay: Duration) -> Self {
+        debug_assert!(retry_of(self.0.code) != Some(Retry::No), "{} doesn't pass", self.0.code);
         self.0.retry_after = Some(delay);
         self
     }
@@ -305,6 +325,7 @@ impl Error {
             sqlstate,
             position,
             retry_after,
+            passes,
             denial,
             parameters,
             cause,
@@ -319,6 +340,7 @@ impl Error {
             sqlstate: sqlstate.clone(),
             position: *position,
             retry_after: *retry_after,
+            passes: *passes,
             denial: *denial,
             parameters: parameters.clone(),
             cause,
@@ -326,8 +348,8 @@ impl Error {
     }
 
     /// The problem document (RFC 9457). Its members are `type` (the path of a page of this server),
-    /// `title`, `status`, `detail` and `code`. `hint`, `sqlstate` and the list of invalid
-    /// `parameters` are optional. It has at most 4 KB.
+    /// `title`, `status`, `detail`, `code` and `retry`. `retry_after`, `hint`, `sqlstate` and the
+    /// list of invalid `parameters` are optional. It has at most 4 KB.
     pub fn problem(&self) -> String {
         self.members().to_string() + "\n"
     }
@@ -341,7 +363,11 @@ impl Error {
             "status": status.as_u16(),
             "detail": message,
             "code": code,
+            "retry": self.may_pass(),
         });
+        if let Some(seconds) = self.retry_seconds() {
+            problem["retry_after"] = seconds.into();
+        }
         if let Some(hint) = &self.0.hint {
             problem["hint"] = hint.as_str().into();
         }
@@ -411,6 +437,22 @@ impl Error {
     pub fn retry_delay(&self) -> Option<Duration> {
         self.0.retry_after
     }
+
+    /// The delay in whole seconds, as clients get it: at least one, because a client that gets 0
+    /// would repeat its request at once.
+    pub fn retry_seconds(&self) -> Option<u64> {
+        self.0.retry_after.map(|delay| delay.as_secs().max(1))
+    }
+
+    /// Returns true if the same request may succeed later. An error with a delay always may.
+    pub fn may_pass(&self) -> bool {
+        let passes = match retry_of(self.0.code) {
+            Some(Retry::Yes) => true,
+            Some(Retry::Depends) => self.0.passes,
+            Some(Retry::No) | None => false,
+        };
+        passes || self.0.retry_after.is_some()
+    }
 }
 
 impl fmt::Display for Error {
@@ -450,7 +492,8 @@ mod tests {
         let long = "\u{1}".repeat(100_000);
         let wrong = (0..parameters).map(|_| (long.clone(), long.clone())).collect();
         let error = Error::invalid_parameters(wrong).hint(long.as_str()).sqlstate(long);
-        Error(Box::new(ErrorFields { code: "too_many_streams_of_endpoint", ..*error.0 }))
+        let code = "too_many_streams_of_endpoint";
+        Error(Box::new(ErrorFields { code, retry_after: Some(Duration::MAX), ..*error.0 }))
     }
 
     /// 15 KB of unknown parameters once led to a response of 390 KB. It contained each of them
@@ -464,6 +507,30 @@ mod tests {
             let listed = json["parameters"].as_array().map_or(0, Vec::len);
             assert_eq!(listed, parameters.min(bounds::PARAMETERS));
             assert!(json["hint"].as_str().is_some_and(|hint| hint.ends_with('…')), "{document}");
+        }
+    }
+
+    #[test]
+    fn an_error_says_if_a_retry_makes_sense() {
+        let status = |status| Error::upstream_status(status, "m");
+        for (error, retry, seconds) in [
+            (Error::endpoint("m"), false, None),
+            (Error::total_timeout(Duration::from_secs(1)), true, None),
+            (Error::pool_full("db", 1), true, Some(1)),
+            (Error::pool_full("db", 1).retold(), true, Some(1)),
+            (Error::source_unavailable("m").retry_after(Duration::from_millis(2900)), true, Some(2)),
+            (Error::source_unavailable("m").retry_after(Duration::ZERO), true, Some(1)),
+            (status(StatusCode::SERVICE_UNAVAILABLE), true, None),
+            (status(StatusCode::SERVICE_UNAVAILABLE).retold(), true, None),
+            (status(StatusCode::TOO_MANY_REQUESTS), true, None),
+            (status(StatusCode::NOT_FOUND), false, None),
+            (status(StatusCode::INTERNAL_SERVER_ERROR), false, None),
+            // The database's error may pass, but not the denial into which it's turned.
+            (Error::source_unavailable("m").denied_by_database(Denial::Role), false, None),
+        ] {
+            let members = error.members();
+            assert_eq!(members["retry"], retry, "{error:?}");
+            assert_eq!(members.get("retry_after").and_then(serde_json::Value::as_u64), seconds, "{error:?}");
         }
     }
 

@@ -15,7 +15,7 @@ pub const PARAMETERS: usize = 10;
 /// The list of parameters, and the JSON around the texts of each.
 const LIST: usize = 1600;
 const AROUND: usize = r#"{"name":"","message":""},"#.len();
-/// A whole document, which has some 250 more bytes.
+/// A whole document, which has some 300 more bytes.
 #[cfg(test)]
 pub(super) const DOCUMENT: usize = 4096;
 

@@ -1,97 +1,117 @@
-//! The codes of all errors. They're stable, because clients may compare them.
+//! The codes of all errors, and if a retry makes sense. They're stable, because clients may compare
+//! them.
 
 /// The path of the pages that explain errors. A code follows it.
 pub const PAGES: &str = "/_rowstream/errors/";
 
-/// Calls the macro `$then` with every code, in alphabetical order.
+/// The answer to "may the same request succeed later, if the request, the endpoint's files and the
+/// configuration stay as they are?"
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// It may: the reason is the load, a lost connection, or another state that passes.
+    Yes,
+    /// It will fail again, until a person or a program changes something.
+    No,
+    /// The situation decides, and with it the constructor.
+    Depends,
+}
+
+/// Calls the macro `$then` with every code and a variant of [`Retry`], in alphabetical order.
 #[macro_export]
 macro_rules! error_codes {
     ($then:ident) => {
         $then! {
-            "bad_value"
-            "claim_missing"
-            "compression_failed"
-            "configuration"
-            "conflict"
-            "create_failed"
-            "cursor_ahead"
-            "demo_failed"
-            "endpoint"
-            "first_row_timeout"
-            "forbidden"
-            "headers_too_long"
-            "http_version"
-            "internal"
-            "invalid_cursor"
-            "invalid_data"
-            "invalid_host"
-            "invalid_parameter"
-            "invalid_path"
-            "keys_unavailable"
-            "malformed_request"
-            "method_not_allowed"
-            "no_endpoint"
-            "no_memory"
-            "no_randomness"
-            "not_acceptable"
-            "not_found"
-            "not_ready"
-            "pool_full"
-            "pool_timeout"
-            "probe_aborted"
-            "rate_limited"
-            "result_too_long"
-            "role_forbidden"
-            "row_too_large"
-            "snapshot_expired"
-            "source_damaged"
-            "source_protocol"
-            "source_unavailable"
-            "spill_failed"
-            "spool_failed"
-            "spool_full"
-            "statement_changed"
-            "statement_composite"
-            "statement_failed"
-            "statement_timeout"
-            "stream_ended"
-            "stream_stopped"
-            "token_expired"
-            "too_many_connections"
-            "too_many_parameters"
-            "too_many_snapshots"
-            "too_many_streams"
-            "too_many_streams_of_client"
-            "too_many_streams_of_endpoint"
-            "total_timeout"
-            "unauthorized"
-            "upstream_broken"
-            "upstream_failed"
-            "upstream_pages"
-            "upstream_redirect"
-            "upstream_refused"
-            "upstream_reply"
-            "upstream_request"
-            "upstream_status"
-            "upstream_timeout"
-            "upstream_unavailable"
-            "upstream_without_end"
+            "bad_value" => No
+            "claim_missing" => No
+            // It's usually a lack of memory.
+            "compression_failed" => Yes
+            "configuration" => No
+            "conflict" => No
+            "create_failed" => No
+            "cursor_ahead" => No
+            "demo_failed" => No
+            "endpoint" => No
+            "first_row_timeout" => Yes
+            "forbidden" => No
+            "headers_too_long" => No
+            "http_version" => No
+            // Only the thread of one connection has failed, and the next request gets another.
+            "internal" => Yes
+            "invalid_cursor" => No
+            "invalid_data" => No
+            "invalid_host" => No
+            "invalid_parameter" => No
+            "invalid_path" => No
+            "keys_unavailable" => Yes
+            "malformed_request" => No
+            "method_not_allowed" => No
+            "no_endpoint" => No
+            "no_memory" => Yes
+            "no_randomness" => No
+            "not_acceptable" => No
+            "not_found" => No
+            "not_ready" => Yes
+            "pool_full" => Yes
+            "pool_timeout" => Yes
+            "probe_aborted" => No
+            "rate_limited" => Yes
+            "result_too_long" => No
+            "role_forbidden" => No
+            "row_too_large" => No
+            "snapshot_expired" => No
+            "source_damaged" => No
+            // The next request gets another connection.
+            "source_protocol" => Yes
+            "source_unavailable" => Yes
+            "spill_failed" => Yes
+            "spool_failed" => No
+            "spool_full" => Yes
+            "statement_changed" => Yes
+            "statement_composite" => No
+            "statement_failed" => No
+            "statement_timeout" => Yes
+            "stream_ended" => No
+            // The operator had a reason, so clients shouldn't begin again by themselves.
+            "stream_stopped" => No
+            "token_expired" => No
+            "too_many_connections" => Yes
+            "too_many_parameters" => No
+            "too_many_snapshots" => Yes
+            "too_many_streams" => Yes
+            "too_many_streams_of_client" => Yes
+            "too_many_streams_of_endpoint" => Yes
+            "total_timeout" => Yes
+            "unauthorized" => No
+            "upstream_broken" => Yes
+            // The upstream's own text says why, and we can't interpret it.
+            "upstream_failed" => No
+            "upstream_pages" => No
+            "upstream_redirect" => No
+            "upstream_refused" => No
+            "upstream_reply" => No
+            "upstream_request" => No
+            "upstream_status" => Depends
+            "upstream_timeout" => Yes
+            "upstream_unavailable" => Yes
+            "upstream_without_end" => No
         }
     };
 }
 
 macro_rules! list {
-    ($($code:literal)*) => { &[$($code),*] };
+    ($($code:literal => $retry:ident)*) => { &[$(($code, Retry::$retry)),*] };
 }
 
-const CODES: &[&str] = error_codes!(list);
+/// Each code with its decision, in alphabetical order.
+const CODES: &[(&str, Retry)] = error_codes!(list);
 
-/// True if `code` is one of [`codes`].
-pub(super) fn is_known(code: &str) -> bool {
-    CODES.binary_search(&code).is_ok()
+/// The decision for a code; `None` if there's no such code.
+pub fn retry_of(code: &str) -> Option<Retry> {
+    let found = CODES.binary_search_by_key(&code, |(code, _)| code).ok()?;
+    Some(CODES[found].1)
 }
 
 /// Every code, in alphabetical order.
 pub fn codes() -> impl Iterator<Item = &'static str> {
-    CODES.iter().copied()
+    CODES.iter().map(|(code, _)| *code)
 }

@@ -86,6 +86,7 @@ impl Error {
         self.0.code = denial.code();
         self.0.status = denial.status();
         self.0.denial = Some(denial);
+        self.0.retry_after = None;
         self
     }
 
