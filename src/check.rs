@@ -78,7 +78,8 @@ pub(crate) enum Columns {
 }
 
 impl Columns {
-    fn own(&self) -> Option<&[Column]> {
+    /// The statement's own columns. `None` if others are unknown until the statement runs.
+    pub(crate) fn own(&self) -> Option<&[Column]> {
         match self {
             Self::Own(columns) => Some(columns),
             Self::Refcursor(_) | Self::Result(_) => None,

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rowstream_core::client::Proxies;
+use rowstream_core::cursor::Signer;
 use rowstream_core::diagnostic::{Collector, Diagnostics};
 use rowstream_core::error::ErrorDetail;
 use rowstream_core::settings::SettingOrigin;
@@ -88,6 +89,9 @@ pub struct Config {
     /// The part of a database's error messages that clients see. `None`: it depends on the listen
     /// address.
     pub error_detail: Option<ErrorDetail>,
+    /// The signer of `cursor_secret`, so that two configurations can be compared without their
+    /// secrets.
+    pub cursor_signer: Signer,
     /// Further files that `--watch` observes because the configuration refers to them: secrets, and
     /// the TLS files for upstreams.
     pub watched: Vec<PathBuf>,

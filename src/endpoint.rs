@@ -127,7 +127,7 @@ impl Endpoint {
     }
 
     /// The number of rows that [`Piece::Rows`] puts into the body: one value, one row or a list.
-    fn cardinality(&self, rows: usize) -> Cardinality {
+    pub(crate) fn cardinality(&self, rows: usize) -> Cardinality {
         match &self.handler {
             Handler::Sql(sql) => sql.statements[rows].cardinality,
             Handler::Proxy(_) | Handler::Calls(_) | Handler::Pages(_) => Cardinality::Many,

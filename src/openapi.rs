@@ -10,7 +10,7 @@
 //! paths, in their order. Operations refer to components for their common parts.
 
 mod operation;
-mod schema;
+pub(crate) mod schema;
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};

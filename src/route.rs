@@ -204,7 +204,7 @@ fn template(path: &str) -> String {
 }
 
 /// The shape of a template. Two templates of the same shape match the same paths.
-fn shape(path: &str) -> String {
+pub(crate) fn shape(path: &str) -> String {
     rebuild(path, |_| "{}".to_owned())
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rowstream_core::cursor::Signer;
 use rowstream_core::diagnostic::{Collector, Diagnostics, File, Variables};
 
 use super::{AdminAccess, Config, Discovery, Limits, read};
@@ -48,6 +49,7 @@ pub(super) fn bare(source: SourceConfig) -> Config {
         log: LogSettings::default(),
         traces: None,
         error_detail: None,
+        cursor_signer: Signer::new("", &[]),
         watched: Vec::new(),
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use rowstream_core::client::{ClientHeader, UNIX};
+use rowstream_core::cursor::Signer;
 use rowstream_core::diagnostic::reader::{Table, Value, set};
 use rowstream_core::diagnostic::{Collector, Diagnostics, Environment, File, Variables, shown};
 use rowstream_core::error::detail;
@@ -70,6 +71,7 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
     identification.asks |= identification.has_claims;
     let jwt = jwt.and_then(|value| jwt::read(&value, folder, errors));
     identification.scopes.extend(jwt.iter().flat_map(|jwt| &jwt.scopes).cloned());
+    let cursor_secret = table.take("cursor_secret").and_then(|value| value.string()).unwrap_or_default();
     let defaults = Defaults {
         sources: &sources,
         identification: &identification,
@@ -85,7 +87,7 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
             .and_then(|value| compression::read(&value))
             .unwrap_or_default(),
         heartbeat: table.take("heartbeat").and_then(|value| value.duration()).unwrap_or(HEARTBEAT),
-        cursor_secret: &table.take("cursor_secret").and_then(|value| value.string()).unwrap_or_default(),
+        cursor_secret: &cursor_secret,
         timeout: table
             .take("timeout")
             .map_or_else(Timeout::default, |value| timeout::read(&value, Timeout::default())),
@@ -121,6 +123,7 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
         folder: endpoint_folder,
         endpoints,
         unserved,
+        cursor_signer: Signer::new(&cursor_secret, &[]),
         watched: Vec::new(),
     };
     if table.take("explain").and_then(|value| value.boolean()) == Some(true) {

@@ -232,6 +232,11 @@ impl RowKey {
         self.limit.is_some()
     }
 
+    /// Returns true if a cursor is bound to the value of this parameter, by its index.
+    pub fn binds(&self, param: usize) -> bool {
+        self.bound.contains(&param)
+    }
+
     /// The signer for cursors of a request with these values of its parameters.
     pub(crate) fn signer(&self, values: &[ParamValue]) -> CursorSigner {
         let bind = |bound: &[(String, usize)]| {

@@ -54,20 +54,11 @@ impl<'a> ResponseSchemas<'a> {
 
     /// The schema of a JSON body; `row` is the name of the rows' schema.
     pub(super) fn body(&self, row: Option<&str>) -> Value {
-        let mut text = Vec::new();
-        for (index, piece) in self.endpoint.body.iter().enumerate() {
-            match piece {
-                Piece::Literal(literal) => text.extend_from_slice(literal),
-                _ => text.extend_from_slice(json!(format!("{PLACEHOLDER}{index}")).to_string().as_bytes()),
-            }
-        }
-        // The template was valid JSON when it was read.
-        serde_json::from_slice(&text).map_or_else(|_| json!({}), |template| self.template(&template, row))
+        self.template(&template(self.endpoint), row)
     }
 
     fn template(&self, template: &Value, row: Option<&str>) -> Value {
-        let placed = template.as_str().and_then(|text| text.strip_prefix(PLACEHOLDER)?.parse::<usize>().ok());
-        if let Some(piece) = placed.and_then(|index| self.endpoint.body.get(index)) {
+        if let Some(piece) = placed(self.endpoint, template) {
             return self.piece(piece, row);
         }
         match template {
@@ -111,7 +102,7 @@ impl<'a> ResponseSchemas<'a> {
             Cardinality::One if self.endpoint.not_found() => one(),
             Cardinality::One => json!({"anyOf": [one(), {"type": "null"}]}),
             Cardinality::Value => match self.columns(statement).as_deref() {
-                Some([column]) => self.value(column),
+                Some([column]) => value(column, self.options),
                 _ => json!({}),
             },
         }
@@ -139,7 +130,7 @@ impl<'a> ResponseSchemas<'a> {
     fn row(&self, statement: usize) -> Value {
         let Some(columns) = self.columns(statement) else { return json!({"type": "object"}) };
         let mut properties: Map<_, _> =
-            columns.iter().map(|column| (column.name.clone(), self.value(column))).collect();
+            columns.iter().map(|column| (column.name.clone(), value(column, self.options))).collect();
         let mut required: Vec<_> = match self.options.nulls {
             Nulls::Null => columns.iter().map(|column| &column.name).collect(),
             Nulls::Omit => Vec::new(),
@@ -151,40 +142,55 @@ impl<'a> ResponseSchemas<'a> {
         }
         object(&properties, &required)
     }
+}
 
-    /// A value of a column. It can always be NULL, because databases don't report which results
-    /// can't.
-    fn value(&self, column: &Column) -> Value {
-        let as_string = self.options.numbers == Numbers::String;
-        let is_iso = self.options.intervals == Intervals::Iso;
-        match column.kind {
-            ColumnKind::Bool => nullable("boolean", None),
-            ColumnKind::Int16 | ColumnKind::Int32 => nullable("integer", Some("int32")),
-            ColumnKind::Int64 if as_string => json!({"type": ["string", "null"], "pattern": "^-?[0-9]+$"}),
-            ColumnKind::Int64 => nullable("integer", Some("int64")),
-            ColumnKind::Float32 => float("float"),
-            ColumnKind::Float64 => float("double"),
-            ColumnKind::Decimal { .. } | ColumnKind::Number if as_string => {
-                nullable("string", Some("decimal"))
-            }
-            ColumnKind::Decimal { .. } | ColumnKind::Number => float("decimal"),
-            ColumnKind::Text if column.type_name == "interval" && is_iso => {
-                nullable("string", Some("duration"))
-            }
-            ColumnKind::Text => nullable("string", None),
-            // PostgreSQL names its array types like this.
-            ColumnKind::Json if column.type_name.ends_with("[]") => nullable("array", None),
-            ColumnKind::Any | ColumnKind::Json => json!({}),
-            ColumnKind::Bytes => match self.options.bytes {
-                BytesForm::Hex => json!({"type": ["string", "null"], "pattern": r"^\\x([0-9a-f]{2})*$"}),
-                BytesForm::Base64 => json!({"type": ["string", "null"], "contentEncoding": "base64"}),
-            },
-            ColumnKind::Date => nullable("string", Some("date")),
-            ColumnKind::Time => nullable("string", Some("time-local")),
-            ColumnKind::Timestamp => nullable("string", Some("date-time-local")),
-            ColumnKind::TimestampTz => nullable("string", Some("date-time")),
-            ColumnKind::Uuid => nullable("string", Some("uuid")),
+/// The template of an endpoint's JSON body. [`placed`] finds the placeholders in it.
+pub(crate) fn template(endpoint: &Endpoint) -> Value {
+    let mut text = Vec::new();
+    for (index, piece) in endpoint.body.iter().enumerate() {
+        match piece {
+            Piece::Literal(literal) => text.extend_from_slice(literal),
+            _ => text.extend_from_slice(json!(format!("{PLACEHOLDER}{index}")).to_string().as_bytes()),
         }
+    }
+    // The template was valid JSON when it was read.
+    serde_json::from_slice(&text).unwrap_or_else(|_| json!({}))
+}
+
+/// The piece of the body that replaces this part of its template. `None` if the part is fixed.
+pub(crate) fn placed<'a>(endpoint: &'a Endpoint, template: &Value) -> Option<&'a Piece> {
+    let index = template.as_str()?.strip_prefix(PLACEHOLDER)?.parse::<usize>().ok()?;
+    endpoint.body.get(index)
+}
+
+/// A value of a column. It can always be NULL, because databases don't report which results
+/// can't.
+pub(crate) fn value(column: &Column, options: ValueOptions) -> Value {
+    let as_string = options.numbers == Numbers::String;
+    let is_iso = options.intervals == Intervals::Iso;
+    match column.kind {
+        ColumnKind::Bool => nullable("boolean", None),
+        ColumnKind::Int16 | ColumnKind::Int32 => nullable("integer", Some("int32")),
+        ColumnKind::Int64 if as_string => json!({"type": ["string", "null"], "pattern": "^-?[0-9]+$"}),
+        ColumnKind::Int64 => nullable("integer", Some("int64")),
+        ColumnKind::Float32 => float("float"),
+        ColumnKind::Float64 => float("double"),
+        ColumnKind::Decimal { .. } | ColumnKind::Number if as_string => nullable("string", Some("decimal")),
+        ColumnKind::Decimal { .. } | ColumnKind::Number => float("decimal"),
+        ColumnKind::Text if column.type_name == "interval" && is_iso => nullable("string", Some("duration")),
+        ColumnKind::Text => nullable("string", None),
+        // PostgreSQL names its array types like this.
+        ColumnKind::Json if column.type_name.ends_with("[]") => nullable("array", None),
+        ColumnKind::Any | ColumnKind::Json => json!({}),
+        ColumnKind::Bytes => match options.bytes {
+            BytesForm::Hex => json!({"type": ["string", "null"], "pattern": r"^\\x([0-9a-f]{2})*$"}),
+            BytesForm::Base64 => json!({"type": ["string", "null"], "contentEncoding": "base64"}),
+        },
+        ColumnKind::Date => nullable("string", Some("date")),
+        ColumnKind::Time => nullable("string", Some("time-local")),
+        ColumnKind::Timestamp => nullable("string", Some("date-time-local")),
+        ColumnKind::TimestampTz => nullable("string", Some("date-time")),
+        ColumnKind::Uuid => nullable("string", Some("uuid")),
     }
 }
 

@@ -98,6 +98,13 @@ impl Signer {
     }
 }
 
+/// Signers are equal if each accepts the cursors of the other.
+impl PartialEq for Signer {
+    fn eq(&self, other: &Self) -> bool {
+        self.mac.clone().finalize() == other.mac.clone().finalize()
+    }
+}
+
 impl fmt::Debug for Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Signer")

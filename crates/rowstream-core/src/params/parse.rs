@@ -64,7 +64,7 @@ impl ParamValue {
 
     /// Returns true if two values of one type are equal. Numbers are compared by value, not by
     /// text.
-    fn equals(&self, other: &Self) -> bool {
+    pub fn equals(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Number(a), Self::Number(b)) => decimal::compare(a, b) == Ordering::Equal,
             _ => self == other,
