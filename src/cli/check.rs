@@ -4,6 +4,7 @@
 //! Errors in some files don't prevent the check of the others. [`crate::check`] asks the databases;
 //! this module prints the results.
 
+mod against;
 mod json;
 
 use std::fmt::Write as _;
@@ -11,10 +12,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rowstream_core::Error;
-use rowstream_core::diagnostic::{Diagnostic, Diagnostics};
+use rowstream_core::diagnostic::Diagnostic;
 use rowstream_core::params::{Param, ParamPlace};
 use rowstream_encode::{Column, Format};
 
+use self::against::{Change, Effect};
 use super::Failure;
 use super::locate::{ConfigArgs, configuration, folder};
 use crate::capacity;
@@ -40,6 +42,10 @@ pub(super) struct Args {
     /// Writes the endpoints to FILE as an OpenAPI document, if there is no error.
     #[arg(long, value_name = "FILE")]
     openapi: Option<PathBuf>,
+    /// Compares with an older release's configuration in FOLDER, and lists the changes that break
+    /// its clients.
+    #[arg(long, value_name = "FOLDER")]
+    against: Option<PathBuf>,
 }
 
 /// The audience of the report.
@@ -64,16 +70,21 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let older = args.against.as_deref().map(against::load).transpose()?;
     let (config, errors) = Config::load_partly(&configuration(&args.chosen())?);
-    let made = tempfile::tempdir()?;
-    let report = super::block_on(async { Ok(Report::new(config.as_ref(), &errors, made.path()).await) })?;
+    let mut report = Report::ask(config.as_ref(), errors.iter().collect())?;
+    if let Some(older) = &older {
+        report.changes = Some(against::compare(&Report::ask(Some(older), Vec::new())?, &report));
+    }
     match args.format {
         ReportFormat::Text => report.print(),
         ReportFormat::Json => println!("{:#}", json::document(&report)),
     }
-    match (report.errors(), &args.openapi) {
-        (0, None) => Ok(()),
-        (0, Some(file)) => report.write_openapi(file),
+    if let (0, Some(file)) = (report.errors(), &args.openapi) {
+        report.write_openapi(file)?;
+    }
+    match (report.errors(), report.breaks()) {
+        (0, 0) => Ok(()),
         _ => Err(Failure::Reported),
     }
 }
@@ -85,6 +96,8 @@ struct Report<'a> {
     /// The errors of the files.
     errors: Vec<&'a Diagnostic>,
     sources: Vec<CheckedSource<'a>>,
+    /// The changes since an older release. `None`: it isn't compared with any.
+    changes: Option<Vec<Change>>,
 }
 
 /// The results for a source.
@@ -97,8 +110,13 @@ struct CheckedSource<'a> {
 
 impl<'a> Report<'a> {
     /// Checks each source with the statements of its endpoints. If `create` would create a database
-    /// file, it's created in the folder `made` instead.
-    async fn new(config: Option<&'a Config>, errors: &'a Diagnostics, made: &Path) -> Self {
+    /// file, it's created in a temporary folder instead.
+    fn ask(config: Option<&'a Config>, errors: Vec<&'a Diagnostic>) -> Result<Self, Failure> {
+        let made = tempfile::tempdir()?;
+        super::block_on(async { Ok(Self::new(config, errors, made.path()).await) })
+    }
+
+    async fn new(config: Option<&'a Config>, errors: Vec<&'a Diagnostic>, made: &Path) -> Self {
         let mut sources = Vec::new();
         for source in config.iter().flat_map(|config| &config.sources) {
             let endpoints = config.iter().flat_map(|config| &config.endpoints);
@@ -113,11 +131,16 @@ impl<'a> Report<'a> {
                 }
             });
         }
-        Self { config, errors: errors.iter().collect(), sources }
+        Self { config, errors, sources, changes: None }
     }
 
     fn endpoints(&self) -> impl Iterator<Item = &CheckedEndpoint<'a>> {
         self.sources.iter().flat_map(|source| &source.checked.endpoints)
+    }
+
+    /// The findings about an endpoint of the configuration. `None` if its source failed first.
+    fn checked(&self, endpoint: &Endpoint) -> Option<&CheckedEndpoint<'a>> {
+        self.endpoints().find(|checked| std::ptr::eq(checked.endpoint, endpoint))
     }
 
     /// The statements that databases refuse, in the order of the files.
@@ -147,11 +170,8 @@ impl<'a> Report<'a> {
     fn write_openapi(&self, file: &Path) -> Result<(), Failure> {
         let Some(config) = self.config else { return Ok(()) };
         // In the order of the configuration, as in the list that a server prints.
-        let checked = |endpoint: &&Endpoint| {
-            let mut all = self.endpoints();
-            all.find(|checked| std::ptr::eq(checked.endpoint, *endpoint)).map(|found| &found.results[..])
-        };
-        let endpoints = config.endpoints.iter().map(|endpoint| (endpoint, checked(&endpoint)));
+        let results = |endpoint| self.checked(endpoint).map(|found| &found.results[..]);
+        let endpoints = config.endpoints.iter().map(|endpoint| (endpoint, results(endpoint)));
         let mut text = Vec::new();
         let written = openapi::write(&mut text, config, endpoints, openapi::DocumentOptions::default(), None)
             .and_then(|()| Ok(serde_json::from_slice::<serde_json::Value>(&text)?))
@@ -163,7 +183,12 @@ impl<'a> Report<'a> {
         self.errors.len() + self.refusals().len() + self.failed().count()
     }
 
-    /// Prints each source with its endpoints, then the errors, and their number.
+    /// The number of changes that break clients.
+    fn breaks(&self) -> usize {
+        self.changes.iter().flatten().filter(|change| change.effect != Effect::Note).count()
+    }
+
+    /// Prints each source with its endpoints, then the errors and changes, and their number.
     fn print(&self) {
         // If the files have errors, the limits aren't the intended ones.
         if let (Some(config), true) = (self.config, self.errors.is_empty()) {
@@ -193,9 +218,20 @@ impl<'a> Report<'a> {
         for (source, error) in self.failed() {
             eprintln!("source {source}: {}", super::OperatorError(error));
         }
-        match self.errors() {
-            0 => println!("OK, {}", count(self.endpoints().count(), "endpoint")),
-            errors => eprintln!("{}", count(errors, "error")),
+        for change in self.changes.iter().flatten() {
+            eprintln!("{change}");
+        }
+        self.print_numbers();
+    }
+
+    fn print_numbers(&self) {
+        let errors = count(self.errors(), "error");
+        let breaks = count(self.breaks(), "breaking change");
+        match (self.errors(), self.breaks()) {
+            (0, 0) => println!("OK, {}", count(self.endpoints().count(), "endpoint")),
+            (_, 0) => eprintln!("{errors}"),
+            (0, _) => eprintln!("hint: {}\n{breaks}", against::REMEDY),
+            (_, _) => eprintln!("hint: {}\n{errors}, {breaks}", against::REMEDY),
         }
     }
 }

@@ -13,6 +13,7 @@ mod worked;
 
 mod access_log;
 mod acme;
+mod against;
 mod answers;
 mod authorization;
 mod bench;

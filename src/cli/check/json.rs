@@ -9,7 +9,7 @@ use rowstream_core::params::Param;
 use rowstream_encode::{Column, Format};
 use serde_json::{Value, json};
 
-use super::{CheckedSource, Report, rows};
+use super::{Change, CheckedSource, Report, rows};
 use crate::check::{CheckedEndpoint, Columns, StatementRefusal};
 use crate::database::HostReport;
 use crate::endpoint::{Cardinality, Endpoint, Handler, Statement};
@@ -27,6 +27,7 @@ pub(super) fn document(report: &Report<'_>) -> Value {
         "warnings": report.warnings().into_iter().map(of_statement).collect::<Vec<_>>(),
         "sources": sources.collect::<Vec<_>>(),
         "endpoints": report.endpoints().map(endpoint).collect::<Vec<_>>(),
+        "changes": report.changes.as_ref().map(|changes| changes.iter().map(change).collect::<Vec<_>>()),
     })
 }
 
@@ -69,6 +70,15 @@ fn of_source(source: &str, error: &Error) -> Value {
         "hint": error.hint_text(),
         "endpoint": null,
         "source": source,
+    })
+}
+
+fn change(change: &Change) -> Value {
+    json!({
+        "endpoint": change.endpoint,
+        "breaks": change.effect.broken(),
+        "message": change.message,
+        "affected": change.affected,
     })
 }
 

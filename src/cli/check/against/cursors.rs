@@ -1,0 +1,124 @@
+//! Compares everything that a cursor is bound to. Statements and other columns aren't.
+
+use rowstream_core::diagnostic::shown;
+use rowstream_core::params::ParamValue;
+use rowstream_encode::Column;
+
+use super::requests::partner;
+use super::{Changes, Effect, Version};
+use crate::endpoint::{Endpoint, KeyColumn, RowKey};
+
+/// The clients that notice a broken cursor.
+pub(super) const AFFECTED: &str =
+    "clients that continue after an earlier response: they get a 400, `invalid_cursor`";
+
+/// Returns true if clients keep tokens of the endpoint that `cursor_secret` signs.
+pub(super) fn has_tokens(endpoint: &Endpoint) -> bool {
+    endpoint.key().is_some() || endpoint.shards().is_some()
+}
+
+pub(super) fn compare([old, new]: &[Version<'_>; 2], changes: &mut Changes<'_>) {
+    let Some(key) = old.endpoint.key() else { return };
+    let Some(other) = new.endpoint.key() else {
+        let affected = "clients that send `_after`: they get a 400, `invalid_parameter`";
+        return changes.push(Effect::Cursors, "`key` is gone", affected);
+    };
+    for ((what, was), (_, is)) in bindings(old.endpoint, key).iter().zip(&bindings(new.endpoint, other)) {
+        // Long texts are shown cut, so they're compared before.
+        if was != is {
+            changes.push(
+                Effect::Cursors,
+                format!("{what} was {}, and is {}", shown(was), shown(is)),
+                AFFECTED,
+            );
+        }
+    }
+    types([(old, key), (new, other)], changes);
+    parameters([(old.endpoint, key), (new.endpoint, other)], changes);
+}
+
+/// Facts that cursors are bound to, each as a text.
+fn bindings(endpoint: &Endpoint, key: &RowKey) -> Vec<(&'static str, String)> {
+    let column =
+        |column: &KeyColumn| format!("{}{}", column.name, if column.descending { " desc" } else { "" });
+    let columns: Vec<_> = key.columns.iter().map(column).collect();
+    vec![("the path", endpoint.path.clone()), ("`key`", columns.join(", "))]
+}
+
+/// Compares the types of the key's columns. Unknown columns are noted with the responses.
+fn types([old, new]: [(&Version<'_>, &RowKey); 2], changes: &mut Changes<'_>) {
+    let [Ok(columns), Ok(others)] = [old, new].map(|(version, key)| version.columns(key.statement)) else {
+        return;
+    };
+    let find = |columns: &[Column], name: &str| columns.iter().find(|column| column.name == name).cloned();
+    for name in old.1.columns.iter().map(|column| &*column.name) {
+        if let (Some(was), Some(is)) = (find(&columns, name), find(&others, name))
+            && was.kind != is.kind
+        {
+            let message = format!(
+                "{} of `key` was {}, and is {}",
+                shown(name),
+                shown(&was.type_name),
+                shown(&is.type_name)
+            );
+            changes.push(Effect::Cursors, message, AFFECTED);
+        }
+    }
+}
+
+/// The value that a cursor is bound to if the request doesn't send the parameter.
+enum Omitted<'a> {
+    /// None, because the parameter selects no rows.
+    Unbound,
+    /// Every request sends it.
+    Required,
+    /// Its default. A cursor isn't bound to NULL.
+    Default(&'a ParamValue),
+}
+
+/// Compares the parameters that select rows. A parameter that's only in one release is unbound in
+/// the other.
+fn parameters([(old, key), (new, other)]: [(&Endpoint, &RowKey); 2], changes: &mut Changes<'_>) {
+    let mut differ = |name: &str, [was, is]: [Omitted<'_>; 2]| {
+        if let Some(reason) = breach(&was, &is) {
+            changes.push(Effect::Cursors, format!("the parameter {} {reason}", shown(name)), AFFECTED);
+        }
+    };
+    for param in &old.params {
+        let name = partner(param, old, new).map_or(&*param.name, |other| &*other.name);
+        differ(&param.name, [omitted(&param.name, old, key), omitted(name, new, other)]);
+    }
+    for param in new.params.iter().filter(|param| partner(param, new, old).is_none()) {
+        differ(&param.name, [Omitted::Unbound, omitted(&param.name, new, other)]);
+    }
+}
+
+fn omitted<'a>(name: &str, endpoint: &'a Endpoint, key: &RowKey) -> Omitted<'a> {
+    let found = endpoint.params.iter().position(|param| param.name == name);
+    match found.filter(|index| key.binds(*index)).map(|index| &endpoint.params[index].default) {
+        None => Omitted::Unbound,
+        Some(None) => Omitted::Required,
+        Some(Some(value)) => Omitted::Default(value),
+    }
+}
+
+/// The reason why a request that both releases accept has another binding.
+fn breach(old: &Omitted<'_>, new: &Omitted<'_>) -> Option<&'static str> {
+    let is_bound = |omitted: &Omitted<'_>| match omitted {
+        Omitted::Unbound => false,
+        Omitted::Required => true,
+        Omitted::Default(value) => **value != ParamValue::Null,
+    };
+    match (old, new) {
+        (Omitted::Default(was), Omitted::Default(is)) => {
+            (!was.equals(is)).then_some("has another default, and cursors are bound to its value")
+        }
+        (Omitted::Unbound, new) if is_bound(new) => {
+            Some("selects rows now, so cursors are bound to its value")
+        }
+        (old, Omitted::Unbound) if is_bound(old) => {
+            Some("doesn't select rows anymore, but older cursors are bound to its value")
+        }
+        _ => None,
+    }
+}
