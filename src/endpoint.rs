@@ -40,6 +40,7 @@ pub use self::calls::{Calls, ErrorTreatment, Order, RepeatCount};
 pub use self::compression::Compression;
 pub use self::follow::FollowSettings;
 pub use self::handler::{Handler, Sql};
+pub(crate) use self::key::order_of;
 pub use self::key::{KeyColumn, RowKey};
 pub use self::pages::{CURSOR, MissingRows, NextPage, Pages};
 pub use self::parallel::{ParallelRead, PartStatement, Shards};

@@ -69,6 +69,8 @@ pub struct RowKey {
     rest_of_limit: Option<RestOfLimit>,
     /// The parameters that a cursor is bound to.
     bound: BoundParameters,
+    /// Another version makes earlier cursors invalid.
+    pub(crate) version: usize,
     signer: Signer,
     unordered: &'static [UnorderedTypes],
     /// The text for an infinite number in a cursor.
@@ -219,6 +221,7 @@ impl RowKey {
             rest_of_limit: wrapped.rest_of_limit(),
             bound: BoundParameters::of(endpoint, statement, limit.as_ref()),
             limit,
+            version,
             signer,
             unordered: dialect.keys.unordered,
             infinity: dialect.keys.infinity,
@@ -234,7 +237,7 @@ impl RowKey {
 
     /// Returns true if a cursor is bound to the value of this parameter, by its index.
     pub fn binds(&self, param: usize) -> bool {
-        self.bound.contains(&param)
+        self.bound.at_end.iter().any(|(_, bound)| *bound == param)
     }
 
     /// The signer for cursors of a request with these values of its parameters.
@@ -438,7 +441,7 @@ impl BoundParameters {
 }
 
 /// The order of a column's values. Values of types with the same order are compared alike.
-fn order_of(column: &Column) -> &str {
+pub(crate) fn order_of(column: &Column) -> &str {
     match column.kind {
         ColumnKind::Int16
         | ColumnKind::Int32

@@ -260,6 +260,12 @@ async fn changes_of_cursors() {
             &["breaks cursors: GET /a: `key` was `id`, and is `id desc`"],
         ),
         (
+            "another version",
+            ORDERS,
+            &key("[\"id\"]\ncursor_version = 2"),
+            &["breaks cursors: GET /a: `cursor_version` was `1`, and is `2`"],
+        ),
+        (
             "another type",
             ORDERS,
             &ORDERS.replace("select id,", "select status as id,"),

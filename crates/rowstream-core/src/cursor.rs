@@ -239,7 +239,9 @@ fn refusal(cursor: &str) -> Error {
 }
 
 fn changed() -> Error {
-    invalid("the cursor was changed or cut, or it's for another endpoint, other parameters or another server")
+    invalid(
+        "the cursor was changed or cut, or it's for another endpoint, other parameters or another `cursor_secret`",
+    )
 }
 
 /// The error for a cursor that was made when the key had other types. The order of its rows may

@@ -6,7 +6,7 @@ use rowstream_encode::Column;
 
 use super::requests::partner;
 use super::{Changes, Effect, Version};
-use crate::endpoint::{Endpoint, KeyColumn, RowKey};
+use crate::endpoint::{Endpoint, KeyColumn, RowKey, order_of};
 
 /// The clients that notice a broken cursor.
 pub(super) const AFFECTED: &str =
@@ -42,7 +42,11 @@ fn bindings(endpoint: &Endpoint, key: &RowKey) -> Vec<(&'static str, String)> {
     let column =
         |column: &KeyColumn| format!("{}{}", column.name, if column.descending { " desc" } else { "" });
     let columns: Vec<_> = key.columns.iter().map(column).collect();
-    vec![("the path", endpoint.path.clone()), ("`key`", columns.join(", "))]
+    vec![
+        ("the path", endpoint.path.clone()),
+        ("`key`", columns.join(", ")),
+        ("`cursor_version`", key.version.to_string()),
+    ]
 }
 
 /// Compares the types of the key's columns. Unknown columns are noted with the responses.
@@ -53,7 +57,7 @@ fn types([old, new]: [(&Version<'_>, &RowKey); 2], changes: &mut Changes<'_>) {
     let find = |columns: &[Column], name: &str| columns.iter().find(|column| column.name == name).cloned();
     for name in old.1.columns.iter().map(|column| &*column.name) {
         if let (Some(was), Some(is)) = (find(&columns, name), find(&others, name))
-            && was.kind != is.kind
+            && order_of(&was) != order_of(&is)
         {
             let message = format!(
                 "{} of `key` was {}, and is {}",
