@@ -25,6 +25,7 @@ mod spare;
 mod streaming;
 mod tracker;
 mod unread;
+mod wire;
 
 use std::future::ready;
 use std::net::IpAddr;
@@ -223,7 +224,9 @@ impl App {
         if request.method() == Method::HEAD {
             // The statement doesn't run, so its length isn't known: these are the headers of a long
             // result.
-            return Ok(head(&stream_request, stream_request.coding(STREAMED)).map(|()| AnswerBody::Nothing));
+            let mut head = head(&stream_request, stream_request.coding(STREAMED));
+            wire::tell(&stream_request, head.headers_mut());
+            return Ok(head.map(|()| AnswerBody::Nothing));
         }
         if stream_request.has_had_events(request.headers()) {
             return Ok(no_more_events());

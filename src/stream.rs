@@ -328,9 +328,10 @@ impl RowStream {
     }
 
     /// Adds records about the end of the rows, from the first chunk on, with a digest of the
-    /// preceding bytes if `digest`.
-    pub(crate) fn frame(&mut self, frames: Frames, digest: bool) {
+    /// preceding bytes if `digest`. It sends a heartbeat after each idle `pause`.
+    pub(crate) fn frame(&mut self, frames: Frames, digest: bool, (format, pause): (Format, Duration)) {
         self.frames = Some(frames);
+        self.heartbeat = heartbeat(format).map(|beat| (pause, beat));
         self.digest = digest.then(Box::default);
     }
 

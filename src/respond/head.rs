@@ -17,7 +17,7 @@ use super::app::App;
 use super::body::AnswerBody;
 use super::cors::cors_headers;
 use super::request::StreamRequest;
-use super::spare;
+use super::{spare, wire};
 use crate::completeness::digest::CONTENT_DIGEST;
 use crate::completeness::framing::TAG;
 use crate::completeness::trailers::PAGE;
@@ -56,6 +56,7 @@ pub(super) fn head(request: &StreamRequest<'_>, coding: Option<Coding>) -> Respo
     headers.insert(header::CONTENT_TYPE, content_type(request));
     if let Some((_, tag)) = request.asked.framed {
         tag.tell(TAG, headers);
+        wire::tell(request, headers);
     }
     if let Some(changes) = changes(request) {
         headers.insert(CHANGES, changes);

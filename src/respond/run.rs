@@ -20,7 +20,7 @@ use super::head::{head, no_more_events, tell_digest, tell_if_empty, tell_page, t
 use super::request::{STREAMED, StreamRequest};
 use super::streaming::ActiveStream;
 use super::tracker::RequestTracker;
-use super::{hold, opening};
+use super::{hold, opening, wire};
 use crate::completeness::digest::Digest;
 use crate::completeness::framing::Frames;
 use crate::completeness::streams::STREAM;
@@ -225,7 +225,8 @@ impl App {
             stream.follow(follower, (request.reading.format, request.endpoint.heartbeat));
         }
         if let Some((framing, tag)) = request.asked.framed {
-            stream.frame(Frames::new(framing, tag), request.asked.digest);
+            let beats = (request.reading.format, request.endpoint.heartbeat);
+            stream.frame(Frames::new(framing, tag), request.asked.digest, beats);
         }
         let first = opening::first_chunk(&mut stream, tracker).await?;
         Ok((stream, first))
@@ -259,6 +260,7 @@ impl App {
         let stream = self.state.streams.begin(&request.endpoint.path, request.reading.format.name(), stop)?;
         tracker.watchdog.stream(stream.id());
         stream.id().tell(STREAM, response.headers_mut());
+        wire::tell(request, response.headers_mut());
         tracker.entry.stream = Some(stream.id());
         tracker.stream = Some(stream);
         tracker.meter.begin_stream(self.series(tracker.meter.subject));

@@ -870,6 +870,41 @@ async fn a_quiet_stream_says_that_it_is_still_there() {
     );
     let lines = get(&server.url("/a.ndjson")).await;
     assert_eq!(lines.text(), "{\"i\":1,\"s\":\"\"}\n{\"i\":2,\"s\":\"\"}\n");
+    assert_eq!(lines.header("rowstream-heartbeat"), None);
+    // Clients of framed streams know how long a silence may last.
+    let framed = get(&server.url("/a.ndjson?_end=1")).await;
+    assert_eq!(framed.header("rowstream-heartbeat"), Some("0.05"));
+    let beats = framed.text().lines().filter(|line| line.is_empty()).count();
+    assert!(beats >= 3, "{}", framed.text());
+}
+
+/// A client decides before the first row if it can resume after a cut.
+#[tokio::test]
+async fn headers_tell_if_a_cut_stream_can_be_resumed() {
+    let (_folder, url) = sqlite("create table t (id integer); insert into t values (1), (2)");
+    let files =
+        [("keyed", "/* key = [\"id\"] */ select id from t order by id"), ("plain", "select id from t")];
+    let server = server(&url, &files).await;
+    for (path, resume) in [
+        ("keyed.ndjson?_end=1", Some("marks")),
+        ("keyed.json-seq?_end=1", Some("marks")),
+        ("keyed.sse?_end=1", Some("ids")),
+        ("plain.ndjson?_end=1", Some("none")),
+        ("plain.sse?_end=1", Some("none")),
+        // It's whole when it arrives.
+        ("keyed.ndjson", None),
+    ] {
+        let reply = get(&server.url(&format!("/{path}"))).await;
+        let version = resume.map(|_| "1");
+        assert_eq!(
+            (reply.header("rowstream-resume"), reply.header("rowstream-wire")),
+            (resume, version),
+            "{path}"
+        );
+        let head = Request::head(server.url(&format!("/{path}"))).body(String::new()).unwrap();
+        let head = Client::HTTP1.send(head).await;
+        assert_eq!(head.header("rowstream-resume"), Some(resume.unwrap_or("none")), "HEAD {path}");
+    }
 }
 
 #[tokio::test]

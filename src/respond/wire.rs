@@ -1,0 +1,67 @@
+//! The headers that tell a client in advance what it may rely on: the version of the wire contract,
+//! if a cut answer can be resumed, and the longest silence.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use rowstream_encode::Format;
+
+use super::request::StreamRequest;
+
+/// The version of the contract.
+const WIRE: HeaderName = HeaderName::from_static("rowstream-wire");
+/// It changes if a client of the earlier version would misread an answer.
+const VERSION: HeaderValue = HeaderValue::from_static("1");
+/// The cursors that resume an answer after a cut.
+const RESUME: HeaderName = HeaderName::from_static("rowstream-resume");
+/// The longest silence after the headers, in seconds.
+const HEARTBEAT: HeaderName = HeaderName::from_static("rowstream-heartbeat");
+
+/// Adds the headers of an answer that is streamed, or framed.
+pub(super) fn tell(request: &StreamRequest<'_>, headers: &mut HeaderMap) {
+    headers.insert(WIRE, VERSION);
+    headers.insert(RESUME, HeaderValue::from_static(resumption(request)));
+    if request.beats()
+        && let Ok(heartbeat) = HeaderValue::try_from(seconds(request.endpoint.heartbeat))
+    {
+        headers.insert(HEARTBEAT, heartbeat);
+    }
+}
+
+/// The cursors among the rows of an answer.
+fn resumption(request: &StreamRequest<'_>) -> &'static str {
+    match (request.reading.format, request.endpoint.key()) {
+        (_, None) => "none",
+        (Format::Sse, Some(_)) => "ids",
+        (Format::Ndjson | Format::JsonSeq, Some(_)) if request.asked.framed.is_some() => "marks",
+        (_, Some(_)) => "none",
+    }
+}
+
+/// A time in seconds, with the digits that it needs.
+fn seconds(time: Duration) -> String {
+    time.as_secs_f64().to_string()
+}
+
+impl StreamRequest<'_> {
+    /// True if the server sends something at least after each `heartbeat`.
+    fn beats(&self) -> bool {
+        match self.reading.format {
+            Format::Sse => true,
+            Format::Ndjson | Format::JsonSeq => self.asked.framed.is_some() || self.reading.followed,
+            Format::Json | Format::Csv | Format::Arrow => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_have_no_needless_digits() {
+        for (time, text) in [(15_000, "15"), (50, "0.05"), (1500, "1.5")] {
+            assert_eq!(seconds(Duration::from_millis(time)), text);
+        }
+    }
+}
