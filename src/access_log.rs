@@ -23,7 +23,7 @@ use rowstream_core::log::text::{Line, Milliseconds, Object, bounded, one_line};
 use self::refusals::Refusals;
 pub use self::settings::{LogFlag, LogSettings};
 use crate::completeness::ResponseId;
-use crate::outcome::{Outcome, OutcomeName, Times};
+use crate::outcome::{Outcome, OutcomeName, RowCounts, Times};
 use crate::traces::Context;
 
 /// The longest target, in bytes. Clients can invent longer ones, which would tell us nothing new.
@@ -56,7 +56,7 @@ pub struct LogEntry {
     /// early.
     pub status: Option<StatusCode>,
     /// Rows handed over.
-    pub rows: u64,
+    pub rows: RowCounts,
     /// Body bytes handed over.
     pub bytes: u64,
     /// Body bytes that went into a file because the client was slow, including those that were
@@ -110,7 +110,7 @@ impl LogEntry {
             started: Instant::now(),
             head,
             status: None,
-            rows: 0,
+            rows: RowCounts::default(),
             bytes: 0,
             spilled: 0,
             times: Times::default(),
@@ -191,7 +191,11 @@ impl LogEntry {
             line.push(word);
         }
         line.field("rows");
-        line.number(self.rows);
+        line.number(self.rows.rows);
+        if let Some(nested) = self.rows.nested {
+            line.field("nested_rows");
+            line.number(nested);
+        }
         line.field("bytes");
         line.number(self.bytes);
         line.field("ms");
@@ -240,7 +244,10 @@ impl LogEntry {
         line.text("version", version_name(self.version));
         line.raw("status", self.status.as_ref().map_or("null", StatusCode::as_str));
         line.text("outcome", self.ended(outcome));
-        line.raw("rows", self.rows);
+        line.raw("rows", self.rows.rows);
+        if let Some(nested) = self.rows.nested {
+            line.raw("nested_rows", nested);
+        }
         line.raw("bytes", self.bytes);
         line.raw("ms", Milliseconds(self.started.elapsed()));
         let Times { pool, database, encode, client, .. } = self.times;

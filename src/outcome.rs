@@ -1,6 +1,7 @@
 //! The ends of requests, with one set of names for the access log, the metrics and the timing of a
-//! stream.
+//! stream; and the numbers of their rows.
 
+use std::ops::Add;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -20,6 +21,54 @@ pub struct Times {
     pub client: Duration,
     /// The part of `client` while the stream held a connection.
     pub held: Duration,
+}
+
+/// The rows of a response, by their place in it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RowCounts {
+    /// The rows that a client can count: lines, events, or elements of the lists in a JSON body.
+    /// Without a list, the rows of all statements.
+    pub rows: u64,
+    /// The rows inside of other rows; `None` if the response has no nested statements.
+    pub nested: Option<u64>,
+    /// The rows of `:one` and `:value` statements in a JSON body with lists.
+    pub beside: u64,
+}
+
+impl RowCounts {
+    /// Rows that are neither nested nor beside a list.
+    pub fn of(rows: u64) -> Self {
+        Self { rows, ..Self::default() }
+    }
+
+    /// All rows that were encoded.
+    pub fn all(self) -> u64 {
+        self.rows + self.nested.unwrap_or(0) + self.beside
+    }
+}
+
+impl Add for RowCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            rows: self.rows + other.rows,
+            nested: match (self.nested, other.nested) {
+                (Some(one), Some(further)) => Some(one + further),
+                (one, further) => one.or(further),
+            },
+            beside: self.beside + other.beside,
+        }
+    }
+}
+
+/// The rows of one of a body's lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListCount {
+    /// The name of the list's statement.
+    pub name: Box<str>,
+    /// The number of its rows.
+    pub rows: u64,
 }
 
 /// The reason why there's no permit.

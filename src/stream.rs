@@ -25,6 +25,7 @@
 
 mod calls;
 mod clock;
+mod counts;
 mod cursors;
 pub(crate) mod encoder;
 mod follow;
@@ -53,6 +54,7 @@ use rowstream_core::timer::Timer;
 use rowstream_encode::{Format, ValueOptions};
 
 use self::clock::{Clock, Phase};
+use self::counts::{Counts, StatementRows};
 use self::cursors::Cursors;
 use self::encoder::Encoder;
 use self::follow::{FollowState, heartbeat};
@@ -67,7 +69,7 @@ use crate::completeness::digest::ChunkDigest;
 use crate::completeness::framing::{Frames, Record};
 pub use crate::completeness::page::PageEnd;
 use crate::endpoint::{Cardinality, Endpoint, Piece};
-pub use crate::outcome::Times;
+pub use crate::outcome::{ListCount, RowCounts, Times};
 use crate::source::Source;
 
 /// The first chunk is full earlier, because the client's first byte matters more than one write.
@@ -124,7 +126,7 @@ pub struct RowStream {
     page: Option<PageEnd>,
     /// True if that statement had rows, and its limit may have cut others off.
     may_have_more: bool,
-    rows: u64,
+    counts: Counts,
     /// True if there's something to do after a row: until the first row of a list, and on streams
     /// with marks.
     watches_rows: bool,
@@ -222,12 +224,14 @@ impl CurrentStatements {
         }
     }
 
-    /// The number of encoded rows.
-    fn count(&self) -> u64 {
+    /// The rows encoded so far; `None` before the first statement and between two of them.
+    fn count(&self) -> Option<StatementRows> {
         match self {
-            Self::Rows(rows) | Self::Batches(rows) => rows.encoder.rows(),
-            Self::Nest(nest) => nest.counts().map(|(_, rows)| rows).sum(),
-            Self::Nothing | Self::Probe(_) | Self::Awaited(..) => 0,
+            Self::Rows(rows) | Self::Batches(rows) => {
+                Some(StatementRows::of(rows.cardinality, rows.encoder.rows()))
+            }
+            Self::Nest(nest) => Some(nest.count()),
+            Self::Nothing | Self::Probe(_) | Self::Awaited(..) => None,
         }
     }
 }
@@ -288,6 +292,7 @@ impl RowStream {
         let capacity = if !session.holds_connection() { lookup::ROOM } else { FIRST_CHUNK * 2 };
         let beat = heartbeat(reading.format).filter(|_| reading.format == Format::Sse);
         Ok(Self {
+            counts: Counts::of(&steps),
             part,
             session: Some(session),
             source: source.clone(),
@@ -308,7 +313,6 @@ impl RowStream {
             has_moved: false,
             page: None,
             may_have_more: false,
-            rows: 0,
             watches_rows: true,
             frames: None,
             digest,
@@ -389,7 +393,9 @@ impl RowStream {
         loop {
             match ready!(self.poll_fill(cx)) {
                 Ok(()) => return Poll::Ready(Ok(())),
-                Err(error) => self.following.begin_again(error, self.current.count())?,
+                Err(error) => {
+                    self.following.begin_again(error, self.current.count().map_or(0, |count| count.rows))?
+                }
             }
             self.drop_reading();
         }
@@ -551,6 +557,7 @@ impl RowStream {
             for (statement, rows) in nest.counts() {
                 self.note_count(statement, rows);
             }
+            self.counts.end(nest.name(), nest.count());
             self.free_session();
         }
     }
@@ -579,7 +586,7 @@ impl RowStream {
     fn drop_reading(&mut self) {
         (self.next, self.resume) = (self.cursor(), self.resume_cursor());
         self.may_have_more = true;
-        self.rows += self.current.count();
+        self.counts.keep(self.current.count());
         self.current = CurrentStatements::Nothing;
         self.steps = Vec::new().into_iter();
         self.session = None;
@@ -641,7 +648,7 @@ impl RowStream {
     /// Writes the end record; false if there's none or it has been written.
     fn end_frames(&mut self) -> bool {
         let Some(frames) = self.frames.take() else { return false };
-        let (rows, next) = (self.rows(), self.cursor());
+        let (rows, next) = (self.counts(), self.cursor());
         let digest = self.digest.as_mut().map(|digest| digest.up_to(&self.chunk));
         let end = Record::End { rows, next: next.as_deref(), page: self.page, digest: digest.as_deref() };
         frames.write(&end, &mut self.chunk);
@@ -727,6 +734,7 @@ impl RowStream {
             self.page = cursors.as_deref().map_or_else(|| PageEnd::of(limit, rows), page_end);
         }
         self.note_count(rows.statement, rows.encoder.rows());
+        self.counts.end(&rows.name, StatementRows::of(rows.cardinality, rows.encoder.rows()));
         self.free_session();
         Ok(())
     }
@@ -740,9 +748,8 @@ impl RowStream {
         }
     }
 
-    /// Notes the number of rows of a statement that has ended.
+    /// Notes the number of rows of a statement that has ended, for the placeholders after it.
     fn note_count(&mut self, ended: usize, rows: u64) {
-        self.rows += rows;
         for step in self.steps.as_mut_slice() {
             match step {
                 Step::Count(count) if count.statement == ended => count.rows = rows,
@@ -808,9 +815,19 @@ impl RowStream {
             && self.failed.is_none()
     }
 
-    /// The number of rows encoded so far.
+    /// The number of rows encoded so far, as a client counts them: without those inside of others.
     pub fn rows(&self) -> u64 {
-        self.rows + self.current.count()
+        self.counts().rows
+    }
+
+    /// The rows encoded so far, by their place in the response.
+    pub fn counts(&self) -> RowCounts {
+        self.counts.with(self.current.count())
+    }
+
+    /// The rows of each list that has ended. Empty if the response has only one list.
+    pub fn lists(&self) -> &[ListCount] {
+        self.counts.lists()
     }
 
     /// The number of connections that read parts of a table. `None`: one connection reads all of

@@ -27,6 +27,8 @@ use rowstream_core::lock::Mutex;
 use rowstream_core::log;
 use serde_json::{Value, json};
 
+use crate::outcome::RowCounts;
+
 pub(crate) use self::context::{Context, TRACEPARENT};
 
 /// Spans are sent this often.
@@ -104,7 +106,7 @@ pub(crate) struct Request<'a> {
     pub(crate) address: Option<IpAddr>,
     pub(crate) user_agent: Option<&'a str>,
     pub(crate) status: Option<StatusCode>,
-    pub(crate) rows: u64,
+    pub(crate) rows: RowCounts,
     pub(crate) bytes: u64,
     /// The id of its stream, if it's streamed.
     pub(crate) stream: Option<String>,
@@ -271,7 +273,7 @@ fn describe(span: &Span, request: &Request<'_>) -> Vec<Value> {
         let mut attributes = vec![
             text("db.system.name", &query.system.to_ascii_lowercase()),
             text("db.query.text", query.text),
-            int("db.response.returned_rows", request.rows),
+            int("db.response.returned_rows", request.rows.all()),
             text("rowstream.source", query.source),
         ];
         if let Some(sqlstate) = request.sqlstate {
@@ -321,7 +323,8 @@ fn of_http(request: &Request<'_>) -> Value {
         texts.into_iter().filter_map(|(name, value)| Some(text(name, value?))).collect();
     attributes.extend(request.status.map(|status| int("http.response.status_code", status.as_u16().into())));
     attributes.push(int("http.response.body.size", request.bytes));
-    attributes.push(int("rowstream.rows", request.rows));
+    attributes.push(int("rowstream.rows", request.rows.rows));
+    attributes.extend(request.rows.nested.map(|nested| int("rowstream.nested_rows", nested)));
     let phase = |(name, time): &(&str, Duration)| float(&format!("rowstream.{name}"), time.as_secs_f64());
     attributes.extend(request.phases.iter().map(phase));
     attributes.into()

@@ -21,6 +21,7 @@ use serde_json::{Value as Json, json};
 
 use super::ResponseId;
 use super::page::PageEnd;
+use crate::outcome::RowCounts;
 
 /// The tag of a framed response.
 pub(crate) const TAG: HeaderName = HeaderName::from_static("rowstream-tag");
@@ -89,7 +90,7 @@ pub(crate) enum Record<'a> {
     /// So many rows precede this record, and the following ones are those after the cursor `next`.
     Mark { rows: u64, next: &'a str },
     /// Nothing is missing.
-    End { rows: u64, next: Option<&'a str>, page: Option<PageEnd>, digest: Option<&'a str> },
+    End { rows: RowCounts, next: Option<&'a str>, page: Option<PageEnd>, digest: Option<&'a str> },
     /// The result can't be completed.
     Error(&'a Error),
 }
@@ -100,7 +101,10 @@ impl Record<'_> {
         match self {
             Self::Mark { rows, next } => ("mark", json!({"rows": rows, "next": next})),
             Self::End { rows, next, page, digest } => {
-                let mut end = json!({"rows": rows});
+                let mut end = json!({"rows": rows.rows});
+                if let Some(nested) = rows.nested {
+                    end["nested_rows"] = json!(nested);
+                }
                 let page = page.map(PageEnd::name);
                 for (name, text) in [("next", *next), ("page", page), ("digest", *digest)] {
                     if let Some(text) = text {
@@ -181,7 +185,7 @@ mod tests {
 
     #[test]
     fn records_are_lines_or_in_sequence() {
-        let end = Record::End { rows: 3, next: None, page: None, digest: None };
+        let end = Record::End { rows: RowCounts::of(3), next: None, page: None, digest: None };
         let expected = format!("{{\"$rowstream\":\"{TAG}\",\"end\":{{\"rows\":3}}}}\n");
         assert_eq!(written(Framing::Lines, |frames, out| frames.write(&end, out)), expected);
         let in_sequence = written(Framing::Sequence, |frames, out| frames.write(&end, out));
@@ -193,9 +197,17 @@ mod tests {
     #[test]
     fn members_are_there_where_they_apply() {
         let page = Some(PageEnd::Last);
-        let end = Record::End { rows: 3, next: Some("c"), page, digest: Some("d") };
+        let end = Record::End {
+            rows: RowCounts { nested: Some(7), ..RowCounts::of(3) },
+            next: Some("c"),
+            page,
+            digest: Some("d"),
+        };
         let text = written(Framing::Lines, |frames, out| frames.write(&end, out));
-        assert!(text.contains(r#""end":{"rows":3,"next":"c","page":"last","digest":"d"}"#), "{text}");
+        assert!(
+            text.contains(r#""end":{"rows":3,"nested_rows":7,"next":"c","page":"last","digest":"d"}"#),
+            "{text}"
+        );
         let error = Error::endpoint("a\nb").sqlstate("22012").hint("h");
         let text = written(Framing::Lines, |frames, out| frames.write_error(&error, false, out));
         for member in [r#""code":"endpoint""#, r#""detail":"a\nb""#, r#""sqlstate":"22012""#, r#""hint":"h""#]

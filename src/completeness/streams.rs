@@ -20,8 +20,7 @@ use rowstream_core::lock::Mutex;
 use serde_json::{Value as Json, json};
 
 use super::ResponseId;
-use crate::outcome::Times;
-use crate::outcome::{Outcome, OutcomeName};
+use crate::outcome::{ListCount, Outcome, OutcomeName, RowCounts, Times};
 
 /// The id of a streamed response.
 pub(crate) const STREAM: HeaderName = HeaderName::from_static("rowstream-stream");
@@ -54,6 +53,8 @@ pub(crate) struct Stream {
     format: &'static str,
     started: Timestamp,
     rows: AtomicU64,
+    /// Rows inside of others; `None` if it has no nested statements.
+    nested_rows: Option<AtomicU64>,
     bytes: AtomicU64,
     /// How long it waited and worked, in milliseconds: see [`PHASES`].
     phases: [AtomicU64; 4],
@@ -71,11 +72,20 @@ struct StreamEnd {
     state: &'static str,
     error: Option<Json>,
     at: Timestamp,
-    digest: Option<String>,
+    proof: EndProof,
+}
+
+/// Facts about a complete stream, which its client can compare with the bytes that arrived.
+#[derive(Debug, Default)]
+pub(crate) struct EndProof {
+    /// The digest of its bytes, if it was requested.
+    pub(crate) digest: Option<String>,
+    /// The rows of each list, if there are several.
+    pub(crate) lists: Vec<ListCount>,
 }
 
 impl Streams {
-    /// Registers a stream that begins. `stop` ends it.
+    /// Registers a stream that begins, with `rows` of these kinds. `stop` ends it.
     ///
     /// # Errors
     /// See [`ResponseId::random`].
@@ -83,6 +93,7 @@ impl Streams {
         &self,
         endpoint: &str,
         format: &'static str,
+        rows: RowCounts,
         stop: impl Fn(ResponseId) -> bool + Send + Sync + 'static,
     ) -> Result<Arc<Stream>, Error> {
         let stream = Arc::new(Stream {
@@ -91,6 +102,7 @@ impl Streams {
             format,
             started: Timestamp::now(),
             rows: AtomicU64::new(0),
+            nested_rows: rows.nested.map(|_| AtomicU64::new(0)),
             bytes: AtomicU64::new(0),
             phases: Default::default(),
             stop: Box::new(stop),
@@ -101,7 +113,7 @@ impl Streams {
     }
 
     /// Records the end of a stream. Only the first call counts.
-    pub(crate) fn end(&self, stream: &Stream, outcome: &Outcome, times: Times, digest: Option<String>) {
+    pub(crate) fn end(&self, stream: &Stream, outcome: &Outcome, times: Times, proof: EndProof) {
         let error = match outcome {
             Outcome::Failed(error) => Some(kept(error)),
             Outcome::Complete
@@ -113,7 +125,7 @@ impl Streams {
         // The stream has begun, so its status is that of a success.
         let state = OutcomeName::of(outcome, Some(StatusCode::OK)).name();
         stream.note_times(&times);
-        let end = StreamEnd { state, error, at: Timestamp::now(), digest };
+        let end = StreamEnd { state, error, at: Timestamp::now(), proof };
         if stream.end.set(end).is_ok() {
             self.table.lock().end(stream.id, Instant::now());
         }
@@ -164,8 +176,11 @@ impl Stream {
     }
 
     /// Records the rows and bytes that were handed over, and the times.
-    pub(crate) fn note(&self, rows: u64, bytes: u64, times: &Times) {
-        self.rows.store(rows, Ordering::Relaxed);
+    pub(crate) fn note(&self, rows: RowCounts, bytes: u64, times: &Times) {
+        self.rows.store(rows.rows, Ordering::Relaxed);
+        if let (Some(noted), Some(nested)) = (&self.nested_rows, rows.nested) {
+            noted.store(nested, Ordering::Relaxed);
+        }
         self.bytes.store(bytes, Ordering::Relaxed);
         self.note_times(times);
     }
@@ -207,21 +222,22 @@ impl Stream {
             "endpoint": self.endpoint,
             "format": self.format,
             "rows": self.rows.load(Ordering::Relaxed),
-            "bytes": self.bytes.load(Ordering::Relaxed),
-            "started": written(self.started),
         });
         let end = self.end.get();
-        if let Some(end) = end {
-            report["ended"] = json!(written(end.at));
-        }
-        report["ms"] = Json::Object(ms.collect());
-        if let Some(end) = end {
-            for (name, value) in
-                [("digest", end.digest.as_ref().map(|d| json!(d))), ("error", end.error.clone())]
-            {
-                if let Some(value) = value {
-                    report[name] = value;
-                }
+        let lists = end.map(|end| &end.proof.lists).filter(|lists| !lists.is_empty());
+        let ms = Json::Object(ms.collect());
+        for (name, value) in [
+            ("nested_rows", self.nested_rows.as_ref().map(|rows| json!(rows.load(Ordering::Relaxed)))),
+            ("lists", lists.map(|lists| lists.iter().map(|list| (&*list.name, list.rows)).collect())),
+            ("bytes", Some(json!(self.bytes.load(Ordering::Relaxed)))),
+            ("started", Some(json!(written(self.started)))),
+            ("ended", end.map(|end| json!(written(end.at)))),
+            ("ms", Some(ms)),
+            ("digest", end.and_then(|end| end.proof.digest.as_ref()).map(|digest| json!(digest))),
+            ("error", end.and_then(|end| end.error.clone())),
+        ] {
+            if let Some(value) = value {
+                report[name] = value;
             }
         }
         report
@@ -251,7 +267,7 @@ mod tests {
     use super::*;
 
     fn begin(streams: &Streams, format: &'static str) -> Result<Arc<Stream>, Error> {
-        streams.begin("/a", format, |_| false)
+        streams.begin("/a", format, RowCounts::default(), |_| false)
     }
 
     fn state(streams: &Streams, id: ResponseId) -> Option<String> {
@@ -266,7 +282,7 @@ mod tests {
         let ended: Vec<_> = (0..KEPT + 10)
             .map(|_| {
                 let stream = begin(&streams, "csv").unwrap();
-                streams.end(&stream, &Outcome::Complete, Times::default(), None);
+                streams.end(&stream, &Outcome::Complete, Times::default(), EndProof::default());
                 stream.id()
             })
             .collect();
@@ -281,7 +297,7 @@ mod tests {
         let streams = Streams::default();
         let (runs, ended) = (begin(&streams, "csv").unwrap(), begin(&streams, "csv").unwrap());
         let now = Instant::now();
-        streams.end(&ended, &Outcome::Aborted, Times::default(), None);
+        streams.end(&ended, &Outcome::Aborted, Times::default(), EndProof::default());
         streams.table.lock().forget(now + KEPT_FOR);
         assert_eq!(state(&streams, ended.id()).as_deref(), Some("aborted"));
         streams.table.lock().forget(now + KEPT_FOR + Duration::from_secs(60));
@@ -293,10 +309,11 @@ mod tests {
     fn an_end_is_reported_once_and_in_bounds() {
         let streams = Streams::default();
         let stream = begin(&streams, "csv").unwrap();
-        stream.note(3, 40, &Times::default());
+        stream.note(RowCounts::of(3), 40, &Times::default());
         let error = Error::endpoint("ä".repeat(5000)).sqlstate("22012");
-        streams.end(&stream, &Outcome::Failed(error), Times::default(), Some("d".to_owned()));
-        streams.end(&stream, &Outcome::Complete, Times::default(), None);
+        let proof = EndProof { digest: Some("d".to_owned()), lists: Vec::new() };
+        streams.end(&stream, &Outcome::Failed(error), Times::default(), proof);
+        streams.end(&stream, &Outcome::Complete, Times::default(), EndProof::default());
         let report: Json = serde_json::from_str(&stream.report()).unwrap();
         assert_eq!(
             (&report["state"], &report["rows"], &report["bytes"]),
@@ -328,7 +345,7 @@ mod tests {
         let list = || serde_json::from_str::<Json>(&streams.list()).unwrap();
         assert_eq!((list()["streams"].as_array().unwrap().len(), &list()["more"]), (LISTED, &json!(5)));
         for stream in &running[1..] {
-            streams.end(stream, &Outcome::Complete, Times::default(), None);
+            streams.end(stream, &Outcome::Complete, Times::default(), EndProof::default());
         }
         let list = list();
         assert_eq!(list["streams"].as_array().unwrap().len(), 1);

@@ -7,11 +7,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Version, header};
 
 use super::digest::CONTENT_DIGEST;
 use super::page::PageEnd;
+use crate::outcome::RowCounts;
 
 /// How the stream ended. A failed stream has no trailers, because it has no end.
 const STATUS: HeaderName = HeaderName::from_static("rowstream-status");
 /// The number of its rows.
 const ROWS: HeaderName = HeaderName::from_static("rowstream-rows");
+/// The number of the rows inside of them, if there are nested statements.
+const NESTED_ROWS: HeaderName = HeaderName::from_static("rowstream-nested-rows");
 /// The cursor after its last row, on endpoints with a key.
 const NEXT: HeaderName = HeaderName::from_static("rowstream-next");
 /// Tells if rows may follow a page.
@@ -29,6 +32,7 @@ pub(crate) fn are_taken(version: Version, headers: &HeaderMap) -> bool {
 /// The trailers of a stream, in addition to its status and its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TrailerFields {
+    pub(crate) nested: bool,
     pub(crate) next: bool,
     pub(crate) page: bool,
     pub(crate) digest: bool,
@@ -36,21 +40,31 @@ pub(crate) struct TrailerFields {
 
 /// `Trailer`: the names of the fields. HTTP/1.1 doesn't send fields that aren't named here.
 pub(crate) fn announcement(fields: TrailerFields) -> Option<HeaderValue> {
-    let TrailerFields { next, page, digest } = fields;
-    let names = [(true, STATUS), (true, ROWS), (next, NEXT), (page, PAGE), (digest, CONTENT_DIGEST)];
+    let TrailerFields { nested, next, page, digest } = fields;
+    let names = [
+        (true, STATUS),
+        (true, ROWS),
+        (nested, NESTED_ROWS),
+        (next, NEXT),
+        (page, PAGE),
+        (digest, CONTENT_DIGEST),
+    ];
     let names: Vec<_> = names.iter().filter(|(comes, _)| *comes).map(|(_, name)| name.as_str()).collect();
     HeaderValue::try_from(names.join(", ")).ok()
 }
 
 /// The trailers of a complete stream.
 pub(crate) fn complete(
-    rows: u64,
+    rows: RowCounts,
     (next, page): (Option<&str>, Option<PageEnd>),
     digest: Option<&str>,
 ) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     trailers.insert(STATUS, HeaderValue::from_static("complete"));
-    trailers.insert(ROWS, rows.into());
+    trailers.insert(ROWS, rows.rows.into());
+    if let Some(nested) = rows.nested {
+        trailers.insert(NESTED_ROWS, nested.into());
+    }
     for (name, text) in [(NEXT, next), (PAGE, page.map(PageEnd::name)), (CONTENT_DIGEST, digest)] {
         if let Some(value) = text.and_then(|text| HeaderValue::from_str(text).ok()) {
             trailers.insert(name, value);

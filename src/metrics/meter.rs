@@ -103,7 +103,7 @@ impl Meter {
 
     /// Takes the part that isn't counted yet.
     fn part(&mut self, entry: &LogEntry) -> Contribution {
-        let now = Contribution { rows: entry.rows, bytes: entry.bytes, times: entry.times };
+        let now = Contribution { rows: entry.rows.all(), bytes: entry.bytes, times: entry.times };
         let Some(counted) = &mut self.counted else { return now };
         let before = std::mem::replace(&mut **counted, now);
         Contribution {

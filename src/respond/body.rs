@@ -20,6 +20,7 @@ use super::tracker::RequestTracker;
 use super::unread::UnreadAnswer;
 use crate::admission::{Admission, Permit};
 use crate::completeness::delivery::{Delivery, DeliveryWait};
+use crate::completeness::streams::EndProof;
 use crate::outcome::Outcome;
 use crate::spool::whole::SpooledResult;
 
@@ -146,24 +147,24 @@ impl ResponseBody {
     /// the permit, except for the bytes that are still on their way. Over HTTP/1, an answer with a
     /// time limit counts as running until they have left.
     fn complete(&mut self) {
-        let digest = match &self.answer {
-            AnswerBody::Stream(streaming) => streaming.lock().content_digest(),
-            _ => None,
+        let proof = match &self.answer {
+            AnswerBody::Stream(streaming) => streaming.lock().end_proof(),
+            _ => EndProof::default(),
         };
         self.answer = AnswerBody::Nothing;
         let Some(mut tracker) = self.tracker.take() else { return };
         tracker.permit = tracker.permit.take().and_then(Permit::handed_over);
         if tracker.watchdog.outlives_body() {
-            return LastResponse::keep(tracker, digest);
+            return LastResponse::keep(tracker, proof);
         }
-        tracker.end(Outcome::Complete, digest);
+        tracker.end(Outcome::Complete, proof);
         self.tracker = Some(tracker);
     }
 
     /// Records that the answer can't be completed, and gives the permit back.
     fn fail(&mut self, error: Error) {
         if let Some(tracker) = &mut self.tracker {
-            tracker.end(Outcome::Failed(error), None);
+            tracker.end(Outcome::Failed(error), EndProof::default());
             tracker.permit = tracker.permit.take().and_then(Permit::handed_over);
         }
         self.answer = AnswerBody::Aborting(Box::new(DeliveryWait::new(&self.delivery)));

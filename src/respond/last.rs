@@ -6,6 +6,7 @@
 //! the last byte has left the process, and notices until then when the time is over.
 
 use super::tracker::RequestTracker;
+use crate::completeness::streams::EndProof;
 use crate::outcome::Outcome;
 use crate::watchdog::{EndReason, LastBytes};
 
@@ -13,27 +14,27 @@ use crate::watchdog::{EndReason, LastBytes};
 /// aborted.
 pub(super) struct LastResponse {
     tracker: Box<RequestTracker>,
-    digest: Option<String>,
+    proof: EndProof,
 }
 
 impl LastResponse {
     /// Gives a response to its watchdog, which [outlives its
     /// body](crate::watchdog::Watchdog::outlives_body).
-    pub(super) fn keep(mut tracker: Box<RequestTracker>, digest: Option<String>) {
+    pub(super) fn keep(mut tracker: Box<RequestTracker>, proof: EndProof) {
         // Without this, the two would keep each other alive.
         let watchdog = std::mem::take(&mut tracker.watchdog);
-        watchdog.keep(Self { tracker, digest });
+        watchdog.keep(Self { tracker, proof });
     }
 }
 
 impl LastBytes for LastResponse {
     fn flushed(mut self: Box<Self>) {
-        self.tracker.end(Outcome::Complete, self.digest.take());
+        self.tracker.end(Outcome::Complete, std::mem::take(&mut self.proof));
     }
 
     fn cut(mut self: Box<Self>, why: Option<EndReason>) {
         if let Some(over) = why {
-            self.tracker.end(over.outcome(), None);
+            self.tracker.end(over.outcome(), EndProof::default());
         }
     }
 }

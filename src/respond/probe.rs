@@ -21,6 +21,7 @@ use super::head::ask_not_to_buffer;
 use crate::completeness::digest::{CONTENT_DIGEST, Digest};
 use crate::completeness::trailers::{self, TrailerFields};
 use crate::compress::{self, Coding};
+use crate::outcome::RowCounts;
 
 /// The most probes that run at a time.
 const MOST: usize = 32;
@@ -31,7 +32,7 @@ const SILENCE: (i64, i64) = (65, 600);
 /// The records of a [whole](ProbePath::Plain) answer: enough for proxies to compress it.
 const LINES: usize = 200;
 /// The trailers of a probe have no further fields.
-const FIELDS: TrailerFields = TrailerFields { next: false, page: false, digest: false };
+const FIELDS: TrailerFields = TrailerFields { nested: false, next: false, page: false, digest: false };
 
 /// A path below `probe/`.
 #[derive(Debug)]
@@ -156,7 +157,8 @@ impl Script {
     }
 
     pub(super) fn trailers(&self) -> Option<HeaderMap> {
-        (self.end == ScriptEnd::Trailers).then(|| trailers::complete(self.sent as u64, (None, None), None))
+        (self.end == ScriptEnd::Trailers)
+            .then(|| trailers::complete(RowCounts::of(self.sent as u64), (None, None), None))
     }
 }
 

@@ -28,6 +28,7 @@ use crate::completeness::trailers;
 use crate::compress::{self, Coding, Compressor};
 use crate::config::memory;
 use crate::endpoint::{FollowMode, Handler, SlowClients, SourceRef, Statement};
+use crate::outcome::RowCounts;
 use crate::source::Source;
 use crate::spool::spill::{Spill, SpillTime};
 use crate::spool::whole;
@@ -82,7 +83,7 @@ impl App {
         tracker.entry.times = row.times();
         tracker.meter.first_row(&row.times());
         let answer = written.and_then(|(body, rows)| {
-            tracker.entry.rows = rows;
+            tracker.entry.rows = RowCounts::of(rows);
             let answer = whole_body(request, body, |took| {
                 row.compressed(took);
                 tracker.entry.times = row.times();
@@ -257,7 +258,9 @@ impl App {
         let mut response = head(request, coding);
         let watchdog = Arc::downgrade(&tracker.watchdog);
         let stop = move |id| watchdog.upgrade().is_some_and(|watchdog| watchdog.stop(id));
-        let stream = self.state.streams.begin(&request.endpoint.path, request.reading.format.name(), stop)?;
+        let (path, format, rows) =
+            (&request.endpoint.path, request.reading.format.name(), streaming.stream.counts());
+        let stream = self.state.streams.begin(path, format, rows, stop)?;
         tracker.watchdog.stream(stream.id());
         stream.id().tell(STREAM, response.headers_mut());
         wire::tell(request, response.headers_mut());
@@ -268,7 +271,8 @@ impl App {
         streaming.trailers = request.asked.trailers;
         if streaming.trailers {
             let (next, page) = (streaming.stream.cursor().is_some(), request.page.is_some());
-            let fields = trailers::TrailerFields { next, page, digest: request.asked.digest };
+            let nested = rows.nested.is_some();
+            let fields = trailers::TrailerFields { nested, next, page, digest: request.asked.digest };
             if let Some(names) = trailers::announcement(fields) {
                 response.headers_mut().insert(header::TRAILER, names);
             }

@@ -9,8 +9,10 @@ use rowstream_core::Error;
 use rowstream_core::lock::Mutex;
 
 use crate::completeness::digest::Digest;
+use crate::completeness::streams::EndProof;
 use crate::completeness::trailers;
 use crate::compress::Compressor;
+use crate::outcome::RowCounts;
 use crate::spool::spill::{RoomError, Spill};
 use crate::spool::whole::SpooledResult;
 use crate::stream::RowStream;
@@ -60,7 +62,7 @@ impl ActiveStream {
             let reader = spill.slow_reader();
             let gives_way = self.stream.gives_way(reader);
             let is_due = due_at(&self.stream, spill).is_some_and(|at| at <= tokio::time::Instant::now());
-            let Poll::Ready(room) = spill.poll_room(self.stream.rows(), gives_way.is_some() || is_due, cx)
+            let Poll::Ready(room) = spill.poll_room(self.stream.counts(), gives_way.is_some() || is_due, cx)
             else {
                 break;
             };
@@ -75,7 +77,7 @@ impl ActiveStream {
                 }
             }
             let Poll::Ready(chunk) = self.poll_live(cx) else { break };
-            let (Some(spill), rows) = (&mut self.spill, self.stream.rows()) else { break };
+            let (Some(spill), rows) = (&mut self.spill, self.stream.counts()) else { break };
             match chunk {
                 Some(Ok(chunk)) => spill.put(&chunk, rows),
                 Some(Err(error)) => {
@@ -121,8 +123,8 @@ impl ActiveStream {
     }
 
     /// Rows that were handed over.
-    pub(super) fn rows(&self) -> u64 {
-        let rows = self.stream.rows();
+    pub(super) fn rows(&self) -> RowCounts {
+        let rows = self.stream.counts();
         self.spill.as_ref().map_or(rows, |spill| spill.rows(rows))
     }
 
@@ -139,11 +141,16 @@ impl ActiveStream {
         self.digest.as_ref().map(|digest| digest.text())
     }
 
+    /// The facts that are reported about a complete result.
+    pub(super) fn end_proof(&self) -> EndProof {
+        EndProof { digest: self.content_digest(), lists: self.stream.lists().to_vec() }
+    }
+
     /// The trailers of a complete result.
     pub(super) fn trailers(&self) -> Option<HeaderMap> {
         let (next, digest) = (self.stream.cursor(), self.content_digest());
         let end = (next.as_deref(), self.stream.page());
-        self.trailers.then(|| trailers::complete(self.stream.rows(), end, digest.as_deref()))
+        self.trailers.then(|| trailers::complete(self.stream.counts(), end, digest.as_deref()))
     }
 }
 

@@ -15,7 +15,7 @@ use super::streaming::ActiveStream;
 use crate::access_log::{LogEntry, LogNames};
 use crate::admission::Permit;
 use crate::auth::Credentials;
-use crate::completeness::streams::Stream;
+use crate::completeness::streams::{EndProof, Stream};
 use crate::metrics::{self, ExemplarIds, Meter, SERVER_TIMING, Subject};
 use crate::outcome::{Outcome, OutcomeName, Times};
 use crate::rate_limit::{self, Quotas};
@@ -77,7 +77,7 @@ impl RequestTracker {
     }
 
     pub(super) fn note(&mut self, stream: &RowStream) {
-        self.entry.rows = stream.rows();
+        self.entry.rows = stream.counts();
         self.entry.times = stream.times();
     }
 
@@ -166,10 +166,10 @@ impl RequestTracker {
     }
 
     /// Records its end, unless it has ended already.
-    pub(super) fn end(&mut self, outcome: Outcome, digest: Option<String>) {
+    pub(super) fn end(&mut self, outcome: Outcome, proof: EndProof) {
         let outcome = self.outcome.get_or_insert(outcome);
         if let Some(stream) = self.stream.take() {
-            self.app.state.streams.end(&stream, outcome, self.entry.times, digest);
+            self.app.state.streams.end(&stream, outcome, self.entry.times, proof);
         }
     }
 
@@ -203,7 +203,7 @@ impl Drop for RequestTracker {
         // This also counts if there was no stream, because no connection arrived or the client
         // left.
         self.entry.times.pool = self.entry.times.pool.max(self.waiter.waited());
-        self.end(ended, None);
+        self.end(ended, EndProof::default());
         if let Some(outcome) = &self.outcome {
             self.app.state.metrics.denied.count(outcome);
             if let Outcome::Failed(error) = outcome

@@ -50,6 +50,7 @@ use tokio::time::Instant;
 use super::SpoolSettings;
 use super::file::{PIECE, SpoolFile, UsedQuota};
 use crate::budget::CHUNK;
+use crate::outcome::RowCounts;
 
 /// How much longer a client may keep the rows waiting than they keep it waiting. A client that
 /// waits as often as the database isn't slow.
@@ -93,7 +94,7 @@ pub(crate) struct Spill {
     pace: Pace,
     state: State,
     /// Rows whose bytes the client was given, as far as that's known while chunks wait.
-    rows: u64,
+    rows: RowCounts,
     /// Bytes that were written to files.
     spilled: u64,
 }
@@ -123,7 +124,16 @@ impl Spill {
         spare: Box<dyn Memory>,
     ) -> Self {
         let (settings, used, pace) = (settings.clone(), Arc::clone(used), Pace::of_head());
-        Self { spills, settings, used, spare, pace, state: State::Flowing, rows: 0, spilled: 0 }
+        Self {
+            spills,
+            settings,
+            used,
+            spare,
+            pace,
+            state: State::Flowing,
+            rows: RowCounts::default(),
+            spilled: 0,
+        }
     }
 
     /// The speed of a slow client, which may have to give up a connection for which other requests
@@ -142,7 +152,7 @@ impl Spill {
     /// The connection is wanted, and there's no room.
     pub(crate) fn poll_room(
         &mut self,
-        rows: u64,
+        rows: RowCounts,
         is_wanted: bool,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), RoomError>> {
@@ -189,7 +199,7 @@ impl Spill {
     }
 
     /// Adds a chunk, after [`poll_room`](Self::poll_room) was ready. It ends after `rows` rows.
-    pub(crate) fn put(&mut self, chunk: &[u8], rows: u64) {
+    pub(crate) fn put(&mut self, chunk: &[u8], rows: RowCounts) {
         if let State::Queued(queue) = &mut self.state {
             queue.put(chunk, rows);
         }
@@ -248,7 +258,7 @@ impl Spill {
 
     /// Rows that the client was given, of `all` that arrived. While chunks wait, only those of
     /// which we know it.
-    pub(crate) fn rows(&self, all: u64) -> u64 {
+    pub(crate) fn rows(&self, all: RowCounts) -> RowCounts {
         if self.is_empty() { all } else { self.rows }
     }
 
@@ -433,7 +443,7 @@ impl Queue {
         self.again.is_some() || self.intake == QueueState::Failed
     }
 
-    fn put(&mut self, chunk: &[u8], rows: u64) {
+    fn put(&mut self, chunk: &[u8], rows: RowCounts) {
         self.put += chunk.len() as u64;
         if self.memory.capacity() == 0 {
             self.memory.reserve_exact(ROOM);
@@ -479,7 +489,7 @@ impl Queue {
     }
 
     /// The number of rows that have been taken; `None` if no mark was passed since the last call.
-    fn rows(&mut self) -> Option<u64> {
+    fn rows(&mut self) -> Option<RowCounts> {
         self.marks.passed(self.taken)
     }
 }
@@ -494,7 +504,7 @@ struct Marks {
 
 struct Mark {
     end: u64,
-    rows: u64,
+    rows: RowCounts,
 }
 
 impl Marks {
@@ -505,7 +515,7 @@ impl Marks {
     }
 
     /// Notes that `rows` rows end at the byte `end`.
-    fn put(&mut self, end: u64, rows: u64) {
+    fn put(&mut self, end: u64, rows: RowCounts) {
         if self.marks.back().is_some_and(|last| end - last.end < self.apart) {
             return;
         }
@@ -521,7 +531,7 @@ impl Marks {
     }
 
     /// The rows before the byte `taken`, by the last mark passed; `None` if no mark was passed.
-    fn passed(&mut self, taken: u64) -> Option<u64> {
+    fn passed(&mut self, taken: u64) -> Option<RowCounts> {
         let passed = self.marks.iter().take_while(|mark| mark.end <= taken).count();
         self.marks.drain(..passed).next_back().map(|mark| mark.rows)
     }
@@ -569,19 +579,24 @@ mod tests {
     /// Adds chunks while there's room. Returns the number of the first one that wasn't added.
     async fn fill(spill: &mut Spill, from: usize, to: usize) -> usize {
         for number in from..to {
-            let room =
-                tokio::time::timeout(Duration::from_millis(200), poll_fn(|cx| spill.poll_room(0, false, cx)));
+            let room = tokio::time::timeout(
+                Duration::from_millis(200),
+                poll_fn(|cx| spill.poll_room(RowCounts::default(), false, cx)),
+            );
             if room.await.is_err() {
                 return number;
             }
-            spill.put(&chunk(number), rows(number + 1));
+            spill.put(&chunk(number), RowCounts::of(rows(number + 1)));
         }
         to
     }
 
     async fn until_room(spill: &mut Spill) {
         let room = async {
-            while spill.poll_room(0, false, &mut Context::from_waker(Waker::noop())).is_pending() {
+            while spill
+                .poll_room(RowCounts::default(), false, &mut Context::from_waker(Waker::noop()))
+                .is_pending()
+            {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
@@ -614,9 +629,9 @@ mod tests {
             assert!(spill.again().is_none(), "it waits for rows");
             spill.given(PUT);
             assert!(spill.again().is_some_and(|at| at > Instant::now()));
-            assert!(spill.poll_room(number, false, &mut cx).is_pending());
+            assert!(spill.poll_room(RowCounts::of(number), false, &mut cx).is_pending());
         }
-        assert_eq!((spill.spilled(), spill.rows(7)), (0, 7));
+        assert_eq!((spill.spilled(), spill.rows(RowCounts::of(7))), (0, RowCounts::of(7)));
     }
 
     /// A client that needs half as long as the rows is never slow. One that needs twice as long is
@@ -660,12 +675,13 @@ mod tests {
         for _ in 0..2 {
             all.extend(take(&mut spill).await.unwrap());
         }
-        let known = spill.rows(rows(30));
+        let known = spill.rows(RowCounts::of(rows(30))).rows;
         assert!(known <= all.len() as u64 && known > 0, "{known} of {} are known", all.len());
         assert_eq!(fill(&mut spill, 30, 50).await, 50);
         all.extend(take_all(&mut spill).await);
         assert!(all == chunks(0..50), "{} bytes", all.len());
-        assert_eq!(spill.rows(rows(50)), rows(50));
+        let all = RowCounts::of(rows(50));
+        assert_eq!(spill.rows(all), all);
         used.until_none().await;
         // It has caught up: chunks go directly to it again, and may be spilled again later.
         assert!(matches!(spill.state, State::Flowing));
@@ -679,7 +695,11 @@ mod tests {
         let State::Queued(queue) = &spill.state else { panic!("nothing waits") };
         assert_eq!(queue.memory.capacity(), queue.memory.len(), "it may wait for long");
         assert!(spill.is_draining());
-        assert!(spill.poll_room(0, false, &mut Context::from_waker(Waker::noop())).is_pending());
+        assert!(
+            spill
+                .poll_room(RowCounts::default(), false, &mut Context::from_waker(Waker::noop()))
+                .is_pending()
+        );
         assert!(take_all(&mut spill).await == chunks(0..9));
         assert!(spill.is_empty() && !spill.is_draining());
     }
@@ -710,7 +730,11 @@ mod tests {
         fill(&mut spill, 0, 100).await;
         assert!(spill.again().is_some(), "room may come");
         spill.end();
-        assert!(spill.poll_room(0, false, &mut Context::from_waker(Waker::noop())).is_pending());
+        assert!(
+            spill
+                .poll_room(RowCounts::default(), false, &mut Context::from_waker(Waker::noop()))
+                .is_pending()
+        );
         assert_eq!(spill.again(), None);
     }
 
@@ -745,12 +769,12 @@ mod tests {
         let mut marks = Marks::new();
         let (ends, row) = (100_000_u64, 1000);
         for number in 1..=ends {
-            marks.put(number * row, number);
+            marks.put(number * row, RowCounts::of(number));
             assert!(marks.marks.len() <= Marks::MOST);
         }
         let mut known = 0;
         for taken in (0..=ends * row).step_by(50_000) {
-            known = marks.passed(taken).unwrap_or(known);
+            known = marks.passed(taken).map_or(known, |passed| passed.rows);
             assert!(known * row <= taken, "{known} rows are more than {taken} bytes");
             assert!(known + ends / 16 >= taken / row, "{known} rows of {taken} bytes");
         }

@@ -31,6 +31,7 @@ use rowstream_core::params::ParamValue;
 use rowstream_encode::{Column, Format, ListEncoder, OptionsEncoder, ValueOptions};
 use rowstream_upstream::by_column::ColumnCounter;
 
+use super::counts::StatementRows;
 use super::key::{KeyText, KeyedEncoder};
 use super::open::shape;
 use super::producer::{Producer, Row};
@@ -141,6 +142,18 @@ impl Nest {
     /// Each statement's index in the endpoint, and the number of its written rows.
     pub(super) fn counts(&self) -> impl Iterator<Item = (usize, u64)> {
         self.levels.iter().map(|level| (level.statement, level.list.rows()))
+    }
+
+    /// The name of the first statement.
+    pub(super) fn name(&self) -> &str {
+        &self.levels[0].name
+    }
+
+    /// The written rows of the first statement, and of all statements nested in it.
+    pub(super) fn count(&self) -> StatementRows {
+        let (root, nested) = (&self.levels[0], &self.levels[1..]);
+        let nested = nested.iter().map(|level| level.list.rows()).sum();
+        StatementRows { cardinality: root.cardinality, rows: root.list.rows(), nested: Some(nested) }
     }
 
     /// Starts all statements, and the list of the first.

@@ -83,6 +83,7 @@ mod replicas;
 mod rewritten_tables;
 mod roles;
 mod rolling;
+mod row_counts;
 mod sail;
 mod sessions;
 mod silence;

@@ -290,8 +290,8 @@ async fn small_lists_of_every_kind() {
         let reply = get(&server.url("/one/1.ndjson")).await;
         let line = r#"{"id":1,"k":"x","b":[{"a_id":1,"v":"b1"},{"a_id":1,"v":"b2"}]}"#;
         assert_eq!((reply.text(), &reply.ended), (&format!("{line}\n")[..], &Ended::Complete));
-        server.wait_for_stdout("GET /one/1.ndjson HTTP/1.1 200 complete rows=3 ").await;
-        server.wait_for_stdout("GET /template HTTP/1.1 200 complete rows=12 ").await;
+        server.wait_for_stdout("GET /one/1.ndjson HTTP/1.1 200 complete rows=1 nested_rows=2 ").await;
+        server.wait_for_stdout("GET /template HTTP/1.1 200 complete rows=6 nested_rows=4 ").await;
     }
 }
 
