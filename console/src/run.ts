@@ -128,8 +128,10 @@ export class Run {
     }
     this.ended = performance.now();
     this.changed();
-    await this.#ask(this.state === "cancelled" ? 5 : 1);
+    const ended = this.state === "cancelled" || this.state === "truncated";
+    await this.#ask(ended ? 5 : 1);
     if (this.state === "unproved") this.#prove();
+    if (this.state === "truncated") this.#explain();
     this.changed();
   }
 
@@ -233,13 +235,22 @@ export class Run {
     }
   }
 
+  /**
+   * Shows the server's reason for an abort. A browser drops the bytes that it hasn't given to the
+   * page when a response is aborted, and the error record with them.
+   */
+  #explain(): void {
+    if (!this.report?.error) return;
+    this.why = `the server says: ${this.report.state}`;
+    this.problem = this.report.error;
+  }
+
   /** Compares what came with what the server says it sent. */
   #prove(): void {
     if (!this.report) return;
     if (this.report.state !== "complete") {
       this.state = "truncated";
       this.why = `the server says: ${this.report.state}`;
-      this.problem = this.report.error;
     } else if (this.report.bytes === this.bytes) {
       this.state = "complete";
     }

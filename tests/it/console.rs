@@ -457,6 +457,29 @@ async fn a_slow_page_has_the_server_wait() {
     wait_until("the stream ends", async || sent().await.is_none()).await;
 }
 
+/// If a response is aborted, Chromium drops the bytes that the page hasn't read, and the error record
+/// with them. The page asks the server for the reason.
+#[tokio::test]
+async fn a_slow_page_shows_why_a_stream_was_aborted() {
+    let fails = "/* key = [\"id\"] */ with recursive n(id) as (select 1 union all select id + 1 from n where id < 200000)
+        select id, case id when 200000 then cast(x'ff' as text) else 'a text that takes its room' end as text
+        from n order by id";
+    let files =
+        [("rowstream.toml", CONFIG), ("nothing.sql", "create table t (a)"), ("endpoints/fails.sql", fails)];
+    let server = Launch::files(&files).argument("--log-format=off").start();
+    let (server, console) = tokio::join!(server, Console::start());
+    console.open(server.address(), "/fails").await;
+    console.click("button.run").await;
+    console.wait("return document.querySelector('.state')?.dataset.state === 'running';").await;
+    let slow = "const slider = document.querySelector('.result input[type=range]');
+        slider.value = slider.max; slider.dispatchEvent(new Event('input'));";
+    console.0.run(slow).await;
+    let (state, result) = console.ended().await;
+    assert!(["truncated", "failed"].contains(&&*state), "{state}: {result}");
+    let page = console.text("return document.querySelector('.problem a').href;").await;
+    assert_eq!(page, server.url("/_rowstream/errors/bad_value"), "{state}: {result}");
+}
+
 /// The plan belongs to the current form. It's hidden unless the configuration allows it.
 #[tokio::test]
 async fn statements_are_explained_where_that_is_allowed() {
