@@ -66,7 +66,7 @@ use self::producer::Producer;
 use self::steps::{AwaitedResult, EmptinessProbe, ProbeFinding, Rows, Step, pieces, prepared};
 use crate::budget::CHUNK;
 use crate::completeness::digest::ChunkDigest;
-use crate::completeness::framing::{Frames, Record};
+use crate::completeness::framing::{Frames, Record, RowDescription};
 pub use crate::completeness::page::PageEnd;
 use crate::endpoint::{Cardinality, Endpoint, Piece};
 pub use crate::outcome::{ListCount, RowCounts, Times};
@@ -546,7 +546,7 @@ impl RowStream {
         if let CurrentStatements::Awaited(mut rows, awaited) =
             mem::replace(&mut self.current, CurrentStatements::Nothing)
         {
-            rows.describe(awaited, &columns)?;
+            rows.describe(awaited, columns)?;
             self.begin_rows(rows);
         }
         Poll::Ready(Ok(()))
@@ -674,6 +674,9 @@ impl RowStream {
     }
 
     fn execute_nest(&mut self, mut nest: Box<Nest>) {
+        if let Some(frames) = &mut self.frames {
+            frames.describe(&nest.description(), &mut self.chunk);
+        }
         if let Some(session) = &mut self.session {
             nest.execute(session, &self.values, &mut self.chunk);
         }
@@ -696,6 +699,10 @@ impl RowStream {
     }
 
     fn begin_rows(&mut self, mut rows: Rows) {
+        if let Some(frames) = &mut self.frames {
+            let columns = rows.columns.shown();
+            frames.describe(&RowDescription { columns, lists: Vec::new() }, &mut self.chunk);
+        }
         rows.encoder.start(&mut self.chunk);
         self.current = match rows.encoder {
             Encoder::Batches(_) => CurrentStatements::Batches(rows),

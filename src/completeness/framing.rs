@@ -1,6 +1,7 @@
 //! The framed profile: records among the rows of formats that don't have an end of their own.
 //!
 //! ```text
+//! {"$rowstream":"<tag>","columns":[{"name":"n","type":"int64"}]}    the types of the rows' members
 //! {"n":1}
 //! {"n":2}
 //! {"$rowstream":"<tag>","mark":{"rows":2,"next":"<cursor>"}}       the place to resume a cut stream
@@ -12,11 +13,12 @@
 //! The tag is random for each response, which has it in its header `Rowstream-Tag`. A row that
 //! looks like a record has another tag.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
 use http::HeaderName;
 use rowstream_core::Error;
-use rowstream_encode::Format;
+use rowstream_encode::{Column, Format, ValueOptions};
 use serde_json::{Value as Json, json};
 
 use super::ResponseId;
@@ -85,8 +87,27 @@ impl Framing {
     }
 }
 
+/// The columns of rows, and of the lists in them, which follow the columns.
+pub(crate) struct RowDescription<'a> {
+    pub(crate) columns: &'a [Column],
+    /// Each list's name, and its rows.
+    pub(crate) lists: Vec<(&'a str, RowDescription<'a>)>,
+}
+
+impl RowDescription<'_> {
+    /// The columns with their types. Options for values don't change the types, except as
+    /// [`Column::type_word`] says.
+    fn json(&self, options: ValueOptions) -> Json {
+        let column = |column: &Column| json!({"name": column.name, "type": column.type_word(options)});
+        let list = |(name, rows): &(&str, RowDescription<'_>)| json!({"name": name, "type": "list", "columns": rows.json(options)});
+        self.columns.iter().map(column).chain(self.lists.iter().map(list)).collect()
+    }
+}
+
 /// A message from the server among the rows.
 pub(crate) enum Record<'a> {
+    /// The types of the rows' members.
+    Columns(&'a RowDescription<'a>, ValueOptions),
     /// So many rows precede this record, and the following ones are those after the cursor `next`.
     Mark { rows: u64, next: &'a str },
     /// Nothing is missing.
@@ -99,6 +120,7 @@ impl Record<'_> {
     /// The name of the record's member, and its value.
     fn member(&self) -> (&'static str, Json) {
         match self {
+            Self::Columns(columns, options) => ("columns", columns.json(*options)),
             Self::Mark { rows, next } => ("mark", json!({"rows": rows, "next": next})),
             Self::End { rows, next, page, digest } => {
                 let mut end = json!({"rows": rows.rows});
@@ -122,6 +144,10 @@ impl Record<'_> {
 pub(crate) struct Frames {
     framing: Framing,
     tag: ResponseId,
+    /// The options of the rows' values.
+    options: ValueOptions,
+    /// True once the columns are described.
+    has_columns: bool,
     /// The number of rows before the last mark, and when it was written.
     marked: u64,
     marked_at: Instant,
@@ -129,8 +155,16 @@ pub(crate) struct Frames {
 
 impl Frames {
     /// The records of a response with this tag.
-    pub(crate) fn new(framing: Framing, tag: ResponseId) -> Self {
-        Self { framing, tag, marked: 0, marked_at: Instant::now() }
+    pub(crate) fn new(framing: Framing, tag: ResponseId, options: ValueOptions) -> Self {
+        Self { framing, tag, options, has_columns: false, marked: 0, marked_at: Instant::now() }
+    }
+
+    /// Describes the columns before the first row. Later readings of a followed stream have the
+    /// same ones.
+    pub(crate) fn describe(&mut self, columns: &RowDescription<'_>, out: &mut Vec<u8>) {
+        if !mem::replace(&mut self.has_columns, true) {
+            self.write(&Record::Columns(columns, self.options), out);
+        }
     }
 
     /// Writes a record after complete rows.
@@ -173,13 +207,15 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
+    use rowstream_encode::ColumnKind;
+
     use super::*;
 
     const TAG: &str = "0000000000000000000000000000002a";
 
     fn written(framing: Framing, write: impl FnOnce(&mut Frames, &mut Vec<u8>)) -> String {
         let mut out = Vec::new();
-        write(&mut Frames::new(framing, ResponseId(42)), &mut out);
+        write(&mut Frames::new(framing, ResponseId(42), ValueOptions::DEFAULT), &mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -192,6 +228,23 @@ mod tests {
         assert_eq!(in_sequence, format!("\u{1e}{expected}"));
         let event = written(Framing::Events, |frames, out| frames.write(&end, out));
         assert_eq!(event, format!("event: rowstream\ndata: {expected}\n"));
+    }
+
+    #[test]
+    fn columns_are_described_once() {
+        let column = |name: &str, kind| Column { name: name.into(), type_name: String::new(), kind };
+        let orders = [column("total", ColumnKind::decimal(10, 2)), column("placed", ColumnKind::TimestampTz)];
+        let lists = vec![("orders", RowDescription { columns: &orders, lists: Vec::new() })];
+        let customers = RowDescription { columns: &[column("id", ColumnKind::Int64)], lists };
+        let text = written(Framing::Lines, |frames, out| {
+            frames.describe(&customers, out);
+            frames.describe(&customers, out);
+        });
+        let columns = concat!(
+            r#"[{"name":"id","type":"int64"},{"name":"orders","type":"list","columns":"#,
+            r#"[{"name":"total","type":"decimal"},{"name":"placed","type":"date-time"}]}]"#
+        );
+        assert_eq!(text, format!("{{\"$rowstream\":\"{TAG}\",\"columns\":{columns}}}\n"));
     }
 
     #[test]
@@ -226,7 +279,7 @@ mod tests {
 
     #[test]
     fn marks_come_every_thousand_rows() {
-        let mut frames = Frames::new(Framing::Lines, ResponseId(42));
+        let mut frames = Frames::new(Framing::Lines, ResponseId(42), ValueOptions::DEFAULT);
         assert!(!frames.is_due(999) && frames.is_due(1000) && !frames.is_late(999));
         let mut out = Vec::new();
         frames.mark(1000, "abc", &mut out);

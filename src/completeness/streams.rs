@@ -329,7 +329,7 @@ mod tests {
         let streams = Streams::default();
         let error_of = |error: Error| {
             let stream = begin(&streams, "csv").unwrap();
-            streams.end(&stream, &Outcome::Failed(error), Times::default(), None);
+            streams.end(&stream, &Outcome::Failed(error), Times::default(), EndProof::default());
             serde_json::from_str::<Json>(&stream.report()).unwrap()["error"].clone()
         };
         let passing = error_of(Error::source_unavailable("m"));

@@ -1,7 +1,7 @@
 //! JSON Schemas (2020-12) of responses: values by the kind of their column, rows, and the bodies
 //! around them.
 
-use rowstream_encode::{BytesForm, Column, ColumnKind, Intervals, Nulls, Numbers, ValueOptions};
+use rowstream_encode::{BytesForm, Column, ColumnKind, Nulls, Numbers, ValueOptions};
 use serde_json::{Map, Value, json};
 
 use super::DocumentOptions;
@@ -167,30 +167,27 @@ pub(crate) fn placed<'a>(endpoint: &'a Endpoint, template: &Value) -> Option<&'a
 /// can't.
 pub(crate) fn value(column: &Column, options: ValueOptions) -> Value {
     let as_string = options.numbers == Numbers::String;
-    let is_iso = options.intervals == Intervals::Iso;
+    let word = column.type_word(options);
     match column.kind {
-        ColumnKind::Bool => nullable("boolean", None),
-        ColumnKind::Int16 | ColumnKind::Int32 => nullable("integer", Some("int32")),
+        ColumnKind::Bool => nullable(word, None),
         ColumnKind::Int64 if as_string => json!({"type": ["string", "null"], "pattern": "^-?[0-9]+$"}),
-        ColumnKind::Int64 => nullable("integer", Some("int64")),
-        ColumnKind::Float32 => float("float"),
-        ColumnKind::Float64 => float("double"),
-        ColumnKind::Decimal { .. } | ColumnKind::Number if as_string => nullable("string", Some("decimal")),
-        ColumnKind::Decimal { .. } | ColumnKind::Number => float("decimal"),
-        ColumnKind::Text if column.type_name == "interval" && is_iso => nullable("string", Some("duration")),
-        ColumnKind::Text => nullable("string", None),
-        // PostgreSQL names its array types like this.
-        ColumnKind::Json if column.type_name.ends_with("[]") => nullable("array", None),
+        ColumnKind::Int16 | ColumnKind::Int32 | ColumnKind::Int64 => nullable("integer", Some(word)),
+        ColumnKind::Decimal { .. } | ColumnKind::Number if as_string => nullable("string", Some(word)),
+        ColumnKind::Float32 | ColumnKind::Float64 | ColumnKind::Decimal { .. } | ColumnKind::Number => {
+            float(word)
+        }
+        ColumnKind::Json if word == "array" => nullable(word, None),
         ColumnKind::Any | ColumnKind::Json => json!({}),
         ColumnKind::Bytes => match options.bytes {
             BytesForm::Hex => json!({"type": ["string", "null"], "pattern": r"^\\x([0-9a-f]{2})*$"}),
             BytesForm::Base64 => json!({"type": ["string", "null"], "contentEncoding": "base64"}),
         },
-        ColumnKind::Date => nullable("string", Some("date")),
-        ColumnKind::Time => nullable("string", Some("time-local")),
-        ColumnKind::Timestamp => nullable("string", Some("date-time-local")),
-        ColumnKind::TimestampTz => nullable("string", Some("date-time")),
-        ColumnKind::Uuid => nullable("string", Some("uuid")),
+        ColumnKind::Text => nullable("string", Some(word).filter(|word| *word != "string")),
+        ColumnKind::Date
+        | ColumnKind::Time
+        | ColumnKind::Timestamp
+        | ColumnKind::TimestampTz
+        | ColumnKind::Uuid => nullable("string", Some(word)),
     }
 }
 

@@ -227,7 +227,8 @@ impl App {
         }
         if let Some((framing, tag)) = request.asked.framed {
             let beats = (request.reading.format, request.endpoint.heartbeat);
-            stream.frame(Frames::new(framing, tag), request.asked.digest, beats);
+            let frames = Frames::new(framing, tag, request.reading.options);
+            stream.frame(frames, request.asked.digest, beats);
         }
         let first = opening::first_chunk(&mut stream, tracker).await?;
         Ok((stream, first))

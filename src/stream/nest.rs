@@ -35,6 +35,7 @@ use super::counts::StatementRows;
 use super::key::{KeyText, KeyedEncoder};
 use super::open::shape;
 use super::producer::{Producer, Row};
+use crate::completeness::framing::RowDescription;
 use crate::endpoint::{Cardinality, Endpoint};
 
 /// The memory that a row's buffer keeps, in bytes. If a row needed more, the rest is freed.
@@ -66,6 +67,8 @@ struct Level {
     children: Vec<usize>,
     encoder: OptionsEncoder,
     list: ListEncoder,
+    /// The columns of its rows.
+    described: Arc<[Column]>,
     /// The columns that belong to keys.
     columns: Vec<usize>,
     next: NextRow,
@@ -122,7 +125,8 @@ impl Nest {
                 Some(_) => ListEncoder::member(&endpoint.statements()[index].name),
             };
             let part = ListEncoder::root(shape).part();
-            Level::new(endpoint, index, list, OptionsEncoder::new(part, options, columns))
+            let encoder = OptionsEncoder::new(part, options, columns);
+            Level::new(endpoint, index, (list, encoder), Arc::clone(columns))
         });
         let mut levels: Vec<_> = levels.collect();
         tie(&mut levels, joins(endpoint, &statements, &columns)?);
@@ -154,6 +158,17 @@ impl Nest {
         let (root, nested) = (&self.levels[0], &self.levels[1..]);
         let nested = nested.iter().map(|level| level.list.rows()).sum();
         StatementRows { cardinality: root.cardinality, rows: root.list.rows(), nested: Some(nested) }
+    }
+
+    /// The columns of the first statement's rows, and of the lists in them.
+    pub(super) fn description(&self) -> RowDescription<'_> {
+        self.describe(0)
+    }
+
+    fn describe(&self, which: usize) -> RowDescription<'_> {
+        let level = &self.levels[which];
+        let list = |&child: &usize| (&*self.levels[child].name, self.describe(child));
+        RowDescription { columns: &level.described, lists: level.children.iter().map(list).collect() }
     }
 
     /// Starts all statements, and the list of the first.
@@ -339,7 +354,12 @@ impl Nest {
 }
 
 impl Level {
-    fn new(endpoint: &Endpoint, index: usize, list: ListEncoder, encoder: OptionsEncoder) -> Self {
+    fn new(
+        endpoint: &Endpoint,
+        index: usize,
+        (list, encoder): (ListEncoder, OptionsEncoder),
+        described: Arc<[Column]>,
+    ) -> Self {
         let statement = &endpoint.statements()[index];
         Self {
             statement: index,
@@ -350,6 +370,7 @@ impl Level {
             children: Vec::new(),
             encoder,
             list,
+            described,
             columns: Vec::new(),
             next: NextRow::Unknown,
             row: Vec::new(),

@@ -1,6 +1,7 @@
 //! Prepares the statements of a stream, and chooses the encoders of their rows.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rowstream_core::Error;
@@ -20,7 +21,7 @@ use super::lookup::{LookupResult, look_up};
 use super::nest::Nest;
 use super::pages::PageRows;
 use super::producer::Producer;
-use super::steps::{EmptinessProbe, ProbeFinding, RowCount, Rows, Step, pieces, prepared};
+use super::steps::{EmptinessProbe, ProbeFinding, RowColumns, RowCount, Rows, Step, pieces, prepared};
 use super::{RowsRequest, SHORT_PAGE, refcursor};
 use crate::completeness::events;
 use crate::database::{self, RowSource, Session, Snapshot, TableParts};
@@ -91,8 +92,8 @@ impl OpenedStatements {
                     let reading = (endpoint, *statement, written);
                     let tail = tail.as_ref().filter(|tail| tail.key.statement == *statement);
                     match &endpoint.handler {
-                        Handler::Calls(calls) => Step::Rows(Rows::of_upstream(reading, &calls.columns())),
-                        Handler::Pages(pages) => Step::Rows(Rows::of_upstream(reading, &pages.columns())),
+                        Handler::Calls(calls) => Step::Rows(Rows::of_upstream(reading, calls.columns())),
+                        Handler::Pages(pages) => Step::Rows(Rows::of_upstream(reading, pages.columns())),
                         Handler::Sql(_) | Handler::Proxy(_) => {
                             let rows = Rows::prepare(reading, tail, &mut session, prepared(&steps));
                             let page = endpoint.page_of(*statement, &values);
@@ -130,7 +131,7 @@ impl Rows {
     /// The rows of an upstream. Its requests use all parameters.
     fn of_upstream(
         (endpoint, index, written): (&Endpoint, usize, (Format, ValueOptions)),
-        columns: &[Column],
+        columns: Arc<[Column]>,
     ) -> Self {
         Self {
             index: 0,
@@ -142,7 +143,8 @@ impl Rows {
             reads: None,
             awaited: None,
             page: None,
-            encoder: encoder(endpoint, written, Cardinality::Many, columns),
+            encoder: encoder(endpoint, written, Cardinality::Many, &columns),
+            columns: columns.into(),
             cursors: None,
         }
     }
@@ -195,6 +197,7 @@ impl Rows {
             None if is_lookup => Encoder::Json(statement.row_encoder(&described)?),
             None => encoder(endpoint, written, statement.cardinality, columns),
         };
+        let columns = RowColumns::first(columns.len(), Arc::clone(&described));
         Ok(Self {
             index: before,
             statement: index,
@@ -205,6 +208,7 @@ impl Rows {
             reads,
             awaited: None,
             page: None,
+            columns,
             encoder,
             cursors,
         })

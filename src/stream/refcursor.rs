@@ -73,6 +73,7 @@ pub(super) async fn open(
         };
         statement.check_columns(&columns)?;
         rows.encoder = encoder(endpoint, written, statement.cardinality, &columns);
+        rows.columns = columns.into();
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! The pieces of a response's body.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use rowstream_core::Error;
 use rowstream_encode::{Column, Format, Shape, ValueOptions};
@@ -59,6 +61,32 @@ pub(super) struct AwaitedResult {
     pub(super) options: ValueOptions,
 }
 
+/// The columns of a statement's result.
+pub(super) struct RowColumns {
+    all: Arc<[Column]>,
+    /// The number of those that are members of the rows. The columns of a key follow them.
+    shown: usize,
+}
+
+impl RowColumns {
+    /// The first `shown` columns of a result are members of its rows.
+    pub(super) fn first(shown: usize, all: Arc<[Column]>) -> Self {
+        Self { all, shown }
+    }
+
+    /// The members of the rows.
+    pub(super) fn shown(&self) -> &[Column] {
+        &self.all[..self.shown]
+    }
+}
+
+/// All columns are members of the rows.
+impl From<Arc<[Column]>> for RowColumns {
+    fn from(all: Arc<[Column]>) -> Self {
+        Self { shown: all.len(), all }
+    }
+}
+
 /// The rows of one statement.
 pub(super) struct Rows {
     /// The statement's position in the session.
@@ -75,6 +103,8 @@ pub(super) struct Rows {
     pub(super) awaited: Option<Box<AwaitedResult>>,
     /// The largest possible number of rows, if they are those of the endpoint's key and it's known.
     pub(super) page: Option<u64>,
+    /// Its columns. If it reads a cursor or a procedure's result, those of that, once it's open.
+    pub(super) columns: RowColumns,
     pub(super) encoder: Encoder,
     pub(super) cursors: Option<Box<Cursors>>,
 }
@@ -107,9 +137,10 @@ impl Rows {
     ///
     /// # Errors
     /// They don't fit its place in the body.
-    pub(super) fn describe(&mut self, awaited: AwaitedResult, columns: &[Column]) -> Result<(), Error> {
-        check_columns(&self.name, self.cardinality, columns)?;
-        self.encoder = json(awaited.shape, awaited.options, columns);
+    pub(super) fn describe(&mut self, awaited: AwaitedResult, columns: Arc<[Column]>) -> Result<(), Error> {
+        check_columns(&self.name, self.cardinality, &columns)?;
+        self.encoder = json(awaited.shape, awaited.options, &columns);
+        self.columns = columns.into();
         Ok(())
     }
 

@@ -205,7 +205,7 @@ async fn rows_fill_the_table_and_numbers_stay_exact() {
 
     // A permalink contains the form. Every format except tables is shown unchanged.
     for (format, begins) in
-        [("csv", "id,big,missing,text\r\n1,"), ("json", "[{\"id\":1,"), ("sse", "data: {\"id\":1,")]
+        [("csv", "id,big,missing,text\r\n1,"), ("json", "[{\"id\":1,"), ("sse", "event: rowstream\ndata: ")]
     {
         console.open(server.address(), &format!("/rows?count=20&_format={format}")).await;
         console.wait("return document.querySelector('#param-count')?.value === '20';").await;

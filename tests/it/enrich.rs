@@ -353,6 +353,7 @@ async fn a_call_that_fails_fails_the_response() {
     }
     assert!(upstream.count("/late/") < 140, "nothing is asked after a failure: {}", upstream.count("/late/"));
     let framed = get(&server.url("/late.ndjson?rows=1000&_end=1")).await;
+    assert!(framed.text().lines().next().is_some_and(|line| line.contains("\"type\":\"json\"}]")));
     assert!(framed.text().contains("\"code\":\"upstream_status\",\"retry\":"), "{}", framed.text());
     server.wait_for_stdout("upstream_status").await;
     upstream.until_running(0).await;

@@ -101,4 +101,5 @@ mod tls;
 mod traces;
 mod turns;
 mod upstream;
+mod wire_columns;
 mod wrong_values;

@@ -118,8 +118,15 @@ async fn a_list_is_rows_in_every_format() {
     assert_eq!(rows.ended, Ended::Complete);
     let lines = get(&server.url("/orders.ndjson?_end=1")).await;
     let lines: Vec<_> = lines.text().lines().collect();
-    assert_eq!(lines[..2], [first.replace("LINE", "     "), second.to_owned()]);
-    assert_eq!(serde_json::from_str::<Value>(lines[2]).unwrap()["end"]["rows"], 2, "{lines:?}");
+    assert_eq!(lines[1..3], [first.replace("LINE", "     "), second.to_owned()]);
+    assert_eq!(serde_json::from_str::<Value>(lines[3]).unwrap()["end"]["rows"], 2, "{lines:?}");
+    let types = concat!(
+        r#""columns":[{"name":"id","type":"int64"},{"name":"name","type":"string"},{"name":"total","type":"decimal"},"#,
+        r#"{"name":"rate","type":"decimal"},{"name":"part","type":"double"},{"name":"done","type":"boolean"},"#,
+        r#"{"name":"day","type":"date"},{"name":"at","type":"date-time"},{"name":"uid","type":"uuid"},"#,
+        r#"{"name":"details","type":"json"},{"name":"city","type":"string"},{"name":"second","type":"int64"}]}"#
+    );
+    assert!(lines[0].ends_with(types), "{}", lines[0]);
     let body = get(&server.url("/body")).await.json();
     assert_eq!((&body["count"], body["orders"].as_array().unwrap().len()), (&json!(2), 2));
     let text = get(&server.url("/orders.csv")).await;

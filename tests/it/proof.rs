@@ -103,13 +103,16 @@ fn digest_of(bytes: &[u8]) -> String {
     format!("sha-256=:{}:", BASE64_STANDARD.encode(Sha256::digest(bytes)))
 }
 
-/// The server's own records, identified by the response's tag, and the bytes before the first one.
+/// The server's own records after the first one, which describes the columns, and the rows before
+/// them.
 fn records(reply: &Reply) -> (Vec<Value>, &[u8]) {
     let tag = reply.header("rowstream-tag").expect("the response is framed");
     assert!(tag.len() == 32 && tag.bytes().all(|byte| byte.is_ascii_hexdigit()), "{tag}");
     let begins = format!("{{\"$rowstream\":\"{tag}\",");
-    let at = reply.text().find(&begins).unwrap_or(reply.body.len());
-    let (rows, rest) = reply.text().split_at(at);
+    let (columns, rows) = reply.text().split_once('\n').expect("it has lines");
+    assert!(columns.trim_start_matches('\u{1e}').starts_with(&format!("{begins}\"columns\":[")), "{columns}");
+    let at = rows.find(&begins).unwrap_or(rows.len());
+    let (rows, rest) = rows.split_at(at);
     let records = rest.lines().map(|line| serde_json::from_str(line.trim_start_matches('\u{1e}')).unwrap());
     (records.collect(), rows.trim_end_matches('\u{1e}').as_bytes())
 }
@@ -215,9 +218,10 @@ async fn what_looks_like_a_record_stays_a_row() {
         let tag = reply.header("rowstream-tag").unwrap();
         let lines: Vec<Value> =
             reply.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!(lines[0], json!({"$rowstream": "0".repeat(32), "end": end}));
-        let own = lines.iter().filter(|line| line["$rowstream"] == tag);
-        assert_eq!(own.collect::<Vec<_>>(), [&json!({"$rowstream": tag, "end": {"rows": 3}})]);
+        assert_eq!(lines[1], json!({"$rowstream": "0".repeat(32), "end": end}));
+        let own: Vec<_> = lines.iter().filter(|line| line["$rowstream"] == tag).collect();
+        assert_eq!((own.len(), &own[0]["columns"][1]["name"]), (2, &json!("end")), "{own:?}");
+        assert_eq!(*own[1], json!({"$rowstream": tag, "end": {"rows": 3}}));
         let again = get(&server.url(&format!("/{source}/forged.ndjson?_end=1"))).await;
         assert_ne!(again.header("rowstream-tag"), Some(tag), "each response has its own");
     }

@@ -1,5 +1,7 @@
 //! The values that sources lend and formats write.
 
+use crate::{Intervals, ValueOptions};
+
 /// One column of a statement's result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
@@ -9,6 +11,37 @@ pub struct Column {
     pub type_name: String,
     /// The kind of its values, for formats with typed columns.
     pub kind: ColumnKind,
+}
+
+impl Column {
+    /// The name of its type for clients: the `format` or the `type` that JSON Schema and OpenAPI
+    /// have for its values. Options don't change it, except that only ISO intervals are a
+    /// `duration`.
+    pub fn type_word(&self, options: ValueOptions) -> &'static str {
+        match self.kind {
+            ColumnKind::Bool => "boolean",
+            ColumnKind::Int16 => "int16",
+            ColumnKind::Int32 => "int32",
+            ColumnKind::Int64 => "int64",
+            ColumnKind::Float32 => "float",
+            ColumnKind::Float64 => "double",
+            ColumnKind::Decimal { .. } | ColumnKind::Number => "decimal",
+            ColumnKind::Text if self.type_name == "interval" && options.intervals == Intervals::Iso => {
+                "duration"
+            }
+            ColumnKind::Text => "string",
+            // PostgreSQL names its array types like this.
+            ColumnKind::Json if self.type_name.ends_with("[]") => "array",
+            ColumnKind::Json => "json",
+            ColumnKind::Bytes => "binary",
+            ColumnKind::Date => "date",
+            ColumnKind::Time => "time-local",
+            ColumnKind::Timestamp => "date-time-local",
+            ColumnKind::TimestampTz => "date-time",
+            ColumnKind::Uuid => "uuid",
+            ColumnKind::Any => "any",
+        }
+    }
 }
 
 /// The kind of a column's values, as its source promises. Formats without typed columns ignore it.
