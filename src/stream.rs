@@ -394,7 +394,8 @@ impl RowStream {
             match ready!(self.poll_fill(cx)) {
                 Ok(()) => return Poll::Ready(Ok(())),
                 Err(error) => {
-                    self.following.begin_again(error, self.current.count().map_or(0, |count| count.rows))?
+                    let rows = self.current.count().map_or(0, |count| count.rows);
+                    self.following.begin_again(error, rows)?;
                 }
             }
             self.drop_reading();
@@ -605,7 +606,7 @@ impl RowStream {
         match self.steps.next() {
             Some(Step::Literal(text)) => self.chunk.extend_from_slice(&text),
             Some(Step::Probe(probe)) => self.execute_probe(probe),
-            Some(Step::Rows(rows)) => self.execute(rows),
+            Some(Step::Rows(rows)) => self.execute(*rows),
             Some(Step::Nest(nest)) => self.execute_nest(nest),
             Some(Step::Count(count)) => self.chunk.extend_from_slice(count.rows.to_string().as_bytes()),
             Some(Step::Next) => self.write_next(),

@@ -92,12 +92,16 @@ impl OpenedStatements {
                     let reading = (endpoint, *statement, written);
                     let tail = tail.as_ref().filter(|tail| tail.key.statement == *statement);
                     match &endpoint.handler {
-                        Handler::Calls(calls) => Step::Rows(Rows::of_upstream(reading, calls.columns())),
-                        Handler::Pages(pages) => Step::Rows(Rows::of_upstream(reading, pages.columns())),
+                        Handler::Calls(calls) => {
+                            Step::Rows(Box::new(Rows::of_upstream(reading, calls.columns())))
+                        }
+                        Handler::Pages(pages) => {
+                            Step::Rows(Box::new(Rows::of_upstream(reading, pages.columns())))
+                        }
                         Handler::Sql(_) | Handler::Proxy(_) => {
                             let rows = Rows::prepare(reading, tail, &mut session, prepared(&steps));
                             let page = endpoint.page_of(*statement, &values);
-                            Step::Rows(Rows { page, ..rows.await? })
+                            Step::Rows(Box::new(Rows { page, ..rows.await? }))
                         }
                     }
                 }

@@ -17,7 +17,7 @@ use rowstream_encode::{Format, ValueOptions};
 
 use super::open::{encoder, shape};
 use super::producer::Producer;
-use super::steps::{AwaitedResult, Rows, Step};
+use super::steps::{AwaitedResult, Step};
 use crate::database::ResultSet;
 use crate::endpoint::{Endpoint, ResultRead, Statement, check_results};
 
@@ -38,7 +38,8 @@ pub(super) async fn open(
 ) -> Result<(), Error> {
     let mut called: Vec<(&str, Names)> = Vec::new();
     for at in 0..steps.len() {
-        let Step::Rows(Rows { reads: Some(reads), .. }) = steps[at] else { continue };
+        let Step::Rows(rows) = &steps[at] else { continue };
+        let Some(reads) = rows.reads else { continue };
         let is_last = !steps[at + 1..].iter().any(|step| result(step).is_some());
         if called.is_empty() && reads.result().is_some() {
             check_order(endpoint, steps)?;

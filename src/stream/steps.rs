@@ -18,7 +18,7 @@ use crate::endpoint::{Cardinality, Endpoint, Piece, ResultRead, check_columns};
 pub(super) enum Step {
     Literal(Bytes),
     Probe(EmptinessProbe),
-    Rows(Rows),
+    Rows(Box<Rows>),
     Nest(Box<Nest>),
     Count(RowCount),
     Next,
