@@ -19,7 +19,7 @@ use rowstream_arrow::worker::adbc;
 use rowstream_arrow::worker::odbc;
 use rowstream_core::Error;
 use rowstream_core::client::Client;
-use rowstream_core::params::{ParamValue, Shard};
+use rowstream_core::params::ParamValue;
 use rowstream_core::pool::{self, HostStats, Patience, Priority, ReservedSlots, SlowReader, SlowStream};
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
@@ -33,7 +33,8 @@ use {rowstream_mysql as mysql, rowstream_postgres as postgres, rowstream_sqlite 
 
 pub(crate) use rowstream_database::table_files::{DatabaseFile, is_csv, is_table_file};
 pub use rowstream_database::{
-    Batch, HostReport, ResultSet, RowSource, SharedLookups, Sizes, Snapshot, Statement, TableSnapshot,
+    Batch, HostReport, ResultSet, RowOrder, RowPlace, RowSource, ShardRead, SharedLookups, Sizes, Snapshot,
+    Statement, TableSnapshot,
 };
 pub use rowstream_postgres::Actor;
 
@@ -613,8 +614,7 @@ impl AnyDatabase {
         }
     }
 
-    /// Waits for a connection that reads one shard of a table. It reads from the snapshot `given`,
-    /// or from a new one, which is kept for a while.
+    /// Waits for a connection that reads one shard of a table. A new snapshot is kept for a while.
     ///
     /// # Errors
     /// The pool's (503, 504). 503 if the database can't be reached or keeps too many snapshots, or
@@ -622,13 +622,13 @@ impl AnyDatabase {
     /// The table doesn't exist, or the database can't read parts.
     pub(crate) async fn acquire_shard(
         &self,
-        part: (&str, Shard),
-        given: Option<TableSnapshot>,
-        asks: (Priority, Patience<'_>),
+        read: ShardRead<'_>,
+        priority: Priority,
+        patience: Patience<'_>,
     ) -> Result<TableParts, Error> {
         match self {
             Self::Postgres(source) => {
-                let parts = source.acquire_shard(part, given, asks).await?;
+                let parts = source.acquire_shard(read, priority, patience).await?;
                 Ok(TableParts(Box::new(parts)))
             }
             _ => Err(Error::endpoint("this database does not read parts of a table")),
@@ -665,6 +665,11 @@ impl TableParts {
     /// The snapshot for reading the other shards; `None` if these are all parts.
     pub(crate) fn shared_snapshot(&self) -> Option<&TableSnapshot> {
         self.0.shared_snapshot()
+    }
+
+    /// True if the rows are in the order of their places.
+    pub(crate) fn are_by_place(&self) -> bool {
+        self.0.are_by_place()
     }
 
     /// Prepares the statement for one part, whose bounds are its last two arguments.

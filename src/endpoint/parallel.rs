@@ -7,17 +7,19 @@
 //!
 //! Shards are requested with a token that contains all about their snapshot, and is signed like a
 //! cursor. So any replica can read them, and only PostgreSQL knows if the snapshot still exists.
+//! Within a snapshot, each row has a place. If a shard is read in the order of the places, its
+//! cursors contain the place of a row, so the statement needs no key.
 
 use std::iter;
 
 use rowstream_core::Error;
-use rowstream_core::cursor::{self, Signer};
-use rowstream_core::params::{BindType, ParamValue, RequestedShard};
-use rowstream_core::sql::dialect::{Dialect, Parts, Placeholders};
+use rowstream_core::cursor::{self, CursorSigner, KeyTypes, Signer};
+use rowstream_core::params::{BindType, ParamValue, RequestedShard, Shard};
+use rowstream_core::sql::dialect::{Affixes, Dialect, Parts, Placeholders};
 use rowstream_core::sql::{Outline, RowSelect};
 
 use super::{Cardinality, Endpoint};
-use crate::database::{self, TableSnapshot};
+use crate::database::{self, RowPlace, TableSnapshot};
 
 /// The most parts of one response.
 pub(crate) const MOST: usize = 64;
@@ -49,6 +51,9 @@ pub struct Shards {
 pub struct PartStatement {
     /// The statement for one part. Its last two arguments are the part's first and last bounds.
     pub query: database::Statement,
+    /// The same with each row's place as its last column. The database can't use the statement's
+    /// own condition to read the rows in another order than that of their places.
+    pub(crate) placed: database::Statement,
     /// The table as the statement names it.
     pub table: String,
     /// The functions that the statement may call.
@@ -126,6 +131,41 @@ impl Shards {
         })
     }
 
+    /// The place in a shard of this snapshot after which a request reads.
+    ///
+    /// # Errors
+    /// 400: the cursor isn't one of this shard.
+    pub(crate) fn place(
+        &self,
+        cursor: &str,
+        (shard, snapshot): (Shard, &TableSnapshot),
+        values: &[ParamValue],
+    ) -> Result<RowPlace, Error> {
+        let position = self.cursors(shard, snapshot, values).open(cursor, 1)?;
+        match &position.key[..] {
+            [ParamValue::Text(place)] => RowPlace::read(place).ok_or_else(cursor::changed),
+            _ => Err(cursor::changed()),
+        }
+    }
+
+    /// The signer for the cursors of a shard.
+    pub(crate) fn cursors(
+        &self,
+        Shard { index, of }: Shard,
+        snapshot: &TableSnapshot,
+        values: &[ParamValue],
+    ) -> CursorSigner {
+        let snapshot = ParamValue::Text(String::from_utf8_lossy(&snapshot.to_json()).into_owned());
+        let shard = ParamValue::Integer(index.into());
+        let bound = self.signer(of, values).bind([("shard", &shard), ("snapshot", &snapshot)].into_iter());
+        CursorSigner { at_end: bound.clone(), within: bound }
+    }
+
+    /// The type of a place, as cursors contain it.
+    pub(crate) fn place_type() -> KeyTypes {
+        KeyTypes::of(["place"].into_iter())
+    }
+
     fn signer(&self, of: u32, values: &[ParamValue]) -> Signer {
         let of = ParamValue::Integer(of.into());
         let values = values.iter().chain(iter::once(&of));
@@ -147,7 +187,8 @@ impl PartStatement {
         };
         let rules = dialect.parts.as_ref().map_err(|no| (no.message.to_owned(), no.hint.to_owned()))?;
         if endpoint.key().is_some() {
-            return refused("a cursor needs an order", &format!("`key`, or `{key}`"));
+            let hint = format!("`{key}`, or `key`: a shard (`shards`) can be resumed without one");
+            return refused("a cursor needs an order", &hint);
         }
         if endpoint.per_row().is_some() {
             return refused("calls for each row keep the order", &format!("the calls, or `{key}`"));
@@ -163,7 +204,8 @@ impl PartStatement {
         let by_row = outline.as_ref().map_or(Err("it cannot be read".to_owned()), Outline::by_row);
         match by_row {
             Ok(by_row) => Ok(Self {
-                query: part(&by_row, &statement.query, rules, dialect),
+                query: part(&by_row, &statement.query, (rules, dialect), PartColumns::Own),
+                placed: part(&by_row, &statement.query, (rules, dialect), PartColumns::WithPlace),
                 functions: outline.map_or_else(Vec::new, |outline| outline.functions_or_columns()),
                 table: by_row.table,
                 key,
@@ -177,12 +219,21 @@ impl PartStatement {
     }
 }
 
+/// The columns of the statement for one part.
+#[derive(Debug, Clone, Copy)]
+enum PartColumns {
+    /// Those of the endpoint's statement.
+    Own,
+    /// And each row's place.
+    WithPlace,
+}
+
 /// The statement for one part of its table.
 fn part(
     by_row: &RowSelect<'_>,
     whole: &database::Statement,
-    rules: &Parts,
-    dialect: &'static Dialect,
+    (rules, dialect): (&Parts, &'static Dialect),
+    columns: PartColumns,
 ) -> database::Statement {
     let bound = |number: usize| match dialect.placeholders {
         Placeholders::ByNumber(sign) => format!("{sign}{}", whole.types.len() + number),
@@ -190,9 +241,15 @@ fn part(
     };
     let [first, between, last] = rules.condition;
     let within = format!("{first}{}{between}{}{last}", bound(1), bound(2));
+    let RowSelect { list, from, .. } = by_row;
+    let (place, around) = match columns {
+        PartColumns::Own => (String::new(), Affixes { before: "(", behind: ")" }),
+        PartColumns::WithPlace => (format!(", {} as rowstream_place ", rules.place), rules.opaque),
+    };
+    let Affixes { before, behind } = around;
     let sql = match by_row.condition {
-        Some(condition) => format!("{}where ({condition}) and {within}", by_row.head),
-        None => format!("{} where {within}", by_row.head),
+        Some(condition) => format!("{list}{place}{from}where {before}{condition}{behind} and {within}"),
+        None => format!("{list}{place}{from} where {within}"),
     };
     let types = whole.types.iter().copied().chain([BindType::Inferred; 2]).collect();
     database::Statement { sql: sql.into(), types }

@@ -127,7 +127,7 @@ impl Operation<'_> {
         let is_explained = self.endpoint.explained.is_some();
         let chosen = self.requested.options;
         let is_taken = move |name: &&str| match *name {
-            "after" => has_key,
+            "after" => has_key || has_shards,
             "follow" => is_followed,
             "shard" | "snapshot" => has_shards,
             "explain" => is_explained,
@@ -233,7 +233,7 @@ impl Operation<'_> {
             "unauthorized" | "token_expired" | "forbidden" => asks_token,
             "keys_unavailable" => asks_token && self.config.jwt.is_some(),
             "claim_missing" => endpoint.params.iter().any(|param| param.place == ParamPlace::Claim),
-            "invalid_cursor" => endpoint.key().is_some(),
+            "invalid_cursor" => endpoint.key().is_some() || endpoint.shards().is_some(),
             "cursor_ahead" => endpoint.follow().is_some(),
             "snapshot_expired" | "too_many_snapshots" => endpoint.shards().is_some(),
             "not_found" => endpoint.not_found(),

@@ -115,16 +115,18 @@ pub(super) fn read_stream_request<'a, B>(
         true => Some(Encoding::choose(request.headers().get_all(header::ACCEPT_ENCODING))?),
         false => None,
     };
-    let after = after(endpoint, format, bound.after, request)?;
-    let proves = asked.framed.is_some() || asked.trailers || asked.wait || asked.without_chunks;
     let shard = asked_shard(endpoint, bound.shard, bound.snapshot)?;
+    let after = after((endpoint, shard.as_ref()), format, bound.after, request)?;
+    let proves = asked.framed.is_some() || asked.trailers || asked.wait || asked.without_chunks;
+    // A shard has cursors only in its marks.
+    let cursors = if shard.is_some() { asked.framed.is_some() } else { proves };
     let followed_at_all = followed != FollowMode::No;
     let reading = RowsRequest {
         format,
         options,
         after,
         shard,
-        cursors: proves || followed_at_all,
+        cursors: cursors || followed_at_all,
         followed: followed_at_all,
         upstreams: Vec::new(),
     };
@@ -171,19 +173,39 @@ fn explained<'a>(endpoint: &'a Endpoint, bound: &RequestValues) -> Result<&'a En
 /// The cursor after which the rows should begin. An `EventSource` that reconnects repeats its URL,
 /// so its header takes precedence.
 fn after<B>(
-    endpoint: &Endpoint,
+    (endpoint, shard): (&Endpoint, Option<&RequestedShard>),
     format: Format,
     given: Option<String>,
     request: &Request<B>,
 ) -> Result<Option<String>, Error> {
-    if given.is_some() && endpoint.key().is_none() {
-        let message = "this endpoint has no `key`, so it has no cursors".to_owned();
-        return Err(Error::invalid_parameters(vec![("_after".to_owned(), message)]));
+    let refusal = if given.is_some() { no_cursors(endpoint, shard) } else { None };
+    if let Some((name, why)) = refusal {
+        return Err(Error::invalid_parameters(vec![(name.to_owned(), why.to_owned())]));
     }
     let has_ids = format == Format::Sse && endpoint.key().is_some();
     let last = if has_ids { request.headers().get(LAST_EVENT_ID) } else { None };
     let last = last.filter(|last| !last.is_empty());
     Ok(last.map(|last| String::from_utf8_lossy(last.as_bytes()).into_owned()).or(given))
+}
+
+/// The parameter that makes a cursor useless, and the reason. `None`: the response can begin after
+/// a cursor.
+fn no_cursors(endpoint: &Endpoint, shard: Option<&RequestedShard>) -> Option<(&'static str, &'static str)> {
+    match shard {
+        _ if endpoint.key().is_some() => None,
+        Some(RequestedShard { snapshot: Some(_), .. }) => None,
+        Some(_) => Some((
+            "_snapshot",
+            "`_after` continues a shard of a snapshot: send the header `Rowstream-Snapshot` of the response \
+             that was cut as `_snapshot`",
+        )),
+        None if endpoint.shards().is_some() => Some((
+            "_after",
+            "only the shards of this endpoint have cursors: also send the `_shard` and the snapshot of the \
+             response that was cut",
+        )),
+        None => Some(("_after", "this endpoint has no `key`, so it has no cursors")),
+    }
 }
 
 /// The requested part of the endpoint's table.

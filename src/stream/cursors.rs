@@ -9,6 +9,8 @@ use rowstream_upstream::by_column::{ColumnCounter, ColumnWriter};
 use super::open::Tail;
 use super::producer::Row;
 use crate::completeness::page::PageEnd;
+use crate::database::RowPlace;
+use crate::endpoint::Shards;
 use crate::stream::encoder::Encoder;
 
 /// The hint for rows that have a NULL in their key.
@@ -40,9 +42,39 @@ pub(super) struct Cursors {
     /// The largest possible number of rows, if it's known.
     page: Option<u64>,
     has_limit: bool,
+    order: KeyOrder,
+}
+
+/// The order that the rows have by their keys.
+enum KeyOrder {
+    /// That of an endpoint's key, which the database sorts by.
+    Sorted,
+    /// That of the places in a shard, with the last row's place. No row follows the last one.
+    Places(Option<RowPlace>),
 }
 
 impl Cursors {
+    /// Splits the columns of a shard's statement into those of the result and the place of each
+    /// row.
+    pub(super) fn of_shard(signer: CursorSigner, columns: &[Column]) -> (Self, &[Column]) {
+        let (columns, _) = columns.split_at(columns.len().saturating_sub(1));
+        let cursors = Self {
+            signer,
+            types: Shards::place_type(),
+            names: vec!["rowstream_place".to_owned()],
+            columns: columns.len(),
+            infinity: None,
+            key: Vec::new(),
+            ids: false,
+            before: 0,
+            counts_rows: false,
+            page: None,
+            has_limit: false,
+            order: KeyOrder::Places(None),
+        };
+        (cursors, columns)
+    }
+
     /// Splits the columns of a statement into those of the result and those of the key.
     ///
     /// # Errors
@@ -70,6 +102,7 @@ impl Cursors {
             counts_rows,
             page,
             has_limit: key.has_limit(),
+            order: KeyOrder::Sorted,
         };
         Ok((cursors, columns))
     }
@@ -112,8 +145,23 @@ impl Cursors {
         row.encode(&mut gathering, out)?;
         match gathering.into_taker().misfit {
             Some((index, misfit)) => Err(misfit.error(&self.names[index])),
-            None => Ok(()),
+            None => self.check_place(),
         }
+    }
+
+    /// Checks that the row of a shard has a later place than the one before it.
+    fn check_place(&mut self) -> Result<(), Error> {
+        let KeyOrder::Places(last) = &mut self.order else { return Ok(()) };
+        let place =
+            serde_json::from_slice(&self.key).ok().and_then(|[place]: [&str; 1]| RowPlace::read(place));
+        if place <= *last {
+            return Err(Error::endpoint(
+                "the rows of the shard arrived in another order than that of the table",
+            )
+            .hint("request the shard without `_end=1`: then it has no cursors, and may have any order"));
+        }
+        *last = place;
+        Ok(())
     }
 
     /// The error for a row that the list would leave out. If the statement is `committed_only`, the
@@ -150,9 +198,13 @@ impl Cursors {
         PageEnd::of(page, self.before + rows)
     }
 
-    /// The cursor that begins a new page after the last row; `None` before the first one.
+    /// The cursor that begins a new page after the last row; `None` before the first one, and if
+    /// there are no pages.
     pub(super) fn at_end(&self) -> Option<String> {
-        self.sealed(|out| self.signer.seal_end(self.types, &self.key, out))
+        match self.order {
+            KeyOrder::Sorted => self.sealed(|out| self.signer.seal_end(self.types, &self.key, out)),
+            KeyOrder::Places(_) => None,
+        }
     }
 
     /// The cursor that continues the list after these rows; `None` before the first one.

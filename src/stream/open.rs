@@ -24,8 +24,11 @@ use super::producer::Producer;
 use super::steps::{EmptinessProbe, ProbeFinding, RowColumns, RowCount, Rows, Step, pieces, prepared};
 use super::{RowsRequest, SHORT_PAGE, refcursor};
 use crate::completeness::events;
-use crate::database::{self, RowSource, Session, Snapshot, TableParts};
-use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, ParallelRead, Piece, RowKey, Statement};
+use crate::database::{self, RowOrder, RowSource, Session, ShardRead, Snapshot, TableParts};
+use crate::endpoint::{
+    CallsPerRow, Cardinality, Endpoint, Handler, ParallelRead, PartStatement, Piece, RowKey, Shards,
+    Statement,
+};
 use crate::source::Source;
 
 /// Statements that are ready to run.
@@ -70,6 +73,8 @@ impl OpenedStatements {
         let begun = begin(waiter, (endpoint, source), (reading, probes), &values, looked_up);
         let (mut session, clock) = begun.await?;
         let part = session.parts().map(|parts| part(endpoint, reading, parts, &values));
+        let shard_cursors =
+            session.parts().and_then(|parts| shard_cursors(endpoint, reading, parts, &values));
         if let Some(CallsPerRow { plan, .. }) = endpoint.per_row() {
             session = session.enriched(plan, &reading.upstreams, &values)?;
         }
@@ -99,7 +104,12 @@ impl OpenedStatements {
                             Step::Rows(Box::new(Rows::of_upstream(reading, pages.columns())))
                         }
                         Handler::Sql(_) | Handler::Proxy(_) => {
-                            let rows = Rows::prepare(reading, tail, &mut session, prepared(&steps));
+                            let order = match (tail, shard_cursors.as_deref()) {
+                                (Some(tail), _) => ReadOrder::ByKey(tail),
+                                (None, Some(signer)) => ReadOrder::ByPlace(signer),
+                                (None, None) => ReadOrder::Any,
+                            };
+                            let rows = Rows::prepare(reading, order, &mut session, prepared(&steps));
                             let page = endpoint.page_of(*statement, &values);
                             Step::Rows(Box::new(Rows { page, ..rows.await? }))
                         }
@@ -155,14 +165,15 @@ impl Rows {
 
     async fn prepare(
         (endpoint, index, written): (&Endpoint, usize, (Format, ValueOptions)),
-        tail: Option<&Tail<'_>>,
+        order: ReadOrder<'_>,
         session: &mut Producer,
         before: usize,
     ) -> Result<Self, Error> {
         let statement = &endpoint.statements()[index];
+        let tail = order.tail();
         let divided = session.parts().and_then(|_| endpoint.divided());
-        let query = divided.map_or(&statement.query, |divided| &divided.query);
-        let described = session.prepare(tail.map_or(query, |tail| tail.query)).await?;
+        let query = order.query(divided).unwrap_or(&statement.query);
+        let described = session.prepare(query).await?;
         let described = match endpoint.calls_for(index) {
             Some(_) => {
                 let keys = tail.map_or(0, |tail| tail.key.columns.len());
@@ -171,14 +182,18 @@ impl Rows {
             None => described,
         };
         let opened = session.rows_of(before);
-        let (cursors, columns) = match tail {
-            Some(_) if opened != RowSource::Own => return Err(RowKey::of_refcursor()),
-            Some(tail) => {
+        let (cursors, columns) = match order {
+            ReadOrder::ByKey(_) if opened != RowSource::Own => return Err(RowKey::of_refcursor()),
+            ReadOrder::ByKey(tail) => {
                 let ids = written.0 == Format::Sse;
                 let (cursors, columns) = Cursors::new(tail, &described, ids)?;
                 (Some(Box::new(cursors)), columns)
             }
-            None => (None, &*described),
+            ReadOrder::ByPlace(signer) => {
+                let (cursors, columns) = Cursors::of_shard(signer.clone(), &described);
+                (Some(Box::new(cursors)), columns)
+            }
+            ReadOrder::Any => (None, &*described),
         };
         let reads = statement.reads(columns, opened)?;
         let is_json = written == (Format::Json, ValueOptions::DEFAULT);
@@ -255,6 +270,34 @@ impl EmptinessProbe {
         let args = question.types.iter().map(|_| tail.after.start).collect();
         let name = endpoint.statements()[tail.key.statement].name.as_str().into();
         Ok(Some(Self { index: before, name, args, finds: ProbeFinding::Ahead }))
+    }
+}
+
+/// The order in which rows are read.
+enum ReadOrder<'a> {
+    /// That of the statement.
+    Any,
+    /// That of the endpoint's key.
+    ByKey(&'a Tail<'a>),
+    /// That of the places of a shard, whose cursors this signs.
+    ByPlace(&'a CursorSigner),
+}
+
+impl<'a> ReadOrder<'a> {
+    fn tail(&self) -> Option<&'a Tail<'a>> {
+        match self {
+            Self::ByKey(tail) => Some(tail),
+            Self::Any | Self::ByPlace(_) => None,
+        }
+    }
+
+    /// The statement to run instead of the endpoint's own.
+    fn query(&self, divided: Option<&'a PartStatement>) -> Option<&'a database::Statement> {
+        match self {
+            Self::Any => divided.map(|divided| &divided.query),
+            Self::ByKey(tail) => Some(tail.query),
+            Self::ByPlace(_) => divided.map(|divided| &divided.placed),
+        }
     }
 }
 
@@ -349,6 +392,11 @@ impl RowsRequest {
             Format::Json => endpoint.body.contains(&Piece::Next),
             Format::Ndjson | Format::Csv | Format::JsonSeq | Format::Arrow => false,
         }
+    }
+
+    /// True if the answer of a shard contains marks, which have cursors.
+    fn marks_shard(&self) -> bool {
+        self.cursors && matches!(self.format, Format::Ndjson | Format::JsonSeq)
     }
 }
 
@@ -461,16 +509,49 @@ async fn begin(
             let parts = (&*divided.table, *parts);
             Producer::Parts(Box::pin(database.acquire_parts(parts, priority, patience)).await?)
         }
-        (Some(RequestedShard { shard, snapshot }), _) => {
+        (Some(requested), _) => {
             let shards = endpoint.shards().ok_or_else(|| Error::endpoint("this endpoint has no shards"))?;
-            let open = |token: &String| shards.open(token, shard.of, values);
-            let given = snapshot.as_ref().map(open).transpose()?;
-            let part = (&*shards.divided.table, *shard);
-            Producer::Parts(Box::pin(database.acquire_shard(part, given, (priority, patience))).await?)
+            let read = shard_read(shards, requested, reading, values)?;
+            Producer::Parts(Box::pin(database.acquire_shard(read, priority, patience)).await?)
         }
     };
     drop(wait);
     Ok((rows, Clock::new(waiter.waited() - before)))
+}
+
+/// The shard that a response reads, and where it begins.
+///
+/// # Errors
+/// 400: the token isn't for this request, or the cursor isn't for this shard of its snapshot.
+fn shard_read<'a>(
+    shards: &'a Shards,
+    RequestedShard { shard, snapshot }: &RequestedShard,
+    reading: &RowsRequest,
+    values: &[ParamValue],
+) -> Result<ShardRead<'a>, Error> {
+    let PartStatement { table, functions, .. } = &shards.divided;
+    let open = |token: &String| shards.open(token, shard.of, values);
+    let snapshot = snapshot.as_ref().map(open).transpose()?;
+    let after = match (&reading.after, &snapshot) {
+        (Some(cursor), Some(snapshot)) => Some(shards.place(cursor, (*shard, snapshot), values)?),
+        (Some(_), None) => return Err(cursor::changed()),
+        (None, _) => None,
+    };
+    let order = if reading.marks_shard() { RowOrder::ByPlace { functions } } else { RowOrder::Any };
+    Ok(ShardRead { table, shard: *shard, snapshot, after, order })
+}
+
+/// The signer of a shard's cursors, if its response contains any.
+fn shard_cursors(
+    endpoint: &Endpoint,
+    reading: &RowsRequest,
+    parts: &TableParts,
+    values: &[ParamValue],
+) -> Option<Box<CursorSigner>> {
+    let (shards, requested) = (endpoint.shards()?, reading.shard.as_ref()?);
+    let snapshot = parts.shared_snapshot().filter(|_| parts.are_by_place())?;
+    // Boxed, because few requests need it and all would carry it.
+    Some(Box::new(shards.cursors(requested.shard, snapshot, values)))
 }
 
 /// The description of the parts that a response reads.

@@ -238,7 +238,8 @@ fn refusal(cursor: &str) -> Error {
     }
 }
 
-fn changed() -> Error {
+/// The error for a cursor that its signer didn't make.
+pub fn changed() -> Error {
     invalid(
         "the cursor was changed or cut, or it's for another endpoint, other parameters or another `cursor_secret`",
     )

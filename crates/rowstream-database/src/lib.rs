@@ -85,6 +85,7 @@ pub mod password_command;
 pub mod pipeline;
 pub mod portions;
 pub mod refused;
+mod shard_read;
 pub mod socket;
 pub mod statements;
 pub mod table_files;
@@ -107,6 +108,7 @@ use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
 use rowstream_encode::{Column, RowWriter};
 
+pub use self::shard_read::{RowOrder, RowPlace, ShardRead};
 pub use self::table_snapshot::TableSnapshot;
 
 /// The consistency that the statements of a response need.

@@ -96,7 +96,13 @@ pub static DIALECT: Dialect = Dialect {
     refcursors: Ok(OpenedResults::Refcursors),
     interleaved: Ok(()),
     snapshots: Ok(()),
-    parts: Ok(Parts { condition: ["ctid >= ", "::tid and ctid < ", "::tid"], refusals: NO_PARTS }),
+    parts: Ok(Parts {
+        condition: ["ctid >= ", "::tid and ctid < ", "::tid"],
+        place: "ctid::text",
+        // The planner doesn't look into a CASE for conditions of an index or for joins.
+        opaque: Affixes { before: "case when ", behind: " then true end" },
+        refusals: NO_PARTS,
+    }),
     explain: Some("explain "),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,

@@ -68,13 +68,13 @@ use std::time::Duration;
 
 use rowstream_core::Error;
 use rowstream_core::client::Client;
-use rowstream_core::params::{ParamValue, Shard};
+use rowstream_core::params::ParamValue;
 use rowstream_core::pool::{HostStats, Lease, Patience, Pool, Priority};
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
 use rowstream_database::pipeline::{PATIENCE, Pipelines};
 use rowstream_database::{
-    Database, HostReport, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement, TableSnapshot, lookups,
+    Database, HostReport, LookupAnswer, ShardRead, SharedLookups, Sizes, Snapshot, Statement, lookups,
     portions,
 };
 use rowstream_encode::Column;
@@ -144,8 +144,7 @@ impl Source {
         Parts::begin(first, (self, priority, patience.client()), table, most).await
     }
 
-    /// Waits for a connection that reads one shard of a table. It reads from the snapshot `given`,
-    /// or from a new one, which is kept for a while.
+    /// Waits for a connection that reads one shard of a table. A new snapshot is kept for a while.
     ///
     /// # Errors
     /// The pool's (503, 504). 503 if the database can't be reached or keeps too many snapshots, or
@@ -153,11 +152,11 @@ impl Source {
     /// The table doesn't exist, or can't be read in parts.
     pub async fn acquire_shard(
         &self,
-        part: (&str, Shard),
-        given: Option<TableSnapshot>,
-        asks: (Priority, Patience<'_>),
+        read: ShardRead<'_>,
+        priority: Priority,
+        patience: Patience<'_>,
     ) -> Result<Parts, Error> {
-        Parts::of_shard(self, part, given, asks).await
+        Parts::of_shard(self, read, priority, patience).await
     }
 
     /// A further session for a response that has one already, if a connection is free at once.

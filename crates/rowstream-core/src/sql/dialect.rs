@@ -50,6 +50,11 @@ pub struct Dialect {
 pub struct Parts {
     /// SQL before, between and after the first and the last bound of a part.
     pub condition: [&'static str; 3],
+    /// A row's place in the table, as a text. The bounds of a part are places.
+    pub place: &'static str,
+    /// SQL around a statement's own condition, so that the database can't use it to choose another
+    /// order of rows than that of their places.
+    pub opaque: Affixes,
     /// Queries about the table as it's written (`$1`) and the functions that its statement may call
     /// (`$2`, see [`super::Outline::functions_or_columns`]). A row means that parts of the table
     /// can't be read, for this reason.

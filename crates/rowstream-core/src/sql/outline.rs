@@ -36,8 +36,10 @@ const NOT_BY_ROW: [&str; 14] = [
 /// The parts of a statement that selects rows of one table, each independently.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RowSelect<'a> {
-    /// The text before the condition.
-    pub head: &'a str,
+    /// The text before `from`.
+    pub list: &'a str,
+    /// The text from `from` on, before the condition.
+    pub from: &'a str,
     /// The condition, without `where`.
     pub condition: Option<&'a str>,
     /// The table, as it's written.
@@ -233,7 +235,8 @@ impl<'a> Outline<'a> {
         let table = written[..name].iter().map(|part| part.text).collect();
         let condition = end.map(|at| &self.text[rest[at].end()..last.end()]);
         let head = end.map_or(last.end(), |at| rest[at].start);
-        Ok(RowSelect { head: &self.text[..head], condition, table })
+        let (list, from) = self.text[..head].split_at(self.parts[from].start);
+        Ok(RowSelect { list, from, condition, table })
     }
 
     /// The table's column behind a column of the result, if the statement has one table.

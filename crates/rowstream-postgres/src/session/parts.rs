@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A shard is one part that a response reads by itself. A session that reads nothing keeps its
-//! snapshot ([`super::snapshots`]), for the responses that read the other shards.
+//! snapshot ([`super::snapshots`]), for the responses that read the other shards. A shard that was
+//! cut continues after the place of a row, in the same snapshot.
 //!
 //! Invariants:
 //! 1. the first session takes its lock before the snapshot: rows that `alter table` has rewritten
@@ -24,7 +25,12 @@
 //! 4. rows end with `None` only after the rows of each session, and with the error of the first
 //!    session that fails;
 //! 5. a session that reads the snapshot of another response takes the lock before it asks for the
-//!    table's file. If that isn't the file of the snapshot, the session reads nothing.
+//!    table's file. If that isn't the file of the snapshot, the session reads nothing;
+//! 6. rows are by place only if the plan can't be another one than a scan of the table from its
+//!    first page to its last. So the session has no parallel workers, and scans don't join those of
+//!    others ([`BY_PLACE`]). The statement's own condition is opaque to the planner, so that it can
+//!    neither use an index nor become a join. A policy of row security isn't opaque, and a function
+//!    that returns a set makes several rows of one place ([`is_by_place`]).
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -36,7 +42,9 @@ use rowstream_core::Error;
 use rowstream_core::client::Client;
 use rowstream_core::params::{ParamValue, Shard};
 use rowstream_core::pool::{Patience, Priority};
-use rowstream_database::{Database, DatabaseSession, Snapshot, Statement, TableSnapshot};
+use rowstream_database::{
+    Database, DatabaseSession, RowOrder, RowPlace, ShardRead, Snapshot, Statement, TableSnapshot,
+};
 use rowstream_encode::Column;
 
 use super::snapshots::{self, Reader};
@@ -56,6 +64,9 @@ const LOCKED: &str = "55P03";
 /// PostgreSQL's errors for a snapshot that isn't exported any more: its file is missing, its
 /// exporter has ended or was in another database. Also the error for a table that no longer exists.
 const GONE: [&str; 5] = ["22023", "42704", "55000", "0A000", "42P01"];
+/// The settings of a transaction whose rows are by place.
+const BY_PLACE: &str =
+    "; set local synchronize_seqscans = off; set local max_parallel_workers_per_gather = 0";
 
 /// Sessions that each read a part of one table.
 pub struct Parts {
@@ -65,6 +76,9 @@ pub struct Parts {
     /// The part of the first session, and the table's number of parts.
     shard: Shard,
     is_shard: bool,
+    /// The place after which the first session reads. `None`: from the start of its part.
+    after: Option<RowPlace>,
+    is_by_place: bool,
     /// Keeps the snapshot from expiring, if this process keeps it.
     _reader: Option<Reader>,
     /// The session whose rows we return, and how many more before the next session's.
@@ -97,7 +111,17 @@ impl Parts {
             sessions.extend(session?);
         }
         let shard = Shard { index: 0, of: sessions.len() as u32 };
-        Ok(Self { sessions, snapshot, shard, is_shard: false, _reader: None, at: 0, left: TURN })
+        Ok(Self {
+            sessions,
+            snapshot,
+            shard,
+            is_shard: false,
+            after: None,
+            is_by_place: false,
+            _reader: None,
+            at: 0,
+            left: TURN,
+        })
     }
 
     /// A further session that reads the snapshot. `None` if no connection or no lock is free at
@@ -109,23 +133,22 @@ impl Parts {
         table: &str,
     ) -> Result<Option<Session>, Error> {
         let Some(mut session) = source.another(priority, client).await else { return Ok(None) };
-        match session.read_snapshot(snapshot, table).await {
+        match session.read_snapshot(snapshot, table, RowOrder::Any).await {
             Err(error) if error.sqlstate_text() == Some(LOCKED) => Ok(None),
-            read => read.map(|()| Some(session)),
+            read => read.map(|_| Some(session)),
         }
     }
 
-    /// A session that reads a shard of the table, from a snapshot that another response has taken.
-    /// Without one, it takes a new snapshot and keeps it for other responses.
+    /// A session that reads a shard of a table. It keeps a new snapshot for other responses.
     ///
     /// # Errors
     /// The pool's; 503 if too many snapshots are kept, or a command waits to lock the table
     /// exclusively; 410 if the snapshot isn't kept any more.
     pub async fn of_shard(
         source: &Source,
-        (table, shard): (&str, Shard),
-        given: Option<TableSnapshot>,
-        (priority, patience): (Priority, Patience<'_>),
+        ShardRead { table, shard, snapshot: given, after, order }: ShardRead<'_>,
+        priority: Priority,
+        patience: Patience<'_>,
     ) -> Result<Self, Error> {
         // The keeper's connection is the first. Two responses that each had one and waited for the
         // keeper's could wait for each other.
@@ -140,18 +163,33 @@ impl Parts {
         // From now on the snapshot doesn't expire.
         let known = source.0.snapshots.reader(&snapshot);
         let mut session = source.acquire(Snapshot::Transaction, priority, patience).await?;
-        session.read_snapshot(&snapshot, table).await?;
+        let is_by_place = session.read_snapshot(&snapshot, table, order).await?;
         let reader = match keeper {
             Some((session, room)) => Some(snapshots::keep(session, room, &snapshot)),
             None => known,
         };
         let sessions = vec![session];
-        Ok(Self { sessions, snapshot, shard, is_shard: true, _reader: reader, at: 0, left: TURN })
+        Ok(Self {
+            sessions,
+            snapshot,
+            shard,
+            is_shard: true,
+            after,
+            is_by_place,
+            _reader: reader,
+            at: 0,
+            left: TURN,
+        })
     }
 
     /// The snapshot, if other responses may read it too.
     pub fn shared_snapshot(&self) -> Option<&TableSnapshot> {
         self.is_shard.then_some(&self.snapshot)
+    }
+
+    /// True if the rows are in the order of their places, as it was requested.
+    pub fn are_by_place(&self) -> bool {
+        self.is_by_place
     }
 
     /// The number of parts that are still read.
@@ -184,7 +222,9 @@ impl Parts {
         let Shard { index: first, of } = self.shard;
         for (part, session) in (first..).zip(&mut self.sessions) {
             let bounds = bounds(self.snapshot.pages, part.into(), of.into());
-            let bounds = bounds.map(|page| ParamValue::Text(format!("({page},0)")));
+            let [begin, end] = bounds.map(|page| format!("({page},0)"));
+            let begin = self.after.map_or(begin, |place| place.next().to_string());
+            let bounds = [begin, end].map(ParamValue::Text);
             let args: Vec<_> = args.iter().copied().chain(&bounds).collect();
             session.execute(index, &args);
         }
@@ -251,28 +291,39 @@ impl Session {
         })
     }
 
-    /// Opens a transaction with that snapshot, and locks the table as well.
+    /// Opens a transaction with that snapshot, and locks the table as well. Returns true if the rows
+    /// will be by place.
     ///
     /// # Errors
     /// [`LOCKED`] if the lock isn't free; 410 if the snapshot isn't kept any more.
-    async fn read_snapshot(&mut self, snapshot: &TableSnapshot, table: &str) -> Result<(), Error> {
+    async fn read_snapshot(
+        &mut self,
+        snapshot: &TableSnapshot,
+        table: &str,
+        order: RowOrder<'_>,
+    ) -> Result<bool, Error> {
+        let (settings, is_by_place) = match order {
+            RowOrder::Any => ("", "false".to_owned()),
+            RowOrder::ByPlace { functions } => (BY_PLACE, is_by_place(functions)),
+        };
         let begin = self.begin_sql(&format!("; set transaction snapshot '{}'", snapshot.id));
+        // A role may have other settings, so these are last.
         let sql = format!(
-            "{begin}; lock table {table} in access share mode nowait; \
-             select pg_relation_filenode('{}'::regclass)",
+            "{begin}{settings}; lock table {table} in access share mode nowait; \
+             select pg_relation_filenode(oid), {is_by_place} from pg_class where oid = '{}'::regclass",
             literal(table),
         );
-        let row = match self.run(&sql, 1).await {
+        let row = match self.run(&sql, 2).await {
             Err(error) if error.sqlstate_text().is_some_and(|state| GONE.contains(&state)) => {
                 return Err(TableSnapshot::expired().cause(error));
             }
             ran => ran?,
         };
-        let file = row.and_then(|row| row.into_iter().next()?);
-        if file.is_some_and(|file| file == snapshot.file.to_string()) {
-            return Ok(());
+        let file = snapshot.file.to_string();
+        match row.as_deref() {
+            Some([Some(of), by_place]) if *of == file => Ok(by_place.as_deref() == Some("t")),
+            _ => Err(TableSnapshot::expired().cause("the table was rewritten")),
         }
-        Err(TableSnapshot::expired().cause("the table was rewritten"))
     }
 
     /// Runs statements of our own, and returns the texts of their last row.
@@ -294,6 +345,17 @@ impl Session {
         }
         failed.map_or(Ok(row), Err)
     }
+}
+
+/// The condition in the catalog for a table that a statement with these functions reads by place.
+fn is_by_place(functions: &[String]) -> String {
+    let names: Vec<_> = functions.iter().map(|name| format!("'{}'", literal(name))).collect();
+    let one_of_them = format!("any (array[{}]::text[])", names.join(", "));
+    format!(
+        "relam = (select oid from pg_am where amname = 'heap') and not row_security_active(oid) \
+         and not exists (select from pg_proc where proretset \
+         and (proname::text = {one_of_them} or '.' || proname = {one_of_them}))"
+    )
 }
 
 /// The text as it must be between the quotes of an SQL string.
