@@ -30,11 +30,11 @@ pub(super) fn tell(request: &StreamRequest<'_>, headers: &mut HeaderMap) {
 
 /// The cursors among the rows of an answer.
 fn resumption(request: &StreamRequest<'_>) -> &'static str {
-    match (request.reading.format, request.endpoint.key()) {
-        (_, None) => "none",
-        (Format::Sse, Some(_)) => "ids",
-        (Format::Ndjson | Format::JsonSeq, Some(_)) if request.asked.framed.is_some() => "marks",
-        (_, Some(_)) => "none",
+    let has_marks = request.endpoint.key().is_some() || request.reading.shard.is_some();
+    match request.reading.format {
+        Format::Sse if request.endpoint.key().is_some() => "ids",
+        Format::Ndjson | Format::JsonSeq if request.asked.framed.is_some() && has_marks => "marks",
+        Format::Ndjson | Format::JsonSeq | Format::Sse | Format::Json | Format::Csv | Format::Arrow => "none",
     }
 }
 

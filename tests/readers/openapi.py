@@ -42,7 +42,8 @@ def some(items):
 def events(body):
     for event in body.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in event.split("\n") if ": " in line)
-        if fields:
+        # An event without data reaches no listener.
+        if "data" in fields:
             yield fields
 
 
