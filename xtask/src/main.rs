@@ -9,8 +9,8 @@
 //! program), [`fuzz`] (inputs that violate a property), [`attack`] (third-party attack tools),
 //! [`consul`] (a real Consul agent), [`reproducible`] (the released program, built twice),
 //! [`same_code`] (if two versions differ only in comments), [`soak`] (the mixed soak, for longer),
-//! [`steps`] (the steps of a run and their results) and [`mod@test`] (the test command). It doesn't
-//! depend on the contents of the tests.
+//! [`steps`] (the steps of a run and their results), [`mod@test`] (the test command) and [`wire`]
+//! (a peer that certifies clients). It doesn't depend on the contents of the tests.
 
 mod attack;
 mod book;
@@ -37,6 +37,7 @@ mod same_code;
 mod soak;
 mod steps;
 mod test;
+mod wire;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -65,6 +66,8 @@ usage: cargo xtask test [FILTER…]          everything that has to pass; with a
        cargo xtask reproducible            the released program, built twice in two folders: the same to the byte
        cargo xtask same-code COMMIT [--messages]
                                            fails if Rust code has changed since a commit; comments may, and with --messages texts
+       cargo xtask wire [--listen ADDR] [NAME…]
+                                           plays the scripts of testdata/wire to a client, until Ctrl-C
        cargo xtask pg [--newer]            a private PostgreSQL, the system's or a newer one, and a private MariaDB with the users of the tests, until Ctrl-C";
 
 /// An error message for people.
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         ["same-code", commit] => exit(same_code::run(commit, Texts::Compare)),
         ["same-code", commit, "--messages"] => exit(same_code::run(commit, Texts::Ignore)),
         ["soak", words @ ..] => exit(soak::run(words).map(|()| true)),
+        ["wire", words @ ..] => exit(wire::run(words).map(|()| true)),
         ["instructions"] => exit(instructions::run(Mode::Compare)),
         ["instructions", "--renew"] => exit(instructions::run(Mode::Renew)),
         ["pg"] => exit(pg(Postgres::start).map(|()| true)),
