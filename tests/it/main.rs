@@ -101,5 +101,6 @@ mod tls;
 mod traces;
 mod turns;
 mod upstream;
+mod wire;
 mod wire_columns;
 mod wrong_values;
