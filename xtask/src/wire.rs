@@ -17,6 +17,7 @@ const LISTEN: &str = "127.0.0.1:8095";
 pub(crate) fn run(words: &[&str]) -> Result<()> {
     let (listen, names) = match words {
         ["--listen", address, names @ ..] => (*address, names),
+        ["--listen"] => return Err("`--listen` needs an address, such as 127.0.0.1:0".to_owned()),
         names => (LISTEN, names),
     };
     let scripts = chosen(read(&workspace().join("testdata/wire"))?, names)?;
