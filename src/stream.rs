@@ -156,8 +156,10 @@ pub struct RowsRequest {
     pub shard: Option<RequestedShard>,
     /// True if cursors are wanted in addition to those in the body.
     pub cursors: bool,
-    /// True if the rows are followed, or are waited for.
+    /// True if the rows are followed, so that a limit is only the size of a reading.
     pub followed: bool,
+    /// True if events make an `EventSource` stop at the end.
+    pub ends_events: bool,
     /// The upstreams to call for each row, in the order of the endpoint's calls.
     pub upstreams: Vec<rowstream_upstream::Source>,
 }
@@ -172,6 +174,7 @@ impl From<(Format, ValueOptions)> for RowsRequest {
             shard: None,
             cursors: false,
             followed: false,
+            ends_events: false,
             upstreams: Vec::new(),
         }
     }
@@ -479,6 +482,11 @@ impl RowStream {
         cursors.and_then(|cursors| cursors.at_end()).or_else(|| self.next.clone())
     }
 
+    /// True if the rows that are being read have cursors.
+    pub(crate) fn has_cursors(&self) -> bool {
+        self.current.rows().is_some_and(|rows| rows.cursors.is_some())
+    }
+
     /// True if the list with the key has ended, and had a row.
     pub(crate) fn has_moved(&self) -> bool {
         self.has_moved
@@ -597,7 +605,10 @@ impl RowStream {
     fn beat(&mut self) {
         self.mark(|frames, _| frames.has_marks());
         if let (true, Some((_, beat))) = (self.chunk.is_empty(), self.heartbeat) {
-            self.chunk.extend_from_slice(beat);
+            // A row with lists in it may have begun, and a line break would split it. A blank is
+            // allowed between its values.
+            let is_within_row = self.taken.is_some_and(|last| !matches!(last, b'\n' | 0x1e));
+            self.chunk.extend_from_slice(if is_within_row { b" " } else { beat });
         }
     }
 
