@@ -49,7 +49,8 @@ class Response:
                 yield from self.exactly(size)
                 self.line()
             self.trailers = self.fields()
-            if "rowstream-status" in self.headers.get("trailer", "") and not self.trailers:
+            announced = "rowstream-status" in self.headers.get("trailer", "")
+            if announced and self.trailers.get("rowstream-status") != "complete":
                 raise Cut({"detail": "a proxy dropped the trailers"})
         else:
             raise Cut({"detail": "without a length or chunks, no end can be verified"})
@@ -59,7 +60,8 @@ class Reading:
     """The rows of a list so far, from several responses."""
     def __init__(self, query):
         self.rows, self.unsafe = [], []  # rows up to the last mark, and those after it
-        self.query, self.requests, self.attempts, self.resume = query, 0, 0, None
+        self.query, self.requests, self.attempts = query, 0, 0
+        self.resume, self.has_begun = "none", False  # whether rows arrived
 
     def keep(self, cursor):
         self.attempts = 0 if self.unsafe else self.attempts
@@ -82,10 +84,11 @@ class Reading:
                     return
                 if line and not record:
                     self.unsafe.append(line)
-                    count += 1
+                    count, self.has_begun = count + 1, True
         raise Cut({"detail": "the end record is missing"})
 
     def document(self, response):
+        self.has_begun = True
         body = b"".join(response.pieces())
         if response.headers["content-type"].startswith("text/csv"):
             rows = list(csv.reader(io.StringIO(body.decode("utf-8-sig"), newline="")))[1:]
@@ -104,12 +107,14 @@ class Reading:
                 if response.status != 200:
                     raise Cut(json.loads(b"".join(response.pieces())))
                 self.resume = response.headers.get("rowstream-resume", "none")
+                if response.headers.get("rowstream-wire", "1") != "1":
+                    raise Cut({"detail": "this client reads version 1 of the wire", "retry": False})
                 return (self.records if "rowstream-tag" in response.headers else self.document)(response)
             except Cut as cut:
                 error = cut.args[0]
             except (OSError, ValueError) as fault:
                 error = {"detail": str(fault)}
-            can_repeat = self.resume is None or self.resume == "marks" and "_after" in self.query
+            can_repeat = not self.has_begun or self.resume == "marks" and "_after" in self.query
             if not can_repeat or not error.get("retry", True) or self.attempts == ATTEMPTS:
                 return error
             time.sleep(error.get("retry_after", 0.1 * self.attempts))
