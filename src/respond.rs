@@ -221,15 +221,15 @@ impl App {
             tracker.pass_trace(&mut forwarded);
             stream_request.forwarded = Some(forwarded);
         }
+        if stream_request.has_had_events(request.headers()) {
+            return Ok(no_more_events());
+        }
         if request.method() == Method::HEAD {
             // The statement doesn't run, so its length isn't known: these are the headers of a long
             // result.
             let mut head = head(&stream_request, stream_request.coding(STREAMED));
             wire::tell(&stream_request, head.headers_mut());
             return Ok(head.map(|()| AnswerBody::Nothing));
-        }
-        if stream_request.has_had_events(request.headers()) {
-            return Ok(no_more_events());
         }
         let (client, memory) = (self.client(request), self.budget(&stream_request));
         self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;

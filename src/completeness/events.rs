@@ -25,9 +25,12 @@ pub(crate) const NOT_RESUMABLE_EVENT: Bytes = Bytes::from_static(b"id: none\n\n"
 /// The id of the last event that an `EventSource` received.
 pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// True if an `EventSource` asks for events after one that has none after it.
-pub(crate) fn has_ended(headers: &HeaderMap) -> bool {
-    headers.get(LAST_EVENT_ID).is_some_and(|id| id == END || id == NOT_RESUMABLE)
+/// True if a client asks for events after one that has none after it: an `EventSource` by its
+/// header, others by the cursor `after`.
+pub(crate) fn has_ended(headers: &HeaderMap, after: Option<&str>) -> bool {
+    let is_last = |id: &[u8]| id == END.as_bytes() || id == NOT_RESUMABLE.as_bytes();
+    let id = headers.get(LAST_EVENT_ID).map(|id| id.as_bytes()).or(after.map(str::as_bytes));
+    id.is_some_and(is_last)
 }
 
 #[cfg(test)]
@@ -38,9 +41,10 @@ mod tests {
     fn events_have_these_ids() {
         for (event, id) in [(END_EVENT, END), (NOT_RESUMABLE_EVENT, NOT_RESUMABLE)] {
             assert_eq!(event, format!("id: {id}\n\n"));
-            assert!(has_ended(&HeaderMap::from_iter([(LAST_EVENT_ID, id.parse().unwrap())])));
+            assert!(has_ended(&HeaderMap::from_iter([(LAST_EVENT_ID, id.parse().unwrap())]), None));
+            assert!(has_ended(&HeaderMap::new(), Some(id)));
         }
-        assert!(!has_ended(&HeaderMap::new()));
-        assert!(!has_ended(&HeaderMap::from_iter([(LAST_EVENT_ID, "ended".parse().unwrap())])));
+        assert!(!has_ended(&HeaderMap::new(), None));
+        assert!(!has_ended(&HeaderMap::from_iter([(LAST_EVENT_ID, "ended".parse().unwrap())]), Some(END)));
     }
 }

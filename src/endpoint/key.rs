@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rowstream_core::Error;
-use rowstream_core::cursor::{CursorSigner, KeyTypes, Position, Signer};
+use rowstream_core::cursor::{KeyTypes, Position, Signer};
 use rowstream_core::diagnostic::reader::Value;
 use rowstream_core::error::COMPOSITE;
 use rowstream_core::params::{BindType, ParamType, ParamValue};
@@ -67,8 +67,9 @@ pub struct RowKey {
     limit: Option<Limit>,
     /// How `rest` gets what is left of the limit. `None`: there's no limit.
     rest_of_limit: Option<RestOfLimit>,
-    /// The parameters that a cursor is bound to.
-    bound: BoundParameters,
+    /// The parameters that a cursor is bound to, by their names and in their order. Parameters that
+    /// only set the limit aren't among them.
+    bound: Vec<(String, usize)>,
     /// Another version makes earlier cursors invalid.
     pub(crate) version: usize,
     signer: Signer,
@@ -97,15 +98,6 @@ pub(super) struct KeySettings {
     version: usize,
 }
 
-/// The parameters that cursors are bound to, by their names and in their order.
-#[derive(Debug, Clone)]
-struct BoundParameters {
-    /// Those that select rows, for cursors at an end.
-    at_end: Vec<(String, usize)>,
-    /// Those of `at_end` and of the limit, for cursors within a list.
-    within: Vec<(String, usize)>,
-}
-
 /// How the statement after a row gets what is left of its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RestOfLimit {
@@ -118,11 +110,23 @@ enum RestOfLimit {
 }
 
 impl RestOfLimit {
-    fn of(limit: &Limit, text: &str) -> Option<Self> {
+    /// `None`: the limit at the end of the statement `query` limits nothing, or it can't be reduced.
+    fn of(limit: &Limit, query: &database::Statement) -> Option<Self> {
+        let count = &query.sql[limit.count.clone()];
+        let is_integer = |number: usize| query.types[number - 1] == BindType::One(ParamType::Integer);
+        // Without a value for the parameter, the fallback is the limit.
+        let has_known_fallback = !count.contains('(') || limit.rows.is_some() || count.ends_with("-1)");
         match (limit.placeholder, limit.rows) {
-            (Some(number), _) if limit.only.contains(&number) => Some(Self::InPlaceOf(number - 1)),
+            (Some(number), _) if limit.only.contains(&number) && is_integer(number) && has_known_fallback => {
+                Some(Self::InPlaceOf(number - 1))
+            }
             (None, Some(rows)) => Some(Self::Fixed(rows)),
-            _ if text[limit.count.clone()].eq_ignore_ascii_case("all") => None,
+            // DuckDB has limits in percent.
+            _ if ["all", "null"].iter().any(|none| count.eq_ignore_ascii_case(none))
+                || count.ends_with('%') =>
+            {
+                None
+            }
             _ => Some(Self::Reduced),
         }
     }
@@ -219,7 +223,7 @@ impl RowKey {
             ahead: endpoint.follow().and_then(|_| wrapped.ahead()),
             committed_only,
             rest_of_limit: wrapped.rest_of_limit(),
-            bound: BoundParameters::of(endpoint, statement, limit.as_ref()),
+            bound: bound(endpoint, statement, limit.as_ref()),
             limit,
             version,
             signer,
@@ -237,16 +241,13 @@ impl RowKey {
 
     /// Returns true if a cursor is bound to the value of this parameter, by its index.
     pub fn binds(&self, param: usize) -> bool {
-        self.bound.at_end.iter().any(|(_, bound)| *bound == param)
+        self.bound.iter().any(|(_, bound)| *bound == param)
     }
 
     /// The signer for cursors of a request with these values of its parameters.
-    pub(crate) fn signer(&self, values: &[ParamValue]) -> CursorSigner {
-        let bind = |bound: &[(String, usize)]| {
-            let given = bound.iter().map(|(name, index)| (name.as_str(), &values[*index]));
-            self.signer.bind(given.filter(|(_, value)| **value != ParamValue::Null))
-        };
-        CursorSigner { at_end: bind(&self.bound.at_end), within: bind(&self.bound.within) }
+    pub(crate) fn signer(&self, values: &[ParamValue]) -> Signer {
+        let given = self.bound.iter().map(|(name, index)| (name.as_str(), &values[*index]));
+        self.signer.bind(given.filter(|(_, value)| **value != ParamValue::Null))
     }
 
     /// True if cursors within a list have to contain the number of rows before them, because the
@@ -262,7 +263,7 @@ impl RowKey {
     /// The place after which a list of at most `page` rows continues. If it isn't `within` that
     /// list, a new page begins there.
     pub(crate) fn list_position(&self, position: Position, page: Option<u64>, within: bool) -> ListPosition {
-        let Position { types, rows, key: mut values } = position;
+        let Position { types, rows, key: mut values, .. } = position;
         let before = rows.filter(|_| within).unwrap_or(0);
         let left = |limit: u64| limit.saturating_sub(before);
         values.extend(
@@ -417,27 +418,21 @@ fn cursor_signer(secret: &str, (path, version): (&str, usize), columns: &[KeyCol
     Signer::new(secret, &parts)
 }
 
-impl BoundParameters {
-    fn of(endpoint: &Endpoint, statement: usize, limit: Option<&Limit>) -> Self {
-        let selecting = |(index, other): (usize, &Statement)| {
-            let args = other.args.iter().enumerate();
-            let used = args.filter(|(arg, _)| match limit {
-                Some(limit) if index == statement => !limit.only.contains(&(arg + 1)),
-                _ => true,
-            });
-            used.map(|(_, &param)| param).collect::<Vec<_>>()
-        };
-        let statements = endpoint.statements();
-        let selecting: Vec<_> = statements.iter().enumerate().flat_map(selecting).collect();
-        let all: Vec<_> = statements.iter().flat_map(|statement| statement.args.clone()).collect();
-        let named = |used: &[usize]| {
-            let params = endpoint.params.iter().enumerate().filter(|(index, _)| used.contains(index));
-            let mut named: Vec<_> = params.map(|(index, param)| (param.name.clone(), index)).collect();
-            named.sort();
-            named
-        };
-        Self { at_end: named(&selecting), within: named(&all) }
-    }
+/// The parameters of an endpoint, except those that only the limit uses, by their names.
+fn bound(endpoint: &Endpoint, statement: usize, limit: Option<&Limit>) -> Vec<(String, usize)> {
+    let selecting = |(index, other): (usize, &Statement)| {
+        let args = other.args.iter().enumerate();
+        let used = args.filter(|(arg, _)| match limit {
+            Some(limit) if index == statement => !limit.only.contains(&(arg + 1)),
+            _ => true,
+        });
+        used.map(|(_, &param)| param).collect::<Vec<_>>()
+    };
+    let selecting: Vec<_> = endpoint.statements().iter().enumerate().flat_map(selecting).collect();
+    let params = endpoint.params.iter().enumerate().filter(|(index, _)| selecting.contains(index));
+    let mut named: Vec<_> = params.map(|(index, param)| (param.name.clone(), index)).collect();
+    named.sort();
+    named
 }
 
 /// The order of a column's values. Values of types with the same order are compared alike.
@@ -463,7 +458,9 @@ pub(crate) fn order_of(column: &Column) -> &str {
     }
 }
 
+/// True for types of texts that differ only in their lengths, such as `VARCHAR(20)`.
 fn is_plain_text(name: &str) -> bool {
+    let name = name.split('(').next().unwrap_or_default().trim();
     ["text", "varchar", "string"].iter().any(|plain| name.eq_ignore_ascii_case(plain))
 }
 
@@ -484,7 +481,7 @@ impl StatementParts<'_> {
     }
 
     fn rest_of_limit(&self) -> Option<RestOfLimit> {
-        RestOfLimit::of(self.limit?, &self.query.sql)
+        RestOfLimit::of(self.limit?, self.query)
     }
 
     /// The statement after a row, and its arguments: the statement's own, after these the values of
@@ -524,9 +521,21 @@ impl StatementParts<'_> {
         let count = match self.rest_of_limit()? {
             RestOfLimit::InPlaceOf(_) => return None,
             RestOfLimit::Fixed(_) => placeholder,
-            RestOfLimit::Reduced => format!("({}) - {placeholder}", &sql[limit.count.clone()]),
+            RestOfLimit::Reduced => self.reduced(&sql[limit.count.clone()], &placeholder),
         };
         Some(format!("{}{count}{}", &sql[limit.start..limit.count.start], &sql[limit.count.end..]))
+    }
+
+    /// The limit `count` without the rows before a cursor. A negative limit must not arise: SQLite
+    /// reads it as no limit. One that was negative or NULL before stays as it is.
+    fn reduced(&self, count: &str, before: &str) -> String {
+        match self.dialect.placeholders {
+            Placeholders::ByNumber(_) => format!(
+                "case when ({count}) > {before} then ({count}) - {before} when ({count}) >= 0 then 0 else ({count}) end"
+            ),
+            // Each repetition would need its own arguments.
+            Placeholders::ByOccurrence => format!("({count}) - {before}"),
+        }
     }
 
     /// The statement in the order of the key, with only the rows that meet `conditions`.
@@ -694,9 +703,9 @@ mod tests {
 
     /// The statement in the order of a key, the statement after a row, and the arguments of the
     /// latter.
-    fn bound(sql: &str, key: &[&str], dialect: &'static Dialect) -> ([String; 2], Vec<usize>) {
+    fn parts(sql: &str, key: &[&str], dialect: &'static Dialect) -> ([String; 2], Vec<usize>) {
         let sql = rowstream_core::sql::Sql::parse(sql, dialect).unwrap();
-        let types = sql.names.iter().map(|_| ParamType::Text.into()).collect();
+        let types = sql.names.iter().map(|_| ParamType::Integer.into()).collect();
         let query = database::Statement { sql: Arc::from(sql.text), types };
         let columns: Vec<_> = key.iter().map(|text| KeyColumn::read(text)).collect();
         let limit = Limit::find(&query.sql, dialect);
@@ -708,7 +717,7 @@ mod tests {
     }
 
     fn wrapped(sql: &str, key: &[&str], dialect: &'static Dialect) -> [String; 2] {
-        bound(sql, key, dialect).0
+        parts(sql, key, dialect).0
     }
 
     #[test]
@@ -775,14 +784,14 @@ mod tests {
     #[test]
     fn a_key_is_bound_in_the_order_of_the_text() {
         let sql = "select a from t where a > :a and b > :a limit :n";
-        let ([_, rest], args) = bound(sql, &["a"], &ANONYMOUS);
+        let ([_, rest], args) = parts(sql, &["a"], &ANONYMOUS);
         let head = "select *, text(`a`) as rowstream_key_1 from ( select a from t where a > ? and b > ?  ) as rowstream";
         assert_eq!(rest, format!("{head} where (`a`) > (?) order by `a` limit ?"));
         assert_eq!(args, [0, 1, 3, 2]);
-        let ([_, rest], args) = bound(sql, &["a", "b desc"], &ANONYMOUS);
+        let ([_, rest], args) = parts(sql, &["a", "b desc"], &ANONYMOUS);
         assert!(rest.contains("where `a` >= ? and (`a` > ? or `a` = ? and `b` < ?) order by"), "{rest}");
         assert_eq!(args, [0, 1, 3, 3, 3, 4, 2]);
-        assert_eq!(bound(sql, &["a", "b desc"], &postgres::DIALECT).1, [0, 1, 2, 3]);
+        assert_eq!(parts(sql, &["a", "b desc"], &postgres::DIALECT).1, [0, 1, 2, 3]);
     }
 
     /// Within a list, the statement gets what is left of its limit: in place of the limit's own
@@ -793,19 +802,25 @@ mod tests {
             ("limit $1", "limit $1", &[0, 1][..]),
             ("limit coalesce($1, 9) -- n", "limit coalesce($1, 9) -- n", &[0, 1]),
             ("limit 9 -- nine", "limit $2 -- nine", &[0, 1]),
-            ("limit least($1, 9)", "limit (least($1, 9)) - $3", &[0, 1, 2]),
+            (
+                "limit $1 + 1",
+                "limit case when ($1 + 1) > $3 then ($1 + 1) - $3 when ($1 + 1) >= 0 then 0 else ($1 + 1) end",
+                &[0, 1, 2],
+            ),
             ("limit all", "limit all", &[0]),
+            ("limit null", "limit null", &[0]),
+            ("limit 10%", "limit 10%", &[0]),
         ] {
             let text = format!("select a from t {limit}").replace("$1", ":n");
-            let ([ordered, rest], found) = bound(&text, &["a"], &postgres::DIALECT);
+            let ([ordered, rest], found) = parts(&text, &["a"], &postgres::DIALECT);
             assert!(ordered.ends_with(limit), "{ordered}");
             assert!(rest.ends_with(expected), "{rest}");
             assert_eq!(found, args, "{limit}");
         }
-        let ([_, rest], args) = bound("select a from t where b = :b limit 9", &["a"], &ANONYMOUS);
+        let ([_, rest], args) = parts("select a from t where b = :b limit 9", &["a"], &ANONYMOUS);
         assert!(rest.ends_with("limit ?"), "{rest}");
         assert_eq!(args, [0, 1, 2]);
-        let ([_, rest], args) = bound("select a from t limit :n + 1", &["a"], &ANONYMOUS);
+        let ([_, rest], args) = parts("select a from t limit :n + 1", &["a"], &ANONYMOUS);
         assert!(rest.ends_with("limit (? + 1) - ?"), "{rest}");
         assert_eq!(args, [1, 0, 2]);
     }

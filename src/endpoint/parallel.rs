@@ -13,7 +13,7 @@
 use std::iter;
 
 use rowstream_core::Error;
-use rowstream_core::cursor::{self, CursorSigner, KeyTypes, Signer};
+use rowstream_core::cursor::{self, KeyTypes, Signer};
 use rowstream_core::params::{BindType, ParamValue, RequestedShard, Shard};
 use rowstream_core::sql::dialect::{Affixes, Dialect, Parts, Placeholders};
 use rowstream_core::sql::{Outline, RowSelect};
@@ -141,7 +141,7 @@ impl Shards {
         (shard, snapshot): (Shard, &TableSnapshot),
         values: &[ParamValue],
     ) -> Result<RowPlace, Error> {
-        let position = self.cursors(shard, snapshot, values).open(cursor, 1)?;
+        let position = self.cursors(shard, snapshot, values).position(cursor, 1)?;
         match &position.key[..] {
             [ParamValue::Text(place)] => RowPlace::read(place).ok_or_else(cursor::changed),
             _ => Err(cursor::changed()),
@@ -154,11 +154,10 @@ impl Shards {
         Shard { index, of }: Shard,
         snapshot: &TableSnapshot,
         values: &[ParamValue],
-    ) -> CursorSigner {
+    ) -> Signer {
         let snapshot = ParamValue::Text(String::from_utf8_lossy(&snapshot.to_json()).into_owned());
         let shard = ParamValue::Integer(index.into());
-        let bound = self.signer(of, values).bind([("shard", &shard), ("snapshot", &snapshot)].into_iter());
-        CursorSigner { at_end: bound.clone(), within: bound }
+        self.signer(of, values).bind([("shard", &shard), ("snapshot", &snapshot)].into_iter())
     }
 
     /// The type of a place, as cursors contain it.

@@ -120,14 +120,14 @@ pub(super) fn read_stream_request<'a, B>(
     let proves = asked.framed.is_some() || asked.trailers || asked.wait || asked.without_chunks;
     // A shard has cursors only in its marks.
     let cursors = if shard.is_some() { asked.framed.is_some() } else { proves };
-    let followed_at_all = followed != FollowMode::No;
     let reading = RowsRequest {
         format,
         options,
         after,
         shard,
-        cursors: cursors || followed_at_all,
-        followed: followed_at_all,
+        cursors: cursors || followed != FollowMode::No,
+        followed: followed == FollowMode::Continuously,
+        ends_events: format == Format::Sse && followed == FollowMode::No,
         upstreams: Vec::new(),
     };
     let (download, values, given) = (bound.download, bound.values, bound.given);
@@ -257,7 +257,7 @@ impl StreamRequest<'_> {
 
     /// True if an `EventSource` connects again after it has had all events.
     pub(super) fn has_had_events(&self, headers: &HeaderMap) -> bool {
-        self.reading.format == Format::Sse && !self.reading.followed && events::has_ended(headers)
+        self.reading.ends_events && events::has_ended(headers, self.reading.after.as_deref())
     }
 
     /// True if a value of the request, or its token, can be the reason of an error.

@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use rowstream_encode::Format;
 
 use super::request::StreamRequest;
+use crate::stream::RowStream;
 
 /// The version of the contract.
 const WIRE: HeaderName = HeaderName::from_static("rowstream-wire");
@@ -14,13 +15,23 @@ const WIRE: HeaderName = HeaderName::from_static("rowstream-wire");
 const VERSION: HeaderValue = HeaderValue::from_static("1");
 /// The cursors that resume an answer after a cut.
 const RESUME: HeaderName = HeaderName::from_static("rowstream-resume");
+/// The value of [`RESUME`] without cursors.
+const NONE: HeaderValue = HeaderValue::from_static("none");
 /// The longest silence after the headers, in seconds.
 const HEARTBEAT: HeaderName = HeaderName::from_static("rowstream-heartbeat");
+
+/// Adds the headers of a stream. Not all shards have cursors, which is known only now.
+pub(super) fn tell_stream(request: &StreamRequest<'_>, stream: &RowStream, headers: &mut HeaderMap) {
+    tell(request, headers);
+    if request.reading.shard.is_some() && !stream.has_cursors() {
+        headers.insert(RESUME, NONE);
+    }
+}
 
 /// Adds the headers of an answer that is streamed, or framed.
 pub(super) fn tell(request: &StreamRequest<'_>, headers: &mut HeaderMap) {
     headers.insert(WIRE, VERSION);
-    headers.insert(RESUME, HeaderValue::from_static(resumption(request)));
+    headers.insert(RESUME, resumption(request));
     if request.beats()
         && let Ok(heartbeat) = HeaderValue::try_from(seconds(request.endpoint.heartbeat))
     {
@@ -29,12 +40,14 @@ pub(super) fn tell(request: &StreamRequest<'_>, headers: &mut HeaderMap) {
 }
 
 /// The cursors among the rows of an answer.
-fn resumption(request: &StreamRequest<'_>) -> &'static str {
+fn resumption(request: &StreamRequest<'_>) -> HeaderValue {
     let has_marks = request.endpoint.key().is_some() || request.reading.shard.is_some();
     match request.reading.format {
-        Format::Sse if request.endpoint.key().is_some() => "ids",
-        Format::Ndjson | Format::JsonSeq if request.asked.framed.is_some() && has_marks => "marks",
-        Format::Ndjson | Format::JsonSeq | Format::Sse | Format::Json | Format::Csv | Format::Arrow => "none",
+        Format::Sse if request.endpoint.key().is_some() => HeaderValue::from_static("ids"),
+        Format::Ndjson | Format::JsonSeq if request.asked.framed.is_some() && has_marks => {
+            HeaderValue::from_static("marks")
+        }
+        Format::Ndjson | Format::JsonSeq | Format::Sse | Format::Json | Format::Csv | Format::Arrow => NONE,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use rowstream_core::Error;
-use rowstream_core::cursor::{CursorSigner, KeyTypes};
+use rowstream_core::cursor::{KeyTypes, Signer};
 use rowstream_encode::{Column, RowWriter, Value, ValueOptions, write_value};
 use rowstream_upstream::by_column::{ColumnCounter, ColumnWriter};
 
@@ -23,7 +23,7 @@ const FOREIGN: &str = "rows from another server (a restored dump, or replication
 /// Collects the key of each row, so that a stream can be resumed after it. The key's values follow
 /// the columns of the result, and aren't written.
 pub(super) struct Cursors {
-    signer: CursorSigner,
+    signer: Signer,
     types: KeyTypes,
     /// The names of the key's columns.
     names: Vec<String>,
@@ -56,7 +56,7 @@ enum KeyOrder {
 impl Cursors {
     /// Splits the columns of a shard's statement into those of the result and the place of each
     /// row.
-    pub(super) fn of_shard(signer: CursorSigner, columns: &[Column]) -> (Self, &[Column]) {
+    pub(super) fn of_shard(signer: Signer, columns: &[Column]) -> (Self, &[Column]) {
         let (columns, _) = columns.split_at(columns.len().saturating_sub(1));
         let cursors = Self {
             signer,
@@ -195,7 +195,7 @@ impl Cursors {
 
     /// The end of a list of at most `page` rows, after these.
     pub(super) fn page_end(&self, page: u64, rows: u64) -> Option<PageEnd> {
-        PageEnd::of(page, self.before + rows)
+        PageEnd::of(page, self.before.saturating_add(rows))
     }
 
     /// The cursor that begins a new page after the last row; `None` before the first one, and if
@@ -214,7 +214,7 @@ impl Cursors {
 
     fn seal_within(&self, rows: u64, out: &mut Vec<u8>) {
         match self.counts_rows {
-            true => self.signer.seal_within(self.types, self.before + rows, &self.key, out),
+            true => self.signer.seal_within(self.types, self.before.saturating_add(rows), &self.key, out),
             false => self.signer.seal_end(self.types, &self.key, out),
         }
     }

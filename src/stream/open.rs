@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rowstream_core::Error;
-use rowstream_core::cursor::{self, CursorSigner, KeyTypes};
+use rowstream_core::cursor::{self, KeyTypes, Signer};
 use rowstream_core::error::STATEMENT_FAILED;
 use rowstream_core::params::{ParamValue, RequestedShard};
 use rowstream_core::pool::{Priority, Waiter};
@@ -124,7 +124,7 @@ impl OpenedStatements {
             Box::pin(session.begin()).await?;
         }
         refcursor::open(endpoint, written, &mut session, &mut steps, &values).await?;
-        if reading.format == Format::Sse && !reading.followed {
+        if reading.ends_events {
             end_events(endpoint, &mut steps);
         }
         let begin = tail.and_then(|tail| tail.begin);
@@ -280,7 +280,7 @@ enum ReadOrder<'a> {
     /// That of the endpoint's key.
     ByKey(&'a Tail<'a>),
     /// That of the places of a shard, whose cursors this signs.
-    ByPlace(&'a CursorSigner),
+    ByPlace(&'a Signer),
 }
 
 impl<'a> ReadOrder<'a> {
@@ -305,7 +305,7 @@ impl<'a> ReadOrder<'a> {
 pub(super) struct Tail<'a> {
     pub(super) key: &'a RowKey,
     pub(super) query: &'a database::Statement,
-    pub(super) signer: CursorSigner,
+    pub(super) signer: Signer,
     /// The positions of the values that [`RowKey::rest`] needs.
     pub(super) after: Range<usize>,
     /// The types that the key had when the cursor was made.
@@ -364,8 +364,8 @@ impl<'a> Tail<'a> {
 
     fn begin_after(&mut self, cursor: &str, values: &mut Vec<ParamValue>) -> Result<(), Error> {
         let columns = self.key.columns.len();
-        let position = self.signer.open(cursor, columns)?;
-        self.begin = Some(self.signer.end_of(cursor, columns)?);
+        let position = self.signer.position(cursor, columns)?;
+        self.begin = Some(position.at_end.clone());
         let place = self.key.list_position(position, self.page, self.counts_rows);
         (self.types, self.before) = (Some(place.types), place.before);
         values.extend(place.values);
@@ -547,7 +547,7 @@ fn shard_cursors(
     reading: &RowsRequest,
     parts: &TableParts,
     values: &[ParamValue],
-) -> Option<Box<CursorSigner>> {
+) -> Option<Box<Signer>> {
     let (shards, requested) = (endpoint.shards()?, reading.shard.as_ref()?);
     let snapshot = parts.shared_snapshot().filter(|_| parts.are_by_place())?;
     // Boxed, because few requests need it and all would carry it.

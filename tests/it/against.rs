@@ -260,6 +260,20 @@ async fn changes_of_cursors() {
             &["breaks cursors: GET /a: `key` was `id`, and is `id desc`"],
         ),
         (
+            "another default of the limit",
+            ORDERS,
+            &ORDERS.replace("default = 100,", "default = 200,"),
+            &["note: GET /a: the default of the parameter `n` was `100`, and is `200`"],
+        ),
+        (
+            "another name of a header's parameter",
+            ORDERS,
+            &ORDERS.replace("client = {", "caller = {").replace(":client", ":caller"),
+            &[
+                "breaks cursors: GET /a: the parameter `client` is `caller`, and cursors are bound to its name",
+            ],
+        ),
+        (
             "another version",
             ORDERS,
             &key("[\"id\"]\ncursor_version = 2"),

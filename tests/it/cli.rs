@@ -235,7 +235,7 @@ async fn the_suffix_of_a_file_is_its_format() {
         ("a.json", &[], "[{\"n\":1},{\"n\":2}]"),
         ("a.ndjson", &[], lines),
         ("a.jsonl", &[], lines),
-        ("a.sse", &[], "id: none\n\ndata: {\"n\":1}\n\ndata: {\"n\":2}\n\n"),
+        ("a.sse", &[], "data: {\"n\":1}\n\ndata: {\"n\":2}\n\n"),
         ("a.json-seq", &[], "\u{1e}{\"n\":1}\n\u{1e}{\"n\":2}\n"),
         ("a", &[], lines),
         ("a.txt", &[], lines),

@@ -263,7 +263,7 @@ impl<'a> CutShard<'a> {
             } else if let Some(next) = record["mark"]["next"].as_str() {
                 self.after = Some(next.to_owned());
                 self.rows.append(&mut pending);
-            } else {
+            } else if !record["columns"].is_array() {
                 assert!(record["end"].is_object() && record["end"]["next"].is_null(), "{line}");
                 self.rows.append(&mut pending);
                 return true;

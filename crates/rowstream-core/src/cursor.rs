@@ -3,12 +3,8 @@
 //! A cursor contains the key of a row, and a signature over that key, the endpoint and its
 //! parameters. So it's valid only for the request that it was issued for. The server keeps no
 //! state, so every replica with the same `cursor_secret` accepts it, even after a restart or a
-//! deploy. There are two kinds:
-//!
-//! | kind | the list continues | bound to |
-//! |---|---|---|
-//! | at an end | with a new page | the parameters that select rows |
-//! | within a list | up to the limit of that list, less the rows before the cursor | all parameters, so the limit is the same |
+//! deploy. There are two kinds: at the end of a page, a cursor begins a new one. Within a list, it
+//! continues up to the limit of that list.
 //!
 //! ```text
 //! base64url( 2 | HMAC-SHA-256, its first 16 bytes | types of the key, 4 bytes | rows? | key )
@@ -18,6 +14,7 @@
 //! ```
 
 use std::fmt;
+use std::io::Write as _;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -154,57 +151,52 @@ pub struct Position {
     pub rows: Option<u64>,
     /// The values of the row's key.
     pub key: Vec<ParamValue>,
+    /// The cursor that begins a new page there.
+    pub at_end: String,
 }
 
-/// The signers for the cursors of one response.
-#[derive(Debug, Clone)]
-pub struct CursorSigner {
-    /// For cursors at an end.
-    pub at_end: Signer,
-    /// For cursors within a list.
-    pub within: Signer,
-}
-
-impl CursorSigner {
+impl Signer {
     /// Writes the cursor that begins a new page after the row with this `key`, a JSON array.
     pub fn seal_end(&self, types: KeyTypes, key: &[u8], out: &mut Vec<u8>) {
-        self.at_end.seal(&[&types.0, key], out);
+        self.seal(&[&types.0, key], out);
     }
 
     /// Writes the cursor that continues a list after `rows` rows, the last of which has this `key`.
     pub fn seal_within(&self, types: KeyTypes, rows: u64, key: &[u8], out: &mut Vec<u8>) {
-        self.within.seal(&[&types.0, rows.to_string().as_bytes(), key], out);
-    }
-
-    /// Writes the cursor that begins a new page at the position of `cursor`.
-    ///
-    /// # Errors
-    /// Those of [`CursorSigner::open`].
-    pub fn end_of(&self, cursor: &str, columns: usize) -> Result<String, Error> {
-        self.open(cursor, columns)?;
-        let token = SignedToken::read(cursor).ok_or_else(changed)?;
-        let (types, rest) = token.content().split_at(TYPES);
-        let key = &rest[digits(rest)..];
-        let mut out = Vec::new();
-        self.at_end.seal(&[types, key], &mut out);
-        String::from_utf8(out).map_err(|_| changed())
+        // Each event has a cursor, so this doesn't allocate.
+        let mut digits = [0; 20];
+        let mut rest = &mut digits[..];
+        let unused = match write!(rest, "{rows}") {
+            Ok(()) => rest.len(),
+            Err(_) => 0,
+        };
+        let written = digits.len() - unused;
+        self.seal(&[&types.0, &digits[..written], key], out);
     }
 
     /// The position of a cursor whose key has `columns` values.
     ///
     /// # Errors
     /// 400: it isn't a cursor of this endpoint with these parameters.
-    pub fn open(&self, cursor: &str, columns: usize) -> Result<Position, Error> {
+    pub fn position(&self, cursor: &str, columns: usize) -> Result<Position, Error> {
         let token = SignedToken::read(cursor).ok_or_else(|| refusal(cursor))?;
         let (types, rest) = token.content().split_first_chunk().ok_or_else(changed)?;
-        let (rows, key) = rest.split_at(digits(rest));
-        let signer = if rows.is_empty() { &self.at_end } else { &self.within };
-        if !signer.verifies(&token) {
+        let types = KeyTypes(*types);
+        if !self.verifies(&token) {
             return Err(changed());
         }
-        let rows = std::str::from_utf8(rows).unwrap_or_default().parse().ok();
+        let (digits, key) = rest.split_at(digits(rest));
+        let rows = match digits {
+            [] => None,
+            digits => {
+                Some(str::from_utf8(digits).ok().and_then(|rows| rows.parse().ok()).ok_or_else(changed)?)
+            }
+        };
+        let mut at_end = Vec::new();
+        self.seal_end(types, key, &mut at_end);
+        let at_end = String::from_utf8(at_end).map_err(|_| changed())?;
         let key = values(key).filter(|values| values.len() == columns).ok_or_else(changed)?;
-        Ok(Position { types: KeyTypes(*types), rows, key })
+        Ok(Position { types, rows, key, at_end })
     }
 }
 
@@ -267,14 +259,8 @@ mod tests {
         Signer::new("secret", &["/events", "id"])
     }
 
-    fn of(signer: &Signer, page: &[(&str, ParamValue)], all: &[(&str, ParamValue)]) -> CursorSigner {
-        let bind =
-            |values: &[(&str, ParamValue)]| signer.bind(values.iter().map(|(name, value)| (*name, value)));
-        CursorSigner { at_end: bind(page), within: bind(all) }
-    }
-
-    fn cursors() -> CursorSigner {
-        of(&signer(), &[], &[("n", ParamValue::Integer(10))])
+    fn of(signer: &Signer, values: &[(&str, ParamValue)]) -> Signer {
+        signer.bind(values.iter().map(|(name, value)| (*name, value)))
     }
 
     fn types() -> KeyTypes {
@@ -290,25 +276,26 @@ mod tests {
     #[test]
     fn a_cursor_gives_its_position_back() {
         let key = "[12345678901234567890.5,\"a\\\"\\né\",\"2024-01-01 00:00:00\"]".as_bytes();
-        let end = text(|out| cursors().seal_end(types(), key, out));
+        let end = text(|out| signer().seal_end(types(), key, out));
         assert!(end.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')));
         let text_value = |text: &str| ParamValue::Text(text.to_owned());
         let number = ParamValue::Number("12345678901234567890.5".to_owned());
         let values = vec![number, text_value("a\"\né"), text_value("2024-01-01 00:00:00")];
-        let position = Position { types: types(), rows: None, key: values };
-        assert_eq!(cursors().open(&end, 3).unwrap(), position);
-        let within = text(|out| cursors().seal_within(types(), 70, key, out));
-        assert_eq!(cursors().open(&within, 3).unwrap(), Position { rows: Some(70), ..position });
-        assert_eq!(cursors().end_of(&within, 3).unwrap(), end);
-        assert_eq!(cursors().end_of(&end, 3).unwrap(), end);
+        let position = Position { types: types(), rows: None, key: values, at_end: end.clone() };
+        assert_eq!(signer().position(&end, 3).unwrap(), position);
+        let within = text(|out| signer().seal_within(types(), 70, key, out));
+        assert_eq!(signer().position(&within, 3).unwrap(), Position { rows: Some(70), ..position });
+        let beyond = format!("{}0[7]", u64::MAX);
+        let beyond = text(|out| signer().seal(&[&types().0, beyond.as_bytes()], out));
+        assert!(signer().position(&beyond, 1).is_err(), "more rows than there can be");
     }
 
     #[test]
     fn a_cursor_is_bound_to_what_it_was_made_for() {
         let one = [("a", ParamValue::Integer(1)), ("b", ParamValue::Null)];
-        let cursor = text(|out| of(&signer(), &one, &one).seal_end(types(), b"[7]", out));
-        assert!(of(&signer(), &one, &one).open(&cursor, 1).is_ok());
-        assert!(of(&signer(), &one, &one).open(&cursor, 2).is_err(), "a key has its number of columns");
+        let cursor = text(|out| of(&signer(), &one).seal_end(types(), b"[7]", out));
+        assert!(of(&signer(), &one).position(&cursor, 1).is_ok());
+        assert!(of(&signer(), &one).position(&cursor, 2).is_err(), "a key has its number of columns");
         let other_secret = Signer::new("", &["/events", "id"]);
         let other_key = Signer::new("secret", &["/events", "no"]);
         let moved = Signer::new("secret", &["/eventsi", "d"]);
@@ -321,36 +308,25 @@ mod tests {
             (&signer(), &[("a", ParamValue::Integer(2)), ("b", ParamValue::Null)]),
             (&signer(), &[("a", ParamValue::Integer(1)), ("b", ParamValue::Text(String::new()))]),
         ] {
-            let error = of(other, values, values).open(&cursor, 1).unwrap_err();
+            let error = of(other, values).position(&cursor, 1).unwrap_err();
             assert_eq!((error.code(), error.status()), ("invalid_cursor", StatusCode::BAD_REQUEST));
         }
-    }
-
-    /// The limit of a list may differ between pages, but not within one.
-    #[test]
-    fn cursors_of_both_kinds_differ() {
-        let ten = cursors();
-        let twenty = of(&signer(), &[], &[("n", ParamValue::Integer(20))]);
-        let end = text(|out| ten.seal_end(types(), b"[7]", out));
-        let within = text(|out| ten.seal_within(types(), 3, b"[7]", out));
-        assert!(twenty.open(&end, 1).is_ok());
-        assert!(twenty.open(&within, 1).is_err());
     }
 
     #[test]
     fn what_was_altered_is_no_cursor() {
         for cursor in [
-            text(|out| cursors().seal_end(types(), b"[7]", out)),
-            text(|out| cursors().seal_within(types(), 12, b"[7]", out)),
+            text(|out| signer().seal_end(types(), b"[7]", out)),
+            text(|out| signer().seal_within(types(), 12, b"[7]", out)),
         ] {
             for i in 0..cursor.len() {
                 let mut altered = cursor.clone().into_bytes();
                 altered[i] = if altered[i] == b'A' { b'B' } else { b'A' };
-                assert!(cursors().open(std::str::from_utf8(&altered).unwrap(), 1).is_err(), "{i}");
-                assert!(cursors().open(&cursor[..i], 1).is_err(), "{i}");
+                assert!(signer().position(std::str::from_utf8(&altered).unwrap(), 1).is_err(), "{i}");
+                assert!(signer().position(&cursor[..i], 1).is_err(), "{i}");
             }
             for text in ["", "=", "ä", &format!("{cursor}="), &format!("{cursor}A")] {
-                assert!(cursors().open(text, 1).is_err(), "{text}");
+                assert!(signer().position(text, 1).is_err(), "{text}");
             }
         }
     }
@@ -359,9 +335,9 @@ mod tests {
     #[test]
     fn cursors_of_an_earlier_release_are_named() {
         let old = BASE64_URL_SAFE_NO_PAD.encode([&[7; SIGNATURE], KEY].concat());
-        let error = cursors().open(&old, 3).unwrap_err();
+        let error = signer().position(&old, 3).unwrap_err();
         assert!(error.message().contains("an earlier release"), "{error}");
-        let error = cursors().open("AgAA", 3).unwrap_err();
+        let error = signer().position("AgAA", 3).unwrap_err();
         assert!(error.message().contains("changed or cut"), "{error}");
     }
 }

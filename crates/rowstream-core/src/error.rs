@@ -438,10 +438,11 @@ impl Error {
         self.0.retry_after
     }
 
-    /// The delay in whole seconds, as clients get it: at least one, because a client that gets 0
-    /// would repeat its request at once.
+    /// The delay in whole seconds, as clients get it, rounded up. At least one, because a client
+    /// that gets 0 would repeat its request at once.
     pub fn retry_seconds(&self) -> Option<u64> {
-        self.0.retry_after.map(|delay| delay.as_secs().max(1))
+        let rounded = |delay: Duration| delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+        self.0.retry_after.map(|delay| rounded(delay).max(1))
     }
 
     /// Returns true if the same request may succeed later. An error with a delay always may.
@@ -518,7 +519,7 @@ mod tests {
             (Error::total_timeout(Duration::from_secs(1)), true, None),
             (Error::pool_full("db", 1), true, Some(1)),
             (Error::pool_full("db", 1).retold(), true, Some(1)),
-            (Error::source_unavailable("m").retry_after(Duration::from_millis(2900)), true, Some(2)),
+            (Error::source_unavailable("m").retry_after(Duration::from_millis(2100)), true, Some(3)),
             (Error::source_unavailable("m").retry_after(Duration::ZERO), true, Some(1)),
             (status(StatusCode::SERVICE_UNAVAILABLE), true, None),
             (status(StatusCode::SERVICE_UNAVAILABLE).retold(), true, None),

@@ -80,26 +80,45 @@ enum Omitted<'a> {
     Default(&'a ParamValue),
 }
 
-/// Compares the parameters that select rows. A parameter that's only in one release is unbound in
-/// the other.
-fn parameters([(old, key), (new, other)]: [(&Endpoint, &RowKey); 2], changes: &mut Changes<'_>) {
-    let mut differ = |name: &str, [was, is]: [Omitted<'_>; 2]| {
-        if let Some(reason) = breach(&was, &is) {
-            changes.push(Effect::Cursors, format!("the parameter {} {reason}", shown(name)), AFFECTED);
-        }
-    };
+/// Compares the parameters that cursors are bound to. A parameter that's only in one release is
+/// unbound in the other.
+fn parameters(releases: [(&Endpoint, &RowKey); 2], changes: &mut Changes<'_>) {
+    let [(old, key), (new, _)] = releases;
     for param in &old.params {
         let name = partner(param, old, new).map_or(&*param.name, |other| &*other.name);
-        differ(&param.name, [omitted(&param.name, old, key), omitted(name, new, other)]);
+        parameter(releases, [&param.name, name], changes);
+        if name != param.name && index_of(old, &param.name).is_some_and(|index| key.binds(index)) {
+            let message = format!(
+                "the parameter {} is {}, and cursors are bound to its name",
+                shown(&param.name),
+                shown(name)
+            );
+            changes.push(Effect::Cursors, message, AFFECTED);
+        }
     }
     for param in new.params.iter().filter(|param| partner(param, new, old).is_none()) {
-        differ(&param.name, [Omitted::Unbound, omitted(&param.name, new, other)]);
+        parameter(releases, [&param.name; 2], changes);
+    }
+}
+
+fn index_of(endpoint: &Endpoint, name: &str) -> Option<usize> {
+    endpoint.params.iter().position(|param| param.name == name)
+}
+
+/// Compares one parameter, by its names in both releases.
+fn parameter(
+    [(old, key), (new, other)]: [(&Endpoint, &RowKey); 2],
+    names: [&str; 2],
+    changes: &mut Changes<'_>,
+) {
+    if let Some(reason) = breach(&omitted(names[0], old, key), &omitted(names[1], new, other)) {
+        changes.push(Effect::Cursors, format!("the parameter {} {reason}", shown(names[0])), AFFECTED);
     }
 }
 
 fn omitted<'a>(name: &str, endpoint: &'a Endpoint, key: &RowKey) -> Omitted<'a> {
-    let found = endpoint.params.iter().position(|param| param.name == name);
-    match found.filter(|index| key.binds(*index)).map(|index| &endpoint.params[index].default) {
+    let found = index_of(endpoint, name).filter(|index| key.binds(*index));
+    match found.map(|index| &endpoint.params[index].default) {
         None => Omitted::Unbound,
         Some(None) => Omitted::Required,
         Some(Some(value)) => Omitted::Default(value),
