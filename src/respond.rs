@@ -227,9 +227,7 @@ impl App {
         if request.method() == Method::HEAD {
             // The statement doesn't run, so its length isn't known: these are the headers of a long
             // result.
-            let mut head = head(&stream_request, stream_request.coding(STREAMED));
-            wire::tell(&stream_request, head.headers_mut());
-            return Ok(head.map(|()| AnswerBody::Nothing));
+            return Ok(head(&stream_request, stream_request.coding(STREAMED)).map(|()| AnswerBody::Nothing));
         }
         let (client, memory) = (self.client(request), self.budget(&stream_request));
         self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;

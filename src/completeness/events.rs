@@ -12,7 +12,7 @@
 //! They're sent in events without data, which reach no listener.
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// The id after the last row of a list.
 const END: &str = "end";
@@ -29,7 +29,7 @@ pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event
 /// header, others by the cursor `after`.
 pub(crate) fn has_ended(headers: &HeaderMap, after: Option<&str>) -> bool {
     let is_last = |id: &[u8]| id == END.as_bytes() || id == NOT_RESUMABLE.as_bytes();
-    let id = headers.get(LAST_EVENT_ID).map(|id| id.as_bytes()).or(after.map(str::as_bytes));
+    let id = headers.get(LAST_EVENT_ID).map(HeaderValue::as_bytes).or(after.map(str::as_bytes));
     id.is_some_and(is_last)
 }
 
