@@ -388,7 +388,11 @@ const RETRY_AFTER: &str = "Retry-After";
 const HEADERS: &[(&str, &str, &str)] = &[
     ("Rowstream-Stream", "the stream's id; `/_rowstream/streams/{id}` reports its outcome", "string"),
     ("Rowstream-Tag", "the tag of the server's own records, if `_end` requests them", "string"),
-    ("Rowstream-Wire", "the version of the wire contract, in streams and framed responses", "integer"),
+    (
+        "Rowstream-Wire",
+        "the version of the wire contract, in framed responses, `sse` and live tails",
+        "integer",
+    ),
     ("Rowstream-Resume", "the cursors that resume a cut response: `marks`, `ids` or `none`", "string"),
     ("Rowstream-Heartbeat", "the longest silence after the headers, in seconds", "number"),
     (

@@ -56,8 +56,8 @@ pub(super) fn head(request: &StreamRequest<'_>, coding: Option<Coding>) -> Respo
     headers.insert(header::CONTENT_TYPE, content_type(request));
     if let Some((_, tag)) = request.asked.framed {
         tag.tell(TAG, headers);
-        wire::tell(request, headers);
     }
+    wire::tell(request, headers);
     if let Some(changes) = changes(request) {
         headers.insert(CHANGES, changes);
     }

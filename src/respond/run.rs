@@ -264,7 +264,7 @@ impl App {
         let stream = self.state.streams.begin(path, format, rows, stop)?;
         tracker.watchdog.stream(stream.id());
         stream.id().tell(STREAM, response.headers_mut());
-        wire::tell_stream(request, &streaming.stream, response.headers_mut());
+        wire::correct(&streaming.stream, response.headers_mut());
         tracker.entry.stream = Some(stream.id());
         tracker.stream = Some(stream);
         tracker.meter.begin_stream(self.series(tracker.meter.subject));

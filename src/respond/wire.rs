@@ -20,22 +20,22 @@ const NONE: HeaderValue = HeaderValue::from_static("none");
 /// The longest silence after the headers, in seconds.
 const HEARTBEAT: HeaderName = HeaderName::from_static("rowstream-heartbeat");
 
-/// Adds the headers of a stream. Not all shards have cursors, which is known only now.
-pub(super) fn tell_stream(request: &StreamRequest<'_>, stream: &RowStream, headers: &mut HeaderMap) {
-    tell(request, headers);
-    if request.reading.shard.is_some() && !stream.has_cursors() {
-        headers.insert(RESUME, NONE);
+/// Adds the headers of an answer whose rows are useful before its end.
+pub(super) fn tell(request: &StreamRequest<'_>, headers: &mut HeaderMap) {
+    if !request.beats() {
+        return;
+    }
+    headers.insert(WIRE, VERSION);
+    headers.insert(RESUME, resumption(request));
+    if let Ok(heartbeat) = HeaderValue::try_from(seconds(request.endpoint.heartbeat)) {
+        headers.insert(HEARTBEAT, heartbeat);
     }
 }
 
-/// Adds the headers of an answer that is streamed, or framed.
-pub(super) fn tell(request: &StreamRequest<'_>, headers: &mut HeaderMap) {
-    headers.insert(WIRE, VERSION);
-    headers.insert(RESUME, resumption(request));
-    if request.beats()
-        && let Ok(heartbeat) = HeaderValue::try_from(seconds(request.endpoint.heartbeat))
-    {
-        headers.insert(HEARTBEAT, heartbeat);
+/// Corrects the headers of a shard without cursors, which is known only once it's being read.
+pub(super) fn correct(stream: &RowStream, headers: &mut HeaderMap) {
+    if headers.contains_key(RESUME) && stream.part().is_some() && !stream.has_cursors() {
+        headers.insert(RESUME, NONE);
     }
 }
 

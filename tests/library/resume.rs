@@ -940,7 +940,8 @@ async fn headers_tell_if_a_cut_stream_can_be_resumed() {
         ("keyed.sse?_end=1", Some("ids")),
         ("plain.ndjson?_end=1", Some("none")),
         ("plain.sse?_end=1", Some("none")),
-        // It's whole when it arrives.
+        ("keyed.sse", Some("ids")),
+        // Nothing in it tells rows from records.
         ("keyed.ndjson", None),
     ] {
         let reply = get(&server.url(&format!("/{path}"))).await;

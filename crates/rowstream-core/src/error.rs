@@ -441,7 +441,7 @@ impl Error {
     /// The delay in whole seconds, as clients get it, rounded up. At least one, because a client
     /// that gets 0 would repeat its request at once.
     pub fn retry_seconds(&self) -> Option<u64> {
-        let rounded = |delay: Duration| delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+        let rounded = |delay: Duration| delay.as_secs().saturating_add(u64::from(delay.subsec_nanos() > 0));
         self.0.retry_after.map(|delay| rounded(delay).max(1))
     }
 
