@@ -31,7 +31,7 @@ pub fn cursor(data: &[u8]) {
         }
     }
     if let Ok(made_up) = std::str::from_utf8(data) {
-        assert!(cursors.position(made_up, columns).is_err(), "nobody makes up a cursor");
+        assert!(cursors.position(made_up, columns).is_err(), "a cursor can't be made up");
     }
 }
 

@@ -46,7 +46,7 @@ fn assert_bound(query: &str, header: &[u8]) {
         }
     };
     if let Some(after) = &bound.after {
-        assert!(Signer::new("", &[]).open(after).is_none(), "nobody makes up a cursor");
+        assert!(Signer::new("", &[]).open(after).is_none(), "a cursor can't be made up");
     }
     assert_eq!(bound.values.len(), params.len());
     for (param, value) in params.iter().zip(&bound.values) {

@@ -458,8 +458,8 @@ async fn a_slow_page_has_the_server_wait() {
     wait_until("the stream ends", async || sent().await.is_none()).await;
 }
 
-/// If a response is aborted, Chromium drops the bytes that the page hasn't read, and the error record
-/// with them. The page asks the server for the reason.
+/// If a response is aborted, Chromium drops the bytes that the page hasn't read. The error record is
+/// among them. The page asks the server for the reason.
 #[tokio::test]
 async fn a_slow_page_shows_why_a_stream_was_aborted() {
     let fails = "/* key = [\"id\"] */ with recursive n(id) as (select 1 union all select id + 1 from n where id < 200000)

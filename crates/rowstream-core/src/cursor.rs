@@ -161,7 +161,7 @@ impl Signer {
         self.seal(&[&types.0, key], out);
     }
 
-    /// Writes the cursor that continues a list after `rows` rows, the last of which has this `key`.
+    /// Writes the cursor that continues a list after `rows` rows. The last one has this `key`.
     pub fn seal_within(&self, types: KeyTypes, rows: u64, key: &[u8], out: &mut Vec<u8>) {
         // Each event has a cursor, so this doesn't allocate.
         let mut digits = [0; 20];

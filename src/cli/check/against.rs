@@ -115,7 +115,7 @@ impl Changes<'_> {
 /// An endpoint in one of the two releases.
 struct Version<'a> {
     endpoint: &'a Endpoint,
-    /// The findings of its database, or the reason why there are none.
+    /// The findings of its database, or the reason if it has none.
     checked: Result<&'a CheckedEndpoint<'a>, String>,
 }
 

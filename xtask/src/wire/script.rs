@@ -28,7 +28,7 @@ pub(super) struct Exchange {
     pub(super) end: End,
 }
 
-/// What a request must be like.
+/// The properties that a request must have.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Expected {
