@@ -207,6 +207,7 @@ async fn check_endpoint<'a>(endpoint: &'a Endpoint, source: &Source) -> Result<C
         });
     }
     checked.refusals.extend(check_key(endpoint, &checked.results, source).await?);
+    checked.refusals.extend(check_refined(endpoint, &checked.results, source).await?);
     checked.refusals.extend(parts::refused(endpoint, &checked.results, source).await?);
     checked.refusals.extend(nesting_refusals(endpoint, &checked.results));
     checked.refusals.extend(misplaced(endpoint, &checked.results));
@@ -236,7 +237,8 @@ fn snapshot(endpoint: &Endpoint) -> Snapshot {
     }
 }
 
-async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<Columns, Error> {
+/// The columns of one of an endpoint's statements, if they fit it.
+pub(crate) async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<Columns, Error> {
     let statement = &endpoint.statements()[index];
     let mut session = session(source, snapshot(endpoint)).await?;
     let columns = ask(&mut session, &statement.query, source).await?;
@@ -304,6 +306,32 @@ async fn check_key(
         }
     }
     Ok(None)
+}
+
+/// Checks that requests can filter, sort and select as the endpoint's file allows. Does nothing if
+/// the statement itself was refused.
+///
+/// # Errors
+/// Those of the source.
+async fn check_refined(
+    endpoint: &Endpoint,
+    results: &[Option<Columns>],
+    source: &Source,
+) -> Result<Option<StatementRefusal>, Error> {
+    let (Some(settings), [Some(columns)]) = (endpoint.refine_settings(), results) else { return Ok(None) };
+    let Some(columns) = columns.own() else { return Ok(None) };
+    let refusal = |error: &Error| refusal_at(endpoint, &endpoint.statements()[0], settings.offset, error);
+    let refined = settings
+        .check(columns)
+        .and_then(|example| settings.refine(endpoint, columns, &example))
+        .and_then(|refined| refined.build(endpoint, columns));
+    let refined = match refined {
+        Ok(refined) => refined,
+        Err(error) => return Ok(Some(refusal(&error))),
+    };
+    let mut session = session(source, snapshot(endpoint)).await?;
+    let asked = of_endpoint(ask(&mut session, &refined.statements()[0].query, source).await)?;
+    Ok(asked.err().map(|error| refusal(&error)))
 }
 
 /// Warns of a counter that may issue keys which a follower has already passed.

@@ -6,7 +6,10 @@ use std::path::Path;
 
 use futures_util::FutureExt as _;
 use rowstream_core::diagnostic::{Collector, Diagnostic, File, Variables};
+use rowstream_core::filter;
 use rowstream_core::params::{Param, ParamType};
+use rowstream_core::sql::Operator;
+use rowstream_encode::{Column, ColumnKind};
 use rowstream_upstream::url::Base;
 use rowstream_upstream::{Balance, Protocol, Settings, Timeouts, TlsFiles};
 
@@ -50,6 +53,37 @@ pub fn read_statement(text: &str, database: DatabaseKind) -> (Option<Endpoint>, 
     let dialect = database.dialect();
     let text_param = |name: &str, _: usize| (Param::new(name, ParamType::Text), ParamType::Text.into());
     collected(Path::new("--sql"), text, |file| read::single(file, "main", dialect, &mut { text_param }))
+}
+
+/// The statement that answers a request with filters.
+#[derive(Debug)]
+pub struct RefinedStatement {
+    /// Its text.
+    pub sql: String,
+    /// How many arguments it has.
+    pub args: usize,
+}
+
+/// Writes the statement for a list of `id`, `name` and `day` and the pairs of a query. `None` if the
+/// request is refused, or the database has no filters.
+pub fn refined(pairs: &[(&str, &str)], database: DatabaseKind) -> Option<RefinedStatement> {
+    const TEXT: &str =
+        "/*\nkey = [\"id\"]\nfilter = [\"id\", \"name.match\", \"day\"]\nsort = true\nselect = true\n*/
+        select id, name, day from t order by id";
+    let text = match database.dialect().filters.ok()?.sql(Operator::Match) {
+        Some(_) => TEXT.to_owned(),
+        None => TEXT.replace(".match", ""),
+    };
+    let endpoint = read_endpoint(Path::new("t.sql"), &text, database).0?;
+    let column = |name: &str, kind| Column { name: name.to_owned(), type_name: String::new(), kind };
+    let columns = [("id", ColumnKind::Int64), ("name", ColumnKind::Text), ("day", ColumnKind::Any)]
+        .map(|(name, kind)| column(name, kind));
+    let asked = filter::read(pairs.iter().copied()).ok()?;
+    let refined = endpoint.refine_settings()?.refine(&endpoint, &columns, &asked).ok()?;
+    let refined = refined.build(&endpoint, &columns).expect("its key is a column of the table");
+    let [statement] = refined.statements() else { return None };
+    assert_eq!(statement.args.len(), statement.query.types.len());
+    Some(RefinedStatement { sql: statement.query.sql.to_string(), args: statement.args.len() })
 }
 
 /// Reads a PROXY protocol header. Returns the client's address and the remaining bytes, or `None`

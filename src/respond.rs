@@ -19,6 +19,7 @@ mod last;
 mod opening;
 pub(crate) mod probe;
 mod proxy;
+mod refine;
 mod request;
 mod run;
 mod spare;
@@ -46,6 +47,7 @@ pub use self::app::App;
 use self::body::AnswerBody;
 pub use self::body::{AbortError, ResponseBody};
 use self::head::{head, no_endpoint, no_host, no_more_events, to_https};
+use self::refine::Refined;
 pub use self::request::Arrival;
 use self::request::{ArrivedBody, STREAMED, StreamRequest, read_stream_request};
 use self::tracker::RequestTracker;
@@ -209,8 +211,17 @@ impl App {
             };
             return proxied.await;
         }
+        if endpoint.refine_settings().is_some()
+            // Boxed, because few requests need it and all would carry it.
+            && let Some(refined) = Box::pin(self.refine(found.endpoint, request.uri().query())).await?
+        {
+            request.extensions_mut().insert(Arc::new(refined));
+        }
+        let refined = request.extensions().get::<Arc<Refined>>();
+        let endpoint = refined.map_or(endpoint, |refined| &refined.endpoint);
         let claims = tracker.credentials.claims_for(&endpoint.params)?;
-        let mut stream_request = read_stream_request(endpoint, &found, request, claims)?;
+        let mut stream_request =
+            read_stream_request(endpoint, &found, request, claims, refined.map(|refined| &**refined))?;
         if !std::ptr::eq(stream_request.endpoint, endpoint) {
             self.authorize(&stream_request.endpoint.authorization, request.headers(), tracker).await?;
         }
@@ -244,8 +255,10 @@ impl App {
         spare::keep(std::mem::take(request.headers_mut()));
         answer.map_err(|error| {
             let error = error.of_request(given);
+            let is_refined = request.extensions().get::<Arc<Refined>>().is_some();
+            let error = if is_refined { refine::explain(error) } else { error };
             let error = if acts { tracker.credentials.refused_as_role(error) } else { error };
-            explain_suffix(error, endpoint, &found)
+            explain_suffix(error, &self.config.endpoints[found.endpoint], &found)
         })
     }
 

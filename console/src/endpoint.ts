@@ -125,6 +125,9 @@ export class EndpointView extends LitElement {
       if (param.in === "path") path = path.replace(`{${param.name}}`, encodeURIComponent(value));
       else if (value === "") continue;
       else if (param.in === "header") headers[param.name] = value;
+      // Conditions are pairs of their own: `status=eq.PAID&amount=gt.5`.
+      else if (param.schema.type === "object")
+        for (const [column, condition] of new URLSearchParams(value)) query.append(column, condition);
       else for (const item of items(param, value)) query.append(param.name, item);
     }
     const format = this.#format;

@@ -11,6 +11,7 @@ mod csv;
 mod cursor;
 mod discovery;
 mod endpoint;
+mod filter;
 mod flight;
 mod json;
 mod jwt;
@@ -31,6 +32,7 @@ pub use csv::csv;
 pub use cursor::cursor;
 pub use discovery::discovery;
 pub use endpoint::endpoint;
+pub use filter::filter;
 pub use flight::{flight_answer, flight_batches};
 pub use json::json;
 pub use jwt::jwt;
@@ -55,6 +57,7 @@ pub const PROPERTIES: &[(&str, Property)] = &[
     ("cursor", cursor),
     ("discovery", discovery),
     ("endpoint", endpoint),
+    ("filter", filter),
     ("flight_answer", flight_answer),
     ("flight_batches", flight_batches),
     ("json", json),

@@ -95,7 +95,7 @@ pub(super) async fn has_row(sql: &str, args: &[ParamValue], source: &Source) -> 
     };
     let types = args.iter().map(kind).collect();
     let mut session = session(source, Snapshot::Statement).await?;
-    session.prepare(&database::Statement { sql: sql.into(), types }).await?;
+    session.prepare(&database::Statement { sql: sql.into(), types, ad_hoc: false }).await?;
     session.execute(0, &args.iter().collect::<Vec<_>>());
     let mut has_row = false;
     while poll_fn(|cx| session.poll_row(cx).map_ok(|row| row.is_some())).await? {

@@ -332,6 +332,9 @@ fn describe(endpoint: &Endpoint) -> String {
     for param in &endpoint.params {
         text.push_str(&describe_param(param));
     }
+    if let Some(settings) = endpoint.refine_settings() {
+        let _ = writeln!(text, "    requests may use {}", settings.words().join(", "));
+    }
     text
 }
 

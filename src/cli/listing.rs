@@ -32,7 +32,9 @@ pub(super) fn lines(config: &Config, url: &str) -> Vec<String> {
 }
 
 fn columns(endpoint: &Endpoint, url: &str) -> [String; 3] {
-    let params: Vec<_> = endpoint.params.iter().map(param).collect();
+    // `filters` stands for all that requests may ask of the rows.
+    let refined = endpoint.refine_settings().map(|_| "filters?".to_owned());
+    let params: Vec<_> = endpoint.params.iter().map(param).chain(refined).collect();
     let summary = endpoint.summary.as_deref().unwrap_or_default();
     [format!("GET {url}{}", route::encoded(&endpoint.path)), params.join(", "), plain(summary)]
 }

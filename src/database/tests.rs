@@ -154,7 +154,8 @@ databases! {
 
 /// The rows of a session as lines of JSON.
 async fn lines(session: &mut Session, args: &[&ParamValue]) -> String {
-    let statement = Statement { sql: "".into(), types: vec![ParamType::Integer.into(); args.len()] };
+    let statement =
+        Statement { sql: "".into(), types: vec![ParamType::Integer.into(); args.len()], ad_hoc: false };
     let columns = session.prepare(&statement).await.unwrap();
     session.execute(0, args);
     let (mut encoder, mut out) = (RowEncoder::new(Shape::Lines, &columns), Vec::new());
@@ -202,7 +203,8 @@ async fn placeholders_may_have_no_numbers() {
 async fn what_only_some_can_do_has_a_default() {
     let settings = SourceSettings::new("numbers", "1");
     let database = AnyDatabase::open(DatabaseKind::Memory, &settings).unwrap();
-    let (statement, waiter) = (Statement { sql: "".into(), types: Vec::new() }, Waiter::default());
+    let (statement, waiter) =
+        (Statement { sql: "".into(), types: Vec::new(), ad_hoc: false }, Waiter::default());
     assert!(database.look_up(&statement, &[], waiter.begin()).await.unwrap().is_none());
     assert!(database.lookups().is_none());
     let mut session =

@@ -34,6 +34,7 @@ impl Statement {
         statement.query = database::Statement {
             sql: format!("{explain}{}", self.query.sql).into(),
             types: self.query.types.clone(),
+            ad_hoc: self.query.ad_hoc,
         };
         statement.cardinality = Cardinality::Many;
         statement.nested = None;

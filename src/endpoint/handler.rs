@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Calls, CallsPerRow, Cardinality, Endpoint, FollowSettings, Pages, ParallelRead, PartStatement,
-    ProxyHandler, RowKey, Shards, Statement,
+    ProxyHandler, RefineSettings, RowKey, Shards, Statement,
 };
 
 /// Produces an endpoint's responses.
@@ -32,6 +32,8 @@ pub struct Sql {
     pub not_found: bool,
     /// The key that orders and identifies the rows, for cursors.
     pub key: Option<RowKey>,
+    /// What requests may ask of the rows. `None`: nothing.
+    pub refine: Option<RefineSettings>,
     /// How the rows are followed. `None`: they aren't.
     pub follow: Option<FollowSettings>,
     /// Reads the rows on several connections. `None`: on one.
@@ -48,6 +50,7 @@ impl Sql {
             per_row: None,
             not_found: false,
             key: None,
+            refine: None,
             follow: None,
             parallel: None,
             shards: None,
@@ -70,6 +73,11 @@ impl Endpoint {
     /// The key that orders and identifies the rows, for cursors.
     pub fn key(&self) -> Option<&RowKey> {
         self.sql()?.key.as_ref()
+    }
+
+    /// What requests may ask of the rows.
+    pub fn refine_settings(&self) -> Option<&RefineSettings> {
+        self.sql()?.refine.as_ref()
     }
 
     /// How the rows are followed.

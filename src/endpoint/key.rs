@@ -9,7 +9,7 @@
 //! select …                                    -- the statement, without its `limit`
 //! ) as rowstream
 //! where "eventNo" > $3                        -- only after a cursor
-//! order by "eventNo"
+//! order by rowstream."eventNo"
 //! limit $2                                    -- or what is left of it, within a list
 //! ```
 //!
@@ -36,7 +36,7 @@ use crate::database;
 use crate::source::Source;
 
 /// The SQLSTATE of a type that PostgreSQL doesn't sort or compare.
-const NO_OPERATOR: &str = "42883";
+pub(crate) const NO_OPERATOR: &str = "42883";
 
 /// The hint for such a type.
 const CAST: &str = "select the part that orders the rows, or cast it: `c::text as c`, and an enum's domain to the enum, `c::mood as c`";
@@ -55,6 +55,8 @@ pub struct RowKey {
     /// The arguments of `rest`: the statement's own by their indices, and after these the values of
     /// the given row's key.
     rest_args: Vec<usize>,
+    /// How many arguments the statement has of its own, without an offset.
+    own: usize,
     /// Finds a row that cursors would skip: its key has a NULL, which isn't greater than any value,
     /// or its transaction hasn't begun yet.
     pub nulls: database::Statement,
@@ -73,6 +75,8 @@ pub struct RowKey {
     /// Another version makes earlier cursors invalid.
     pub(crate) version: usize,
     signer: Signer,
+    /// What the response contains, if not all columns.
+    selection: Option<Selection>,
     unordered: &'static [UnorderedTypes],
     /// The text for an infinite number in a cursor.
     pub infinity: Option<&'static str>,
@@ -87,15 +91,41 @@ pub struct KeyColumn {
     pub name: String,
     /// True if the greatest value is first.
     pub descending: bool,
+    /// The place of NULLs.
+    pub nulls: KeyNulls,
+}
+
+/// The place of the NULLs of a key's column in the order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyNulls {
+    /// There must be none.
+    Refused,
+    /// Before or behind all values.
+    Placed {
+        /// True if they're before them.
+        first: bool,
+        /// True if the database puts them there on its own.
+        by_default: bool,
+    },
+}
+
+/// What a response contains of the columns of a key's statement.
+#[derive(Debug, Clone)]
+pub(super) struct Selection {
+    /// The list of columns, as SQL.
+    pub(super) list: String,
+    /// All columns of the statement.
+    pub(super) all: Arc<[Column]>,
 }
 
 /// The settings of a key in an endpoint's file.
+#[derive(Clone)]
 pub(super) struct KeySettings {
     pub(super) columns: Vec<KeyColumn>,
     /// The setting's offset in the file, in bytes.
     pub(super) offset: usize,
     /// Another version makes earlier cursors invalid.
-    version: usize,
+    pub(super) version: usize,
 }
 
 /// How the statement after a row gets what is left of its limit.
@@ -178,7 +208,7 @@ impl KeyColumn {
             "asc" => (name.trim_end(), false),
             _ => (text, false),
         };
-        Self { name: name.to_owned(), descending }
+        Self { name: name.to_owned(), descending, nulls: KeyNulls::Refused }
     }
 }
 
@@ -189,9 +219,23 @@ impl RowKey {
     /// The reason why it can't have one, and a hint.
     pub(super) fn new(
         endpoint: &Endpoint,
-        KeySettings { columns, offset, version }: KeySettings,
+        settings: KeySettings,
         dialect: &'static Dialect,
         secret: &str,
+    ) -> Result<Self, (&'static str, &'static str)> {
+        Self::refined(endpoint, settings, dialect, (secret, &endpoint.path), None)
+    }
+
+    /// The key of an endpoint that a request refines. Its cursors are for the rows of `scope`.
+    ///
+    /// # Errors
+    /// Those of [`RowKey::new`].
+    pub(super) fn refined(
+        endpoint: &Endpoint,
+        KeySettings { columns, offset, version }: KeySettings,
+        dialect: &'static Dialect,
+        (secret, scope): (&str, &str),
+        selection: Option<Selection>,
     ) -> Result<Self, (&'static str, &'static str)> {
         let statement = endpoint
             .rows_statement()
@@ -210,15 +254,22 @@ impl RowKey {
         let transactions = dialect.commits.transactions.as_ref().ok().filter(|_| committed_only);
         let query = &endpoint.statements()[statement].query;
         let limit = Limit::find(&query.sql, dialect);
-        let wrapped =
-            StatementParts { query, limit: limit.as_ref(), columns: &columns, transactions, dialect };
+        let wrapped = StatementParts {
+            query,
+            limit: limit.as_ref(),
+            columns: &columns,
+            selected: selection.as_ref().map_or("*", |selection| &selection.list),
+            transactions,
+            dialect,
+        };
         let (rest, rest_args) = wrapped.rest();
-        let signer = cursor_signer(secret, (&endpoint.path, version), &columns);
+        let signer = cursor_signer(secret, (scope, version), &columns);
         Ok(Self {
             statement,
             ordered: wrapped.ordered(),
             rest,
             rest_args,
+            own: wrapped.query.types.len(),
             nulls: wrapped.nulls(),
             ahead: endpoint.follow().and_then(|_| wrapped.ahead()),
             committed_only,
@@ -227,6 +278,7 @@ impl RowKey {
             limit,
             version,
             signer,
+            selection,
             unordered: dialect.keys.unordered,
             infinity: dialect.keys.infinity,
             columns,
@@ -260,6 +312,21 @@ impl RowKey {
         }
     }
 
+    /// Begins the list at an offset: SQL whose argument follows those of [`RowKey::ordered`]. After
+    /// a cursor, the list begins there instead.
+    pub(super) fn begin_at(&mut self, offset: &str, types: &[BindType]) {
+        self.ordered.sql = format!("{}{offset}", self.ordered.sql).into();
+        self.ordered.types = types.to_vec();
+    }
+
+    /// True if a row can have these values in its key.
+    pub(crate) fn may_hold(&self, values: &[ParamValue]) -> bool {
+        let is_lost = |(column, value): (&KeyColumn, &ParamValue)| {
+            column.nulls == KeyNulls::Refused && *value == ParamValue::Null
+        };
+        !self.columns.iter().zip(values).any(is_lost)
+    }
+
     /// The place after which a list of at most `page` rows continues. If it isn't `within` that
     /// list, a new page begins there.
     pub(crate) fn list_position(&self, position: Position, page: Option<u64>, within: bool) -> ListPosition {
@@ -278,8 +345,14 @@ impl RowKey {
         ListPosition { before, types, values }
     }
 
+    /// The columns of the statement, of which the result has these `columns`.
+    fn all_columns<'a>(&'a self, columns: &'a [Column]) -> &'a [Column] {
+        self.selection.as_ref().map_or(columns, |selection| &selection.all)
+    }
+
     /// The types of the key's columns, which are among these of the result.
     pub(crate) fn types(&self, columns: &[Column]) -> KeyTypes {
+        let columns = self.all_columns(columns);
         let of_key = |key: &KeyColumn| columns.iter().find(|column| column.name == key.name);
         KeyTypes::of(self.columns.iter().filter_map(of_key).map(order_of))
     }
@@ -296,9 +369,15 @@ impl RowKey {
         }
     }
 
+    /// The statement's arguments without that of an offset.
+    pub(crate) fn own_args<'a>(&self, own: &'a [usize]) -> &'a [usize] {
+        &own[..self.own]
+    }
+
     /// The arguments of [`RowKey::rest`] as indices into the values of a request: the statement's
     /// `own` arguments, and the range of the values of a [`ListPosition`], `after`.
     pub(crate) fn rest_args(&self, own: &[usize], after: Range<usize>) -> impl Iterator<Item = usize> {
+        let own = self.own_args(own);
         let left = after.start + self.columns.len();
         let in_place_of = match self.rest_of_limit {
             Some(RestOfLimit::InPlaceOf(arg)) if left < after.end => Some(arg),
@@ -372,10 +451,8 @@ impl RowKey {
                 );
             }
             // The key's own column may be cast.
-            let own = columns.iter().find(|column| column.name == *name).unwrap_or(column);
-            if let Some(UnorderedTypes { why, hint, .. }) =
-                self.unordered.iter().find(|other| other.has(&own.type_name))
-            {
+            let own = self.all_columns(columns).iter().find(|column| column.name == *name).unwrap_or(column);
+            if let Some(UnorderedTypes { why, hint, .. }) = unordered(self.unordered, own) {
                 let message = format!("`key` names `{name}`, whose values {why}: pages would lose rows");
                 return Err(Error::endpoint(message).hint(*hint));
             }
@@ -398,6 +475,7 @@ impl RowKey {
     /// # Errors
     /// A column isn't in the result.
     pub fn check(&self, columns: &[Column]) -> Result<(), Error> {
+        let columns = self.all_columns(columns);
         let missing = |key: &&KeyColumn| !columns.iter().any(|column| column.name == key.name);
         match self.columns.iter().find(missing) {
             Some(key) => {
@@ -414,8 +492,13 @@ impl RowKey {
 fn cursor_signer(secret: &str, (path, version): (&str, usize), columns: &[KeyColumn]) -> Signer {
     let (version, count) = (version.to_string(), columns.len().to_string());
     let mut parts = vec!["cursor", path, &version, &count];
-    parts.extend(columns.iter().flat_map(|column| [column.name.as_str(), direction(column)]));
+    parts.extend(columns.iter().flat_map(|column| [column.name.as_str(), direction(column), place(column)]));
     Signer::new(secret, &parts)
+}
+
+/// The reason why a column can't order the rows.
+pub(super) fn unordered<'a>(types: &'a [UnorderedTypes], column: &Column) -> Option<&'a UnorderedTypes> {
+    types.iter().find(|other| other.has(&column.type_name))
 }
 
 /// The parameters of an endpoint, except those that only the limit uses, by their names.
@@ -469,6 +552,8 @@ struct StatementParts<'a> {
     query: &'a database::Statement,
     limit: Option<&'a Limit>,
     columns: &'a [KeyColumn],
+    /// The list of columns of the response.
+    selected: &'a str,
     /// Distinguishes settled rows from unsettled ones. `None` if unsettled rows needn't be left
     /// out.
     transactions: Option<&'a Transactions>,
@@ -541,7 +626,7 @@ impl StatementParts<'_> {
     /// The statement in the order of the key, with only the rows that meet `conditions`.
     fn statement(&self, conditions: &[String], limit: &str, types: Vec<BindType>) -> database::Statement {
         let (text, _) = self.parts();
-        let mut sql = String::from("select *");
+        let mut sql = format!("select {}", self.selected);
         for (number, column) in (1..).zip(self.columns) {
             sql.push_str(", ");
             self.dialect.keys.cast.write(&mut sql, |sql| sql.push_str(&self.quoted(column)));
@@ -552,9 +637,8 @@ impl StatementParts<'_> {
         if !conditions.is_empty() {
             let _ = write!(sql, " where {}", conditions.join(" and "));
         }
-        let order: Vec<_> = self.columns.iter().map(|c| self.quoted(c) + direction(c)).collect();
-        let _ = write!(sql, " order by {}\n{limit}", order.join(", "));
-        database::Statement { sql: Arc::from(sql), types }
+        let _ = write!(sql, " order by {}\n{limit}", order_by(self.columns, self.dialect));
+        database::Statement { sql: Arc::from(sql), types, ad_hoc: self.query.ad_hoc }
     }
 
     /// The condition for settled rows, which no running transaction may still precede.
@@ -583,7 +667,8 @@ impl StatementParts<'_> {
     }
 
     fn nulls(&self) -> database::Statement {
-        let mut lost: Vec<_> = self.columns.iter().map(|column| self.quoted(column) + " is null").collect();
+        let refused = self.columns.iter().filter(|column| column.nulls == KeyNulls::Refused);
+        let mut lost: Vec<_> = refused.map(|column| self.quoted(column) + " is null").collect();
         if let Some(Transactions { yet_to_come, .. }) = self.transactions {
             lost.push(format!("{} >= {yet_to_come}", self.quoted(&self.columns[0])));
         }
@@ -593,7 +678,11 @@ impl StatementParts<'_> {
             "select 1 as found from (\nselect * from (\n{text}\n) as rowstream where {}\n{limit}\n) as nulls limit 1",
             lost.join(" or ")
         );
-        database::Statement { sql: Arc::from(sql), types: self.query.types.clone() }
+        database::Statement {
+            sql: Arc::from(sql),
+            types: self.query.types.clone(),
+            ad_hoc: self.query.ad_hoc,
+        }
     }
 
     /// The statement that checks if the database has yet to issue a key.
@@ -603,23 +692,26 @@ impl StatementParts<'_> {
             ParameterTypes::Declared => BindType::One(ParamType::Text),
         };
         if let Some(Transactions { ahead, .. }) = self.transactions {
-            return Some(database::Statement { sql: Arc::from(*ahead), types: vec![first] });
+            return Some(database::Statement { sql: Arc::from(*ahead), types: vec![first], ad_hoc: false });
         }
         let counters = self.dialect.commits.counters.as_ref()?;
         let (table, column) = counted(&self.query.sql, &self.columns[0], counters, self.dialect)?;
         let sql = counters.question(self.dialect, &table, &column);
-        Some(database::Statement { sql: Arc::from(sql), types: vec![first; 2] })
+        Some(database::Statement { sql: Arc::from(sql), types: vec![first; 2], ad_hoc: false })
     }
 
     /// The condition for rows after the row whose key is bound.
     fn after(&self, key: &mut KeyValues) -> String {
         let terms: Vec<_> = self.columns.iter().map(|column| self.term(column)).collect();
-        let beyond = terms[0].beyond;
-        let one_way = terms.iter().all(|term| term.beyond == beyond);
+        let Term { beyond, nulls, .. } = terms[0];
+        let one_way = terms.iter().all(|term| term.beyond == beyond && term.nulls == KeyNulls::Refused);
         if one_way && (terms.len() == 1 || self.dialect.keys.comparison == Comparison::RowValues) {
             let columns: Vec<_> = terms.iter().map(|term| term.column.as_str()).collect();
             let values: Vec<_> = (0..terms.len()).map(|index| key.value(index)).collect();
             return format!("({}) {beyond} ({})", columns.join(", "), values.join(", "));
+        }
+        if nulls != KeyNulls::Refused {
+            return mixed(&terms, 0, key);
         }
         // An index on the first column only helps if there's a condition on that column alone.
         let first = format!("{} {beyond}= {}", terms[0].column, key.value(0));
@@ -629,7 +721,7 @@ impl StatementParts<'_> {
     fn term(&self, column: &KeyColumn) -> Term {
         let mut sql = String::new();
         self.compared().write(&mut sql, |sql| sql.push_str(&self.quoted(column)));
-        Term { column: sql, beyond: if column.descending { '<' } else { '>' } }
+        Term { column: sql, beyond: if column.descending { '<' } else { '>' }, nulls: column.nulls }
     }
 }
 
@@ -664,17 +756,45 @@ impl KeyValues {
 struct Term {
     column: String,
     beyond: char,
+    nulls: KeyNulls,
+}
+
+impl Term {
+    /// The condition for later values than the value `index` of the key.
+    fn further(&self, index: usize, key: &mut KeyValues) -> String {
+        let Self { column, beyond, nulls } = self;
+        let further = format!("{column} {beyond} {}", key.value(index));
+        match nulls {
+            KeyNulls::Refused => further,
+            KeyNulls::Placed { first: true, .. } => {
+                format!("({further} or {} is null and {column} is not null)", key.value(index))
+            }
+            KeyNulls::Placed { first: false, .. } => {
+                format!("({further} or {} is not null and {column} is null)", key.value(index))
+            }
+        }
+    }
+
+    /// The condition for the value `index` of the key.
+    fn same(&self, index: usize, key: &mut KeyValues) -> String {
+        let same = format!("{} = {}", self.column, key.value(index));
+        match self.nulls {
+            KeyNulls::Refused => same,
+            KeyNulls::Placed { .. } => {
+                format!("({same} or {} is null and {} is null)", key.value(index), self.column)
+            }
+        }
+    }
 }
 
 /// The condition for columns with different directions, from the column `index` on. A comparison of
 /// row values can't express it.
 fn mixed(terms: &[Term], index: usize, key: &mut KeyValues) -> String {
-    let Term { column, beyond } = &terms[index];
-    let further = format!("{column} {beyond} {}", key.value(index));
+    let further = terms[index].further(index, key);
     if index + 1 == terms.len() {
         return further;
     }
-    let same = format!("{column} = {}", key.value(index));
+    let same = terms[index].same(index, key);
     format!("({further} or {same} and {})", mixed(terms, index + 1, key))
 }
 
@@ -688,6 +808,32 @@ fn counted(
 ) -> Option<(String, String)> {
     let outline = Outline::new(sql, dialect).filter(|_| !column.descending)?;
     Some((outline.table_name(counters.table)?, outline.column_of(&column.name)?))
+}
+
+/// The terms of the order of a key.
+pub(super) fn order_by(columns: &[KeyColumn], dialect: &Dialect) -> String {
+    let term = |column: &KeyColumn| {
+        // A bare name could mean another column that a request gave this name.
+        let name = format!("rowstream.{}", dialect.quoted(&column.name));
+        let by_value = format!("{name}{}", direction(column));
+        match column.nulls {
+            KeyNulls::Placed { first, by_default: false } => {
+                let direction = if first { " desc" } else { "" };
+                format!("case when {name} is null then 1 else 0 end{direction}, {by_value}")
+            }
+            KeyNulls::Refused | KeyNulls::Placed { by_default: true, .. } => by_value,
+        }
+    };
+    columns.iter().map(term).collect::<Vec<_>>().join(", ")
+}
+
+/// The place of NULLs for a signature.
+fn place(column: &KeyColumn) -> &'static str {
+    match column.nulls {
+        KeyNulls::Refused => "",
+        KeyNulls::Placed { first: true, .. } => "nulls first",
+        KeyNulls::Placed { first: false, .. } => "nulls last",
+    }
 }
 
 fn direction(column: &KeyColumn) -> &'static str {
@@ -706,11 +852,18 @@ mod tests {
     fn parts(sql: &str, key: &[&str], dialect: &'static Dialect) -> ([String; 2], Vec<usize>) {
         let sql = rowstream_core::sql::Sql::parse(sql, dialect).unwrap();
         let types = sql.names.iter().map(|_| ParamType::Integer.into()).collect();
-        let query = database::Statement { sql: Arc::from(sql.text), types };
+        let query = database::Statement { sql: Arc::from(sql.text), types, ad_hoc: false };
         let columns: Vec<_> = key.iter().map(|text| KeyColumn::read(text)).collect();
         let limit = Limit::find(&query.sql, dialect);
         let limit = limit.as_ref();
-        let wrapped = StatementParts { query: &query, limit, columns: &columns, transactions: None, dialect };
+        let wrapped = StatementParts {
+            query: &query,
+            limit,
+            columns: &columns,
+            selected: "*",
+            transactions: None,
+            dialect,
+        };
         let (ordered, (rest, args)) = (wrapped.ordered(), wrapped.rest());
         assert_eq!((ordered.types.len(), rest.types.len()), (query.types.len(), args.len()));
         ([ordered, rest].map(|statement| statement.sql.replace('\n', " ")), args)
@@ -728,34 +881,38 @@ mod tests {
             &postgres::DIALECT,
         );
         let head = r#"select *, "a"::text as rowstream_key_1, "b ""x"""::text as rowstream_key_2 from ( select a, b from t where a > $1  ) as rowstream"#;
-        let tail = r#" order by "a", "b ""x""" limit $2 -- all"#;
+        let tail = r#" order by rowstream."a", rowstream."b ""x""" limit $2 -- all"#;
         assert_eq!(ordered, format!("{head}{tail}"));
         assert_eq!(rest, format!(r#"{head} where ("a", "b ""x""") > ($3, $4){tail}"#));
     }
 
     #[test]
     fn rows_are_read_once_they_are_settled() {
-        let query = database::Statement { sql: Arc::from("select 1"), types: Vec::new() };
+        let query = database::Statement { sql: Arc::from("select 1"), types: Vec::new(), ad_hoc: false };
         let columns = [KeyColumn::read("tx"), KeyColumn::read("id")];
         let wrapped = StatementParts {
             query: &query,
             limit: None,
             columns: &columns,
+            selected: "*",
             transactions: postgres::DIALECT.commits.transactions.as_ref().ok(),
             dialect: &postgres::DIALECT,
         };
         let [ordered, rest] =
             [wrapped.ordered(), wrapped.rest().0].map(|statement| statement.sql.replace('\n', " "));
         let settled = r#") as rowstream where "tx" < pg_snapshot_xmin(pg_current_snapshot())"#;
-        assert!(ordered.ends_with(&format!("{settled} order by \"tx\", \"id\" ")), "{ordered}");
-        let after = r#" and ("tx", "id") > ($1, $2) order by "tx", "id" "#;
+        assert!(
+            ordered.ends_with(&format!("{settled} order by rowstream.\"tx\", rowstream.\"id\" ")),
+            "{ordered}"
+        );
+        let after = r#" and ("tx", "id") > ($1, $2) order by rowstream."tx", rowstream."id" "#;
         assert!(rest.ends_with(&format!("{settled}{after}")), "{rest}");
     }
 
     #[test]
     fn directions() {
         let [ordered, rest] = wrapped("select 1", &["a DESC", "b", "c desc"], &sqlite::DIALECT);
-        let order = r#" order by "a" desc, "b", "c" desc "#;
+        let order = r#" order by rowstream."a" desc, rowstream."b", rowstream."c" desc "#;
         assert_eq!(
             ordered,
             format!(
@@ -774,9 +931,9 @@ mod tests {
     fn columns_of_a_union_are_compared_as_values() {
         let sql = "select a from (select a from t union all select b from u)";
         let [_, rest] = wrapped(sql, &["a"], &sqlite::DIALECT);
-        assert!(rest.ends_with(r#" where (+"a") > (?1) order by "a" "#), "{rest}");
+        assert!(rest.ends_with(r#" where (+"a") > (?1) order by rowstream."a" "#), "{rest}");
         let [_, rest] = wrapped(sql, &["a"], &postgres::DIALECT);
-        assert!(rest.ends_with(r#" where ("a") > ($1) order by "a" "#), "{rest}");
+        assert!(rest.ends_with(r#" where ("a") > ($1) order by rowstream."a" "#), "{rest}");
     }
 
     /// If placeholders have no numbers, arguments follow the order of the text: the limit is after
@@ -786,7 +943,7 @@ mod tests {
         let sql = "select a from t where a > :a and b > :a limit :n";
         let ([_, rest], args) = parts(sql, &["a"], &ANONYMOUS);
         let head = "select *, text(`a`) as rowstream_key_1 from ( select a from t where a > ? and b > ?  ) as rowstream";
-        assert_eq!(rest, format!("{head} where (`a`) > (?) order by `a` limit ?"));
+        assert_eq!(rest, format!("{head} where (`a`) > (?) order by rowstream.`a` limit ?"));
         assert_eq!(args, [0, 1, 3, 2]);
         let ([_, rest], args) = parts(sql, &["a", "b desc"], &ANONYMOUS);
         assert!(rest.contains("where `a` >= ? and (`a` > ? or `a` = ? and `b` < ?) order by"), "{rest}");

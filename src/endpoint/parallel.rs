@@ -251,5 +251,5 @@ fn part(
         None => format!("{list}{place}{from} where {within}"),
     };
     let types = whole.types.iter().copied().chain([BindType::Inferred; 2]).collect();
-    database::Statement { sql: sql.into(), types }
+    database::Statement { sql: sql.into(), types, ad_hoc: false }
 }

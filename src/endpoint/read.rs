@@ -20,6 +20,7 @@ use rowstream_encode::{CsvDialect, Format, Segment, Template as Body, ValueOptio
 
 use super::lookup::EncoderCache;
 use super::params::{self, DeclaredParam};
+use super::refine::RefineValues;
 use super::upstream::per_row;
 use super::{
     Authorization, Cardinality, Compression, Endpoint, Handler, NestedRows, Origin, ParallelRead, Piece,
@@ -111,6 +112,8 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
     let summary = table.take("summary").and_then(|value| value.string());
     let (key, version) = (table.take("key"), table.take("cursor_version"));
     let key = key::read_settings(key.as_ref(), version.as_ref());
+    let refine =
+        RefineValues { filter: table.take("filter"), sort: table.take("sort"), select: table.take("select") };
     let follow = table.take("follow");
     let parallel = table.take("parallel");
     let shards = table.take("shards");
@@ -224,6 +227,10 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
     if let (Some(value), Some(dialect)) = (&shards, dialect) {
         let read = read_shards(value, &endpoint, dialect, defaults);
         endpoint.sql_mut()?.shards = read;
+    }
+    if let Some(dialect) = dialect {
+        let settings = refine.read(&endpoint, dialect, defaults.cursor_secret);
+        endpoint.sql_mut()?.refine = settings;
     }
     endpoint.formats = match formats {
         _ if matches!(endpoint.handler, Handler::Proxy(_)) => Vec::new(),
@@ -339,7 +346,7 @@ impl SqlText {
     ) -> Statement {
         let origin = Origin { pieces: self.pieces(start, &sql.pieces), text: Arc::from(file.text) };
         let types = args.iter().map(|&arg| params[arg].bind_type()).collect();
-        let query = database::Statement { sql: Arc::from(sql.text), types };
+        let query = database::Statement { sql: Arc::from(sql.text), types, ad_hoc: false };
         let kept = EncoderCache::default();
         Statement { name, cardinality, query, args, nested: None, opener: None, origin, kept }
     }

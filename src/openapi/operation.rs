@@ -12,7 +12,7 @@ use super::schema::{ResponseSchemas, reference};
 use super::{DocumentOptions, Version, security};
 use crate::check::Columns;
 use crate::config::Config;
-use crate::endpoint::{Authorization, Endpoint, FollowMode, Handler};
+use crate::endpoint::{Authorization, Endpoint, FollowMode, Handler, RefineSettings};
 use crate::error_pages;
 
 /// A described endpoint.
@@ -55,7 +55,8 @@ impl SharedComponents {
                 json!({"name": "_format", "in": "query", "description": "the format", "schema": schema});
             (name.clone(), format)
         };
-        self.formats.iter().map(format).chain(controls(chosen)).collect::<Map<_, _>>().into()
+        let shared = refined().chain(controls(chosen));
+        self.formats.iter().map(format).chain(shared).collect::<Map<_, _>>().into()
     }
 
     fn failure(&mut self, status: u16, codes: Vec<&'static str>) -> Value {
@@ -113,7 +114,18 @@ impl Operation<'_> {
         let controls = self.controls().map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
         let formats = || self.endpoint.formats.iter().copied().map(Format::name).collect();
         let format = (!self.is_proxy()).then(|| shared.format(formats()));
-        own.chain(format).chain(controls).collect()
+        let refined = self.refined().map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
+        own.chain(refined).chain(format).chain(controls).collect()
+    }
+
+    /// The parameters that filter, sort and select.
+    fn refined(&self) -> impl Iterator<Item = &'static str> {
+        let words = self.endpoint.refine_settings().map(RefineSettings::words).unwrap_or_default();
+        let is_taken = move |name: &&str| match *name {
+            "and" | "or" => words.contains(&"filters"),
+            name => words.contains(&name),
+        };
+        REFINED.iter().map(|(name, ..)| *name).filter(is_taken)
     }
 
     fn is_proxy(&self) -> bool {
@@ -352,6 +364,36 @@ const CONTROLS: &[Control] = &[
     ("intervals", "the form of intervals", names::<Intervals>),
     ("nulls", "the form of members that are NULL", names::<Nulls>),
 ];
+
+/// The parameters of filtered lists: the name, the description, and the type.
+const REFINED: [(&str, &str, &str); 7] = [
+    ("filters", "conditions on columns: `column=operator.value`, for example `status=eq.PAID`", "object"),
+    ("and", "conditions that all have to be met: `(a.eq.1,b.gt.2)`", "string"),
+    ("or", "conditions of which one has to be met: `(a.eq.1,b.gt.2)`", "string"),
+    ("select", "the columns of the response: `id,total:amount`", "string"),
+    ("order", "the order of the rows: `created.desc.nullslast,id`", "string"),
+    ("limit", "how many rows at most", "integer"),
+    ("offset", "how many rows to leave out at the beginning", "integer"),
+];
+
+/// The parameters of filtered lists as components. The names of conditions are those of columns.
+fn refined() -> impl Iterator<Item = (String, Value)> {
+    REFINED.iter().map(|(name, description, kind)| {
+        let mut schema = json!({"type": kind});
+        let mut parameter =
+            json!({"name": name, "in": "query", "required": false, "description": description});
+        match *kind {
+            "object" => {
+                schema["additionalProperties"] = json!({"type": "string"});
+                (parameter["style"], parameter["explode"]) = ("form".into(), true.into());
+            }
+            "integer" => (schema["format"], schema["minimum"]) = ("int64".into(), 0.into()),
+            _ => {}
+        }
+        parameter["schema"] = schema;
+        ((*name).to_owned(), parameter)
+    })
+}
 
 /// The pattern of `_download`: file names without folders and invisible characters. It doesn't
 /// exclude those beyond 16 bits, because not all pattern dialects can express them.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::DocumentOptions;
 use crate::check::Columns;
-use crate::endpoint::{Cardinality, Endpoint, Handler, Piece};
+use crate::endpoint::{Cardinality, Endpoint, Handler, Piece, RefineSettings};
 
 /// Marks the number of a placeholder. No text in a template begins with it.
 const PLACEHOLDER: char = '\u{1}';
@@ -131,9 +131,11 @@ impl<'a> ResponseSchemas<'a> {
         let Some(columns) = self.columns(statement) else { return json!({"type": "object"}) };
         let mut properties: Map<_, _> =
             columns.iter().map(|column| (column.name.clone(), value(column, self.options))).collect();
+        // A request that selects columns leaves others out.
+        let is_whole = !self.endpoint.refine_settings().is_some_and(RefineSettings::selects);
         let mut required: Vec<_> = match self.options.nulls {
-            Nulls::Null => columns.iter().map(|column| &column.name).collect(),
-            Nulls::Omit => Vec::new(),
+            Nulls::Null if is_whole => columns.iter().map(|column| &column.name).collect(),
+            Nulls::Null | Nulls::Omit => Vec::new(),
         };
         for child in self.endpoint.children(statement) {
             let name = &self.endpoint.statements()[child].name;

@@ -11,6 +11,7 @@ use rowstream_core::lock::Mutex;
 use tokio::sync::watch;
 
 use super::documents::Documents;
+use super::refine::RefinedEndpoints;
 use crate::admission::{Admission, Usage};
 use crate::auth::{Credentials, Verifier};
 use crate::check::Columns;
@@ -52,6 +53,8 @@ pub struct App {
     pub(super) authorizations: Authorizations,
     /// The documents about the endpoints.
     pub(super) documents: Documents,
+    /// The endpoints of requests that filter, sort or select.
+    pub(super) refined: RefinedEndpoints,
 }
 
 /// The distinct authorizations of a configuration.
@@ -78,7 +81,7 @@ impl Authorizations {
 }
 
 /// The columns of an endpoint's statements, in their order.
-type ResultColumns = [Option<Columns>];
+pub(crate) type ResultColumns = [Option<Columns>];
 
 /// The state that outlives a configuration.
 #[derive(Default)]
@@ -186,6 +189,7 @@ impl App {
             columns,
             authorizations,
             documents: Documents::default(),
+            refined: RefinedEndpoints::default(),
         })
     }
 
@@ -194,15 +198,21 @@ impl App {
         &self.config
     }
 
-    pub(crate) fn note_columns(&self, endpoint: usize, results: Vec<Option<Columns>>) {
-        let mut columns = self.columns.lock();
+    pub(crate) fn note_columns(&self, endpoint: usize, results: Vec<Option<Columns>>) -> Arc<ResultColumns> {
+        let (results, mut columns) = (Arc::from(results), self.columns.lock());
         columns.0 += 1;
-        columns.1[endpoint] = Some(results.into());
+        columns.1[endpoint] = Some(Arc::clone(&results));
+        results
     }
 
     /// The number of times that columns were noted.
     pub(super) fn columns_noted(&self) -> u64 {
         self.columns.lock().0
+    }
+
+    /// The columns of an endpoint's statements, if they're known.
+    pub(super) fn noted_columns(&self, endpoint: usize) -> Option<Arc<ResultColumns>> {
+        self.columns.lock().1[endpoint].clone()
     }
 
     /// The columns of each endpoint's statements, as far as they're known.

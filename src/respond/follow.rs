@@ -44,6 +44,19 @@ pub(super) fn read(endpoint: &Endpoint, bound: &mut RequestValues) -> Result<Fol
     Ok(followed)
 }
 
+/// Refuses to follow rows that have another order than that of the key, or another beginning.
+///
+/// # Errors
+/// 400: the request waits for rows.
+pub(super) fn refuse(bound: &RequestValues) -> Result<(), Error> {
+    let name = match (bound.follow, bound.feed) {
+        (None, None) => return Ok(()),
+        (Some(_), _) => "_follow",
+        (None, Some(_)) => "feed",
+    };
+    Err(wrong(name, "a live tail has the order of its key: leave out `order` and `offset`"))
+}
+
 /// Checks that a stream that stays open can do all that is requested.
 ///
 /// # Errors
@@ -140,12 +153,15 @@ impl App {
 fn reopen(tracker: &RequestTracker, request: &StreamRequest<'_>, values: &[ParamValue]) -> StreamOpening {
     let (app, client) = (Arc::clone(&tracker.app), tracker.waiter.client());
     let actor = request.actor.clone();
+    // That of a request with filters belongs to the request.
+    let is_own = std::ptr::eq(request.endpoint, &app.config.endpoints[request.index]);
+    let refined = (!is_own).then(|| Arc::new(request.endpoint.clone()));
     let (index, reading, values) = (request.index, request.reading.clone(), values.to_vec());
     Box::new(move |after| {
-        let (app, actor) = (Arc::clone(&app), actor.clone());
+        let (app, actor, refined) = (Arc::clone(&app), actor.clone(), refined.clone());
         let (reading, values) = (RowsRequest { after, ..reading.clone() }, values.clone());
         Box::pin(async move {
-            let endpoint = &app.config.endpoints[index];
+            let endpoint = refined.as_deref().unwrap_or(&app.config.endpoints[index]);
             let source = app.source_as(&endpoint.source, actor.as_ref())?;
             OpenedStatements::open(&Waiter::new(client), (endpoint, &source), &reading, values, None).await
         })

@@ -78,13 +78,17 @@ pub(super) fn write_list(out: &mut dyn Write, endpoints: &[&Endpoint]) -> io::Re
 }
 
 fn describe(endpoint: &Endpoint) -> Value {
-    json!({
+    let mut described = json!({
         "path": endpoint.path,
         "method": "GET",
         "summary": endpoint.summary,
         "parameters": endpoint.params.iter().map(Param::to_json).collect::<Vec<_>>(),
         "formats": endpoint.formats.iter().copied().map(Format::name).collect::<Vec<_>>(),
-    })
+    });
+    if let Some(settings) = endpoint.refine_settings() {
+        described["filters"] = settings.words().into();
+    }
+    described
 }
 
 /// Writes the endpoints as a page.
@@ -125,6 +129,10 @@ fn section(endpoint: &Endpoint) -> String {
         out.push_str("<table>\n<thead><tr><th>parameter<th>type<th>in<th>if left out<th></tr></thead>\n");
         out.extend(endpoint.params.iter().map(row));
         out.push_str("</table>\n");
+    }
+    if let Some(settings) = endpoint.refine_settings() {
+        let words = settings.words().join("</code>, <code>");
+        out.push_str(&format!("<p>Requests can use <code>{words}</code>.</p>\n"));
     }
     let links: Vec<_> = links(endpoint).collect();
     out + &format!("<p>{}</p>\n", links.join(" "))

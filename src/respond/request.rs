@@ -14,6 +14,7 @@ use rowstream_upstream::fields;
 
 use super::app::App;
 use super::follow;
+use super::refine::Refined;
 use crate::auth::Credentials;
 use crate::completeness::ProofRequest;
 use crate::completeness::events::{self, LAST_EVENT_ID};
@@ -96,9 +97,17 @@ pub(super) fn read_stream_request<'a, B>(
     found: &Match<'_>,
     request: &'a Request<ArrivedBody<B>>,
     claims: Option<&Claims>,
+    refined: Option<&Refined>,
 ) -> Result<StreamRequest<'a>, Error> {
-    let mut bound =
-        params::bind_with(claims, &endpoint.params, &found.args, request.uri().query(), request.headers())?;
+    let query = refined.map_or(request.uri().query(), |refined| Some(&refined.query));
+    let values = refined.map_or(&[][..], |refined| &refined.values);
+    let params = &endpoint.params[..endpoint.params.len() - values.len()];
+    let mut bound = params::bind_with(claims, params, &found.args, query, request.headers())?;
+    bound.values.extend_from_slice(values);
+    bound.given |= refined.is_some();
+    if refined.is_some_and(|refined| refined.is_fixed) {
+        follow::refuse(&bound)?;
+    }
     let endpoint = if bound.explain { explained(endpoint, &bound)? } else { endpoint };
     let followed = follow::read(endpoint, &mut bound)?;
     let accept = request.headers().get_all(header::ACCEPT);

@@ -10,7 +10,7 @@ use super::open::Tail;
 use super::producer::Row;
 use crate::completeness::page::PageEnd;
 use crate::database::RowPlace;
-use crate::endpoint::Shards;
+use crate::endpoint::{KeyColumn, KeyNulls, Shards};
 use crate::stream::encoder::Encoder;
 
 /// The hint for rows that have a NULL in their key.
@@ -25,8 +25,8 @@ const FOREIGN: &str = "rows from another server (a restored dump, or replication
 pub(super) struct Cursors {
     signer: Signer,
     types: KeyTypes,
-    /// The names of the key's columns.
-    names: Vec<String>,
+    /// The names of the key's columns, and if they may be NULL.
+    names: Vec<(String, bool)>,
     /// The number of the result's columns.
     columns: usize,
     /// The database's spelling of an infinite number.
@@ -61,7 +61,7 @@ impl Cursors {
         let cursors = Self {
             signer,
             types: Shards::place_type(),
-            names: vec!["rowstream_place".to_owned()],
+            names: vec![("rowstream_place".to_owned(), false)],
             columns: columns.len(),
             infinity: None,
             key: Vec::new(),
@@ -86,7 +86,8 @@ impl Cursors {
         ids: bool,
     ) -> Result<(Self, &'a [Column]), Error> {
         let Tail { key, page, before, counts_rows, .. } = *tail;
-        let names: Vec<_> = key.columns.iter().map(|column| column.name.clone()).collect();
+        let name = |column: &KeyColumn| (column.name.clone(), column.nulls != KeyNulls::Refused);
+        let names: Vec<_> = key.columns.iter().map(name).collect();
         key.check_order(columns)?;
         let (columns, _) = columns.split_at(columns.len().saturating_sub(names.len()));
         key.check(columns)?;
@@ -140,11 +141,12 @@ impl Cursors {
 
     fn gather(&mut self, encoder: &mut impl RowWriter, row: Row<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
         let (columns, infinity) = (self.columns, self.infinity);
-        let gathering = KeyGatherer { columns, infinity, key: &mut self.key, misfit: None, encoder };
+        let (key, names) = (&mut self.key, &*self.names);
+        let gathering = KeyGatherer { columns, infinity, key, names, misfit: None, encoder };
         let mut gathering = ColumnCounter::new(gathering);
         row.encode(&mut gathering, out)?;
         match gathering.into_taker().misfit {
-            Some((index, misfit)) => Err(misfit.error(&self.names[index])),
+            Some((index, misfit)) => Err(misfit.error(&self.names[index].0)),
             None => self.check_place(),
         }
     }
@@ -279,6 +281,7 @@ struct KeyGatherer<'a, E> {
     columns: usize,
     infinity: Option<&'static str>,
     key: &'a mut Vec<u8>,
+    names: &'a [(String, bool)],
     misfit: Option<(usize, Misfit)>,
 }
 
@@ -303,6 +306,7 @@ impl<E> KeyGatherer<'_, E> {
                 self.key.extend_from_slice(infinity.as_bytes());
             }
             Value::Float(_) | Value::Float4(_) => self.misfit = Some((index, Misfit::Infinite)),
+            Value::Null if self.names[index].1 => write_value(value, self.key),
             Value::Null => self.misfit = Some((index, Misfit::Null)),
             _ => self.misfit = Some((index, Misfit::Kind)),
         }

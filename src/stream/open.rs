@@ -246,7 +246,7 @@ impl EmptinessProbe {
         Ok(Self {
             index: before,
             name: statement.name.as_str().into(),
-            args: statement.args.as_slice().into(),
+            args: tail.key.own_args(&statement.args).into(),
             finds: ProbeFinding::LeftOut { committed_only: tail.key.committed_only },
         })
     }
@@ -365,6 +365,9 @@ impl<'a> Tail<'a> {
     fn begin_after(&mut self, cursor: &str, values: &mut Vec<ParamValue>) -> Result<(), Error> {
         let columns = self.key.columns.len();
         let position = self.signer.position(cursor, columns)?;
+        if !self.key.may_hold(&position.key) {
+            return Err(cursor::changed());
+        }
         self.begin = Some(position.at_end.clone());
         let place = self.key.list_position(position, self.page, self.counts_rows);
         (self.types, self.before) = (Some(place.types), place.before);

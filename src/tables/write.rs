@@ -23,15 +23,12 @@ pub(crate) fn list(table: &Table) -> EndpointFile {
         let columns: Vec<_> = key.iter().map(|column| toml(&key_name(&column.name))).collect();
         let _ = writeln!(text, "key = [{}]", columns.join(", "));
     }
-    text.push_str(
-        "[params]\nlimit = { type = \"integer\", optional = true, min = 0, summary = \"how many rows at most\" }\n*/\n",
-    );
+    text.push_str("filter = true\nsort = true\nselect = true\n*/\n");
     text.push_str(&select(table));
     if !key.is_empty() {
         let columns: Vec<_> = key.iter().map(|column| table.dialect.quoted(&column.name)).collect();
         let _ = writeln!(text, "order by {}", columns.join(", "));
     }
-    text.push_str("limit :limit\n");
     EndpointFile { path: format!("{}.sql", place.file).into(), text }
 }
 

@@ -164,6 +164,34 @@ async fn changes_of_requests() {
 }
 
 #[tokio::test]
+async fn changes_of_filters() {
+    const ALL: &str = "/*\nkey = [\"id\"]\nfilter = true\nsort = [\"id\", \"placed\"]\nselect = true\n*/
+        select id, status, placed from orders order by id";
+    for (old, new, expected) in [
+        (
+            "filter = true\nsort = [\"id\", \"placed\"]\nselect = true\n",
+            "",
+            &[
+                "breaks requests: GET /a: `filters` isn't offered anymore",
+                "breaks requests: GET /a: `order` isn't offered anymore",
+                "breaks requests: GET /a: `select` isn't offered anymore",
+                "breaks requests: GET /a: `limit` isn't offered anymore",
+                "breaks requests: GET /a: `offset` isn't offered anymore",
+            ][..],
+        ),
+        (
+            "filter = true",
+            "filter = [\"id\"]",
+            &["breaks requests: GET /a: only some columns can be filtered now: `id`"],
+        ),
+        (", \"placed\"]", "]", &["breaks requests: GET /a: `placed` can't be sorted by anymore"]),
+        ("sort = [\"id\", \"placed\"]", "sort = true", &[]),
+    ] {
+        expect(new, [ALL, &ALL.replace(old, new)], expected).await;
+    }
+}
+
+#[tokio::test]
 async fn changes_of_responses() {
     let plain = "select id, status from orders";
     for (story, old, new, expected) in [

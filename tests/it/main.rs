@@ -41,6 +41,7 @@ mod error_detail;
 mod examples;
 mod explain;
 mod features;
+mod filters;
 mod first_contact;
 mod flight_peer;
 mod floors;

@@ -93,6 +93,7 @@ fn wrong(mut config: Table, (name, endpoint): (&str, &str)) -> Vec<String> {
         let value = match name {
             "SHOP_URL" => "postgres://h/d",
             "CRM_URL" => "http://127.0.0.1:1",
+            "CURSOR_SECRET" | "URL_SECRET" => &digits,
             _ => "x",
         };
         let is_named = |text: &str| text.contains(&format!("${{{name}"));

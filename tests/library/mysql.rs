@@ -105,7 +105,7 @@ async fn rows(session: &mut Session, columns: &[Column]) -> Result<String, Error
 async fn ask(source: &Source, sql: &str, args: &[(BindType, ParamValue)]) -> Result<String, Error> {
     let mut session = source.acquire(Snapshot::Statement, Priority::Stream).await?;
     let types = args.iter().map(|(kind, _)| *kind).collect();
-    let columns = session.prepare(&Statement { sql: Arc::from(sql), types }).await?;
+    let columns = session.prepare(&Statement { sql: Arc::from(sql), types, ad_hoc: false }).await?;
     session.execute(0, &args.iter().map(|(_, value)| value).collect::<Vec<_>>());
     rows(&mut session, &columns).await
 }
@@ -1241,7 +1241,7 @@ async fn a_test_that_panics_in_a_transaction_ends() {
     let db = MariaDb::new("create table t (n int); insert into t values (7)");
     let source = source(&db.url());
     let mut session = source.acquire(Snapshot::Transaction, Priority::Stream).await.unwrap();
-    let statement = Statement { sql: Arc::from("select n from t"), types: Vec::new() };
+    let statement = Statement { sql: Arc::from("select n from t"), types: Vec::new(), ad_hoc: false };
     let columns = session.prepare(&statement).await.unwrap();
     session.execute(0, &[]);
     assert_eq!(rows(&mut session, &columns).await.unwrap(), "{\"n\":7}\n");

@@ -231,7 +231,7 @@ async fn encoded(mut session: Session, columns: &[Column]) -> Result<String, Err
 async fn looked_up(script: Vec<Vec<u8>>, after: After) -> Result<Option<String>, Error> {
     let peer = Peer::new(script, after).await;
     let source = peer.source_of(4);
-    let statement = Statement { sql: Arc::from(SQL), types: Vec::new() };
+    let statement = Statement { sql: Arc::from(SQL), types: Vec::new(), ad_hoc: false };
     source.acquire(Snapshot::Statement, Priority::Stream).await?.prepare(&statement).await?;
     let waiter = Waiter::default();
     let looking_up = source.database()?.look_up(&statement, &[], waiter.begin());

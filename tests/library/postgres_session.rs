@@ -146,7 +146,7 @@ async fn rows(session: &mut Session, columns: &[rowstream_encode::Column]) -> Re
 }
 
 fn statement(sql: &str, types: &[ParamType]) -> Statement {
-    Statement { sql: Arc::from(sql), types: types.iter().map(|&kind| kind.into()).collect() }
+    Statement { sql: Arc::from(sql), types: types.iter().map(|&kind| kind.into()).collect(), ad_hoc: false }
 }
 
 /// Prepares and runs one statement with arguments.

@@ -1068,7 +1068,10 @@ async fn lists_are_continued_after_any_cut() {
     let list = "/* key = [\"id\"] */ select id from t order by id";
     let page = "/* key = [\"id\"]\n[params]\nn = \"integer\" */ select id from t order by id limit :n";
     let tail = "/* key = [\"id\"]\nheartbeat = \"100ms\"\nfollow = { commits = \"ordered\" } */ select id from t order by id limit 700";
-    let files = [("list", list), ("page", page), ("tail", tail)];
+    // The last rows have a NULL in the column that orders them.
+    let asked = "/* key = [\"id\"]\nfilter = true\nsort = true\nselect = true */ \
+        select id, case when id <= 2000 then id end as b, 'x' as c from t order by id";
+    let files = [("list", list), ("page", page), ("tail", tail), ("asked", asked)];
     let fill = |rows: &str| format!("create table t (id integer primary key); insert into t {rows}");
     let db = TestDb::new().await;
     db.execute(&fill(&format!("select i from generate_series(1, {ROWS}) as i"))).await;
@@ -1081,11 +1084,13 @@ async fn lists_are_continued_after_any_cut() {
     let (mut random, mut cuts) = (fastrand::Rng::with_seed(seed), 0);
     for url in [db.url(), maria.url(), sqlite] {
         let server = server(&url, &files).await;
-        for (path, query, rows) in [
-            ("list.ndjson", "", ROWS),
-            ("list.json-seq", "", ROWS),
-            ("page.ndjson", "n=2100", 2100),
-            ("tail.ndjson", "_follow=1", ROWS),
+        for (path, query, first, rows) in [
+            ("list.ndjson", "", 1, ROWS),
+            ("list.json-seq", "", 1, ROWS),
+            ("page.ndjson", "n=2100", 1, 2100),
+            ("tail.ndjson", "_follow=1", 1, ROWS),
+            ("asked.ndjson", "order=b.nullslast&c=eq.x&select=id", 1, ROWS),
+            ("asked.ndjson", "order=b.nullslast&id=gt.100&limit=2100&offset=50", 151, 2100),
         ] {
             for _ in 0..5 {
                 let (ids, after) = (Vec::new(), None);
@@ -1094,7 +1099,7 @@ async fn lists_are_continued_after_any_cut() {
                 while let left @ 1.. = rows as usize - reader.ids.len()
                     && !reader.read(random.usize(1..left * 13 + 500)).await
                 {}
-                let expected: Vec<u64> = (1..=rows).collect();
+                let expected: Vec<u64> = (first..first + rows).collect();
                 assert!(reader.ids == expected, "{path} of {url}, seed {seed}: {} rows", reader.ids.len());
                 cuts += reader.cuts;
             }

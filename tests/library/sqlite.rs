@@ -62,7 +62,7 @@ fn config(file: &Path) -> SourceSettings {
 }
 
 fn statement(sql: &str, types: &[ParamType]) -> Statement {
-    Statement { sql: Arc::from(sql), types: types.iter().map(|&kind| kind.into()).collect() }
+    Statement { sql: Arc::from(sql), types: types.iter().map(|&kind| kind.into()).collect(), ad_hoc: false }
 }
 
 async fn acquire(source: &Source) -> Session {

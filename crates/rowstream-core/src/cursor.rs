@@ -205,17 +205,18 @@ fn digits(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// The values of a JSON array of strings and numbers.
+/// The values of a JSON array of strings, numbers and nulls.
 pub fn values(array: &[u8]) -> Option<Vec<ParamValue>> {
     let values: Vec<&RawValue> = serde_json::from_slice(array).ok()?;
     values.into_iter().map(|value| param_value(value.get())).collect()
 }
 
-/// A value of a key: a string or a number.
+/// A value of a key: a string, a number or null.
 fn param_value(json: &str) -> Option<ParamValue> {
-    match json.starts_with('"') {
-        true => serde_json::from_str(json).ok().map(ParamValue::Text),
-        false => Some(ParamValue::Number(json.to_owned())),
+    match json.as_bytes().first()? {
+        b'"' => serde_json::from_str(json).ok().map(ParamValue::Text),
+        b'n' => Some(ParamValue::Null),
+        _ => Some(ParamValue::Number(json.to_owned())),
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! cursor fetch settings
-//! params pool
+//! params pool filter
 //! error
 //! diagnostic tcp tls
 //! sql log histogram client
@@ -13,7 +13,8 @@
 //! ```
 //!
 //! - [`sql`] turns named parameters into a database's placeholders. [`params`] checks the values of
-//!   a request, and [`cursor`] signs the values that a list resumes after.
+//!   a request, [`filter`] reads what it asks of a list, and [`cursor`] signs the values that a list
+//!   resumes after.
 //! - [`error`] describes a request's failure, and [`diagnostic`] a mistake in a file, with its
 //!   line.
 //! - [`pool`] shares connections among clients, and [`settings`] has the limits of a source.
@@ -39,6 +40,7 @@ pub mod datetime;
 pub mod diagnostic;
 pub mod error;
 pub mod fetch;
+pub mod filter;
 pub mod histogram;
 pub mod lock;
 pub mod log;

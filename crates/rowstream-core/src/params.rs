@@ -11,7 +11,7 @@ mod follow;
 mod parse;
 mod shard;
 
-pub use bind::{ChosenOptions, RequestValues, bind};
+pub use bind::{BAD_ENCODING, ChosenOptions, RequestValues, bind, check_pairs, query_decode};
 pub use bind::{Claims, bind_with, claim, claim_at};
 pub use follow::{CouchFeed, FollowMode};
 pub use parse::percent_decode;

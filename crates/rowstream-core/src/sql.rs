@@ -7,6 +7,7 @@
 pub mod dialect;
 mod lexer;
 mod limit;
+mod operator;
 mod outline;
 
 use std::borrow::Cow;
@@ -17,6 +18,7 @@ pub use self::dialect::Dialect;
 use self::dialect::{Affixes, Placeholders};
 use self::lexer::{Lexer, Token, TokenKind};
 pub use self::limit::{Limit, LimitPart, limit_placeholders, numbered_placeholders};
+pub use self::operator::Operator;
 pub use self::outline::{Outline, RowSelect, UNIONS};
 
 /// Marks a statement whose row contains refcursors that other statements read. It replaces the

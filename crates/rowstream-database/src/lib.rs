@@ -42,7 +42,7 @@
 //! async fn lines<D: Database>(database: &D, sql: &str) -> Result<Vec<u8>, Error> {
 //!     let waiter = Waiter::default();
 //!     let mut session = database.acquire(Snapshot::Statement, Priority::Stream, waiter.begin()).await?;
-//!     let columns = session.prepare(&Statement { sql: Arc::from(sql), types: Vec::new() }).await?;
+//!     let columns = session.prepare(&Statement { sql: Arc::from(sql), types: Vec::new(), ad_hoc: false }).await?;
 //!     session.execute(0, &[]);
 //!     let (mut encoder, mut out) = (RowEncoder::new(Shape::Lines, &columns), Vec::new());
 //!     encoder.start(&mut out);
@@ -145,6 +145,9 @@ pub struct Statement {
     pub sql: Arc<str>,
     /// The declared type of each argument.
     pub types: Vec<BindType>,
+    /// True if requests can make any number of such statements. They're kept apart from those of
+    /// files.
+    pub ad_hoc: bool,
 }
 
 /// The source of the rows that a prepared statement returns.

@@ -1,9 +1,11 @@
 //! The SQL of MySQL and MariaDB, as data.
 
+use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
-    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Functions, Keys,
-    LineComment, Location, Names, OpenedResults, ParameterTypes, PasswordOrigin, Placeholders, Quotes,
-    Refusal, Strings, Syntax, TableName, UniqueKeys, UnorderedTypes, Urls,
+    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Filters, Functions,
+    Keys, LineComment, Location, Names, NullOrder, OpenedResults, OperatorSql, ParameterTypes,
+    PasswordOrigin, Placeholders, Quotes, Refusal, Strings, Syntax, TableName, UniqueKeys, UnorderedTypes,
+    Urls, ValueForm,
 };
 
 /// The dialect of MySQL and MariaDB.
@@ -56,6 +58,7 @@ pub static DIALECT: Dialect = Dialect {
             },
         ],
     },
+    filters: Ok(FILTERS),
     commits: Commits {
         order: CommitOrder::IfPromised(Refusal {
             message: "MySQL's transactions commit in any order, so a row could become visible after the key of one that was sent",
@@ -88,6 +91,24 @@ pub static DIALECT: Dialect = Dialect {
         functions: Functions::MakeValues,
     }),
     catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None }),
+};
+
+/// Collations usually ignore case. The first half of `like` can use an index, the second is exact.
+const FILTERS: Filters = Filters {
+    operators: &[
+        OperatorSql {
+            operator: Operator::Like,
+            sql: "({c} like {v} and convert({c} using utf8mb4) collate utf8mb4_bin like {v})",
+            value: ValueForm::Like,
+        },
+        OperatorSql {
+            operator: Operator::Ilike,
+            sql: "lower(convert({c} using utf8mb4)) collate utf8mb4_bin like lower({v})",
+            value: ValueForm::Like,
+        },
+    ],
+    untyped: None,
+    nulls: NullOrder::Least,
 };
 
 /// The tables and views that a user may read in the URL's database. The catalog compares names

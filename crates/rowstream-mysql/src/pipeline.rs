@@ -227,8 +227,11 @@ impl Peer {
         if !self.parked.iter().any(|parked| parked.look_up.statement.sql == *sql) {
             let wire = &mut self.connection.wire;
             wire.append_command(&preparing::command(sql));
-            self.expected
-                .push_back(ExpectedAnswer::Prepared(Preparation::new(Arc::clone(sql), wire.limit())));
+            self.expected.push_back(ExpectedAnswer::Prepared(Preparation::new(
+                Arc::clone(sql),
+                false,
+                wire.limit(),
+            )));
         }
         self.parked.push(ParkedLookup { look_up, packet: packet.into() });
     }

@@ -32,6 +32,8 @@ pub(super) fn command(sql: &str) -> Vec<u8> {
 /// A statement that the server prepares.
 pub(super) struct Preparation {
     pub(super) sql: Arc<str>,
+    /// True for the statement of a request, whose description isn't kept in the source.
+    ad_hoc: bool,
     stage: PreparationStage,
     id: u32,
     parameters: u16,
@@ -65,10 +67,11 @@ pub(super) enum PreparationStep {
 
 impl Preparation {
     /// For a connection whose longest packet has `limit` bytes.
-    pub(super) fn new(sql: Arc<str>, limit: usize) -> Self {
+    pub(super) fn new(sql: Arc<str>, ad_hoc: bool, limit: usize) -> Self {
         let (definitions, packets) = (Vec::new(), Vec::new());
         Self {
             sql,
+            ad_hoc,
             stage: PreparationStage::Head,
             id: 0,
             parameters: 0,
@@ -135,11 +138,15 @@ impl Preparation {
         shared: &SourceState,
         connection: &mut Connection,
     ) -> Result<Arc<Prepared>, Error> {
-        let id = self.id;
+        let (id, ad_hoc) = (self.id, self.ad_hoc);
         match self.described(shared, &connection.product) {
             Ok(described) => {
-                let prepared = Arc::new(Prepared { id, described: shared.descriptions.learn(described) });
-                connection.statements.insert(Arc::clone(&prepared), &mut connection.wire);
+                let described = match ad_hoc {
+                    true => Arc::new(described),
+                    false => shared.descriptions.learn(described),
+                };
+                let prepared = Arc::new(Prepared { id, described });
+                connection.statements.insert(Arc::clone(&prepared), ad_hoc, &mut connection.wire);
                 Ok(prepared)
             }
             Err(error) => {

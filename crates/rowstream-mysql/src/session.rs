@@ -225,7 +225,7 @@ impl Session {
         let prepared = match self.connection().statements.get(&sql) {
             Some(prepared) => prepared,
             // Boxed, because otherwise every request would reserve memory that few need.
-            None => Box::pin(self.prepare_anew(sql)).await?,
+            None => Box::pin(self.prepare_anew(sql, statement.ad_hoc)).await?,
         };
         if prepared.parameters != statement.types.len() {
             return Err(Error::endpoint(format!(
@@ -251,10 +251,10 @@ impl Session {
         own
     }
 
-    async fn prepare_anew(&mut self, sql: Arc<str>) -> Result<Arc<Prepared>, Error> {
+    async fn prepare_anew(&mut self, sql: Arc<str>, ad_hoc: bool) -> Result<Arc<Prepared>, Error> {
         self.state = State::Preparing;
         self.wire().command(&preparing::command(&sql));
-        let mut preparing = Preparation::new(sql, self.wire().limit());
+        let mut preparing = Preparation::new(sql, ad_hoc, self.wire().limit());
         loop {
             let frame = self.frame().await?;
             match preparing.take(self.connection(), &frame) {
@@ -266,7 +266,7 @@ impl Session {
                     if error.is_too_many_statements()
                         && connection.statements.close_oldest(&mut connection.wire)
                     {
-                        return Box::pin(self.prepare_anew(preparing.sql)).await;
+                        return Box::pin(self.prepare_anew(preparing.sql, ad_hoc)).await;
                     }
                     return Err(error.into_error(Some(&preparing.sql)));
                 }

@@ -1,9 +1,11 @@
 //! PostgreSQL's SQL, as data.
 
+use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
-    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect,
-    Functions, Keys, LineComment, Location, Names, OpenedResults, ParameterTypes, Parts, PasswordOrigin,
-    Placeholders, Refusal, Strings, Syntax, TableName, Transactions, UniqueKeys, UnorderedTypes, Urls,
+    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Filters,
+    Functions, Keys, LineComment, Location, Names, NullOrder, OpenedResults, OperatorSql, ParameterTypes,
+    Parts, PasswordOrigin, Placeholders, Refusal, Strings, Syntax, TableName, Transactions, UniqueKeys,
+    UnorderedTypes, Urls, ValueForm,
 };
 
 /// The dialect of PostgreSQL and of servers that speak its protocol.
@@ -67,6 +69,7 @@ pub static DIALECT: Dialect = Dialect {
             },
         ],
     },
+    filters: Ok(FILTERS),
     commits: Commits {
         order: CommitOrder::IfPromised(Refusal {
             message: "PostgreSQL's transactions commit in any order, so a row could become visible after the key of one that was sent",
@@ -110,6 +113,21 @@ pub static DIALECT: Dialect = Dialect {
         functions: Functions::RepeatRows,
     }),
     catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None }),
+};
+
+/// The database infers the type of each value from its column.
+const FILTERS: Filters = Filters {
+    operators: &[
+        OperatorSql { operator: Operator::Like, sql: "{c} like {v}", value: ValueForm::Like },
+        OperatorSql { operator: Operator::Ilike, sql: "{c} ilike {v}", value: ValueForm::Like },
+        OperatorSql { operator: Operator::Match, sql: "{c} ~ {v}", value: ValueForm::Unchanged },
+        OperatorSql { operator: Operator::Imatch, sql: "{c} ~* {v}", value: ValueForm::Unchanged },
+        OperatorSql { operator: Operator::Cs, sql: "{c} @> {v}", value: ValueForm::Unchanged },
+        OperatorSql { operator: Operator::Cd, sql: "{c} <@ {v}", value: ValueForm::Unchanged },
+        OperatorSql { operator: Operator::Ov, sql: "{c} && {v}", value: ValueForm::Unchanged },
+    ],
+    untyped: None,
+    nulls: NullOrder::Greatest,
 };
 
 /// The tables and views that a statement finds by bare name in the schemas of `search_path`. The

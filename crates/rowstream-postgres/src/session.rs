@@ -389,11 +389,11 @@ impl Session {
             return Ok(prepared);
         }
         // Lookups share connections only if they leave nothing behind.
-        if prepared.leaves == SessionEffect::Nothing {
+        if prepared.leaves == SessionEffect::Nothing && !statement.ad_hoc {
             self.shared.descriptions.learn(&prepared, fields);
         }
         let connection = self.connection();
-        connection.statements.insert(Arc::clone(&prepared), &mut connection.wire.write);
+        connection.statements.insert(Arc::clone(&prepared), statement.ad_hoc, &mut connection.wire.write);
         Ok(prepared)
     }
 

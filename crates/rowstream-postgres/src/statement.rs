@@ -251,10 +251,10 @@ impl StatementCache {
 
     /// Keeps a statement. Messages that close the evicted ones on the server are appended to
     /// `write`.
-    pub(super) fn insert(&mut self, prepared: Arc<Prepared>, write: &mut BytesMut) {
+    pub(super) fn insert(&mut self, prepared: Arc<Prepared>, ad_hoc: bool, write: &mut BytesMut) {
         self.unclaimed.take_if(|name| *name == prepared.name);
         let sql = Arc::clone(&prepared.sql);
-        self.kept.insert(&sql, prepared, |gone| close(&gone.name, write));
+        self.kept.insert(&sql, prepared, ad_hoc, |gone| close(&gone.name, write));
     }
 
     /// Forgets a statement and closes it on the server.
@@ -356,11 +356,11 @@ mod tests {
         let mut write = BytesMut::new();
         let [a, b] = ["a", "b"].map(|sql| prepared(&mut cache, sql));
         let second = b.name.clone();
-        [a, b].into_iter().for_each(|statement| cache.insert(statement, &mut write));
+        [a, b].into_iter().for_each(|statement| cache.insert(statement, false, &mut write));
         assert!(write.is_empty());
         assert!(cache.get("a").is_some());
         let statement = prepared(&mut cache, "c");
-        cache.insert(statement, &mut write);
+        cache.insert(statement, false, &mut write);
         assert!(cache.get("b").is_none() && cache.get("a").is_some() && cache.get("c").is_some());
         assert_eq!(&write[5..], format!("S{second}\0").as_bytes());
     }
@@ -370,13 +370,13 @@ mod tests {
         let mut cache = StatementCache::new(1);
         let mut write = BytesMut::new();
         let held = prepared(&mut cache, "a");
-        cache.insert(Arc::clone(&held), &mut write);
+        cache.insert(Arc::clone(&held), false, &mut write);
         let statement = prepared(&mut cache, "b");
-        cache.insert(statement, &mut write);
+        cache.insert(statement, false, &mut write);
         assert!(write.is_empty() && cache.get("a").is_some() && cache.get("b").is_some());
         drop(held);
         let statement = prepared(&mut cache, "c");
-        cache.insert(statement, &mut write);
+        cache.insert(statement, false, &mut write);
         assert!(cache.get("a").is_none() && cache.get("b").is_none() && cache.get("c").is_some());
     }
 

@@ -1,9 +1,10 @@
 //! SQLite's SQL, as data.
 
+use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
-    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect,
-    Functions, Keys, LineComment, Location, Names, ParameterTypes, PasswordOrigin, Placeholders, Quotes,
-    Refusal, Syntax, TableName, UniqueKeys, Urls,
+    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Filters,
+    Functions, Keys, LineComment, Location, Names, NullOrder, OperatorSql, ParameterTypes, PasswordOrigin,
+    Placeholders, Quotes, Refusal, Syntax, TableName, UniqueKeys, Urls, ValueForm,
 };
 
 /// SQLite's SQL.
@@ -42,6 +43,7 @@ pub static DIALECT: Dialect = Dialect {
         bytes: Err("use a key of texts or numbers: `hex(c) as c` is in the same order"),
         unordered: &[],
     },
+    filters: Ok(FILTERS),
     commits: Commits {
         order: CommitOrder::ByKey,
         transactions: Err(Refusal {
@@ -88,6 +90,20 @@ pub static DIALECT: Dialect = Dialect {
         // An index finds both, because bytes sort after all other values.
         misfit: Some(("{} is null or {} >= x''", "a row has NULL or bytes in it")),
     }),
+};
+
+/// `like` ignores the case of ASCII letters, `glob` doesn't. The column of an expression has no type,
+/// and any number is less than any text.
+const FILTERS: Filters = Filters {
+    operators: &[
+        OperatorSql { operator: Operator::Like, sql: "{c} glob {v}", value: ValueForm::Glob },
+        OperatorSql { operator: Operator::Ilike, sql: "{c} like {v} escape '\\'", value: ValueForm::Like },
+    ],
+    untyped: Some([
+        "case typeof({c}) when 'text' then {c} {op} {v} else {c} {op} cast({v} as numeric) end",
+        "case typeof({c}) when 'text' then {c} {op} {v} when 'null' then null else 0 end",
+    ]),
+    nulls: NullOrder::Least,
 };
 
 /// Leaves out the tables that store the rows of virtual tables (`shadow`).

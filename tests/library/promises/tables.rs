@@ -27,7 +27,7 @@ fn table() -> String {
         if can.is_ok() { "yes" } else { "no" }.to_owned()
     }
     type Line = (&'static str, fn(&Dialect) -> String);
-    let lines: [Line; 14] = [
+    let lines: [Line; 15] = [
         ("schemes of its URLs", |dialect| {
             dialect.urls.schemes.iter().map(|scheme| format!("`{scheme}:`")).collect::<Vec<_>>().join(", ")
         }),
@@ -64,6 +64,7 @@ fn table() -> String {
             Err(_) => "no".to_owned(),
         }),
         ("`parallel` and `shards`", |dialect| yes(&dialect.parts)),
+        ("[filters](filters.md) of requests", |dialect| yes(&dialect.filters)),
         ("tables without a file", |dialect| if dialect.catalog.is_some() { "yes" } else { "no" }.to_owned()),
     ];
     let dialects: Vec<_> = DatabaseKind::ALL.iter().map(|kind| kind.dialect()).collect();

@@ -38,6 +38,10 @@ pub(super) static DIALECT: Dialect = Dialect {
         bytes: Err("use a key of texts or numbers"),
         unordered: &[],
     },
+    filters: Err(Refusal {
+        message: "the SQL of a source of Arrow Flight SQL isn't known, so requests can't filter, sort or select",
+        hint: "declare parameters, and use them in the statement",
+    }),
     commits: Commits {
         order: CommitOrder::Unknown(NOT_FOLLOWED),
         transactions: Err(NOT_FOLLOWED),

@@ -226,7 +226,7 @@ impl Session {
         let (described, info) = self.schema(&RowsRequest::Text(Arc::clone(sql), None)).await?;
         let prepared = described_by(described, RowsRequest::Text(Arc::clone(sql), info));
         if let Ok(prepared) = &prepared {
-            self.shared.described.lock().insert(sql, Arc::clone(&prepared.described), |_| {});
+            self.shared.described.lock().insert(sql, Arc::clone(&prepared.described), false, |_| {});
         }
         Ok(prepared)
     }

@@ -1,11 +1,13 @@
 //! The SQL that drivers' databases have in common, as data. ADBC: the SQL of DuckDB that PostgreSQL
 //! shares. ODBC: the standard's SQL, with MySQL's quotes.
 
+use rowstream_core::sql::Operator;
 #[cfg(feature = "odbc")]
 use rowstream_core::sql::dialect::Quotes;
 use rowstream_core::sql::dialect::{
-    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment,
-    Location, Names, ParameterTypes, PasswordOrigin, Placeholders, Refusal, Strings, Syntax, Urls,
+    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Filters, Keys,
+    LineComment, Location, Names, NullOrder, OperatorSql, ParameterTypes, PasswordOrigin, Placeholders,
+    Refusal, Strings, Syntax, Urls, ValueForm,
 };
 
 /// The environment variable with the path of DuckDB's library.
@@ -39,6 +41,10 @@ pub(super) static ODBC: Dialect = Dialect {
         ..COMMON.syntax
     },
     placeholders: Placeholders::ByOccurrence,
+    filters: Err(Refusal {
+        message: "the SQL of a source of ODBC isn't known, so requests can't filter, sort or select",
+        hint: "declare parameters, and use them in the statement",
+    }),
     catalog: None,
     ..COMMON
 };
@@ -74,6 +80,7 @@ const COMMON: Dialect = Dialect {
         bytes: Err("use a key of texts or numbers"),
         unordered: &[],
     },
+    filters: Ok(FILTERS),
     commits: Commits {
         order: CommitOrder::Unknown(NOT_FOLLOWED),
         transactions: Err(NOT_FOLLOWED),
@@ -96,6 +103,26 @@ const COMMON: Dialect = Dialect {
     explain: None,
     unique_keys: None,
     catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None }),
+};
+
+/// DuckDB's.
+const FILTERS: Filters = Filters {
+    operators: &[
+        OperatorSql { operator: Operator::Like, sql: "{c} like {v} escape '\\'", value: ValueForm::Like },
+        OperatorSql { operator: Operator::Ilike, sql: "{c} ilike {v} escape '\\'", value: ValueForm::Like },
+        OperatorSql {
+            operator: Operator::Match,
+            sql: "regexp_matches({c}, {v})",
+            value: ValueForm::Unchanged,
+        },
+        OperatorSql {
+            operator: Operator::Imatch,
+            sql: "regexp_matches({c}, {v}, 'i')",
+            value: ValueForm::Unchanged,
+        },
+    ],
+    untyped: None,
+    nulls: NullOrder::Last,
 };
 
 const NOT_FOLLOWED: Refusal = Refusal {

@@ -149,11 +149,8 @@ pub fn bind_with<N: AsRef<str>, V: AsRef<str>>(
     query: Option<&str>,
     headers: &HeaderMap,
 ) -> Result<RequestValues, Error> {
+    check_pairs(query)?;
     let pairs = || query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
-    let count = pairs().count();
-    if count > MOST_PAIRS {
-        return Err(Error::too_many_pairs(count, MOST_PAIRS));
-    }
     let mut texts = RequestTexts::new(params);
     for (name, value) in path {
         texts.path(name.as_ref(), value.as_ref());
@@ -166,10 +163,20 @@ pub fn bind_with<N: AsRef<str>, V: AsRef<str>>(
     texts.finish()
 }
 
+/// Checks that a query isn't too long to read.
+///
+/// # Errors
+/// 400: it has too many pairs.
+pub fn check_pairs(query: Option<&str>) -> Result<(), Error> {
+    let count = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()).count();
+    if count > MOST_PAIRS { Err(Error::too_many_pairs(count, MOST_PAIRS)) } else { Ok(()) }
+}
+
 /// The reason why a text couldn't be decoded.
 type DecodeFailure = &'static str;
 
-const BAD_ENCODING: DecodeFailure = "its percent-encoding is not valid";
+/// The message for a name or value that [`query_decode`] can't decode.
+pub const BAD_ENCODING: DecodeFailure = "its percent-encoding is not valid";
 
 /// The text of a parameter.
 type Text<'a> = Result<Cow<'a, str>, DecodeFailure>;
@@ -433,7 +440,7 @@ fn choice<T: Choice>(text: &str) -> Result<T, String> {
     })
 }
 
-/// Decodes a name or value of a query. A `+` is a blank.
-fn query_decode(text: &str) -> Option<String> {
+/// Decodes a name or value of a query. A `+` is a blank. `None`: its percent-encoding isn't valid.
+pub fn query_decode(text: &str) -> Option<String> {
     percent_decode(&text.replace('+', " ")).map(Cow::into_owned)
 }

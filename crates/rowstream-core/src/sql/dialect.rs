@@ -6,6 +6,8 @@
 
 use std::fmt::Write as _;
 
+use super::Operator;
+
 /// The SQL of a database, and the features that it supports.
 #[derive(Debug)]
 pub struct Dialect {
@@ -26,6 +28,8 @@ pub struct Dialect {
     pub null_limit: Option<Affixes>,
     /// The way to read a statement in the order of a key, and after a given row.
     pub keys: Keys,
+    /// The SQL of the conditions and orders that requests ask for.
+    pub filters: Result<Filters, Refusal>,
     /// The visibility of new rows, which decides how they can be followed.
     pub commits: Commits,
     /// The results that a statement can open for others to read.
@@ -319,6 +323,118 @@ pub enum Comparison {
     ByColumn,
 }
 
+/// The SQL of the conditions and orders that requests ask for.
+#[derive(Debug, Clone, Copy)]
+pub struct Filters {
+    /// The operators beyond the comparisons that every database has. The database lacks the others.
+    pub operators: &'static [OperatorSql],
+    /// The comparisons of a column whose values have no common type, with a number and with another
+    /// text. `None`: such columns are compared like those of texts.
+    pub untyped: Option<[&'static str; 2]>,
+    /// The place of NULL in an order.
+    pub nulls: NullOrder,
+}
+
+impl Filters {
+    /// The SQL of `operator`, unless every database has it or this one lacks it.
+    pub fn sql(&self, operator: Operator) -> Option<&'static OperatorSql> {
+        self.operators.iter().find(|own| own.operator == operator)
+    }
+}
+
+/// The SQL of an operator.
+#[derive(Debug)]
+pub struct OperatorSql {
+    /// The operator.
+    pub operator: Operator,
+    /// The condition, with `{c}` for the column and `{v}` for the value.
+    pub sql: &'static str,
+    /// The form of the value.
+    pub value: ValueForm,
+}
+
+/// The form of an operator's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueForm {
+    /// The text of the request.
+    Unchanged,
+    /// A pattern of `like`, with `%`, `_` and a backslash before these. `*` is another `%`.
+    Like,
+    /// The same pattern as one of `glob`, with `*`, `?` and `[…]`.
+    Glob,
+}
+
+impl ValueForm {
+    /// The value for the text of a request.
+    pub fn write(self, text: &str) -> String {
+        match self {
+            Self::Unchanged => text.to_owned(),
+            Self::Like => like(text),
+            Self::Glob => glob(text),
+        }
+    }
+}
+
+/// The pattern of `like` for one that may have `*`.
+fn like(text: &str) -> String {
+    let mut out = String::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (c, chars.as_str().chars().next()) {
+            ('*', _) => out.push('%'),
+            ('\\', Some('*')) => out.extend(chars.next()),
+            ('\\', Some(next)) => {
+                chars.next();
+                out.extend([c, next]);
+            }
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// The pattern of `glob` for one of `like`.
+fn glob(like: &str) -> String {
+    let mut out = String::new();
+    let mut chars = like.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '%' | '*' => out.push('*'),
+            '_' => out.push('?'),
+            c => {
+                let literal = if c == '\\' { chars.next().unwrap_or(c) } else { c };
+                match literal {
+                    '*' | '?' | '[' => out.extend(['[', literal, ']']),
+                    literal => out.push(literal),
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The place of NULL in an order that doesn't name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NullOrder {
+    /// NULL is less than all values.
+    Least,
+    /// NULL is greater than all values.
+    Greatest,
+    /// NULL is last in both directions.
+    Last,
+}
+
+impl NullOrder {
+    /// Returns true if rows with NULL are first.
+    pub fn is_first(self, descending: bool) -> bool {
+        match self {
+            Self::Least => !descending,
+            Self::Greatest => descending,
+            Self::Last => false,
+        }
+    }
+}
+
 /// The visibility of committed rows to other transactions.
 #[derive(Debug)]
 pub struct Commits {
@@ -497,6 +613,7 @@ pub mod samples {
         decimals: Decimals::Exact,
         null_limit: None,
         keys: KEYS,
+        filters: Ok(FILTERS),
         commits: Commits {
             order: CommitOrder::ByKey,
             transactions: Err(REFUSAL),
@@ -528,6 +645,7 @@ pub mod samples {
         decimals: Decimals::Rounded,
         null_limit: Some(Affixes { before: "ifnull(", behind: ", -1)" }),
         keys: KEYS,
+        filters: Ok(FILTERS),
         commits: Commits {
             order: CommitOrder::ByKey,
             transactions: Err(REFUSAL),
@@ -559,6 +677,7 @@ pub mod samples {
         decimals: Decimals::Exact,
         null_limit: None,
         keys: Keys { comparison: Comparison::ByColumn, ..KEYS },
+        filters: Ok(Filters { nulls: NullOrder::Least, ..FILTERS }),
         commits: Commits {
             order: CommitOrder::ByKey,
             transactions: Err(REFUSAL),
@@ -583,6 +702,16 @@ pub mod samples {
         line_ends: b"\n",
         variables: b"?@$:",
         names: Names::Caseless,
+    };
+
+    const FILTERS: Filters = Filters {
+        operators: &[OperatorSql {
+            operator: Operator::Like,
+            sql: "({c} like {v} and bytes({c}) like {v})",
+            value: ValueForm::Like,
+        }],
+        untyped: None,
+        nulls: NullOrder::Greatest,
     };
 
     const KEYS: Keys = Keys {

@@ -3,6 +3,8 @@
 //!
 //! Only plain statements are understood. For all others the answer is "unknown".
 
+use std::ops::Range;
+
 use super::dialect::{Dialect, Names, Quotes, TableName};
 use super::lexer::{Lexer, TokenKind};
 
@@ -153,10 +155,26 @@ impl<'a> Outline<'a> {
         open.is_empty()
     }
 
+    /// The place of the order at its end, in bytes, `order by` included.
+    pub fn order_place(&self) -> Option<Range<usize>> {
+        let at = self.order_at()?;
+        let rest = &self.parts[at..];
+        let len = rest.iter().position(|part| part.is_any(&BEHIND_ORDER)).unwrap_or(rest.len());
+        Some(rest[0].start..rest[len - 1].end())
+    }
+
+    /// Looks for these words outside of brackets.
+    pub fn has_outside(&self, words: &[&str]) -> bool {
+        self.parts.iter().any(|part| part.is_any(words))
+    }
+
+    fn order_at(&self) -> Option<usize> {
+        self.parts.windows(2).rposition(|pair| pair[0].is("order") && pair[1].is("by"))
+    }
+
     /// The terms of its order, without their directions.
     fn order(&self) -> impl Iterator<Item = &[Part<'a>]> {
-        let at = self.parts.windows(2).rposition(|pair| pair[0].is("order") && pair[1].is("by"));
-        let terms = at.map_or(&[][..], |at| &self.parts[at + 2..]);
+        let terms = self.order_at().map_or(&[][..], |at| &self.parts[at + 2..]);
         let end = terms.iter().position(|part| part.is_any(&BEHIND_ORDER)).unwrap_or(terms.len());
         terms[..end].split(|part| part.is(",")).map(|term| {
             let len = term.iter().rposition(|part| !part.is_any(&DIRECTIONS)).map_or(0, |last| last + 1);

@@ -214,7 +214,7 @@ async fn session(source: &Source<Numbers>, snapshot: Snapshot) -> Session<Number
 
 async fn started(source: &Source<Numbers>, sql: &str) -> Session<Numbers> {
     let mut session = session(source, Snapshot::Statement).await;
-    session.prepare(&Statement { sql: sql.into(), types: Vec::new() }).await.unwrap();
+    session.prepare(&Statement { sql: sql.into(), types: Vec::new(), ad_hoc: false }).await.unwrap();
     session.execute(0, &[]);
     session
 }
@@ -273,7 +273,7 @@ async fn a_statement_that_is_known_is_prepared_without_the_worker() {
     let source = source();
     drop(started(&source, "many").await);
     let mut session = session(&source, Snapshot::Statement).await;
-    let known = Statement { sql: "many".into(), types: Vec::new() };
+    let known = Statement { sql: "many".into(), types: Vec::new(), ad_hoc: false };
     let columns = {
         let mut prepare = std::pin::pin!(session.prepare(&known));
         let Poll::Ready(columns) = prepare.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
@@ -304,7 +304,7 @@ async fn interleaved_statements_have_their_own_rows() {
     let source = source();
     let mut session = session(&source, Snapshot::Transaction).await;
     for sql in ["3000", "2000"] {
-        let statement = Statement { sql: sql.into(), types: vec![ParamType::Integer.into()] };
+        let statement = Statement { sql: sql.into(), types: vec![ParamType::Integer.into()], ad_hoc: false };
         session.prepare(&statement).await.unwrap();
     }
     let (first, second) = (ParamValue::Integer(0), ParamValue::Integer(1_000_000));
@@ -359,7 +359,7 @@ async fn sharing(statements: &[&str]) -> Source<Numbers> {
 }
 
 fn look_up_of(sql: &str) -> Statement {
-    Statement { sql: sql.into(), types: vec![ParamType::Integer.into()] }
+    Statement { sql: sql.into(), types: vec![ParamType::Integer.into()], ad_hoc: false }
 }
 
 /// Returns the numbers of a lookup; `None`: it must run on its own connection.

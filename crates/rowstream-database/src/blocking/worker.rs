@@ -104,7 +104,9 @@ impl<D: Driver> Worker<'_, D> {
         let (sql, placeholders) = (Arc::clone(&statement.sql), statement.types.len());
         let described =
             Arc::new(StatementDescription { sql, placeholders, columns, plan, slow: DelayMark::default() });
-        self.shared.statements.learn(&described);
+        if !statement.ad_hoc {
+            self.shared.statements.learn(&described);
+        }
         Ok(described)
     }
 

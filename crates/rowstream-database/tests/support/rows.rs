@@ -19,7 +19,7 @@ async fn lines<D: Database>(
     let waiter = Waiter::default();
     let mut session = source.acquire(Snapshot::Statement, Priority::Stream, waiter.begin()).await?;
     let types = args.iter().map(|&(kind, _)| kind.into()).collect();
-    let columns = session.prepare(&Statement { sql: Arc::from(sql), types }).await?;
+    let columns = session.prepare(&Statement { sql: Arc::from(sql), types, ad_hoc: false }).await?;
     let args: Vec<_> = args.iter().map(|(_, value)| value).collect();
     session.execute(0, &args);
     let (mut encoder, mut out) = (RowEncoder::new(Shape::Lines, &columns), Vec::new());

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     fn statement(sql: &str, parameters: usize) -> Statement {
-        Statement { sql: sql.into(), types: vec![ParamType::Integer.into(); parameters] }
+        Statement { sql: sql.into(), types: vec![ParamType::Integer.into(); parameters], ad_hoc: false }
     }
 
     fn text(numbering: &Numbering, statement: &Statement) -> String {

@@ -68,7 +68,8 @@ impl Session {
     async fn explained(&mut self, statement: &Statement) -> Option<SentStatement> {
         let explain = DIALECT.explain?;
         let sql = statement.sql.strip_prefix(explain)?;
-        let explained = Statement { sql: sql.into(), types: statement.types.clone() };
+        let explained =
+            Statement { sql: sql.into(), types: statement.types.clone(), ad_hoc: statement.ad_hoc };
         let (sent, described) = self.describe_inferred(&explained).await.ok()?;
         let text = [explain, &sent.text].concat().into();
         Some(SentStatement { text, types: described.parameters, arguments: sent.arguments.clone() })
@@ -97,7 +98,9 @@ impl Session {
         let (numbering, described) = found?;
         let (numbering, described) = self.describe_declared_texts(statement, numbering, described).await?;
         let sent = Arc::new(numbering.sent(&statement.sql));
-        self.shared.descriptions.learn_sent(&statement.sql, &sent);
+        if !statement.ad_hoc {
+            self.shared.descriptions.learn_sent(&statement.sql, &sent);
+        }
         Ok((sent, described))
     }
 

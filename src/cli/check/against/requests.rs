@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 
-use rowstream_core::diagnostic::shown;
+use rowstream_core::diagnostic::{list, shown};
 use rowstream_core::params::{Param, ParamPlace, ParamValue};
 use rowstream_encode::Format;
 
 use super::{Changes, Effect, Version};
 use crate::config::Config;
-use crate::endpoint::{Authorization, Endpoint};
+use crate::endpoint::{Authorization, Endpoint, RefineSettings};
 use crate::route::near::near;
 use crate::route::parameter_name;
 
@@ -31,6 +31,7 @@ pub(super) fn gone(endpoint: &Endpoint, new: &Config, changes: &mut Changes<'_>)
 pub(super) fn compare([old, new]: &[Version<'_>; 2], changes: &mut Changes<'_>) {
     parameters([old.endpoint, new.endpoint], changes);
     controls([old.endpoint, new.endpoint], changes);
+    refinements([old.endpoint, new.endpoint], changes);
     if !old.is_proxy() && !new.is_proxy() {
         formats([old.endpoint, new.endpoint], changes);
     }
@@ -181,6 +182,36 @@ fn controls(endpoints: [&Endpoint; 2], changes: &mut Changes<'_>) {
                 refused("clients that send it"),
             );
         }
+    }
+}
+
+/// Reports what requests may ask of the rows no more. Columns that are gone are reported with the
+/// responses.
+fn refinements(endpoints: [&Endpoint; 2], changes: &mut Changes<'_>) {
+    let [was, is] = endpoints.map(|endpoint| endpoint.refine_settings());
+    let Some(was) = was else { return };
+    let words = is.map(RefineSettings::words).unwrap_or_default();
+    for word in was.words().into_iter().filter(|word| !words.contains(word)) {
+        let message = format!("`{word}` isn't offered anymore");
+        changes.push(Effect::Requests, message, refused("clients that use it"));
+    }
+    let Some(is) = is else { return };
+    for (what, was, is) in [
+        ("filtered", was.filtered_names(), is.filtered_names()),
+        ("sorted by", was.sorted_names(), is.sorted_names()),
+    ] {
+        let Some(is) = is.filter(|names| !names.is_empty()) else { continue };
+        let message = match was {
+            None => format!("only some columns can be {what} now: {}", list(is)),
+            Some(was) => {
+                let lost: Vec<_> = was.into_iter().filter(|name| !is.contains(name)).collect();
+                if lost.is_empty() {
+                    continue;
+                }
+                format!("{} can't be {what} anymore", list(lost))
+            }
+        };
+        changes.push(Effect::Requests, message, refused("clients that do so"));
     }
 }
 

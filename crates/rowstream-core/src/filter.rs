@@ -1,0 +1,110 @@
+//! What a request asks of a list beyond its parameters: conditions, an order, columns, and a page.
+//! The grammar is PostgREST's, so that its clients can read from us.
+//!
+//! ```text
+//! ?status=eq.PAID&or=(amount.gte.100,customer.in.(3,"Eve, Inc."))
+//! &select=id,total:amount&order=created.desc.nullslast,id&limit=100&offset=20
+//! ```
+//!
+//! This module only parses. Names of columns and the texts of values are as the request has them:
+//! what they may be depends on the list.
+
+mod parse;
+
+pub use parse::{RESERVED, is_reserved, read};
+
+pub use crate::sql::Operator;
+
+/// The most conditions of a request. Each can cost the database a reading of the table.
+pub const MOST_CONDITIONS: usize = 32;
+/// The deepest nesting of `and` and `or`.
+pub const DEEPEST: usize = 5;
+/// The most values of all `in` of a request.
+pub const MOST_VALUES: usize = 1000;
+/// The most columns of an order.
+pub const MOST_ORDERED: usize = 8;
+
+/// What a request asks of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refinement {
+    /// The conditions. A row has to meet all of them.
+    pub conditions: Vec<Condition>,
+    /// The columns, in their order. `None`: all.
+    pub select: Option<Vec<SelectedColumn>>,
+    /// The columns that order the rows. The first one has the highest rank.
+    pub order: Vec<OrderTerm>,
+    /// How many rows at most.
+    pub limit: Option<i64>,
+    /// How many rows to leave out at the beginning.
+    pub offset: Option<i64>,
+}
+
+/// A condition on a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// The column `column` is compared.
+    Column {
+        /// Its name.
+        column: String,
+        /// The comparison.
+        comparison: Comparison,
+    },
+    /// All of these. None: true.
+    All(Vec<Condition>),
+    /// One of these. None: false.
+    Any(Vec<Condition>),
+    /// Not this one.
+    Not(Box<Condition>),
+}
+
+/// A comparison of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Comparison {
+    /// With a value.
+    With(Operator, String),
+    /// With each of these values: one has to be equal.
+    In(Vec<String>),
+    /// With NULL, true or false.
+    Is(Truth),
+}
+
+/// The operand of `is`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Truth {
+    /// `is.null`, and `is.unknown` for booleans.
+    Null,
+    /// `is.not_null`
+    NotNull,
+    /// `is.true`
+    True,
+    /// `is.false`
+    False,
+}
+
+/// A column of the response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SelectedColumn {
+    /// `*`: all columns.
+    All,
+    /// One column.
+    One {
+        /// Its name in the list.
+        column: String,
+        /// Its name in the response, if that's another one.
+        alias: Option<String>,
+    },
+}
+
+/// A column that orders the rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderTerm {
+    /// Its name.
+    pub column: String,
+    /// True if the greatest value is first.
+    pub descending: bool,
+    /// True if rows with NULL are first, false if they're last. `None`: where the database puts them.
+    pub nulls_first: Option<bool>,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,285 @@
+//! Writes the conditions of a request as SQL.
+
+use rowstream_core::diagnostic::{list, shown};
+use rowstream_core::filter::{Comparison, Condition, Truth};
+use rowstream_core::params::{BindType, Param, ParamType, ParamValue};
+use rowstream_core::sql::Operator;
+use rowstream_core::sql::dialect::{OperatorSql, ParameterTypes, Placeholders};
+use rowstream_encode::{Column, ColumnKind};
+
+use super::{RefineSettings, WrongPair, is_costly};
+
+/// Writes the conditions of a request, and collects their values.
+pub(super) struct Conditions<'a> {
+    settings: &'a RefineSettings,
+    columns: &'a [Column],
+    /// How many parameters precede the values.
+    params: usize,
+    /// How many arguments precede those of the conditions.
+    before: usize,
+    pub(super) values: Vec<ParamValue>,
+    /// The type of each value.
+    kinds: Vec<ParamType>,
+    /// The arguments, as indices of parameters, and their types.
+    pub(super) args: Vec<usize>,
+    pub(super) types: Vec<BindType>,
+}
+
+impl<'a> Conditions<'a> {
+    pub(super) fn new(
+        settings: &'a RefineSettings,
+        columns: &'a [Column],
+        params: usize,
+        before: usize,
+    ) -> Self {
+        let (values, kinds, args, types) = Default::default();
+        Self { settings, columns, params, before, values, kinds, args, types }
+    }
+
+    /// The SQL of all conditions. `None` if one is wrong.
+    pub(super) fn write(&mut self, conditions: &[Condition], wrong: &mut Vec<WrongPair>) -> Option<String> {
+        let mut written = Vec::new();
+        for condition in conditions {
+            match self.condition(condition) {
+                Ok(sql) => written.push(sql),
+                Err(pair) => wrong.push(pair),
+            }
+        }
+        wrong.is_empty().then(|| written.join(" and "))
+    }
+
+    fn condition(&mut self, condition: &Condition) -> Result<String, WrongPair> {
+        match condition {
+            Condition::All(members) => self.group(members, " and "),
+            Condition::Any(members) => self.group(members, " or "),
+            Condition::Not(inner) => Ok(format!("not ({})", self.condition(inner)?)),
+            Condition::Column { column, comparison } => {
+                self.comparison(column, comparison).map_err(|why| (column.clone(), why))
+            }
+        }
+    }
+
+    fn group(&mut self, members: &[Condition], word: &str) -> Result<String, WrongPair> {
+        let members: Vec<_> =
+            members.iter().map(|member| self.condition(member)).collect::<Result<_, _>>()?;
+        Ok(format!("({})", members.join(word)))
+    }
+
+    fn comparison(&mut self, name: &str, comparison: &Comparison) -> Result<String, String> {
+        let column = self.settings.filtered(name, self.columns)?;
+        let quoted = self.settings.dialect.quoted(name);
+        match comparison {
+            Comparison::Is(truth) => is(column, &quoted, *truth),
+            Comparison::In(values) => self.any_of(column, &quoted, values),
+            Comparison::With(operator, text) => match operator.sql() {
+                Some(sql) => self.compare(column, &quoted, sql, text),
+                None => self.with_operator(column, &quoted, *operator, text),
+            },
+        }
+    }
+
+    fn compare(
+        &mut self,
+        column: &Column,
+        quoted: &str,
+        operator: &str,
+        text: &str,
+    ) -> Result<String, String> {
+        if let Some([number, other]) = self.untyped(column) {
+            let is_number = Param::new(&column.name, ParamType::Number).parse_one(text).is_ok();
+            let sql = if is_number { number } else { other };
+            let value = self.add(ParamValue::Text(text.to_owned()), ParamType::Text);
+            return Ok(self.fill(sql, quoted, operator, value));
+        }
+        let (value, kind) = self.value(column, text)?;
+        let value = self.add(value, kind);
+        Ok(self.fill("{c} {op} {v}", quoted, operator, value))
+    }
+
+    /// The comparisons of a column whose values have no common type.
+    fn untyped(&self, column: &Column) -> Option<[&'static str; 2]> {
+        self.settings.filters.untyped.filter(|_| column.kind == ColumnKind::Any)
+    }
+
+    /// The last value is repeated up to a power of two, so that there are few different statements.
+    fn any_of(&mut self, column: &Column, quoted: &str, values: &[String]) -> Result<String, String> {
+        let Some(last) = values.last() else { return Ok("1 = 0".to_owned()) };
+        let missing = values.len().next_power_of_two() - values.len();
+        let filled = values.iter().chain(std::iter::repeat_n(last, missing));
+        if self.untyped(column).is_some() {
+            let each = filled.map(|text| self.compare(column, quoted, "=", text));
+            let each: Vec<_> = each.collect::<Result<_, _>>()?;
+            // SQLite refuses expressions of more than a thousand levels.
+            let groups: Vec<_> = each.chunks(32).map(|group| format!("({})", group.join(" or "))).collect();
+            return Ok(format!("({})", groups.join(" or ")));
+        }
+        let mut placeholders = Vec::with_capacity(values.len() + missing);
+        for text in filled {
+            let (value, kind) = self.value(column, text)?;
+            let value = self.add(value, kind);
+            placeholders.push(self.place(value));
+        }
+        Ok(format!("{quoted} in ({})", placeholders.join(", ")))
+    }
+
+    fn with_operator(
+        &mut self,
+        column: &Column,
+        quoted: &str,
+        operator: Operator,
+        text: &str,
+    ) -> Result<String, String> {
+        let Some(OperatorSql { sql, value, .. }) = self.settings.filters.sql(operator) else {
+            return Err(self.no_operator(operator));
+        };
+        if is_costly(operator) && !self.settings.allows_costly(&column.name) {
+            return Err(format!(
+                "`{}` isn't allowed here, because a regular expression can cost any time: use `like`",
+                operator.name()
+            ));
+        }
+        let is_pattern = !matches!(operator, Operator::Cs | Operator::Cd | Operator::Ov);
+        if is_pattern && !matches!(column.kind, ColumnKind::Text | ColumnKind::Any) {
+            return Err(format!("`{}` is for texts, but the column is {}", operator.name(), type_of(column)));
+        }
+        // A text can't contain all characters.
+        Param::new(&column.name, ParamType::Text).parse_one(text)?;
+        let value = self.add(ParamValue::Text(value.write(text)), ParamType::Text);
+        Ok(self.fill(sql, quoted, "", value))
+    }
+
+    /// The message for an operator that the database lacks.
+    fn no_operator(&self, operator: Operator) -> String {
+        let every = Operator::ALL.into_iter().filter(|operator| operator.sql().is_some());
+        let own = self.settings.filters.operators.iter().map(|own| own.operator);
+        let names = every.chain(own).map(Operator::name).chain(["in", "is"]);
+        let database = self.settings.dialect.name;
+        format!("{database} has no `{}`: the operators are {}", operator.name(), list(names))
+    }
+
+    /// The value of a request for a column, and its type.
+    fn value(&self, column: &Column, text: &str) -> Result<(ParamValue, ParamType), String> {
+        if column.kind == ColumnKind::Timestamp {
+            check_local(text)?;
+        }
+        let kind = match column.kind {
+            ColumnKind::Bytes => {
+                return Err("the column has bytes: only `is.null` and `is.not_null` compare it".to_owned());
+            }
+            // The database reads the texts of all types, also of those that we don't know.
+            _ if self.settings.dialect.parameter_types == ParameterTypes::Inferred => ParamType::Text,
+            ColumnKind::Json => {
+                return Err("the column has JSON: only `is.null` and `is.not_null` compare it".to_owned());
+            }
+            ColumnKind::Bool => ParamType::Boolean,
+            ColumnKind::Int16 | ColumnKind::Int32 | ColumnKind::Int64 => ParamType::Integer,
+            ColumnKind::Float32 | ColumnKind::Float64 | ColumnKind::Decimal { .. } | ColumnKind::Number => {
+                ParamType::Number
+            }
+            ColumnKind::Date => ParamType::Date,
+            ColumnKind::Timestamp => return Ok((local_time(text)?, ParamType::Text)),
+            ColumnKind::TimestampTz => ParamType::Timestamp,
+            ColumnKind::Uuid => ParamType::Uuid,
+            // MySQL reads any other text as midnight.
+            ColumnKind::Text if column.type_name.eq_ignore_ascii_case("time") => {
+                check_time(text)?;
+                ParamType::Text
+            }
+            ColumnKind::Time | ColumnKind::Text | ColumnKind::Any => ParamType::Text,
+        };
+        Ok((Param::new(&column.name, kind).parse_one(text)?, kind))
+    }
+
+    /// Adds a value. Returns its index.
+    fn add(&mut self, value: ParamValue, kind: ParamType) -> usize {
+        let index = self.values.len();
+        self.values.push(value);
+        self.kinds.push(kind);
+        if let Placeholders::ByNumber(_) = self.settings.dialect.placeholders {
+            self.add_arg(index);
+        }
+        index
+    }
+
+    fn add_arg(&mut self, value: usize) {
+        self.args.push(self.params + value);
+        self.types.push(match self.settings.dialect.parameter_types {
+            ParameterTypes::Inferred => BindType::Inferred,
+            ParameterTypes::Declared => BindType::One(self.kinds[value]),
+        });
+    }
+
+    /// A condition with a value in it.
+    fn fill(&mut self, sql: &str, quoted: &str, operator: &str, value: usize) -> String {
+        let mut out = String::new();
+        for (index, piece) in sql.split("{v}").enumerate() {
+            if index > 0 {
+                out.push_str(&self.place(value));
+            }
+            out.push_str(&piece.replace("{op}", operator).replace("{c}", quoted));
+        }
+        out
+    }
+
+    /// The placeholder of a value.
+    fn place(&mut self, value: usize) -> String {
+        let placeholders = self.settings.dialect.placeholders;
+        if placeholders == Placeholders::ByOccurrence {
+            self.add_arg(value);
+        }
+        let mut placeholder = String::new();
+        placeholders.write(self.before + value + 1, &mut placeholder);
+        placeholder
+    }
+}
+
+/// `is.null` and its like.
+fn is(column: &Column, quoted: &str, truth: Truth) -> Result<String, String> {
+    let word = match truth {
+        Truth::Null => "is null",
+        Truth::NotNull => "is not null",
+        Truth::True | Truth::False if !matches!(column.kind, ColumnKind::Bool | ColumnKind::Any) => {
+            return Err(format!(
+                "`is.true` and `is.false` are for booleans, but the column is {}",
+                type_of(column)
+            ));
+        }
+        Truth::True => "is true",
+        Truth::False => "is false",
+    };
+    Ok(format!("{quoted} {word}"))
+}
+
+fn type_of(column: &Column) -> String {
+    shown(&column.type_name)
+}
+
+/// Checks that a date and time has no offset, which databases would ignore.
+fn check_local(text: &str) -> Result<(), String> {
+    let time = text.split_once(['T', 't', ' ']).map_or("", |(_, time)| time);
+    if time.contains(['+', '-', '[', 'Z', 'z']) { Err(no_local_time(text)) } else { Ok(()) }
+}
+
+/// A date and time without an offset, in the form that databases store.
+fn local_time(text: &str) -> Result<ParamValue, String> {
+    let time: jiff::civil::DateTime = text.parse().map_err(|_| no_local_time(text))?;
+    Ok(ParamValue::Text(format!("{} {}", time.date(), time.time())))
+}
+
+fn no_local_time(text: &str) -> String {
+    format!("{} is not a date and time without an offset: write `2026-03-01T09:00:00`", shown(text))
+}
+
+/// Checks a time of MySQL, which may have several hundred hours and a sign.
+fn check_time(text: &str) -> Result<(), String> {
+    let mut parts = text.strip_prefix('-').unwrap_or(text).splitn(3, ':');
+    let is_number = |part: Option<&str>| {
+        part.is_some_and(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let (hours, minutes) = (parts.next(), parts.next());
+    let seconds = parts.next().map_or("0", |part| part.split_once('.').map_or(part, |(seconds, _)| seconds));
+    match is_number(hours) && is_number(minutes) && is_number(Some(seconds)) {
+        true => Ok(()),
+        false => Err(format!("{} is not a time: write `09:00:00`", shown(text))),
+    }
+}

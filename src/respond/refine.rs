@@ -1,0 +1,162 @@
+//! Requests that filter, sort and select: the endpoint that answers them.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use rowstream_core::Error;
+use rowstream_core::diagnostic::did_you_mean;
+use rowstream_core::error::bounds;
+use rowstream_core::filter::{self, Refinement};
+use rowstream_core::lock::Mutex;
+use rowstream_core::params::BAD_ENCODING;
+use rowstream_core::params::{self, Param, ParamPlace, ParamValue, query_decode};
+use rowstream_database::statements::Statements;
+use rowstream_encode::Column;
+
+use super::app::{App, ResultColumns};
+use crate::check::{self, Columns};
+use crate::endpoint::{Endpoint, NO_OPERATOR, RefineSettings};
+
+/// How many refined endpoints are kept.
+const KEPT: usize = 64;
+/// The most values of a refined endpoint that is kept.
+const MOST_VALUES: usize = 64;
+
+/// Refined endpoints, by what they run. The least recently used one is removed first.
+pub(super) struct RefinedEndpoints(Mutex<Statements<Endpoint>>);
+
+impl Default for RefinedEndpoints {
+    fn default() -> Self {
+        Self(Mutex::new(Statements::new(KEPT)))
+    }
+}
+
+/// What a request asks of an endpoint's rows.
+pub(super) struct Refined {
+    /// The endpoint that answers it.
+    pub(super) endpoint: Arc<Endpoint>,
+    /// The values of its last parameters.
+    pub(super) values: Vec<ParamValue>,
+    /// The rest of the query.
+    pub(super) query: String,
+    /// True if it can't be followed, because its rows have another order or another beginning.
+    pub(super) is_fixed: bool,
+}
+
+impl App {
+    /// Reads what a request asks of an endpoint's rows. `None`: nothing, so the endpoint itself
+    /// answers it.
+    ///
+    /// # Errors
+    /// 400: it asks for something that the endpoint doesn't have. Those of the source, if the
+    /// columns aren't known yet.
+    pub(super) async fn refine(&self, index: usize, query: Option<&str>) -> Result<Option<Refined>, Error> {
+        let endpoint = &self.config.endpoints[index];
+        let Some(settings) = endpoint.refine_settings() else { return Ok(None) };
+        params::check_pairs(query)?;
+        let (asked, query) = split(&endpoint.params, query.unwrap_or_default())?;
+        if asked.is_empty() {
+            return Ok(None);
+        }
+        let results = self.results_of(index).await?;
+        let columns = results.first().and_then(Option::as_ref).and_then(Columns::own).unwrap_or_default();
+        check_names(&asked, (endpoint, settings), columns)?;
+        let pairs = asked.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let asked = filter::read(pairs).map_err(Error::invalid_parameters)?;
+        let refined = settings.refine(endpoint, columns, &asked)?;
+        let name = format!("{index} {}", refined.text);
+        let known = self.refined.0.lock().get(&name);
+        let built = match known {
+            Some(known) => known,
+            None => {
+                let built = Arc::new(refined.build(endpoint, columns)?);
+                if refined.values.len() <= MOST_VALUES {
+                    self.refined.0.lock().insert(&name.into(), Arc::clone(&built), false, |_| {});
+                }
+                built
+            }
+        };
+        let Refinement { order, offset, .. } = asked;
+        let is_fixed = !order.is_empty() || offset.is_some();
+        Ok(Some(Refined { endpoint: built, values: refined.values, query, is_fixed }))
+    }
+
+    /// The columns of an endpoint's only statement, which the database reports if they aren't known.
+    async fn results_of(&self, index: usize) -> Result<Arc<ResultColumns>, Error> {
+        if let Some(known) = self.noted_columns(index).filter(|known| known.iter().all(Option::is_some)) {
+            return Ok(known);
+        }
+        let endpoint = &self.config.endpoints[index];
+        let columns = check::prepare(endpoint, 0, self.source(&endpoint.source)).await?;
+        Ok(self.note_columns(index, vec![Some(columns)]))
+    }
+}
+
+/// The SQLSTATE of an operator that could be one of several types.
+const AMBIGUOUS_OPERATOR: &str = "42725";
+
+/// The error of a request that asked for something that the database can't do with a column.
+pub(super) fn explain(error: Error) -> Error {
+    if !matches!(error.sqlstate_text(), Some(NO_OPERATOR | AMBIGUOUS_OPERATOR)) {
+        return error;
+    }
+    let why = "the database can't compare or sort one of the columns in this way";
+    Error::new("invalid_parameter", StatusCode::BAD_REQUEST, why)
+        .hint("use another operator, or leave the column out of the conditions and of `order`")
+        .database(error.to_string())
+}
+
+/// A decoded pair of a query.
+type Pair = (String, String);
+
+/// Separates the pairs that ask something of the rows from the rest of the query. A name that can't
+/// be decoded stays there, and is reported with the parameters.
+///
+/// # Errors
+/// 400: a value can't be decoded.
+fn split(params: &[Param], query: &str) -> Result<(Vec<Pair>, String), Error> {
+    let is_param = |name: &str| {
+        params.iter().any(|param| param.name == name && !matches!(param.place, ParamPlace::Claim))
+    };
+    let (mut asked, mut rest) = (Vec::new(), Vec::new());
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match query_decode(name) {
+            Some(name) if !name.starts_with('_') && name != "feed" && !is_param(&name) => {
+                let Some(value) = query_decode(value) else {
+                    return Err(Error::invalid_parameters(vec![(name, BAD_ENCODING.to_owned())]));
+                };
+                asked.push((name, value));
+            }
+            _ => rest.push(pair),
+        }
+    }
+    Ok((asked, rest.join("&")))
+}
+
+/// Checks that each pair has the name of a column, or of something else that can be asked.
+fn check_names(
+    asked: &[Pair],
+    (endpoint, settings): (&Endpoint, &RefineSettings),
+    columns: &[Column],
+) -> Result<(), Error> {
+    let is_known = |name: &str| filter::is_reserved(name) || columns.iter().any(|column| column.name == name);
+    let wrong: Vec<_> = asked
+        .iter()
+        .filter(|(name, _)| !is_known(name))
+        .take(bounds::PARAMETERS)
+        .map(|(name, _)| (name.clone(), unknown(name, (endpoint, settings), columns)))
+        .collect();
+    if wrong.is_empty() { Ok(()) } else { Err(Error::invalid_parameters(wrong)) }
+}
+
+fn unknown(name: &str, (endpoint, settings): (&Endpoint, &RefineSettings), columns: &[Column]) -> String {
+    let params = endpoint.params.iter().map(|param| param.name.as_str());
+    let columns = columns.iter().map(|column| column.name.as_str());
+    let columns = columns.filter(|name| settings.filtered_names().is_none_or(|names| names.contains(name)));
+    let known = params.chain(columns).chain(filter::RESERVED);
+    match did_you_mean(name, known) {
+        Some(near) => format!("this endpoint has no such parameter or column; did you mean `{near}`?"),
+        None => "this endpoint has no such parameter or column".to_owned(),
+    }
+}
