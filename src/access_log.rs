@@ -88,6 +88,8 @@ pub struct LogNames<'a> {
     pub token: Option<&'a str>,
     /// The subject of the token.
     pub subject: Option<&'a str>,
+    /// True if the request's URL was signed, which its target doesn't show.
+    pub signed: bool,
 }
 
 impl LogEntry {
@@ -288,6 +290,7 @@ impl LogEntry {
             ("endpoint", names.endpoint),
             ("token", names.token),
             ("subject", names.subject),
+            ("credentials", names.signed.then_some("signed_url")),
             ("user_agent", self.head.user_agent()),
         ];
         texts.into_iter().filter_map(|(name, text)| Some((name, text?)))
@@ -359,7 +362,7 @@ mod tests {
     fn what_clients_choose_stays_in_its_field() {
         let agent = "a\" status=200 \t\u{85}\u{9b}31m\u{2028}\u{202e}";
         let entry = entry("/t?ab\u{85}c\u{9b}d\u{2028}e", agent);
-        let names = LogNames { endpoint: Some("/t"), token: Some("a b"), subject: None };
+        let names = LogNames { endpoint: Some("/t"), token: Some("a b"), ..LogNames::default() };
         let text = entry.text(&failed(), names).finish();
         let json = entry.json(&failed(), names);
         for line in [&text, &json] {

@@ -10,6 +10,7 @@ pub(crate) mod fuzzing;
 mod jwt;
 mod keys;
 mod role;
+pub(crate) mod signed;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

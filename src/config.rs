@@ -92,6 +92,8 @@ pub struct Config {
     /// The signer of `cursor_secret`, so that two configurations can be compared without their
     /// secrets.
     pub cursor_signer: Signer,
+    /// The signer of `url_secret`. `None`: the server has no signed URLs.
+    pub url_signer: Option<Signer>,
     /// Further files that `--watch` observes because the configuration refers to them: secrets, and
     /// the TLS files for upstreams.
     pub watched: Vec<PathBuf>,

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use futures_util::FutureExt as _;
+use http::Uri;
 use rowstream_core::diagnostic::{Collector, Diagnostic, File, Variables};
 use rowstream_core::filter;
 use rowstream_core::params::{Param, ParamType};
@@ -13,10 +14,11 @@ use rowstream_encode::{Column, ColumnKind};
 use rowstream_upstream::url::Base;
 use rowstream_upstream::{Balance, Protocol, Settings, Timeouts, TlsFiles};
 
-pub use crate::auth::fuzzing::claims;
+pub use crate::auth::fuzzing::{claims, signed_claims, url_signer};
 use crate::database::DatabaseKind;
 use crate::endpoint::Endpoint;
 use crate::endpoint::read::{self, ClientIdentification, Defaults};
+use crate::respond::take_signature as take;
 use crate::server::proxy_protocol;
 use crate::source::SourceConfig;
 
@@ -91,6 +93,11 @@ pub fn refined(pairs: &[(&str, &str)], database: DatabaseKind) -> Option<Refined
 pub fn proxy_header(mut bytes: &[u8]) -> Option<(Option<IpAddr>, &[u8])> {
     let read = proxy_protocol::read(&mut bytes).now_or_never().expect("all bytes are there at once");
     Some((read.ok()?, bytes))
+}
+
+/// Removes the signature from a URL. Returns it as it was sent.
+pub fn take_signature(uri: &mut Uri) -> Option<Box<str>> {
+    take(uri)
 }
 
 fn collected(

@@ -161,6 +161,14 @@ fn security_schemes(config: &Config) -> Map<String, Value> {
     if config.jwt.is_some() {
         schemes.insert("jwt".to_owned(), json!({"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}));
     }
+    if config.url_signer.is_some() && !schemes.is_empty() {
+        let description = "A signature of the path and the other parameters, for clients that can't send \
+            headers. `_sign=SECONDS` and a token return a signed URL.";
+        schemes.insert(
+            "signedUrl".to_owned(),
+            json!({"type": "apiKey", "in": "query", "name": "_signature", "description": description}),
+        );
+    }
     schemes
 }
 

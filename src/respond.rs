@@ -22,6 +22,7 @@ mod proxy;
 mod refine;
 mod request;
 mod run;
+mod signed;
 mod spare;
 mod streaming;
 mod tracker;
@@ -50,6 +51,8 @@ use self::head::{head, no_endpoint, no_host, no_more_events, to_https};
 use self::refine::Refined;
 pub use self::request::Arrival;
 use self::request::{ArrivedBody, STREAMED, StreamRequest, read_stream_request};
+use self::signed::SentSignature;
+pub(crate) use self::signed::take_signature;
 use self::tracker::RequestTracker;
 use crate::access_log::{LogEntry, LogNames};
 use crate::admission::{Claim, Permit};
@@ -79,8 +82,11 @@ impl App {
         self: Arc<Self>,
         refused: Option<Error>,
         arrival: Arrival,
-        request: Request<B>,
+        mut request: Request<B>,
     ) -> impl Future<Output = Response<ResponseBody>> + use<B> {
+        if let Some(signature) = take_signature(request.uri_mut()) {
+            request.extensions_mut().insert(SentSignature(signature));
+        }
         let request = request.map(|body| ArrivedBody::new(arrival, body));
         let held = match refused {
             Some(error) => Err(error),
@@ -112,6 +118,9 @@ impl App {
             .unwrap_or_else(|error| self.problem(&error).map(|bytes| tracker.fail_before_head(error, bytes)));
         tracker.entry.status = Some(response.status());
         self.complete_head(self.origin(request).as_ref(), response.headers_mut());
+        if tracker.is_signed {
+            signed::keep_private(response.headers_mut());
+        }
         if !is_told {
             *response.body_mut() = AnswerBody::Nothing;
             response.headers_mut().remove(header::CONTENT_TYPE);
@@ -154,6 +163,9 @@ impl App {
                 rates.tell(&tracker.quotas, response.headers_mut());
             }
             self.complete_head(origin.as_ref(), response.headers_mut());
+            if tracker.is_signed {
+                signed::keep_private(response.headers_mut());
+            }
             if *request.method() == Method::HEAD {
                 *response.body_mut() = AnswerBody::Nothing;
             }
@@ -179,6 +191,9 @@ impl App {
         }
         if let Some(name) = path.strip_prefix(ADMIN) {
             tracker.meter.subject = Subject::Admin;
+            if tracker.is_signed {
+                return Err(signed::only_endpoints());
+            }
             let endpoint = self.find_admin(name, request)?;
             if !endpoint.is_of(request.method())
                 && let Some(answer) = self.without_query(request)?
@@ -198,12 +213,22 @@ impl App {
         if let Some(answer) = self.without_query(request)? {
             return Ok(answer);
         }
+        if let Some(signature) = request.extensions().get() {
+            tracker.credentials = self.credentials_of_url(signature, request)?;
+        }
         self.authorize(&endpoint.authorization, request.headers(), tracker).await?;
         self.limit_token(tracker)?;
         tracker.waiter = Waiter::new(self.who(&tracker.credentials, request));
+        tracker.sign = signed::take(request.uri_mut(), signed::SIGN);
+        if tracker.is_signed || tracker.sign.is_some() {
+            signed::remove_header_params(endpoint, request.headers_mut());
+        }
         if let Handler::Proxy(proxy) = &endpoint.handler {
             let proxied = {
                 let mut asked = self.proxy_request(proxy, (endpoint, &found), request)?;
+                if let Some(seconds) = &tracker.sign {
+                    return self.answer_signed(seconds, (endpoint, &tracker.credentials), request);
+                }
                 tracker.pass_trace(asked.headers());
                 // Each part of a head keeps the whole buffer into which the head was read.
                 (*request.headers_mut(), *request.uri_mut()) = (HeaderMap::new(), Uri::default());
@@ -231,6 +256,9 @@ impl App {
             let mut forwarded = Box::new(self.forwarded(request));
             tracker.pass_trace(&mut forwarded);
             stream_request.forwarded = Some(forwarded);
+        }
+        if let Some(seconds) = &tracker.sign {
+            return self.answer_signed(seconds, (endpoint, &tracker.credentials), request);
         }
         if stream_request.has_had_events(request.headers()) {
             return Ok(no_more_events());
@@ -304,6 +332,9 @@ impl App {
         if request.uri().path() != index::PATH {
             return Err(self.no_endpoint_near(request.uri().path(), &credentials));
         }
+        if tracker.is_signed {
+            return Err(signed::only_endpoints());
+        }
         tracker.meter.subject = Subject::Admin;
         match self.without_query(request)? {
             Some(answer) => Ok(answer),
@@ -321,7 +352,10 @@ impl App {
         if *wanted == Authorization::Public {
             return Ok(());
         }
-        tracker.credentials = self.credentials(headers).await;
+        // Those of a signed URL are known already.
+        if !tracker.is_signed {
+            tracker.credentials = self.credentials(headers).await;
+        }
         tracker.credentials.authorize(wanted)
     }
 
@@ -335,7 +369,9 @@ impl App {
     ) -> Result<Option<Arc<Actor>>, Error> {
         let Some(roles) = &self.config.source(&endpoint.source).roles else { return Ok(None) };
         if endpoint.authorization == Authorization::Public {
-            tracker.credentials = self.credentials(headers).await;
+            if !tracker.is_signed {
+                tracker.credentials = self.credentials(headers).await;
+            }
             self.limit_token(tracker)?;
         }
         tracker.credentials.actor(roles).map(|actor| Some(Arc::new(actor)))

@@ -19,6 +19,7 @@ mod mysql;
 mod proxy_protocol;
 mod request;
 mod row;
+mod signed_url;
 mod split;
 mod sql;
 mod template;
@@ -40,6 +41,7 @@ pub use mysql::{mysql_row, mysql_wire};
 pub use proxy_protocol::proxy_protocol;
 pub use request::request;
 pub use row::{postgres_row, postgres_values};
+pub use signed_url::signed_url;
 pub use split::split;
 pub use sql::{sql, sql_tokens};
 pub use template::template;
@@ -69,6 +71,7 @@ pub const PROPERTIES: &[(&str, Property)] = &[
     ("postgres_wire", postgres_wire),
     ("proxy_protocol", proxy_protocol),
     ("request", request),
+    ("signed_url", signed_url),
     ("split", split),
     ("sql", sql),
     ("sql_tokens", sql_tokens),

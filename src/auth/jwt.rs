@@ -23,6 +23,17 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
+    /// Accepts claims whose signature is verified, if they're valid for this server at the time
+    /// `now`, in seconds since 1970.
+    pub(super) fn accept(
+        all: Map<String, Json>,
+        settings: &JwtSettings,
+        now: f64,
+    ) -> Result<Self, TokenRefusal> {
+        check(&all, settings, now)?;
+        Ok(Self::new(all, &settings.scopes))
+    }
+
     /// Keeps only scopes that are `known`, because another of the issuer's scopes may be the name
     /// of a bearer token.
     fn new(all: Map<String, Json>, known: &[String]) -> Self {
@@ -139,9 +150,7 @@ impl<'a> UnverifiedToken<'a> {
         if !own.any(|key| key.has_signed(self.algorithm, self.message, &self.signature)) {
             return Err(TokenRefusal::Signature);
         }
-        let claims = object(self.payload)?;
-        check(&claims, settings, now)?;
-        Ok(Claims::new(claims, &settings.scopes))
+        Claims::accept(object(self.payload)?, settings, now)
     }
 }
 

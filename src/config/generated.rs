@@ -50,6 +50,7 @@ pub(super) fn bare(source: SourceConfig) -> Config {
         traces: None,
         error_detail: None,
         cursor_signer: Signer::new("", &[]),
+        url_signer: None,
         watched: Vec::new(),
     }
 }

@@ -35,6 +35,8 @@ const IDLE_TIMEOUTS: [Duration; 2] = [Duration::from_secs(1), Duration::from_sec
 const RATE_WINDOWS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(24 * 60 * 60)];
 /// The highest rate. Beyond it, the time between two requests is too few nanoseconds to be exact.
 const MOST_REQUESTS: usize = 1_000_000;
+/// The shortest `url_secret`, in bytes.
+const LEAST_URL_SECRET: usize = 32;
 
 /// See [`Config::load_with`].
 pub(super) fn load(path: &Path, environment: &Environment<'_>) -> Result<Config, Diagnostics> {
@@ -124,6 +126,7 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
         endpoints,
         unserved,
         cursor_signer: Signer::new(&cursor_secret, &[]),
+        url_signer: table.take("url_secret").and_then(|value| read_url_secret(&value, &cursor_secret)),
         watched: Vec::new(),
     };
     if table.take("explain").and_then(|value| value.boolean()) == Some(true) {
@@ -139,6 +142,23 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
     table.finish();
     config.watched = errors.files();
     Some(config)
+}
+
+/// The signer of URLs. Anyone who has a signed URL can try secrets, so a short one isn't enough. And
+/// without a secret for cursors, `Last-Event-ID` could move the URL to any row of its list.
+fn read_url_secret(value: &Value<'_>, cursor_secret: &str) -> Option<Signer> {
+    let secret = value.string()?;
+    if cursor_secret.is_empty() {
+        value.error_with(
+            "`url_secret` needs `cursor_secret`, because anyone could make up cursors for signed URLs",
+            "set `cursor_secret` too, to another secret",
+        );
+    }
+    if secret.len() < LEAST_URL_SECRET {
+        let message = format!("`url_secret` is shorter than {LEAST_URL_SECRET} bytes");
+        value.error_with(message, "use the output of `openssl rand -hex 32`");
+    }
+    Some(Signer::new(&secret, &[]))
 }
 
 /// The sources by name. A source with an error has no configuration.

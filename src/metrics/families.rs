@@ -106,7 +106,7 @@ families! {
         "Requests that got no permit, by the error's code";
     DENIED: Counter "rowstream_denied_total" ["reason"]
         "Requests that were denied because of their credentials: `missing`, `invalid` or `expired`, \
-         `forbidden` for them or for their `role`, or without a `claim`";
+         `forbidden` for them or for their `role`, or without a `claim`; or of their URL's `signature`";
     RATE_LIMITED: Counter "rowstream_rate_limited_total" ["by"]
         "Requests that were refused because their `address` or their `token` exceeded `[rate_limit]`";
     STREAM_MEMORY: Gauge "rowstream_stream_memory_bytes" []

@@ -243,6 +243,7 @@ impl Operation<'_> {
             // this endpoint.
             "create_failed" | "demo_failed" | "not_ready" | "no_endpoint" | "method_not_allowed" => false,
             "unauthorized" | "token_expired" | "forbidden" => asks_token,
+            "invalid_signature" => asks_token && self.config.url_signer.is_some(),
             "keys_unavailable" => asks_token && self.config.jwt.is_some(),
             "claim_missing" => endpoint.params.iter().any(|param| param.place == ParamPlace::Claim),
             "invalid_cursor" => endpoint.key().is_some() || endpoint.shards().is_some(),

@@ -17,6 +17,7 @@ use super::app::App;
 use super::body::AnswerBody;
 use super::cors::cors_headers;
 use super::request::StreamRequest;
+use super::signed::{SentSignature, with_signature};
 use super::{spare, wire};
 use crate::completeness::digest::CONTENT_DIGEST;
 use crate::completeness::framing::TAG;
@@ -245,6 +246,10 @@ pub(super) fn to_https<B>(request: &Request<B>, port: u16) -> Result<Response<()
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let authority = request.uri().authority().cloned().or_else(|| host?.parse::<Authority>().ok());
     let target = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
+    let target = match request.extensions().get::<SentSignature>() {
+        Some(SentSignature(signature)) => Cow::Owned(with_signature(target, signature)),
+        None => Cow::Borrowed(target),
+    };
     let location = authority.and_then(|authority| {
         let port = if port == HTTPS { String::new() } else { format!(":{port}") };
         HeaderValue::try_from(format!("https://{}{port}{target}", authority.host())).ok()

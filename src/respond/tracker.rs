@@ -11,6 +11,7 @@ use rowstream_core::pool::Waiter;
 use super::app::App;
 use super::body::AnswerBody;
 use super::request::ArrivedBody;
+use super::signed::SentSignature;
 use super::streaming::ActiveStream;
 use crate::access_log::{LogEntry, LogNames};
 use crate::admission::Permit;
@@ -31,6 +32,10 @@ pub(super) struct RequestTracker {
     pub(super) outcome: Option<Outcome>,
     /// The credentials that it sent.
     pub(super) credentials: Credentials,
+    /// True if its URL is signed, so that its headers have no credentials.
+    pub(super) is_signed: bool,
+    /// The seconds for which it requests a signed URL, as they were sent.
+    pub(super) sign: Option<Box<str>>,
     /// The rest of its client's quotas.
     pub(super) quotas: Quotas,
     /// The public state of a stream, until it has ended.
@@ -66,6 +71,8 @@ impl RequestTracker {
             meter: Meter::new(request.version()),
             outcome: None,
             credentials: Credentials::None,
+            is_signed: request.extensions().get::<SentSignature>().is_some(),
+            sign: None,
             quotas: Quotas::default(),
             stream: None,
             permit: held,
@@ -180,7 +187,8 @@ impl RequestTracker {
             Subject::None | Subject::Admin => None,
         };
         let credentials = &self.credentials;
-        LogNames { endpoint, token: credentials.name(), subject: credentials.subject() }
+        let (token, subject) = (credentials.name(), credentials.subject());
+        LogNames { endpoint, token, subject, signed: self.is_signed }
     }
 
     pub(super) fn fail_before_head(&mut self, error: Error, document: Bytes) -> AnswerBody {

@@ -87,6 +87,7 @@ mod rolling;
 mod row_counts;
 mod sail;
 mod sessions;
+mod signed_urls;
 mod silence;
 mod slow;
 mod sockets;

@@ -161,6 +161,9 @@ async fn plain_http_leads_to_https() {
     assert_eq!(reply.status, 308);
     assert_eq!(reply.header("location"), Some(&*https(&server, "/rows.csv?n=1%20")));
     assert_eq!(reply.header("strict-transport-security"), None);
+    // The signature of a signed URL isn't a part of it inside the server.
+    let signed = get(&format!("http://localhost:{port}/rows.csv?n=1&_signature=x")).await;
+    assert_eq!(signed.header("location"), Some(&*https(&server, "/rows.csv?n=1&_signature=x")));
     let url = format!("http://localhost:{port}/rows.ndjson");
     let got = trusting(&certificate.ca(), &["--location", &url]).await;
     assert_eq!((got.code, got.stdout.iter().filter(|byte| **byte == b'\n').count()), (0, 20_000));

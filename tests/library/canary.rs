@@ -43,7 +43,7 @@ fn config(db: &TestDb, up: &Upstream, format: &str) -> String {
         sha2::Sha256::digest(secret("token")).iter().map(|byte| format!("{byte:02x}")).collect();
     let (port, up) = (pg_port(), up.address());
     format!(
-        "authorization = \"public\"\ncursor_secret = \"{cursor}\"\nerror_detail = \"database\"\n\
+        "authorization = \"public\"\ncursor_secret = \"{cursor}\"\nurl_secret = \"{url}\"\nerror_detail = \"database\"\n\
          [log]\nformat = \"{format}\"\n\
          [admin]\npublic = [\"live\", \"ready\", \"metrics\"]\nauthorization = [\"reader\"]\n\
          [token.reader]\nsha256 = \"{hash}\"\n\
@@ -56,6 +56,7 @@ fn config(db: &TestDb, up: &Upstream, format: &str) -> String {
          [traces]\nurl = \"http://{up}\"\nsample = 1\n\
          [discovery.consul]\nurl = \"http://{up}\"\ntoken = \"${{CONSUL_SECRET}}\"\n",
         cursor = secret("cursor"),
+        url = secret("that signs the URLs of this server"),
         db = db.url(),
         mysql = secret("mysql"),
     )
@@ -123,6 +124,10 @@ async fn ask_everything(server: &Server) {
         "/missing",
         "/",
         "/rows?_after=x",
+        "/mine?_signature=kanarienvogel",
+        "/rows?_nulls=omit&%5Fsignature=kanarienvogel&unknown=1",
+        "/missing?_signature=kanarienvogel",
+        "/_rowstream/metrics?_signature=kanarienvogel",
         "/_rowstream/",
         "/_rowstream/streams",
         "/_rowstream/metrics",
@@ -141,7 +146,8 @@ async fn ask_everything(server: &Server) {
                 None => request,
             };
             let reply = Client::HTTP1.send(request.body(String::new()).expect("a request")).await;
-            is_silent(path, &format!("{:?} {}", reply.headers, reply.text()));
+            let place = path.replace(CANARY, "");
+            is_silent(&place, &format!("{:?} {}", reply.headers, reply.text()));
             if reply.status == 200 {
                 opened.insert(path);
             }

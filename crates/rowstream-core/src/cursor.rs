@@ -48,7 +48,13 @@ impl Signer {
     /// Never: HMAC accepts keys of any length.
     pub fn new(secret: &str, parts: &[&str]) -> Self {
         let mac = Hmac::new_from_slice(secret.as_bytes()).expect("HMAC takes keys of any length");
-        let mut this = Self { mac };
+        Self { mac }.for_parts(parts)
+    }
+
+    /// A signer for further parts.
+    #[must_use]
+    pub fn for_parts(&self, parts: &[&str]) -> Self {
+        let mut this = self.clone();
         parts.iter().for_each(|part| this.feed(Some(part)));
         this
     }

@@ -42,6 +42,7 @@ macro_rules! error_codes {
             "invalid_host" => No
             "invalid_parameter" => No
             "invalid_path" => No
+            "invalid_signature" => No
             "keys_unavailable" => Yes
             "malformed_request" => No
             "method_not_allowed" => No

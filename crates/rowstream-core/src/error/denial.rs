@@ -19,12 +19,21 @@ pub enum Denial {
     Claim,
     /// The database refuses the statement to the request's role.
     Role,
+    /// The signature of the URL isn't valid, or has expired.
+    Signature,
 }
 
 impl Denial {
     /// All reasons, in order.
-    pub const ALL: [Self; 6] =
-        [Self::Missing, Self::Invalid, Self::Expired, Self::Forbidden, Self::Claim, Self::Role];
+    pub const ALL: [Self; 7] = [
+        Self::Missing,
+        Self::Invalid,
+        Self::Expired,
+        Self::Forbidden,
+        Self::Claim,
+        Self::Role,
+        Self::Signature,
+    ];
 
     /// The label of the metric.
     pub fn reason(self) -> &'static str {
@@ -35,6 +44,7 @@ impl Denial {
             Self::Forbidden => "forbidden",
             Self::Claim => "claim",
             Self::Role => "role",
+            Self::Signature => "signature",
         }
     }
 
@@ -45,6 +55,7 @@ impl Denial {
             Self::Forbidden => "forbidden",
             Self::Claim => "claim_missing",
             Self::Role => "role_forbidden",
+            Self::Signature => "invalid_signature",
         }
     }
 
@@ -52,15 +63,15 @@ impl Denial {
     pub fn status(self) -> StatusCode {
         match self {
             Self::Missing | Self::Invalid | Self::Expired => StatusCode::UNAUTHORIZED,
-            Self::Forbidden | Self::Claim | Self::Role => StatusCode::FORBIDDEN,
+            Self::Forbidden | Self::Claim | Self::Role | Self::Signature => StatusCode::FORBIDDEN,
         }
     }
 
     /// The challenge for bearer tokens in `WWW-Authenticate` (RFC 6750, section 3). It contains no
-    /// error if the request had no credentials.
+    /// error if the request had no token.
     pub fn challenge(self) -> &'static str {
         match self {
-            Self::Missing => "Bearer realm=\"rowstream\"",
+            Self::Missing | Self::Signature => "Bearer realm=\"rowstream\"",
             Self::Invalid => "Bearer realm=\"rowstream\", error=\"invalid_token\"",
             Self::Expired => {
                 "Bearer realm=\"rowstream\", error=\"invalid_token\", error_description=\"the token has expired\""
