@@ -101,6 +101,11 @@ async fn the_readme() {
     follow("README.md").await;
 }
 
+#[tokio::test]
+async fn the_python_client() {
+    follow("clients/python").await;
+}
+
 /// A reader must see why a block isn't tested.
 #[test]
 fn what_is_not_run_has_a_reason() {

@@ -30,9 +30,9 @@ const EXTRAS: [Extra; 7] = [
     Extra {
         step: "Python's libraries",
         prepare: python::prepare,
-        without: "they cannot be installed here, so no test reads our Arrow with them",
+        without: "they cannot be installed here, so no test reads our Arrow with them, or runs the Python client",
         variable: "ROWSTREAM_TEST_PYTHON",
-        tests: &["python_reads_", "by_wheel"],
+        tests: &["python_reads_", "by_wheel", "client_python::"],
     },
     Extra {
         step: "DuckDB's library",

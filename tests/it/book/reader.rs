@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::page::{Block, Commands, Database, Kind, Page, is_shown};
-use crate::support::{program, wait_until_blocking};
+use crate::support::{program, repository, wait_until_blocking};
 use crate::worked::{self, fill_limit};
 
 /// The servers' addresses in pages.
@@ -198,6 +198,7 @@ impl<'a> PageReader<'a> {
         command.env("ROWSTREAM", program()).env("FOLDER", self.folder.path());
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.envs(self.python.iter().map(|python| ("PYTHON", python)));
+        command.env("PYTHONPATH", repository().join("clients/python/src"));
         command.envs(self.servers[1].iter().map(|server| ("CRM_URL", format!("http://{}", server.address))));
         command
     }

@@ -1,0 +1,53 @@
+"""The parts of requests that the synchronous and the asynchronous client share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import httpx
+
+from ._errors import IncompleteStream, RowstreamError
+from ._protocol import MAX_DOCUMENT_BYTES, Reading
+
+#: About half a minute of pauses.
+ATTEMPTS = 8
+#: Some minutes, because a live tail has to survive a restart of the server.
+FOLLOW_ATTEMPTS = 20
+TIMEOUT = 600.0
+CONNECT_SECONDS = 10
+STATE_SECONDS = 5
+#: Repeating these requests doesn't help.
+_WRONG_REQUESTS = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
+
+Headers = dict[str, str]
+
+
+def headers_of(token: str | None, headers: Mapping[str, str] | None) -> Headers:
+    authorization = {"authorization": f"Bearer {token}"} if token else {}
+    return {"accept-encoding": "identity", **authorization, **(headers or {})}
+
+
+def timeout_of(seconds: float | None) -> httpx.Timeout:
+    """Until the headers, whose wait is that for the first row."""
+    return httpx.Timeout(CONNECT_SECONDS, read=seconds, pool=None)
+
+
+def limit_silence(response: httpx.Response, reading: Reading) -> None:
+    """The body has another timeout than the headers. httpx reads it from here before it reads the body."""
+    if reading.silence is not None:
+        response.request.extensions["timeout"]["read"] = reading.silence
+
+
+def state_url(reading: Reading) -> httpx.URL:
+    return reading.url.join(f"/_rowstream/streams/{reading.stream_id}")
+
+
+def is_long(document: bytes) -> bool:
+    return len(document) > MAX_DOCUMENT_BYTES
+
+
+def of_transport(error: httpx.TransportError) -> RowstreamError:
+    detail = str(error) or type(error).__name__
+    cut = IncompleteStream(f"the connection failed: {detail}", retry=not isinstance(error, _WRONG_REQUESTS))
+    cut.__cause__ = error
+    return cut

@@ -1,0 +1,202 @@
+"""The synchronous client."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import nullcontext
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from . import _frames
+from ._errors import RowstreamError
+from ._frames import ArrowReading
+from ._protocol import Block, EventReading, Progress, Reading, RowReading
+from ._requests import (
+    ATTEMPTS,
+    FOLLOW_ATTEMPTS,
+    STATE_SECONDS,
+    TIMEOUT,
+    Headers,
+    headers_of,
+    is_long,
+    limit_silence,
+    of_transport,
+    state_url,
+    timeout_of,
+)
+from ._values import Row
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
+    import pyarrow
+    from typing_extensions import Self
+
+
+class _Connection:
+    """Requests of a stream."""
+
+    def __init__(self, client: httpx.Client | None, headers: Headers, timeout: float | None) -> None:
+        self._client, self._headers = client, headers
+        self._timeout = timeout_of(timeout)
+
+    def blocks(self, reading: Reading) -> Generator[Block]:
+        """Closing this closes the connection, which cancels the statement."""
+        with nullcontext(self._client) if self._client else httpx.Client() as client:
+            while True:
+                try:
+                    yield from self._response(client, reading)
+                    return
+                except httpx.TransportError as error:
+                    fault = of_transport(error)
+                except RowstreamError as error:
+                    fault = error
+                time.sleep(reading.retry(self._explained(client, reading, fault)))
+
+    def _response(self, client: httpx.Client, reading: Reading) -> Iterator[Block]:
+        url, headers = reading.url, self._headers
+        with client.stream("GET", url, headers=headers, timeout=self._timeout) as response:
+            if response.status_code != 200:
+                reading.refuse(response.status_code, response.headers, _document(response))
+            reading.begin(response.headers)
+            limit_silence(response, reading)
+            for data in response.iter_bytes():
+                yield from reading.feed(data)
+                if reading.ended:
+                    break
+            reading.finish()
+
+    def _explained(self, client: httpx.Client, reading: Reading, fault: RowstreamError) -> RowstreamError:
+        """The server's reason for a cut, if it knows one."""
+        if fault.code or not fault.retry or not reading.stream_id:
+            return fault
+        url, headers = state_url(reading), self._headers
+        try:
+            with client.stream("GET", url, headers=headers, timeout=STATE_SECONDS) as response:
+                return reading.explain(response.status_code, _document(response)) or fault
+        except httpx.TransportError:
+            return fault
+
+
+def _document(response: httpx.Response) -> bytes:
+    document = b""
+    for data in response.iter_bytes():
+        document += data
+        if is_long(document):
+            break
+    return document
+
+
+def _rows(connection: _Connection, reading: RowReading) -> Generator[Row]:
+    progress = reading.progress
+    for block in connection.blocks(reading):
+        last = block.rows.pop() if block.rows else None
+        yield from block.rows
+        progress.cursor = block.cursor or progress.cursor
+        if last is not None:
+            progress.rows += len(block.rows) + 1
+            yield last
+
+
+class Stream(Iterator[Row]):
+    """Rows as they arrive. Closing it closes the connection, which cancels the statement."""
+
+    def __init__(self, connection: _Connection, reading: RowReading) -> None:
+        self._connection, self._reading = connection, reading
+        # It doesn't refer to this object, so both end as soon as nobody uses them.
+        self._rows = _rows(connection, reading)
+
+    @property
+    def progress(self) -> Progress:
+        return self._reading.progress
+
+    @property
+    def columns(self) -> list[Row]:
+        """The name and the type of each column. It's empty before the first row."""
+        return self._reading.columns
+
+    def __iter__(self) -> Iterator[Row]:
+        return self._rows
+
+    def __next__(self) -> Row:
+        return next(self._rows)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._rows.close()
+
+
+class Rows(Stream):
+    """The rows of a list, which has an end."""
+
+    @property
+    def page(self) -> str | None:
+        """At the end of a page, `full` if other rows may follow after `progress.cursor`, or `last`."""
+        return self._reading.page
+
+    def batches(self, size: int) -> Iterator[list[Row]]:
+        while batch := list(islice(self._rows, size)):
+            yield batch
+
+    def collect(self) -> list[Row]:
+        return list(self._rows)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Requests the result as Arrow. This and the following don't depend on rows that were read before."""
+        reading = ArrowReading.like(self._reading)
+        for _ in self._connection.blocks(reading):
+            pass
+        return reading.table
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A frame of Arrow's types, which have NULL and exact decimals."""
+        return _frames.to_pandas(self.to_arrow())
+
+    def to_polars(self) -> polars.DataFrame:
+        return _frames.to_polars(self.to_arrow())
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        return _frames.to_duckdb(self.to_arrow(), connection)
+
+
+def rows(
+    url: str,
+    params: Mapping[str, Any] | None = None,
+    *,
+    token: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    client: httpx.Client | None = None,
+    attempts: int = ATTEMPTS,
+    timeout: float | None = TIMEOUT,
+) -> Rows:
+    """The rows of a list, each once. The request is sent when the first row is read.
+
+    `attempts`: raises after so many requests in a row that brought no new rows.
+    `timeout`: seconds until the first row, and the longest silence of Arrow, which has no heartbeats.
+    """
+    connection = _Connection(client, headers_of(token, headers), timeout)
+    return Rows(connection, RowReading(url, params, attempts))
+
+
+def follow(
+    url: str,
+    params: Mapping[str, Any] | None = None,
+    *,
+    token: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    client: httpx.Client | None = None,
+    attempts: int = FOLLOW_ATTEMPTS,
+    timeout: float | None = TIMEOUT,
+) -> Stream:
+    """The rows of a list, and then each new one. Survives restarts of the server."""
+    connection = _Connection(client, headers_of(token, headers), timeout)
+    return Stream(connection, EventReading(url, params, attempts))

@@ -1,0 +1,209 @@
+"""The same for asyncio. Cancelling a task closes its connection, which cancels the statement."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from . import _frames
+from ._errors import RowstreamError
+from ._frames import ArrowReading
+from ._protocol import Block, EventReading, Progress, Reading, RowReading
+from ._requests import (
+    ATTEMPTS,
+    FOLLOW_ATTEMPTS,
+    STATE_SECONDS,
+    TIMEOUT,
+    Headers,
+    headers_of,
+    is_long,
+    limit_silence,
+    of_transport,
+    state_url,
+    timeout_of,
+)
+from ._values import Row
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
+    import pyarrow
+    from typing_extensions import Self
+
+
+class _Connection:
+    """Requests of a stream."""
+
+    def __init__(self, client: httpx.AsyncClient | None, headers: Headers, timeout: float | None) -> None:
+        self._client, self._headers = client, headers
+        self._timeout = timeout_of(timeout)
+
+    async def blocks(self, reading: Reading) -> AsyncGenerator[Block, None]:
+        """Closing this closes the connection, which cancels the statement."""
+        async with nullcontext(self._client) if self._client else httpx.AsyncClient() as client:
+            while True:
+                try:
+                    async with aclosing(self._response(client, reading)) as blocks:
+                        async for block in blocks:
+                            yield block
+                    return
+                except httpx.TransportError as error:
+                    fault = of_transport(error)
+                except RowstreamError as error:
+                    fault = error
+                await asyncio.sleep(reading.retry(await self._explained(client, reading, fault)))
+
+    async def _response(self, client: httpx.AsyncClient, reading: Reading) -> AsyncGenerator[Block, None]:
+        url, headers = reading.url, self._headers
+        async with client.stream("GET", url, headers=headers, timeout=self._timeout) as response:
+            if response.status_code != 200:
+                reading.refuse(response.status_code, response.headers, await _document(response))
+            reading.begin(response.headers)
+            limit_silence(response, reading)
+            async for data in response.aiter_bytes():
+                for block in reading.feed(data):
+                    yield block
+                if reading.ended:
+                    break
+            reading.finish()
+
+    async def _explained(
+        self, client: httpx.AsyncClient, reading: Reading, fault: RowstreamError
+    ) -> RowstreamError:
+        """The server's reason for a cut, if it knows one."""
+        if fault.code or not fault.retry or not reading.stream_id:
+            return fault
+        url, headers = state_url(reading), self._headers
+        try:
+            async with client.stream("GET", url, headers=headers, timeout=STATE_SECONDS) as response:
+                return reading.explain(response.status_code, await _document(response)) or fault
+        except httpx.TransportError:
+            return fault
+
+
+async def _document(response: httpx.Response) -> bytes:
+    document = b""
+    async for data in response.aiter_bytes():
+        document += data
+        if is_long(document):
+            break
+    return document
+
+
+async def _rows(connection: _Connection, reading: RowReading) -> AsyncGenerator[Row, None]:
+    progress = reading.progress
+    async with aclosing(connection.blocks(reading)) as blocks:
+        async for block in blocks:
+            last = block.rows.pop() if block.rows else None
+            for row in block.rows:
+                yield row
+            progress.cursor = block.cursor or progress.cursor
+            if last is not None:
+                progress.rows += len(block.rows) + 1
+                yield last
+
+
+class Stream(AsyncIterator[Row]):
+    """Rows as they arrive. Closing it closes the connection, which cancels the statement."""
+
+    def __init__(self, connection: _Connection, reading: RowReading) -> None:
+        self._connection, self._reading = connection, reading
+        self._rows = _rows(connection, reading)
+
+    @property
+    def progress(self) -> Progress:
+        return self._reading.progress
+
+    @property
+    def columns(self) -> list[Row]:
+        """The name and the type of each column. It's empty before the first row."""
+        return self._reading.columns
+
+    def __aiter__(self) -> AsyncIterator[Row]:
+        return self._rows
+
+    async def __anext__(self) -> Row:
+        return await anext(self._rows)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._rows.aclose()
+
+
+class Rows(Stream):
+    """The rows of a list, which has an end."""
+
+    @property
+    def page(self) -> str | None:
+        """At the end of a page, `full` if other rows may follow after `progress.cursor`, or `last`."""
+        return self._reading.page
+
+    async def batches(self, size: int) -> AsyncIterator[list[Row]]:
+        batch: list[Row] = []
+        async for row in self._rows:
+            batch.append(row)
+            if len(batch) == size:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+    async def collect(self) -> list[Row]:
+        return [row async for row in self._rows]
+
+    async def to_arrow(self) -> pyarrow.Table:
+        """Requests the result as Arrow. This and the following don't depend on rows that were read before."""
+        reading = ArrowReading.like(self._reading)
+        async for _ in self._connection.blocks(reading):
+            pass
+        return reading.table
+
+    async def to_pandas(self) -> pandas.DataFrame:
+        """A frame of Arrow's types, which have NULL and exact decimals."""
+        return _frames.to_pandas(await self.to_arrow())
+
+    async def to_polars(self) -> polars.DataFrame:
+        return _frames.to_polars(await self.to_arrow())
+
+    async def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        return _frames.to_duckdb(await self.to_arrow(), connection)
+
+
+def rows(
+    url: str,
+    params: Mapping[str, Any] | None = None,
+    *,
+    token: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    client: httpx.AsyncClient | None = None,
+    attempts: int = ATTEMPTS,
+    timeout: float | None = TIMEOUT,
+) -> Rows:
+    """The rows of a list, each once. See `rowstream.rows`."""
+    connection = _Connection(client, headers_of(token, headers), timeout)
+    return Rows(connection, RowReading(url, params, attempts))
+
+
+def follow(
+    url: str,
+    params: Mapping[str, Any] | None = None,
+    *,
+    token: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    client: httpx.AsyncClient | None = None,
+    attempts: int = FOLLOW_ATTEMPTS,
+    timeout: float | None = TIMEOUT,
+) -> Stream:
+    """The rows of a list, and then each new one. See `rowstream.follow`."""
+    connection = _Connection(client, headers_of(token, headers), timeout)
+    return Stream(connection, EventReading(url, params, attempts))

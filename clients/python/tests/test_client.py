@@ -1,0 +1,351 @@
+"""Both clients against a peer that plays faults: each test runs with the synchronous one and with asyncio."""
+
+import asyncio
+import json
+import socket
+import threading
+import unittest
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+from unittest import mock
+
+import httpx
+import pyarrow
+
+import rowstream
+from peer import (
+    COLUMNS,
+    Peer,
+    Play,
+    event,
+    event_record,
+    head,
+    mark,
+    problem,
+    record,
+    rows,
+    send_until_blocked,
+    sends,
+    wait_for_end,
+)
+from rowstream import _protocol
+from rowstream._frames import END
+
+
+def setUpModule() -> None:
+    mock.patch.object(_protocol, "FIRST_PAUSE", 0.001).start()
+
+
+def tearDownModule() -> None:
+    mock.patch.stopall()
+
+
+class Reader:
+    """How a test reads: all rows, or the first ones."""
+
+    def all(self, url: str, **options: Any) -> list[int]:
+        return [row["id"] for row in rowstream.rows(url, **options).collect()]
+
+    def first(self, stream: Callable[..., Any], url: str, count: int) -> list[int]:
+        with stream(url) as opened:
+            return [row["id"] for row in islice(opened, count)]
+
+    def arrow(self, url: str, **options: Any) -> Any:
+        return rowstream.rows(url, **options).to_arrow()
+
+
+class AsyncReader(Reader):
+    def all(self, url: str, **options: Any) -> list[int]:
+        async def read() -> list[int]:
+            return [row["id"] for row in await rowstream.aio.rows(url, **options).collect()]
+
+        return asyncio.run(read())
+
+    def first(self, stream: Callable[..., Any], url: str, count: int) -> list[int]:
+        async def read() -> list[int]:
+            ids: list[int] = []
+            async with getattr(rowstream.aio, stream.__name__)(url) as opened:
+                async for row in opened:
+                    ids.append(row["id"])
+                    if len(ids) == count:
+                        break
+            return ids
+
+        return asyncio.run(read())
+
+    def arrow(self, url: str, **options: Any) -> Any:
+        async def read() -> Any:
+            return await rowstream.aio.rows(url, **options).to_arrow()
+
+        return asyncio.run(read())
+
+
+class Faults(unittest.TestCase):
+    reader = Reader()
+
+    def raises(self, peer: Peer, **options: Any) -> rowstream.RowstreamError:
+        with self.assertRaises(rowstream.RowstreamError) as raised:
+            self.reader.all(peer.url, **options)
+        return raised.exception
+
+    def test_attempts_are_bounded(self) -> None:
+        for play in (sends(), sends(head()), sends(head(), rows(1)), sends(problem(503))):
+            with Peer(*[play] * 4) as peer:
+                error = self.raises(peer, attempts=3)
+                self.assertEqual((len(peer.requests), error.rows, error.cursor), (3, 0, None))
+
+    def test_the_error_has_the_rows_and_the_cursor(self) -> None:
+        with Peer(sends(head(), rows(1, 2), mark(2, "c2"), rows(3)), sends()) as peer:
+            error = self.raises(peer, attempts=2)
+            self.assertIsInstance(error, rowstream.IncompleteStream)
+            self.assertEqual((error.rows, error.cursor, len(peer.requests)), (2, "c2", 2))
+        self.assertIn("_after=c2", peer.requests[1])
+
+    def test_a_server_that_cannot_be_reached(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            url = f"http://127.0.0.1:{closed.getsockname()[1]}/rows"
+        with self.assertRaisesRegex(rowstream.IncompleteStream, "the connection failed"):
+            self.reader.all(url, attempts=2)
+        with self.assertRaisesRegex(rowstream.IncompleteStream, "protocol"):
+            self.reader.all("ftp://127.0.0.1/rows", attempts=10**9)
+
+    def test_an_answer_without_a_tag(self) -> None:
+        with Peer(sends(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n", rows(1))) as peer:
+            self.assertIn("check that the URL is an endpoint", str(self.raises(peer)))
+
+    def test_the_reason_of_an_abort(self) -> None:
+        """An abort may reach the client without its error record."""
+        reason = {"code": "row_too_large", "detail": "too long", "retry": False}
+        state = json.dumps({"state": "failed", "error": reason}).encode()
+        known = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(state), state)
+        aborted = sends(head(rowstream_stream="0a1b"), rows(1), mark(1, "c1"))
+        with Peer(aborted, sends(known)) as peer:
+            error = self.raises(peer, token="secret")
+            self.assertEqual((error.code, error.rows, error.cursor), ("row_too_large", 1, "c1"))
+        self.assertEqual(peer.requests[1:], ["/_rowstream/streams/0a1b"])
+
+    def test_a_replica_that_does_not_know_the_reason(self) -> None:
+        rest = sends(head(), rows(2), record(end={"rows": 1}))
+        for answer in (problem(404, code="not_found", retry=False), b"", b"HTTP/1.1 200 OK\r\n\r\n{"):
+            with Peer(
+                sends(head(rowstream_stream="0a1b"), rows(1), mark(1, "c1")), sends(answer), rest
+            ) as peer:
+                self.assertEqual(self.reader.all(peer.url), [1, 2])
+
+    def test_a_shard_keeps_its_snapshot(self) -> None:
+        cut = sends(head(rowstream_snapshot="s-1"), rows(1), mark(1, "c1"))
+        with Peer(cut, sends(head(), rows(2), record(end={"rows": 1}))) as peer:
+            self.assertEqual(self.reader.all(peer.url, params={"_shard": "1/2"}), [1, 2])
+        self.assertIn("_snapshot=s-1", peer.requests[1])
+
+    def test_a_token_and_parameters_are_sent(self) -> None:
+        seen: list[bytes] = []
+
+        def play(client: httpx.Request) -> httpx.Response:
+            seen.append(client.headers.get("authorization", "").encode())
+            return httpx.Response(401, json={"code": "unauthorized", "detail": "no", "retry": False})
+
+        transport = httpx.MockTransport(play)
+        kind = httpx.AsyncClient if isinstance(self.reader, AsyncReader) else httpx.Client
+        with self.assertRaises(rowstream.RowstreamError) as raised:
+            self.reader.all("http://x/rows", token="secret", client=kind(transport=transport))
+        self.assertEqual((seen, raised.exception.status), ([b"Bearer secret"], 401))
+
+
+class Connections(unittest.TestCase):
+    reader = Reader()
+
+    def test_leaving_early_closes_the_connection(self) -> None:
+        closed = threading.Event()
+
+        def play(client: socket.socket) -> None:
+            client.sendall(head("none") + rows(1, 2))
+            wait_for_end(client)
+            closed.set()
+
+        with Peer(play) as peer:
+            self.assertEqual(self.reader.first(rowstream.rows, peer.url, 1), [1])
+            # The peer only ends if the connection is closed. Otherwise this waits forever.
+            closed.wait()
+
+    def test_a_slow_consumer_slows_the_server(self) -> None:
+        data, most, sent = rows(*range(10_000, 20_000)), 2_000, []
+        consumer_may_read = threading.Event()
+
+        def play(client: socket.socket) -> None:
+            client.sendall(head("none") + data)
+            sent.append(send_until_blocked(client, data, most))
+            consumer_may_read.set()
+            client.sendall(record(end={"rows": 10_000 * (sent[0] + 1)}))
+
+        with Peer(play) as peer:
+            count = self.slow(peer.url, consumer_may_read)
+        self.assertLess(sent[0], most)
+        self.assertEqual(count, 10_000 * (sent[0] + 1))
+
+    def slow(self, url: str, may_read: threading.Event) -> int:
+        with rowstream.rows(url) as stream:
+            next(stream)
+            may_read.wait()
+            return 1 + sum(1 for _ in stream)
+
+
+class AsyncFaults(Faults):
+    reader = AsyncReader()
+
+
+class AsyncConnections(Connections):
+    reader = AsyncReader()
+
+    def slow(self, url: str, may_read: threading.Event) -> int:
+        async def read() -> int:
+            async with rowstream.aio.rows(url) as stream:
+                await anext(stream)
+                # The loop runs meanwhile, so a client that read ahead would do so.
+                await asyncio.to_thread(may_read.wait)
+                return 1 + len([row async for row in stream])
+
+        return asyncio.run(read())
+
+    def test_cancelling_a_task_closes_the_connection(self) -> None:
+        closed = threading.Event()
+
+        def play(client: socket.socket) -> None:
+            client.sendall(head("none") + rows(1))
+            wait_for_end(client)
+            closed.set()
+
+        async def cancel(url: str) -> None:
+            began = asyncio.Event()
+
+            async def read() -> None:
+                async for _ in rowstream.aio.rows(url):
+                    began.set()
+
+            task = asyncio.create_task(read())
+            await began.wait()
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+
+        with Peer(play) as peer:
+            asyncio.run(cancel(peer.url))
+            closed.wait()
+
+
+class Follow(unittest.TestCase):
+    reader = Reader()
+
+    def test_a_live_tail_survives_cuts_and_restarts(self) -> None:
+        columns, shutdown = event_record(columns=COLUMNS), event_record(end={"rows": 1, "next": "c2"})
+        with Peer(
+            sends(head("ids"), b":\n\n", columns, event(1), event(2)[:-1]),
+            sends(head("ids"), columns, event(2), shutdown),
+            sends(problem(503, code="not_ready", retry=True)),
+            sends(
+                head("ids"),
+                columns,
+                event(3),
+                event_record(error={"code": "source_unavailable", "retry": True}),
+            ),
+            sends(head("ids"), columns, b"data: 1\n\n"),
+            sends(head("ids"), columns, event(4)),
+        ) as peer:
+            self.assertEqual(self.reader.first(rowstream.follow, peer.url, 4), [1, 2, 3, 4])
+        after = [httpx.URL(request).params.get("_after") for request in peer.requests]
+        self.assertEqual(after, [None, "c1", "c2", "c2", "c3", "c3"])
+        self.assertIn("_follow=1", peer.requests[0])
+
+
+class AsyncFollow(Follow):
+    reader = AsyncReader()
+
+
+class FollowProgress(unittest.TestCase):
+    def test_each_row_has_its_cursor(self) -> None:
+        with (
+            Peer(sends(head("ids"), event(1), event(2), event(3))) as peer,
+            rowstream.follow(peer.url) as stream,
+        ):
+            for row in stream:
+                self.assertEqual(stream.progress.cursor, f"c{row['id']}")
+                self.assertEqual(stream.progress.rows, row["id"])
+                if row["id"] == 3:
+                    break
+
+
+class Progress(unittest.TestCase):
+    def test_a_page_with_its_progress(self) -> None:
+        first = head(), record(columns=COLUMNS), rows(1), mark(1, "c1")
+        rest = (
+            head(),
+            record(columns=COLUMNS),
+            rows(2, 3),
+            record(end={"rows": 2, "next": "c3", "page": "full"}),
+        )
+        with Peer(sends(*first), sends(*rest)) as peer, rowstream.rows(peer.url) as stream:
+            self.assertEqual(list(stream.batches(2)), [[{"id": 1}, {"id": 2}], [{"id": 3}]])
+        size = sum(map(len, first[1:] + rest[1:]))
+        self.assertEqual(stream.progress, rowstream.Progress(rows=3, bytes=size, resumptions=1, cursor="c3"))
+        self.assertEqual((stream.page, stream.columns), ("full", COLUMNS))
+
+    def test_a_cursor_never_skips_rows(self) -> None:
+        with Peer(
+            sends(head(), rows(1, 2), mark(2, "c2"), rows(3), record(end={"rows": 3, "next": "c3"}))
+        ) as peer:
+            stream = rowstream.rows(peer.url)
+            cursors = [(row["id"], stream.progress.cursor) for row in stream]
+        self.assertEqual(cursors, [(1, None), (2, "c2"), (3, "c3")])
+
+
+def arrow_stream() -> bytes:
+    """Two batches. The last bytes of each value look like the marker of the end."""
+    table = pyarrow.table({"id": pyarrow.array([0xFFFFFFFF] * 8, pyarrow.int64())})
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
+        for _ in range(2):
+            writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+ARROW_HEAD = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n"
+
+
+class Arrow(unittest.TestCase):
+    reader = Reader()
+
+    def test_a_whole_stream(self) -> None:
+        with Peer(sends(ARROW_HEAD, arrow_stream())) as peer:
+            self.assertEqual(self.reader.arrow(peer.url).num_rows, 16)
+        self.assertEqual(peer.requests, ["/rows?_format=arrow"])
+
+    def test_a_cut_stream_is_read_again_or_raises(self) -> None:
+        whole = arrow_stream()
+        # pyarrow doesn't miss the second batch.
+        first = whole.index(b"\xff" * 4, 8)
+        second = (first + len(whole) - len(END)) // 2
+        self.assertTrue(whole.endswith(END) and whole[:second].endswith(END))
+        self.assertEqual(pyarrow.ipc.open_stream(whole[:second]).read_all().num_rows, 8)
+        for at in (0, 8, second, len(whole) - 200, len(whole) - 8, len(whole) - 4, len(whole) - 1):
+            with Peer(sends(ARROW_HEAD, whole[:at]), sends(ARROW_HEAD, whole)) as peer:
+                self.assertEqual(self.reader.arrow(peer.url).num_rows, 16, at)
+            self.assertEqual(len(peer.requests), 2)
+            with Peer(sends(ARROW_HEAD, whole[:at])) as peer, self.assertRaises(rowstream.IncompleteStream):
+                self.reader.arrow(peer.url, attempts=1)
+
+    def test_an_error_is_one(self) -> None:
+        error: Play = sends(problem(406, code="not_acceptable", detail="no arrow", retry=False))
+        with (
+            Peer(error) as peer,
+            self.assertRaisesRegex(rowstream.RowstreamError, "not_acceptable: no arrow"),
+        ):
+            self.reader.arrow(peer.url)
+
+
+class AsyncArrow(Arrow):
+    reader = AsyncReader()
+
+
+if __name__ == "__main__":
+    unittest.main()

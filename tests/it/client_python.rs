@@ -1,0 +1,167 @@
+//! The Python client in `clients/python`, as its users install it: from its wheel.
+//!
+//! `cargo xtask test` installs Python and the libraries. If they can't be installed, it skips these
+//! tests with a message.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
+
+#[path = "../../xtask/src/wire/peer.rs"]
+mod peer;
+#[path = "../../xtask/src/wire/script.rs"]
+mod script;
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{Cut, Faults, Server, TcpProxy, given, repository};
+use crate::worked;
+
+/// Rows of the list that is cut, and bytes between two cuts. A mark follows at most 1,000 rows, of
+/// some 30 bytes.
+const ROWS: usize = 150_000;
+const BYTES: std::ops::Range<u64> = 1_000..80_000;
+
+fn client() -> PathBuf {
+    repository().join("clients/python")
+}
+
+/// The wheel, installed in a folder.
+fn installed() -> &'static Path {
+    static INSTALLED: OnceLock<TempDir> = OnceLock::new();
+    let folder = INSTALLED.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let pip = ["-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"];
+        let wheel = ["wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir"];
+        run(Command::new(given("ROWSTREAM_TEST_PYTHON"))
+            .args(pip)
+            .args(wheel)
+            .arg(folder.path())
+            .arg(client()));
+        let version = env!("CARGO_PKG_VERSION");
+        let wheel = folder.path().join(format!("rowstream-{version}-py3-none-any.whl"));
+        let install = ["install", "--no-deps", "--no-index", "--target"];
+        run(Command::new(given("ROWSTREAM_TEST_PYTHON"))
+            .args(pip)
+            .args(install)
+            .arg(folder.path().join("installed"))
+            .arg(wheel));
+        folder
+    });
+    Box::leak(folder.path().join("installed").into_boxed_path())
+}
+
+/// The tests' Python, which can import the client from its wheel.
+fn python() -> Command {
+    let mut python = Command::new(given("ROWSTREAM_TEST_PYTHON"));
+    python.env("PYTHONPATH", installed()).env("PYTHONDONTWRITEBYTECODE", "1").current_dir(client());
+    python
+}
+
+/// Runs a command that must succeed, and returns its output and its messages.
+fn run(command: &mut Command) -> (String, String) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let [stdout, stderr] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    assert!(output.status.success(), "{command:?}: {stdout}\n{stderr}");
+    (stdout, stderr)
+}
+
+/// The same, without blocking the servers of this test.
+async fn run_beside(mut command: Command) -> (String, String) {
+    tokio::task::spawn_blocking(move || run(&mut command)).await.unwrap()
+}
+
+/// Plays the scripts of `testdata/wire`, until the tests end.
+fn wire_peer() -> String {
+    let scripts = script::read(&repository().join("testdata/wire")).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || peer::serve(&listener, scripts));
+    url
+}
+
+/// Also certifies it by the scripts.
+#[test]
+fn its_own_tests_pass() {
+    let peers = [wire_peer(), wire_peer()].join(" ");
+    let mut tests = python();
+    tests.args(["-W", "error", "-m", "unittest", "discover", "--start-directory", "tests"]);
+    let (_, said) = run(tests.env("ROWSTREAM_TEST_PEERS", peers));
+    assert!(said.contains("\nOK\n"), "a test was skipped: {said}");
+}
+
+#[test]
+fn its_code_has_no_lints_and_its_types_are_right() {
+    run(python().args(["-m", "ruff", "check", "--no-cache"]));
+    run(python().args(["-m", "ruff", "format", "--check", "--no-cache"]));
+    run(python().args(["-m", "pyright", "--pythonpath", &given("ROWSTREAM_TEST_PYTHON")]));
+}
+
+/// It's released with the server.
+#[test]
+fn its_version_is_that_of_the_server() {
+    let project = std::fs::read_to_string(client().join("pyproject.toml")).unwrap();
+    assert!(project.contains(&format!("\nversion = \"{}\"\n", env!("CARGO_PKG_VERSION"))), "{project}");
+}
+
+/// Each connection is cut after a random number of bytes.
+async fn cut_at_random(proxy: &TcpProxy) {
+    loop {
+        let how = if fastrand::bool() { Cut::Close } else { Cut::Reset };
+        proxy.set_to_client(Faults { cut: Some((fastrand::u64(BYTES), how)), ..Faults::default() });
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+async fn survives_cuts(way: &str) {
+    let data = format!(
+        "create table t (n integer primary key, note text not null);
+         with recursive r(n) as (select 1 union all select n + 1 from r where n < {ROWS})
+         insert into t select n, 'row ' || n from r;"
+    );
+    let config = "[source.db]\nurl = \"sqlite:rows.db\"\ncreate = [\"data.sql\"]\n";
+    let rows = "/* key = [\"n\"] */ select n, note from t order by n";
+    let files = [("rowstream.toml", config), ("data.sql", &data), ("endpoints/rows.sql", rows)];
+    let server = Server::start(&files).await;
+    let proxy = TcpProxy::transparent(server.address().parse().unwrap()).await;
+    let url = format!("http://{}/rows", proxy.address());
+    let mut reading = python();
+    reading.args(["tests/cuts.py", way, &url]);
+    let (printed, _) = tokio::select! {
+        ended = run_beside(reading) => ended,
+        () = cut_at_random(&proxy) => unreachable!("it doesn't end"),
+    };
+    let seen: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(
+        (&seen["lost"], &seen["doubled"], &seen["rows"]),
+        (&0.into(), &0.into(), &ROWS.into()),
+        "{seen}"
+    );
+    assert!(seen["resumptions"].as_u64().unwrap() >= 100, "{seen}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_row_is_lost_or_doubled_by_cuts() {
+    survives_cuts("sync").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_row_is_lost_or_doubled_by_cuts_in_asyncio() {
+    survives_cuts("async").await;
+}
+
+/// Frames of the libraries have the values of the rows.
+#[tokio::test]
+async fn frames_are_equal_to_the_rows() {
+    let folder = worked::copy("shop");
+    let server = crate::support::Launch::folder(folder.path()).start().await;
+    let mut comparing = python();
+    comparing.args(["tests/frames.py", &server.url("/readings"), &server.url("/orders")]);
+    run_beside(comparing).await;
+}
