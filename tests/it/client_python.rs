@@ -5,22 +5,17 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
-#[path = "../../xtask/src/wire/peer.rs"]
-mod peer;
-#[path = "../../xtask/src/wire/script.rs"]
-mod script;
-
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{Cut, Faults, Server, TcpProxy, given, repository};
-use crate::worked;
+use crate::support::{Cut, Faults, Launch, Server, TcpProxy, given, repository};
+use crate::{wire, worked};
 
 /// Rows of the list that is cut, and bytes between two cuts. A mark follows at most 1,000 rows, of
 /// some 30 bytes.
@@ -77,19 +72,10 @@ async fn run_beside(mut command: Command) -> (String, String) {
     tokio::task::spawn_blocking(move || run(&mut command)).await.unwrap()
 }
 
-/// Plays the scripts of `testdata/wire`, until the tests end.
-fn wire_peer() -> String {
-    let scripts = script::read(&repository().join("testdata/wire")).unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || peer::serve(&listener, scripts));
-    url
-}
-
 /// Also certifies it by the scripts.
 #[test]
 fn its_own_tests_pass() {
-    let peers = [wire_peer(), wire_peer()].join(" ");
+    let peers = [wire::start(), wire::start()].join(" ");
     let mut tests = python();
     tests.args(["-W", "error", "-m", "unittest", "discover", "--start-directory", "tests"]);
     let (_, said) = run(tests.env("ROWSTREAM_TEST_PEERS", peers));
@@ -160,8 +146,38 @@ async fn no_row_is_lost_or_doubled_by_cuts_in_asyncio() {
 #[tokio::test]
 async fn frames_are_equal_to_the_rows() {
     let folder = worked::copy("shop");
-    let server = crate::support::Launch::folder(folder.path()).start().await;
+    let server = Launch::folder(folder.path()).start().await;
     let mut comparing = python();
     comparing.args(["tests/frames.py", &server.url("/readings"), &server.url("/orders")]);
     run_beside(comparing).await;
+}
+
+/// The server keeps its address, as behind a load balancer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_live_tail_survives_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = rusqlite::Connection::open(folder.path().join("rows.db")).unwrap();
+    table.busy_timeout(Duration::from_secs(30)).unwrap();
+    table
+        .execute_batch("create table t (id integer primary key autoincrement); insert into t values (1), (2)")
+        .unwrap();
+    let rows = "/* key = [\"id\"]\nfollow = { poll = \"20ms\" } */ select id from t order by id";
+    std::fs::write(folder.path().join("rowstream.toml"), "[source.db]\nurl = \"sqlite:rows.db\"\n").unwrap();
+    std::fs::create_dir(folder.path().join("endpoints")).unwrap();
+    std::fs::write(folder.path().join("endpoints/rows.sql"), rows).unwrap();
+    let server = Launch::folder(folder.path()).start().await;
+    let address = server.address().to_owned();
+    let mut following = python();
+    following.args(["tests/tail.py", &server.url("/rows"), "4"]).stdout(Stdio::piped());
+    let mut following = following.spawn().unwrap();
+    let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();
+    let mut next = || tokio::task::block_in_place(|| lines.next().map(Result::unwrap));
+    assert_eq!([next(), next()], ["1", "2"].map(|id| Some(id.to_owned())));
+    drop(server);
+    table.execute_batch("insert into t values (3)").unwrap();
+    let _server = Launch::folder(folder.path()).listen(&address).start().await;
+    assert_eq!(next().as_deref(), Some("3"));
+    table.execute_batch("insert into t values (4)").unwrap();
+    assert_eq!([next(), next()], [Some("4".to_owned()), None]);
+    assert!(tokio::task::block_in_place(|| following.wait()).unwrap().success());
 }

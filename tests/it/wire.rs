@@ -38,7 +38,7 @@ for url in sys.argv[1:]:
 const NOTICED: [&str; 3] = ["ndjson-cut-in-chunk", "ndjson-cut-in-chunk-size", "ndjson-reset"];
 
 /// Starts a peer, and returns its URL. It ends with the tests.
-fn start() -> String {
+pub(crate) fn start() -> String {
     let scripts = script::read(&repository().join("testdata/wire")).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -92,6 +92,7 @@ const NOT_FAST: &[&str] = &[
     "book::",
     "bounds::",
     "browser::",
+    "client_python::no_row_is_lost",
     "console::",
     "contract::",
     "cuts::",

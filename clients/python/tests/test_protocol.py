@@ -190,7 +190,15 @@ class Cuts(unittest.TestCase):
             )
 
     def test_a_torn_line_is_not_a_row(self) -> None:
-        for torn in (b'{"id":', b'{"id":"\xc3', b'{"id":"\xff"}', b'{"id":1}{"id":2}', b"[" * 100_000):
+        for torn in (
+            b'{"id":',
+            b'{"id":"\xc3',
+            b'{"id":"\xff"}',
+            b'{"id":1}{"id":2}',
+            b"[" * 100_000,
+            b"[1]",
+            b"7",
+        ):
             for then in (rows(2), mark(1, "c1"), record(end={"rows": 1})):
                 reading = begun(rowstream_resume="none")
                 self.assertEqual(fed(reading, rows(1) + torn + b"\n", then), [{"id": 1}])

@@ -26,10 +26,10 @@ class ArrowReading(Reading):
 
     @classmethod
     def like(cls, reading: Reading) -> ArrowReading:
-        """Of the same list, with the same progress."""
+        """Of the same list. Its progress replaces that of the rows."""
         _needs("pyarrow", "arrow")  # before the request
         arrow = cls(str(reading._list), None, reading._limit)
-        arrow.progress = reading.progress
+        reading.progress = arrow.progress
         return arrow
 
     def begin(self, headers: Mapping[str, str]) -> None:

@@ -236,15 +236,20 @@ class RowReading(Reading):
             if stop != end:
                 raise ValueError("blanks, or a part of a row")
         except (ValueError, RecursionError):
-            try:
-                row = self._patient.decode(text[start:end])
-            except (ValueError, RecursionError):
-                self._is_torn = True  # An error record may follow, which interrupted the row.
-                return
+            row = self._patient_row(text[start:end])
+        if row.__class__ is not dict:
+            self._is_torn = True  # An error record may follow, which interrupted the row.
+            return
         if self._convert:
             self._convert(row)
         self._held.append(row)
         self._count += 1
+
+    def _patient_row(self, line: str) -> Any:
+        try:
+            return self._patient.decode(line)
+        except (ValueError, RecursionError):
+            return None
 
     def _record(self, line: str) -> None:
         record = _members(line)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
+from functools import cache
 
 import httpx
 
@@ -17,7 +19,7 @@ TIMEOUT = 600.0
 CONNECT_SECONDS = 10
 STATE_SECONDS = 5
 #: Repeating these requests doesn't help.
-_WRONG_REQUESTS = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
+_WRONG_REQUESTS = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.TooManyRedirects)
 
 Headers = dict[str, str]
 
@@ -25,6 +27,12 @@ Headers = dict[str, str]
 def headers_of(token: str | None, headers: Mapping[str, str] | None) -> Headers:
     authorization = {"authorization": f"Bearer {token}"} if token else {}
     return {"accept-encoding": "identity", **authorization, **(headers or {})}
+
+
+@cache
+def tls() -> ssl.SSLContext:
+    """Loading the certificates takes longer than a small read, so all streams share them."""
+    return httpx.create_ssl_context()
 
 
 def timeout_of(seconds: float | None) -> httpx.Timeout:
@@ -46,7 +54,7 @@ def is_long(document: bytes) -> bool:
     return len(document) > MAX_DOCUMENT_BYTES
 
 
-def of_transport(error: httpx.TransportError) -> RowstreamError:
+def of_transport(error: httpx.RequestError) -> RowstreamError:
     detail = str(error) or type(error).__name__
     cut = IncompleteStream(f"the connection failed: {detail}", retry=not isinstance(error, _WRONG_REQUESTS))
     cut.__cause__ = error

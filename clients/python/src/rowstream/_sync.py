@@ -26,6 +26,7 @@ from ._requests import (
     of_transport,
     state_url,
     timeout_of,
+    tls,
 )
 from ._values import Row
 
@@ -46,12 +47,12 @@ class _Connection:
 
     def blocks(self, reading: Reading) -> Generator[Block]:
         """Closing this closes the connection, which cancels the statement."""
-        with nullcontext(self._client) if self._client else httpx.Client() as client:
+        with nullcontext(self._client) if self._client else httpx.Client(verify=tls()) as client:
             while True:
                 try:
                     yield from self._response(client, reading)
                     return
-                except httpx.TransportError as error:
+                except httpx.RequestError as error:
                     fault = of_transport(error)
                 except RowstreamError as error:
                     fault = error
@@ -78,7 +79,7 @@ class _Connection:
         try:
             with client.stream("GET", url, headers=headers, timeout=STATE_SECONDS) as response:
                 return reading.explain(response.status_code, _document(response)) or fault
-        except httpx.TransportError:
+        except httpx.RequestError:
             return fault
 
 
@@ -96,7 +97,7 @@ def _rows(connection: _Connection, reading: RowReading) -> Generator[Row]:
     for block in connection.blocks(reading):
         last = block.rows.pop() if block.rows else None
         yield from block.rows
-        progress.cursor = block.cursor or progress.cursor
+        progress.cursor = block.cursor
         if last is not None:
             progress.rows += len(block.rows) + 1
             yield last

@@ -25,6 +25,7 @@ from ._requests import (
     of_transport,
     state_url,
     timeout_of,
+    tls,
 )
 from ._values import Row
 
@@ -45,14 +46,14 @@ class _Connection:
 
     async def blocks(self, reading: Reading) -> AsyncGenerator[Block, None]:
         """Closing this closes the connection, which cancels the statement."""
-        async with nullcontext(self._client) if self._client else httpx.AsyncClient() as client:
+        async with nullcontext(self._client) if self._client else httpx.AsyncClient(verify=tls()) as client:
             while True:
                 try:
                     async with aclosing(self._response(client, reading)) as blocks:
                         async for block in blocks:
                             yield block
                     return
-                except httpx.TransportError as error:
+                except httpx.RequestError as error:
                     fault = of_transport(error)
                 except RowstreamError as error:
                     fault = error
@@ -82,7 +83,7 @@ class _Connection:
         try:
             async with client.stream("GET", url, headers=headers, timeout=STATE_SECONDS) as response:
                 return reading.explain(response.status_code, await _document(response)) or fault
-        except httpx.TransportError:
+        except httpx.RequestError:
             return fault
 
 
@@ -102,7 +103,7 @@ async def _rows(connection: _Connection, reading: RowReading) -> AsyncGenerator[
             last = block.rows.pop() if block.rows else None
             for row in block.rows:
                 yield row
-            progress.cursor = block.cursor or progress.cursor
+            progress.cursor = block.cursor
             if last is not None:
                 progress.rows += len(block.rows) + 1
                 yield last
