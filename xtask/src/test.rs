@@ -44,9 +44,9 @@ const EXTRAS: [Extra; 7] = [
     Extra {
         step: "packages of the console",
         prepare: console::prepare,
-        without: "they cannot be installed here, so no test builds the console or checks its accessibility",
+        without: "they cannot be installed here, so no test builds the console, checks its accessibility, or builds the JavaScript client",
         variable: "ROWSTREAM_TEST_CONSOLE",
-        tests: &["console::packages_"],
+        tests: &["console::packages_", "client_js::"],
     },
     Extra {
         step: "H2 and QuestDB",

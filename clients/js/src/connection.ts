@@ -1,0 +1,74 @@
+// One request, whose every end closes its connection, so that the server cancels the statement.
+
+import { Cut } from "./errors.js";
+
+/** The longest time of a timer, in milliseconds. */
+const LONGEST = 2 ** 31 - 1;
+
+export class Connection {
+  readonly #controller = new AbortController();
+  readonly #signal: AbortSignal | undefined;
+  readonly #stop = () => this.#controller.abort();
+  #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  #isSilent = false;
+
+  constructor(
+    signal: AbortSignal | undefined,
+    /** The longest wait for the headers or for further bytes, in milliseconds. 0 is no limit. */
+    public timeout: number,
+  ) {
+    this.#signal = signal;
+    signal?.addEventListener("abort", this.#stop);
+    if (signal?.aborted) this.#stop();
+  }
+
+  async open(fetch: typeof globalThis.fetch, url: URL, headers: Headers): Promise<Response> {
+    const response = await this.#wait(fetch(url, { headers, signal: this.#controller.signal }));
+    this.#reader = response.body?.getReader();
+    return response;
+  }
+
+  /** The next bytes. They're requested only now, so a slow caller slows the server. */
+  async read(): Promise<Uint8Array | undefined> {
+    return this.#reader && (await this.#wait(this.#reader.read())).value;
+  }
+
+  /** A short body, of which `limit` bytes suffice. */
+  async text(limit: number): Promise<string> {
+    const decoder = new TextDecoder();
+    let text = "";
+    for (let bytes = await this.read(); bytes; bytes = await this.read()) {
+      text += decoder.decode(bytes, { stream: true });
+      if (text.length > limit) break;
+    }
+    return text;
+  }
+
+  /** Reads the end of the body, so that the next request can use the connection. Doesn't wait for it. */
+  finish(): void {
+    this.timeout = 1000;
+    this.text(1000).catch(() => {}).finally(() => this.close());
+  }
+
+  close(): void {
+    this.#signal?.removeEventListener("abort", this.#stop);
+    this.#controller.abort();
+  }
+
+  async #wait<T>(promise: Promise<T>): Promise<T> {
+    const silence = () => {
+      this.#isSilent = true;
+      this.#controller.abort();
+    };
+    const timer = this.timeout > 0 ? setTimeout(silence, Math.min(this.timeout, LONGEST)) : undefined;
+    try {
+      return await promise;
+    } catch (cause) {
+      this.#signal?.throwIfAborted();
+      if (this.#isSilent) throw new Cut(`nothing arrived for ${this.timeout / 1000} seconds`);
+      throw new Cut("the connection was lost", true, cause);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}

@@ -1,0 +1,138 @@
+// The rows and records of one response: the lines of the wire, version 1.
+//
+// Rows wait until a cursor follows them, in `held`. So a cut loses no row and doubles none: the rows
+// that the caller has are those before the cursor. If the response has no cursors, or too much is
+// held, rows don't wait, and a later cut can't be resumed.
+
+import { Cut, RowstreamError } from "./errors.js";
+import { type Column, type Converters, converter } from "./values.js";
+
+type Row = Record<string, unknown>;
+
+/** The records that we know. Others, and other members, are skipped. */
+interface Rec {
+  columns?: Column[];
+  mark?: { rows: number; next: string };
+  end?: End;
+  error?: Record<string, unknown>;
+}
+
+export interface End {
+  rows: number;
+  next?: string;
+  page?: "full" | "last";
+}
+
+/** The most text that waits for a cursor, in UTF-16 units. */
+const MOST_HELD = 32 << 20;
+
+export class Reading {
+  columns: readonly Column[] | undefined;
+  /** Rows for the caller. */
+  ready: Row[] = [];
+  /** The cursor after the rows that are ready. */
+  cursor: string | undefined;
+  /** True if rows became ready after the cursor, so that it's of no use. */
+  isPastCursor = false;
+  end: End | undefined;
+
+  readonly #record: string;
+  #convert: ((row: Row) => void) | undefined;
+  #count = 0;
+  #held: Row[] = [];
+  #heldText = 0;
+  /** A line that isn't JSON. Only an error record may follow it. */
+  #brokenLine: unknown;
+  #event: { type?: string; data?: string; id?: string } = {};
+
+  constructor(
+    private readonly framing: "ndjson" | "sse",
+    tag: string,
+    private readonly isResumable: boolean,
+    private readonly converters: Converters,
+  ) {
+    this.#record = `{"$rowstream":"${tag}",`;
+  }
+
+  line(line: string): void {
+    if (this.framing === "sse") this.#readEventLine(line);
+    else if (line.startsWith(this.#record)) this.#readRecord(line);
+    else if (line !== "") this.#readRow(line);
+  }
+
+  /** Reads a line of server-sent events. An empty one ends an event. */
+  #readEventLine(line: string): void {
+    const [, field, value] = /^(event|data|id): (.*)$/s.exec(line) ?? [];
+    if (field === "event") this.#event.type = value!;
+    else if (field === "data") this.#event.data = value!;
+    else if (field === "id") this.#event.id = value!;
+    else if (line === "") {
+      const { type, data, id } = this.#event;
+      this.#event = {};
+      if (data === undefined) return;
+      if (type === "rowstream" && data.startsWith(this.#record)) return this.#readRecord(data);
+      this.#readRow(data);
+      if (id) this.#release(id);
+    }
+  }
+
+  /** Makes the held rows ready that won't wait for a cursor. */
+  flush(): void {
+    if (this.#held.length === 0 || (this.isResumable && this.#heldText < MOST_HELD)) return;
+    this.#release(undefined);
+    this.isPastCursor = true;
+  }
+
+  #release(cursor: string | undefined): void {
+    this.ready = this.ready.length === 0 ? this.#held : this.ready.concat(this.#held);
+    [this.#held, this.#heldText] = [[], 0];
+    if (cursor !== undefined) [this.cursor, this.isPastCursor] = [cursor, false];
+  }
+
+  #readRow(line: string): void {
+    this.#checkLineBefore();
+    let row: Row;
+    try {
+      row = JSON.parse(line);
+    } catch (cause) {
+      this.#brokenLine = cause;
+      return;
+    }
+    this.#convert?.(row);
+    this.#count += 1;
+    this.#held.push(row);
+    this.#heldText += line.length;
+  }
+
+  #readRecord(line: string): void {
+    let record: Rec;
+    try {
+      record = JSON.parse(line);
+    } catch (cause) {
+      throw new Cut("a record isn't whole", true, cause);
+    }
+    if (record.error) throw new RowstreamError(record.error, 500);
+    this.#checkLineBefore();
+    if (record.columns) {
+      this.columns = record.columns;
+      this.#convert = converter(record.columns, this.converters);
+    } else if (record.mark) {
+      this.#checkCount(record.mark.rows);
+      this.#release(record.mark.next);
+    } else if (record.end) {
+      this.#checkCount(record.end.rows);
+      this.#release(record.end.next);
+      this.end = record.end;
+    }
+  }
+
+  #checkLineBefore(): void {
+    if (this.#brokenLine) throw new Cut("a row isn't whole", true, this.#brokenLine);
+  }
+
+  /** A wrong number is a cut after the last mark. Events have no marks, so it may concern any of them. */
+  #checkCount(rows: number): void {
+    if (rows === this.#count) return;
+    throw new Cut(`the server sent ${rows} rows, but ${this.#count} arrived`, this.framing === "ndjson");
+  }
+}

@@ -1,0 +1,47 @@
+// Converts the values of rows by the types of their columns.
+
+/** A column of the rows, or of a list in them. */
+export interface Column {
+  readonly name: string;
+  readonly type: string;
+  /** The columns of a list. */
+  readonly columns?: readonly Column[];
+}
+
+/** Functions that convert values, by the types of the wire. They don't get NULLs. */
+export type Converters = Readonly<Record<string, (value: any) => unknown>>;
+
+type Row = Record<string, unknown>;
+
+/** Integers of 64 bits are strings on the wire, because we ask for these. */
+export const EXACT: Converters = {
+  int64: (value: string | number) => {
+    if (typeof value === "number" && !Number.isSafeInteger(value)) {
+      throw new RangeError(`${value} may have lost digits: remove the parameter _numbers from the request`);
+    }
+    return BigInt(value);
+  },
+};
+
+/** Returns a function that converts the rows with these columns in place, if any value is converted. */
+export function converter(columns: readonly Column[], converters: Converters): ((row: Row) => void) | undefined {
+  const steps: [name: string, convert: (value: unknown) => unknown][] = [];
+  for (const { name, type, columns: inner } of columns) {
+    const nested = inner && converter(inner, converters);
+    if (nested) {
+      steps.push([name, (list) => {
+        (list as Row[]).forEach(nested);
+        return list;
+      }]);
+    }
+    const own = Object.hasOwn(converters, type) ? converters[type] : undefined;
+    if (own) steps.push([name, own]);
+  }
+  if (steps.length === 0) return undefined;
+  return (row) => {
+    for (const [name, convert] of steps) {
+      const value = row[name];
+      if (value !== null && value !== undefined) row[name] = convert(value);
+    }
+  };
+}

@@ -1,0 +1,317 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import test from "node:test";
+import { setImmediate, setTimeout } from "node:timers/promises";
+import { follow, IncompleteStream, RowstreamError, rows } from "rowstream";
+import { answer, columns, HEAD, lines, problem, record, serve } from "./server.mjs";
+
+const ids = (from, to) => Array.from({ length: to - from }, (_, at) => ({ id: from + at }));
+const big = (list) => list.map(({ id }) => ({ id: BigInt(id) }));
+const ID = columns({ id: "int64" });
+const end = (rows, members) => record({ end: { rows, ...members } });
+const mark = (rows, next) => record({ mark: { rows, next } });
+
+test("values are exact, also in lists", async (t) => {
+  const inner = { ...columns({ n: "int64", price: "decimal", at: "date-time" }), name: "items", type: "list" };
+  const described = { columns: [...columns({ id: "int64", total: "decimal", flag: "boolean", n: "int32" }).columns, inner] };
+  const row = '{"id":"-9223372036854775808","total":"1.10","flag":true,"n":7,"items":[{"n":"9007199254740993","price":"0.30","at":"2026-03-01T09:00:00Z"},{"n":null,"price":null,"at":null}]}';
+  const server = await serve(t, answer(lines(record(described), row, end(1))));
+  const [items, nulls] = [{ n: 9007199254740993n, price: "0.30", at: "2026-03-01T09:00:00Z" }, { n: null, price: null, at: null }];
+  const expected = { id: -9223372036854775808n, total: "1.10", flag: true, n: 7, items: [items, nulls] };
+  const stream = rows(server.url);
+  assert.deepEqual(await stream.collect(), [expected]);
+  assert.deepEqual(stream.columns, described.columns);
+  assert.equal(server.requests[0].url.searchParams.get("_numbers"), "string");
+
+  const convert = { int64: String, decimal: Number, "date-time": (text) => new Date(text) };
+  const [converted] = await rows(server.url, { convert }).collect();
+  const date = new Date(Date.UTC(2026, 2, 1, 9));
+  assert.deepEqual(converted, { ...expected, id: "-9223372036854775808", total: 1.1, items: [{ n: "9007199254740993", price: 0.3, at: date }, nulls] });
+});
+
+test("a number that has lost digits is an error", async (t) => {
+  const server = await serve(t, answer(lines(record(ID), '{"id":9007199254740993}', end(1))));
+  await assert.rejects(rows(server.url, { params: { _numbers: "number" } }).collect(), /remove the parameter _numbers/);
+  assert.equal(server.requests.length, 1);
+});
+
+test("a row may have columns with any name", async (t) => {
+  const row = '{"__proto__":"1","constructor":"2","toString":null}';
+  const described = { columns: ["__proto__", "constructor", "toString"].map((name) => ({ name, type: "int64" })) };
+  const server = await serve(t, answer(lines(record(described), row, end(1))));
+  const [got] = await rows(server.url).collect();
+  assert.deepEqual(Object.entries(got), [["__proto__", 1n], ["constructor", 2n], ["toString", null]]);
+  assert.equal(Object.getPrototypeOf(got), Object.prototype);
+});
+
+test("a type that we don't know isn't converted", async (t) => {
+  const server = await serve(t, answer(lines(record(columns({ a: "constructor", b: "point" })), { a: "1", b: [1] }, end(1))));
+  assert.deepEqual(await rows(server.url).collect(), [{ a: "1", b: [1] }]);
+});
+
+test("the request has the parameters, the token and the headers", async (t) => {
+  const server = await serve(t, answer(lines(record(ID), end(0))));
+  const params = { status: "A&B", n: 5n, left: null, out: undefined, old: false };
+  await rows(`${server.url}?n=1&left=1&m=2`, { params, token: "secret", headers: { "x-a": "b" } }).collect();
+  const [{ url, headers }] = server.requests;
+  const sent = { n: "5", m: "2", status: "A&B", old: "false", _format: "ndjson", _end: "1", _numbers: "string" };
+  assert.deepEqual(Object.fromEntries(url.searchParams), sent);
+  assert.equal(headers.authorization, "Bearer secret");
+  assert.equal(headers["x-a"], "b");
+});
+
+test("a page has a cursor to the next one", async (t) => {
+  const server = await serve(t, answer(lines(record(ID), ...ids(0, 2), end(2, { next: "after-1", page: "full" }))));
+  const page = rows(server.url);
+  assert.deepEqual(await page.collect(), big(ids(0, 2)));
+  assert.deepEqual([page.page, page.cursor, page.rows, page.resumed], ["full", "after-1", 2, 0]);
+  assert(page.bytes > 100);
+});
+
+// Each mark covers three rows. The rest is served from the cursor.
+test("a cut at any byte loses no row and doubles none", async (t) => {
+  const body = (from) => {
+    const all = [record(ID)];
+    for (let at = from; at < 12; at += 3) all.push(...ids(at, at + 3), mark(at + 3 - from, `after-${at + 3}`));
+    return lines(...all, end(12 - from, { next: "after-12" }));
+  };
+  const whole = body(0);
+  const length = whole.lastIndexOf("\n");
+  const cutAt = async (at) => {
+    const server = await serve(t, answer(whole.slice(0, at), { cut: true }), (response, url) => {
+      answer(body(Number(url.searchParams.get("_after")?.slice(6) ?? 0)))(response);
+    });
+    const [stream, got] = [rows(server.url), []];
+    for await (const row of stream) got.push(row);
+    assert.deepEqual(got, big(ids(0, 12)), `cut at ${at}`);
+    assert.deepEqual([server.requests.length, stream.resumed], [2, 1], `cut at ${at}`);
+  };
+  for (let at = 0; at < length; at += 100) {
+    await Promise.all(Array.from({ length: Math.min(100, length - at) }, (_, more) => cutAt(at + more)));
+  }
+});
+
+test("rows wait for their mark, and a failure leaves those that the cursor covers", async (t) => {
+  const problem = { code: "bad_value", detail: "division by zero", retry: false, hint: "none", status: 500 };
+  const server = await serve(t, answer(lines(record(ID), ...ids(0, 2), mark(2, "after-2"), ...ids(2, 3), record({ error: problem }))));
+  const got = [];
+  await assert.rejects(async () => {
+    for await (const row of rows(server.url)) got.push(row);
+  }, (error) => {
+    assert(error instanceof RowstreamError);
+    const { code, detail, hint, retry, status, rows, cursor } = error;
+    assert.deepEqual({ code, detail, hint, retry, status }, problem);
+    assert.deepEqual([rows, cursor], [2, "after-2"]);
+    return true;
+  });
+  assert.deepEqual(got, big(ids(0, 2)));
+});
+
+test("without cursors rows don't wait, and a cut is reported", async (t) => {
+  const server = await serve(t, answer(lines(record(ID), ...ids(0, 3)), { cut: true, head: { "rowstream-resume": "none" } }));
+  const got = [];
+  await assert.rejects(async () => {
+    for await (const row of rows(server.url)) got.push(row);
+  }, (error) => {
+    assert(error instanceof IncompleteStream);
+    assert.deepEqual([error.rows, error.cursor], [3, undefined]);
+    assert.match(error.message, /read it again from the start/);
+    assert(error.cause instanceof Error);
+    return true;
+  });
+  assert.deepEqual([got, server.requests.length], [big(ids(0, 3)), 1]);
+});
+
+test("what waits for a mark is bounded", async (t) => {
+  const row = JSON.stringify({ text: "x".repeat(1 << 20) });
+  const server = await serve(t, answer(lines(record(columns({ text: "string" })), ...Array(40).fill(row)), { cut: true }));
+  let got = 0;
+  await assert.rejects(async () => {
+    for await (const _ of rows(server.url)) got += 1;
+  }, (error) => error instanceof IncompleteStream && error.cursor === undefined && error.rows === got);
+  assert(got >= 30 && server.requests.length === 1, `${got} rows, ${server.requests.length} requests`);
+});
+
+test("attempts without new rows are counted, and a new row begins again", async (t) => {
+  const busy = (response) => problem(response, 503, { code: "pool_full", detail: "busy", retry: true });
+  const always = await serve(t, busy);
+  await assert.rejects(rows(always.url, { retries: 2 }).collect(), { name: "RowstreamError", code: "pool_full", status: 503 });
+  assert.equal(always.requests.length, 3);
+
+  const step = (from) => answer(lines(record(ID), { id: from }, mark(1, `after-${from}`)), { cut: true });
+  const last = answer(lines(record(ID), end(0)));
+  const server = await serve(t, busy, step(0), busy, step(1), busy, step(2), last);
+  assert.deepEqual(await rows(server.url, { retries: 2 }).collect(), big(ids(0, 3)));
+});
+
+test("a server that isn't there is tried again, and then reported", async (t) => {
+  const server = await serve(t, (response) => response.socket.destroy());
+  await assert.rejects(rows(server.url, { retries: 1 }).collect(), { name: "IncompleteStream", rows: 0 });
+  assert.equal(server.requests.length, 2);
+});
+
+test("a delay beyond patience is the caller's decision", async (t) => {
+  const server = await serve(t, (response) => problem(response, 429, { code: "rate_limited", retry: true, retry_after: 1e9 }));
+  await assert.rejects(rows(server.url).collect(), { code: "rate_limited", retryAfter: 1e9 });
+  assert.equal(server.requests.length, 1);
+});
+
+test("the status of a proxy is repeated if it may pass", async (t) => {
+  const plain = (status) => (response) => response.writeHead(status).end("<html>");
+  const passing = await serve(t, plain(502), answer(lines(record(ID), end(0))));
+  assert.deepEqual(await rows(passing.url).collect(), []);
+  const gone = await serve(t, plain(404));
+  await assert.rejects(rows(gone.url).collect(), { name: "RowstreamError", status: 404, code: undefined, retry: false });
+  assert.equal(gone.requests.length, 1);
+});
+
+test("an answer of something else isn't read", async (t) => {
+  const server = await serve(t, (response) => response.end("{}"));
+  await assert.rejects(rows(server.url).collect(), /Rowstream-Tag is missing/);
+  assert.equal(server.requests.length, 1);
+});
+
+test("after an abort without a reason, the server is asked for it", async (t) => {
+  const head = { "rowstream-stream": "abc" };
+  const cut = answer(lines(record(ID), ...ids(0, 1), mark(1, "after-0")), { cut: true, head });
+  const failed = { state: "failed", error: { code: "bad_value", detail: "division by zero", retry: false } };
+  const server = await serve(t, cut, (response) => response.end(JSON.stringify(failed)));
+  await assert.rejects(rows(server.url, { token: "t" }).collect(), { code: "bad_value", cursor: "after-0" });
+  assert.equal(server.requests[1].url.pathname, "/_rowstream/streams/abc");
+  assert.equal(server.requests[1].headers.authorization, "Bearer t");
+
+  for (const other of [(response) => problem(response, 404, {}), (response) => response.end("<html>")]) {
+    const server = await serve(t, cut, other, answer(lines(record(ID), end(0))));
+    assert.deepEqual(await rows(server.url).collect(), big(ids(0, 1)));
+    assert.equal(server.requests[2].url.searchParams.get("_after"), "after-0");
+  }
+});
+
+test("a shard is continued in its snapshot", async (t) => {
+  const cut = answer(lines(record(ID), ...ids(0, 1), mark(1, "after-0")), { cut: true, head: { "rowstream-snapshot": "s" } });
+  const server = await serve(t, cut, answer(lines(record(ID), end(0))));
+  await rows(server.url, { params: { _shard: "1/2" } }).collect();
+  assert.deepEqual(server.requests.map(({ url }) => url.searchParams.get("_snapshot")), [null, "s"]);
+});
+
+/** Sends rows without end, as long as the client takes them. */
+function endless(state) {
+  return async (response) => {
+    response.once("close", () => (state.isClosed = true));
+    response.writeHead(200, { ...HEAD, "rowstream-resume": "none" });
+    response.write(lines(record(ID)));
+    const block = lines(...ids(0, 10_000));
+    state.closed = once(response, "close");
+    while (!state.isClosed) {
+      state.sent = (state.sent ?? 0) + block.length;
+      if (!response.write(block)) await Promise.race([once(response, "drain"), state.closed]);
+    }
+  };
+}
+
+test("break cancels the request", async (t) => {
+  const [one, other] = [{}, {}];
+  const server = await serve(t, endless(one), endless(other));
+  for await (const _ of rows(server.url)) break;
+  await one.closed;
+  for await (const _ of rows(server.url).batches()) break;
+  await other.closed;
+});
+
+test("a signal cancels the request, the pause, and what hasn't begun", async (t) => {
+  const state = {};
+  const server = await serve(t, endless(state));
+  const abort = new AbortController();
+  await assert.rejects(async () => {
+    for await (const _ of rows(server.url, { signal: abort.signal })) abort.abort(new Error("enough"));
+  }, /^Error: enough$/);
+  await state.closed;
+
+  const silent = await serve(t, () => {});
+  const early = new AbortController();
+  const waiting = rows(silent.url, { signal: early.signal }).collect();
+  while (silent.requests.length === 0) await setImmediate();
+  early.abort(new Error("enough"));
+  await assert.rejects(waiting, /^Error: enough$/);
+
+  const busy = await serve(t, (response) => problem(response, 503, { code: "pool_full", retry: true, retry_after: 200 }));
+  const pausing = rows(busy.url, { signal: AbortSignal.timeout(50) }).collect();
+  await assert.rejects(pausing, { name: "TimeoutError" });
+
+  await assert.rejects(rows(silent.url, { signal: AbortSignal.abort() }).collect(), { name: "AbortError" });
+  assert.equal(silent.requests.length, 1);
+});
+
+test("a slow caller stops the server", async (t) => {
+  const state = {};
+  const server = await serve(t, endless(state));
+  const stream = rows(server.url);
+  for await (const _ of stream.batches()) {
+    const read = stream.bytes;
+    // Until the buffers of the sockets are full.
+    for (let before = -1; before !== state.sent; before = state.sent, await setTimeout(100));
+    assert(state.sent < 64 << 20, `${state.sent} bytes`);
+    assert.equal(stream.bytes, read);
+    break;
+  }
+});
+
+test("several rows may be asked for at once", async (t) => {
+  const body = Array.from({ length: 5 }, (_, at) => [...ids(2 * at, 2 * at + 2), mark(2 * at + 2, "c")]).flat();
+  const server = await serve(t, async (response) => {
+    response.writeHead(200, HEAD).write(lines(record(ID)));
+    for (const line of body) {
+      response.write(lines(line));
+      await setTimeout(1);
+    }
+    response.end(lines(end(10)));
+  });
+  const iterator = rows(server.url)[Symbol.asyncIterator]();
+  const results = await Promise.all(Array.from({ length: 12 }, () => iterator.next()));
+  assert.deepEqual(results.filter(({ done }) => !done).map(({ value }) => value), big(ids(0, 10)));
+  assert.deepEqual(results.slice(10).map(({ done }) => done), [true, true]);
+});
+
+test("rows are read once, and collected up to a limit", async (t) => {
+  const server = await serve(t, answer(lines(record(ID), ...ids(0, 3), end(3))));
+  const stream = rows(server.url);
+  await stream.collect(3);
+  await assert.rejects(stream.collect(), /have been read/);
+  await assert.rejects(rows(server.url).collect(2), { name: "RangeError", message: /more than 2 rows/ });
+});
+
+test("an error of the caller's converter is the caller's", async (t) => {
+  const server = await serve(t, answer(lines(record(ID), ...ids(0, 1), end(1))));
+  const convert = { int64: () => { throw new TypeError("mine"); } };
+  await assert.rejects(rows(server.url, { convert }).collect(), { name: "TypeError", message: "mine" });
+  assert.equal(server.requests.length, 1);
+});
+
+const event = (row, id) => `data: ${JSON.stringify(row)}\nid: ${id}\n\n`;
+const recordEvent = (kind) => `event: rowstream\ndata: ${record(kind)}\n\n`;
+const tail = { "content-type": "text/event-stream", "rowstream-resume": "ids" };
+
+test("a live tail survives a shutdown, a cut and a proxy's status", async (t) => {
+  const rest = event({ id: 3 }, "c3");
+  const server = await serve(t,
+    answer(recordEvent(ID) + event({ id: 1 }, "c1") + ": heartbeat\n\n" + recordEvent({ end: { rows: 1, next: "c1" } }), { head: tail }),
+    (response) => response.writeHead(502).end(),
+    answer(recordEvent(ID) + event({ id: 2 }, "c2") + rest.slice(0, -1), { head: tail, cut: true }),
+    (response) => response.writeHead(200, { ...HEAD, ...tail }).write(recordEvent(ID) + rest));
+  const got = [];
+  for await (const row of follow(server.url)) {
+    got.push(row);
+    if (row.id === 3n) break;
+  }
+  assert.deepEqual(got, big([{ id: 1 }, { id: 2 }, { id: 3 }]));
+  assert.deepEqual(server.requests.map(({ url }) => url.searchParams.get("_after")), [null, "c1", "c1", "c2"]);
+  assert.equal(server.requests[0].url.searchParams.get("_follow"), "1");
+});
+
+test("a live tail ends with errors that don't pass, and with a wrong count", async (t) => {
+  const ahead = await serve(t, (response) => problem(response, 410, { code: "cursor_ahead", retry: false }));
+  await assert.rejects(follow(ahead.url).collect(), { code: "cursor_ahead" });
+  const wrong = await serve(t, answer(recordEvent(ID) + event({ id: 1 }, "c1") + recordEvent({ end: { rows: 2 } }), { head: tail }));
+  await assert.rejects(follow(wrong.url).collect(), { name: "IncompleteStream", rows: 1 });
+  assert.equal(wrong.requests.length, 1);
+});

@@ -1,0 +1,254 @@
+//! The JavaScript client of `clients/js`: its package as users install it, the example of its
+//! README, the scripts of the wire, and reads of real rows through a proxy that cuts at random.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+use crate::support::{Browser, Cut, Faults, Launch, Server, TcpProxy, given, program, repository};
+use crate::{wire, worked};
+
+/// The largest bundle that a page loads, compressed.
+const MOST_BYTES: usize = 8000;
+/// The rows of the shop's readings.
+const READINGS: u64 = 100_000;
+/// Between two cuts at most this many bytes arrive, which have some marks.
+const MOST_BETWEEN: u64 = 200_000;
+
+/// Reads a list several times at once. Prints the number of rows that aren't in their place, the
+/// number of rows, and the number of cuts.
+const READ: &str = "
+    const read = async (url) => {
+      const stream = rows(url, { retries: 100 });
+      let [wrong, id] = [0, 0n];
+      for await (const row of stream) if (row.id !== (id += 1n)) wrong += 1;
+      return [wrong, stream.rows, stream.resumed];
+    };";
+
+/// A folder with the built package, and an empty project that installed it.
+struct Package {
+    folder: TempDir,
+}
+
+impl Package {
+    async fn build() -> Self {
+        tokio::task::spawn_blocking(|| {
+            let package = Self { folder: tempfile::tempdir().expect("a folder") };
+            worked::copy_folder(&sources(), &package.source());
+            package.compile(&package.source(), &["--project", "."]);
+            package.run(&package.source(), "npm", &["pack", "--ignore-scripts", "--pack-destination", ".."]);
+            std::fs::create_dir(package.project()).expect("a folder");
+            let file = format!("../rowstream-{}.tgz", env!("CARGO_PKG_VERSION"));
+            package.run(
+                &package.project(),
+                "npm",
+                &["install", "--offline", "--no-audit", "--no-fund", &file],
+            );
+            package
+        })
+        .await
+        .expect("it's built")
+    }
+
+    fn source(&self) -> PathBuf {
+        self.folder.path().join("js")
+    }
+
+    fn project(&self) -> PathBuf {
+        self.folder.path().join("project")
+    }
+
+    fn compile(&self, folder: &Path, arguments: &[&str]) {
+        let compiler = packages().join("typescript/bin/tsc");
+        self.run(folder, "node", &[&[compiler.to_str().expect("UTF-8")], arguments].concat());
+    }
+
+    /// Runs a program of the project, and returns its output.
+    async fn node(&self, text: &str) -> String {
+        let project = self.project();
+        std::fs::write(project.join("main.mjs"), text).expect("it can be written");
+        tokio::task::spawn_blocking(move || run(&project, "node", &["main.mjs"], &[])).await.expect("it ends")
+    }
+
+    fn run(&self, folder: &Path, program: &str, arguments: &[&str]) -> String {
+        let cache = self.folder.path().join("cache");
+        run(folder, program, arguments, &[("npm_config_cache", cache.to_str().expect("UTF-8"))])
+    }
+}
+
+/// The sources as one script, which defines `rowstream`.
+fn bundle() -> String {
+    let bundler = packages().join("esbuild/bin/esbuild");
+    let options = ["--bundle", "--minify", "--format=iife", "--global-name=rowstream"];
+    let arguments = [&[bundler.to_str().expect("UTF-8"), "src/index.ts"], &options[..]].concat();
+    run(&sources(), "node", &arguments, &[])
+}
+
+fn sources() -> PathBuf {
+    repository().join("clients/js")
+}
+
+/// The packages that are pinned for the console: the compiler and the bundler.
+fn packages() -> PathBuf {
+    given("ROWSTREAM_TEST_CONSOLE").into()
+}
+
+fn run(folder: &Path, program: &str, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder).envs(variables.iter().copied());
+    let output =
+        command.output().unwrap_or_else(|fault| panic!("{program}: {fault}: run `cargo xtask test`"));
+    let [stdout, stderr] =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("UTF-8"));
+    assert!(output.status.success(), "{program} {arguments:?}: {stdout}{stderr}");
+    stdout
+}
+
+async fn shop() -> (Server, TempDir) {
+    let folder = worked::filled("shop", program()).await;
+    let server = Launch::folder(folder.path()).argument("--log-format=off").start().await;
+    (server, folder)
+}
+
+/// A proxy that cuts each connection at a random byte, once it may.
+struct RandomCuts {
+    proxy: Arc<TcpProxy>,
+    choosing: Option<JoinHandle<()>>,
+}
+
+impl RandomCuts {
+    async fn before(server: &Server) -> Self {
+        let address: SocketAddr = server.address().parse().expect("an address");
+        Self { proxy: TcpProxy::transparent(address).await.into(), choosing: None }
+    }
+
+    /// Cuts the existing connections, and all further ones.
+    fn begin(&mut self) {
+        let proxy = Arc::clone(&self.proxy);
+        self.choosing = Some(tokio::spawn(async move {
+            loop {
+                let how = if fastrand::bool() { Cut::Close } else { Cut::Reset };
+                proxy.set_to_client(Faults {
+                    cut: Some((fastrand::u64(..MOST_BETWEEN), how)),
+                    ..Faults::default()
+                });
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }));
+        self.proxy.cut_now(Cut::Close);
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.proxy.address())
+    }
+}
+
+impl Drop for RandomCuts {
+    fn drop(&mut self) {
+        if let Some(choosing) = &self.choosing {
+            choosing.abort();
+        }
+    }
+}
+
+/// Checks that each of the reads has all rows once. Returns the number of their cuts.
+fn check_reads(reads: &Value) -> u64 {
+    let cuts = |read: &Value| {
+        assert_eq!((&read[0], &read[1]), (&json!(0), &json!(READINGS)), "{reads}");
+        read[2].as_u64().expect("a number")
+    };
+    reads.as_array().expect("a list").iter().map(cuts).sum()
+}
+
+/// The blocks of a document in this language.
+fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+    let begin = format!("```{language}\n");
+    text.split(&begin).skip(1).map(|rest| rest.split("```").next().expect("a block")).collect()
+}
+
+#[tokio::test]
+async fn the_package_is_installed_and_its_example_runs() {
+    let (package, (server, _folder)) = tokio::join!(Package::build(), shop());
+    let readme = std::fs::read_to_string(package.source().join("README.md")).expect("a README");
+    let example = blocks(&readme, "js")[0].replace("http://localhost:8080", &server.url(""));
+    assert_eq!(package.node(&example).await, blocks(&readme, "text")[0]);
+
+    let typed = "import { follow, rows, type Rows, RowstreamError, IncompleteStream } from 'rowstream';
+        interface Order { id: bigint; total: string }
+        const orders: Rows<Order> = rows<Order>('/orders', { params: { n: 3 }, convert: { decimal: Number } });
+        for await (const { id } of orders) { const exact: bigint = id; void exact; }
+        try { for await (const row of follow('/orders')) { const value: unknown = row.id; void value; } }
+        catch (error) {
+          if (error instanceof RowstreamError) { const code: string | undefined = error.code; void code; }
+          if (error instanceof IncompleteStream) { const cursor: string | undefined = error.cursor; void cursor; }
+        }";
+    std::fs::write(package.project().join("typed.mts"), typed).expect("it can be written");
+    let options = ["--noEmit", "--strict", "--target", "es2022", "--module", "nodenext"];
+    package.compile(&package.project(), &[&options[..], &["typed.mts"]].concat());
+}
+
+#[test]
+fn the_package_has_the_version_and_the_size() {
+    let manifest = std::fs::read_to_string(sources().join("package.json")).expect("a manifest");
+    let manifest: Value = serde_json::from_str(&manifest).expect("JSON");
+    assert_eq!(
+        (&manifest["version"], &manifest["dependencies"]),
+        (&json!(env!("CARGO_PKG_VERSION")), &Value::Null)
+    );
+    let mut zip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    zip.write_all(bundle().as_bytes()).expect("it's compressed");
+    let bytes = zip.finish().expect("it's compressed").len();
+    assert!((1000..MOST_BYTES).contains(&bytes), "{bytes} bytes");
+}
+
+#[tokio::test]
+async fn its_own_tests_and_the_scripts_pass() {
+    let (package, peer) = (Package::build().await, wire::start());
+    let scripts = repository().join("testdata/wire");
+    let variables = [("ROWSTREAM_WIRE", peer), ("ROWSTREAM_WIRE_SCRIPTS", scripts.display().to_string())];
+    let source = package.source();
+    let run = move || {
+        let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        run(&source, "node", &["--test", "test/rows.test.mjs", "test/wire.test.mjs"], &variables)
+    };
+    let output = tokio::task::spawn_blocking(run).await.expect("it ends");
+    assert!(output.contains("\n# skipped 0\n"), "{output}");
+}
+
+#[tokio::test]
+async fn node_reads_each_row_once_through_random_cuts() {
+    let (package, (server, _folder)) = tokio::join!(Package::build(), shop());
+    let mut cuts = RandomCuts::before(&server).await;
+    cuts.begin();
+    let url = cuts.url("/readings");
+    let reads = format!(
+        "import {{ rows }} from 'rowstream'; {READ}
+        console.log(JSON.stringify(await Promise.all(Array(3).fill('{url}').map(read))));"
+    );
+    let reads: Value = serde_json::from_str(&package.node(&reads).await).expect("JSON");
+    let cuts = check_reads(&reads);
+    assert!(cuts >= 100, "{cuts} cuts");
+}
+
+#[tokio::test]
+async fn chromium_reads_each_row_once_through_random_cuts() {
+    let ((server, _folder), browser) = tokio::join!(shop(), Browser::start());
+    let mut cuts = RandomCuts::before(&server).await;
+    // Its policy allows requests to its own origin.
+    browser.open(&cuts.url("/_rowstream/")).await;
+    let bundle = bundle();
+    let read = format!(
+        "{bundle}; const {{ rows }} = rowstream; {READ} return read('/readings').then((read) => [read]);"
+    );
+    assert_eq!(check_reads(&browser.run(&read).await), 0);
+    cuts.begin();
+    let cuts = check_reads(&browser.run(&read).await);
+    assert!(cuts >= 10, "{cuts} cuts");
+}
