@@ -252,3 +252,33 @@ async fn chromium_reads_each_row_once_through_random_cuts() {
     let cuts = check_reads(&browser.run(&read).await);
     assert!(cuts >= 10, "{cuts} cuts");
 }
+
+#[tokio::test]
+async fn a_live_tail_has_each_row_once_after_a_restart() {
+    let (package, (mut server, folder)) = tokio::join!(Package::build(), shop());
+    let insert = |id: u32| {
+        let shop = rusqlite::Connection::open(folder.path().join("shop.db")).expect("the database");
+        let row = format!("insert into orders values ({id}, 4, 'OPEN', 99.95, '2026-03-03 08:00:00Z')");
+        shop.execute_batch(&row).expect("it's inserted");
+    };
+    let main = package.project().join("main.mjs");
+    let text = format!(
+        "import {{ follow }} from 'rowstream';
+        for await (const {{ id }} of follow('{}')) {{ console.error(`row ${{id}}`); if (id === 9n) break; }}",
+        server.url("/new-orders")
+    );
+    std::fs::write(&main, text).expect("it can be written");
+    let reader =
+        worked::Started::new(Path::new("node"), &[main.to_str().expect("UTF-8")]).said("row 7").await;
+    insert(8);
+    let reader = reader.said("row 8").await;
+
+    let address = server.address().to_owned();
+    server.terminate();
+    server.wait_exit().await;
+    let _server = Launch::folder(folder.path()).listen(&address).argument("--log-format=off").start().await;
+    insert(9);
+    let (status, rows) = reader.ended().await;
+    let expected: String = (1..=9).map(|id| format!("row {id}\n")).collect();
+    assert!(status.success() && rows == expected, "{status}: {rows}");
+}

@@ -72,6 +72,7 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
     query.set("_end", "1");
     if (isTail) query.set("_follow", "1");
     if (!query.has("_numbers")) query.set("_numbers", "string");
+    this.cursor = query.get("_after") ?? undefined;
     this.#headers = new Headers(options.headers);
     if (options.token !== undefined) this.#headers.set("Authorization", `Bearer ${options.token}`);
     this.#fetch = options.fetch ?? fetch;

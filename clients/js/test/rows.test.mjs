@@ -122,6 +122,16 @@ test("without cursors rows don't wait, and a cut is reported", async (t) => {
   assert.deepEqual([got, server.requests.length], [big(ids(0, 3)), 1]);
 });
 
+test("no row is handed over after one that isn't whole", async (t) => {
+  const body = lines(record(ID), { id: 0 }, '{"id":', { id: 2 }, end(2));
+  const server = await serve(t, answer(body, { head: { "rowstream-resume": "none" } }));
+  const got = [];
+  await assert.rejects(async () => {
+    for await (const row of rows(server.url)) got.push(row);
+  }, /a row isn't whole/);
+  assert.deepEqual(got, big(ids(0, 1)));
+});
+
 test("what waits for a mark is bounded", async (t) => {
   const row = JSON.stringify({ text: "x".repeat(1 << 20) });
   const server = await serve(t, answer(lines(record(columns({ text: "string" })), ...Array(40).fill(row)), { cut: true }));
@@ -267,7 +277,10 @@ test("several rows may be asked for at once", async (t) => {
     response.end(lines(end(10)));
   });
   const iterator = rows(server.url)[Symbol.asyncIterator]();
-  const results = await Promise.all(Array.from({ length: 12 }, () => iterator.next()));
+  const ask = (length) => Array.from({ length }, () => iterator.next());
+  const first = ask(3);
+  await first[0];
+  const results = await Promise.all([...first, ...ask(9)]);
   assert.deepEqual(results.filter(({ done }) => !done).map(({ value }) => value), big(ids(0, 10)));
   assert.deepEqual(results.slice(10).map(({ done }) => done), [true, true]);
 });
