@@ -180,9 +180,17 @@ async fn the_package_is_installed_and_its_example_runs() {
     let example = blocks(&readme, "js")[0].replace("http://localhost:8080", &server.url(""));
     assert_eq!(package.node(&example).await, blocks(&readme, "text")[0]);
 
-    let typed = "import { follow, rows, type Rows, RowstreamError, IncompleteStream } from 'rowstream';
+    let body = format!(
+        "import {{ stream }} from 'rowstream';
+        for await (const {{ name, orders }} of stream('{}').at('/customers')) console.log(name, orders.length);",
+        server.url("/customers")
+    );
+    assert_eq!(package.node(&body).await, "Ada 3\nGrace 2\nEdsger 2\nBarbara 0\n");
+
+    let typed = "import { follow, rows, stream, type Rows, RowstreamError, IncompleteStream } from 'rowstream';
         interface Order { id: bigint; total: string }
         const orders: Rows<Order> = rows<Order>('/orders', { params: { n: 3 }, convert: { decimal: Number } });
+        for await (const { name } of stream('/customers').at<{ name: string }>('/customers')) void name.length;
         for await (const { id } of orders) { const exact: bigint = id; void exact; }
         try { for await (const row of follow('/orders')) { const value: unknown = row.id; void value; } }
         catch (error) {
@@ -216,7 +224,12 @@ async fn its_own_tests_and_the_scripts_pass() {
     let source = package.source();
     let run = move || {
         let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        run(&source, "node", &["--test", "test/rows.test.mjs", "test/wire.test.mjs"], &variables)
+        run(
+            &source,
+            "node",
+            &["--test", "test/body.test.mjs", "test/rows.test.mjs", "test/wire.test.mjs"],
+            &variables,
+        )
     };
     let output = tokio::task::spawn_blocking(run).await.expect("it ends");
     assert!(output.contains("\n# skipped 0\n"), "{output}");

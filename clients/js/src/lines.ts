@@ -14,7 +14,7 @@ export class Lines {
   /** The lines that end within these bytes. */
   push(bytes: Uint8Array): string[] {
     const end = bytes.lastIndexOf(10);
-    const lines = end < 0 ? [] : this.#decode(bytes.subarray(0, end)).split("\n");
+    const lines = end < 0 ? [] : this.#join(bytes.subarray(0, end)).split("\n");
     if (end + 1 < bytes.length) {
       this.#size += bytes.length - end - 1;
       this.#parts.push(bytes.subarray(end + 1));
@@ -25,7 +25,7 @@ export class Lines {
     return lines;
   }
 
-  #decode(last: Uint8Array): string {
+  #join(last: Uint8Array): string {
     let bytes = last;
     if (this.#parts.length > 0) {
       bytes = new Uint8Array(this.#size + last.length);
@@ -37,10 +37,14 @@ export class Lines {
       bytes.set(last, at);
       [this.#parts, this.#size] = [[], 0];
     }
-    try {
-      return this.#decoder.decode(bytes);
-    } catch (cause) {
-      throw new Cut("a line isn't UTF-8", true, cause);
-    }
+    return decode(this.#decoder, bytes);
+  }
+}
+
+export function decode(decoder: TextDecoder, bytes: Uint8Array, options?: TextDecodeOptions): string {
+  try {
+    return decoder.decode(bytes, options);
+  } catch (cause) {
+    throw new Cut("a part isn't UTF-8", true, cause);
   }
 }

@@ -1,34 +1,18 @@
 // Reads a list of rows over as many requests as it takes.
 
-import { Connection } from "./connection.js";
 import { Cut, IncompleteStream, RowstreamError } from "./errors.js";
 import { Lines } from "./lines.js";
 import { Reading } from "./reading.js";
+import { type RequestOptions, Requests } from "./request.js";
 import { type Column, type Converters, EXACT } from "./values.js";
 
-export interface Options {
-  /** Parameters of the endpoint. They replace those in the URL; null and undefined are left out. */
-  params?: Readonly<Record<string, string | number | bigint | boolean | null | undefined>>;
-  /** Sent as `Authorization: Bearer …`. */
-  token?: string;
-  headers?: HeadersInit;
-  /** Cancels the request, and so the statement. */
-  signal?: AbortSignal;
+export interface Options extends RequestOptions {
   /** Converts values by the types of their columns. By default, `int64` is a `bigint`. */
   convert?: Converters;
   /** The most attempts in a row that bring no rows: 5, or 20 for a live tail. */
   retries?: number;
-  /** The longest silence, in milliseconds. By default three heartbeats of the server. */
-  readTimeout?: number;
-  fetch?: typeof fetch;
 }
 
-/** Statuses of proxies that may pass (the server's own errors say so themselves). */
-const PASSING = [408, 429, 502, 503, 504];
-/** The most characters of a problem document. The server sends at most 4 KB. */
-const LONGEST_PROBLEM = 65_536;
-/** The wait for an answer that isn't a stream, in milliseconds. */
-const PATIENCE = 10_000;
 /** The pause before the first attempt, and the longest ones, in milliseconds. */
 const [FIRST_PAUSE, LONGEST_PAUSE, LONGEST_RETRY_AFTER] = [100, 10_000, 300_000];
 
@@ -47,9 +31,7 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
   /** Says if more pages may follow, once all rows have arrived. */
   page: "full" | "last" | undefined;
 
-  readonly #url: URL;
-  readonly #headers: Headers;
-  readonly #fetch: typeof fetch;
+  readonly #requests: Requests;
   #hasBegun = false;
   /** True if the caller has rows after the cursor, so that a cut can't be resumed. */
   #isPastCursor = false;
@@ -61,21 +43,10 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
     private readonly options: Options,
     private readonly isTail: boolean,
   ) {
-    this.#url = new URL(url, globalThis.location?.href);
-    const query = this.#url.searchParams;
-    for (const [name, value] of Object.entries(options.params ?? {})) {
-      if (value === null || value === undefined) query.delete(name);
-      else query.set(name, String(value));
-    }
     // The format is a parameter, because a suffix isn't possible in every path.
-    query.set("_format", isTail ? "sse" : "ndjson");
-    query.set("_end", "1");
-    if (isTail) query.set("_follow", "1");
-    if (!query.has("_numbers")) query.set("_numbers", "string");
-    this.cursor = query.get("_after") ?? undefined;
-    this.#headers = new Headers(options.headers);
-    if (options.token !== undefined) this.#headers.set("Authorization", `Bearer ${options.token}`);
-    this.#fetch = options.fetch ?? fetch;
+    const control = isTail ? { _format: "sse", _follow: "1", _end: "1" } : { _format: "ndjson", _end: "1" };
+    this.#requests = new Requests(url, options, control);
+    this.cursor = this.#requests.query.get("_after") ?? undefined;
   }
 
   /** The rows one by one. Unlike a generator, this takes one turn of the event loop's queue for each. */
@@ -144,11 +115,13 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
 
   /** The rows of one response. */
   async *#respond(): AsyncGenerator<Row[], void> {
-    const connection = new Connection(this.options.signal, 0);
+    const connection = this.#requests.connect();
+    let reading: Reading | undefined;
     try {
-      const response = await connection.open(this.#fetch, this.#request(), this.#headers);
+      if (this.cursor !== undefined) this.#requests.query.set("_after", this.cursor);
+      const headers = await this.#requests.open(connection);
       const started = Date.now();
-      const reading = await this.#begin(connection, response);
+      reading = this.#begin(headers);
       const [lines, heartbeat] = [new Lines(), connection.timeout / 3];
       try {
         while (!reading.end) {
@@ -160,12 +133,12 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
           yield* this.#read(reading, lines, bytes);
         }
       } catch (error) {
-        const reason = error instanceof Cut && error.retry ? await this.#reason(response) : undefined;
+        const reason = error instanceof Cut && error.retry ? await this.#requests.reason(headers) : undefined;
         throw reason ?? error;
       }
-      connection.finish();
     } finally {
-      connection.close();
+      if (reading?.end) connection.finish();
+      else connection.close();
     }
   }
 
@@ -195,48 +168,19 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
     if (failure !== undefined) throw failure;
   }
 
-  #request(): URL {
-    if (this.cursor !== undefined) this.#url.searchParams.set("_after", this.cursor);
-    return this.#url;
-  }
-
-  /** Checks the status and the headers. */
-  async #begin(connection: Connection, { status, headers }: Response): Promise<Reading> {
-    if (status !== 200) {
-      connection.timeout = PATIENCE;
-      throw problem(status, headers, await connection.text(LONGEST_PROBLEM));
-    }
+  /** Checks the headers. */
+  #begin(headers: Headers): Reading {
     const tag = headers.get("rowstream-tag");
     const version = headers.get("rowstream-wire") ?? "1";
     if (!tag) {
       throw new Cut("the header Rowstream-Tag is missing: the URL isn't an endpoint, or CORS hides it", false);
     }
     if (version !== "1") throw new Cut(`it has version ${version} of the wire: update this package`, false);
-    connection.timeout = this.options.readTimeout ?? 3000 * Number(headers.get("rowstream-heartbeat"));
     // A shard is continued in the snapshot that it began with.
     const snapshot = headers.get("rowstream-snapshot");
-    if (snapshot && this.#url.searchParams.has("_shard")) this.#url.searchParams.set("_snapshot", snapshot);
+    if (snapshot && this.#requests.query.has("_shard")) this.#requests.query.set("_snapshot", snapshot);
     const isResumable = ["marks", "ids"].includes(headers.get("rowstream-resume") ?? "");
     return new Reading(this.isTail ? "sse" : "ndjson", tag, isResumable, { ...EXACT, ...this.options.convert });
-  }
-
-  /** The server's reason for a cut: browsers drop the error record of an aborted response. */
-  async #reason(response: Response): Promise<RowstreamError | undefined> {
-    const id = response.headers.get("rowstream-stream");
-    if (!id) return undefined;
-    const connection = new Connection(this.options.signal, PATIENCE);
-    try {
-      const url = new URL(`/_rowstream/streams/${encodeURIComponent(id)}`, this.#url);
-      const { ok } = await connection.open(this.#fetch, url, this.#headers);
-      const { error } = ok ? JSON.parse(await connection.text(LONGEST_PROBLEM)) : {};
-      return error && new RowstreamError(error, 500);
-    } catch {
-      // Another replica or a proxy answered. The cut is reported as one.
-      this.options.signal?.throwIfAborted();
-      return undefined;
-    } finally {
-      connection.close();
-    }
   }
 
   /** Waits until another attempt makes sense. Otherwise throws the error for the caller. */
@@ -269,20 +213,6 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
     });
     signal?.throwIfAborted();
   }
-}
-
-/** The error of a status. A proxy's has no problem document. */
-function problem(status: number, headers: Headers, body: string): RowstreamError {
-  if (headers.get("content-type")?.startsWith("application/problem+json")) {
-    try {
-      return new RowstreamError(JSON.parse(body), status);
-    } catch {
-      // A part of a document says no more than its status.
-    }
-  }
-  const after = Number(headers.get("retry-after") ?? undefined);
-  const delay = Number.isInteger(after) ? { retry_after: after } : {};
-  return new RowstreamError({ retry: PASSING.includes(status), ...delay }, status);
 }
 
 /** Reads an endpoint's rows. They're all there, once each, or an error is thrown. */

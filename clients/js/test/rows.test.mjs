@@ -266,6 +266,26 @@ test("a slow caller stops the server", async (t) => {
   }
 });
 
+test("the next request uses the same connection", async (t) => {
+  const sockets = new Set();
+  const server = await serve(t, (response) => {
+    sockets.add(response.socket);
+    answer(lines(record(ID), end(0)))(response);
+  });
+  for (let turn = 0; turn < 20; turn += 1) {
+    await rows(server.url).collect();
+    await setTimeout(5);
+  }
+  assert(sockets.size < 20, `${sockets.size} connections`);
+});
+
+test("bytes that aren't UTF-8 aren't rows", async (t) => {
+  const row = Buffer.from('{"text":"\xff"}\n', "latin1");
+  const body = Buffer.concat([Buffer.from(lines(record(columns({ text: "string" })))), row, Buffer.from(lines(end(1)))]);
+  const server = await serve(t, answer(body));
+  await assert.rejects(rows(server.url, { retries: 0 }).collect(), /a part isn't UTF-8/);
+});
+
 test("several rows may be asked for at once", async (t) => {
   const body = Array.from({ length: 5 }, (_, at) => [...ids(2 * at, 2 * at + 2), mark(2 * at + 2, "c")]).flat();
   const server = await serve(t, async (response) => {

@@ -1,0 +1,100 @@
+// What all requests of a caller have in common: the URL, the headers, and the reasons of failures.
+
+import { Connection } from "./connection.js";
+import { RowstreamError } from "./errors.js";
+
+export interface RequestOptions {
+  /** Parameters of the endpoint. They replace those in the URL; null and undefined are left out. */
+  params?: Readonly<Record<string, string | number | bigint | boolean | null | undefined>>;
+  /** Sent as `Authorization: Bearer …`. */
+  token?: string;
+  headers?: HeadersInit;
+  /** Cancels the request, and so the statement. */
+  signal?: AbortSignal;
+  /** The longest silence, in milliseconds. By default three heartbeats of the server. */
+  readTimeout?: number;
+  fetch?: typeof fetch;
+}
+
+/** Statuses of proxies that may pass (the server's own errors say so themselves). */
+const PASSING = [408, 429, 502, 503, 504];
+/** The most characters of a problem document. The server sends at most 4 KB. */
+const LONGEST_PROBLEM = 65_536;
+/** The wait for an answer that isn't a stream, in milliseconds. */
+const PATIENCE = 10_000;
+
+export class Requests {
+  readonly query: URLSearchParams;
+  readonly #url: URL;
+  readonly #headers: Headers;
+
+  /** `control` has the parameters that we need. */
+  constructor(
+    url: string | URL,
+    private readonly options: RequestOptions,
+    control: Record<string, string>,
+  ) {
+    this.#url = new URL(url, globalThis.location?.href);
+    this.query = this.#url.searchParams;
+    if (!this.query.has("_numbers")) this.query.set("_numbers", "string");
+    for (const [name, value] of Object.entries({ ...options.params, ...control })) {
+      if (value === null || value === undefined) this.query.delete(name);
+      else this.query.set(name, String(value));
+    }
+    this.#headers = new Headers(options.headers);
+    if (options.token !== undefined) this.#headers.set("Authorization", `Bearer ${options.token}`);
+  }
+
+  /** A new connection. The caller closes it. */
+  connect(): Connection {
+    return new Connection(this.options.signal, 0);
+  }
+
+  /** The headers of an answer that isn't an error. */
+  async open(connection: Connection): Promise<Headers> {
+    const { status, headers } = await this.#fetch(connection, this.#url);
+    if (status !== 200) {
+      connection.timeout = PATIENCE;
+      throw problem(status, headers, await connection.text(LONGEST_PROBLEM));
+    }
+    connection.timeout = this.options.readTimeout ?? 3000 * Number(headers.get("rowstream-heartbeat"));
+    return headers;
+  }
+
+  /** The server's reason for a cut: browsers drop the error record of an aborted response. */
+  async reason(headers: Headers): Promise<RowstreamError | undefined> {
+    const id = headers.get("rowstream-stream");
+    if (!id) return undefined;
+    const connection = this.connect();
+    connection.timeout = PATIENCE;
+    try {
+      const { ok } = await this.#fetch(connection, new URL(`/_rowstream/streams/${encodeURIComponent(id)}`, this.#url));
+      const { error } = ok ? JSON.parse(await connection.text(LONGEST_PROBLEM)) : {};
+      return error && new RowstreamError(error, 500);
+    } catch {
+      // Another replica or a proxy answered. The cut is reported as one.
+      this.options.signal?.throwIfAborted();
+      return undefined;
+    } finally {
+      connection.close();
+    }
+  }
+
+  #fetch(connection: Connection, url: URL): Promise<Response> {
+    return connection.open(this.options.fetch ?? fetch, url, this.#headers);
+  }
+}
+
+/** The error of a status. A proxy's has no problem document. */
+function problem(status: number, headers: Headers, body: string): RowstreamError {
+  if (headers.get("content-type")?.startsWith("application/problem+json")) {
+    try {
+      return new RowstreamError(JSON.parse(body), status);
+    } catch {
+      // A part of a document says no more than its status.
+    }
+  }
+  const after = Number(headers.get("retry-after") ?? undefined);
+  const delay = Number.isInteger(after) ? { retry_after: after } : {};
+  return new RowstreamError({ retry: PASSING.includes(status), ...delay }, status);
+}
