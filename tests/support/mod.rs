@@ -18,7 +18,7 @@
 //! | `ROWSTREAM_TEST_DUCKDB` | the library of DuckDB; not set if it can't be installed |
 //! | `ROWSTREAM_TEST_SAIL` | the program of Sail; not set if it can't be installed |
 //! | `ROWSTREAM_TEST_TUN` | the device for simulated networks; not set if this machine can't have them |
-//! | `ROWSTREAM_TEST_CONSOLE` | the npm packages that build and check the console; not set if they can't be installed |
+//! | `ROWSTREAM_TEST_CONSOLE` | the npm packages that build and check the console and the JavaScript client; not set if they can't be installed |
 //! | `ROWSTREAM_TEST_JARS` | the folder of H2's and QuestDB's jars; not set if they or Java can't be installed |
 //!
 //! To run tests without it, start `cargo xtask pg` in another terminal and set the printed

@@ -72,11 +72,20 @@ test("a body that's cut at any byte isn't whole", async (t) => {
 });
 
 test("a body that isn't JSON, or has no such list, is an error", async (t) => {
-  for (const body of ['{"a":[1,}', '{"a":[1,2}', '{"a":[,1]}', '{"a":[1,]}']) {
+  for (const body of ['{"a":[1,}', '{"a":[1,2}', '{"a":[,1]}', '{"a":[1,]}', '{"a":[1],"b":[}}']) {
     assert.equal((await read(t, body, "/a")).error.name, "IncompleteStream", body);
   }
   assert.match((await read(t, '{"a":[1]}', "/b")).error.message, /no list at "\/b"/);
   assert.match((await read(t, '{"a":{"b":1}}', "/a")).error.message, /no list at/);
+});
+
+test("a row is bounded", async () => {
+  const { Elements } = await import("../dist/elements.js");
+  const [elements, piece] = [new Elements(""), "x".repeat(1 << 20)];
+  elements.push('["');
+  assert.throws(() => {
+    for (let size = 0; size < 200; size += 1) elements.push(piece);
+  }, /a row is longer than 128 MiB/);
 });
 
 test("the server's reason is an error with its code", async (t) => {

@@ -270,13 +270,27 @@ test("the next request uses the same connection", async (t) => {
   const sockets = new Set();
   const server = await serve(t, (response) => {
     sockets.add(response.socket);
-    answer(lines(record(ID), end(0)))(response);
+    response.writeHead(200, HEAD).write(lines(record(ID), end(0)));
+    // The last chunk arrives after the end record.
+    setTimeout(2).then(() => response.end());
   });
   for (let turn = 0; turn < 20; turn += 1) {
     await rows(server.url).collect();
-    await setTimeout(5);
+    await setTimeout(20);
   }
   assert(sockets.size < 20, `${sockets.size} connections`);
+});
+
+test("a line is bounded", async (t) => {
+  const block = "x".repeat(1 << 20);
+  const server = await serve(t, async (response) => {
+    response.writeHead(200, HEAD).write(`${lines(record(ID))}{"text":"`);
+    while (!response.destroyed) {
+      if (!response.write(block)) await Promise.race([once(response, "drain"), once(response, "close")]);
+    }
+  });
+  await assert.rejects(rows(server.url).collect(), /a row is longer than 128 MiB; read its lists/);
+  assert.equal(server.requests.length, 1);
 });
 
 test("bytes that aren't UTF-8 aren't rows", async (t) => {
