@@ -8,9 +8,12 @@ const LONGEST = 2 ** 31 - 1;
 export class Connection {
   readonly #controller = new AbortController();
   readonly #signal: AbortSignal | undefined;
-  readonly #stop = () => this.#controller.abort();
+  #interrupt: (() => void) | undefined;
+  readonly #stop = () => {
+    this.#controller.abort();
+    this.#interrupt?.();
+  };
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
-  #isSilent = false;
 
   constructor(
     signal: AbortSignal | undefined,
@@ -55,18 +58,20 @@ export class Connection {
     this.#controller.abort();
   }
 
+  /** Waits for a step of the request, but not longer than allowed: an aborted read may stay pending. */
   async #wait<T>(promise: Promise<T>): Promise<T> {
-    const silence = () => {
-      this.#isSilent = true;
-      this.#controller.abort();
-    };
-    const timer = this.timeout > 0 ? setTimeout(silence, Math.min(this.timeout, LONGEST)) : undefined;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const interrupted = new Promise<never>((_, reject) => {
+      this.#interrupt = reject;
+      if (this.#signal?.aborted) reject();
+      const silence = () => reject(new Cut(`nothing arrived for ${this.timeout / 1000} seconds`));
+      if (this.timeout > 0) timer = setTimeout(silence, Math.min(this.timeout, LONGEST));
+    });
     try {
-      return await promise;
+      return await Promise.race([promise, interrupted]);
     } catch (cause) {
       this.#signal?.throwIfAborted();
-      if (this.#isSilent) throw new Cut(`nothing arrived for ${this.timeout / 1000} seconds`);
-      throw new Cut("the connection was lost", true, cause);
+      throw cause instanceof Cut ? cause : new Cut("the connection was lost", true, cause);
     } finally {
       clearTimeout(timer);
     }

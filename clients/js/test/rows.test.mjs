@@ -252,6 +252,18 @@ test("a signal cancels the request, the pause, and what hasn't begun", async (t)
   assert.equal(silent.requests.length, 1);
 });
 
+// Deno's fetch did this to a silent connection.
+test("an aborted read that stays pending is given up", async () => {
+  const silent = () => new Response(new ReadableStream({ pull: () => new Promise(() => {}) }, { highWaterMark: 0 }), { headers: HEAD });
+  const fetch = async () => silent();
+  await assert.rejects(rows("http://server/", { fetch, readTimeout: 20, retries: 0 }).collect(), /nothing arrived for 0.02 seconds/);
+  const signal = AbortSignal.timeout(20);
+  // Its timer alone wouldn't keep the process.
+  const wait = setTimeout(10_000, undefined, { signal }).catch(() => {});
+  await assert.rejects(rows("http://server/", { fetch, signal }).collect(), { name: "TimeoutError" });
+  await wait;
+});
+
 test("a slow caller stops the server", async (t) => {
   const state = {};
   const server = await serve(t, endless(state));
