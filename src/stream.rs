@@ -791,13 +791,20 @@ impl RowStream {
         let (armed, after) = match (!self.chunk.is_empty() || holds_rows, self.heartbeat) {
             _ if self.head == HeaderState::Held => return Poll::Pending,
             (true, _) => (TimerPurpose::Flush, FLUSH_AFTER),
-            (false, Some((pause, _))) => (TimerPurpose::Heartbeat, pause),
+            (false, Some((pause, _))) => (TimerPurpose::Heartbeat, self.mark_within(pause)),
             (false, None) => return Poll::Pending,
         };
         if mem::replace(&mut self.armed, armed) != armed {
             self.flush.restart(after);
         }
         self.flush.poll(cx)
+    }
+
+    /// The pause before a heartbeat, which is shorter if rows wait for a mark.
+    fn mark_within(&self, pause: Duration) -> Duration {
+        let has_cursor = self.has_cursors() || self.resume.is_some();
+        let due = self.frames.as_ref().filter(|_| has_cursor).and_then(|frames| frames.late_in(self.rows()));
+        due.map_or(pause, |due| due.min(pause))
     }
 
     /// Writes the rows that the encoder has collected, or a heartbeat if there's nothing to write.

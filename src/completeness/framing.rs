@@ -195,7 +195,13 @@ impl Frames {
 
     /// True if rows have waited too long for a mark.
     pub(crate) fn is_late(&self, rows: u64) -> bool {
-        self.has_marks() && rows > self.marked && self.marked_at.elapsed() >= MARK_AFTER
+        self.late_in(rows).is_some_and(|left| left.is_zero())
+    }
+
+    /// How long rows may still wait for a mark; `None` if none do.
+    pub(crate) fn late_in(&self, rows: u64) -> Option<Duration> {
+        let waits = self.has_marks() && rows > self.marked;
+        waits.then(|| MARK_AFTER.saturating_sub(self.marked_at.elapsed()))
     }
 
     /// Writes a mark after so many rows, with the cursor to the next ones.
