@@ -45,7 +45,7 @@ class Reader:
     """How a test reads: all rows, or the first ones."""
 
     def all(self, url: str, **options: Any) -> list[int]:
-        return [row["id"] for row in rowstream.rows(url, **options).collect()]
+        return [row["id"] for row in rowstream.rows(url, **options)]
 
     def first(self, stream: Callable[..., Any], url: str, count: int) -> list[int]:
         with stream(url) as opened:
@@ -54,11 +54,31 @@ class Reader:
     def arrow(self, url: str, **options: Any) -> Any:
         return rowstream.rows(url, **options).to_arrow()
 
+    def uses(self, url: str, *uses: str) -> list[Any]:
+        """The results of these methods of a stream, one after the other."""
+        stream, results = rowstream.rows(url, attempts=1), []
+        for use in uses:
+            try:
+                if use == "next":
+                    results.append(next(stream)["id"])
+                elif use == "for":
+                    results.append([row["id"] for row in stream])
+                elif use == "batches":
+                    for batch in stream.batches(2):
+                        results.append([row["id"] for row in batch])
+                elif use == "collect":
+                    results.append([row["id"] for row in stream.collect()])
+                else:
+                    stream.close()
+            except rowstream.RowstreamError as error:
+                results.append((error.rows, error.cursor, "call `rows`" in str(error)))
+        return results
+
 
 class AsyncReader(Reader):
     def all(self, url: str, **options: Any) -> list[int]:
         async def read() -> list[int]:
-            return [row["id"] for row in await rowstream.aio.rows(url, **options).collect()]
+            return [row["id"] async for row in rowstream.aio.rows(url, **options)]
 
         return asyncio.run(read())
 
@@ -71,6 +91,28 @@ class AsyncReader(Reader):
                     if len(ids) == count:
                         break
             return ids
+
+        return asyncio.run(read())
+
+    def uses(self, url: str, *uses: str) -> list[Any]:
+        async def read() -> list[Any]:
+            stream, results = rowstream.aio.rows(url, attempts=1), []
+            for use in uses:
+                try:
+                    if use == "next":
+                        results.append((await anext(stream))["id"])
+                    elif use == "for":
+                        results.append([row["id"] async for row in stream])
+                    elif use == "batches":
+                        async for batch in stream.batches(2):
+                            results.append([row["id"] for row in batch])
+                    elif use == "collect":
+                        results.append([row["id"] for row in await stream.collect()])
+                    else:
+                        await stream.close()
+                except rowstream.RowstreamError as error:
+                    results.append((error.rows, error.cursor, "call `rows`" in str(error)))
+            return results
 
         return asyncio.run(read())
 
@@ -151,6 +193,48 @@ class Faults(unittest.TestCase):
         with self.assertRaises(rowstream.RowstreamError) as raised:
             self.reader.all("http://x/rows", token="secret", client=kind(transport=transport))
         self.assertEqual((seen, raised.exception.status), ([b"Bearer secret"], 401))
+
+
+CUT = sends(head(), record(columns=COLUMNS), rows(1, 2, 3), mark(3, "c3"), rows(4))
+WHOLE = sends(head(), record(columns=COLUMNS), rows(1, 2, 3), record(end={"rows": 3, "next": "c3"}))
+
+
+class Uses(unittest.TestCase):
+    """A part of a list never looks like all of it."""
+
+    reader = Reader()
+
+    def check(self, play: Play, uses: str, *results: Any) -> None:
+        with Peer(play) as peer:
+            self.assertEqual(self.reader.uses(peer.url, *uses.split()), list(results), uses)
+
+    def test_the_rows_before_a_fault_are_in_a_batch(self) -> None:
+        self.check(CUT, "batches", [1, 2], [3], (3, "c3", False))
+
+    def test_a_list_that_is_not_whole_has_no_rows(self) -> None:
+        """Its caller got none of them, so the error doesn't count them."""
+        self.check(CUT, "collect", (0, None, False))
+        self.check(CUT, "next collect", 1, (1, None, False))
+
+    def test_a_stream_is_read_once(self) -> None:
+        again = (0, None, True)
+        for use in ("next", "for", "batches", "collect"):
+            self.check(CUT, f"collect {use}", (0, None, False), again)
+            self.check(WHOLE, f"collect {use}", [1, 2, 3], again)
+            self.check(WHOLE, f"next close {use}", 1, again)
+
+    def test_a_closed_stream_sends_no_request(self) -> None:
+        self.assertEqual(self.reader.uses("http://127.0.0.1:1/", "close", "collect"), [(0, None, True)])
+
+    def test_batches_have_at_least_a_row(self) -> None:
+        for size in (0, -1):
+            for stream in (rowstream.rows("http://x/"), rowstream.aio.rows("http://x/")):
+                with self.assertRaisesRegex(ValueError, "at least 1"):
+                    stream.batches(size)
+
+
+class AsyncUses(Uses):
+    reader = AsyncReader()
 
 
 class Connections(unittest.TestCase):
@@ -295,8 +379,14 @@ class Progress(unittest.TestCase):
             sends(head(), rows(1, 2), mark(2, "c2"), rows(3), record(end={"rows": 3, "next": "c3"}))
         ) as peer:
             stream = rowstream.rows(peer.url)
-            cursors = [(row["id"], stream.progress.cursor) for row in stream]
-        self.assertEqual(cursors, [(1, None), (2, "c2"), (3, "c3")])
+            seen = [(row["id"], stream.progress.rows, stream.progress.cursor) for row in stream]
+        self.assertEqual(seen, [(1, 1, None), (2, 2, "c2"), (3, 3, "c3")])
+
+    def test_a_list_begins_at_its_cursor(self) -> None:
+        ahead = sends(problem(410, code="cursor_ahead", retry=False))
+        with Peer(ahead) as peer, self.assertRaises(rowstream.RowstreamError) as raised:
+            rowstream.rows(peer.url, {"_after": "c9"}).collect()
+        self.assertEqual((raised.exception.rows, raised.exception.cursor), (0, "c9"))
 
 
 def arrow_stream() -> bytes:

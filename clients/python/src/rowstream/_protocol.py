@@ -160,6 +160,7 @@ class RowReading(Reading):
         #: `full` or `last`, if the response was a page.
         self.page: str | None = None
         self._cursor: str | None = None
+        self.progress.cursor = self._list.params.get("_after")
         self._snapshot: str | None = None
 
     @property

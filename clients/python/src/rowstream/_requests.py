@@ -54,6 +54,16 @@ def is_long(document: bytes) -> bool:
     return len(document) > MAX_DOCUMENT_BYTES
 
 
+def checked_size(size: int) -> int:
+    if size < 1:
+        raise ValueError(f"a batch of {size} rows is never full: ask for at least 1")
+    return size
+
+
+def used_up() -> RowstreamError:
+    return RowstreamError("the stream has ended, failed or been closed: call `rows` or `follow` again")
+
+
 def of_transport(error: httpx.RequestError) -> RowstreamError:
     detail = str(error) or type(error).__name__
     cut = IncompleteStream(f"the connection failed: {detail}", retry=not isinstance(error, _WRONG_REQUESTS))

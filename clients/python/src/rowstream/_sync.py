@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import nullcontext
-from itertools import islice
+from dataclasses import replace
+from inspect import GEN_CLOSED, getgeneratorstate
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -20,6 +21,7 @@ from ._requests import (
     STATE_SECONDS,
     TIMEOUT,
     Headers,
+    checked_size,
     headers_of,
     is_long,
     limit_silence,
@@ -27,6 +29,7 @@ from ._requests import (
     state_url,
     timeout_of,
     tls,
+    used_up,
 )
 from ._values import Row
 
@@ -96,11 +99,30 @@ def _rows(connection: _Connection, reading: RowReading) -> Generator[Row]:
     progress = reading.progress
     for block in connection.blocks(reading):
         last = block.rows.pop() if block.rows else None
-        yield from block.rows
+        for row in block.rows:
+            progress.rows += 1
+            yield row
         progress.cursor = block.cursor
         if last is not None:
-            progress.rows += len(block.rows) + 1
+            progress.rows += 1
             yield last
+
+
+def _batches(rows: Generator[Row], size: int) -> Iterator[list[Row]]:
+    batch: list[Row] = []
+    fault = None
+    try:
+        for row in rows:
+            batch.append(row)
+            if len(batch) == size:
+                yield batch
+                batch = []
+    except RowstreamError as error:
+        fault = error
+    if batch:
+        yield batch
+    if fault:
+        raise fault
 
 
 class Stream(Iterator[Row]):
@@ -121,10 +143,16 @@ class Stream(Iterator[Row]):
         return self._reading.columns
 
     def __iter__(self) -> Iterator[Row]:
-        return self._rows
+        return self._unread()
 
     def __next__(self) -> Row:
-        return next(self._rows)
+        return next(self._unread())
+
+    def _unread(self) -> Generator[Row]:
+        """The generator of the rows. Once it has finished, it would look like an empty list."""
+        if getgeneratorstate(self._rows) == GEN_CLOSED:
+            raise used_up()
+        return self._rows
 
     def __enter__(self) -> Self:
         return self
@@ -145,11 +173,17 @@ class Rows(Stream):
         return self._reading.page
 
     def batches(self, size: int) -> Iterator[list[Row]]:
-        while batch := list(islice(self._rows, size)):
-            yield batch
+        """Lists of `size` rows. The last one is shorter, also before an exception."""
+        return _batches(self._unread(), checked_size(size))
 
     def collect(self) -> list[Row]:
-        return list(self._rows)
+        """All rows, or an exception."""
+        unread, before = self._unread(), replace(self.progress)
+        try:
+            return list(unread)
+        except RowstreamError as error:
+            error.rows, error.cursor = before.rows, before.cursor
+            raise
 
     def to_arrow(self) -> pyarrow.Table:
         """Requests the result as Arrow. This and the following don't depend on rows that were read before."""

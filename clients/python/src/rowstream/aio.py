@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, nullcontext
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 
@@ -19,6 +20,7 @@ from ._requests import (
     STATE_SECONDS,
     TIMEOUT,
     Headers,
+    checked_size,
     headers_of,
     is_long,
     limit_silence,
@@ -26,10 +28,13 @@ from ._requests import (
     state_url,
     timeout_of,
     tls,
+    used_up,
 )
 from ._values import Row
 
 if TYPE_CHECKING:
+    from types import AsyncGeneratorType
+
     import duckdb
     import pandas
     import polars
@@ -102,11 +107,29 @@ async def _rows(connection: _Connection, reading: RowReading) -> AsyncGenerator[
         async for block in blocks:
             last = block.rows.pop() if block.rows else None
             for row in block.rows:
+                progress.rows += 1
                 yield row
             progress.cursor = block.cursor
             if last is not None:
-                progress.rows += len(block.rows) + 1
+                progress.rows += 1
                 yield last
+
+
+async def _batches(rows: AsyncGenerator[Row, None], size: int) -> AsyncIterator[list[Row]]:
+    batch: list[Row] = []
+    fault = None
+    try:
+        async for row in rows:
+            batch.append(row)
+            if len(batch) == size:
+                yield batch
+                batch = []
+    except RowstreamError as error:
+        fault = error
+    if batch:
+        yield batch
+    if fault:
+        raise fault
 
 
 class Stream(AsyncIterator[Row]):
@@ -126,10 +149,16 @@ class Stream(AsyncIterator[Row]):
         return self._reading.columns
 
     def __aiter__(self) -> AsyncIterator[Row]:
-        return self._rows
+        return self._unread()
 
     async def __anext__(self) -> Row:
-        return await anext(self._rows)
+        return await anext(self._unread())
+
+    def _unread(self) -> AsyncGenerator[Row, None]:
+        """The generator of the rows. Once it has finished, it would look like an empty list."""
+        if not cast("AsyncGeneratorType[Row, None]", self._rows).ag_frame:
+            raise used_up()
+        return self._rows
 
     async def __aenter__(self) -> Self:
         return self
@@ -149,18 +178,18 @@ class Rows(Stream):
         """At the end of a page, `full` if other rows may follow after `progress.cursor`, or `last`."""
         return self._reading.page
 
-    async def batches(self, size: int) -> AsyncIterator[list[Row]]:
-        batch: list[Row] = []
-        async for row in self._rows:
-            batch.append(row)
-            if len(batch) == size:
-                yield batch
-                batch = []
-        if batch:
-            yield batch
+    def batches(self, size: int) -> AsyncIterator[list[Row]]:
+        """Lists of `size` rows. The last one is shorter, also before an exception."""
+        return _batches(self._unread(), checked_size(size))
 
     async def collect(self) -> list[Row]:
-        return [row async for row in self._rows]
+        """All rows, or an exception."""
+        unread, before = self._unread(), replace(self.progress)
+        try:
+            return [row async for row in unread]
+        except RowstreamError as error:
+            error.rows, error.cursor = before.rows, before.cursor
+            raise
 
     async def to_arrow(self) -> pyarrow.Table:
         """Requests the result as Arrow. This and the following don't depend on rows that were read before."""
