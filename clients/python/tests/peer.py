@@ -25,6 +25,11 @@ def record(**members: Any) -> bytes:
     return json.dumps({"$rowstream": TAG, **members}, separators=(",", ":")).encode() + b"\n"
 
 
+def begun(resume: str = "marks", **others: str) -> bytes:
+    """The head and the columns."""
+    return head(resume, **others) + record(columns=COLUMNS)
+
+
 def rows(*ids: int) -> bytes:
     return b"".join(b'{"id":%d}\n' % i for i in ids)
 

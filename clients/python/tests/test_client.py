@@ -18,6 +18,7 @@ from peer import (
     COLUMNS,
     Peer,
     Play,
+    begun,
     event,
     event_record,
     head,
@@ -132,13 +133,13 @@ class Faults(unittest.TestCase):
         return raised.exception
 
     def test_attempts_are_bounded(self) -> None:
-        for play in (sends(), sends(head()), sends(head(), rows(1)), sends(problem(503))):
+        for play in (sends(), sends(begun()), sends(begun(), rows(1)), sends(problem(503))):
             with Peer(*[play] * 4) as peer:
                 error = self.raises(peer, attempts=3)
                 self.assertEqual((len(peer.requests), error.rows, error.cursor), (3, 0, None))
 
     def test_the_error_has_the_rows_and_the_cursor(self) -> None:
-        with Peer(sends(head(), rows(1, 2), mark(2, "c2"), rows(3)), sends()) as peer:
+        with Peer(sends(begun(), rows(1, 2), mark(2, "c2"), rows(3)), sends()) as peer:
             error = self.raises(peer, attempts=2)
             self.assertIsInstance(error, rowstream.IncompleteStream)
             self.assertEqual((error.rows, error.cursor, len(peer.requests)), (2, "c2", 2))
@@ -161,23 +162,23 @@ class Faults(unittest.TestCase):
         reason = {"code": "row_too_large", "detail": "too long", "retry": False}
         state = json.dumps({"state": "failed", "error": reason}).encode()
         known = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(state), state)
-        aborted = sends(head(rowstream_stream="0a1b"), rows(1), mark(1, "c1"))
+        aborted = sends(begun(rowstream_stream="0a1b"), rows(1), mark(1, "c1"))
         with Peer(aborted, sends(known)) as peer:
             error = self.raises(peer, token="secret")
             self.assertEqual((error.code, error.rows, error.cursor), ("row_too_large", 1, "c1"))
         self.assertEqual(peer.requests[1:], ["/_rowstream/streams/0a1b"])
 
     def test_a_replica_that_does_not_know_the_reason(self) -> None:
-        rest = sends(head(), rows(2), record(end={"rows": 1}))
+        rest = sends(begun(), rows(2), record(end={"rows": 1}))
         for answer in (problem(404, code="not_found", retry=False), b"", b"HTTP/1.1 200 OK\r\n\r\n{"):
             with Peer(
-                sends(head(rowstream_stream="0a1b"), rows(1), mark(1, "c1")), sends(answer), rest
+                sends(begun(rowstream_stream="0a1b"), rows(1), mark(1, "c1")), sends(answer), rest
             ) as peer:
                 self.assertEqual(self.reader.all(peer.url), [1, 2])
 
     def test_a_shard_keeps_its_snapshot(self) -> None:
-        cut = sends(head(rowstream_snapshot="s-1"), rows(1), mark(1, "c1"))
-        with Peer(cut, sends(head(), rows(2), record(end={"rows": 1}))) as peer:
+        cut = sends(begun(rowstream_snapshot="s-1"), rows(1), mark(1, "c1"))
+        with Peer(cut, sends(begun(), rows(2), record(end={"rows": 1}))) as peer:
             self.assertEqual(self.reader.all(peer.url, params={"_shard": "1/2"}), [1, 2])
         self.assertIn("_snapshot=s-1", peer.requests[1])
 
@@ -195,8 +196,8 @@ class Faults(unittest.TestCase):
         self.assertEqual((seen, raised.exception.status), ([b"Bearer secret"], 401))
 
 
-CUT = sends(head(), record(columns=COLUMNS), rows(1, 2, 3), mark(3, "c3"), rows(4))
-WHOLE = sends(head(), record(columns=COLUMNS), rows(1, 2, 3), record(end={"rows": 3, "next": "c3"}))
+CUT = sends(begun(), rows(1, 2, 3), mark(3, "c3"), rows(4))
+WHOLE = sends(begun(), rows(1, 2, 3), record(end={"rows": 3, "next": "c3"}))
 
 
 class Uses(unittest.TestCase):
@@ -244,7 +245,7 @@ class Connections(unittest.TestCase):
         closed = threading.Event()
 
         def play(client: socket.socket) -> None:
-            client.sendall(head("none") + rows(1, 2))
+            client.sendall(begun("none") + rows(1, 2))
             wait_for_end(client)
             closed.set()
 
@@ -258,7 +259,7 @@ class Connections(unittest.TestCase):
         consumer_may_read = threading.Event()
 
         def play(client: socket.socket) -> None:
-            client.sendall(head("none") + data)
+            client.sendall(begun("none") + data)
             sent.append(send_until_blocked(client, data, most))
             consumer_may_read.set()
             client.sendall(record(end={"rows": 10_000 * (sent[0] + 1)}))
@@ -296,7 +297,7 @@ class AsyncConnections(Connections):
         closed = threading.Event()
 
         def play(client: socket.socket) -> None:
-            client.sendall(head("none") + rows(1))
+            client.sendall(begun("none") + rows(1))
             wait_for_end(client)
             closed.set()
 
@@ -349,7 +350,7 @@ class AsyncFollow(Follow):
 class FollowProgress(unittest.TestCase):
     def test_each_row_has_its_cursor(self) -> None:
         with (
-            Peer(sends(head("ids"), event(1), event(2), event(3))) as peer,
+            Peer(sends(head("ids"), event_record(columns=COLUMNS), event(1), event(2), event(3))) as peer,
             rowstream.follow(peer.url) as stream,
         ):
             for row in stream:
@@ -376,7 +377,7 @@ class Progress(unittest.TestCase):
 
     def test_a_cursor_never_skips_rows(self) -> None:
         with Peer(
-            sends(head(), rows(1, 2), mark(2, "c2"), rows(3), record(end={"rows": 3, "next": "c3"}))
+            sends(begun(), rows(1, 2), mark(2, "c2"), rows(3), record(end={"rows": 3, "next": "c3"}))
         ) as peer:
             stream = rowstream.rows(peer.url)
             seen = [(row["id"], stream.progress.rows, stream.progress.cursor) for row in stream]

@@ -23,6 +23,7 @@ HEADERS = {
 def begun(**others: str) -> RowReading:
     reading = RowReading("http://x/rows?n=4", {"status": "a b"}, 3)
     reading.begin({**HEADERS, **{name.replace("_", "-"): value for name, value in others.items()}})
+    reading.feed(record(columns=COLUMNS))
     return reading
 
 
@@ -210,6 +211,33 @@ class Cuts(unittest.TestCase):
             with self.assertRaisesRegex(RowstreamError, "bad_value: division by zero"):
                 reading.finish()
 
+    def test_a_damaged_record_is_not_skipped(self) -> None:
+        """A damaged end is a cut, and values of unknown columns would have other types."""
+        columns = record(columns=COLUMNS)
+        for damaged in (
+            columns[:-3] + b"\n",
+            columns[:-3] + b"\xff}\n",
+            columns[:9] + b"x" + columns[10:],
+            b"",
+        ):
+            reading = RowReading("http://x/rows", None, 3)
+            reading.begin(HEADERS)
+            self.assertEqual(fed(reading, damaged + rows(1) + record(end={"rows": 1})), [])
+            with self.assertRaises(IncompleteStream) as raised:
+                reading.finish()
+            self.assertTrue(raised.exception.retry)
+        reading = begun()
+        self.assertEqual(fed(reading, rows(1) + mark(1, "c1")[:-2] + b"\n" + record(end={"rows": 1})), [])
+        self.assertRaisesRegex(IncompleteStream, "a record isn't JSON", reading.finish)
+
+    def test_a_row_that_is_too_deep_is_not_requested_again(self) -> None:
+        for then in (rows(2), mark(1, "c1"), record(end={"rows": 1})):
+            reading = begun()
+            fed(reading, b'{"id":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n" + then)
+            with self.assertRaisesRegex(IncompleteStream, "row 1 .* nested too deeply .* limit") as raised:
+                reading.finish()
+            self.assertFalse(raised.exception.retry)
+
     def test_blanks_in_a_row_are_heartbeats(self) -> None:
         reading = begun(rowstream_resume="none")
         self.assertEqual(fed(reading, b' {"id": 1 ', b"}  \n"), [{"id": 1}])
@@ -237,7 +265,7 @@ class Bounds(unittest.TestCase):
         self.assertTrue(0 < pauses[0] <= _protocol.FIRST_PAUSE < 2 * pauses[1], pauses)
         # A mark with rows is progress, and one without isn't.
         reading.begin(HEADERS)
-        fed(reading, rows(1) + mark(1, "c1"))
+        fed(reading, record(columns=COLUMNS) + rows(1) + mark(1, "c1"))
         reading.retry(cut)
         reading.begin(HEADERS)
         fed(reading, mark(0, "c1"))

@@ -21,6 +21,7 @@ import codecs
 import json
 import random
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn, cast
@@ -188,7 +189,8 @@ class RowReading(Reading):
         self._rest_bytes = 0
         self._count = 0
         self._held: list[Row] = []
-        self._is_torn = False
+        self._torn: IncompleteStream | None = None
+        self._is_described = False
         self._describe([])
 
     def feed(self, data: bytes) -> Sequence[Block]:
@@ -230,8 +232,10 @@ class RowReading(Reading):
             start = end + 1
 
     def _row(self, text: str, start: int, end: int) -> None:
-        if self._is_torn:
-            raise IncompleteStream("a line isn't JSON: a proxy lost a part of it", retry=True)
+        if self._torn:
+            raise self._torn
+        if not self._is_described:
+            raise IncompleteStream("the columns are missing: a proxy lost a part of their record", retry=True)
         try:
             row, stop = self._decoder.raw_decode(text, start)
             if stop != end:
@@ -239,7 +243,10 @@ class RowReading(Reading):
         except (ValueError, RecursionError):
             row = self._patient_row(text[start:end])
         if row.__class__ is not dict:
-            self._is_torn = True  # An error record may follow, which interrupted the row.
+            # An error record may follow, which interrupted the row.
+            self._torn = self._torn or IncompleteStream(
+                "a line isn't JSON: a proxy lost a part of it", retry=True
+            )
             return
         if self._convert:
             self._convert(row)
@@ -249,16 +256,25 @@ class RowReading(Reading):
     def _patient_row(self, line: str) -> Any:
         try:
             return self._patient.decode(line)
-        except (ValueError, RecursionError):
+        except ValueError:
+            return None
+        except RecursionError:
+            self._torn = IncompleteStream(
+                f"row {self._count + 1} of the response is nested too deeply for Python, whose limit is "
+                f"{sys.getrecursionlimit()} levels: select less of it"
+            )
             return None
 
     def _record(self, line: str) -> None:
         record = _members(line)
+        if not record:
+            raise IncompleteStream("a record isn't JSON: a proxy lost a part of it", retry=True)
         try:
             if "error" in record:
                 raise of_members(record["error"], None) or IncompleteStream("the server failed", retry=True)
             if "columns" in record:
                 self._describe(record["columns"])
+                self._is_described = True
             elif "mark" in record:
                 self._verify(record["mark"])
                 self._keep(record["mark"]["next"])
@@ -274,7 +290,9 @@ class RowReading(Reading):
         self.columns = columns or self.columns
 
     def _verify(self, counted: Row) -> None:
-        if self._is_torn or counted["rows"] != self._count:
+        if self._torn:
+            raise self._torn
+        if counted["rows"] != self._count:
             raise IncompleteStream(
                 f"the server counted {counted['rows']} rows, but {self._count} arrived", retry=True
             )
