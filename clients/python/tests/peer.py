@@ -48,7 +48,8 @@ def event_record(**members: Any) -> bytes:
 
 def problem(status: int, **members: Any) -> bytes:
     body = json.dumps(members).encode()
-    return b"HTTP/1.1 %d X\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s" % (status, len(body), body)
+    fields = b"connection: close\r\ncontent-type: application/problem+json\r\ncontent-length: %d" % len(body)
+    return b"HTTP/1.1 %d X\r\n%s\r\n\r\n%s" % (status, fields, body)
 
 
 def sends(*pieces: bytes) -> Play:
@@ -74,6 +75,7 @@ def send_until_blocked(client: socket.socket, data: bytes, most: int) -> int:
 class Peer:
     def __init__(self, *plays: Play) -> None:
         self.requests: list[str] = []
+        self.heads: list[bytes] = []
         self._plays = plays
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._thread = threading.Thread(target=self._serve)
@@ -99,7 +101,10 @@ class Peer:
         with client:
             request = b""
             while not request.endswith(b"\r\n\r\n"):
-                request += client.recv(4096)
+                if not (data := client.recv(4096)):
+                    return
+                request += data
+            self.heads.append(request)
             self.requests.append(request.split(b" ", 2)[1].decode())
             with suppress(ConnectionError):
                 play(client)

@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 import unittest
+import zlib
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -32,6 +33,9 @@ from peer import (
 )
 from rowstream import _protocol
 from rowstream._frames import END
+
+#: Seconds after which a test that waits for an event fails.
+LONG = 60
 
 
 def setUpModule() -> None:
@@ -182,18 +186,42 @@ class Faults(unittest.TestCase):
             self.assertEqual(self.reader.all(peer.url, params={"_shard": "1/2"}), [1, 2])
         self.assertIn("_snapshot=s-1", peer.requests[1])
 
-    def test_a_token_and_parameters_are_sent(self) -> None:
-        seen: list[bytes] = []
+    def test_headers_and_parameters_are_sent(self) -> None:
+        for options, authorization in (
+            ({"token": "secret"}, ["Bearer secret"]),
+            ({"token": "secret", "headers": {"AUTHORIZATION": "Basic eA=="}}, ["Basic eA=="]),
+            ({"headers": {"accept-encoding": "gzip"}}, []),
+        ):
+            with Peer(sends(problem(401, code="unauthorized", retry=False))) as peer:
+                error = self.raises(peer, params={"status": "a&b", "n": 2}, **options)
+            self.assertEqual((error.code, error.status), ("unauthorized", 401))
+            self.assertEqual(peer.requests, ["/rows?status=a%26b&n=2&_format=ndjson&_end=1"])
+            lines = [line.split(": ", 1) for line in peer.heads[0].decode().splitlines()[1:-1]]
+            values = {
+                name: [v for n, v in lines if n.lower() == name]
+                for name in ("authorization", "accept-encoding")
+            }
+            self.assertEqual(values, {"authorization": authorization, "accept-encoding": ["identity"]})
 
-        def play(client: httpx.Request) -> httpx.Response:
-            seen.append(client.headers.get("authorization", "").encode())
-            return httpx.Response(401, json={"code": "unauthorized", "detail": "no", "retry": False})
+    def test_an_error_does_not_show_a_secret(self) -> None:
+        for secret in ("s3cret\n", "s3cret ", "s3cr\xe9t", "s3\r\nx: cret"):
+            for options in ({"token": secret}, {"headers": {"x-key": secret}}):
+                with self.assertRaisesRegex(ValueError, "check for a line break") as raised:
+                    self.reader.all("http://127.0.0.1:1/", **options)
+                self.assertNotIn("s3", repr(raised.exception))
 
-        transport = httpx.MockTransport(play)
-        kind = httpx.AsyncClient if isinstance(self.reader, AsyncReader) else httpx.Client
-        with self.assertRaises(rowstream.RowstreamError) as raised:
-            self.reader.all("http://x/rows", token="secret", client=kind(transport=transport))
-        self.assertEqual((seen, raised.exception.status), ([b"Bearer secret"], 401))
+    def test_compression_is_refused(self) -> None:
+        """A proxy or an attacker sends 10 MB as 10 kB, although the request forbids it."""
+        body = zlib.compress(begun().partition(b"\r\n\r\n")[2] + record(end={"rows": 0}) + b"\n" * 10**7)
+        answer = begun(content_encoding="deflate").partition(b"\r\n\r\n")[0] + b"\r\n\r\n" + body
+        with mock.patch("zlib.decompressobj", side_effect=AssertionError("it was decoded")):
+            with Peer(sends(answer)) as peer:
+                self.assertIn("has the encoding 'deflate'", str(self.raises(peer)))
+            answer = answer.replace(b" 200 OK", b" 401 X").replace(
+                b"content-", b"content-type: application/problem+json\r\ncontent-", 1
+            )
+            with Peer(sends(answer)) as peer:
+                self.assertIn("status 401, but an encoding", str(self.raises(peer)))
 
 
 CUT = sends(begun(), rows(1, 2, 3), mark(3, "c3"), rows(4))
@@ -251,8 +279,7 @@ class Connections(unittest.TestCase):
 
         with Peer(play) as peer:
             self.assertEqual(self.reader.first(rowstream.rows, peer.url, 1), [1])
-            # The peer only ends if the connection is closed. Otherwise this waits forever.
-            closed.wait()
+            self.assertTrue(closed.wait(LONG))
 
     def test_a_slow_consumer_slows_the_server(self) -> None:
         data, most, sent = rows(*range(10_000, 20_000)), 2_000, []
@@ -272,7 +299,7 @@ class Connections(unittest.TestCase):
     def slow(self, url: str, may_read: threading.Event) -> int:
         with rowstream.rows(url) as stream:
             next(stream)
-            may_read.wait()
+            self.assertTrue(may_read.wait(LONG))
             return 1 + sum(1 for _ in stream)
 
 
@@ -288,7 +315,7 @@ class AsyncConnections(Connections):
             async with rowstream.aio.rows(url) as stream:
                 await anext(stream)
                 # The loop runs meanwhile, so a client that read ahead would do so.
-                await asyncio.to_thread(may_read.wait)
+                await asyncio.to_thread(may_read.wait, LONG)
                 return 1 + len([row async for row in stream])
 
         return asyncio.run(read())
@@ -316,7 +343,7 @@ class AsyncConnections(Connections):
 
         with Peer(play) as peer:
             asyncio.run(cancel(peer.url))
-            closed.wait()
+            self.assertTrue(closed.wait(LONG))
 
 
 class Follow(unittest.TestCase):

@@ -309,10 +309,12 @@ class Bounds(unittest.TestCase):
             (502, b"<html>", None, True),
             (404, b"<html>", None, False),
             (302, b"", None, False),
+            (418, b'{"code":"of another service","retry":true}', None, False),
             (503, b"[" * 100_000, None, True),
         ):
             with self.assertRaises(RowstreamError) as raised:
-                begun().refuse(status, {"retry-after": "2"}, body)
+                kind = "text/html" if code is None else "Application/Problem+JSON; charset=utf-8"
+                begun().refuse(status, {"retry-after": "2", "content-type": kind}, body)
             error = raised.exception
             self.assertEqual((error.code, error.status, error.retry), (code, status, retry))
             self.assertEqual(error.retry_after, 1 if code == "pool_full" else None if code else 2)

@@ -106,11 +106,12 @@ class Reading:
 
     def refuse(self, status: int, headers: Mapping[str, str], body: bytes) -> NoReturn:
         """Raises the error of a response that isn't a 200."""
-        error = of_members(_members(body), status)
+        error = of_members(_members(body), status) if _is_problem(headers) else None
         if error is None:
             seconds = headers.get("retry-after", "")
+            found = "no problem document" if is_plain(headers) else "an encoding that the request forbids"
             error = RowstreamError(
-                f"the answer has the status {status}, but no problem document: check the URL and the proxies",
+                f"the answer has the status {status}, but {found}: check the URL and the proxies",
                 status=status,
                 retry=status in PASSING,
                 retry_after=int(seconds) if re.fullmatch("[0-9]{1,9}", seconds) else None,
@@ -119,6 +120,11 @@ class Reading:
 
     def begin(self, headers: Mapping[str, str]) -> None:
         self._failure = None
+        if not is_plain(headers):
+            raise IncompleteStream(
+                f"the answer has the encoding {headers['content-encoding'][:99]!r}, which the request "
+                "forbids: turn off compression in the proxy"
+            )
         self.silence = _silence(headers.get("rowstream-heartbeat", ""))
         stream_id = headers.get("rowstream-stream", "")
         self.stream_id = stream_id if re.fullmatch("[0-9a-f]{1,64}", stream_id) else None
@@ -365,6 +371,15 @@ def _members(text: str | bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+
+
+def is_plain(headers: Mapping[str, str]) -> bool:
+    """True without a `Content-Encoding`. Requests ask for none, because a few bytes can be gigabytes."""
+    return headers.get("content-encoding", "").strip().lower() in ("", "identity")
+
+
+def _is_problem(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-type", "").split(";")[0].strip().lower() == "application/problem+json"
 
 
 def _silence(heartbeat: str) -> float | None:

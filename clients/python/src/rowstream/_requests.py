@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Mapping
 from functools import cache
@@ -21,12 +22,20 @@ STATE_SECONDS = 5
 #: Repeating these requests doesn't help.
 _WRONG_REQUESTS = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.TooManyRedirects)
 
-Headers = dict[str, str]
 
-
-def headers_of(token: str | None, headers: Mapping[str, str] | None) -> Headers:
-    authorization = {"authorization": f"Bearer {token}"} if token else {}
-    return {"accept-encoding": "identity", **authorization, **(headers or {})}
+def headers_of(token: str | None, headers: Mapping[str, str] | None) -> httpx.Headers:
+    """The caller's `Authorization` replaces the token. No error shows a value, because it may be a secret."""
+    merged = httpx.Headers()
+    authorization = {"Authorization": f"Bearer {token}"} if token else {}
+    for name, value in (*authorization.items(), *(headers or {}).items()):
+        if not re.fullmatch("([!-~]([\t -~]*[!-~])?)?", value):
+            raise ValueError(
+                f"the value of the header {name!r} has a character that headers can't have, or a blank at "
+                "an end: check for a line break, for example after a token"
+            )
+        merged[name] = value
+    merged["Accept-Encoding"] = "identity"
+    return merged
 
 
 @cache

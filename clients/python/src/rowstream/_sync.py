@@ -14,13 +14,12 @@ import httpx
 from . import _frames
 from ._errors import RowstreamError
 from ._frames import ArrowReading
-from ._protocol import Block, EventReading, Progress, Reading, RowReading
+from ._protocol import Block, EventReading, Progress, Reading, RowReading, is_plain
 from ._requests import (
     ATTEMPTS,
     FOLLOW_ATTEMPTS,
     STATE_SECONDS,
     TIMEOUT,
-    Headers,
     checked_size,
     headers_of,
     is_long,
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 class _Connection:
     """Requests of a stream."""
 
-    def __init__(self, client: httpx.Client | None, headers: Headers, timeout: float | None) -> None:
+    def __init__(self, client: httpx.Client | None, headers: httpx.Headers, timeout: float | None) -> None:
         self._client, self._headers = client, headers
         self._timeout = timeout_of(timeout)
 
@@ -88,6 +87,8 @@ class _Connection:
 
 def _document(response: httpx.Response) -> bytes:
     document = b""
+    if not is_plain(response.headers):
+        return document
     for data in response.iter_bytes():
         document += data
         if is_long(document):

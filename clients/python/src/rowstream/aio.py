@@ -13,13 +13,12 @@ import httpx
 from . import _frames
 from ._errors import RowstreamError
 from ._frames import ArrowReading
-from ._protocol import Block, EventReading, Progress, Reading, RowReading
+from ._protocol import Block, EventReading, Progress, Reading, RowReading, is_plain
 from ._requests import (
     ATTEMPTS,
     FOLLOW_ATTEMPTS,
     STATE_SECONDS,
     TIMEOUT,
-    Headers,
     checked_size,
     headers_of,
     is_long,
@@ -45,7 +44,9 @@ if TYPE_CHECKING:
 class _Connection:
     """Requests of a stream."""
 
-    def __init__(self, client: httpx.AsyncClient | None, headers: Headers, timeout: float | None) -> None:
+    def __init__(
+        self, client: httpx.AsyncClient | None, headers: httpx.Headers, timeout: float | None
+    ) -> None:
         self._client, self._headers = client, headers
         self._timeout = timeout_of(timeout)
 
@@ -94,6 +95,8 @@ class _Connection:
 
 async def _document(response: httpx.Response) -> bytes:
     document = b""
+    if not is_plain(response.headers):
+        return document
     async for data in response.aiter_bytes():
         document += data
         if is_long(document):
