@@ -97,6 +97,35 @@ class Values(unittest.TestCase):
             ("binary", "6869"),
         ):
             self.check(text, kind, json.dumps(text))
+        # Python's types would read these.
+        for kind, text, changes in (
+            ("int64", "1_0", "numbers=string"),
+            ("int64", " 10", "numbers=string"),
+            ("decimal", "1_0", "numbers=string"),
+            ("decimal", "nan", "numbers=string"),
+            ("decimal", "inf", ""),
+            ("decimal", "10", ""),
+            ("double", "nan", ""),
+            ("double", "1e5", ""),
+            ("date", "20260301", ""),
+            ("date", "2026-W09-1", ""),
+            ("date-time", "2026-03-01 09:00:00Z", ""),
+            ("date-time", "2026-03-01T09:00:00", ""),
+            ("date-time-local", "2026-03-01T09:00:00.1+01", ""),
+            ("time-local", "09:00+01", ""),
+            ("uuid", "{abababab-abab-abab-abab-abababababab}", ""),
+            ("uuid", "ab" * 16, ""),
+            ("binary", "\\x68 69", ""),
+            ("binary", "00ab", ""),
+        ):
+            self.check(text, kind, json.dumps(text), changes)
+        for kind, changes in (
+            ("decimal", ""),
+            ("decimal", "numbers=string"),
+            ("double", ""),
+            ("int64", "numbers=string"),
+        ):
+            self.check(True, kind, "true", changes)
         # SQLite's columns may have values of any type.
         self.check(7, "date-time", "7")
         self.check(7, "uuid", "7")

@@ -7,6 +7,7 @@ nanoseconds, and in SQLite any value that doesn't fit the type of its column.
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64decode
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time
@@ -68,7 +69,9 @@ def converter(columns: Iterable[Row], changes: str) -> Callable[[Row], None] | N
 def _of_type(column: Row, changes: str) -> Callable[[Any], Any] | None:
     match column.get("type"):
         case "int64" if "numbers=string" in changes:
-            return int
+            return _int64
+        case "decimal" if "numbers=string" in changes:
+            return _decimal_of_text
         case "binary":
             return _base64 if "bytes=base64" in changes else _hex
         case "list":
@@ -87,14 +90,43 @@ def _list_of(convert_row: Callable[[Row], None]) -> Callable[[list[Row]], list[R
     return convert
 
 
-def _decimal(value: Any) -> Decimal:
-    return value if value.__class__ is Decimal else Decimal(value)
+def _form(pattern: str) -> Callable[[str], re.Match[str] | None]:
+    return re.compile(pattern, re.ASCII).fullmatch
 
 
-def _hex(text: str) -> bytes:
-    if not text.startswith("\\x"):
-        raise ValueError("not PostgreSQL's hex form")
-    return bytes.fromhex(text[2:])
+# Python's types read more forms than the wire has: `int("1_0")` is 10. They check digits themselves, except
+# that the hour 24 is in some versions the next day.
+_DATE = "....-..-.."
+_TIME = r"(?!24)..:..:..(?:\.\d{1,6})?"
+_is_integer = _form(r"-?\d+")
+_is_number = _form(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_is_date, _is_time, _is_local = _form(_DATE), _form(_TIME), _form(f"{_DATE}T{_TIME}")
+_is_instant = _form(f"{_DATE}T{_TIME}Z")
+_is_uuid = _form("[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_NOT_FINITE = {"NaN", "Infinity", "-Infinity"}
+
+
+def _int64(value: Any) -> Any:
+    return int(value) if _is_integer(value) else value
+
+
+def _decimal(value: Any) -> Any:
+    kind = value.__class__
+    return Decimal(value) if kind is int or (kind is str and value in _NOT_FINITE) else value
+
+
+def _decimal_of_text(value: Any) -> Any:
+    return Decimal(value) if value in _NOT_FINITE or _is_number(value) else value
+
+
+def _float(value: Any) -> Any:
+    kind = value.__class__
+    return float(value) if kind is Decimal or kind is int or (kind is str and value in _NOT_FINITE) else value
+
+
+def _hex(text: str) -> Any:
+    value = bytes.fromhex(text[2:])
+    return value if text.startswith("\\x") and 2 * len(value) == len(text) - 2 else text
 
 
 def _base64(text: str) -> bytes:
@@ -103,37 +135,38 @@ def _base64(text: str) -> bytes:
 
 def _microseconds(text: str, whole: int) -> str:
     """The form that every version of Python reads: with no fraction, or with six digits."""
-    fraction = text[whole:]
-    if not fraction:
+    return f"{text:0<{whole + 7}}" if len(text) > whole else text
+
+
+def _instant(text: str) -> Any:
+    if not _is_instant(text):
         return text
-    if fraction[0] != "." or len(fraction) > 7:
-        raise ValueError("Python has only years of four digits, and microseconds")
-    return f"{text:0<{whole + 7}}"
-
-
-def _instant(text: str) -> datetime:
-    if text[-1] != "Z":
-        raise ValueError("not UTC")
     return datetime.fromisoformat(_microseconds(text[:-1], 19) + "+00:00")
 
 
-def _local_datetime(text: str) -> datetime:
-    return datetime.fromisoformat(_microseconds(text, 19))
+def _local_datetime(text: str) -> Any:
+    return datetime.fromisoformat(_microseconds(text, 19)) if _is_local(text) else text
 
 
-def _local_time(text: str) -> time:
-    if text.startswith("24"):
-        raise ValueError("not midnight of the same day")
-    return time.fromisoformat(_microseconds(text, 8))
+def _date(text: str) -> Any:
+    return date.fromisoformat(text) if _is_date(text) else text
+
+
+def _local_time(text: str) -> Any:
+    return time.fromisoformat(_microseconds(text, 8)) if _is_time(text) else text
+
+
+def _uuid(text: str) -> Any:
+    return UUID(text) if _is_uuid(text) else text
 
 
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
-    "float": float,
-    "double": float,
+    "float": _float,
+    "double": _float,
     "decimal": _decimal,
     "date-time": _instant,
     "date-time-local": _local_datetime,
-    "date": date.fromisoformat,
+    "date": _date,
     "time-local": _local_time,
-    "uuid": UUID,
+    "uuid": _uuid,
 }
