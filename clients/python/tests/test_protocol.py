@@ -6,6 +6,7 @@ import unittest
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
+from unittest import mock
 from uuid import UUID
 
 from peer import COLUMNS, TAG, mark, record, rows
@@ -287,6 +288,30 @@ class Bounds(unittest.TestCase):
         self.assertEqual(fed(reading, rows(*range(_protocol.MAX_HELD_ROWS + 1))), [])
         self.assertRaisesRegex(IncompleteStream, "sent none", reading.finish)
 
+    def test_held_rows_have_a_most_length(self) -> None:
+        """They are handed over, and a cut before the next mark can't be repaired."""
+        body = b'{"id":1,"text":"%s"}\n' % (b"x" * 1000)
+        cut = IncompleteStream("cut", retry=True)
+        with mock.patch.object(_protocol, "MAX_HELD_CHARACTERS", 2000):
+            reading = begun()
+            self.assertEqual(fed(reading, body), [])
+            self.assertEqual(len(fed(reading, body)), 2)
+            self.assertEqual(fed(reading, body), [])
+            self.assertRaises(IncompleteStream, reading.retry, cut)
+            self.assertEqual(len(fed(reading, mark(3, "c3"))), 1)
+            reading.retry(cut)
+            self.assertEqual(reading.url.params["_after"], "c3")
+            # Rows before a fault are requested again.
+            reading = begun()
+            self.assertEqual(fed(reading, body * 3 + mark(9, "c9")), [])
+            reading.retry(cut)
+
+    def test_any_number_of_attempts(self) -> None:
+        reading = RowReading("http://x/rows", None, 10**9)
+        reading._attempts = 10**5
+        pause = reading.retry(IncompleteStream("cut", retry=True))
+        self.assertLessEqual(pause, _protocol.LONGEST_PAUSE)
+
     def test_attempts_without_progress(self) -> None:
         reading = begun()
         cut = IncompleteStream("cut", retry=True)
@@ -321,6 +346,7 @@ class Bounds(unittest.TestCase):
         for members in (
             {"mark": 1},
             {"mark": {}},
+            {"mark": {"rows": 0, "next": None}},
             {"end": None},
             {"columns": [{"type": "uuid"}]},
             {"columns": [1]},

@@ -10,8 +10,8 @@ A reading asks for one list, over as many responses as it needs. It's driven lik
 Invariants:
 
 1. Rows are handed over together with the cursor after them, so none is read twice. Rows without one are held
-   back until their mark, if the response has marks.
-2. Once rows without a cursor were handed over, no request is repeated.
+   back until their mark, if the response has marks, and as long as they aren't too many characters.
+2. Once rows without a cursor were handed over, no request is repeated before the next mark.
 3. After `attempts` requests in a row that brought nothing new, `retry` raises.
 """
 
@@ -36,6 +36,8 @@ VERSION = "1"
 MAX_LINE_BYTES = 128 * 2**20
 #: A server sends a mark at least every 1,000 rows.
 MAX_HELD_ROWS = 10_000
+#: Longer rows are handed over before their mark.
+MAX_HELD_CHARACTERS = 32 * 2**20
 #: A problem document, or a stream's state.
 MAX_DOCUMENT_BYTES = 64 * 2**10
 #: A server that wants a longer pause gets no further request.
@@ -152,7 +154,7 @@ class Reading:
             error.rows, error.cursor = self.progress.rows, self.progress.cursor
             raise error
         self.progress.resumptions += 1
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self._attempts - 1))
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self._attempts - 1, 10))
         return wanted + pause * random.uniform(0.5, 1)  # noqa: S311 - it isn't a secret
 
 
@@ -195,6 +197,7 @@ class RowReading(Reading):
         self._rest_bytes = 0
         self._count = 0
         self._held: list[Row] = []
+        self._held_characters = 0
         self._torn: IncompleteStream | None = None
         self._is_described = False
         self._describe([])
@@ -206,7 +209,8 @@ class RowReading(Reading):
             self._lines(self._whole_lines(data))
         except RowstreamError as error:
             self._failure = error
-        if self._resume == "none" and self._held:
+        is_too_much = self._held_characters > MAX_HELD_CHARACTERS and not self._failure
+        if self._held and (self._resume == "none" or is_too_much):
             self._hand_over(None)
         elif len(self._held) > MAX_HELD_ROWS:
             self._failure = IncompleteStream(
@@ -257,6 +261,7 @@ class RowReading(Reading):
         if self._convert:
             self._convert(row)
         self._held.append(row)
+        self._held_characters += end - start
         self._count += 1
 
     def _patient_row(self, line: str) -> Any:
@@ -303,16 +308,19 @@ class RowReading(Reading):
                 f"the server counted {counted['rows']} rows, but {self._count} arrived", retry=True
             )
 
-    def _keep(self, cursor: str) -> None:
+    def _keep(self, cursor: object) -> None:
+        if not isinstance(cursor, str):
+            raise TypeError("a cursor is a text")
         self._cursor = cursor
-        if self._held:
-            self._attempts = 0
+        self._is_unsafe = False
         self._hand_over(cursor)
 
     def _hand_over(self, cursor: str | None) -> None:
-        self._is_unsafe |= cursor is None and bool(self._held)
+        if self._held:
+            self._attempts = 0
+            self._is_unsafe = cursor is None
         self._blocks.append(Block(self._held, cursor))
-        self._held = []
+        self._held, self._held_characters = [], 0
 
     def _end(self, end: Row) -> None:
         self.page = end.get("page")
