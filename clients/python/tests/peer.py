@@ -11,6 +11,9 @@ from typing import Any
 TAG = "5f0c9a7e31b84d2296e0c1d7a4b8f365"
 COLUMNS = [{"name": "id", "type": "int64"}]
 
+#: Seconds after which a test that waits for an event fails.
+LONG = 60
+
 Play = Callable[[socket.socket], None]
 
 
@@ -98,6 +101,7 @@ class Peer:
 
     def _serve_one(self, play: Play) -> None:
         client, _ = self._listener.accept()
+        client.settimeout(LONG)
         with client:
             request = b""
             while not request.endswith(b"\r\n\r\n"):

@@ -17,6 +17,7 @@ import pyarrow
 import rowstream
 from peer import (
     COLUMNS,
+    LONG,
     Peer,
     Play,
     begun,
@@ -33,9 +34,6 @@ from peer import (
 )
 from rowstream import _protocol
 from rowstream._frames import END
-
-#: Seconds after which a test that waits for an event fails.
-LONG = 60
 
 
 def setUpModule() -> None:

@@ -80,7 +80,7 @@ def to_duckdb(table: pyarrow.Table, connection: duckdb.DuckDBPyConnection | None
     _needs("duckdb", "duckdb")
     import duckdb
 
-    return (connection or duckdb.default_connection()).from_arrow(table)
+    return (connection or duckdb).from_arrow(table)
 
 
 def _needs(module: str, extra: str) -> None:
