@@ -112,6 +112,8 @@ def _int64(value: Any) -> Any:
 
 def _decimal(value: Any) -> Any:
     kind = value.__class__
+    if kind is Decimal:
+        return value
     return Decimal(value) if kind is int or (kind is str and value in _NOT_FINITE) else value
 
 
@@ -141,7 +143,8 @@ def _microseconds(text: str, whole: int) -> str:
 def _instant(text: str) -> Any:
     if not _is_instant(text):
         return text
-    return datetime.fromisoformat(_microseconds(text[:-1], 19) + "+00:00")
+    whole = text[:-1] if len(text) == 20 else _microseconds(text[:-1], 19)
+    return datetime.fromisoformat(whole + "+00:00")
 
 
 def _local_datetime(text: str) -> Any:
