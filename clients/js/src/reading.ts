@@ -41,7 +41,7 @@ export class Reading {
   #count = 0;
   #held: Row[] = [];
   #heldText = 0;
-  /** A line that isn't JSON. Only an error record may follow it. */
+  /** Why a line isn't a row. Only an error record may follow it. */
   #brokenLine: unknown;
   #event: { type?: string; data?: string; id?: string } = {};
 
@@ -64,7 +64,10 @@ export class Reading {
   #readEventLine(line: string): void {
     const [, field, value] = /^(event|data|id): (.*)$/s.exec(line) ?? [];
     if (field === "event") this.#event.type = value!;
-    else if (field === "data") this.#event.data = value!;
+    else if (field === "data") {
+      if (this.#event.data !== undefined) throw new Cut("the end of an event is missing");
+      this.#event.data = value!;
+    }
     else if (field === "id") this.#event.id = value!;
     else if (line === "") {
       const { type, data, id } = this.#event;
@@ -72,7 +75,11 @@ export class Reading {
       if (data === undefined) return;
       if (type === "rowstream" && data.startsWith(this.#record)) return this.#readRecord(data);
       this.#readRow(data);
-      if (id) this.#release(id);
+      if (id) {
+        // Otherwise the cursor would pass a row that isn't whole.
+        this.#checkLineBefore();
+        this.#release(id);
+      }
     }
   }
 
@@ -91,9 +98,12 @@ export class Reading {
 
   #readRow(line: string): void {
     this.#checkLineBefore();
+    // Their types are missing, too, if the record was damaged and looks like a row.
+    if (!this.columns) throw new Cut("the columns are missing");
     let row: Row;
     try {
       row = JSON.parse(line);
+      if (typeof row !== "object" || row === null || Array.isArray(row)) throw new TypeError("it isn't an object");
     } catch (cause) {
       this.#brokenLine = cause;
       return;
@@ -114,10 +124,12 @@ export class Reading {
     if (record.error) throw new RowstreamError(record.error, 500);
     this.#checkLineBefore();
     if (record.columns) {
+      if (!Array.isArray(record.columns)) throw new Cut("the columns aren't a list");
       this.columns = record.columns;
       this.#convert = converter(record.columns, this.converters);
     } else if (record.mark) {
       this.#checkCount(record.mark.rows);
+      if (typeof record.mark.next !== "string") throw new Cut("a mark has no cursor");
       this.#release(record.mark.next);
     } else if (record.end) {
       this.#checkCount(record.end.rows);

@@ -171,9 +171,10 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
   /** Checks the headers. */
   #begin(headers: Headers): Reading {
     const tag = headers.get("rowstream-tag");
-    const version = headers.get("rowstream-wire") ?? "1";
-    if (!tag) {
-      throw new Cut("the header Rowstream-Tag is missing: the URL isn't an endpoint, or CORS hides it", false);
+    const version = headers.get("rowstream-wire");
+    if (!tag || !version) {
+      const missing = tag ? "Rowstream-Wire" : "Rowstream-Tag";
+      throw new Cut(`the header ${missing} is missing: the URL isn't an endpoint, or CORS or a proxy hides it`, false);
     }
     if (version !== "1") throw new Cut(`it has version ${version} of the wire: update this package`, false);
     // A shard is continued in the snapshot that it began with.

@@ -179,6 +179,32 @@ test("an answer of something else isn't read", async (t) => {
   const server = await serve(t, (response) => response.end("{}"));
   await assert.rejects(rows(server.url).collect(), /Rowstream-Tag is missing/);
   assert.equal(server.requests.length, 1);
+  const { "rowstream-wire": _, ...head } = HEAD;
+  const unversioned = await serve(t, (response) => response.writeHead(200, head).end(lines(record(ID), end(0))));
+  await assert.rejects(rows(unversioned.url).collect(), /Rowstream-Wire is missing/);
+  assert.equal(unversioned.requests.length, 1);
+});
+
+// A damaged record of the columns looked like a row, and an int64 stayed a string.
+test("damaged lines aren't rows, and damaged records are cuts", async (t) => {
+  const described = record(ID);
+  const damaged = {
+    "the columns are missing": [described.replace("rowstream", "rowstreem"), end(1)],
+    "the columns aren't a list": [record({ columns: { id: "int64" } }), end(0)],
+    "a row isn't whole": [described, "7", end(1)],
+    "a row isn't whole: null": [described, "null", end(1)],
+    "a row isn't whole: a list": [described, "[1]", end(1)],
+    "a mark has no cursor": [described, ...ids(0, 1), record({ mark: { rows: 1 } }), end(1)],
+  };
+  for (const [reason, body] of Object.entries(damaged)) {
+    const server = await serve(t, answer(lines(...body)), answer(lines(described, ...ids(0, 1), end(1))));
+    const stream = rows(server.url);
+    assert.deepEqual(await stream.collect(), big(ids(0, 1)), reason);
+    assert.deepEqual([server.requests.length, server.requests[1].url.searchParams.get("_after")], [2, null], reason);
+    const message = new RegExp(reason.split(":")[0]);
+    const always = await serve(t, answer(lines(...body)));
+    await assert.rejects(rows(always.url, { retries: 0 }).collect(), { name: "IncompleteStream", message });
+  }
 });
 
 test("after an abort without a reason, the server is asked for it", async (t) => {
@@ -373,4 +399,21 @@ test("a live tail ends with errors that don't pass, and with a wrong count", asy
   const wrong = await serve(t, answer(recordEvent(ID) + event({ id: 1 }, "c1") + recordEvent({ end: { rows: 2 } }), { head: tail }));
   await assert.rejects(follow(wrong.url).collect(), { name: "IncompleteStream", rows: 1 });
   assert.equal(wrong.requests.length, 1);
+});
+
+// An event of which a proxy lost a part moved the cursor, so its row was lost.
+test("a live tail goes back to the event that isn't whole", async (t) => {
+  const [first, second, third] = [1, 2, 3].map((id) => event({ id }, `c${id}`));
+  for (const torn of ['data: {"id":\nid: c2\n\n', second.slice(0, -1)]) {
+    const server = await serve(t,
+      answer(recordEvent(ID) + first + torn + third, { head: tail }),
+      (response) => response.writeHead(200, { ...HEAD, ...tail }).write(recordEvent(ID) + second + third));
+    const got = [];
+    for await (const row of follow(server.url)) {
+      got.push(row);
+      if (row.id === 3n) break;
+    }
+    assert.deepEqual(got, big([{ id: 1 }, { id: 2 }, { id: 3 }]), torn);
+    assert.equal(server.requests[1].url.searchParams.get("_after"), "c1", torn);
+  }
 });
