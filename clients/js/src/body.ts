@@ -30,6 +30,7 @@ export class Body {
         for (const row of elements.push(decode(decoder, bytes, { stream: true }))) {
           rows += 1;
           yield row as Row;
+          this.options.signal?.throwIfAborted();
         }
       }
     } catch (error) {

@@ -23,14 +23,19 @@ export interface End {
   page?: "full" | "last";
 }
 
+/** Rows for the caller. */
+export interface Batch<Row> {
+  rows: Row[];
+  /** The cursors, by the number of these rows that precede them. */
+  cursors: Map<number, string>;
+}
+
 /** The most text that waits for a cursor, in UTF-16 units. */
 const MOST_HELD = 32 << 20;
 
 export class Reading {
   columns: readonly Column[] | undefined;
-  /** Rows for the caller. */
-  ready: Row[] = [];
-  /** The cursor after the rows that are ready. */
+  /** The last cursor. */
   cursor: string | undefined;
   /** True if rows became ready after the cursor, so that it's of no use. */
   isPastCursor = false;
@@ -39,6 +44,7 @@ export class Reading {
   readonly #record: string;
   #convert: ((row: Row) => void) | undefined;
   #count = 0;
+  #ready: Batch<Row> = { rows: [], cursors: new Map() };
   #held: Row[] = [];
   #heldText = 0;
   /** Why a line isn't a row. Only an error record may follow it. */
@@ -83,6 +89,13 @@ export class Reading {
     }
   }
 
+  /** The rows that became ready. */
+  take(): Batch<Row> {
+    const ready = this.#ready;
+    this.#ready = { rows: [], cursors: new Map() };
+    return ready;
+  }
+
   /** Makes the held rows ready that won't wait for a cursor. */
   flush(): void {
     if (this.#held.length === 0 || (this.isResumable && this.#heldText < MOST_HELD)) return;
@@ -91,9 +104,13 @@ export class Reading {
   }
 
   #release(cursor: string | undefined): void {
-    this.ready = this.ready.length === 0 ? this.#held : this.ready.concat(this.#held);
+    const { rows, cursors } = this.#ready;
+    if (rows.length === 0) this.#ready.rows = this.#held;
+    else for (const row of this.#held) rows.push(row);
     [this.#held, this.#heldText] = [[], 0];
-    if (cursor !== undefined) [this.cursor, this.isPastCursor] = [cursor, false];
+    if (cursor === undefined) return;
+    [this.cursor, this.isPastCursor] = [cursor, false];
+    cursors.set(this.#ready.rows.length, cursor);
   }
 
   #readRow(line: string): void {

@@ -2,7 +2,7 @@
 
 import { Cut, IncompleteStream, RowstreamError } from "./errors.js";
 import { Lines } from "./lines.js";
-import { Reading } from "./reading.js";
+import { type Batch, Reading } from "./reading.js";
 import { type RequestOptions, Requests } from "./request.js";
 import { type Column, type Converters, EXACT } from "./values.js";
 
@@ -20,20 +20,22 @@ const [FIRST_PAUSE, LONGEST_PAUSE, LONGEST_RETRY_AFTER] = [100, 10_000, 300_000]
 export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
   /** The columns, once the first rows have arrived. */
   columns: readonly Column[] = [];
-  /** The number of rows so far. */
+  /** The number of rows that the caller has. */
   rows = 0;
   /** The number of bytes so far, including those of rows that had to be read again. */
   bytes = 0;
   /** The number of further requests, after cuts and errors that may pass. */
   resumed = 0;
-  /** The cursor after these rows. Once all rows have arrived, it begins the next page. */
+  /** The last cursor that these rows contain. Once all rows have arrived, it begins the next page. */
   cursor: string | undefined;
   /** Says if more pages may follow, once all rows have arrived. */
   page: "full" | "last" | undefined;
 
   readonly #requests: Requests;
   #hasBegun = false;
-  /** True if the caller has rows after the cursor, so that a cut can't be resumed. */
+  /** The cursor after the rows that arrived, which the caller may not have yet. */
+  #arrived: string | undefined;
+  /** True if rows arrived after the cursor and didn't wait, so that a cut can't be resumed. */
   #isPastCursor = false;
   #failures = 0;
 
@@ -46,26 +48,37 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
     // The format is a parameter, because a suffix isn't possible in every path.
     const control = isTail ? { _format: "sse", _follow: "1", _end: "1" } : { _format: "ndjson", _end: "1" };
     this.#requests = new Requests(url, options, control);
-    this.cursor = this.#requests.query.get("_after") ?? undefined;
+    this.cursor = this.#arrived = this.#requests.query.get("_after") ?? undefined;
   }
 
   /** The rows one by one. Unlike a generator, this takes one turn of the event loop's queue for each. */
   [Symbol.asyncIterator](): AsyncIterableIterator<Row, void> {
-    const batches = this.batches();
-    let batch: Row[] = [];
+    const batches = this.#batches();
+    const { signal } = this.options;
+    let [rows, cursors]: [Row[], Map<number, string>] = [[], new Map()];
     let at = 0;
     let waiting: Promise<IteratorResult<Row, void>> | undefined;
+    const pass = () => (this.cursor = cursors.get(at) ?? this.cursor);
+    const take = (): IteratorResult<Row, void> => {
+      const value = rows[at++]!;
+      this.rows += 1;
+      pass();
+      return { done: false, value };
+    };
     const step = async (): Promise<IteratorResult<Row, void>> => {
-      if (at === batch.length) {
+      // After an abort, the next batch is its reason.
+      while (at === rows.length || signal?.aborted) {
         const next = await batches.next();
         if (next.done) return next;
-        [batch, at] = [next.value, 0];
+        ({ rows, cursors } = next.value);
+        at = 0;
+        pass();
       }
-      return { done: false, value: batch[at++]! };
+      return take();
     };
     return {
       next: () => {
-        if (!waiting && at < batch.length) return Promise.resolve({ done: false, value: batch[at++]! });
+        if (!waiting && at < rows.length && !signal?.aborted) return Promise.resolve(take());
         // A caller may ask for several rows before the first one has arrived.
         const own = waiting ? waiting.then(step) : step();
         const done = () => {
@@ -75,7 +88,7 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
         return (waiting = own);
       },
       return: async () => {
-        [batch, at] = [[], 0];
+        [rows, at] = [[], 0];
         await batches.return();
         return { done: true, value: undefined };
       },
@@ -88,17 +101,32 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
   /** All rows. Throws a `RangeError` if there are more than `limit`. */
   async collect(limit = 100_000): Promise<Row[]> {
     const all: Row[] = [];
-    for await (const batch of this.batches()) {
-      for (const row of batch) all.push(row);
+    for await (const { rows } of this.#batches()) {
+      for (const row of rows) all.push(row);
       if (all.length > limit) {
         throw new RangeError(`there are more than ${limit} rows; iterate over them, or collect(more)`);
       }
     }
+    // Until now the caller has none of them.
+    this.#pass(all.length);
     return all;
   }
 
   /** The rows as they arrive, up to some thousand at a time. */
   async *batches(): AsyncGenerator<Row[], void> {
+    for await (const { rows } of this.#batches()) {
+      this.#pass(rows.length);
+      if (rows.length > 0) yield rows;
+    }
+  }
+
+  /** The caller gets all rows that arrived. */
+  #pass(rows: number): void {
+    this.rows += rows;
+    this.cursor = this.#arrived;
+  }
+
+  async *#batches(): AsyncGenerator<Batch<Row>, void> {
     if (this.#hasBegun) throw new Error("these rows have been read; call rows() again to read them again");
     this.#hasBegun = true;
     for (;;) {
@@ -114,11 +142,11 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
   }
 
   /** The rows of one response. */
-  async *#respond(): AsyncGenerator<Row[], void> {
+  async *#respond(): AsyncGenerator<Batch<Row>, void> {
     const connection = this.#requests.connect();
     let reading: Reading | undefined;
     try {
-      if (this.cursor !== undefined) this.#requests.query.set("_after", this.cursor);
+      if (this.#arrived !== undefined) this.#requests.query.set("_after", this.#arrived);
       const headers = await this.#requests.open(connection);
       const started = Date.now();
       reading = this.#begin(headers);
@@ -132,6 +160,7 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
           if (this.isTail && Date.now() - started > heartbeat) this.#failures = 0;
           yield* this.#read(reading, lines, bytes);
         }
+        this.page = reading.end.page;
       } catch (error) {
         const reason = error instanceof Cut && error.retry ? await this.#requests.reason(headers) : undefined;
         throw reason ?? error;
@@ -143,7 +172,7 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
   }
 
   /** Hands over the rows in these bytes, and only then throws their error. */
-  *#read(reading: Reading, lines: Lines, bytes: Uint8Array): Generator<Row[], void> {
+  *#read(reading: Reading, lines: Lines, bytes: Uint8Array): Generator<Batch<Row>, void> {
     let failure: unknown;
     try {
       for (const line of lines.push(bytes)) {
@@ -154,17 +183,13 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
       failure = error;
     }
     reading.flush();
-    const batch = reading.ready as Row[];
-    reading.ready = [];
+    const batch = reading.take() as Batch<Row>;
     this.columns = reading.columns ?? this.columns;
-    this.cursor = reading.cursor ?? this.cursor;
+    this.#arrived = reading.cursor ?? this.#arrived;
     this.#isPastCursor = reading.isPastCursor;
-    this.page = reading.end?.page;
-    if (batch.length > 0) {
-      this.rows += batch.length;
-      this.#failures = 0;
-      yield batch;
-    }
+    if (batch.rows.length > 0) this.#failures = 0;
+    if (batch.rows.length > 0 || batch.cursors.size > 0) yield batch;
+    this.options.signal?.throwIfAborted();
     if (failure !== undefined) throw failure;
   }
 
@@ -193,7 +218,8 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
     if (error.retry && !this.#isPastCursor && this.#failures < retries && after <= LONGEST_RETRY_AFTER) {
       return this.#pause(after);
     }
-    const position = { rows: this.rows, cursor: this.#isPastCursor ? undefined : this.cursor };
+    const isPastCursor = this.#isPastCursor && this.rows > 0;
+    const position = { rows: this.rows, cursor: isPastCursor ? undefined : this.cursor };
     throw isServers ? Object.assign(error, position) : new IncompleteStream(error.message, position, error.cause);
   }
 

@@ -107,3 +107,17 @@ test("break cancels the request", async (t) => {
   for await (const _ of stream(server.url).at("")) break;
   await closed;
 });
+
+test("after an abort no row follows, and its reason is thrown", async (t) => {
+  const server = await serve(t, (response) => response.end("[1,2,3]"));
+  for (const last of [1, 3]) {
+    const [abort, got] = [new AbortController(), []];
+    await assert.rejects(async () => {
+      for await (const row of stream(server.url, { signal: abort.signal }).at("")) {
+        got.push(row);
+        if (row === last) abort.abort(new Error("enough"));
+      }
+    }, /^Error: enough$/);
+    assert.equal(got.at(-1), last);
+  }
+});

@@ -11,6 +11,10 @@ const ID = columns({ id: "int64" });
 const end = (rows, members) => record({ end: { rows, ...members } });
 const mark = (rows, next) => record({ mark: { rows, next } });
 
+async function drain(stream) {
+  for await (const _ of stream);
+}
+
 test("values are exact, also in lists", async (t) => {
   const inner = { ...columns({ n: "int64", price: "decimal", at: "date-time" }), name: "items", type: "list" };
   const described = { columns: [...columns({ id: "int64", total: "decimal", flag: "boolean", n: "int32" }).columns, inner] };
@@ -105,6 +109,43 @@ test("rows wait for their mark, and a failure leaves those that the cursor cover
     return true;
   });
   assert.deepEqual(got, big(ids(0, 2)));
+});
+
+// The cursor of a whole batch was ahead of the loop: who stored it with each row skipped the others.
+test("after a break anywhere, the cursor skips no row and begins after the last mark", async (t) => {
+  const body = lines(record(ID), ...ids(0, 2), mark(2, "after-2"), ...ids(2, 4), mark(4, "after-4"), ...ids(4, 5), end(5, { next: "after-5" }));
+  const server = await serve(t, answer(body));
+  const cursors = [undefined, "after-2", "after-2", "after-4", "after-5"];
+  for (let last = 0; last < 5; last += 1) {
+    const stream = rows(server.url);
+    const seen = [];
+    for await (const row of stream) {
+      seen.push([stream.rows, stream.cursor]);
+      if (row.id === BigInt(last)) break;
+    }
+    assert.deepEqual(seen, cursors.slice(0, last + 1).map((cursor, at) => [at + 1, cursor]));
+    assert.deepEqual([stream.rows, stream.cursor], [last + 1, cursors[last]]);
+  }
+  const all = rows(server.url);
+  for await (const batch of all.batches()) assert.deepEqual([all.rows, all.cursor], [batch.length, "after-5"]);
+
+  const events = recordEvent(ID) + [1, 2, 3].map((id) => event({ id }, `c${id}`)).join("");
+  const following = await serve(t, answer(events, { head: tail }));
+  const stream = follow(following.url);
+  const seen = [];
+  for await (const _ of stream) if (seen.push(stream.cursor) === 2) break;
+  assert.deepEqual([seen, stream.cursor, stream.rows], [["c1", "c2"], "c2", 2]);
+});
+
+// The error had the position of rows that were lost with the array.
+test("after a failed collect, the error's position is the beginning", async (t) => {
+  const failure = record({ error: { code: "bad_value", retry: false } });
+  const server = await serve(t, answer(lines(record(ID), ...ids(0, 2), mark(2, "after-2"), failure)));
+  const stream = rows(server.url, { params: { _after: "begin" } });
+  await assert.rejects(stream.collect(), { code: "bad_value", rows: 0, cursor: "begin" });
+  assert.deepEqual([stream.rows, stream.cursor], [0, "begin"]);
+  const cut = await serve(t, answer(lines(record(ID), ...ids(0, 2)), { cut: true, head: { "rowstream-resume": "none" } }));
+  await assert.rejects(rows(cut.url).collect(), { name: "IncompleteStream", rows: 0, cursor: undefined });
 });
 
 test("without cursors rows don't wait, and a cut is reported", async (t) => {
@@ -212,7 +253,7 @@ test("after an abort without a reason, the server is asked for it", async (t) =>
   const cut = answer(lines(record(ID), ...ids(0, 1), mark(1, "after-0")), { cut: true, head });
   const failed = { state: "failed", error: { code: "bad_value", detail: "division by zero", retry: false } };
   const server = await serve(t, cut, (response) => response.end(JSON.stringify(failed)));
-  await assert.rejects(rows(server.url, { token: "t" }).collect(), { code: "bad_value", cursor: "after-0" });
+  await assert.rejects(drain(rows(server.url, { token: "t" })), { code: "bad_value", rows: 1, cursor: "after-0" });
   assert.equal(server.requests[1].url.pathname, "/_rowstream/streams/abc");
   assert.equal(server.requests[1].headers.authorization, "Bearer t");
 
@@ -262,6 +303,19 @@ test("a signal cancels the request, the pause, and what hasn't begun", async (t)
     for await (const _ of rows(server.url, { signal: abort.signal })) abort.abort(new Error("enough"));
   }, /^Error: enough$/);
   await state.closed;
+
+  // The rows that have arrived with it aren't handed over, even if they're the last ones.
+  const small = await serve(t, answer(lines(record(ID), ...ids(0, 3), end(3))));
+  for (const last of [0n, 2n]) {
+    const [within, got] = [new AbortController(), []];
+    await assert.rejects(async () => {
+      for await (const { id } of rows(small.url, { signal: within.signal })) {
+        got.push(id);
+        if (id === last) within.abort(new Error("enough"));
+      }
+    }, /^Error: enough$/);
+    assert.equal(got.at(-1), last);
+  }
 
   const silent = await serve(t, () => {});
   const early = new AbortController();
@@ -397,7 +451,7 @@ test("a live tail ends with errors that don't pass, and with a wrong count", asy
   const ahead = await serve(t, (response) => problem(response, 410, { code: "cursor_ahead", retry: false }));
   await assert.rejects(follow(ahead.url).collect(), { code: "cursor_ahead" });
   const wrong = await serve(t, answer(recordEvent(ID) + event({ id: 1 }, "c1") + recordEvent({ end: { rows: 2 } }), { head: tail }));
-  await assert.rejects(follow(wrong.url).collect(), { name: "IncompleteStream", rows: 1 });
+  await assert.rejects(drain(follow(wrong.url)), { name: "IncompleteStream", rows: 1 });
   assert.equal(wrong.requests.length, 1);
 });
 
