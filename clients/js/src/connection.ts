@@ -26,7 +26,9 @@ export class Connection {
   }
 
   async open(fetch: typeof globalThis.fetch, url: URL, headers: Headers): Promise<Response> {
-    const response = await this.#wait(fetch(url, { headers, signal: this.#controller.signal }));
+    // A redirect could send the headers and the parameters to another origin.
+    const init: RequestInit = { headers, signal: this.#controller.signal, redirect: "manual" };
+    const response = await this.#wait(fetch(url, init));
     this.#reader = response.body?.getReader();
     return response;
   }

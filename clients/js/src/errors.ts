@@ -33,7 +33,7 @@ export class RowstreamError extends Error implements Position {
     this.retry = problem.retry === true;
     if (typeof code === "string") this.code = code;
     if (typeof hint === "string") this.hint = hint;
-    if (typeof after === "number") this.retryAfter = after;
+    if (typeof after === "number") this.retryAfter = Math.max(0, after);
   }
 }
 

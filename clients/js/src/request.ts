@@ -35,6 +35,9 @@ export class Requests {
     control: Record<string, string>,
   ) {
     this.#url = new URL(url, globalThis.location?.href);
+    if (this.#url.username || this.#url.password) {
+      throw new TypeError("the URL has a user or a password; send them in the option headers, as Authorization");
+    }
     this.query = this.#url.searchParams;
     if (!this.query.has("_numbers")) this.query.set("_numbers", "string");
     for (const [name, value] of Object.entries({ ...options.params, ...control })) {
@@ -53,6 +56,10 @@ export class Requests {
   /** The headers of an answer that isn't an error. */
   async open(connection: Connection): Promise<Headers> {
     const { status, headers } = await this.#fetch(connection, this.#url);
+    // Browsers hide the status of a redirect.
+    if (status === 0 || (status >= 300 && status < 400)) {
+      throw new RowstreamError({ detail: "the URL redirects, and the client doesn't follow; use the new URL" }, status);
+    }
     if (status !== 200) {
       connection.timeout = PATIENCE;
       throw problem(status, headers, await connection.text(LONGEST_PROBLEM));

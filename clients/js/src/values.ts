@@ -13,13 +13,14 @@ export type Converters = Readonly<Record<string, (value: any) => unknown>>;
 
 type Row = Record<string, unknown>;
 
-/** Integers of 64 bits are strings on the wire, because we ask for these. */
+/** Integers of 64 bits are strings on the wire, because we ask for these. SQLite's columns have other values, too. */
 export const EXACT: Converters = {
-  int64: (value: string | number) => {
+  int64: (value: unknown) => {
+    if (!/^-?\d+$/.test(String(value))) return value;
     if (typeof value === "number" && !Number.isSafeInteger(value)) {
       throw new RangeError(`${value} may have lost digits: remove the parameter _numbers from the request`);
     }
-    return BigInt(value);
+    return BigInt(value as string | number);
   },
 };
 

@@ -39,6 +39,13 @@ test("a number that has lost digits is an error", async (t) => {
   assert.equal(server.requests.length, 1);
 });
 
+test("values of SQLite that aren't integers stay as they are", async (t) => {
+  const values = ["-7", 7, "abc", "", " 1", "0x10", "1.5", 1.5, 1e300, true];
+  const server = await serve(t, answer(lines(record(ID), ...values.map((id) => ({ id })), end(values.length))));
+  const got = await rows(server.url).collect();
+  assert.deepEqual(got.map(({ id }) => id), [-7n, 7n, ...values.slice(2)]);
+});
+
 test("a row may have columns with any name", async (t) => {
   const row = '{"__proto__":"1","constructor":"2","toString":null}';
   const described = { columns: ["__proto__", "constructor", "toString"].map((name) => ({ name, type: "int64" })) };
@@ -62,6 +69,22 @@ test("the request has the parameters, the token and the headers", async (t) => {
   assert.deepEqual(Object.fromEntries(url.searchParams), sent);
   assert.equal(headers.authorization, "Bearer secret");
   assert.equal(headers["x-a"], "b");
+});
+
+test("a redirect isn't followed, and a password isn't shown", async (t) => {
+  const other = await serve(t, answer(lines(record(ID), end(0))));
+  for (const status of [301, 302, 303, 307, 308]) {
+    const server = await serve(t, (response) => response.writeHead(status, { location: other.url }).end());
+    await assert.rejects(rows(server.url, { token: "secret" }).collect(), { name: "RowstreamError", status, message: /redirects/ });
+    assert.equal(server.requests.length, 1);
+  }
+  // A browser's answer to `redirect: "manual"`.
+  const hidden = async () => ({ status: 0, headers: new Headers(), body: null });
+  await assert.rejects(rows(other.url, { fetch: hidden }).collect(), { name: "RowstreamError", message: /redirects/ });
+  assert.equal(other.requests.length, 0);
+  for (const user of ["user:secret@", "secret@", ":secret@"]) {
+    assert.throws(() => rows(other.url.replace("//", `//${user}`)), (error) => /option headers/.test(error.message) && !error.stack.includes("secret"));
+  }
 });
 
 test("a page has a cursor to the next one", async (t) => {
@@ -205,6 +228,12 @@ test("a delay beyond patience is the caller's decision", async (t) => {
   const server = await serve(t, (response) => problem(response, 429, { code: "rate_limited", retry: true, retry_after: 1e9 }));
   await assert.rejects(rows(server.url).collect(), { code: "rate_limited", retryAfter: 1e9 });
   assert.equal(server.requests.length, 1);
+});
+
+// Its pause was negative, so the attempts followed one another at once.
+test("a negative delay is none", async (t) => {
+  const server = await serve(t, (response) => problem(response, 503, { code: "pool_full", retry: true, retry_after: -1e9 }));
+  await assert.rejects(rows(server.url, { retries: 0 }).collect(), { code: "pool_full", retryAfter: 0 });
 });
 
 test("the status of a proxy is repeated if it may pass", async (t) => {
