@@ -18,7 +18,7 @@ export class Body {
    */
   async *at<Row = Record<string, unknown>>(pointer: string): AsyncGenerator<Row, void> {
     const requests = new Requests(this.url, this.options, { _format: "json" });
-    const [connection, elements] = [requests.connect(), new Elements(pointer)];
+    const [elements, connection] = [new Elements(pointer), requests.connect()];
     const decoder = new TextDecoder("utf-8", { fatal: true });
     let headers: Headers | undefined;
     let rows = 0;

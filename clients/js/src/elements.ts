@@ -7,6 +7,9 @@ import { Cut } from "./errors.js";
 /** The longest element or string, in UTF-16 units. */
 const LONGEST = 128 << 20;
 
+/** The most lists and objects within each other. */
+const DEEPEST = 1000;
+
 /** A list or an object that hasn't ended. */
 interface Container {
   isList: boolean;
@@ -35,6 +38,9 @@ export class Elements {
 
   /** `pointer` is a JSON pointer (RFC 6901). */
   constructor(pointer: string) {
+    if (pointer !== "" && !pointer.startsWith("/")) {
+      throw new TypeError(`a JSON pointer begins with "/": use ${JSON.stringify(`/${pointer}`)}`);
+    }
     const name = (segment: string) => segment.replaceAll("~1", "/").replaceAll("~0", "~");
     this.#path = pointer.split("/").slice(1).map(name);
   }
@@ -90,6 +96,9 @@ export class Elements {
   }
 
   #begin(isList: boolean, at: number): void {
+    if (this.#open.length === DEEPEST) {
+      throw new Cut(`the body has more than ${DEEPEST} lists and objects within each other; return fewer`, false);
+    }
     const isHere = () => this.#open.every(({ key }, depth) => String(key) === this.#path[depth]);
     const container = { isList, key: 0 };
     if (isList && !this.#list && this.#open.length === this.#path.length && isHere()) {

@@ -7,18 +7,15 @@ const LONGEST = 128 << 20;
 
 export class Lines {
   readonly #decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-  /** The beginning of a line. */
-  #parts: Uint8Array[] = [];
+  /** The beginning of a line, in the first bytes. Grows by doubling, so many small parts cost little. */
+  #buffer = new Uint8Array(0);
   #size = 0;
 
   /** The lines that end within these bytes. */
   push(bytes: Uint8Array): string[] {
     const end = bytes.lastIndexOf(10);
     const lines = end < 0 ? [] : this.#join(bytes.subarray(0, end)).split("\n");
-    if (end + 1 < bytes.length) {
-      this.#size += bytes.length - end - 1;
-      this.#parts.push(bytes.subarray(end + 1));
-    }
+    this.#append(bytes.subarray(end + 1));
     if (this.#size > LONGEST) {
       throw new Cut(`a row is longer than ${LONGEST >> 20} MiB; read its lists from endpoints of their own`, false);
     }
@@ -26,18 +23,22 @@ export class Lines {
   }
 
   #join(last: Uint8Array): string {
-    let bytes = last;
-    if (this.#parts.length > 0) {
-      bytes = new Uint8Array(this.#size + last.length);
-      let at = 0;
-      for (const part of this.#parts) {
-        bytes.set(part, at);
-        at += part.length;
-      }
-      bytes.set(last, at);
-      [this.#parts, this.#size] = [[], 0];
-    }
+    if (this.#size === 0) return decode(this.#decoder, last);
+    this.#append(last);
+    const bytes = this.#buffer.subarray(0, this.#size);
+    [this.#buffer, this.#size] = [new Uint8Array(0), 0];
     return decode(this.#decoder, bytes);
+  }
+
+  #append(bytes: Uint8Array): void {
+    const size = this.#size + bytes.length;
+    if (size > this.#buffer.length) {
+      const larger = new Uint8Array(Math.max(size, 2 * this.#buffer.length));
+      larger.set(this.#buffer.subarray(0, this.#size));
+      this.#buffer = larger;
+    }
+    this.#buffer.set(bytes, this.#size);
+    this.#size = size;
   }
 }
 

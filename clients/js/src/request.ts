@@ -11,7 +11,9 @@ export interface RequestOptions {
   headers?: HeadersInit;
   /** Cancels the request, and so the statement. */
   signal?: AbortSignal;
-  /** The longest silence, in milliseconds. By default three heartbeats of the server. */
+  /** The longest wait for the first row, in milliseconds. By default, it has no limit. */
+  firstRowTimeout?: number;
+  /** The longest silence after that, in milliseconds. By default three heartbeats of the server. */
   readTimeout?: number;
   fetch?: typeof fetch;
 }
@@ -50,7 +52,7 @@ export class Requests {
 
   /** A new connection. The caller closes it. */
   connect(): Connection {
-    return new Connection(this.options.signal, 0);
+    return new Connection(this.options.signal, this.options.firstRowTimeout ?? 0);
   }
 
   /** The headers of an answer that isn't an error. */

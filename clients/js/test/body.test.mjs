@@ -79,6 +79,20 @@ test("a body that isn't JSON, or has no such list, is an error", async (t) => {
   assert.match((await read(t, '{"a":{"b":1}}', "/a")).error.message, /no list at/);
 });
 
+test("the depth is bounded", async (t) => {
+  const nested = (depth) => "[".repeat(depth) + "]".repeat(depth);
+  assert.equal((await read(t, nested(1000), "")).rows.length, 1);
+  const { error } = await read(t, nested(1001), "");
+  assert.match(error.message, /more than 1000 lists and objects/);
+  assert.equal(error.name, "IncompleteStream");
+});
+
+test("a pointer without its slash is an error before the request", async (t) => {
+  const server = await serve(t, (response) => response.end("[]"));
+  await assert.rejects(stream(server.url).at("customers").next(), { name: "TypeError", message: /use "\/customers"/ });
+  assert.equal(server.requests.length, 0);
+});
+
 test("a row is bounded", async () => {
   const { Elements } = await import("../dist/elements.js");
   const [elements, piece] = [new Elements(""), "x".repeat(1 << 20)];

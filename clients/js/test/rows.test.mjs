@@ -361,6 +361,15 @@ test("a signal cancels the request, the pause, and what hasn't begun", async (t)
   assert.equal(silent.requests.length, 1);
 });
 
+test("the wait for the first row is limited, and tried again", async (t) => {
+  const server = await serve(t, () => {}, answer(lines(record(ID), ...ids(0, 1), end(1))));
+  assert.deepEqual(await rows(server.url, { firstRowTimeout: 50, retries: 100 }).collect(), big(ids(0, 1)));
+  assert.equal(server.requests.length > 1, true);
+  const silent = await serve(t, () => {});
+  const waiting = rows(silent.url, { firstRowTimeout: 50, retries: 1 }).collect();
+  await assert.rejects(waiting, { name: "IncompleteStream", message: /nothing arrived for 0.05 seconds/ });
+});
+
 // Deno's fetch did this to a silent connection.
 test("an aborted read that stays pending is given up", async () => {
   const silent = () => new Response(new ReadableStream({ pull: () => new Promise(() => {}) }, { highWaterMark: 0 }), { headers: HEAD });
@@ -412,6 +421,18 @@ test("a line is bounded", async (t) => {
   });
   await assert.rejects(rows(server.url).collect(), /a row is longer than 128 MiB; read its lists/);
   assert.equal(server.requests.length, 1);
+});
+
+// Parts were kept with the chunks around them, so a line in small ones filled the memory.
+test("parts of a line are copied from their chunks", async () => {
+  const { Lines } = await import("../dist/lines.js");
+  const [lines, chunk] = [new Lines(), new Uint8Array(100)];
+  for (let part = 0; part < 1000; part += 1) {
+    assert.deepEqual(lines.push(chunk.fill(97 + (part % 26)).subarray(0, part % 7)), []);
+  }
+  const text = Array.from({ length: 1000 }, (_, part) => String.fromCharCode(97 + (part % 26)).repeat(part % 7)).join("");
+  assert.deepEqual(lines.push(Buffer.from("é\n\nab")), [`${text}é`, ""]);
+  assert.deepEqual(lines.push(Buffer.from("c\n")), ["abc"]);
 });
 
 test("bytes that aren't UTF-8 aren't rows", async (t) => {
