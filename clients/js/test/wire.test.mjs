@@ -52,3 +52,12 @@ test("scripts", { skip: peer ? false : "set ROWSTREAM_WIRE to the peer's address
     check(script.expect, report);
   })));
 });
+
+test("the package has the licenses of the repository", () => {
+  const { files } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
+  assert(files.includes("LICENSE-*"));
+  for (const name of ["LICENSE-APACHE", "LICENSE-MIT"]) {
+    const own = readFileSync(new URL(`../${name}`, import.meta.url), "utf8");
+    assert.equal(own, readFileSync(join(folder, "../..", name), "utf8"));
+  }
+});
