@@ -32,7 +32,7 @@ pub struct Sql {
     pub not_found: bool,
     /// The key that orders and identifies the rows, for cursors.
     pub key: Option<RowKey>,
-    /// What requests may ask of the rows. `None`: nothing.
+    /// The refinements that requests may ask for. `None`: none.
     pub refine: Option<RefineSettings>,
     /// How the rows are followed. `None`: they aren't.
     pub follow: Option<FollowSettings>,
@@ -75,7 +75,7 @@ impl Endpoint {
         self.sql()?.key.as_ref()
     }
 
-    /// What requests may ask of the rows.
+    /// The refinements that requests may ask for.
     pub fn refine_settings(&self) -> Option<&RefineSettings> {
         self.sql()?.refine.as_ref()
     }

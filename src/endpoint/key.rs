@@ -75,7 +75,7 @@ pub struct RowKey {
     /// Another version makes earlier cursors invalid.
     pub(crate) version: usize,
     signer: Signer,
-    /// What the response contains, if not all columns.
+    /// The columns of the response. `None`: all.
     selection: Option<Selection>,
     unordered: &'static [UnorderedTypes],
     /// The text for an infinite number in a cursor.
@@ -109,7 +109,7 @@ pub enum KeyNulls {
     },
 }
 
-/// What a response contains of the columns of a key's statement.
+/// The columns of a key's statement that a response contains.
 #[derive(Debug, Clone)]
 pub(super) struct Selection {
     /// The list of columns, as SQL.

@@ -32,7 +32,7 @@ use super::key::{KeySettings, Selection, order_by, unordered};
 use super::{Cardinality, Endpoint, KeyColumn, KeyNulls, RowKey, Statement};
 use crate::database;
 
-/// What requests may ask of an endpoint's rows.
+/// The refinements of an endpoint's rows that requests may ask for.
 #[derive(Debug, Clone)]
 pub struct RefineSettings {
     /// The columns that they may compare.
@@ -98,7 +98,7 @@ pub(crate) struct RefinedEndpoint {
     parts: RefinedParts,
 }
 
-/// What [`RefinedEndpoint::build`] needs.
+/// The parts that [`RefinedEndpoint::build`] needs.
 struct RefinedParts {
     plain: database::Statement,
     args: Vec<usize>,

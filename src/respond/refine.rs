@@ -31,7 +31,7 @@ impl Default for RefinedEndpoints {
     }
 }
 
-/// What a request asks of an endpoint's rows.
+/// The refinement of an endpoint that a request asks for.
 pub(super) struct Refined {
     /// The endpoint that answers it.
     pub(super) endpoint: Arc<Endpoint>,

@@ -1,4 +1,4 @@
-// The two ways in which a stream can fail, and the cuts that come before.
+// The two errors of a stream, and the cuts before them.
 
 /** The rows that the caller has, and the cursor after them. */
 export interface Position {

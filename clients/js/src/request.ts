@@ -1,4 +1,4 @@
-// What all requests of a caller have in common: the URL, the headers, and the reasons of failures.
+// The common parts of all requests of a caller: the URL, the headers, and the reasons of failures.
 
 import { Connection } from "./connection.js";
 import { RowstreamError } from "./errors.js";

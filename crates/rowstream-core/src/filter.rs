@@ -1,4 +1,4 @@
-//! What a request asks of a list beyond its parameters: conditions, an order, columns, and a page.
+//! Refinements of a list that a request asks for: conditions, an order, columns, and a page.
 //! The grammar is PostgREST's, so that its clients can read from us.
 //!
 //! ```text
@@ -6,8 +6,7 @@
 //! &select=id,total:amount&order=created.desc.nullslast,id&limit=100&offset=20
 //! ```
 //!
-//! This module only parses. Names of columns and the texts of values are as the request has them:
-//! what they may be depends on the list.
+//! This module only parses. The list decides later which columns and values are allowed.
 
 mod parse;
 
@@ -24,7 +23,7 @@ pub const MOST_VALUES: usize = 1000;
 /// The most columns of an order.
 pub const MOST_ORDERED: usize = 8;
 
-/// What a request asks of a list.
+/// The refinements of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refinement {
     /// The conditions. A row has to meet all of them.

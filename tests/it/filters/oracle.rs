@@ -74,7 +74,7 @@ fn written(column: usize, cell: &Cell) -> String {
     }
 }
 
-/// What a request asks.
+/// The conditions and the order of a request.
 #[derive(Debug)]
 pub(super) struct Asked {
     conditions: Vec<Condition>,

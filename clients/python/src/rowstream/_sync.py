@@ -131,7 +131,7 @@ class Stream(Iterator[Row]):
 
     def __init__(self, connection: _Connection, reading: RowReading) -> None:
         self._connection, self._reading = connection, reading
-        # It doesn't refer to this object, so both end as soon as nobody uses them.
+        # It doesn't refer to this object, so both end with the last reference to it.
         self._rows = _rows(connection, reading)
 
     @property

@@ -45,7 +45,7 @@ struct Counts {
     values: usize,
 }
 
-/// What was read so far.
+/// The refinement that was read so far.
 #[derive(Default)]
 struct Reader {
     refinement: Refinement,
@@ -167,7 +167,7 @@ fn order_term(text: &str) -> Result<OrderTerm, String> {
     Ok(OrderTerm { column: column.to_owned(), descending, nulls_first })
 }
 
-/// Where a comparison is written.
+/// The place of a comparison in the request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// As the value of a pair. The rest of the text belongs to it.
