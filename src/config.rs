@@ -277,7 +277,9 @@ pub struct Limits {
     pub memory: Option<usize>,
     /// The request rates of clients.
     pub rates: RateLimits,
-    /// The time limit for a client's TLS handshake, and for the headers of a request.
+    /// The most bytes of parameters in the body of a request.
+    pub max_body: usize,
+    /// The time limit for a client's TLS handshake, for the headers of a request, and for its body.
     pub header_timeout: Duration,
     /// How long an idle connection waits for its next request.
     pub idle_timeout: Duration,
@@ -304,6 +306,7 @@ impl Default for Limits {
             max_connections_by: SettingOrigin::Default,
             memory: None,
             rates: RateLimits::default(),
+            max_body: 1 << 20,
             header_timeout: Duration::from_secs(30),
             // Like nginx's: proxies keep connections open for up to 60 s, and the client's side
             // must be the first to close.

@@ -112,6 +112,11 @@ impl Endpoint {
         self.per_row().map(|calls| &calls.plan).filter(|plan| plan.statement.0 == statement)
     }
 
+    /// True if an upstream's response is passed on.
+    pub fn is_proxy(&self) -> bool {
+        matches!(self.handler, Handler::Proxy(_))
+    }
+
     /// The endpoint's entry in the router.
     pub fn route(&self) -> Route<'_> {
         let suffixes = match &self.handler {

@@ -108,7 +108,8 @@ pub(crate) fn write<'a>(
     let info = json!({
         "title": "Rowstream",
         "description": "SQL as streaming HTTP endpoints. A response that is cut is incomplete, even if its \
-         status is 200.",
+         status is 200. Parameters can also be in the body of a QUERY or POST, as the members of a JSON \
+         object.",
         "version": "1",
     });
     write!(out, "{{\"openapi\":\"{}.0\",\"info\":{info},", requested.version.name())?;

@@ -21,6 +21,7 @@ pub(crate) mod probe;
 mod proxy;
 mod refine;
 mod request;
+mod request_body;
 mod run;
 mod signed;
 mod spare;
@@ -34,9 +35,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use futures_util::future::Either;
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version, header};
+use http::{HeaderMap, Method, Request, Response, Uri, Version, header};
+use http_body::Body;
 use rowstream_core::Error;
 use rowstream_core::client::{Client, UNIX};
 use rowstream_core::diagnostic::shown;
@@ -47,10 +49,11 @@ use self::admin::{ADMIN, AdminEndpoint, holder, is_admin};
 pub use self::app::App;
 use self::body::AnswerBody;
 pub use self::body::{AbortError, ResponseBody};
-use self::head::{head, no_endpoint, no_host, no_more_events, to_https};
+use self::head::{ALLOW, ALLOW_BODIES, head, no_endpoint, no_host, no_more_events, to_https};
 use self::refine::Refined;
 pub use self::request::Arrival;
 use self::request::{ArrivedBody, STREAMED, StreamRequest, read_stream_request};
+pub(crate) use self::request_body::has_body;
 use self::signed::SentSignature;
 pub(crate) use self::signed::take_signature;
 use self::tracker::RequestTracker;
@@ -69,7 +72,7 @@ use crate::stream::LookupResult;
 impl App {
     /// Answers a request. Its memory is reserved now, before the future is polled, because many
     /// requests may arrive at the same time.
-    pub fn respond<B>(
+    pub fn respond<B: Body<Data: Buf> + Unpin>(
         self: Arc<Self>,
         arrival: Arrival,
         request: Request<B>,
@@ -78,7 +81,7 @@ impl App {
     }
 
     /// Answers a request, or refuses it.
-    pub(crate) fn respond_unless<B>(
+    pub(crate) fn respond_unless<B: Body<Data: Buf> + Unpin>(
         self: Arc<Self>,
         refused: Option<Error>,
         arrival: Arrival,
@@ -141,7 +144,7 @@ impl App {
     }
 
     #[expect(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
-    fn respond_within<B>(
+    fn respond_within<B: Body<Data: Buf> + Unpin>(
         self: Arc<Self>,
         mut request: Request<ArrivedBody<B>>,
         held: Option<Permit>,
@@ -175,7 +178,7 @@ impl App {
 
     /// The path of a request: finds its endpoint, checks if it's allowed and well-formed and if
     /// there's room for it, and answers it.
-    async fn answer<B>(
+    async fn answer<B: Body<Data: Buf> + Unpin>(
         &self,
         request: &mut Request<ArrivedBody<B>>,
         tracker: &mut RequestTracker,
@@ -196,7 +199,7 @@ impl App {
             }
             let endpoint = self.find_admin(name, request)?;
             if !endpoint.is_of(request.method())
-                && let Some(answer) = self.without_query(request)?
+                && let Some(answer) = self.without_query(request, ALLOW)?
             {
                 return Ok(answer);
             }
@@ -210,7 +213,8 @@ impl App {
         };
         let endpoint = &self.config.endpoints[found.endpoint];
         tracker.meter.subject = Subject::Endpoint(found.endpoint);
-        if let Some(answer) = self.without_query(request)? {
+        let allow = if endpoint.is_proxy() { ALLOW } else { ALLOW_BODIES };
+        if let Some(answer) = self.without_query(request, allow)? {
             return Ok(answer);
         }
         if let Some(signature) = request.extensions().get() {
@@ -236,17 +240,23 @@ impl App {
             };
             return proxied.await;
         }
+        // Boxed, because few requests need them and all would carry them.
+        let mut body = None;
+        if has_body(request.method()) {
+            body = Box::pin(self.read_body(request, tracker)).await?;
+        }
         if endpoint.refine_settings().is_some()
-            // Boxed, because few requests need it and all would carry it.
-            && let Some(refined) = Box::pin(self.refine(found.endpoint, request.uri().query())).await?
+            && let Some(refined) =
+                Box::pin(self.refine(found.endpoint, request.uri().query(), body.as_deref_mut())).await?
         {
             request.extensions_mut().insert(Arc::new(refined));
         }
         let refined = request.extensions().get::<Arc<Refined>>();
         let endpoint = refined.map_or(endpoint, |refined| &refined.endpoint);
         let claims = tracker.credentials.claims_for(&endpoint.params)?;
-        let mut stream_request =
-            read_stream_request(endpoint, &found, request, claims, refined.map(|refined| &**refined))?;
+        let asked = (body.as_deref(), refined.map(|refined| &**refined));
+        let mut stream_request = read_stream_request(endpoint, &found, request, claims, asked)?;
+        drop(body);
         if !std::ptr::eq(stream_request.endpoint, endpoint) {
             self.authorize(&stream_request.endpoint.authorization, request.headers(), tracker).await?;
         }
@@ -268,7 +278,8 @@ impl App {
             // result.
             return Ok(head(&stream_request, stream_request.coding(STREAMED)).map(|()| AnswerBody::Nothing));
         }
-        let (client, memory) = (self.client(request), self.budget(&stream_request));
+        let memory = self.budget(&stream_request) + tracker.body_memory;
+        let client = self.client(request);
         self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
         tracker.meter.admit();
         let (acts, given) = (stream_request.actor.is_some(), stream_request.given());
@@ -336,7 +347,7 @@ impl App {
             return Err(signed::only_endpoints());
         }
         tracker.meter.subject = Subject::Admin;
-        match self.without_query(request)? {
+        match self.without_query(request, ALLOW)? {
             Some(answer) => Ok(answer),
             None => self.answer_index(request.headers(), &credentials, tracker).await,
         }
@@ -418,16 +429,18 @@ impl App {
         near.into_iter().fold(no_endpoint(path), suggest)
     }
 
-    /// The answer to a method that doesn't read the path; `None` for a method that does.
-    fn without_query<B>(&self, request: &Request<B>) -> Result<Option<Response<AnswerBody>>, Error> {
-        match *request.method() {
-            Method::GET | Method::HEAD => Ok(None),
-            Method::OPTIONS => Ok(Some(self.options(request.headers()))),
-            _ => Err(Error::new(
-                "method_not_allowed",
-                StatusCode::METHOD_NOT_ALLOWED,
-                "this path is read with GET",
-            )),
+    /// The answer to a method that doesn't read the path; `None` for a method that does. `allow` lists
+    /// the path's methods.
+    fn without_query<B>(
+        &self,
+        request: &Request<B>,
+        allow: &'static str,
+    ) -> Result<Option<Response<AnswerBody>>, Error> {
+        match request.method() {
+            &Method::GET | &Method::HEAD => Ok(None),
+            &Method::OPTIONS => Ok(Some(self.options(allow, request.headers()))),
+            method if has_body(method) && allow == ALLOW_BODIES => Ok(None),
+            _ => Err(Error::method_not_allowed(allow)),
         }
     }
 }

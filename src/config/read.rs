@@ -248,6 +248,7 @@ fn read_limits(table: &mut Table<'_>, folder: &Path) -> Limits {
     limits.max_connections_per_client =
         table.take("max_connections_per_client").and_then(|value| value.count(1));
     limits.rates = table.take("rate_limit").map_or_else(RateLimits::default, |value| read_rates(&value));
+    set(&mut limits.max_body, table.take("max_body").and_then(|value| value.size()));
     set(&mut limits.header_timeout, table.take("header_timeout").and_then(|value| value.duration()));
     set(&mut limits.idle_timeout, table.take("idle_timeout").and_then(|value| read_idle_timeout(&value)));
     set(&mut limits.write_timeout, table.take("write_timeout").and_then(|value| value.duration()));

@@ -95,7 +95,7 @@ impl Operation<'_> {
 
     /// The schemas that it refers to: its rows and its JSON body.
     pub(super) fn schemas(&self) -> impl Iterator<Item = (String, Value)> {
-        let answers = (!self.is_proxy()).then(|| self.answers());
+        let answers = (!self.endpoint.is_proxy()).then(|| self.answers());
         let row = answers.as_ref().and_then(ResponseSchemas::named_row);
         let row_name = row.as_ref().map(|(name, _)| name.clone());
         let has_body = self.endpoint.formats.contains(&Format::Json);
@@ -113,7 +113,7 @@ impl Operation<'_> {
         let own = self.endpoint.params.iter().filter_map(parameter);
         let controls = self.controls().map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
         let formats = || self.endpoint.formats.iter().copied().map(Format::name).collect();
-        let format = (!self.is_proxy()).then(|| shared.format(formats()));
+        let format = (!self.endpoint.is_proxy()).then(|| shared.format(formats()));
         let refined = self.refined().map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
         own.chain(refined).chain(format).chain(controls).collect()
     }
@@ -126,10 +126,6 @@ impl Operation<'_> {
             name => words.contains(&name),
         };
         REFINED.iter().map(|(name, ..)| *name).filter(is_taken)
-    }
-
-    fn is_proxy(&self) -> bool {
-        matches!(self.endpoint.handler, Handler::Proxy(_))
     }
 
     /// The control parameters, except `_format`.
@@ -148,7 +144,7 @@ impl Operation<'_> {
             "numbers" | "bytes" | "intervals" | "nulls" => chosen.of(name).is_some(),
             _ => true,
         };
-        let is_proxy = self.is_proxy();
+        let is_proxy = self.endpoint.is_proxy();
         CONTROLS.iter().map(|(name, ..)| *name).filter(move |name| !is_proxy && is_taken(name))
     }
 
@@ -165,7 +161,7 @@ impl Operation<'_> {
     }
 
     fn success(&self) -> Value {
-        if self.is_proxy() {
+        if self.endpoint.is_proxy() {
             return json!({"description": "The upstream's response, unchanged.", "content": {"*/*": {}}});
         }
         let row = self.answers().row_name();

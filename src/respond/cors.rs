@@ -6,7 +6,6 @@ use rowstream_upstream::fields;
 
 use super::app::App;
 use super::body::AnswerBody;
-use super::head::ALLOW;
 use crate::config::Cors;
 
 /// The headers that pages of other origins may read, in addition to those that Fetch allows.
@@ -23,16 +22,16 @@ impl App {
         request.headers().get(header::ORIGIN).map(fields::detached)
     }
 
-    /// Answers `OPTIONS`, and the preflight of CORS (Fetch standard, "CORS-preflight request").
-    pub(super) fn options(&self, headers: &HeaderMap) -> Response<AnswerBody> {
+    /// Answers `OPTIONS` for a path with the methods `allow`, and the preflight of CORS (Fetch standard, "CORS-preflight request").
+    pub(super) fn options(&self, allow: &'static str, headers: &HeaderMap) -> Response<AnswerBody> {
         let mut response = Response::new(AnswerBody::Nothing);
         *response.status_mut() = StatusCode::NO_CONTENT;
         let out = response.headers_mut();
-        out.insert(header::ALLOW, HeaderValue::from_static(ALLOW));
+        out.insert(header::ALLOW, HeaderValue::from_static(allow));
         if let (Some(cors), true) =
             (&self.config.cors, headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD))
         {
-            out.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(ALLOW));
+            out.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(allow));
             out.insert(header::ACCESS_CONTROL_MAX_AGE, cors.max_age.as_secs().into());
             if let Some(wanted) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
                 out.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());

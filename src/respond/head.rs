@@ -47,6 +47,8 @@ pub(super) const AUTHORIZED: HeaderValue = HeaderValue::from_static("authorizati
 const PROBLEM: &str = "application/problem+json";
 /// The methods of every path.
 pub(super) const ALLOW: &str = "GET, HEAD, OPTIONS";
+/// The methods of paths whose parameters may be in a body.
+pub(super) const ALLOW_BODIES: &str = "GET, HEAD, QUERY, POST, OPTIONS";
 
 /// The headers of a success.
 pub(super) fn head(request: &StreamRequest<'_>, coding: Option<Coding>) -> Response<()> {
@@ -212,15 +214,12 @@ impl App {
         if let Some(denial) = error.denial() {
             self.challenge(denial, headers);
         }
-        match error.status() {
-            StatusCode::METHOD_NOT_ALLOWED => {
-                headers.insert(header::ALLOW, HeaderValue::from_static(ALLOW));
-            }
-            StatusCode::NOT_ACCEPTABLE => {
-                headers.insert(header::VARY, HeaderValue::from_static("accept"));
-                headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
-            }
-            _ => {}
+        if let Some(allow) = error.allow() {
+            headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+        }
+        if error.status() == StatusCode::NOT_ACCEPTABLE {
+            headers.insert(header::VARY, HeaderValue::from_static("accept"));
+            headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
         }
         response
     }

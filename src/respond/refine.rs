@@ -8,8 +8,7 @@ use rowstream_core::diagnostic::did_you_mean;
 use rowstream_core::error::bounds;
 use rowstream_core::filter::{self, Refinement};
 use rowstream_core::lock::Mutex;
-use rowstream_core::params::BAD_ENCODING;
-use rowstream_core::params::{self, Param, ParamPlace, ParamValue, query_decode};
+use rowstream_core::params::{self, BodyParams, Param, ParamPlace, ParamValue};
 use rowstream_database::statements::Statements;
 use rowstream_encode::Column;
 
@@ -50,11 +49,16 @@ impl App {
     /// # Errors
     /// 400: it asks for something that the endpoint doesn't have. Those of the source, if the
     /// columns aren't known yet.
-    pub(super) async fn refine(&self, index: usize, query: Option<&str>) -> Result<Option<Refined>, Error> {
+    pub(super) async fn refine(
+        &self,
+        index: usize,
+        query: Option<&str>,
+        body: Option<&mut BodyParams>,
+    ) -> Result<Option<Refined>, Error> {
         let endpoint = &self.config.endpoints[index];
         let Some(settings) = endpoint.refine_settings() else { return Ok(None) };
         params::check_pairs(query)?;
-        let (asked, query) = split(&endpoint.params, query.unwrap_or_default())?;
+        let (asked, query) = split(&endpoint.params, query.unwrap_or_default(), body)?;
         if asked.is_empty() {
             return Ok(None);
         }
@@ -109,29 +113,28 @@ pub(super) fn explain(error: Error) -> Error {
 /// A decoded pair of a query.
 type Pair = (String, String);
 
-/// Separates the pairs that ask something of the rows from the rest of the query. A name that can't
-/// be decoded stays there, and is reported with the parameters.
+/// Separates the pairs that ask something of the rows from the rest of the query, and removes them
+/// from the body. A name that can't be decoded stays there, and is reported with the parameters.
 ///
 /// # Errors
-/// 400: a value can't be decoded.
-fn split(params: &[Param], query: &str) -> Result<(Vec<Pair>, String), Error> {
+/// 400: a value can't be decoded, a name is both in the query and in the body, or there are too many
+/// pairs.
+fn split(params: &[Param], query: &str, body: Option<&mut BodyParams>) -> Result<(Vec<Pair>, String), Error> {
     let is_param = |name: &str| {
         params.iter().any(|param| param.name == name && !matches!(param.place, ParamPlace::Claim))
     };
-    let (mut asked, mut rest) = (Vec::new(), Vec::new());
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        match query_decode(name) {
-            Some(name) if !name.starts_with('_') && name != "feed" && !is_param(&name) => {
-                let Some(value) = query_decode(value) else {
-                    return Err(Error::invalid_parameters(vec![(name, BAD_ENCODING.to_owned())]));
-                };
-                asked.push((name, value));
-            }
-            _ => rest.push(pair),
+    let is_asked = |name: &str| !name.starts_with('_') && name != "feed" && !is_param(name);
+    let wrong = |wrong| Error::invalid_parameters(vec![wrong]);
+    let (mut asked, rest) = params::take_pairs(query, is_asked).map_err(wrong)?;
+    if let Some(body) = body {
+        let in_body = body.take(is_asked).map_err(wrong)?;
+        params::check_count(in_body.len())?;
+        if let Some((name, _)) = in_body.iter().find(|(name, _)| asked.iter().any(|(own, _)| own == name)) {
+            return Err(wrong((name.clone(), params::IN_BOTH.to_owned())));
         }
+        asked.extend(in_body);
     }
-    Ok((asked, rest.join("&")))
+    Ok((asked, rest))
 }
 
 /// Checks that each pair has the name of a column, or of something else that can be asked.

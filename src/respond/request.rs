@@ -8,7 +8,7 @@ use http::header::{self, HeaderName};
 use http::{HeaderMap, Request};
 use rowstream_core::Error;
 use rowstream_core::client::{Client, UNIX, network_of};
-use rowstream_core::params::{self, Claims, ParamValue, RequestValues, RequestedShard, Shard};
+use rowstream_core::params::{self, BodyParams, Claims, ParamValue, RequestValues, RequestedShard, Shard};
 use rowstream_encode::Format;
 use rowstream_upstream::fields;
 
@@ -52,13 +52,13 @@ pub struct Arrival {
 /// request.
 pub(crate) struct ArrivedBody<B> {
     pub(super) arrival: Arrival,
-    /// It's never read, but it must not be closed before the answer.
-    _body: B,
+    /// It's read for parameters. It must not be closed before the answer.
+    pub(super) body: B,
 }
 
 impl<B> ArrivedBody<B> {
     pub(super) fn new(arrival: Arrival, body: B) -> Self {
-        Self { arrival, _body: body }
+        Self { arrival, body }
     }
 }
 
@@ -97,12 +97,12 @@ pub(super) fn read_stream_request<'a, B>(
     found: &Match<'_>,
     request: &'a Request<ArrivedBody<B>>,
     claims: Option<&Claims>,
-    refined: Option<&Refined>,
+    (body, refined): (Option<&BodyParams>, Option<&Refined>),
 ) -> Result<StreamRequest<'a>, Error> {
     let query = refined.map_or(request.uri().query(), |refined| Some(&refined.query));
     let values = refined.map_or(&[][..], |refined| &refined.values);
     let params = &endpoint.params[..endpoint.params.len() - values.len()];
-    let mut bound = params::bind_with(claims, params, &found.args, query, request.headers())?;
+    let mut bound = params::bind_with(claims, params, &found.args, query, body, request.headers())?;
     bound.values.extend_from_slice(values);
     bound.given |= refined.is_some();
     if refined.is_some_and(|refined| refined.is_fixed) {

@@ -17,6 +17,7 @@ use serde_json::json;
 
 use super::app::App;
 use super::body::AnswerBody;
+use super::request_body::has_body;
 use crate::auth::Credentials;
 use crate::auth::signed::{UsedClaims, refusal, signer};
 use crate::endpoint::Endpoint;
@@ -107,12 +108,15 @@ impl App {
     /// The credentials of a signed URL, which are all that its request has.
     ///
     /// # Errors
-    /// 400: it also has others. 403: the signature isn't valid.
+    /// 400: it also has others, or a body. 403: the signature isn't valid.
     pub(super) fn credentials_of_url<B>(
         &self,
         SentSignature(signature): &SentSignature,
         request: &Request<B>,
     ) -> Result<Credentials, Error> {
+        if has_body(request.method()) {
+            return Err(wrong(SIGNATURE, "a signed URL is read with GET, and without a body"));
+        }
         if request.headers().contains_key(header::AUTHORIZATION) {
             return Err(wrong(SIGNATURE, "send either a signed URL or `Authorization`, not both"));
         }
@@ -126,13 +130,20 @@ impl App {
     /// Answers with the signed URL of an authorized request. `seconds` is the value of [`SIGN`].
     ///
     /// # Errors
-    /// 400: the server has no signed URLs, the time or the URL is too long, or there's no token.
+    /// 400: the server has no signed URLs, the time or the URL is too long, there's no token, or the
+    /// request has a body.
     pub(super) fn answer_signed<B>(
         &self,
         seconds: &str,
         (endpoint, credentials): (&Endpoint, &Credentials),
         request: &Request<B>,
     ) -> Result<Response<AnswerBody>, Error> {
+        if has_body(request.method()) {
+            return Err(wrong(
+                SIGN,
+                "a URL can't contain a body: send the parameters in the query, with GET",
+            ));
+        }
         let signer = self.url_signer(request.uri()).ok_or_else(|| {
             wrong(SIGN, "this server signs no URLs").hint("set `url_secret` in rowstream.toml")
         })?;

@@ -42,6 +42,8 @@ pub(super) struct RequestTracker {
     pub(super) stream: Option<Arc<Stream>>,
     /// The permit that it holds until the last byte.
     pub(super) permit: Option<Permit>,
+    /// The memory of the parameters in its body, in bytes; 0 if memory has no limit.
+    pub(super) body_memory: usize,
     /// Measures its waits for connections.
     pub(super) waiter: Waiter,
     pub(super) watchdog: Arc<Watchdog>,
@@ -76,6 +78,7 @@ impl RequestTracker {
             quotas: Quotas::default(),
             stream: None,
             permit: held,
+            body_memory: 0,
             waiter: Waiter::default(),
             watchdog: Watchdog::current(),
             span: span.map(Box::new),

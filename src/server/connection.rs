@@ -7,12 +7,13 @@ use std::num::NonZeroU16;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http::header::{self, HeaderValue};
 use http::{Request, Response, Version};
-use http_body::Body;
+use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -39,7 +40,7 @@ use crate::budget::{HTTP1_BUFFER, HTTP2_BUFFER, HTTP2_WINDOW};
 use crate::completeness::delivery::Delivery;
 use crate::config::Tls;
 use crate::metrics::{CountedConnection, MetricsSource as _};
-use crate::respond::{App, Arrival, is_check};
+use crate::respond::{App, Arrival, has_body, is_check};
 use crate::watchdog::Watchdog;
 
 /// The first bytes from an HTTP/2 client (RFC 9113, section 3.4).
@@ -146,7 +147,9 @@ async fn serve_http(
         if version == Version::HTTP_2 {
             let serving = state.clone();
             let service = service_fn(|request: Request<Incoming>| {
-                answers.answer(request.map(|body| discard(body, timeouts.header, &serving)))
+                let is_read = has_body(request.method());
+                let received = |body| Http2Body::new(body, timeouts.header, serving.clone());
+                answers.answer(request.map(received).map(|body| body.discarded_unless(is_read)))
             });
             let builder = http2_builder(StreamExecutor { connection: Arc::clone(&watchdog), write_timeout });
             // Boxed, because an HTTP/2 connection is larger. It serves many requests.
@@ -190,7 +193,7 @@ pub(super) struct ConnectionService<'a> {
 
 impl ConnectionService<'_> {
     /// Answers a request, and lets the watchdog observe the body.
-    pub(super) fn answer<B>(
+    pub(super) fn answer<B: Body<Data: Buf> + Unpin>(
         &self,
         request: Request<B>,
     ) -> impl Future<Output = Result<Response<ReportingBody>, Infallible>> + use<B> {
@@ -410,12 +413,58 @@ async fn serve_until_end(
     }
 }
 
-/// Reads and drops the body of an HTTP/2 request, during its response and after it. h2 compares a
-/// body with `content-length` as it arrives, but forgets a stream whose body is dropped early. A
-/// malformed body resets the stream (RFC 9113, section 8.1.1).
-fn discard(body: Incoming, time: Duration, state: &watch::Receiver<State>) {
-    if !body.is_end_stream() {
-        tokio::spawn(in_time(read(body), time, state.clone()));
+/// The body of an HTTP/2 request. The rest of it is read after it's dropped, during the response and
+/// after it. h2 compares a body with `content-length` as it arrives, but forgets a stream whose body
+/// is dropped early. A malformed body resets the stream (RFC 9113, section 8.1.1).
+struct Http2Body {
+    /// `None`: it's discarded.
+    body: Option<Incoming>,
+    /// The time for the rest.
+    time: Duration,
+    state: watch::Receiver<State>,
+}
+
+impl Http2Body {
+    fn new(body: Incoming, time: Duration, state: watch::Receiver<State>) -> Self {
+        Self { body: Some(body), time, state }
+    }
+
+    fn discarded_unless(mut self, is_read: bool) -> Self {
+        if !is_read {
+            self.discard();
+        }
+        self
+    }
+
+    fn discard(&mut self) {
+        if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
+            tokio::spawn(in_time(read(body), self.time, self.state.clone()));
+        }
+    }
+}
+
+impl Drop for Http2Body {
+    fn drop(&mut self) {
+        self.discard();
+    }
+}
+
+impl Body for Http2Body {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &mut self.body {
+            Some(body) => Pin::new(body).poll_frame(cx),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(SizeHint::default, Incoming::size_hint)
     }
 }
 

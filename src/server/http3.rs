@@ -15,12 +15,13 @@ mod quic;
 use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use h3::error::{Code, StreamError};
 use h3::proto::frame::Frame;
@@ -28,14 +29,14 @@ use h3::quic::{RecvStream as _, SendStream as _};
 use h3::server::{RequestResolver, RequestStream};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
-use http_body::Body as _;
+use http_body::{Body, Frame as BodyFrame};
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, EndpointConfig, Incoming, ServerConfig, TokioRuntime, TransportConfig, VarInt};
 use rowstream_core::log;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
-use self::quic::{AcceptedRequest, BidiStream, LastRequest};
+use self::quic::{AcceptedRequest, BidiStream, HeadBytes, LastRequest, RecvStream, SendStream};
 use super::connection::{ConnectionService, DRAIN_GRACE, in_time, is_remote};
 use super::connections::{ClientTimeouts, Connections, Seat};
 use super::reload::CurrentApp;
@@ -306,6 +307,8 @@ impl ServedConnection<'_> {
         let received = self.receive(request).await;
         head.complete();
         let Some((request, stream)) = received else { return };
+        let (stream, body) = stream.split();
+        let request = request.map(|()| ReceivedBody { stream: body, head });
         let mut stream = UnfinishedStream(stream);
         let is_answered = AtomicBool::new(false);
         let answered = async {
@@ -321,8 +324,6 @@ impl ServedConnection<'_> {
         };
         match sent {
             Ok(()) => {
-                // We don't read request bodies.
-                stream.0.stop_sending(Code::H3_NO_ERROR);
                 let _ = timeout(self.write_timeout, stopped).await;
             }
             Err(SendFailure::Aborted) => self.until_taken(&mut stream.0).await,
@@ -367,7 +368,7 @@ impl ServedConnection<'_> {
     ///
     /// quinn doesn't report acknowledgements. But with a window of one byte, a write has to wait
     /// for them. We write an empty DATA frame, which has no meaning (RFC 9114, section 7.2.1).
-    async fn until_taken(&self, stream: &mut RequestStream<BidiStream, Bytes>) {
+    async fn until_taken(&self, stream: &mut RequestStream<SendStream, Bytes>) {
         let taken = async {
             let _narrowed = self.narrowed.lock().await;
             self.quic.set_send_window(1);
@@ -386,6 +387,37 @@ struct WidenedWindow<'a>(&'a quinn::Connection);
 impl Drop for WidenedWindow<'_> {
     fn drop(&mut self) {
         self.0.set_send_window(QUIC_WINDOW);
+    }
+}
+
+/// The body of a request, while it arrives. When it's dropped, the client doesn't have to send the
+/// rest.
+struct ReceivedBody {
+    stream: RequestStream<RecvStream, Bytes>,
+    head: Arc<HeadBytes>,
+}
+
+impl Body for ReceivedBody {
+    type Data = Bytes;
+    type Error = StreamError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<BodyFrame<Bytes>, StreamError>>> {
+        let received = ready!(self.stream.poll_recv_data(cx)).transpose();
+        Poll::Ready(received.map(|data| {
+            let mut data = data?;
+            let bytes = data.copy_to_bytes(data.remaining());
+            self.head.take(bytes.len());
+            Ok(BodyFrame::data(bytes))
+        }))
+    }
+}
+
+impl Drop for ReceivedBody {
+    fn drop(&mut self) {
+        self.stream.stop_sending(Code::H3_NO_ERROR);
     }
 }
 
@@ -410,7 +442,7 @@ impl From<StreamError> for SendFailure {
 }
 
 /// A stream that is reset when dropped, unless its end was sent.
-struct UnfinishedStream(RequestStream<BidiStream, Bytes>);
+struct UnfinishedStream(RequestStream<SendStream, Bytes>);
 
 impl Drop for UnfinishedStream {
     fn drop(&mut self) {
@@ -420,7 +452,7 @@ impl Drop for UnfinishedStream {
 
 /// Sends a complete response.
 async fn send(
-    stream: &mut RequestStream<BidiStream, Bytes>,
+    stream: &mut RequestStream<SendStream, Bytes>,
     response: Response<ReportingBody>,
     is_head: bool,
 ) -> Result<(), SendFailure> {

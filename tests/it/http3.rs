@@ -22,6 +22,9 @@ const FAILS: &str = "select n, 1 / (50000 - n) as x, repeat('x', 100) as t from 
 const SILENT: &str = "select 1 as n union all select 2 from (select pg_sleep(1000)) s";
 /// Longer than any test runs.
 const NO_HEARTBEAT: &str = "heartbeat = \"1h\"";
+/// How many of the numbers to a million are among the ids.
+const COUNT: &str = "/*\n[params]\nids = \"integer[]\"\n*/\n\
+    select count(*) as n from generate_series(1, 1000000) id where id = any(:ids)";
 const PACED: &str = "/*\nslow_clients = { min_rate = \"1MB/s\" }\n*/\nselect generate_series(1, 1000000000) as n, repeat('x', 100) as t";
 
 async fn server(db: &TestDb, certificate: &Certificate, before: &str) -> Server {
@@ -41,6 +44,7 @@ async fn server(db: &TestDb, certificate: &Certificate, before: &str) -> Server 
         ("endpoints/paced.sql", PACED),
         ("endpoints/pause.sql", "select 1 as n union all select 2 from (select pg_sleep(6)) s"),
         ("endpoints/one.sql", "select 1 as n"),
+        ("endpoints/count.sql", COUNT),
     ];
     Server::start(&files).await
 }
@@ -112,6 +116,26 @@ async fn a_million_rows_come_whole() {
     assert_eq!((&one["tail"], &one["headers"]["content-length"]), (&"[{\"n\":1}]".into(), &"9".into()));
     let missing = ask(&server, &certificate, "/missing", &[]).await;
     assert_eq!((&missing["status"], &missing["ended"]), (&404.into(), &"whole".into()));
+}
+
+#[tokio::test]
+async fn parameters_may_be_in_a_body() {
+    let (db, certificate) = (TestDb::new().await, Certificate::new());
+    let server = server(&db, &certificate, "max_body = \"1MiB\"").await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let body = |name: &str, ids: Vec<u32>| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, serde_json::json!({ "ids": ids }).to_string()).expect("it's written");
+        format!("body={}", file.display())
+    };
+    let counted = ask(&server, &certificate, "/count", &[&body("ids", (1..=100_000).collect())]).await;
+    assert_eq!(
+        (&counted["status"], &counted["tail"]),
+        (&200.into(), &"[{\"n\":100000}]".into()),
+        "{counted}"
+    );
+    let long = ask(&server, &certificate, "/count", &[&body("long", vec![1_000_000; 200_000])]).await;
+    assert_eq!(long["status"], 413, "{long}");
 }
 
 #[tokio::test]

@@ -83,6 +83,7 @@ mod registry;
 mod reload;
 mod replaced_files;
 mod replicas;
+mod request_bodies;
 mod rewritten_tables;
 mod roles;
 mod rolling;

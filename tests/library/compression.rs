@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::support::{
     CODINGS, Client, Ended, Reply, Server, Streaming, TestDb, curl, decode, decoder, wait_until,
 };
+use bytes::Bytes;
 use http::Request;
+use http_body_util::Empty;
 use rowstream::config::Config;
 use rowstream::respond::{App, Arrival};
 
@@ -268,10 +270,11 @@ async fn clients_on_other_machines_are_asked() {
     config.log.access = false;
     let app = Arc::new(App::new(config).unwrap());
     let request = || Request::get("/short").header("accept-encoding", "br");
-    let local = Arc::clone(&app).respond(Arrival::default(), request().body(()).unwrap()).await;
+    let local =
+        Arc::clone(&app).respond(Arrival::default(), request().body(Empty::<Bytes>::new()).unwrap()).await;
     assert_eq!((local.status().as_u16(), local.headers().get("content-encoding")), (200, None));
     let from_afar = Arrival { is_remote: true, ..Arrival::default() };
-    let remote = app.respond(from_afar, request().body(()).unwrap()).await;
+    let remote = app.respond(from_afar, request().body(Empty::<Bytes>::new()).unwrap()).await;
     assert_eq!(
         (remote.status().as_u16(), &remote.headers()["content-encoding"]),
         (200, &"br".parse().unwrap())

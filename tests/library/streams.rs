@@ -16,8 +16,10 @@ use crate::support::{
     Client, Ended, Faults, Hop, Launch, Pieces, Server, Streaming, TcpProxy, TestDb, curl, get,
     open_descriptors, peak_memory_bytes, pg_port, wait_until,
 };
+use bytes::Bytes;
 use http::Request;
 use http_body::Body;
+use http_body_util::Empty;
 use rowstream::config::Config;
 use rowstream::respond::{App, Arrival};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -608,7 +610,7 @@ impl Budget {
 /// Sends a request and polls the response this often. Returns its bytes if it was complete by then.
 async fn polled(app: &Arc<App>, target: &str, polls: usize) -> Option<usize> {
     let mut budget = Budget(polls);
-    let request = Request::get(target).body(()).unwrap();
+    let request = Request::get(target).body(Empty::<Bytes>::new()).unwrap();
     let mut answer = Box::pin(Arc::clone(app).respond(Arrival::default(), request));
     let response = budget.spend(|cx| answer.as_mut().poll(cx)).await?;
     assert_eq!(response.status(), 200, "after {polls} polls");

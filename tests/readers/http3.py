@@ -2,7 +2,7 @@
 
 http3.py CA URL [stop=BYTES] [leave=SECONDS] [pause=BYTES] [take=BYTES] [header=BYTES]
     [connections=N] [stops=N] [then=PATH] [raw=HEX,HEX,...] [open=HEX,HEX,...]
-    [halves=HEX] [silent=BYTES [returns=1]] [flood=HEX]
+    [body=FILE] [halves=HEX] [silent=BYTES [returns=1]] [flood=HEX]
 
 stop and leave: STOP_SENDING after so many bytes, or so much time; pause: does nothing for a second
 after so many bytes; take: lets the server send so many bytes and no more; header: sends header fields of that length; connections: opens so many at once
@@ -15,7 +15,7 @@ streams stay open; silent: sends the first datagram of a connection, of so many 
 says which datagrams the server sends, until it sends nothing for two seconds; returns: then does as
 the first of these says, once there is a line on standard input, and says the same again; flood:
 sends these bytes on each of a hundred streams, which stay open, and says after two seconds how many
-of them the server has reset.
+of them the server has reset; body: sends the JSON in this file with the method QUERY.
 """
 
 import asyncio
@@ -60,13 +60,17 @@ class Client(QuicConnectionProtocol):
         self.stop = None
         self.pause = None
 
-    def ask(self, url, fields=()):
+    def ask(self, url, fields=(), body=None):
         number = self._quic.get_next_available_stream_id()
         target = url.path + ("?" + url.query if url.query else "")
-        head = [(":method", "GET"), (":scheme", "https"), (":authority", url.netloc), (":path", target)]
+        head = [(":method", "GET" if body is None else "QUERY"), (":scheme", "https"), (":authority", url.netloc), (":path", target)]
         head += [("te", "trailers"), *fields]
         answer = self.answers[number] = Answer()
-        self.http.send_headers(number, [(n.encode(), v.encode()) for n, v in head], end_stream=True)
+        if body is not None:
+            head.append(("content-type", "application/json"))
+        self.http.send_headers(number, [(n.encode(), v.encode()) for n, v in head], end_stream=body is None)
+        if body is not None:
+            self.http.send_data(number, body, end_stream=True)
         self.transmit()
         return answer
 
@@ -187,7 +191,8 @@ async def main():
             await asyncio.sleep(2)
             return print(json.dumps({"reset": sum(one.ended.done() for one in client.answers.values())}), flush=True)
         fields = [(f"x-{n}", "x" * 1000) for n in range((number("header") or 0) // 1000)]
-        answer = client.ask(url, fields)
+        body = open(options["body"], "rb").read() if "body" in options else None
+        answer = client.ask(url, fields, body)
         answer.seen["retried"] = retried
         for turn in range(number("stops") or 0):
             client.ask(url)

@@ -57,6 +57,8 @@ struct ErrorFields {
     /// True if this situation passes, of a code for which that [depends](Retry::Depends).
     passes: bool,
     denial: Option<Denial>,
+    /// The methods that are allowed, as `Allow` lists them.
+    allow: Option<&'static str>,
     parameters: Vec<(String, String)>,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -78,6 +80,7 @@ impl Error {
             retry_after: None,
             passes: false,
             denial: None,
+            allow: None,
             parameters: Vec::new(),
             cause: None,
         }))
@@ -97,6 +100,14 @@ impl Error {
             "the server has no room for another connection, because each open one has a request in flight",
         )
         .retry_after(Duration::from_secs(1))
+    }
+
+    /// A method that a path doesn't have: 405. `allow` lists those that it has.
+    pub fn method_not_allowed(allow: &'static str) -> Self {
+        let message = format!("this path has these methods: {allow}");
+        let mut error = Self::new("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED, message);
+        error.0.allow = Some(allow);
+        error
     }
 
     /// Bytes that aren't the head of a request: 400.
@@ -243,6 +254,11 @@ impl Error {
         )
     }
 
+    /// The methods that a path has, if the error is that a request has another one.
+    pub fn allow(&self) -> Option<&'static str> {
+        self.0.allow
+    }
+
     /// Adds the database's text, for the log and the command line. It may contain names of tables
     /// and columns, and values. So clients see only the `message`, unless the configuration says
     /// [otherwise](ErrorDetail).
@@ -327,6 +343,7 @@ impl Error {
             retry_after,
             passes,
             denial,
+            allow,
             parameters,
             cause,
         } = &*self.0;
@@ -342,6 +359,7 @@ impl Error {
             retry_after: *retry_after,
             passes: *passes,
             denial: *denial,
+            allow: *allow,
             parameters: parameters.clone(),
             cause,
         }))

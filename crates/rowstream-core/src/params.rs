@@ -4,6 +4,7 @@
 //! line all use [`Param::parse`]. All errors of a request are reported at once.
 
 mod bind;
+mod body;
 pub mod completeness;
 mod decimal;
 mod describe;
@@ -11,8 +12,10 @@ mod follow;
 mod parse;
 mod shard;
 
-pub use bind::{BAD_ENCODING, ChosenOptions, RequestValues, bind, check_pairs, query_decode};
+pub use bind::{BAD_ENCODING, ChosenOptions, IN_BOTH, RequestValues};
 pub use bind::{Claims, bind_with, claim, claim_at};
+pub use bind::{bind, check_count, check_pairs, query_decode};
+pub use body::{BodyParams, BodyType, memory_of_values, take_pairs};
 pub use follow::{CouchFeed, FollowMode};
 pub use parse::percent_decode;
 pub use shard::{RequestedShard, Shard};

@@ -55,6 +55,8 @@ pub struct Connection {
     /// The statements that have a row. A statement that starts finds its own handle by excluding
     /// them.
     running: RefCell<Vec<Handle>>,
+    /// True while longer values are allowed, because a parameter is one.
+    is_widened: Cell<bool>,
 }
 
 impl Connection {
@@ -71,11 +73,24 @@ impl Connection {
         let open = rusqlite::Connection::open_with_flags(&driver.path, flags)
             .and_then(|connection| configure(connection, driver))
             .map_err(|error| driver.fault(error))?;
-        Ok(Self { driver: Arc::clone(driver), open, running: RefCell::default() })
+        let (driver, running) = (Arc::clone(driver), RefCell::default());
+        Ok(Self { driver, open, running, is_widened: Cell::default() })
     }
 
     fn fault(&self, error: rusqlite::Error) -> Error {
         self.driver.fault(error)
+    }
+
+    /// Allows values as long as the parameters, until the session ends. The memory of a request
+    /// bounds them.
+    fn widen(&self, args: &[Value]) -> rusqlite::Result<()> {
+        let text = |arg: &Value| if let Value::Text(text) = arg { text.len() } else { 0 };
+        let longest = args.iter().map(text).max().unwrap_or_default();
+        if longest > self.driver.longest_value {
+            limit_values(&self.open, longest)?;
+            self.is_widened.set(true);
+        }
+        Ok(())
     }
 }
 
@@ -90,8 +105,7 @@ fn configure(
     driver: &Sqlite,
 ) -> rusqlite::Result<rusqlite::Connection> {
     connection.set_prepared_statement_cache_capacity(driver.statement_cache);
-    connection
-        .set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::try_from(driver.longest_value).unwrap_or(i32::MAX))?;
+    limit_values(&connection, driver.longest_value)?;
     connection.busy_handler(Some(busy))?;
     connection.progress_handler(TICK, Some(blocking::tick))?;
     connection.pragma_update(None, "query_only", true)?;
@@ -101,6 +115,11 @@ fn configure(
     // a database.
     read_schema(&connection)?;
     Ok(connection)
+}
+
+fn limit_values(connection: &rusqlite::Connection, longest: usize) -> rusqlite::Result<()> {
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::try_from(longest).unwrap_or(i32::MAX))?;
+    Ok(())
 }
 
 /// The longest value or record that SQLite builds, in bytes, if rows have at most `row`. SQLite
@@ -154,7 +173,7 @@ impl DriverConnection for Connection {
             }
             error => Failure::Failed(self.fault(error)),
         })?;
-        bind(&mut statement, args).map_err(|error| self.fault(error))?;
+        self.widen(args).and_then(|()| bind(&mut statement, args)).map_err(|error| self.fault(error))?;
         Ok(statement)
     }
 
@@ -167,6 +186,9 @@ impl DriverConnection for Connection {
     }
 
     fn clean_up(&self) -> bool {
+        if self.is_widened.take() && limit_values(&self.open, self.driver.longest_value).is_err() {
+            return false;
+        }
         if !self.open.is_autocommit() {
             // The next line checks if it succeeded.
             let _ = self.open.execute_batch("rollback");

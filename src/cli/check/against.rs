@@ -148,10 +148,6 @@ impl<'a> Version<'a> {
                 .map_or_else(String::new, |first| first.diagnostic.message.clone())),
         }
     }
-
-    fn is_proxy(&self) -> bool {
-        matches!(self.endpoint.handler, Handler::Proxy(_))
-    }
 }
 
 fn unopened(columns: &Columns) -> &'static str {

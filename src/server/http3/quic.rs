@@ -18,7 +18,10 @@ use rowstream_core::lock::Mutex;
 use super::HEADERS;
 use crate::budget::QUIC_HEADS;
 
-/// The most bytes that we read of a request: its encoded headers, and the frames around them.
+/// The longest header of a DATA frame: its type, and a length of eight bytes.
+const FRAME: usize = 16;
+/// The most bytes that we read of a request: its encoded headers, and the frames around them; and as
+/// many as were taken of its body.
 const REQUEST: usize = 2 * HEADERS;
 /// The most bytes that we read of any other stream in its life: settings, and a few bytes for each
 /// request with a changed priority. Beyond them the connection ends.
@@ -46,12 +49,19 @@ pub(super) struct HeadBytes {
     of_connection: Arc<AtomicUsize>,
     bytes: AtomicUsize,
     is_complete: AtomicBool,
+    /// The bytes of the body that were taken since the last read.
+    taken: AtomicUsize,
 }
 
 impl HeadBytes {
     fn new(of_connection: &Arc<AtomicUsize>) -> Self {
         let of_connection = Arc::clone(of_connection);
-        Self { of_connection, bytes: AtomicUsize::new(0), is_complete: AtomicBool::new(false) }
+        Self {
+            of_connection,
+            bytes: AtomicUsize::new(0),
+            is_complete: AtomicBool::new(false),
+            taken: AtomicUsize::new(0),
+        }
     }
 
     /// Adds bytes that were read. False if they exceed the limit.
@@ -61,6 +71,12 @@ impl HeadBytes {
         }
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.of_connection.fetch_add(bytes, Ordering::Relaxed) + bytes <= QUIC_HEADS
+    }
+
+    /// Notes that bytes of the body were taken, so that the client may send as many others. `frame` is
+    /// the length of their DATA frame.
+    pub(super) fn take(&self, frame: usize) {
+        self.taken.fetch_add(frame + FRAME, Ordering::Relaxed);
     }
 
     /// Marks the head as complete or refused.
@@ -256,6 +272,7 @@ impl quic::RecvStream for RecvStream {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
         let mut piece = [0; PIECE];
         let length = ready!(self.stream.poll_read(cx, &mut piece)).map_err(of_read)?;
+        self.left += self.head.as_ref().map_or(0, |head| head.taken.swap(0, Ordering::Relaxed));
         let has_room = self.head.as_ref().is_none_or(|head| head.add(length));
         if length > self.left || !has_room {
             let error_code = Code::H3_EXCESSIVE_LOAD.value();
@@ -294,6 +311,15 @@ impl quic::SendStream<Bytes> for BidiStream {
 
     fn send_id(&self) -> StreamId {
         self.sent.send_id()
+    }
+}
+
+impl quic::BidiStream<Bytes> for BidiStream {
+    type SendStream = SendStream;
+    type RecvStream = RecvStream;
+
+    fn split(self) -> (SendStream, RecvStream) {
+        (self.sent, self.received)
     }
 }
 

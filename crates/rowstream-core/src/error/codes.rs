@@ -22,6 +22,9 @@ macro_rules! error_codes {
     ($then:ident) => {
         $then! {
             "bad_value" => No
+            // A slow network may be faster later.
+            "body_timeout" => Yes
+            "body_too_long" => No
             "claim_missing" => No
             // It's usually a lack of memory.
             "compression_failed" => Yes
@@ -37,6 +40,7 @@ macro_rules! error_codes {
             "http_version" => No
             // Only the thread of one connection has failed, and the next request gets another.
             "internal" => Yes
+            "invalid_body" => No
             "invalid_cursor" => No
             "invalid_data" => No
             "invalid_host" => No
@@ -83,6 +87,7 @@ macro_rules! error_codes {
             "too_many_streams_of_endpoint" => Yes
             "total_timeout" => Yes
             "unauthorized" => No
+            "unsupported_media_type" => No
             "upstream_broken" => Yes
             // The upstream's own text says why, and we can't interpret it.
             "upstream_failed" => No

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use http::HeaderMap;
 use rowstream_encode::{BytesForm, Choice, Intervals, Nulls, Numbers, ValueOptions};
 use serde_json::Value as Json;
+use serde_json::value::RawValue;
 
+use super::{BodyParams, CouchFeed, FollowMode, Shard, body};
 use super::{CLAIMS, Param, ParamPlace, ParamType, ParamValue, percent_decode};
-use super::{CouchFeed, FollowMode, Shard};
 use crate::Error;
 use crate::diagnostic::{did_you_mean, is_invisible, list, shown};
 use crate::error::bounds;
@@ -116,7 +117,7 @@ pub fn bind<N: AsRef<str>, V: AsRef<str>>(
     query: Option<&str>,
     headers: &HeaderMap,
 ) -> Result<RequestValues, Error> {
-    bind_with(None, params, path, query, headers)
+    bind_with(None, params, path, query, None, headers)
 }
 
 /// The claims of a token.
@@ -138,15 +139,16 @@ pub fn claim_at<'a>(claims: &'a Claims, path: &str) -> Option<&'a Json> {
     path.rmatch_indices('.').find_map(member)
 }
 
-/// [`bind`] with the claims of the request's token.
+/// [`bind`] with the claims of the request's token, and the parameters in its body.
 ///
 /// # Errors
-/// Those of [`bind`].
+/// Those of [`bind`]. 400: a parameter is both in the query and in the body.
 pub fn bind_with<N: AsRef<str>, V: AsRef<str>>(
     claims: Option<&Claims>,
     params: &[Param],
     path: &[(N, V)],
     query: Option<&str>,
+    body: Option<&BodyParams>,
     headers: &HeaderMap,
 ) -> Result<RequestValues, Error> {
     check_pairs(query)?;
@@ -158,6 +160,9 @@ pub fn bind_with<N: AsRef<str>, V: AsRef<str>>(
     for pair in pairs() {
         texts.query(pair);
     }
+    if let Some(body) = body {
+        texts.body(body);
+    }
     texts.headers(headers);
     texts.claims(claims);
     texts.finish()
@@ -168,12 +173,22 @@ pub fn bind_with<N: AsRef<str>, V: AsRef<str>>(
 /// # Errors
 /// 400: it has too many pairs.
 pub fn check_pairs(query: Option<&str>) -> Result<(), Error> {
-    let count = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()).count();
+    check_count(query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()).count())
+}
+
+/// Checks a number of pairs.
+///
+/// # Errors
+/// 400: there are too many.
+pub fn check_count(count: usize) -> Result<(), Error> {
     if count > MOST_PAIRS { Err(Error::too_many_pairs(count, MOST_PAIRS)) } else { Ok(()) }
 }
 
 /// The reason why a text couldn't be decoded.
 type DecodeFailure = &'static str;
+
+/// The message for a parameter of the query that the body has too.
+pub const IN_BOTH: &str = "it is both in the URL and in the body";
 
 /// The message for a name or value that [`query_decode`] can't decode.
 pub const BAD_ENCODING: DecodeFailure = "its percent-encoding is not valid";
@@ -186,6 +201,10 @@ struct RequestTexts<'a> {
     params: &'a [Param],
     /// The texts of parameters with the parameters' indices, in the order of the request.
     texts: Vec<(usize, Text<'a>)>,
+    /// The indices of parameters that the query has, once the body is read.
+    in_query: Vec<usize>,
+    /// The JSON of parameters in the body, with their indices.
+    members: Vec<(usize, &'a RawValue)>,
     format: Option<String>,
     after: Option<String>,
     follow: Option<FollowMode>,
@@ -206,6 +225,8 @@ impl<'a> RequestTexts<'a> {
         Self {
             params,
             texts: Vec::new(),
+            in_query: Vec::new(),
+            members: Vec::new(),
             format: None,
             after: None,
             follow: None,
@@ -239,9 +260,43 @@ impl<'a> RequestTexts<'a> {
             return self.control(&name, value);
         }
         match self.index(&name, |place| *place == ParamPlace::Query) {
+            Some(index) if self.in_query.contains(&index) => self.wrong(&name, IN_BOTH),
             Some(index) => self.texts.push((index, value.map(Cow::Owned))),
             None if name == FEED => self.control(FEED, value),
             None => self.unknown(&name),
+        }
+    }
+
+    fn body(&mut self, body: &'a BodyParams) {
+        self.in_query = self.texts.iter().map(|(index, _)| *index).collect();
+        self.in_query.dedup();
+        match body {
+            BodyParams::Form(form) => {
+                form.split('&').filter(|pair| !pair.is_empty()).for_each(|pair| self.query(pair));
+            }
+            BodyParams::Json(members) => members.iter().for_each(|(name, json)| self.member(name, json)),
+        }
+    }
+
+    /// Reads a member of a JSON object, like a pair of a query.
+    fn member(&mut self, name: &str, json: &'a RawValue) {
+        if self.is_enough() {
+            self.unread += 1;
+            return;
+        }
+        let index = self.index(name, |place| *place == ParamPlace::Query);
+        match index.filter(|_| !name.starts_with('_')) {
+            Some(index) if self.in_query.contains(&index) => self.wrong(name, IN_BOTH),
+            Some(index) if self.members.iter().any(|(of, _)| *of == index) => {
+                self.wrong(name, "it is given more than once");
+            }
+            Some(index) => self.members.push((index, json)),
+            None if name.starts_with('_') || name == FEED => match body::control(json) {
+                Ok(Some(text)) => self.control(name, Ok(text)),
+                Ok(None) => {}
+                Err(why) => self.wrong(name, why),
+            },
+            None => self.unknown(name),
         }
     }
 
@@ -331,16 +386,23 @@ impl<'a> RequestTexts<'a> {
 
     fn finish(mut self) -> Result<RequestValues, Error> {
         let mut values = Vec::with_capacity(self.params.len());
-        let texts = std::mem::take(&mut self.texts);
+        let (texts, members) = (std::mem::take(&mut self.texts), std::mem::take(&mut self.members));
         let is_optional = |param: &Param| param.default == Some(ParamValue::Null);
-        let given = !texts.is_empty() || self.params.iter().any(is_optional);
+        let given = !texts.is_empty() || !members.is_empty() || self.params.iter().any(is_optional);
         for (index, param) in self.params.iter().enumerate() {
             if self.is_enough() {
                 self.unread += 1;
                 continue;
             }
+            let member =
+                members.iter().find(|(of, _)| *of == index).map(|(_, json)| body::value(param, json));
             let given = texts.iter().filter(|(of, _)| *of == index).map(|(_, text)| text);
-            match value(param, given) {
+            let read = match member.transpose() {
+                Ok(Some(Some(value))) => Ok(value),
+                Ok(_) => value(param, given),
+                Err(why) => Err(why),
+            };
+            match read {
                 Ok(value) => values.push(value),
                 Err(message) => self.wrong(&param.name, message),
             }

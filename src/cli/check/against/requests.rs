@@ -32,7 +32,7 @@ pub(super) fn compare([old, new]: &[Version<'_>; 2], changes: &mut Changes<'_>) 
     parameters([old.endpoint, new.endpoint], changes);
     controls([old.endpoint, new.endpoint], changes);
     refinements([old.endpoint, new.endpoint], changes);
-    if !old.is_proxy() && !new.is_proxy() {
+    if !old.endpoint.is_proxy() && !new.endpoint.is_proxy() {
         formats([old.endpoint, new.endpoint], changes);
     }
     authorization([&old.endpoint.authorization, &new.endpoint.authorization], changes);

@@ -73,7 +73,7 @@ fn compare_positions(versions: [&Version<'_>; 2], changes: &mut Changes<'_>) {
 }
 
 fn body(version: &Version<'_>) -> Member {
-    match version.is_proxy() {
+    match version.endpoint.is_proxy() {
         true => Member::new("", "an upstream's response", Ok(Vec::new())),
         false => template(String::new(), &schema::template(version.endpoint), version),
     }

@@ -1,0 +1,317 @@
+//! Parameters in the body of a request: a JSON object, or the pairs of a form.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{Param, ParamValue, query_decode};
+
+/// The parameters in the body of a request.
+#[derive(Debug)]
+pub enum BodyParams {
+    /// The members of a JSON object, in their order.
+    Json(Vec<(String, Box<RawValue>)>),
+    /// The pairs of a form, encoded like a query.
+    Form(String),
+}
+
+/// The media type of a body that holds parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyType {
+    /// `application/json`.
+    Json,
+    /// `application/x-www-form-urlencoded`.
+    Form,
+}
+
+/// The memory for each value of a list: its position in the JSON, and its [`ParamValue`], in vectors
+/// that may have doubled.
+const VALUE: usize = 128;
+/// How often the bytes of a body may exist: as received, decoded, typed, and as the database's text.
+const COPIES: usize = 4;
+
+impl BodyType {
+    /// Both media types, as a header lists them.
+    pub const NAMES: &str = "application/json, application/x-www-form-urlencoded";
+
+    /// The type with this name, which may have parameters: `application/json; charset=utf-8`.
+    pub fn from_media_type(text: &str) -> Option<Self> {
+        let (name, parameters) = text.split_once(';').unwrap_or((text, ""));
+        let charset = parameters.split(';').filter_map(|parameter| parameter.trim().split_once('='));
+        let mut charset = charset.filter(|(name, _)| name.eq_ignore_ascii_case("charset"));
+        if charset.any(|(_, value)| !value.trim_matches('"').eq_ignore_ascii_case("utf-8")) {
+            return None;
+        }
+        match name.trim().to_ascii_lowercase().as_str() {
+            "application/json" => Some(Self::Json),
+            "application/x-www-form-urlencoded" => Some(Self::Form),
+            _ => None,
+        }
+    }
+}
+
+/// The memory that the parameters of a body may need, with their values in the statement, in bytes.
+pub fn memory_of_values(body: &[u8]) -> usize {
+    let separators = body.iter().filter(|byte| matches!(byte, b',' | b'&')).count();
+    body.len() * COPIES + (separators + 1) * VALUE
+}
+
+impl BodyParams {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// The reason why it isn't valid.
+    pub fn read(kind: BodyType, body: &[u8]) -> Result<Self, String> {
+        let text = std::str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
+        match kind {
+            BodyType::Form => Ok(Self::Form(text.to_owned())),
+            BodyType::Json => {
+                let Members(members) = serde_json::from_str(text)
+                    .map_err(|error| format!("it is not a JSON object: {error}"))?;
+                Ok(Self::Json(members))
+            }
+        }
+    }
+
+    /// Removes the pairs for which `is_own` is true, and returns them decoded. A list is a pair for
+    /// each of its elements. Names that can't be decoded stay.
+    ///
+    /// # Errors
+    /// The name of a pair whose value isn't a text, and the reason.
+    pub fn take(&mut self, is_own: impl Fn(&str) -> bool) -> Result<Vec<(String, String)>, (String, String)> {
+        match self {
+            Self::Form(form) => {
+                let (own, rest) = take_pairs(form, is_own)?;
+                *form = rest;
+                Ok(own)
+            }
+            Self::Json(members) => {
+                let mut own = Vec::new();
+                let (asked, rest) = std::mem::take(members).into_iter().partition(|(name, _)| is_own(name));
+                *members = rest;
+                let asked: Vec<(String, Box<RawValue>)> = asked;
+                for (name, value) in asked {
+                    let texts = texts(&value).map_err(|why| (name.clone(), why))?;
+                    own.extend(texts.into_iter().map(|text| (name.clone(), text)));
+                }
+                Ok(own)
+            }
+        }
+    }
+}
+
+/// A pair of a query, decoded.
+type Pair = (String, String);
+
+/// Separates the pairs of a query or a form for which `is_own` is true from the rest of it. A name
+/// that can't be decoded stays in the rest.
+///
+/// # Errors
+/// The name of a pair whose value can't be decoded, and the reason.
+pub fn take_pairs(
+    query: &str,
+    is_own: impl Fn(&str) -> bool,
+) -> Result<(Vec<Pair>, String), (String, String)> {
+    let (mut own, mut rest) = (Vec::new(), Vec::new());
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match query_decode(name) {
+            Some(name) if is_own(&name) => match query_decode(value) {
+                Some(value) => own.push((name, value)),
+                None => return Err((name, super::BAD_ENCODING.to_owned())),
+            },
+            _ => rest.push(pair),
+        }
+    }
+    Ok((own, rest.join("&")))
+}
+
+/// The texts of a JSON value that isn't a parameter's: one, or those of a list. None for `null`.
+fn texts(value: &RawValue) -> Result<Vec<String>, String> {
+    match value.get().as_bytes()[0] {
+        b'n' => Ok(Vec::new()),
+        b'[' => elements(value).into_iter().map(|item| Ok(text(item)?.into_owned())).collect(),
+        _ => Ok(vec![text(value)?.into_owned()]),
+    }
+}
+
+/// The text of a JSON value: the contents of a string, and JSON for numbers and booleans.
+///
+/// # Errors
+/// It's another kind of value.
+fn text(value: &RawValue) -> Result<Cow<'_, str>, String> {
+    let json = value.get();
+    match json.as_bytes()[0] {
+        // The characters of two escapes may not be a pair.
+        b'"' => match serde_json::from_str::<String>(json) {
+            Ok(text) => Ok(text.into()),
+            Err(_) => Err("it has characters that Unicode doesn't have".to_owned()),
+        },
+        b'{' => Err("it is an object: write a string, a number, `true` or `false`".to_owned()),
+        b'[' => Err("it is a list: write one value".to_owned()),
+        b'n' => Err("it has a `null`: leave it out".to_owned()),
+        _ => Ok(json.into()),
+    }
+}
+
+fn elements(list: &RawValue) -> Vec<&RawValue> {
+    serde_json::from_str(list.get()).unwrap_or_default()
+}
+
+/// The value of a parameter that is a member of a JSON object. `None` if it's `null`, which is the
+/// same as no member.
+pub(super) fn value(param: &Param, json: &RawValue) -> Result<Option<ParamValue>, String> {
+    use super::ParamType::Json;
+    let text = |value| if param.kind == Json { Ok(Cow::from(RawValue::get(value))) } else { text(value) };
+    match json.get().as_bytes()[0] {
+        b'n' => Ok(None),
+        b'[' if param.list => {
+            let items = elements(json).into_iter().map(|item| param.parse_one(&text(item)?));
+            Ok(Some(ParamValue::List(items.collect::<Result<_, _>>()?)))
+        }
+        _ => Ok(Some(param.parse(&text(json)?)?)),
+    }
+}
+
+/// The text of a control parameter that is a member of a JSON object. `None` if it's `null`.
+pub(super) fn control(json: &RawValue) -> Result<Option<String>, String> {
+    if json.get() == "null" { Ok(None) } else { Ok(Some(text(json)?.into_owned())) }
+}
+
+/// The members of a JSON object. A map would hide that two have the same name.
+struct Members(Vec<(String, Box<RawValue>)>);
+
+impl<'de> serde::Deserialize<'de> for Members {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::*;
+    use crate::params::{ParamType, RequestValues, bind_with};
+
+    fn list(kind: ParamType) -> Param {
+        Param { list: true, ..Param::new("p", kind) }
+    }
+
+    fn bound(param: Param, kind: BodyType, body: &str) -> Result<RequestValues, String> {
+        let body = BodyParams::read(kind, body.as_bytes())?;
+        let path: &[(&str, &str)] = &[];
+        bind_with(None, &[param], path, None, Some(&body), &HeaderMap::new())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_body_has_the_values_of_a_query() {
+        let optional = |kind| Param { default: Some(ParamValue::Null), ..Param::new("p", kind) };
+        let texts = |texts: &[&str]| {
+            ParamValue::List(texts.iter().map(|text| ParamValue::Text((*text).to_owned())).collect())
+        };
+        let integers =
+            |numbers: &[i64]| ParamValue::List(numbers.iter().copied().map(ParamValue::Integer).collect());
+        for (param, body, expected) in [
+            (Param::new("p", ParamType::Text), r#"{"p": "a&b\u00e9\n"}"#, ParamValue::Text("a&bé\n".into())),
+            (Param::new("p", ParamType::Text), r#"{"p": 1.50}"#, ParamValue::Text("1.50".into())),
+            (
+                Param::new("p", ParamType::Integer),
+                r#"{"p": 9007199254740993}"#,
+                ParamValue::Integer(9_007_199_254_740_993),
+            ),
+            (Param::new("p", ParamType::Integer), r#"{"p": "7"}"#, ParamValue::Integer(7)),
+            (
+                Param::new("p", ParamType::Number),
+                r#"{"p": 0.100000000000000005551}"#,
+                ParamValue::Number("0.100000000000000005551".into()),
+            ),
+            (Param::new("p", ParamType::Boolean), r#"{"p": true}"#, ParamValue::Boolean(true)),
+            (
+                Param::new("p", ParamType::Json),
+                r#"{"p": {"a": [1, "x"]}}"#,
+                ParamValue::Json(r#"{"a": [1, "x"]}"#.into()),
+            ),
+            (Param::new("p", ParamType::Json), r#"{"p": [1]}"#, ParamValue::Json("[1]".into())),
+            (optional(ParamType::Text), r#"{"p": null}"#, ParamValue::Null),
+            (optional(ParamType::Text), "{}", ParamValue::Null),
+            (list(ParamType::Integer), r#"{"p": [1, "2", 3]}"#, integers(&[1, 2, 3])),
+            (list(ParamType::Integer), r#"{"p": "1,2"}"#, integers(&[1, 2])),
+            (list(ParamType::Integer), r#"{"p": []}"#, integers(&[])),
+            (list(ParamType::Text), r#"{"p": ["a,b", "c"]}"#, texts(&["a,b", "c"])),
+        ] {
+            let values = bound(param, BodyType::Json, body).map(|bound| bound.values);
+            assert_eq!(values, Ok(vec![expected]), "{body}");
+        }
+        let form = bound(list(ParamType::Text), BodyType::Form, "p=a%2Cb&p=c+d");
+        assert_eq!(form.map(|bound| bound.values), Ok(vec![texts(&["a,b", "c d"])]));
+    }
+
+    #[test]
+    fn a_wrong_body_is_refused() {
+        for (param, body, expected) in [
+            (Param::new("p", ParamType::Integer), "[]", "it is not a JSON object"),
+            (Param::new("p", ParamType::Integer), r#"{"p": 1} x"#, "it is not a JSON object"),
+            (Param::new("p", ParamType::Integer), r#"{"p": 1, "p": 1}"#, "more than once"),
+            (list(ParamType::Integer), r#"{"p": [1], "p": [2]}"#, "more than once"),
+            (Param::new("p", ParamType::Integer), r#"{"p": [1]}"#, "it is a list"),
+            (Param::new("p", ParamType::Integer), r#"{"p": {}}"#, "it is an object"),
+            (Param::new("p", ParamType::Integer), r#"{"p": null}"#, "it is missing"),
+            (list(ParamType::Integer), r#"{"p": [1, null]}"#, "`null`"),
+            (list(ParamType::Integer), r#"{"p": [1, "x"]}"#, "`x` is not an integer"),
+            (Param::new("p", ParamType::Text), r#"{"p": "\ud800"}"#, "Unicode"),
+            (Param::new("p", ParamType::Integer), r#"{"p": 1, "q": 1}"#, "no such parameter"),
+            (Param::new("p", ParamType::Integer), r#"{"p": 1, "_end": 1, "_end": 1}"#, "more than once"),
+        ] {
+            let refused = bound(param, BodyType::Json, body).unwrap_err();
+            assert!(refused.contains(expected), "{body}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_in_the_url_or_in_the_body() {
+        let body = BodyParams::read(BodyType::Json, br#"{"p": [2], "_end": "1"}"#).unwrap();
+        let bind = |query| {
+            let path: &[(&str, &str)] = &[];
+            bind_with(None, &[list(ParamType::Integer)], path, Some(query), Some(&body), &HeaderMap::new())
+        };
+        assert!(bind("_format=csv").is_ok());
+        assert!(bind("p=1").unwrap_err().to_string().contains("both in the URL and in the body"));
+        assert!(bind("_end=0").unwrap_err().to_string().contains("more than once"));
+    }
+
+    #[test]
+    fn media_types_have_parameters() {
+        for (text, expected) in [
+            ("application/json", Some(BodyType::Json)),
+            ("Application/JSON ; charset=\"UTF-8\"", Some(BodyType::Json)),
+            ("application/x-www-form-urlencoded;charset=utf-8", Some(BodyType::Form)),
+            ("application/json; charset=latin1", None),
+            ("text/plain", None),
+            ("", None),
+        ] {
+            assert_eq!(BodyType::from_media_type(text), expected, "{text}");
+        }
+    }
+}

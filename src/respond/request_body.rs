@@ -1,0 +1,127 @@
+//! The parameters in the body of a request. A `QUERY` or `POST` has the same answer as a `GET` with
+//! these parameters in its URL.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use http::{HeaderMap, Method, Request, StatusCode, header};
+use http_body::Body;
+use rowstream_core::Error;
+use rowstream_core::diagnostic::shown;
+use rowstream_core::params::{BodyParams, BodyType, memory_of_values};
+use tokio::time::timeout;
+
+use super::app::App;
+use super::request::ArrivedBody;
+use super::tracker::RequestTracker;
+use crate::admission::Holder;
+
+/// The name of the method that reads with a body (draft-ietf-httpbis-safe-method-w-body).
+const QUERY: &str = "QUERY";
+
+/// True if the parameters of a request may be in its body.
+pub(crate) fn has_body(method: &Method) -> bool {
+    *method == Method::POST || method.as_str() == QUERY
+}
+
+impl App {
+    /// Reads the parameters in the body of a request. `None`: the body is empty. Its memory counts as
+    /// the client's until the request is admitted.
+    ///
+    /// # Errors
+    /// 400: it isn't valid. 408: it doesn't arrive in time. 413: it's too long. 415: it's of another
+    /// type. 503: there's no memory for it.
+    pub(super) async fn read_body<B: Body<Data: Buf> + Unpin>(
+        &self,
+        request: &mut Request<ArrivedBody<B>>,
+        tracker: &mut RequestTracker,
+    ) -> Result<Option<Box<BodyParams>>, Error> {
+        let kind = body_type(request.headers());
+        let limit = self.config.limits.header_timeout;
+        let length = request.headers().get(header::CONTENT_LENGTH).cloned();
+        let received = timeout(limit, self.receive(&mut request.body_mut().body, tracker));
+        let bytes = received.await.map_err(|_| {
+            let message = format!("the body of the request was not complete within {limit:?}");
+            Error::new("body_timeout", StatusCode::REQUEST_TIMEOUT, message)
+                .hint("send a shorter body, or raise `header_timeout`")
+        })??;
+        if length.is_some_and(|length| length.to_str().ok() != Some(&*bytes.len().to_string())) {
+            return Err(invalid("its length isn't the one in `Content-Length`"));
+        }
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let kind = kind?;
+        self.hold_body(memory_of_values(&bytes), tracker)?;
+        let read = BodyParams::read(kind, &bytes).map_err(|why| invalid(&why))?;
+        Ok(Some(Box::new(read)))
+    }
+
+    /// Receives a whole body.
+    async fn receive<B: Body<Data: Buf> + Unpin>(
+        &self,
+        body: &mut B,
+        tracker: &mut RequestTracker,
+    ) -> Result<Bytes, Error> {
+        let most = self.config.limits.max_body;
+        let is_too_long = |bytes: u64| bytes > most as u64;
+        if is_too_long(body.size_hint().lower()) {
+            return Err(too_long(most));
+        }
+        let mut bytes = BytesMut::new();
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
+            let frame = frame.map_err(|_| invalid("it ended early"))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if is_too_long((bytes.len() + data.remaining()) as u64) {
+                return Err(too_long(most));
+            }
+            self.hold_body(data.remaining(), tracker)?;
+            bytes.put(data);
+        }
+        Ok(bytes.freeze())
+    }
+
+    fn hold_body(&self, bytes: usize, tracker: &mut RequestTracker) -> Result<(), Error> {
+        let Some(permit) = &mut tracker.permit else { return Ok(()) };
+        self.admission.widen(permit, bytes, Holder::Client)?;
+        tracker.body_memory += bytes;
+        Ok(())
+    }
+}
+
+/// The type of the parameters in a body.
+///
+/// # Errors
+/// 415: they have another type or a coding.
+fn body_type(headers: &HeaderMap) -> Result<BodyType, Error> {
+    let refused =
+        |message: String| Error::new("unsupported_media_type", StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
+    let coding = headers.get(header::CONTENT_ENCODING).filter(|coding| *coding != "identity");
+    if let Some(coding) = coding {
+        let coding = shown(&String::from_utf8_lossy(coding.as_bytes()));
+        return Err(refused(format!("the body has the content coding {coding}"))
+            .hint("send it without `Content-Encoding`"));
+    }
+    let sent = headers.get(header::CONTENT_TYPE).and_then(|sent| sent.to_str().ok()).unwrap_or_default();
+    BodyType::from_media_type(sent).ok_or_else(|| {
+        let message = if sent.is_empty() {
+            "the body has no `Content-Type`".to_owned()
+        } else {
+            format!("parameters can't be read from a body of the type {}", shown(sent))
+        };
+        refused(message).hint(format!("send one of these, in UTF-8: {}", BodyType::NAMES))
+    })
+}
+
+fn invalid(why: &str) -> Error {
+    let message = format!("the body of the request can't be read: {why}");
+    Error::new("invalid_body", StatusCode::BAD_REQUEST, message)
+        .hint("send a JSON object with a member for each parameter, or a form")
+}
+
+fn too_long(most: usize) -> Error {
+    let message = format!("the body of the request has more than {most} bytes");
+    Error::new("body_too_long", StatusCode::PAYLOAD_TOO_LARGE, message)
+        .hint("send fewer parameters, or raise `max_body`")
+}
