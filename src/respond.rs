@@ -246,8 +246,7 @@ impl App {
             body = Box::pin(self.read_body(request, tracker)).await?;
         }
         if endpoint.refine_settings().is_some()
-            && let Some(refined) =
-                Box::pin(self.refine(found.endpoint, request.uri().query(), body.as_deref_mut())).await?
+            && let Some(refined) = Box::pin(self.refine(found.endpoint, request, body.as_deref_mut())).await?
         {
             request.extensions_mut().insert(Arc::new(refined));
         }

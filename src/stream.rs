@@ -63,7 +63,7 @@ pub(crate) use self::lookup::{LookedUpRow, LookupResult, look_up, lookup};
 use self::nest::Nest;
 pub(crate) use self::open::{OpenedStatements, ReadPart};
 use self::producer::Producer;
-use self::steps::{AwaitedResult, EmptinessProbe, ProbeFinding, Rows, Step, pieces, prepared};
+use self::steps::{AwaitedResult, EmptinessProbe, ProbeFinding, Rows, Step, TotalRow, pieces, prepared};
 use crate::budget::CHUNK;
 use crate::completeness::digest::ChunkDigest;
 use crate::completeness::framing::{Frames, Record, RowDescription};
@@ -127,6 +127,8 @@ pub struct RowStream {
     /// True if that statement had rows, and its limit may have cut others off.
     may_have_more: bool,
     counts: Counts,
+    /// The number of all rows of the list, if the request asked for it.
+    total: Option<u64>,
     /// True if there's something to do after a row: until the first row of a list, and on streams
     /// with marks.
     watches_rows: bool,
@@ -215,6 +217,7 @@ enum CurrentStatements {
     Batches(Rows),
     Nest(Box<Nest>),
     Probe(EmptinessProbe),
+    Total(Box<TotalRow>),
     /// The columns of a procedure's next result haven't arrived yet.
     Awaited(Rows, AwaitedResult),
 }
@@ -223,7 +226,7 @@ impl CurrentStatements {
     fn rows(&self) -> Option<&Rows> {
         match self {
             Self::Rows(rows) | Self::Batches(rows) => Some(rows),
-            Self::Nothing | Self::Nest(_) | Self::Probe(_) | Self::Awaited(..) => None,
+            Self::Nothing | Self::Nest(_) | Self::Probe(_) | Self::Total(_) | Self::Awaited(..) => None,
         }
     }
 
@@ -234,7 +237,7 @@ impl CurrentStatements {
                 Some(StatementRows::of(rows.cardinality, rows.encoder.rows()))
             }
             Self::Nest(nest) => Some(nest.count()),
-            Self::Nothing | Self::Probe(_) | Self::Awaited(..) => None,
+            Self::Nothing | Self::Probe(_) | Self::Total(_) | Self::Awaited(..) => None,
         }
     }
 }
@@ -296,6 +299,7 @@ impl RowStream {
         let beat = heartbeat(reading.format).filter(|_| reading.format == Format::Sse);
         Ok(Self {
             counts: Counts::of(&steps),
+            total: None,
             part,
             session: Some(session),
             source: source.clone(),
@@ -416,6 +420,8 @@ impl RowStream {
                     ready!(self.poll_batch(cx))?;
                 } else if matches!(self.current, CurrentStatements::Probe(_)) {
                     ready!(self.poll_probe(cx))?;
+                } else if matches!(self.current, CurrentStatements::Total(_)) {
+                    ready!(self.poll_total(cx))?;
                 } else if matches!(self.current, CurrentStatements::Awaited(..)) {
                     ready!(self.poll_result(cx))?;
                 } else if self.steps.len() == 0 && !self.following.is_over() {
@@ -545,6 +551,29 @@ impl RowStream {
         Poll::Ready(Ok(()))
     }
 
+    /// Reads the number of all rows.
+    fn poll_total(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let (CurrentStatements::Total(total), Some(session)) = (&mut self.current, &mut self.session) else {
+            return Poll::Ready(Err(Error::endpoint("the statements have ended too early")));
+        };
+        match ready!(session.poll_row(cx))? {
+            Some(row) => {
+                let mut number = Vec::new();
+                total.encoder.encode(row, &mut number)?;
+                let number =
+                    std::str::from_utf8(&number).ok().and_then(|text| text.trim_matches('"').parse().ok());
+                self.total = Some(number.ok_or_else(|| Error::protocol("the number of rows isn't one"))?);
+            }
+            None => self.current = CurrentStatements::Nothing,
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// The number of all rows of the list, if the request asked for it.
+    pub(crate) fn total(&self) -> Option<u64> {
+        self.total
+    }
+
     /// Waits for the columns of a procedure's next result.
     fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let (CurrentStatements::Awaited(_, awaited), Some(session)) = (&self.current, &mut self.session)
@@ -617,6 +646,7 @@ impl RowStream {
         match self.steps.next() {
             Some(Step::Literal(text)) => self.chunk.extend_from_slice(&text),
             Some(Step::Probe(probe)) => self.execute_probe(probe),
+            Some(Step::Total(total)) => self.execute_total(total),
             Some(Step::Rows(rows)) => self.execute(*rows),
             Some(Step::Nest(nest)) => self.execute_nest(nest),
             Some(Step::Count(count)) => self.chunk.extend_from_slice(count.rows.to_string().as_bytes()),
@@ -662,7 +692,8 @@ impl RowStream {
         let Some(frames) = self.frames.take() else { return false };
         let (rows, next) = (self.counts(), self.cursor());
         let digest = self.digest.as_mut().map(|digest| digest.up_to(&self.chunk));
-        let end = Record::End { rows, next: next.as_deref(), page: self.page, digest: digest.as_deref() };
+        let (total, page) = (self.total, self.page);
+        let end = Record::End { rows, total, next: next.as_deref(), page, digest: digest.as_deref() };
         frames.write(&end, &mut self.chunk);
         true
     }
@@ -693,6 +724,11 @@ impl RowStream {
             nest.execute(session, &self.values, &mut self.chunk);
         }
         self.current = CurrentStatements::Nest(nest);
+    }
+
+    fn execute_total(&mut self, total: Box<TotalRow>) {
+        self.execute_statement(total.index, &total.args);
+        self.current = CurrentStatements::Total(total);
     }
 
     fn execute_probe(&mut self, probe: EmptinessProbe) {

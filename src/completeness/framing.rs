@@ -111,7 +111,13 @@ pub(crate) enum Record<'a> {
     /// So many rows precede this record, and the following ones are those after the cursor `next`.
     Mark { rows: u64, next: &'a str },
     /// Nothing is missing.
-    End { rows: RowCounts, next: Option<&'a str>, page: Option<PageEnd>, digest: Option<&'a str> },
+    End {
+        rows: RowCounts,
+        total: Option<u64>,
+        next: Option<&'a str>,
+        page: Option<PageEnd>,
+        digest: Option<&'a str>,
+    },
     /// The result can't be completed.
     Error(&'a Error),
 }
@@ -122,10 +128,13 @@ impl Record<'_> {
         match self {
             Self::Columns(columns, options) => ("columns", columns.json(*options)),
             Self::Mark { rows, next } => ("mark", json!({"rows": rows, "next": next})),
-            Self::End { rows, next, page, digest } => {
+            Self::End { rows, total, next, page, digest } => {
                 let mut end = json!({"rows": rows.rows});
                 if let Some(nested) = rows.nested {
                     end["nested_rows"] = json!(nested);
+                }
+                if let Some(total) = total {
+                    end["total"] = json!(total);
                 }
                 let page = page.map(PageEnd::name);
                 for (name, text) in [("next", *next), ("page", page), ("digest", *digest)] {
@@ -227,7 +236,7 @@ mod tests {
 
     #[test]
     fn records_are_lines_or_in_sequence() {
-        let end = Record::End { rows: RowCounts::of(3), next: None, page: None, digest: None };
+        let end = Record::End { rows: RowCounts::of(3), total: None, next: None, page: None, digest: None };
         let expected = format!("{{\"$rowstream\":\"{TAG}\",\"end\":{{\"rows\":3}}}}\n");
         assert_eq!(written(Framing::Lines, |frames, out| frames.write(&end, out)), expected);
         let in_sequence = written(Framing::Sequence, |frames, out| frames.write(&end, out));
@@ -258,13 +267,16 @@ mod tests {
         let page = Some(PageEnd::Last);
         let end = Record::End {
             rows: RowCounts { nested: Some(7), ..RowCounts::of(3) },
+            total: Some(9),
             next: Some("c"),
             page,
             digest: Some("d"),
         };
         let text = written(Framing::Lines, |frames, out| frames.write(&end, out));
         assert!(
-            text.contains(r#""end":{"rows":3,"nested_rows":7,"next":"c","page":"last","digest":"d"}"#),
+            text.contains(
+                r#""end":{"rows":3,"nested_rows":7,"total":9,"next":"c","page":"last","digest":"d"}"#
+            ),
             "{text}"
         );
         let error = Error::endpoint("a\nb").sqlstate("22012").hint("h");

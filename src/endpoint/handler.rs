@@ -6,6 +6,7 @@ use super::{
     Calls, CallsPerRow, Cardinality, Endpoint, FollowSettings, Pages, ParallelRead, PartStatement,
     ProxyHandler, RefineSettings, RowKey, Shards, Statement,
 };
+use crate::database;
 
 /// Produces an endpoint's responses.
 #[derive(Debug, Clone)]
@@ -34,12 +35,23 @@ pub struct Sql {
     pub key: Option<RowKey>,
     /// The refinements that requests may ask for. `None`: none.
     pub refine: Option<RefineSettings>,
+    /// Counts all rows, for a request that asks for their number.
+    pub total: Option<TotalStatement>,
     /// How the rows are followed. `None`: they aren't.
     pub follow: Option<FollowSettings>,
     /// Reads the rows on several connections. `None`: on one.
     pub parallel: Option<ParallelRead>,
     /// Lets several requests read one part of the rows each. `None`: each request reads all rows.
     pub shards: Option<Shards>,
+}
+
+/// Counts the rows of a list.
+#[derive(Debug, Clone)]
+pub struct TotalStatement {
+    /// The statement. Its only row has one integer.
+    pub query: database::Statement,
+    /// Its arguments, as indices of parameters.
+    pub args: Vec<usize>,
 }
 
 impl Sql {
@@ -51,6 +63,7 @@ impl Sql {
             not_found: false,
             key: None,
             refine: None,
+            total: None,
             follow: None,
             parallel: None,
             shards: None,
@@ -78,6 +91,11 @@ impl Endpoint {
     /// The refinements that requests may ask for.
     pub fn refine_settings(&self) -> Option<&RefineSettings> {
         self.sql()?.refine.as_ref()
+    }
+
+    /// Counts all rows, for a request that asks for their number.
+    pub(crate) fn total(&self) -> Option<&TotalStatement> {
+        self.sql()?.total.as_ref()
     }
 
     /// How the rows are followed.

@@ -112,8 +112,12 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
     let summary = table.take("summary").and_then(|value| value.string());
     let (key, version) = (table.take("key"), table.take("cursor_version"));
     let key = key::read_settings(key.as_ref(), version.as_ref());
-    let refine =
-        RefineValues { filter: table.take("filter"), sort: table.take("sort"), select: table.take("select") };
+    let refine = RefineValues {
+        filter: table.take("filter"),
+        sort: table.take("sort"),
+        select: table.take("select"),
+        total: table.take("total"),
+    };
     let follow = table.take("follow");
     let parallel = table.take("parallel");
     let shards = table.take("shards");

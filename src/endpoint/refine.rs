@@ -21,7 +21,7 @@ use std::sync::Arc;
 use rowstream_core::Error;
 use rowstream_core::diagnostic::reader::Value;
 use rowstream_core::diagnostic::{shown, suggest};
-use rowstream_core::filter::{Comparison, Condition, OrderTerm, Refinement, SelectedColumn, Truth};
+use rowstream_core::filter::{self, Comparison, Condition, OrderTerm, Refinement, SelectedColumn, Truth};
 use rowstream_core::params::{BindType, Param, ParamType, ParamValue};
 use rowstream_core::sql::dialect::{Dialect, Filters, Names, Placeholders, Refusal};
 use rowstream_core::sql::{Limit, Operator, Outline};
@@ -29,7 +29,7 @@ use rowstream_encode::{Column, ColumnKind};
 
 use self::conditions::Conditions;
 use super::key::{KeySettings, Selection, order_by, unordered};
-use super::{Cardinality, Endpoint, KeyColumn, KeyNulls, RowKey, Statement};
+use super::{Cardinality, Endpoint, KeyColumn, KeyNulls, RowKey, Statement, TotalStatement};
 use crate::database;
 
 /// The refinements of an endpoint's rows that requests may ask for.
@@ -41,6 +41,8 @@ pub struct RefineSettings {
     sort: Allowed<SortedColumn>,
     /// True if they may choose columns.
     select: bool,
+    /// True if they may request the number of all rows.
+    total: bool,
     /// The secret that signs cursors.
     secret: Arc<str>,
     dialect: &'static Dialect,
@@ -91,7 +93,7 @@ struct SortedColumn {
 
 /// An endpoint for requests that ask for the same, apart from values.
 pub(crate) struct RefinedEndpoint {
-    /// The SQL that it runs, and which sets it apart from others of the same endpoint.
+    /// Sets it apart from others of the same endpoint: the SQL that it runs, and if it counts.
     pub(crate) text: String,
     /// The values that follow those of the endpoint's own parameters.
     pub(crate) values: Vec<ParamValue>,
@@ -113,6 +115,7 @@ struct RefinedParts {
     scope: String,
     /// True if the request has an order of its own.
     is_ordered: bool,
+    total: Option<TotalStatement>,
 }
 
 /// The settings of an endpoint's file. `None`: the file has none of them.
@@ -120,6 +123,7 @@ pub(super) struct RefineValues<'a> {
     pub(super) filter: Option<Value<'a>>,
     pub(super) sort: Option<Value<'a>>,
     pub(super) select: Option<Value<'a>>,
+    pub(super) total: Option<Value<'a>>,
 }
 
 impl RefineValues<'_> {
@@ -131,7 +135,7 @@ impl RefineValues<'_> {
         dialect: &'static Dialect,
         secret: &str,
     ) -> Option<RefineSettings> {
-        let first = [&self.filter, &self.sort, &self.select].into_iter().flatten().next()?;
+        let first = [&self.filter, &self.sort, &self.select, &self.total].into_iter().flatten().next()?;
         let filters = match dialect.filters {
             Ok(filters) => filters,
             Err(Refusal { message, hint }) => {
@@ -153,8 +157,9 @@ impl RefineValues<'_> {
         }
         let sort = self.sort.as_ref().map_or(Some(Allowed::These(Vec::new())), read_sort)?;
         let select = self.select.as_ref().map_or(Some(false), Value::boolean)?;
+        let total = self.total.as_ref().map_or(Some(false), Value::boolean)?;
         let taken = endpoint.params.iter().find(|param| {
-            rowstream_core::filter::is_reserved(&param.name)
+            filter::is_reserved(&param.name)
                 || matches!(&filter, Allowed::These(columns) if columns.iter().any(|column| column.name == param.name))
         });
         if let Some(param) = taken {
@@ -164,7 +169,7 @@ impl RefineValues<'_> {
         }
         let has_limit = Limit::find(&endpoint.statements()[0].query.sql, dialect).is_some();
         let (secret, offset) = (Arc::from(secret), first.offset());
-        Some(RefineSettings { filter, sort, select, secret, dialect, filters, has_limit, offset })
+        Some(RefineSettings { filter, sort, select, total, secret, dialect, filters, has_limit, offset })
     }
 }
 
@@ -301,6 +306,11 @@ impl RefineSettings {
         self.sort.all_or(|column| &column.name)
     }
 
+    /// True if requests may ask for the number of all rows.
+    pub(crate) fn counts(&self) -> bool {
+        self.total
+    }
+
     /// True if requests may choose columns.
     pub(crate) fn selects(&self) -> bool {
         self.select
@@ -313,6 +323,7 @@ impl RefineSettings {
             ("filters", allows(self.filtered_names())),
             ("order", allows(self.sorted_names())),
             ("select", self.select),
+            (filter::COUNT, self.total),
             ("limit", !self.has_limit),
             ("offset", !self.has_limit),
         ];
@@ -449,6 +460,9 @@ impl RefineSettings {
                 wrong.push((name.to_owned(), "this endpoint's statement has a limit of its own".to_owned()));
             }
         }
+        if asked.total && !self.total {
+            wrong.push((filter::COUNT.to_owned(), "this endpoint has no totals".to_owned()));
+        }
         Some(ReadRefinement { list, order: order? })
     }
 
@@ -466,9 +480,13 @@ impl RefineSettings {
         let mut conditions = Conditions::new(self, columns, endpoint.params.len(), own.args_before.len());
         let condition = conditions.write(&asked.conditions, wrong)?;
         let mut args = own.args(self.dialect.placeholders, endpoint.params.len(), conditions);
+        let total = asked.total.then(|| TotalStatement {
+            query: own.counted(&condition, (&args.types, self.dialect)),
+            args: args.args.clone(),
+        });
         let limit = match asked.limit {
             Some(rows) => format!("limit {}", args.add(rows)),
-            None => own.limit.unwrap_or_default(),
+            None => own.limit.clone().unwrap_or_default(),
         };
         let (keyed_args, keyed_types) = (args.args.clone(), args.types.clone());
         let offset = asked.offset.filter(|rows| *rows > 0).map(|rows| {
@@ -497,7 +515,9 @@ impl RefineSettings {
             offset,
             scope: condition,
             is_ordered,
+            total,
         };
+        let text = if asked.total { format!("{text}\n{}", filter::COUNT) } else { text };
         Some(RefinedEndpoint { text, values: args.values, parts })
     }
 }
@@ -631,6 +651,23 @@ impl OwnParts {
     }
 }
 
+impl OwnParts {
+    /// Counts the rows that meet the condition, without the statement's limit.
+    fn counted(&self, condition: &str, (types, dialect): (&[BindType], &Dialect)) -> database::Statement {
+        let mut conditions: Vec<_> = Some(condition).filter(|text| !text.is_empty()).into_iter().collect();
+        // The parameters of the limit stay, because each one must be used somewhere.
+        let limit = self.limit.as_ref().map(|limit| format!("coalesce((select 0\n{limit}\n), 0) = 0"));
+        conditions.extend(limit.as_deref());
+        let condition = match &conditions[..] {
+            [] => String::new(),
+            conditions => format!(" where {}", conditions.join(" and ")),
+        };
+        let name = dialect.quoted("total");
+        let sql = format!("select count(*) as {name} from (\n{}\n) as rowstream{condition}", self.text);
+        database::Statement { sql: sql.into(), types: types.to_vec(), ad_hoc: true }
+    }
+}
+
 /// A statement without its order, which would only cost time inside of another one. It stays if it
 /// chooses rows (`distinct on`), or has parameters.
 fn without_order(sql: &str, dialect: &'static Dialect) -> String {
@@ -660,7 +697,8 @@ impl RefinedEndpoint {
         refined.params.extend(values);
         if let Some(sql) = refined.sql_mut() {
             sql.refine = None;
-            if parts.is_ordered || parts.offset.is_some() {
+            sql.total.clone_from(&parts.total);
+            if parts.is_ordered || parts.offset.is_some() || parts.total.is_some() {
                 sql.follow = None;
             }
             let statement = &mut sql.statements[0];

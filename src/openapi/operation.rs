@@ -363,7 +363,7 @@ const CONTROLS: &[Control] = &[
 ];
 
 /// The parameters of filtered lists: the name, the description, and the type.
-const REFINED: [(&str, &str, &str); 7] = [
+const REFINED: [(&str, &str, &str); 8] = [
     ("filters", "conditions on columns: `column=operator.value`, for example `status=eq.PAID`", "object"),
     ("and", "conditions that all have to be met: `(a.eq.1,b.gt.2)`", "string"),
     ("or", "conditions of which one has to be met: `(a.eq.1,b.gt.2)`", "string"),
@@ -371,6 +371,7 @@ const REFINED: [(&str, &str, &str); 7] = [
     ("order", "the order of the rows: `created.desc.nullslast,id`", "string"),
     ("limit", "how many rows at most", "integer"),
     ("offset", "how many rows to leave out at the beginning", "integer"),
+    ("_count", "`exact`: the header `Content-Range` has the number of all rows", "string"),
 ];
 
 /// The parameters of filtered lists as components. The names of conditions are those of columns.

@@ -44,7 +44,8 @@ pub(super) fn read(endpoint: &Endpoint, bound: &mut RequestValues) -> Result<Fol
     Ok(followed)
 }
 
-/// Refuses to follow rows that have another order than that of the key, or another beginning.
+/// Refuses to follow rows that have another order than that of the key, or another beginning, or
+/// that are counted.
 ///
 /// # Errors
 /// 400: the request waits for rows.
@@ -54,7 +55,10 @@ pub(super) fn refuse(bound: &RequestValues) -> Result<(), Error> {
         (Some(_), _) => "_follow",
         (None, Some(_)) => "feed",
     };
-    Err(wrong(name, "a live tail has the order of its key: leave out `order` and `offset`"))
+    Err(wrong(
+        name,
+        "a live tail has the order of its key, and no total: leave out `order`, `offset` and `_count`",
+    ))
 }
 
 /// Checks that a stream that stays open can do all that is requested.

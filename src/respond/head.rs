@@ -16,6 +16,7 @@ use rowstream_encode::Format;
 use super::app::App;
 use super::body::AnswerBody;
 use super::cors::cors_headers;
+use super::refine::PREFERENCE;
 use super::request::StreamRequest;
 use super::signed::{SentSignature, with_signature};
 use super::{spare, wire};
@@ -32,6 +33,8 @@ const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");
 const PARTS: HeaderName = HeaderName::from_static("rowstream-parts");
 /// The token of a shard's snapshot.
 const SNAPSHOT: HeaderName = HeaderName::from_static("rowstream-snapshot");
+/// The preferences that an answer follows (RFC 7240).
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 /// Keeps browsers from treating an answer as another media type than its own (Fetch standard).
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 /// Room for the headers of most successes. Growing it twice would cost a lookup as much as all its
@@ -153,6 +156,18 @@ pub(super) fn tell_page(request: &StreamRequest<'_>, stream: &RowStream, headers
     let next: Vec<_> = others.chain([after.as_str()]).collect();
     if let Ok(link) = format!("<?{}>; rel=\"next\"", next.join("&")).parse() {
         headers.insert(header::LINK, link);
+    }
+}
+
+/// Tells how many rows there are in all, and which of them this page has, as PostgREST does.
+pub(super) fn tell_total(request: &StreamRequest<'_>, stream: &RowStream, headers: &mut HeaderMap) {
+    let Some(total) = stream.total() else { return };
+    let range = request.listed.and_then(|listed| listed.of(total)).unwrap_or_else(|| format!("*/{total}"));
+    if let Ok(range) = range.parse() {
+        headers.insert(header::CONTENT_RANGE, range);
+    }
+    if request.counts_by_preference {
+        headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(PREFERENCE));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{HeaderMap, HeaderName, Request, StatusCode};
 use rowstream_core::Error;
 use rowstream_core::diagnostic::did_you_mean;
 use rowstream_core::error::bounds;
@@ -18,6 +18,10 @@ use crate::endpoint::{Endpoint, NO_OPERATOR, RefineSettings};
 
 /// How many refined endpoints are kept.
 const KEPT: usize = 64;
+/// A preference of a client (RFC 7240).
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+/// The preference for the number of all rows.
+pub(super) const PREFERENCE: &str = "count=exact";
 /// The most values of a refined endpoint that is kept.
 const MOST_VALUES: usize = 64;
 
@@ -38,8 +42,36 @@ pub(super) struct Refined {
     pub(super) values: Vec<ParamValue>,
     /// The rest of the query.
     pub(super) query: String,
-    /// True if it can't be followed, because its rows have another order or another beginning.
+    /// True if it can't be followed, because its rows have another order or another beginning, or
+    /// are counted.
     pub(super) is_fixed: bool,
+    /// True if the rows are counted because the client prefers that.
+    pub(super) is_preferred: bool,
+    /// The page of all rows, if it's known.
+    pub(super) page: Option<RowPage>,
+}
+
+/// A page of a list.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowPage {
+    /// The rows that are left out at the beginning.
+    pub(super) first: u64,
+    /// The most rows; `None`: all.
+    pub(super) most: Option<u64>,
+}
+
+impl RowPage {
+    /// The rows of the page among all `total` ones, as `Content-Range` states them.
+    pub(super) fn of(self, total: u64) -> Option<String> {
+        let rows = total.saturating_sub(self.first).min(self.most.unwrap_or(u64::MAX));
+        Some(format!("{}-{}/{total}", self.first, self.first + rows.checked_sub(1)?))
+    }
+}
+
+/// True if a request prefers an answer with the number of all rows (RFC 7240).
+fn prefers_total(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(PREFER).into_iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split([',', ';'])).any(|preference| preference.trim() == PREFERENCE)
 }
 
 impl App {
@@ -49,16 +81,22 @@ impl App {
     /// # Errors
     /// 400: it asks for something that the endpoint doesn't have. Those of the source, if the
     /// columns aren't known yet.
-    pub(super) async fn refine(
+    pub(super) async fn refine<B>(
         &self,
         index: usize,
-        query: Option<&str>,
+        request: &Request<B>,
         body: Option<&mut BodyParams>,
     ) -> Result<Option<Refined>, Error> {
+        let (query, prefers_total) = (request.uri().query(), prefers_total(request.headers()));
         let endpoint = &self.config.endpoints[index];
         let Some(settings) = endpoint.refine_settings() else { return Ok(None) };
         params::check_pairs(query)?;
-        let (asked, query) = split(&endpoint.params, query.unwrap_or_default(), body)?;
+        let (mut asked, query) = split(&endpoint.params, query.unwrap_or_default(), body)?;
+        let is_preferred =
+            prefers_total && settings.counts() && !asked.iter().any(|(name, _)| name == filter::COUNT);
+        if is_preferred {
+            asked.push((filter::COUNT.to_owned(), "exact".to_owned()));
+        }
         if asked.is_empty() {
             return Ok(None);
         }
@@ -80,9 +118,13 @@ impl App {
                 built
             }
         };
-        let Refinement { order, offset, .. } = asked;
-        let is_fixed = !order.is_empty() || offset.is_some();
-        Ok(Some(Refined { endpoint: built, values: refined.values, query, is_fixed }))
+        let Refinement { order, limit, offset, total, .. } = asked;
+        let is_fixed = !order.is_empty() || offset.is_some() || total;
+        let rows = |rows: i64| u64::try_from(rows).unwrap_or_default();
+        let has_own_limit = settings.has_limit && endpoint.key().is_none();
+        let page = RowPage { first: offset.map_or(0, rows), most: limit.map(rows) };
+        let page = Some(page).filter(|_| !has_own_limit);
+        Ok(Some(Refined { endpoint: built, values: refined.values, query, is_fixed, is_preferred, page }))
     }
 
     /// The columns of an endpoint's only statement, which the database reports if they aren't known.
@@ -123,7 +165,8 @@ fn split(params: &[Param], query: &str, body: Option<&mut BodyParams>) -> Result
     let is_param = |name: &str| {
         params.iter().any(|param| param.name == name && !matches!(param.place, ParamPlace::Claim))
     };
-    let is_asked = |name: &str| !name.starts_with('_') && name != "feed" && !is_param(name);
+    let is_asked =
+        |name: &str| name == filter::COUNT || !name.starts_with('_') && name != "feed" && !is_param(name);
     let wrong = |wrong| Error::invalid_parameters(vec![wrong]);
     let (mut asked, rest) = params::take_pairs(query, is_asked).map_err(wrong)?;
     if let Some(body) = body {
@@ -143,7 +186,9 @@ fn check_names(
     (endpoint, settings): (&Endpoint, &RefineSettings),
     columns: &[Column],
 ) -> Result<(), Error> {
-    let is_known = |name: &str| filter::is_reserved(name) || columns.iter().any(|column| column.name == name);
+    let is_known = |name: &str| {
+        name == filter::COUNT || filter::is_reserved(name) || columns.iter().any(|column| column.name == name)
+    };
     let wrong: Vec<_> = asked
         .iter()
         .filter(|(name, _)| !is_known(name))

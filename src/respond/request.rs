@@ -14,7 +14,7 @@ use rowstream_upstream::fields;
 
 use super::app::App;
 use super::follow;
-use super::refine::Refined;
+use super::refine::{Refined, RowPage};
 use crate::auth::Credentials;
 use crate::completeness::ProofRequest;
 use crate::completeness::events::{self, LAST_EVENT_ID};
@@ -80,6 +80,10 @@ pub(super) struct StreamRequest<'a> {
     pub(super) asked: ProofRequest,
     /// The most rows that the statement with the endpoint's key can return, if that's known.
     pub(super) page: Option<u64>,
+    /// The page of all rows, if it's known and they're counted.
+    pub(super) listed: Option<RowPage>,
+    /// True if the rows are counted because the client prefers that.
+    pub(super) counts_by_preference: bool,
     /// The file name for saving the answer.
     pub(super) download: Option<String>,
     pub(super) values: Vec<ParamValue>,
@@ -141,6 +145,9 @@ pub(super) fn read_stream_request<'a, B>(
     };
     let (download, values, given) = (bound.download, bound.values, bound.given);
     let page = endpoint.key().and_then(|key| endpoint.page_of(key.statement, &values));
+    let begins = refined.and_then(|refined| refined.page).filter(|_| reading.after.is_none());
+    let listed = begins.map(|listed| RowPage { most: listed.most.or(page), ..listed });
+    let counts_by_preference = refined.is_some_and(|refined| refined.is_preferred);
     let url_query = request.uri().query();
     let index = found.endpoint;
     Ok(StreamRequest {
@@ -153,6 +160,8 @@ pub(super) fn read_stream_request<'a, B>(
         encoding,
         asked,
         page,
+        listed,
+        counts_by_preference,
         download,
         values,
         given,

@@ -16,7 +16,7 @@ use rowstream_core::pool::Waiter;
 
 use super::app::App;
 use super::body::AnswerBody;
-use super::head::{head, no_more_events, tell_digest, tell_if_empty, tell_page, tell_parts};
+use super::head::{head, no_more_events, tell_digest, tell_if_empty, tell_page, tell_parts, tell_total};
 use super::request::{STREAMED, StreamRequest};
 use super::streaming::ActiveStream;
 use super::tracker::RequestTracker;
@@ -269,6 +269,7 @@ impl App {
         tracker.stream = Some(stream);
         tracker.meter.begin_stream(self.series(tracker.meter.subject));
         tell_parts(&streaming.stream, response.headers_mut());
+        tell_total(request, &streaming.stream, response.headers_mut());
         streaming.trailers = request.asked.trailers;
         if streaming.trailers {
             let (next, page) = (streaming.stream.cursor().is_some(), request.page.is_some());
@@ -337,6 +338,7 @@ fn whole(
         tracker.note(stream);
     })?;
     tell_page(request, stream, response.headers_mut());
+    tell_total(request, stream, response.headers_mut());
     tell_parts(stream, response.headers_mut());
     Ok(response)
 }

@@ -37,7 +37,12 @@ impl Counts {
         let is_list = |step: &&Step| match step {
             Step::Rows(rows) => rows.cardinality == Cardinality::Many,
             Step::Nest(nest) => nest.count().cardinality == Cardinality::Many,
-            Step::Literal(_) | Step::Probe(_) | Step::Count(_) | Step::Next | Step::Digest => false,
+            Step::Literal(_)
+            | Step::Probe(_)
+            | Step::Total(_)
+            | Step::Count(_)
+            | Step::Next
+            | Step::Digest => false,
         };
         let lists = steps.iter().filter(is_list).count();
         let nested = steps.iter().any(|step| matches!(step, Step::Nest(_))).then_some(0);

@@ -21,13 +21,15 @@ use super::lookup::{LookupResult, look_up};
 use super::nest::Nest;
 use super::pages::PageRows;
 use super::producer::Producer;
-use super::steps::{EmptinessProbe, ProbeFinding, RowColumns, RowCount, Rows, Step, pieces, prepared};
+use super::steps::{
+    EmptinessProbe, ProbeFinding, RowColumns, RowCount, Rows, Step, TotalRow, pieces, prepared,
+};
 use super::{RowsRequest, SHORT_PAGE, refcursor};
 use crate::completeness::events;
 use crate::database::{self, RowOrder, RowSource, Session, ShardRead, Snapshot, TableParts};
 use crate::endpoint::{
     CallsPerRow, Cardinality, Endpoint, Handler, ParallelRead, PartStatement, Piece, RowKey, Shards,
-    Statement,
+    Statement, TotalStatement,
 };
 use crate::source::Source;
 
@@ -86,6 +88,10 @@ impl OpenedStatements {
                 steps.extend(ahead.await?.map(Step::Probe));
                 let probe = Box::pin(EmptinessProbe::prepare(endpoint, tail, &mut session, prepared(&steps)));
                 steps.push(Step::Probe(probe.await?));
+            }
+            if let (Some(total), Piece::Rows(_)) = (endpoint.total(), piece) {
+                let row = Box::pin(TotalRow::prepare(total, &mut session, prepared(&steps)));
+                steps.push(Step::Total(Box::new(row.await?)));
             }
             steps.push(match piece {
                 Piece::Literal(text) => Step::Literal(text.clone()),
@@ -231,6 +237,14 @@ impl Rows {
             encoder,
             cursors,
         })
+    }
+}
+
+impl TotalRow {
+    async fn prepare(total: &TotalStatement, session: &mut Producer, before: usize) -> Result<Self, Error> {
+        let columns = session.prepare(&total.query).await?;
+        let encoder = json(Shape::Scalar, ValueOptions::DEFAULT, &columns);
+        Ok(Self { index: before, args: total.args.as_slice().into(), encoder })
     }
 }
 
@@ -502,7 +516,11 @@ async fn begin(
         LookupResult::Row(row) => return Ok((Producer::Statements(Session::Lookup(row.answer)), row.clock)),
         LookupResult::Elsewhere(begun, before) => (waiter.begun(begun), before),
     };
-    let snapshot = if several || probes { Snapshot::Transaction } else { Snapshot::Statement };
+    let snapshot = if several || probes || endpoint.total().is_some() {
+        Snapshot::Transaction
+    } else {
+        Snapshot::Statement
+    };
     let priority = if lookup.is_some() { Priority::Lookup } else { Priority::Stream };
     let wait = patience.wait();
     let rows = match (&reading.shard, endpoint.parallel()) {

@@ -18,6 +18,7 @@ use crate::endpoint::{Cardinality, Endpoint, Piece, ResultRead, check_columns};
 pub(super) enum Step {
     Literal(Bytes),
     Probe(EmptinessProbe),
+    Total(Box<TotalRow>),
     Rows(Box<Rows>),
     Nest(Box<Nest>),
     Count(RowCount),
@@ -31,6 +32,15 @@ pub(super) struct RowCount {
     /// The statement's index in the endpoint.
     pub(super) statement: usize,
     pub(super) rows: u64,
+}
+
+/// A statement that counts all rows of a list.
+pub(super) struct TotalRow {
+    /// The statement's position in the session.
+    pub(super) index: usize,
+    pub(super) args: Box<[usize]>,
+    /// Writes the number as JSON.
+    pub(super) encoder: Encoder,
 }
 
 /// A statement that must find no row. If it does, the list after it would leave rows out.
@@ -168,7 +178,7 @@ pub(super) fn pieces<'a>(endpoint: &'a Endpoint, format: Format, rows: &'a [Piec
 pub(super) fn prepared(steps: &[Step]) -> usize {
     let statements = |step: &Step| match step {
         Step::Literal(_) | Step::Count(_) | Step::Next | Step::Digest => 0,
-        Step::Rows(_) | Step::Probe(_) => 1,
+        Step::Rows(_) | Step::Probe(_) | Step::Total(_) => 1,
         Step::Nest(nest) => nest.len(),
     };
     steps.iter().map(statements).sum()

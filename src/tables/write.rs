@@ -23,7 +23,7 @@ pub(crate) fn list(table: &Table) -> EndpointFile {
         let columns: Vec<_> = key.iter().map(|column| toml(&key_name(&column.name))).collect();
         let _ = writeln!(text, "key = [{}]", columns.join(", "));
     }
-    text.push_str("filter = true\nsort = true\nselect = true\n*/\n");
+    text.push_str("filter = true\nsort = true\nselect = true\ntotal = true\n*/\n");
     text.push_str(&select(table));
     if !key.is_empty() {
         let columns: Vec<_> = key.iter().map(|column| table.dialect.quoted(&column.name)).collect();

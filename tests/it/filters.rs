@@ -196,8 +196,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("limit=all", "is not a number of rows"),
     ("limit=1&limit=2", "it is given more than once"),
     ("offset=-1", "is not a number of rows"),
-    ("order=age&_follow=1", "leave out `order` and `offset`"),
-    ("offset=1&_follow=1", "leave out `order` and `offset`"),
+    ("order=age&_follow=1", "leave out `order`, `offset` and `_count`"),
+    ("offset=1&_follow=1", "leave out `order`, `offset` and `_count`"),
 ];
 
 async fn keeps_the_contract(url: &str) {
@@ -265,12 +265,15 @@ async fn reads_what_was_asked(url: &str, database: Database, rows: &[oracle::Row
         let (query, size) = (encoded(&asked.query()), random.size());
         let context = format!("{} of {url}, seed {seed}", asked.query());
 
-        let mut path = format!("/t?{query}&limit={size}");
+        let mut path = format!("/t?{query}&limit={size}&_count=exact");
         let mut found = Vec::new();
         loop {
             let reply = get(&server.url(&path)).await;
             assert_eq!(reply.status.as_u16(), 200, "{context}: {}", reply.text());
             let page = ids(&reply);
+            let total = reply.header("content-range").and_then(|range| range.split_once('/'));
+            let expected_total = expected.len().to_string();
+            assert_eq!(total.map(|(_, total)| total), Some(&*expected_total), "{context}");
             assert!(page.len() <= size, "{context}");
             found.extend(page);
             assert!(found.len() <= expected.len(), "{context}: {found:?}, expected {expected:?}");
@@ -652,7 +655,7 @@ async fn filters_are_described() {
         .filter_map(|parameter| parameter["$ref"].as_str()?.rsplit_once('/'))
         .map(|(_, name)| name)
         .collect();
-    for name in ["filters", "and", "or", "select", "order", "limit", "offset"] {
+    for name in ["filters", "and", "or", "select", "order", "limit", "offset", "_count"] {
         assert!(references.contains(name), "{name}: {references:?}");
     }
     let filters = &document["components"]["parameters"]["filters"];
@@ -661,6 +664,6 @@ async fn filters_are_described() {
     assert!(!lookup.to_string().contains("filters"), "{lookup}");
     let listed = get(&server.url("/")).await.json();
     let words = |index: usize| listed["endpoints"][index]["filters"].clone();
-    assert_eq!(words(0), json!(["filters", "order", "select", "limit", "offset"]));
+    assert_eq!(words(0), json!(["filters", "order", "select", "_count", "limit", "offset"]));
     assert_eq!(words(1), Value::Null);
 }

@@ -103,6 +103,7 @@ mod systemd;
 mod tables;
 mod terminal;
 mod tls;
+mod totals;
 mod traces;
 mod turns;
 mod upstream;

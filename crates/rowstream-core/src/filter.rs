@@ -10,7 +10,7 @@
 
 mod parse;
 
-pub use parse::{RESERVED, is_reserved, read};
+pub use parse::{COUNT, RESERVED, is_reserved, read};
 
 pub use crate::sql::Operator;
 
@@ -36,6 +36,8 @@ pub struct Refinement {
     pub limit: Option<i64>,
     /// How many rows to leave out at the beginning.
     pub offset: Option<i64>,
+    /// True if the response states how many rows meet the conditions.
+    pub total: bool,
 }
 
 /// A condition on a row.

@@ -4,5 +4,6 @@ key     = ["id"]
 filter  = ["id", "sensor", "celsius"]
 sort    = ["celsius"]
 select  = true
+total   = true
 */
 select id, sensor, celsius from reading order by id

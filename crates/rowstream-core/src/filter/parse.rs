@@ -9,6 +9,9 @@ use crate::diagnostic::{list, shown, suggest};
 /// The names of a request's pairs that aren't columns.
 pub const RESERVED: [&str; 8] = ["select", "order", "limit", "offset", "and", "or", "not.and", "not.or"];
 
+/// The name of the pair that requests the number of all rows.
+pub const COUNT: &str = "_count";
+
 /// Operators of PostgREST that we don't have.
 const TEXT_SEARCH: [&str; 4] = ["fts", "plfts", "phfts", "wfts"];
 
@@ -60,6 +63,7 @@ impl Reader {
             "order" => once(self.is_ordered)?,
             "limit" => once(self.refinement.limit.is_some())?,
             "offset" => once(self.refinement.offset.is_some())?,
+            COUNT => once(self.refinement.total)?,
             _ => {}
         }
         match name {
@@ -70,6 +74,7 @@ impl Reader {
             }
             "limit" => self.refinement.limit = Some(count(value)?),
             "offset" => self.refinement.offset = Some(count(value)?),
+            COUNT => self.refinement.total = total(value)?,
             "and" | "or" | "not.and" | "not.or" => {
                 let mut text = Text { rest: value, counts: &mut self.counts };
                 let condition = text.group(name, 1)?;
@@ -95,6 +100,17 @@ fn count(text: &str) -> Result<i64, String> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = if is_number { text.parse().ok() } else { None };
     number.ok_or_else(|| format!("{} is not a number of rows: write 0 or more", shown(text)))
+}
+
+/// The kind of total.
+fn total(text: &str) -> Result<bool, String> {
+    match text {
+        "exact" => Ok(true),
+        "planned" | "estimated" => {
+            Err(format!("there are no {text} totals: write `exact`, which counts all rows"))
+        }
+        _ => Err(format!("{} is not a kind of total: write `exact`", shown(text))),
+    }
 }
 
 /// `*,id,total:amount`.

@@ -317,6 +317,7 @@ impl<'a> RequestTexts<'a> {
             "_digest" => take(&mut self.completeness.digest, value, choice),
             "_wait" => take(&mut self.completeness.wait, value, choice),
             "_explain" => take(&mut self.explain, value, switch),
+            "_count" => Err("this endpoint has no totals: set `total = true` in its file".to_owned()),
             _ => return self.unknown(name),
         };
         if let Err(message) = taken {

@@ -1,0 +1,177 @@
+//! The number of all rows of a list, on PostgreSQL, MariaDB and SQLite.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http::Request;
+use serde_json::json;
+
+use crate::support::{Client, MariaDb, Reply, Server, TestDb, get};
+
+const PEOPLE: &str = "create table person (id integer primary key, name varchar(20), age integer);
+    insert into person values (1, 'Ada', 36), (2, 'Ben', 36), (3, 'Cy', null), (4, 'Di', 7), (5, 'Ed', 0), (6, 'Flo', 9), (7, 'Gus', 99);";
+const TABLE: &str = "/*\nkey = [\"id\"]\nfilter = true\nsort = true\nselect = true\ntotal = true\n*/
+    select id, name, age from person order by id";
+/// A statement with a parameter on either side of its limit's.
+const LIMITED: &str =
+    "/*\nkey = [\"id\"]\nfilter = true\ntotal = true\n[params]\nleast = { type = \"integer\", default = 0 }
+n = { type = \"integer\", optional = true }\n*/
+    select id, name, age from person where id > :least order by id limit :n";
+/// Without a key, nothing says where a page begins.
+const UNORDERED: &str = "/*\nfilter = true\ntotal = true\n*/\nselect id, age from person";
+const NONE: &str = "/*\nkey = [\"id\"]\nfilter = true\n*/\nselect id, age from person order by id";
+
+async fn server(url: &str) -> Server {
+    let config =
+        format!("cursor_secret = \"0123456789abcdef0123456789abcdef\"\n[source.db]\nurl = \"{url}\"\n");
+    let files = [
+        ("rowstream.toml", &*config),
+        ("endpoints/people.sql", TABLE),
+        ("endpoints/limited.sql", LIMITED),
+        ("endpoints/unordered.sql", UNORDERED),
+        ("endpoints/none.sql", NONE),
+    ];
+    Server::start(&files).await
+}
+
+fn rows(reply: &Reply) -> usize {
+    reply.json().as_array().unwrap_or_else(|| panic!("{}", reply.text())).len()
+}
+
+async fn counts_rows(url: &str) {
+    let server = server(url).await;
+    for (path, sent, range) in [
+        ("/people?_count=exact", 7, "0-6/7"),
+        ("/people?_count=exact&limit=3", 3, "0-2/7"),
+        ("/people?_count=exact&limit=3&offset=5", 2, "5-6/7"),
+        ("/people?_count=exact&offset=9", 0, "*/7"),
+        ("/people?_count=exact&limit=0", 0, "*/7"),
+        ("/people?_count=exact&age=eq.36", 2, "0-1/2"),
+        ("/people?_count=exact&age=is.null&limit=5", 1, "0-0/1"),
+        ("/people?_count=exact&age=gt.1000", 0, "*/0"),
+        ("/people?_count=exact&or=(id.eq.1,age.lt.10)&order=age.desc&select=name&limit=2", 2, "0-1/4"),
+        ("/limited?_count=exact", 7, "0-6/7"),
+        ("/limited?_count=exact&n=2", 2, "0-1/7"),
+        ("/limited?_count=exact&n=2&least=3", 2, "0-1/4"),
+        ("/limited?_count=exact&n=0", 0, "*/7"),
+        ("/limited?_count=exact&n=1&least=1&age=gte.9", 1, "0-0/3"),
+        ("/unordered?_count=exact&age=eq.36", 2, "0-1/2"),
+    ] {
+        let reply = get(&server.url(path)).await;
+        assert_eq!(reply.status, 200, "{path} on {url}: {}", reply.text());
+        assert_eq!((rows(&reply), reply.header("content-range")), (sent, Some(range)), "{path} on {url}");
+    }
+    let first = get(&server.url("/people?_count=exact&limit=3&age=gte.0")).await;
+    let link =
+        first.header("link").and_then(|link| link.strip_prefix('<')?.split_once('>')).expect("a page").0;
+    let second = get(&server.url(&format!("/people{link}"))).await;
+    assert_eq!((rows(&second), second.header("content-range")), (3, Some("*/6")), "after a cursor");
+    let framed = get(&server.url("/people.ndjson?_count=exact&_end=1&limit=2")).await;
+    assert!(framed.text().contains("\"total\":7"), "{}", framed.text());
+    let plain = get(&server.url("/people?limit=2")).await;
+    assert_eq!(plain.header("content-range"), None);
+}
+
+#[tokio::test]
+async fn postgres_counts_rows() {
+    let db = TestDb::new().await;
+    db.execute(PEOPLE).await;
+    counts_rows(&db.url()).await;
+}
+
+#[tokio::test]
+async fn mariadb_counts_rows() {
+    counts_rows(&MariaDb::new(PEOPLE).url()).await;
+}
+
+#[tokio::test]
+async fn sqlite_counts_rows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("people.db");
+    rusqlite::Connection::open(&file).and_then(|open| open.execute_batch(PEOPLE)).expect("a database");
+    counts_rows(&format!("sqlite:{}", file.display())).await;
+}
+
+/// PostgREST's clients ask by a header. A server may ignore a preference, but not a parameter.
+#[tokio::test]
+async fn a_total_can_be_preferred() {
+    let db = TestDb::new().await;
+    db.execute(PEOPLE).await;
+    let server = server(&db.url()).await;
+    for (path, prefer, range, applied) in [
+        ("/people?limit=2", "count=exact", Some("0-1/7"), Some("count=exact")),
+        ("/people", "return=minimal, count=exact; x", Some("0-6/7"), Some("count=exact")),
+        ("/people", "count=planned", None, None),
+        ("/none", "count=exact", None, None),
+        ("/people?_count=exact", "count=exact", Some("0-6/7"), None),
+    ] {
+        let request =
+            Request::get(server.url(path)).header("prefer", prefer).body(String::new()).expect("one");
+        let reply = Client::HTTP1.send(request).await;
+        assert_eq!(reply.status, 200, "{path} {prefer}: {}", reply.text());
+        let told = [reply.header("content-range"), reply.header("preference-applied")];
+        assert_eq!(told, [range, applied], "{path} {prefer}");
+    }
+    for (path, part) in [
+        ("/people?_count=planned", "there are no planned totals: write `exact`"),
+        ("/people?_count=many", "`many` is not a kind of total"),
+        ("/people?_count=exact&_count=exact", "more than once"),
+        ("/none?_count=exact", "this endpoint has no totals"),
+        ("/none?_count=exact&id=eq.1", "this endpoint has no totals"),
+    ] {
+        let reply = get(&server.url(path)).await;
+        assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (400, &json!("invalid_parameter")));
+        assert!(reply.text().contains(part), "{path}: {}", reply.text());
+    }
+}
+
+/// While rows are added, each response has as many as its total says.
+async fn total_is_of_the_same_moment(url: &str, add: impl Fn(i64) + Send + 'static) {
+    let server = server(url).await;
+    let stopped = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&stopped);
+    let adding = tokio::task::spawn_blocking(move || {
+        for id in (8..).take_while(|_| !stop.load(Ordering::Relaxed)) {
+            add(id);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    let mut totals = Vec::new();
+    while totals.len() < 200 || totals.first() == totals.last() {
+        let reply = get(&server.url("/people?_count=exact&select=id")).await;
+        let total = reply.header("content-range").and_then(|range| range.split_once('/')).expect("a total").1;
+        assert_eq!(rows(&reply).to_string(), total, "on {url}");
+        totals.push(total.to_owned());
+    }
+    stopped.store(true, Ordering::Relaxed);
+    adding.await.expect("rows are added");
+}
+
+#[tokio::test]
+async fn postgres_counts_in_the_snapshot_of_the_rows() {
+    let db = TestDb::new().await;
+    db.execute(PEOPLE).await;
+    let runtime = tokio::runtime::Handle::current();
+    let client = db.client().await;
+    let add = move |id| {
+        let id = i32::try_from(id).expect("few are added");
+        let added = async { client.execute("insert into person values ($1, 'x', 1)", &[&id]).await };
+        runtime.block_on(added).expect("it's added");
+    };
+    total_is_of_the_same_moment(&db.url(), add).await;
+}
+
+#[tokio::test]
+async fn sqlite_counts_in_the_snapshot_of_the_rows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("people.db");
+    let writer = rusqlite::Connection::open(&file).expect("a database");
+    writer
+        .execute_batch(&format!("pragma journal_mode = wal; pragma synchronous = off; {PEOPLE}"))
+        .expect("rows");
+    let add = move |id: i64| {
+        writer.execute("insert into person values (?1, 'x', 1)", [id]).expect("it's added");
+    };
+    total_is_of_the_same_moment(&format!("sqlite:{}", file.display()), add).await;
+}
