@@ -19,6 +19,8 @@ pub struct Choice {
     pub format: Format,
     /// True if `Accept` requested the framed profile of the format.
     pub framed: bool,
+    /// True if the name of the format is `tsv`, which is CSV with tabs.
+    pub by_tabs: bool,
     /// True if another `Accept` could change the response, which then has `Vary: Accept`.
     pub vary_accept: bool,
 }
@@ -36,22 +38,36 @@ pub fn choose<'a>(
 ) -> Result<Choice, Error> {
     let offered = |format: &Format| formats.contains(format);
     match (suffix, control) {
-        (Suffix::Unknown(name), _) => Err(not_known(name, formats)),
-        (_, Some(name)) => match Format::from_name(name) {
-            Some(format) if offered(&format) => Ok(fixed(format)),
-            _ => Err(not_known(name, formats)),
-        },
+        (Suffix::Unknown(name), Some(_)) => Err(not_known(name, formats)),
+        (Suffix::Unknown(name), None) => by_name(name, formats),
+        (_, Some(name)) => by_name(name, formats),
         (Suffix::Format(format), None) => Some(*format).filter(offered).map(fixed).ok_or_else(|| {
             not_acceptable(&format!("this endpoint doesn't answer in {}", shown(format.name())), formats)
         }),
         (Suffix::None, None) => accepted(accept, formats)
-            .map(|(format, framed)| Choice { format, framed, vary_accept: true })
+            .map(|(format, framed)| Choice { framed, vary_accept: true, ..fixed(format) })
             .ok_or_else(|| not_acceptable("`Accept` doesn't name a format of this endpoint", formats)),
     }
 }
 
+fn by_name(name: &str, formats: &[Format]) -> Result<Choice, Error> {
+    match named(name) {
+        Some((format, by_tabs)) if formats.contains(&format) => Ok(Choice { by_tabs, ..fixed(format) }),
+        _ => Err(not_known(name, formats)),
+    }
+}
+
 fn fixed(format: Format) -> Choice {
-    Choice { format, framed: false, vary_accept: false }
+    Choice { format, framed: false, by_tabs: false, vary_accept: false }
+}
+
+/// The format of a name, or of another usual suffix. True if its separator is a tab.
+pub(crate) fn named(name: &str) -> Option<(Format, bool)> {
+    match name {
+        "jsonl" => Some((Format::Ndjson, false)),
+        "tsv" => Some((Format::Csv, true)),
+        name => Format::from_name(name).map(|format| (format, false)),
+    }
 }
 
 /// The error of a name that isn't a format of the endpoint. It may be misspelled, unless it's
@@ -59,7 +75,7 @@ fn fixed(format: Format) -> Choice {
 fn not_known(name: &str, formats: &[Format]) -> Error {
     let error = not_acceptable(&format!("{} isn't a format of this endpoint", shown(name)), formats);
     let meant = match name {
-        "jsonl" | "jsonlines" => Format::Ndjson.name(),
+        "jsonlines" => Format::Ndjson.name(),
         "arrows" => Format::Arrow.name(),
         name => name,
     };

@@ -51,7 +51,7 @@ use rowstream_core::error::ErrorDetail;
 use rowstream_core::params::{ParamValue, RequestedShard};
 use rowstream_core::pool::{SlowReader, SlowStream, Waiter};
 use rowstream_core::timer::Timer;
-use rowstream_encode::{Format, ValueOptions};
+use rowstream_encode::{CsvDialect, Format, ValueOptions};
 
 use self::clock::{Clock, Phase};
 use self::counts::{Counts, StatementRows};
@@ -152,6 +152,8 @@ pub struct RowsRequest {
     pub format: Format,
     /// Options for the values.
     pub options: ValueOptions,
+    /// The dialect of CSV. `None`: the endpoint's own.
+    pub csv: Option<Box<CsvDialect>>,
     /// Only rows after this cursor are read.
     pub after: Option<String>,
     /// The part of the table to read. `None`: all of it.
@@ -172,6 +174,7 @@ impl From<(Format, ValueOptions)> for RowsRequest {
         Self {
             format,
             options,
+            csv: None,
             after: None,
             shard: None,
             cursors: false,

@@ -19,7 +19,9 @@ use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use rowstream_core::Error;
 use rowstream_core::diagnostic::encoding::{EncodingError, read_utf8};
 use rowstream_core::diagnostic::shown;
-use rowstream_encode::{BytesForm, Choice, CsvDialect, Format, Intervals, Nulls, Numbers, ValueOptions};
+use rowstream_encode::{
+    BytesForm, Choice, CsvChoice, CsvDialect, Format, Intervals, Nulls, Numbers, Separator, ValueOptions,
+};
 use tokio::task::spawn_blocking;
 
 pub(super) use self::ending::EndSignal;
@@ -60,6 +62,8 @@ pub(super) struct Args {
     format: Option<RowForm>,
     #[command(flatten)]
     options: OptionArgs,
+    #[command(flatten)]
+    csv: CsvArgs,
     /// The file to write, instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -98,6 +102,40 @@ impl OptionArgs {
         let &Self { numbers, bytes, intervals, nulls } = self;
         ValueOptions { numbers, bytes, intervals, nulls }
     }
+}
+
+/// The dialect of CSV.
+#[derive(Debug, clap::Args)]
+struct CsvArgs {
+    /// The separator of CSV: comma, semicolon, tab, pipe [default: tab for a file `.tsv`, else
+    /// comma].
+    #[arg(long, value_name = "SEPARATOR", value_parser = parse_separator)]
+    csv_separator: Option<Separator>,
+    /// Begin CSV with a byte order mark, for Excel.
+    #[arg(long)]
+    csv_bom: bool,
+    /// The text for NULL in CSV, instead of an empty one.
+    #[arg(long, value_name = "TEXT", value_parser = CsvChoice::null)]
+    csv_null: Option<String>,
+}
+
+impl CsvArgs {
+    /// The dialect for a file.
+    fn dialect(&self, output: Option<&Path>) -> CsvDialect {
+        let is_tsv =
+            output.and_then(Path::extension).is_some_and(|suffix| suffix.eq_ignore_ascii_case("tsv"));
+        let default = CsvDialect {
+            separator: if is_tsv { Separator::Tab } else { Separator::Comma },
+            ..CsvDialect::default()
+        };
+        let &Self { csv_separator: separator, csv_bom, ref csv_null } = self;
+        let choice = CsvChoice { separator, bom: Some(csv_bom), null: csv_null.clone() };
+        choice.over(&default).unwrap_or(default)
+    }
+}
+
+fn parse_separator(name: &str) -> Result<Separator, String> {
+    Separator::from_name(name).ok_or_else(|| "the separators are comma, semicolon, tab, pipe".to_owned())
 }
 
 fn parse_choice<T: Choice>(name: &str) -> Result<T, String> {
@@ -148,9 +186,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     tables::refuse_missing(&config.sources[0])?;
     tables::set_pooler(&mut config.sources[0], args.pooler)?;
     // Otherwise a reader of the CSV couldn't tell an empty text from NULL.
-    if form == RowForm::Table {
-        config.endpoints[0].csv = CsvDialect { null: table::NULL.to_owned(), ..CsvDialect::default() };
-    }
+    config.endpoints[0].csv = match form {
+        RowForm::Table => CsvDialect { null: table::NULL.to_owned(), ..CsvDialect::default() },
+        RowForm::Format(_) => args.csv.dialect(args.output.as_deref()),
+    };
     if let Some(parts) = args.parallel {
         read_in_parts(&mut config, usize::from(parts))?;
     }

@@ -133,6 +133,7 @@ impl Operation<'_> {
         let (has_key, is_followed) = (self.endpoint.key().is_some(), self.endpoint.follow().is_some());
         let has_shards = self.endpoint.shards().is_some();
         let is_explained = self.endpoint.explained.is_some();
+        let has_csv = self.endpoint.formats.contains(&Format::Csv);
         let chosen = self.requested.options;
         let is_taken = move |name: &&str| match *name {
             "after" => has_key || has_shards,
@@ -141,6 +142,7 @@ impl Operation<'_> {
             "explain" => is_explained,
             // These change the types of values, so a document describes requests with the same
             // choice.
+            "csv_separator" | "csv_bom" | "csv_null" => has_csv,
             "numbers" | "bytes" | "intervals" | "nulls" => chosen.of(name).is_some(),
             _ => true,
         };
@@ -360,6 +362,9 @@ const CONTROLS: &[Control] = &[
     ("bytes", "the form of bytes", names::<BytesForm>),
     ("intervals", "the form of intervals", names::<Intervals>),
     ("nulls", "the form of members that are NULL", names::<Nulls>),
+    ("csv_separator", "the separator of CSV", || vec!["comma", "semicolon", "tab", "pipe"]),
+    ("csv_bom", "a byte order mark before CSV, for Excel", || vec!["0", "1"]),
+    ("csv_null", "the text for NULL in CSV", Vec::new),
 ];
 
 /// The parameters of filtered lists: the name, the description, and the type.

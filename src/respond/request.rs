@@ -9,7 +9,7 @@ use http::{HeaderMap, Request};
 use rowstream_core::Error;
 use rowstream_core::client::{Client, UNIX, network_of};
 use rowstream_core::params::{self, BodyParams, Claims, ParamValue, RequestValues, RequestedShard, Shard};
-use rowstream_encode::Format;
+use rowstream_encode::{Format, Separator};
 use rowstream_upstream::fields;
 
 use super::app::App;
@@ -120,7 +120,7 @@ pub(super) fn read_stream_request<'a, B>(
         _ => &endpoint.formats,
     };
     let choice = negotiate::choose(&found.suffix, bound.format.as_deref(), accept, formats)?;
-    let negotiate::Choice { format, framed, vary_accept } = choice;
+    let negotiate::Choice { format, framed, by_tabs, vary_accept } = choice;
     let asked = ProofRequest::read(request, bound.completeness, format, framed)?;
     follow::check(followed, format, &asked)?;
     let options = bound.options.over(endpoint.options).in_format(format);
@@ -128,6 +128,8 @@ pub(super) fn read_stream_request<'a, B>(
         true => Some(Encoding::choose(request.headers().get_all(header::ACCEPT_ENCODING))?),
         false => None,
     };
+    let mut csv = std::mem::take(&mut bound.csv);
+    csv.separator = csv.separator.or(by_tabs.then_some(Separator::Tab));
     let shard = asked_shard(endpoint, bound.shard, bound.snapshot)?;
     let after = after((endpoint, shard.as_ref()), format, bound.after, request)?;
     let proves = asked.framed.is_some() || asked.trailers || asked.wait || asked.without_chunks;
@@ -136,6 +138,7 @@ pub(super) fn read_stream_request<'a, B>(
     let reading = RowsRequest {
         format,
         options,
+        csv: csv.over(&endpoint.csv).map(Box::new),
         after,
         shard,
         cursors: cursors || followed != FollowMode::No,

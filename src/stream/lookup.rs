@@ -14,7 +14,7 @@ use rowstream_encode::{Format, ValueOptions};
 use super::RowsRequest;
 use super::clock::{Clock, Phase};
 use super::encoder::Encoder;
-use super::open::{WantedStatements, encoder};
+use super::open::{WantedStatements, WrittenForm, encoder};
 use super::producer::Row;
 use crate::database::Answer;
 use crate::endpoint::{Endpoint, Handler, Piece, Statement};
@@ -123,7 +123,8 @@ impl LookedUpRow {
             Encoder::Json(statement.row_encoder(&columns)?)
         } else {
             statement.check_columns(&columns)?;
-            encoder(endpoint, (Format::Json, options), statement.cardinality, &columns)
+            let form = WrittenForm { format: Format::Json, options, csv: &endpoint.csv };
+            encoder(form, statement.cardinality, &columns)
         };
         encoder.start(body);
         while let Some(row) = self.answer.next_row() {

@@ -10,7 +10,8 @@ use rowstream_core::error::STATEMENT_FAILED;
 use rowstream_core::params::{ParamValue, RequestedShard};
 use rowstream_core::pool::{Priority, Waiter};
 use rowstream_encode::{
-    ArrowEncoder, BatchEncoder, Column, CsvEncoder, Format, OptionsEncoder, RowEncoder, Shape, ValueOptions,
+    ArrowEncoder, BatchEncoder, Column, CsvDialect, CsvEncoder, Format, OptionsEncoder, RowEncoder, Shape,
+    ValueOptions,
 };
 
 use super::calls::CallRows;
@@ -67,7 +68,8 @@ impl OpenedStatements {
         mut values: Vec<ParamValue>,
         looked_up: Option<Box<LookupResult>>,
     ) -> Result<Self, Error> {
-        let written = (reading.format, reading.options);
+        let csv = reading.csv.as_deref().unwrap_or(&endpoint.csv);
+        let written = WrittenForm { format: reading.format, options: reading.options, csv };
         let tail = Tail::read(endpoint, reading, &mut values)?;
         let rows = only_rows(endpoint);
         let pieces = pieces(endpoint, reading.format, &rows);
@@ -96,7 +98,8 @@ impl OpenedStatements {
             steps.push(match piece {
                 Piece::Literal(text) => Step::Literal(text.clone()),
                 Piece::Rows(root) if endpoint.children(*root).next().is_some() => {
-                    let nest = Nest::prepare(endpoint, *root, written, &mut session, prepared(&steps));
+                    let json = (written.format, written.options);
+                    let nest = Nest::prepare(endpoint, *root, json, &mut session, prepared(&steps));
                     Step::Nest(Box::new(Box::pin(nest).await?))
                 }
                 Piece::Rows(statement) => {
@@ -150,7 +153,7 @@ fn end_events(endpoint: &Endpoint, steps: &mut Vec<Step>) {
 impl Rows {
     /// The rows of an upstream. Its requests use all parameters.
     fn of_upstream(
-        (endpoint, index, written): (&Endpoint, usize, (Format, ValueOptions)),
+        (endpoint, index, written): (&Endpoint, usize, WrittenForm<'_>),
         columns: Arc<[Column]>,
     ) -> Self {
         Self {
@@ -163,14 +166,14 @@ impl Rows {
             reads: None,
             awaited: None,
             page: None,
-            encoder: encoder(endpoint, written, Cardinality::Many, &columns),
+            encoder: encoder(written, Cardinality::Many, &columns),
             columns: columns.into(),
             cursors: None,
         }
     }
 
     async fn prepare(
-        (endpoint, index, written): (&Endpoint, usize, (Format, ValueOptions)),
+        (endpoint, index, written): (&Endpoint, usize, WrittenForm<'_>),
         order: ReadOrder<'_>,
         session: &mut Producer,
         before: usize,
@@ -191,7 +194,7 @@ impl Rows {
         let (cursors, columns) = match order {
             ReadOrder::ByKey(_) if opened != RowSource::Own => return Err(RowKey::of_refcursor()),
             ReadOrder::ByKey(tail) => {
-                let ids = written.0 == Format::Sse;
+                let ids = written.format == Format::Sse;
                 let (cursors, columns) = Cursors::new(tail, &described, ids)?;
                 (Some(Box::new(cursors)), columns)
             }
@@ -202,9 +205,9 @@ impl Rows {
             ReadOrder::Any => (None, &*described),
         };
         let reads = statement.reads(columns, opened)?;
-        let is_json = written == (Format::Json, ValueOptions::DEFAULT);
+        let is_json = (written.format, written.options) == (Format::Json, ValueOptions::DEFAULT);
         let is_lookup = is_json && statement.is_lookup() && tail.is_none() && reads.is_none();
-        match written.0 {
+        match written.format {
             _ if reads.is_some() || is_lookup => {}
             Format::Csv => statement.check_count(columns)?,
             _ => statement.check_columns(columns)?,
@@ -213,14 +216,14 @@ impl Rows {
             Some(tail) => tail.key.rest_args(&statement.args, tail.after.clone()).collect(),
             None => statement.args.as_slice().into(),
         };
-        let batches = match written.0 {
+        let batches = match written.format {
             Format::Arrow => session.as_batches(before, columns.len()),
             _ => None,
         };
         let encoder = match batches {
             Some(schema) => Encoder::Batches(Box::new(BatchEncoder::new(schema))),
             None if is_lookup => Encoder::Json(statement.row_encoder(&described)?),
-            None => encoder(endpoint, written, statement.cardinality, columns),
+            None => encoder(written, statement.cardinality, columns),
         };
         let columns = RowColumns::first(columns.len(), Arc::clone(&described));
         Ok(Self {
@@ -417,16 +420,20 @@ impl RowsRequest {
     }
 }
 
+/// The form in which rows are written.
+#[derive(Clone, Copy)]
+pub(super) struct WrittenForm<'a> {
+    pub(super) format: Format,
+    pub(super) options: ValueOptions,
+    pub(super) csv: &'a CsvDialect,
+}
+
 /// The encoder for the rows of one of the endpoint's statements.
-pub(super) fn encoder(
-    endpoint: &Endpoint,
-    (format, options): (Format, ValueOptions),
-    cardinality: Cardinality,
-    columns: &[Column],
-) -> Encoder {
+pub(super) fn encoder(form: WrittenForm<'_>, cardinality: Cardinality, columns: &[Column]) -> Encoder {
+    let WrittenForm { format, options, csv } = form;
     match shape(format, cardinality) {
         None if format == Format::Arrow => Encoder::Arrow(Box::new(ArrowEncoder::new(columns))),
-        None => Encoder::Csv(CsvEncoder::new(endpoint.csv.clone(), columns).with_options(options)),
+        None => Encoder::Csv(CsvEncoder::new(csv.clone(), columns).with_options(options)),
         Some(shape) => json(shape, options, columns),
     }
 }

@@ -13,9 +13,8 @@ use std::future::poll_fn;
 
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
-use rowstream_encode::{Format, ValueOptions};
 
-use super::open::{encoder, shape};
+use super::open::{WrittenForm, encoder, shape};
 use super::producer::Producer;
 use super::steps::{AwaitedResult, Step};
 use crate::database::ResultSet;
@@ -31,7 +30,7 @@ type Names = Vec<Option<String>>;
 /// doesn't fit its place in the body.
 pub(super) async fn open(
     endpoint: &Endpoint,
-    written: (Format, ValueOptions),
+    written: WrittenForm<'_>,
     session: &mut Producer,
     steps: &mut [Step],
     values: &[ParamValue],
@@ -73,7 +72,7 @@ pub(super) async fn open(
             }
         };
         statement.check_columns(&columns)?;
-        rows.encoder = encoder(endpoint, written, statement.cardinality, &columns);
+        rows.encoder = encoder(written, statement.cardinality, &columns);
         rows.columns = columns.into();
     }
     Ok(())
@@ -99,7 +98,7 @@ fn check_order(endpoint: &Endpoint, steps: &[Step]) -> Result<(), Error> {
 
 fn awaited(
     result: ResultSet,
-    (format, options): (Format, ValueOptions),
+    WrittenForm { format, options, .. }: WrittenForm<'_>,
     statement: &Statement,
 ) -> Result<AwaitedResult, Error> {
     let shape = shape(format, statement.cardinality)

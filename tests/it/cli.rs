@@ -55,6 +55,19 @@ async fn query_writes_rows() {
             ],
             "{\"n\":\"1\",\"b\":\"aGk=\"}\n",
         ),
+        (
+            &[
+                "select n, null as z from t order by n",
+                "--format",
+                "csv",
+                "--csv-separator",
+                "semicolon",
+                "--csv-null",
+                "\\N",
+                "--csv-bom",
+            ],
+            "\u{feff}n;z\r\n1;\\N\r\n2;\\N\r\n",
+        ),
     ] {
         let ran = rowstream(&[&["query", &url], arguments].concat()).await;
         assert_eq!((code(&ran), stdout(&ran), stderr(&ran)), (Some(0), expected.to_owned(), String::new()));
@@ -241,6 +254,7 @@ async fn the_suffix_of_a_file_is_its_format() {
         ("a.txt", &[], lines),
         ("of 1.2", &[], lines),
         ("b.csv", &["--format", "ndjson"], lines),
+        ("b.tsv", &[], csv),
         ("b.parquet", &["--format", "csv"], csv),
         ("b.json", &["--format", "table"], "n\n─\n1\n2\n"),
     ] {
@@ -252,7 +266,7 @@ async fn the_suffix_of_a_file_is_its_format() {
         assert_eq!(code(&run(name, &[]).await), Some(0), "{name}");
         assert!(std::fs::read(path(name)).unwrap().starts_with(&[0xff; 4]), "{name}: a stream of Arrow");
     }
-    for suffix in ["parquet", "xlsx", "tsv", "XML"] {
+    for suffix in ["parquet", "xlsx", "XML"] {
         let name = format!("none.{suffix}");
         let ran = run(&name, &[]).await;
         let expected = format!(

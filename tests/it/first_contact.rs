@@ -132,7 +132,7 @@ async fn slips_are_not_made_up() {
     let sql = "/*\n[params]\nn = { type = \"integer\", optional = true }\n*/\nselect n from t where n = :n";
     let server = Launch::files(&[("rowstream.toml", &config), ("endpoints/t.sql", sql)]).start().await;
     for (path, hint) in [
-        ("/t?_format=jsonl", "did you mean `ndjson`?"),
+        ("/t?_format=jsonlines", "did you mean `ndjson`?"),
         ("/t?_format=arrows", "did you mean `arrow`?"),
         ("/t?_format=jsn", "did you mean `json`?"),
     ] {
@@ -140,7 +140,7 @@ async fn slips_are_not_made_up() {
         assert_eq!(problem["hint"], hint, "{problem}");
     }
     let reply = get(&server.url("/t.jsonl")).await;
-    assert!(reply.text().contains("did you mean `ndjson`?"), "{}", reply.text());
+    assert_eq!(reply.header("content-type"), Some("application/x-ndjson"), "{}", reply.text());
     let reply = get(&server.url("/t?x=1")).await.text().to_owned();
     assert!(
         reply.contains("this endpoint has no such parameter") && !reply.contains("did you mean"),

@@ -598,6 +598,55 @@ select :n as n, :kind as kind, :at as at";
     assert_eq!(reply.text(), r#"[{"n":1,"kind":"b","at":"2024-01-01"}]"#);
 }
 
+/// Programs with decimal commas need semicolons, and Excel a byte order mark. A file's guard against
+/// formulas can't be removed, and no text for NULL can be a formula.
+#[tokio::test]
+async fn a_request_chooses_the_dialect_of_csv() {
+    const VALUES: &str = "select 1 as a, null as b, 'x;y' as c union all select 2, 'p', '=1+1'";
+    let fixture = Fixture::start(
+        "",
+        &[
+            ("values", VALUES),
+            ("guarded", &format!("/*\n[csv]\nguard = true\nnull = \"-\"\n*/\n{VALUES}")),
+            ("values.tsv/{id}", "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\nselect :id as id"),
+            ("sheet", "/*\npath = \"/sheet.tsv\"\n*/\nselect 1 as own"),
+        ],
+    )
+    .await;
+    for (path, expected) in [
+        ("/values.csv", "a,b,c\r\n1,,x;y\r\n2,p,=1+1\r\n"),
+        ("/values.csv?_csv_separator=semicolon", "a;b;c\r\n1;;\"x;y\"\r\n2;p;=1+1\r\n"),
+        ("/values.csv?_csv_separator=%7C&_csv_null=%5CN", "a|b|c\r\n1|\\N|x;y\r\n2|p|=1+1\r\n"),
+        ("/values.csv?_csv_bom=1", "\u{feff}a,b,c\r\n1,,x;y\r\n2,p,=1+1\r\n"),
+        ("/values.tsv", "a\tb\tc\r\n1\t\tx;y\r\n2\tp\t=1+1\r\n"),
+        ("/values.tsv?_csv_separator=comma", "a,b,c\r\n1,,x;y\r\n2,p,=1+1\r\n"),
+        ("/values?_format=tsv", "a\tb\tc\r\n1\t\tx;y\r\n2\tp\t=1+1\r\n"),
+        ("/guarded.csv", "a,b,c\r\n1,-,x;y\r\n2,p,\"'=1+1\"\r\n"),
+        ("/guarded.tsv?_csv_null=NULL", "a\tb\tc\r\n1\tNULL\tx;y\r\n2\tp\t\"'=1+1\"\r\n"),
+        (
+            "/values.jsonl?_csv_null=x",
+            "{\"a\":1,\"b\":null,\"c\":\"x;y\"}\n{\"a\":2,\"b\":\"p\",\"c\":\"=1+1\"}\n",
+        ),
+        ("/values.tsv/5", "{\"id\":5}"),
+        ("/sheet.tsv", "[{\"own\":1}]"),
+    ] {
+        let reply = fixture.get(path).await;
+        assert_eq!((reply.status.as_u16(), reply.text()), (200, expected), "{path}");
+    }
+    for (query, part) in [
+        ("_csv_separator=x", "none of `comma`, `semicolon`, `tab`, `pipe`"),
+        ("_csv_bom=yes", "`_csv_bom`"),
+        ("_csv_null=%3D1%2B1", "write at most 16 letters"),
+        ("_csv_null=%2C", "write at most 16 letters"),
+        ("_csv_null=12345678901234567", "write at most 16 letters"),
+        ("_csv_guard=0", "no such parameter"),
+    ] {
+        let refused = problem(&fixture.get(&format!("/values.csv?{query}")).await, 400, "invalid_parameter");
+        assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains(part)), "{query}: {refused}");
+    }
+    problem(&fixture.get("/values.tsvx").await, 406, "not_acceptable");
+}
+
 #[tokio::test]
 async fn methods() {
     let fixture = Fixture::start("", &[("authors", AUTHORS)]).await;

@@ -56,7 +56,7 @@ const CASES: &[(&str, &[u8], &str)] = &[
     ("asterisk OPTIONS", b"OPTIONS * HTTP/1.1\r\nhost: a\r\n\r\n", "404 404"),
     ("CONNECT", b"CONNECT a:80 HTTP/1.1\r\nhost: a\r\n\r\n", "404 404"),
     ("TRACE", b"TRACE /one HTTP/1.1\r\nhost: a\r\n\r\n", "405 404"),
-    ("POST", b"POST /one HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nhello", "405 404"),
+    ("POST", b"POST /one HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nhello", "415 404"),
     ("lower get", b"get /one HTTP/1.1\r\nhost: a\r\n\r\n", "405 404"),
     ("unknown method", b"FOO /one HTTP/1.1\r\nhost: a\r\n\r\n", "405 404"),
     ("HTTP/2.0 line", b"GET /one HTTP/2.0\r\nhost: a\r\n\r\n", "400"),

@@ -69,9 +69,63 @@ impl Separator {
         }
     }
 
+    /// The separator with this name, or with this character.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let names = [
+            ("comma", Self::Comma),
+            ("semicolon", Self::Semicolon),
+            ("tab", Self::Tab),
+            ("pipe", Self::Pipe),
+        ];
+        let named = names.into_iter().find(|(own, _)| *own == name).map(|(_, separator)| separator);
+        named.or_else(|| Self::ALL.into_iter().find(|separator| separator.as_str() == name))
+    }
+
     #[inline]
     fn byte(self) -> u8 {
         self as u8
+    }
+}
+
+/// The parts of a dialect that a reader may choose.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CsvChoice {
+    /// The character between two values.
+    pub separator: Option<Separator>,
+    /// True if the file begins with a byte order mark.
+    pub bom: Option<bool>,
+    /// The text for NULL.
+    pub null: Option<String>,
+}
+
+/// The longest text that a reader may choose for NULL, in bytes.
+const LONGEST_NULL: usize = 16;
+
+impl CsvChoice {
+    /// Reads a text for NULL. It can't be a formula or be taken for a part of the file, because the
+    /// reader of a file isn't always the one who wrote its URL.
+    ///
+    /// # Errors
+    /// The reason why it isn't allowed.
+    pub fn null(text: &str) -> Result<String, String> {
+        let is_allowed =
+            |c: char| c.is_ascii_alphanumeric() || matches!(c, '\\' | '_' | '.' | '<' | '>' | '/');
+        if text.len() <= LONGEST_NULL && text.chars().all(is_allowed) {
+            return Ok(text.to_owned());
+        }
+        Err(format!("write at most {LONGEST_NULL} letters, digits and characters of \\ _ . < > /"))
+    }
+
+    /// The dialect with these choices. `None` if they change nothing.
+    pub fn over(self, dialect: &CsvDialect) -> Option<CsvDialect> {
+        let Self { separator, bom, null } = self;
+        let chosen = CsvDialect {
+            separator: separator.unwrap_or(dialect.separator),
+            bom: bom.unwrap_or(dialect.bom),
+            null: null.unwrap_or_else(|| dialect.null.clone()),
+            ..dialect.clone()
+        };
+        (chosen != *dialect).then_some(chosen)
     }
 }
 

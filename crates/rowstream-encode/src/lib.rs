@@ -100,7 +100,7 @@ mod value;
 
 #[cfg(feature = "arrow")]
 pub use arrow::{ArrowEncoder, BatchEncoder, Misfit, decimal_units};
-pub use csv::{CsvDialect, CsvEncoder, Quote, Separator};
+pub use csv::{CsvChoice, CsvDialect, CsvEncoder, Quote, Separator};
 pub use format::Format;
 pub use json::write_value;
 pub use list::ListEncoder;

@@ -7,6 +7,7 @@ use rowstream_core::diagnostic::shown;
 use rowstream_encode::Format;
 
 use crate::cli::Failure;
+use crate::negotiate::named;
 
 /// The form of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,9 +19,9 @@ pub(super) enum RowForm {
 }
 
 /// Suffixes of formats that `query` doesn't write. NDJSON in a file with such a name would mislead.
-const FOREIGN: [&str; 24] = [
+const FOREIGN: [&str; 23] = [
     "avro", "br", "bz2", "db", "duckdb", "feather", "gz", "htm", "html", "lz4", "ods", "orc", "parquet",
-    "sql", "sqlite", "tsv", "xls", "xlsx", "xml", "xz", "yaml", "yml", "zip", "zst",
+    "sql", "sqlite", "xls", "xlsx", "xml", "xz", "yaml", "yml", "zip", "zst",
 ];
 
 /// Reads the name of a form.
@@ -57,8 +58,7 @@ pub(super) fn default(output: Option<&Path>) -> Result<RowForm, Failure> {
 
 fn of_suffix(suffix: &str) -> Option<Format> {
     match suffix {
-        "jsonl" => Some(Format::Ndjson),
         "arrows" => Some(Format::Arrow),
-        name => Format::from_name(name),
+        name => named(name).map(|(format, _)| format),
     }
 }

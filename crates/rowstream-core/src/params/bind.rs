@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use http::HeaderMap;
-use rowstream_encode::{BytesForm, Choice, Intervals, Nulls, Numbers, ValueOptions};
+use rowstream_encode::{BytesForm, Choice, CsvChoice, Intervals, Nulls, Numbers, Separator, ValueOptions};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
@@ -16,7 +16,7 @@ use crate::params::completeness::Controls;
 
 /// The server's own parameters. They begin with `_`, so that an endpoint's parameters can't have
 /// the same names.
-const CONTROLS: [&str; 14] = [
+const CONTROLS: [&str; 17] = [
     "_format",
     "_after",
     "_follow",
@@ -27,6 +27,9 @@ const CONTROLS: [&str; 14] = [
     "_bytes",
     "_intervals",
     "_nulls",
+    "_csv_separator",
+    "_csv_bom",
+    "_csv_null",
     "_end",
     "_digest",
     "_wait",
@@ -62,6 +65,8 @@ pub struct RequestValues {
     pub download: Option<String>,
     /// `_numbers` and the other parameters for how values are written.
     pub options: ChosenOptions,
+    /// `_csv_separator` and the other parameters for CSV.
+    pub csv: CsvChoice,
     /// `_end` and the other parameters that ask for proofs of completeness.
     pub completeness: Controls,
     /// `_explain`: true if the request asks for the plans of the statements.
@@ -213,6 +218,7 @@ struct RequestTexts<'a> {
     snapshot: Option<String>,
     download: Option<String>,
     options: ChosenOptions,
+    csv: CsvChoice,
     completeness: Controls,
     explain: Option<bool>,
     wrong: Vec<(String, String)>,
@@ -235,6 +241,7 @@ impl<'a> RequestTexts<'a> {
             snapshot: None,
             download: None,
             options: ChosenOptions::default(),
+            csv: CsvChoice::default(),
             completeness: Controls::default(),
             explain: None,
             wrong: Vec::new(),
@@ -313,6 +320,9 @@ impl<'a> RequestTexts<'a> {
             "_bytes" => take(&mut self.options.bytes, value, choice),
             "_intervals" => take(&mut self.options.intervals, value, choice),
             "_nulls" => take(&mut self.options.nulls, value, choice),
+            "_csv_separator" => take(&mut self.csv.separator, value, separator),
+            "_csv_bom" => take(&mut self.csv.bom, value, switch),
+            "_csv_null" => take(&mut self.csv.null, value, CsvChoice::null),
             "_end" => take(&mut self.completeness.end, value, choice),
             "_digest" => take(&mut self.completeness.digest, value, choice),
             "_wait" => take(&mut self.completeness.wait, value, choice),
@@ -412,7 +422,7 @@ impl<'a> RequestTexts<'a> {
             return Err(Error::invalid_parameters_before(self.wrong, self.unread));
         }
         let Self { format, after, follow, feed, shard, snapshot, .. } = self;
-        let Self { download, options, completeness, .. } = self;
+        let Self { download, options, csv, completeness, .. } = self;
         let explain = self.explain.unwrap_or_default();
         Ok(RequestValues {
             values,
@@ -424,6 +434,7 @@ impl<'a> RequestTexts<'a> {
             snapshot,
             download,
             options,
+            csv,
             completeness,
             explain,
             given,
@@ -474,6 +485,11 @@ fn take<T>(
     }
     *taken = Some(read(&text)?);
     Ok(())
+}
+
+fn separator(text: &str) -> Result<Separator, String> {
+    let found = Separator::from_name(text);
+    found.ok_or_else(|| format!("{} is none of `comma`, `semicolon`, `tab`, `pipe`", shown(text)))
 }
 
 /// A file name that browsers save without changing it.
