@@ -1,4 +1,4 @@
-//! The JavaScript client of `clients/js`: its package as users install it, the example of its
+//! The JavaScript client of `clients/js`: its package as users install it, the examples of its
 //! README, the scripts of the wire, and reads of real rows through a proxy that cuts at random.
 
 use std::io::Write as _;
@@ -167,18 +167,30 @@ fn check_reads(reads: &Value) -> u64 {
     reads.as_array().expect("a list").iter().map(cuts).sum()
 }
 
-/// The blocks of a document in this language.
-fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
-    let begin = format!("```{language}\n");
-    text.split(&begin).skip(1).map(|rest| rest.split("```").next().expect("a block")).collect()
+fn document(path: &str) -> String {
+    std::fs::read_to_string(repository().join(path)).expect("a document")
+}
+
+/// The scripts of a document whose output follows them, and that output.
+fn examples(text: &str) -> Vec<(&str, &str)> {
+    fn example<'a>(parts: &[&'a str]) -> Option<(&'a str, &'a str)> {
+        let [script, "\n\n", output] = *parts else { return None };
+        script.strip_prefix("js\n").zip(output.strip_prefix("text\n"))
+    }
+    text.split("```").collect::<Vec<_>>().windows(3).filter_map(example).collect()
 }
 
 #[tokio::test]
 async fn the_package_is_installed_and_its_example_runs() {
     let (package, (server, _folder)) = tokio::join!(Package::build(), shop());
-    let readme = std::fs::read_to_string(package.source().join("README.md")).expect("a README");
-    let example = blocks(&readme, "js")[0].replace("http://localhost:8080", &server.url(""));
-    assert_eq!(package.node(&example).await, blocks(&readme, "text")[0]);
+    let readme = document("clients/js/README.md");
+    let page = document("docs/src/how-to/javascript.md");
+    let pairs = [examples(&readme), examples(&page)].concat();
+    assert_eq!(pairs.len(), 3);
+    for (example, output) in pairs {
+        let example = example.replace("http://localhost:8080", &server.url(""));
+        assert_eq!(package.node(&example).await, output);
+    }
 
     let body = format!(
         "import {{ stream }} from 'rowstream';
@@ -220,16 +232,17 @@ fn the_package_has_the_version_and_the_size() {
 async fn its_own_tests_and_the_scripts_pass() {
     let (package, peer) = (Package::build().await, wire::start());
     let scripts = repository().join("testdata/wire");
-    let variables = [("ROWSTREAM_WIRE", peer), ("ROWSTREAM_WIRE_SCRIPTS", scripts.display().to_string())];
+    let variables = [
+        ("ROWSTREAM_WIRE", peer),
+        ("ROWSTREAM_WIRE_SCRIPTS", scripts.display().to_string()),
+        ("ROWSTREAM_BIN", program().display().to_string()),
+    ];
     let source = package.source();
     let run = move || {
         let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        run(
-            &source,
-            "node",
-            &["--test", "test/body.test.mjs", "test/rows.test.mjs", "test/wire.test.mjs"],
-            &variables,
-        )
+        let files = ["body", "filter", "rows", "wire"].map(|name| format!("test/{name}.test.mjs"));
+        let files = files.iter().map(String::as_str);
+        run(&source, "node", &["--test"].into_iter().chain(files).collect::<Vec<_>>(), &variables)
     };
     let output = tokio::task::spawn_blocking(run).await.expect("it ends");
     assert!(output.contains("\n# skipped 0\n"), "{output}");
