@@ -1,5 +1,6 @@
 //! The JavaScript client of `clients/js`: its package as users install it, the examples of its
-//! README, the scripts of the wire, and reads of real rows through a proxy that cuts at random.
+//! README, types of a server, the scripts of the wire, and reads of real rows through a proxy that
+//! cuts at random.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -68,6 +69,13 @@ impl Package {
     fn compile(&self, folder: &Path, arguments: &[&str]) {
         let compiler = packages().join("typescript/bin/tsc");
         self.run(folder, "node", &[&[compiler.to_str().expect("UTF-8")], arguments].concat());
+    }
+
+    /// Compiles a module of the project.
+    fn check_types(&self, text: &str) {
+        std::fs::write(self.project().join("typed.mts"), text).expect("it can be written");
+        let options = ["--noEmit", "--strict", "--target", "es2022", "--module", "nodenext"];
+        self.compile(&self.project(), &[&options[..], &["typed.mts"]].concat());
     }
 
     /// Runs a program of the project, and returns its output.
@@ -180,6 +188,12 @@ fn examples(text: &str) -> Vec<(&str, &str)> {
     text.split("```").collect::<Vec<_>>().windows(3).filter_map(example).collect()
 }
 
+/// The blocks of a document in this language.
+fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+    let begin = format!("```{language}\n");
+    text.split(&begin).skip(1).map(|rest| rest.split("```").next().expect("a block")).collect()
+}
+
 #[tokio::test]
 async fn the_package_is_installed_and_its_example_runs() {
     let (package, (server, _folder)) = tokio::join!(Package::build(), shop());
@@ -209,9 +223,13 @@ async fn the_package_is_installed_and_its_example_runs() {
           if (error instanceof RowstreamError) { const code: string | undefined = error.code; void code; }
           if (error instanceof IncompleteStream) { const cursor: string | undefined = error.cursor; void cursor; }
         }";
-    std::fs::write(package.project().join("typed.mts"), typed).expect("it can be written");
-    let options = ["--noEmit", "--strict", "--target", "es2022", "--module", "nodenext"];
-    package.compile(&package.project(), &[&options[..], &["typed.mts"]].concat());
+    package.check_types(typed);
+
+    let url = server.url("");
+    package.run(&package.project(), "npx", &["--offline", "rowstream", "types", &url, "-o", "api.ts"]);
+    for text in [&readme, &page] {
+        blocks(text, "ts").into_iter().for_each(|example| package.check_types(example));
+    }
 }
 
 #[test]
@@ -236,11 +254,13 @@ async fn its_own_tests_and_the_scripts_pass() {
         ("ROWSTREAM_WIRE", peer),
         ("ROWSTREAM_WIRE_SCRIPTS", scripts.display().to_string()),
         ("ROWSTREAM_BIN", program().display().to_string()),
+        // The compiler.
+        ("NODE_PATH", packages().display().to_string()),
     ];
     let source = package.source();
     let run = move || {
         let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let files = ["body", "filter", "rows", "wire"].map(|name| format!("test/{name}.test.mjs"));
+        let files = ["body", "filter", "rows", "types", "wire"].map(|name| format!("test/{name}.test.mjs"));
         let files = files.iter().map(String::as_str);
         run(&source, "node", &["--test"].into_iter().chain(files).collect::<Vec<_>>(), &variables)
     };

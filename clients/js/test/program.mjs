@@ -1,9 +1,11 @@
-// The real server.
-import { spawn } from "node:child_process";
+// The real server, and the compiler.
+import { execFile, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 
 /** The server's program. Tests that need it are left out without this variable. */
 const PROGRAM = process.env.ROWSTREAM_BIN;
@@ -45,4 +47,25 @@ export async function start(t, sql, endpoints) {
     throw new Error(said);
   });
   return Promise.race([listening, failed]);
+}
+
+/** Runs a program of Node until it ends. */
+export function node(...args) {
+  return new Promise((resolve) => {
+    execFile(process.execPath, args, (error, stdout, stderr) => resolve({ code: error?.code ?? 0, stdout, stderr }));
+  });
+}
+
+/** Runs the package's command line. */
+export const cli = (...args) => node(fileURLToPath(new URL("../bin/rowstream.mjs", import.meta.url)), ...args);
+
+/** Checks a TypeScript module that imports `./api.js`, the module with these types, and `rowstream`. */
+export async function compile(t, types, text) {
+  const path = folder(t, { "api.ts": types, "main.ts": text });
+  const compiler = createRequire(import.meta.url).resolve("typescript/bin/tsc");
+  const source = fileURLToPath(new URL("../dist/index.d.ts", import.meta.url));
+  const options = { strict: true, noEmit: true, target: "es2022", module: "esnext", moduleResolution: "bundler", types: [] };
+  const config = { compilerOptions: { ...options, paths: { rowstream: [source] } }, files: ["main.ts"] };
+  writeFileSync(join(path, "tsconfig.json"), JSON.stringify(config));
+  return (await node(compiler, "--project", path)).stdout;
 }
