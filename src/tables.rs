@@ -1,10 +1,12 @@
 //! Turns a database's tables and views into endpoints, for users who haven't written any: a list
-//! for each, and pages and single rows by its primary key.
+//! for each, pages and single rows by its primary key, and for each foreign key the rows that refer
+//! to a row.
 //!
 //! [`mod@write`] generates the endpoints as the files that a user would have written. They're then
 //! read like endpoint files.
 
 mod catalog;
+mod links;
 mod write;
 
 use std::path::PathBuf;
@@ -14,7 +16,8 @@ use rowstream_core::diagnostic::shown;
 use rowstream_encode::Format;
 
 pub(crate) use self::catalog::{CatalogTables, Table, read};
-use self::write::{list, lookup};
+use self::links::Links;
+use self::write::FileNames;
 use crate::config::{Config, Token};
 use crate::source::SourceConfig;
 
@@ -27,9 +30,18 @@ pub(crate) struct EndpointFile {
     pub(crate) text: String,
 }
 
-/// The endpoints of tables.
+/// The endpoints of all tables.
 pub(crate) fn endpoints(tables: &[Table]) -> Vec<EndpointFile> {
-    tables.iter().flat_map(|table| [Some(list(table)), lookup(table)]).flatten().collect()
+    endpoints_of(tables, tables)
+}
+
+/// The endpoints of the `chosen` ones among all tables.
+pub(crate) fn endpoints_of<'a>(
+    tables: &[Table],
+    chosen: impl IntoIterator<Item = &'a Table>,
+) -> Vec<EndpointFile> {
+    let (links, mut names) = (Links::new(tables), FileNames::default());
+    chosen.into_iter().flat_map(|table| write::files(table, &links, &mut names)).collect()
 }
 
 /// The configuration that serves `tables` of a source. If there's a token, requests need it.
@@ -44,13 +56,20 @@ pub(crate) fn configuration(
     if tables.is_empty() {
         return Err(none_served("serve a statement: `--sql 'select …'`"));
     }
-    let files: Vec<_> = endpoints(tables).into_iter().map(|file| (file.path, file.text)).collect();
-    let read = Config::of_endpoints(source, &files);
-    let mut config = read.map_err(|errors| Error::endpoint(errors.to_string()))?;
+    let mut config = of_files(source, &endpoints(tables))?;
     if let Some(token) = token {
         config.require(token);
     }
     Ok(config)
+}
+
+/// The configuration of a source with these endpoints, in their order.
+///
+/// # Errors
+/// One of them can't be served.
+pub(crate) fn of_files(source: SourceConfig, files: &[EndpointFile]) -> Result<Config, Error> {
+    let files: Vec<_> = files.iter().map(|file| (file.path.clone(), file.text.clone())).collect();
+    Config::of_endpoints(source, &files).map_err(|errors| Error::endpoint(errors.to_string()))
 }
 
 /// The error if no table can become an endpoint. A view can give a table a name that is valid in a
@@ -61,19 +80,19 @@ pub(crate) fn none_served(instead: &str) -> Error {
     Error::endpoint(message).hint(hint)
 }
 
-/// The reason why a table can't have a path; `None` if it can.
-fn unserved(table: &Table) -> Option<String> {
+/// The reason why a name can't be the last segment of a path; `None` if it can.
+fn unserved(name: &str) -> Option<String> {
     let is_refused = |c: &char| matches!(c, '/' | '%' | '?' | '#' | '\\' | '{' | '}') || c.is_control();
-    if matches!(table.name.as_str(), "" | "." | "..") {
+    if matches!(name, "" | "." | "..") {
         return Some("a path can't have such a segment".to_owned());
     }
-    if let Some(c) = table.name.chars().find(is_refused) {
+    if let Some(c) = name.chars().find(is_refused) {
         return Some(format!("a segment of a path can't contain {}", shown(&c.to_string())));
     }
-    if table.name == "_rowstream" {
+    if name == "_rowstream" {
         return Some("the path is the server's own".to_owned());
     }
-    let suffix = table.name.rsplit_once('.').map(|(_, suffix)| suffix);
+    let suffix = name.rsplit_once('.').map(|(_, suffix)| suffix);
     let is_format = suffix.and_then(Format::from_name).is_some();
     is_format.then(|| "the path ends in a format".to_owned())
 }

@@ -1,5 +1,6 @@
-//! Queries the tables of a database: their columns and primary keys.
+//! Queries the tables of a database: their columns, primary keys and foreign keys.
 
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::path::Path;
 
@@ -29,8 +30,28 @@ pub(crate) struct Table {
     pub(crate) kind: String,
     /// Its columns, in their order.
     pub(crate) columns: Vec<Column>,
+    /// Its foreign keys to tables that are served too, or to itself.
+    pub(crate) references: Vec<Reference>,
     /// The dialect that quotes its names.
     pub(crate) dialect: &'static Dialect,
+}
+
+/// A foreign key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reference {
+    /// The name of the table that it refers to.
+    pub(crate) parent: String,
+    /// Its columns, in their order.
+    pub(crate) columns: Vec<ReferenceColumn>,
+}
+
+/// A column of a foreign key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ReferenceColumn {
+    /// The column's name.
+    pub(crate) own: String,
+    /// The name of the other table's column.
+    pub(crate) parent: String,
 }
 
 /// A column of a table.
@@ -51,6 +72,15 @@ pub(crate) struct Column {
     unordered: Option<String>,
 }
 
+impl Reference {
+    /// True for another key of the same columns to the same table.
+    fn has_columns_of(&self, other: &Self) -> bool {
+        let mut pairs = self.columns.iter().zip(&other.columns);
+        let is_alike = self.parent == other.parent && self.columns.len() == other.columns.len();
+        is_alike && pairs.all(|(one, other)| one.own == other.own)
+    }
+}
+
 impl Table {
     /// The columns of its primary key, in the order of the key. Empty without a key, or if requests
     /// and cursors can't express the key.
@@ -65,6 +95,11 @@ impl Table {
     /// The columns that order its pages: the key, or none.
     pub(crate) fn page_key(&self) -> Vec<&Column> {
         if self.unordered().is_none() { self.key() } else { Vec::new() }
+    }
+
+    /// Its column of this name.
+    pub(crate) fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
     }
 
     /// Queries its columns, and searches its key for values that a cursor can't contain. Columns
@@ -124,7 +159,13 @@ pub(crate) async fn read(config: &SourceConfig, source: &Source) -> Result<Catal
     let mut found = CatalogTables::default();
     for row in ask(config, source, (catalog.tables, None)).await? {
         let (name, kind) = (text(&row, "name"), text(&row, "kind"));
-        let mut table = Table { name: name.clone(), kind: kind.clone(), columns: Vec::new(), dialect };
+        let mut table = Table {
+            name: name.clone(),
+            kind: kind.clone(),
+            columns: Vec::new(),
+            references: Vec::new(),
+            dialect,
+        };
         match table.describe(config, source, catalog).await {
             Ok(()) => found.add(table),
             Err(error) if error.is_of_source() => return Err(error),
@@ -133,13 +174,37 @@ pub(crate) async fn read(config: &SourceConfig, source: &Source) -> Result<Catal
             }
         }
     }
+    match references(config, source, catalog).await {
+        Ok(references) => found.add_references(references),
+        Err(error) if error.is_of_source() => return Err(error),
+        Err(error) => found.warnings.push(format!("warning: foreign keys are left out: {error}")),
+    }
     Ok(found)
 }
 
 impl CatalogTables {
+    /// Adds the foreign keys between served tables, each only once.
+    fn add_references(&mut self, references: Vec<(String, Reference)>) {
+        let places: HashMap<_, _> =
+            (0..).zip(&self.tables).map(|(at, table)| (table.name.clone(), at)).collect();
+        for (child, reference) in references {
+            let (Some(&at), Some(&parent)) = (places.get(&child), places.get(&reference.parent)) else {
+                continue;
+            };
+            let (child, parent): (&Table, &Table) = (&self.tables[at], &self.tables[parent]);
+            let is_readable = |column: &ReferenceColumn| {
+                child.column(&column.own).is_some() && parent.column(&column.parent).is_some()
+            };
+            let is_known = child.references.iter().any(|known| known.has_columns_of(&reference));
+            if reference.columns.iter().all(is_readable) && !is_known {
+                self.tables[at].references.push(reference);
+            }
+        }
+    }
+
     fn add(&mut self, table: Table) {
         let (kind, name) = (&table.kind, shown(&table.name));
-        let Some(why) = super::unserved(&table) else {
+        let Some(why) = super::unserved(&table.name) else {
             if let Some((column, why)) = table.unordered() {
                 let column = shown(column);
                 let hint = "write an endpoint file for it, with another `key`";
@@ -171,6 +236,25 @@ async fn columns(
         unordered: row["unordered"].as_str().map(str::to_owned),
     };
     Ok(rows.iter().map(column).collect())
+}
+
+/// All foreign keys, with the names of their tables.
+async fn references(
+    config: &SourceConfig,
+    source: &Source,
+    catalog: &Catalog,
+) -> Result<Vec<(String, Reference)>, Error> {
+    let mut found: Vec<(String, Reference)> = Vec::new();
+    for row in ask(config, source, (catalog.references, None)).await? {
+        if row["place"] == 1 {
+            found.push((text(&row, "name"), Reference { parent: text(&row, "parent"), columns: Vec::new() }));
+        }
+        let column = ReferenceColumn { own: text(&row, "column"), parent: text(&row, "parent_column") };
+        if let Some((_, reference)) = found.last_mut() {
+            reference.columns.push(column);
+        }
+    }
+    Ok(found)
 }
 
 /// The rows of a statement, as an endpoint would send them.

@@ -2,63 +2,99 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use rowstream_core::params::ParamType;
 use rowstream_core::sql::is_name;
 
 use super::EndpointFile;
 use super::catalog::{Column, Table};
+use super::links::{Link, Links};
 
 /// The number of columns in a summary. `check` and the first row show all.
 const SUMMARISED: usize = 12;
+/// The longest name of a file, without its extension. Systems refuse more than 255 bytes.
+const LONGEST_NAME: usize = 200;
 
-/// The endpoint of all rows.
-pub(crate) fn list(table: &Table) -> EndpointFile {
+/// The files of a table: the list of all rows, the lookup of one row, and for each foreign key to
+/// the table a list of the rows that refer to this row.
+pub(super) fn files(table: &Table, links: &Links<'_>, names: &mut FileNames) -> Vec<EndpointFile> {
+    let place = Place::default().below(&table.name, names);
+    let see = see(table, links);
+    let summary = format!("{}{see}", summary(table));
+    let mut files = vec![list(table, &place, &summary, None)];
+    files.extend(lookup(table, &place, &see));
+    let mut names = FileNames::default();
+    for link in links.to(table) {
+        let place = place.below_params(&link.param_names()).below(&link.name, &mut names);
+        files.push(list(link.child, &place, &link.summary(), Some(link)));
+    }
+    files
+}
+
+/// A list of a table's rows: all of them, or those of a link.
+fn list(table: &Table, place: &Place, summary: &str, link: Option<&Link<'_>>) -> EndpointFile {
     let key = table.page_key();
-    let mut text = format!("/*\nsummary = {}\n", toml(&summary(table)));
-    let place = TableFiles::new(table);
-    place.write(&mut text, "");
+    let mut text = format!("/*\nsummary = {}\n", toml(summary));
+    place.write(&mut text);
     if !key.is_empty() {
         let columns: Vec<_> = key.iter().map(|column| toml(&key_name(&column.name))).collect();
         let _ = writeln!(text, "key = [{}]", columns.join(", "));
     }
-    text.push_str("filter = true\nsort = true\nselect = true\ntotal = true\n*/\n");
+    text.push_str("filter = true\nsort = true\nselect = true\ntotal = true\n");
+    if let Some(link) = link {
+        text.push_str(&params(&link.param_names(), &link.parent.key()));
+    }
+    text.push_str("*/\n");
     text.push_str(&select(table));
+    if let Some(link) = link {
+        let _ = writeln!(text, "where {}", link.conditions().join("\n  and "));
+    }
     if !key.is_empty() {
         let columns: Vec<_> = key.iter().map(|column| table.dialect.quoted(&column.name)).collect();
         let _ = writeln!(text, "order by {}", columns.join(", "));
     }
-    EndpointFile { path: format!("{}.sql", place.file).into(), text }
+    place.file(text)
 }
 
 /// The endpoint of one row by its key; `None` if the table has no key.
-pub(crate) fn lookup(table: &Table) -> Option<EndpointFile> {
+fn lookup(table: &Table, place: &Place, see: &str) -> Option<EndpointFile> {
     let key = table.key();
     if key.is_empty() {
         return None;
     }
-    let names = param_names(&key);
-    let segments: Vec<_> = names.iter().map(|name| format!("{{{name}}}")).collect();
-    let below = segments.join("/");
-    let place = TableFiles::new(table);
-    let mut text = format!("/*\nsummary = {}\n", toml(&format!("One row of {} {}", table.kind, table.name)));
-    place.write(&mut text, &below);
-    text.push_str("result = \"one\"\n[params]\n");
-    for (name, column) in names.iter().zip(&key) {
-        let _ = writeln!(text, "{name} = \"{}\"", column.param.unwrap_or(ParamType::Text).name());
-    }
+    let names = param_names(key.iter().map(|column| column.name.as_str()));
+    let place = place.below_params(&names);
+    let mut text =
+        format!("/*\nsummary = {}\n", toml(&format!("One row of {} {}{see}", table.kind, table.name)));
+    place.write(&mut text);
+    text.push_str("result = \"one\"\n");
+    text.push_str(&params(&names, &key));
     text.push_str("*/\n");
     text.push_str(&select(table));
-    let condition = |(name, column): (&String, &&Column)| {
-        let value =
-            column.cast.as_ref().map_or(format!(":{name}"), |kind| format!("cast(:{name} as {kind})"));
-        format!("{} = {value}", table.dialect.quoted(&column.name))
+    let _ = writeln!(text, "where {}", conditions(table, &names).join("\n  and "));
+    Some(place.file(text))
+}
+
+/// The settings of parameters that are the columns of a key.
+fn params(names: &[String], key: &[&Column]) -> String {
+    let mut text = "[params]\n".to_owned();
+    for (name, column) in names.iter().zip(key) {
+        let _ = writeln!(text, "{name} = \"{}\"", column.param.unwrap_or(ParamType::Text).name());
+    }
+    text
+}
+
+/// The conditions of the row whose key is in these parameters.
+pub(super) fn conditions(table: &Table, names: &[String]) -> Vec<String> {
+    let condition = |(name, column): (&String, &Column)| {
+        format!("{} = {}", table.dialect.quoted(&column.name), value(name, column))
     };
-    let conditions: Vec<_> = names.iter().zip(&key).map(condition).collect();
-    let _ = writeln!(text, "where {}", conditions.join("\n  and "));
-    let path: PathBuf = format!("{}/{below}.sql", place.file).into();
-    Some(EndpointFile { path, text })
+    names.iter().zip(table.key()).map(condition).collect()
+}
+
+/// A parameter, as it's compared with a column.
+pub(super) fn value(name: &str, column: &Column) -> String {
+    column.cast.as_ref().map_or(format!(":{name}"), |kind| format!("cast(:{name} as {kind})"))
 }
 
 /// `select … from …`, on two lines.
@@ -75,14 +111,24 @@ fn summary(table: &Table) -> String {
     format!("{} {}: {}{more}", table.kind, table.name, columns.join(", "))
 }
 
-/// The names of a lookup's parameters: those of the columns, if they're valid as such.
-fn param_names(key: &[&Column]) -> Vec<String> {
-    let mut taken = BTreeSet::new();
-    let name = |(number, column): (usize, &&Column)| {
-        let own = is_name(&column.name) && !column.name.starts_with('_') && taken.insert(column.name.clone());
-        if own { column.name.clone() } else { format!("key_{number}") }
+/// The end of a summary: the paths of the rows that a row refers to, with its columns in braces.
+fn see(table: &Table, links: &Links<'_>) -> String {
+    let path = |link: &Link<'_>| {
+        let segments: Vec<_> = link.key()?.iter().map(|column| format!("{{{column}}}")).collect();
+        Some(format!("/{}/{}", link.parent.name, segments.join("/")))
     };
-    (1..).zip(key).map(name).collect()
+    let paths: Vec<_> = links.of(table).filter_map(path).collect();
+    if paths.is_empty() { String::new() } else { format!("; see {}", paths.join(", ")) }
+}
+
+/// The names of parameters: those of the columns, if they're valid as such.
+pub(super) fn param_names<'a>(columns: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let name = |(number, column): (usize, &'a str)| {
+        let own = is_name(column) && !column.starts_with('_') && taken.insert(column);
+        if own { column.to_owned() } else { format!("key_{number}") }
+    };
+    (1..).zip(columns).map(name).collect()
 }
 
 /// The name of a column for `key`. If the name could end in a direction, we add one.
@@ -90,29 +136,57 @@ fn key_name(name: &str) -> String {
     if name.contains(char::is_whitespace) { format!("{name} asc") } else { name.to_owned() }
 }
 
-/// The location of a table's files, and their `path`.
-struct TableFiles<'a> {
-    /// The name of the file or folder.
+/// The file of an endpoint below a folder, without its extension, and its path.
+#[derive(Debug, Clone, Default)]
+struct Place {
     file: String,
-    /// The table's name, if the path differs from the file's.
-    path: Option<&'a str>,
+    path: String,
 }
 
-impl<'a> TableFiles<'a> {
-    fn new(table: &'a Table) -> Self {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        let plain: String = table.name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
-        // Files that begin with `_` are ignored, and `index` means the folder's own path.
-        let file = if plain.starts_with('_') || plain == "index" { format!("table-{plain}") } else { plain };
-        let path = (file != table.name).then_some(table.name.as_str());
-        Self { file, path }
+impl Place {
+    /// The place one segment below. A name that can't be a file's gets another file.
+    fn below(&self, name: &str, names: &mut FileNames) -> Self {
+        let file = if self.file.is_empty() {
+            names.name(name)
+        } else {
+            format!("{}/{}", self.file, names.name(name))
+        };
+        Self { file, path: format!("{}/{name}", self.path) }
     }
 
-    fn write(&self, text: &mut String, below: &str) {
-        if let Some(name) = self.path {
-            let below = if below.is_empty() { String::new() } else { format!("/{below}") };
-            let _ = writeln!(text, "path = {}", toml(&format!("/{name}{below}")));
+    /// The place below, with a segment for each parameter.
+    fn below_params(&self, names: &[String]) -> Self {
+        let below: String = names.iter().map(|name| format!("/{{{name}}}")).collect();
+        Self { file: format!("{}{below}", self.file), path: format!("{}{below}", self.path) }
+    }
+
+    /// Writes the path, unless it's the file's own.
+    fn write(&self, text: &mut String) {
+        if self.path.strip_prefix('/') != Some(&self.file) {
+            let _ = writeln!(text, "path = {}", toml(&self.path));
         }
+    }
+
+    fn file(&self, text: String) -> EndpointFile {
+        EndpointFile { path: format!("{}.sql", self.file).into(), text }
+    }
+}
+
+/// The names of a folder's files. They differ by more than case, because some file systems ignore it.
+#[derive(Debug, Default)]
+pub(super) struct FileNames(BTreeSet<String>);
+
+impl FileNames {
+    /// A new name that is as similar as possible.
+    fn name(&mut self, name: &str) -> String {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let plain: String =
+            name.chars().take(LONGEST_NAME).map(|c| if is_plain(c) { c } else { '-' }).collect();
+        // Files that begin with `_` are ignored, and `index` means the folder's own path.
+        let plain = if plain.starts_with('_') || plain == "index" { format!("table-{plain}") } else { plain };
+        let numbered = (2..).map(|number| format!("{plain}-{number}"));
+        let mut free = std::iter::once(plain.clone()).chain(numbered);
+        free.find(|name| self.0.insert(name.to_ascii_lowercase())).unwrap_or(plain)
     }
 }
 

@@ -6,6 +6,7 @@ use std::process::Command;
 use http::Request;
 use serde_json::{Value, json};
 
+use crate::support::drivers::duckdb;
 use crate::support::{
     Client, Ended, Launch, MariaDb, Reply, Server, TestDb, get, mariadb_port, program, rowstream,
 };
@@ -243,6 +244,60 @@ async fn sqlite_tables_with_keys_that_no_cursor_holds_have_no_pages() {
         "{said}"
     );
     assert_eq!(said.matches("has no pages").count(), 5, "{said}");
+}
+
+/// DuckDB's tables had neither pages nor lookups. A UUID is bytes for a driver, and a collation makes
+/// different keys equal.
+#[tokio::test]
+async fn duckdb_tables_without_an_order_have_no_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.duckdb");
+    let writer = format!("adbc:{}?entrypoint=duckdb_adbc_init&path={}", duckdb(), file.display());
+    for statement in [
+        "create table number (k bigint primary key)",
+        "insert into number values (1), (2)",
+        "create table word (k varchar primary key)",
+        "insert into word values ('a'), ('B')",
+        "create table day (k date primary key)",
+        "insert into day values ('2024-01-01'), ('2024-01-02')",
+        "create table alike (k varchar collate nocase primary key)",
+        "insert into alike values ('a'), ('b')",
+        "create table id (k uuid primary key)",
+        "insert into id values ('5f0c5f0c-0000-4000-8000-000000000001'), ('5f0c5f0c-0000-4000-8000-000000000002')",
+        "create table fraction (k double primary key)",
+        "insert into fraction values (0.5), (1.5)",
+    ] {
+        let ran = rowstream(&["query", &writer, statement]).await;
+        assert!(ran.status.success(), "{statement}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
+    let script = format!("exec \"$0\" serve duckdb:{} --listen 127.0.0.1:0", file.display());
+    let server = Launch::files(&[]).shell(&script).variable("ROWSTREAM_DUCKDB", &duckdb()).start().await;
+    for (table, pages, key) in [
+        ("number", true, Some("2")),
+        ("word", true, Some("B")),
+        ("day", true, Some("2024-01-02")),
+        ("alike", false, Some("b")),
+        ("id", false, Some("5f0c5f0c-0000-4000-8000-000000000002")),
+        ("fraction", false, None),
+    ] {
+        let reply = get(&server.url(&format!("/{table}?limit=1"))).await;
+        assert_eq!(
+            (reply.status.as_u16(), next(&reply).is_some()),
+            (200, pages),
+            "{table}: {}",
+            reply.text()
+        );
+        assert_eq!(
+            get(&server.url(&format!("/{table}"))).await.json().as_array().unwrap().len(),
+            2,
+            "{table}"
+        );
+        let row = get(&server.url(&format!("/{table}/{}", key.unwrap_or("0.5")))).await;
+        match key {
+            Some(key) => assert_eq!(row.json()["k"].to_string().trim_matches('"'), key, "{table}"),
+            None => assert_eq!(row.status.as_u16(), 404, "{table}"),
+        }
+    }
 }
 
 /// Pages by the names of a `regclass` were an error, and so were those by a domain of an `enum`. A

@@ -90,7 +90,7 @@ pub static DIALECT: Dialect = Dialect {
         table: TableName::Bare,
         functions: Functions::MakeValues,
     }),
-    catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None }),
+    catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None, references: REFERENCES }),
 };
 
 /// Collations usually ignore case. The first half of `like` can use an index, the second is exact.
@@ -149,6 +149,13 @@ const COLUMNS: &str = "select c.column_name as name, c.column_type as type, case
     where c.table_schema = database() and c.table_name = :table
       and cast(c.table_name as binary) = cast(:table as binary) and find_in_set('select', c.privileges)
     order by c.ordinal_position";
+
+const REFERENCES: &str =
+    "select table_name as name, column_name as `column`, referenced_table_name as parent,
+      referenced_column_name as parent_column, ordinal_position as place
+    from information_schema.key_column_usage
+    where table_schema = database() and referenced_table_schema = database()
+    order by cast(table_name as binary), cast(constraint_name as binary), ordinal_position";
 
 /// If a part of a key is an expression, it has no column.
 const UNIQUE_KEYS: &str = "select 1 as found from information_schema.statistics

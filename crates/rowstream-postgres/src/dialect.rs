@@ -112,7 +112,7 @@ pub static DIALECT: Dialect = Dialect {
         table: TableName::AsWritten,
         functions: Functions::RepeatRows,
     }),
-    catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None }),
+    catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None, references: REFERENCES }),
 };
 
 /// The database infers the type of each value from its column.
@@ -175,6 +175,19 @@ const COLUMNS: &str = "select a.attname::text as name, format_type(a.atttypid, a
     ) key on key.indrelid = a.attrelid and key.number = a.attnum
     where a.attrelid = to_regclass(quote_ident(:table)) and a.attnum > 0 and not a.attisdropped
     order by a.attnum";
+
+/// A key of a partitioned table, or to one, has copies for its partitions.
+const REFERENCES: &str =
+    "select c.relname::text as name, a.attname::text as column, p.relname::text as parent,
+      b.attname::text as parent_column, pair.place
+    from pg_constraint k
+    join pg_class c on c.oid = k.conrelid and not c.relispartition and pg_table_is_visible(c.oid)
+    join pg_class p on p.oid = k.confrelid and not p.relispartition and pg_table_is_visible(p.oid)
+    cross join unnest(k.conkey, k.confkey) with ordinality pair(own, other, place)
+    join pg_attribute a on a.attrelid = c.oid and a.attnum = pair.own
+    join pg_attribute b on b.attrelid = p.oid and b.attnum = pair.other
+    where k.contype = 'f'
+    order by c.relname collate \"C\", k.conname collate \"C\", k.oid, pair.place";
 
 /// Statements that can't be read in parts. A part is a range of `ctid`, which PostgreSQL reads by a
 /// Tid Range Scan since version 14. An aggregate would have a result for each part. A plan doesn't

@@ -89,6 +89,7 @@ pub static DIALECT: Dialect = Dialect {
         columns: COLUMNS,
         // An index finds both, because bytes sort after all other values.
         misfit: Some(("{} is null or {} >= x''", "a row has NULL or bytes in it")),
+        references: REFERENCES,
     }),
 };
 
@@ -128,6 +129,18 @@ const COLUMNS: &str = "select name, ifnull(nullif(lower(type), ''), 'any') as ty
         then 'its values may be different in the key and alike in the column, by their collations'
       end as unordered
     from pragma_table_xinfo(:table, 'main') c where hidden <> 1 order by cid";
+
+/// A foreign key has the names as they're written, in any case. A key that names no columns refers to
+/// the primary key.
+const REFERENCES: &str = "with t as materialized (
+      select name from pragma_table_list where schema = 'main' and type = 'table')
+    select t.name, f.\"from\" as \"column\", p.name as parent, c.name as parent_column, f.seq + 1 as place
+    from t
+    join pragma_foreign_key_list(t.name, 'main') f
+    join t p on p.name = f.\"table\" collate nocase
+    join pragma_table_info(p.name, 'main') c
+      on case when f.\"to\" is null then c.pk = f.seq + 1 else c.name = f.\"to\" collate nocase end
+    order by t.name, f.id desc, f.seq";
 
 /// `sqlite_sequence` has no row for a table before its first key, or if the row was deleted.
 const AHEAD: &str = "select 1 as found from sqlite_schema s, pragma_table_info(s.name) c

@@ -102,7 +102,7 @@ const COMMON: Dialect = Dialect {
     }),
     explain: None,
     unique_keys: None,
-    catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None }),
+    catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None, references: REFERENCES }),
 };
 
 /// DuckDB's.
@@ -135,9 +135,35 @@ const TABLES: &str =
     from information_schema.tables
     where table_schema = 'main' order by table_name";
 
-/// Doesn't report primary keys. A file's view has no known key, and DuckDB's own tables rarely have
-/// one.
-const COLUMNS: &str = "select column_name as name, lower(data_type) as type, null as param,
-    null as \"cast\", 0 as place
-    from information_schema.columns
-    where table_schema = 'main' and table_name = :table order by ordinal_position";
+/// A key is unique by its bytes, but a column may be sorted by another collation. The catalog has it
+/// only in the table's SQL.
+const COLUMNS: &str = "select c.column_name as name, lower(c.data_type) as type, case
+      when c.data_type in ('TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'UTINYINT', 'USMALLINT', 'UINTEGER') then 'integer'
+      when c.data_type = 'VARCHAR' then 'text'
+      when c.data_type = 'DATE' then 'date'
+      when c.data_type = 'UUID' then 'uuid'
+      end as param, null as \"cast\", coalesce(list_position(k.constraint_column_names, c.column_name), 0) as place, case
+      when c.data_type = 'UUID' then 'drivers have UUIDs as bytes, which a cursor can''t hold'
+      when c.data_type = 'VARCHAR' and t.sql ilike '%collate%'
+        then 'its values may be different in the key and alike in the column, by their collations'
+      end as unordered
+    from information_schema.columns c
+    left join duckdb_tables() t on t.database_name = c.table_catalog and t.schema_name = 'main' and t.table_name = c.table_name
+    left join duckdb_constraints() k on k.table_oid = t.table_oid and k.constraint_type = 'PRIMARY KEY'
+      and k.database_name = c.table_catalog
+    where c.table_schema = 'main' and c.table_name = :table order by c.ordinal_position";
+
+/// A foreign key has the names as they're written, in any case.
+const REFERENCES: &str = "with pair as (
+      select table_name, constraint_index, unnest(constraint_column_names) as own, referenced_table,
+        unnest(referenced_column_names) as other, generate_subscripts(constraint_column_names, 1) as place
+      from duckdb_constraints()
+      where constraint_type = 'FOREIGN KEY' and schema_name = 'main')
+    select c.table_name as name, c.column_name as \"column\", p.table_name as parent, p.column_name as parent_column,
+      pair.place
+    from pair
+    join information_schema.columns c on c.table_schema = 'main' and lower(c.table_name) = lower(pair.table_name)
+      and lower(c.column_name) = lower(pair.own)
+    join information_schema.columns p on p.table_schema = 'main' and lower(p.table_name) = lower(pair.referenced_table)
+      and lower(p.column_name) = lower(pair.other)
+    order by c.table_name, pair.constraint_index, pair.place";

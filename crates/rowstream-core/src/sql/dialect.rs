@@ -530,7 +530,7 @@ pub struct UniqueKeys {
     pub functions: Functions,
 }
 
-/// Two statements that list readable tables and views, with these result columns.
+/// Statements that list readable tables and views, with these result columns.
 #[derive(Debug)]
 pub struct Catalog {
     /// `name`, and `kind`: `table` or `view`.
@@ -547,6 +547,10 @@ pub struct Catalog {
     /// A condition for values of a primary key that no cursor can hold, if there are any, and the
     /// reason. Each `{}` is replaced by the column's name.
     pub misfit: Option<(&'static str, &'static str)>,
+    /// The foreign keys of all tables, with a row for each of their columns: `name` (the table),
+    /// `column`, `parent` (the other table), `parent_column`, and `place`. The rows of a key follow
+    /// each other, from place 1.
+    pub references: &'static str,
 }
 
 /// The name of a table in a query of the catalog.

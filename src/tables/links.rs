@@ -1,0 +1,122 @@
+//! The lists that foreign keys make: the rows of a table that refer to one row of another.
+//!
+//! A foreign key `orders.customer_id` to `customer` makes `/customer/{customer_id}/orders`. The
+//! parameters are the primary key of `customer`. They have the names of the columns that refer to
+//! it, so requests can still filter the list by its own `id`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::catalog::{Column, Reference, ReferenceColumn, Table};
+use super::unserved;
+use super::write::{conditions, param_names, value};
+
+/// The rows of `child` that refer to one row of `parent`.
+pub(super) struct Link<'a> {
+    pub(super) child: &'a Table,
+    pub(super) parent: &'a Table,
+    reference: &'a Reference,
+    /// The last segment of the list's path.
+    pub(super) name: String,
+}
+
+/// The links between tables, in the order of their children.
+pub(super) struct Links<'a> {
+    all: Vec<Link<'a>>,
+    /// The indices of the links to a table, by its name.
+    to: BTreeMap<&'a str, Vec<usize>>,
+    /// The indices of the links of a child, by its name.
+    of: BTreeMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> Links<'a> {
+    /// A link for each foreign key, unless the parent has no key, or the link's name can't be in a
+    /// path or is already in use.
+    pub(super) fn new(tables: &'a [Table]) -> Self {
+        let by_name: BTreeMap<_, _> = tables.iter().map(|table| (table.name.as_str(), table)).collect();
+        let mut links = Self { all: Vec::new(), to: BTreeMap::new(), of: BTreeMap::new() };
+        let mut taken = BTreeSet::new();
+        let references = tables.iter().flat_map(|child| child.references.iter().map(move |key| (child, key)));
+        for (child, reference) in references {
+            let Some(&parent) = by_name.get(reference.parent.as_str()) else { continue };
+            let name = name(child, reference);
+            let is_possible = !parent.key().is_empty() && unserved(&name).is_none();
+            if is_possible && taken.insert((&parent.name, name.clone())) {
+                links.to.entry(&parent.name).or_default().push(links.all.len());
+                links.of.entry(&child.name).or_default().push(links.all.len());
+                links.all.push(Link { child, parent, reference, name });
+            }
+        }
+        links
+    }
+
+    /// The links to `table`, which is the parent.
+    pub(super) fn to(&self, table: &Table) -> impl Iterator<Item = &Link<'a>> {
+        self.to.get(table.name.as_str()).into_iter().flatten().map(|&index| &self.all[index])
+    }
+
+    /// The links of `table`, which is the child.
+    pub(super) fn of(&self, table: &Table) -> impl Iterator<Item = &Link<'a>> {
+        self.of.get(table.name.as_str()).into_iter().flatten().map(|&index| &self.all[index])
+    }
+}
+
+/// The child's name. The columns follow if the name alone would be unclear: if the child refers to
+/// itself, or has several foreign keys to the parent.
+fn name(child: &Table, reference: &Reference) -> String {
+    let alike = child.references.iter().filter(|other| other.parent == reference.parent);
+    if alike.count() == 1 && child.name != reference.parent {
+        return child.name.clone();
+    }
+    format!("{}_by_{}", child.name, columns(reference).join("_"))
+}
+
+fn columns(reference: &Reference) -> Vec<&str> {
+    reference.columns.iter().map(|column| column.own.as_str()).collect()
+}
+
+impl Link<'_> {
+    /// The child's columns that contain the parent's primary key. `None` if the foreign key refers
+    /// to another unique key.
+    pub(super) fn key(&self) -> Option<Vec<&str>> {
+        let own = |column: &Column| {
+            let column = self.reference.columns.iter().find(|one| one.parent == column.name)?;
+            Some(column.own.as_str())
+        };
+        self.parent.key().into_iter().map(own).collect()
+    }
+
+    /// The names of the parameters, in the order of the parent's primary key.
+    pub(super) fn param_names(&self) -> Vec<String> {
+        match self.key() {
+            Some(key) => param_names(key.into_iter()),
+            None => param_names(self.parent.key().into_iter().map(|column| column.name.as_str())),
+        }
+    }
+
+    /// The conditions of the child's rows. If a column doesn't refer to the primary key, it's
+    /// compared with the parent's row.
+    pub(super) fn conditions(&self) -> Vec<String> {
+        let (names, dialect) = (self.param_names(), self.child.dialect);
+        let key = self.key().map(|_| self.parent.key()).unwrap_or_default();
+        let of_row = |column: &str| {
+            let (column, parent) = (dialect.quoted(column), dialect.quoted(&self.parent.name));
+            let row = conditions(self.parent, &names).join(" and ");
+            format!("(select {column} from {parent} where {row})")
+        };
+        let condition = |column: &ReferenceColumn| {
+            let param = names.iter().zip(&key).find(|(_, one)| one.name == column.parent);
+            let value = param.map_or_else(|| of_row(&column.parent), |(name, one)| value(name, one));
+            format!("{} = {value}", dialect.quoted(&column.own))
+        };
+        self.reference.columns.iter().map(condition).collect()
+    }
+
+    /// A line about the list.
+    pub(super) fn summary(&self) -> String {
+        let (child, parent) = (&self.child.name, &self.parent.name);
+        format!(
+            "Rows of table {child} that refer to one row of table {parent} by {}",
+            columns(self.reference).join(", ")
+        )
+    }
+}
