@@ -6,21 +6,29 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use rowstream_core::diagnostic::{did_you_mean, shown};
 use rowstream_core::sql::dialect::Location;
 
 use super::{Failure, csv, schema, tables};
 use crate::config::Config;
 use crate::database::is_csv;
 use crate::source::{SourceConfig, SourceKind};
-use crate::tables::{self as catalog, EndpointFile, Table};
+use crate::tables::{self as catalog, Table};
 
-/// Writes a configuration with one or two working endpoints.
+/// Writes a configuration with working endpoints.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The URL of a database, or the path of a SQLite file; or of a CSV or TSV file, from which a
     /// SQLite file is made beside it [default: a small example].
     #[arg(value_name = "URL|FILE")]
     given: Option<String>,
+    /// Write the endpoints of all tables and views that `rowstream serve URL` shows, instead of one
+    /// table's.
+    #[arg(long, requires = "given", conflicts_with = "table")]
+    all: bool,
+    /// Write the endpoints of this table or view. May be repeated.
+    #[arg(long, value_name = "NAME", requires = "given")]
+    table: Vec<String>,
     /// The folder to write to.
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
@@ -82,6 +90,8 @@ struct Plan {
     /// Paths below the folder, and contents.
     files: Vec<(PathBuf, String)>,
     first: Option<String>,
+    /// The number of tables that weren't asked for by name, and aren't written.
+    others: usize,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
@@ -90,9 +100,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         Some(given) if is_csv(given) && Path::new(given).is_file() => {
             // Checked before the database is created.
             refuse_existing(&args.dir, Path::new(CONFIG))?;
-            of_database(&csv::database(Path::new(given))?.to_string_lossy(), &args.dir)?
+            of_database(&csv::database(Path::new(given))?.to_string_lossy(), args)?
         }
-        Some(given) => of_database(given, &args.dir)?,
+        Some(given) => of_database(given, args)?,
     };
     write(&args.dir, &plan.files)?;
     for (path, _) in &plan.files {
@@ -101,6 +111,13 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let dir = args.dir.to_string_lossy();
     let place = if dir == "." { String::new() } else { format!(" {}", shell_word(&dir)) };
     let first = plan.first.map(|first| format!("  {first}\n")).unwrap_or_default();
+    if plan.others > 0 {
+        eprintln!(
+            "\n{} more tables and views: `--all` writes them too, and `--table NAME` those that you name, into \
+             a new folder",
+            plan.others
+        );
+    }
     eprintln!(
         "\nNext:\n{first}  rowstream check{place}                  checks the files and the database\n  \
          rowstream serve{place} --watch --open   serves them, and reloads your changes"
@@ -123,27 +140,43 @@ fn example() -> Plan {
         ("endpoints/books.sql", LIST.to_owned()),
         ("endpoints/books/{id}.sql", ONE.to_owned()),
     ];
-    Plan { files: files.map(|(path, text)| (path.into(), text)).into(), first: None }
+    Plan { files: files.map(|(path, text)| (path.into(), text)).into(), first: None, others: 0 }
 }
 
-/// The list and the lookup of the first table that has a key. If no table has one, the list of the
-/// first table.
-fn of_database(given: &str, dir: &Path) -> Result<Plan, Failure> {
+/// The endpoints of the chosen tables.
+fn of_database(given: &str, args: &Args) -> Result<Plan, Failure> {
     let source = Config::database(given)?;
     let tables = tables::read(&source)?;
-    let keyed = tables.iter().find(|table| !table.key().is_empty());
-    let table = keyed.or(tables.first()).ok_or_else(|| catalog::none_served(EXAMPLE))?;
-    let (url, first) = url(&source, dir)?;
+    let chosen = chosen(&tables, args)?;
+    let others = if args.table.is_empty() { tables.len() - chosen.len() } else { 0 };
+    let endpoints = tables::accepted(&source, catalog::endpoints_of(&tables, chosen))?;
+    let (url, first) = url(&source, &args.dir)?;
     let configuration = configuration(&format!("url = {url}\n"));
     let mut files = vec![(PathBuf::from(CONFIG), configuration), (PathBuf::from(SCHEMA), schema::config())];
-    files.extend(endpoints(table));
-    Ok(Plan { files, first })
+    files.extend(endpoints.into_iter().map(|file| (Path::new("endpoints").join(file.path), file.text)));
+    Ok(Plan { files, first, others })
 }
 
-fn endpoints(table: &Table) -> Vec<(PathBuf, String)> {
-    let written = catalog::endpoints(std::slice::from_ref(table));
-    let below = |EndpointFile { path, text }| (Path::new("endpoints").join(path), text);
-    written.into_iter().map(below).collect()
+/// The tables that the arguments choose. By default it's the first one with a key, or else the first
+/// one.
+fn chosen<'a>(tables: &'a [Table], args: &Args) -> Result<Vec<&'a Table>, Failure> {
+    let first = tables.iter().find(|table| !table.key().is_empty()).or(tables.first());
+    let first = first.ok_or_else(|| catalog::none_served(EXAMPLE))?;
+    if args.all {
+        return Ok(tables.iter().collect());
+    }
+    if args.table.is_empty() {
+        return Ok(vec![first]);
+    }
+    let names = || tables.iter().map(|table| table.name.as_str());
+    if let Some(unknown) = args.table.iter().find(|name| !names().any(|known| known == *name)) {
+        let hint = did_you_mean(unknown, names());
+        let hint = hint
+            .map_or("`--all` writes all of them".to_owned(), |near| format!("did you mean {}?", shown(near)));
+        let message = format!("there's no table or view {} to serve\n    hint: {hint}", shown(unknown));
+        return Err(Failure::Message(message));
+    }
+    Ok(tables.iter().filter(|table| args.table.contains(&table.name)).collect())
 }
 
 /// The URL for the configuration, and the step that must be done before. The URL is a variable if

@@ -1,6 +1,7 @@
 //! Serves a database without a configuration: its tables and views become endpoints.
 
 use std::path::Path;
+use std::time::Duration;
 
 use rowstream_core::diagnostic::shown;
 use rowstream_core::log;
@@ -8,11 +9,12 @@ use rowstream_core::settings::Pooler;
 use rowstream_core::sql::dialect::Location;
 
 use super::{Failure, block_on};
+use crate::check::{self, CheckedEndpoint};
 use crate::config::{Config, Token};
 use crate::database::{DatabaseKind, is_csv};
 use crate::server::EndpointOrigin;
 use crate::source::{Source, SourceConfig, SourceKind};
-use crate::tables::{self, CatalogTables, Table};
+use crate::tables::{self, CatalogTables, EndpointFile, Table};
 
 /// `--pooler`: how a pooler hands out its server's connections.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -56,6 +58,35 @@ pub(super) fn read(source: &SourceConfig) -> Result<Vec<Table>, Failure> {
         log::warning!("{warning}");
     }
     Ok(tables)
+}
+
+/// The files whose statements the database accepts. Warns of the others, as `serve` does.
+pub(super) fn accepted(
+    source: &SourceConfig,
+    files: Vec<EndpointFile>,
+) -> Result<Vec<EndpointFile>, Failure> {
+    let config = tables::of_files(source.clone(), &files)?;
+    let checked = block_on(async { Ok(check::check(source, config.endpoints.iter(), Duration::MAX).await) })?;
+    if let Some(error) = checked.failed {
+        return Err(error.into());
+    }
+    let is_accepted = |checked: &CheckedEndpoint<'_>| {
+        if let Some(refusal) = checked.refusals.first() {
+            log::warning!("warning: {} is left out: {}", refusal.endpoint, refusal.diagnostic.message);
+        }
+        checked.refusals.is_empty()
+    };
+    let checked = files.into_iter().zip(&checked.endpoints);
+    let accepted: Vec<_> =
+        checked.filter(|(_, checked)| is_accepted(checked)).map(|(file, _)| file).collect();
+    if accepted.is_empty() {
+        let hint =
+            "correct the table, or choose others: `--table NAME`, or `--all` without those that are refused";
+        let message =
+            format!("the database refuses to read the table, so nothing was written\n    hint: {hint}");
+        return Err(Failure::Message(message));
+    }
+    Ok(accepted)
 }
 
 /// Sets the pooler's mode if the user gave one.

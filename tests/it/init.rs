@@ -1,9 +1,12 @@
 //! `rowstream init` writes a configuration that works immediately, and overwrites nothing.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
-use crate::support::{Launch, TestDb, get, program, rowstream};
+use serde_json::{Value, json};
+
+use crate::support::drivers::duckdb;
+use crate::support::{Launch, MariaDb, Server, TestDb, get, mariadb_port, program, repository, rowstream};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -160,10 +163,7 @@ async fn a_csv_becomes_a_table() {
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
     let server = Launch::folder(&made).start().await;
     let row = r#"{"id":1,"Name":"é","price":2,"zip":"8000","column_5":null,"column_6":null}"#;
-    assert_eq!(
-        get(&server.url("/readings/1")).await.json(),
-        serde_json::from_str::<serde_json::Value>(row).unwrap()
-    );
+    assert_eq!(get(&server.url("/readings/1")).await.json(), serde_json::from_str::<Value>(row).unwrap());
     let both = get(&server.url("/readings")).await.json();
     assert_eq!((&both[1]["Name"], &both[1]["zip"]), (&"a;\"b\"".into(), &"007".into()));
 
@@ -262,4 +262,314 @@ async fn a_csv_keeps_its_digits() {
         (&second["long"], &second["mixed"], &second["price"]),
         (&"5".into(), &"0.5".into(), &2.into())
     );
+}
+
+/// Foreign keys of all kinds: several to one table, to the table itself, of several columns, to a
+/// key that isn't the primary key, and to a table that isn't served. Two tables would have the same
+/// file, and two lists the same path.
+const LINKED: &str = r#"
+    create table customer (id integer primary key, code varchar(9) not null unique);
+    create table address (id integer primary key);
+    create table orders (id integer primary key, customer_id integer, billing integer, shipping integer,
+      foreign key (customer_id) references customer (id), foreign key (billing) references address (id),
+      foreign key (shipping) references address (id));
+    create table coupon (id integer primary key, code varchar(9), foreign key (code) references customer (code));
+    create table employee (id integer primary key, manager_id integer,
+      foreign key (manager_id) references employee (id));
+    create table pair (region varchar(9), number integer, primary key (number, region));
+    create table "Of ""pairs"" 's" (id integer primary key, "n 1" integer, "R" varchar(9),
+      foreign key ("n 1", "R") references pair (number, region));
+    create table "of -pairs- -s" (id integer primary key);
+    create table orders_by_billing (id integer primary key, of integer, foreign key (of) references address (id));
+    create table "a/b" (id integer primary key);
+    create table slashed (id integer primary key, "x/y" integer, z integer, w integer,
+      foreign key ("x/y") references employee (id), foreign key (z) references employee (id),
+      foreign key (w) references "a/b" (id));
+    insert into customer values (1, 'a'), (2, 'b');
+    insert into address values (1), (2);
+    insert into orders values (1, 1, 1, 2), (2, 2, 2, 2), (3, 1, 1, 1);
+    insert into coupon values (7, 'b'), (8, 'a'), (9, null);
+    insert into employee values (1, null);
+    insert into employee values (2, 1), (3, 1);
+    insert into pair values ('eu', 1), ('us', 1);
+    insert into "Of ""pairs"" 's" values (1, 1, 'eu'), (2, 1, 'us');
+    insert into "of -pairs- -s" values (5);
+    insert into orders_by_billing values (1, 1);
+    insert into "a/b" values (1);
+    insert into slashed values (1, 1, 2, 1)
+"#;
+
+/// Paths of [`LINKED`] and the ids of their rows.
+const LISTS: [(&str, &[i64]); 15] = [
+    ("/customer", &[1, 2]),
+    ("/customer/1/orders", &[1, 3]),
+    ("/customer/1/orders?limit=9&id=gt.1", &[3]),
+    ("/customer/9/orders", &[]),
+    ("/customer/2/coupon", &[7]),
+    ("/address/1/orders_by_billing", &[1, 3]),
+    ("/address/2/orders_by_shipping", &[1, 2]),
+    ("/employee/1/employee_by_manager_id", &[2, 3]),
+    ("/employee/2/slashed_by_z", &[1]),
+    ("/pair/1/us/Of%20%22pairs%22%20's", &[2]),
+    ("/of%20-pairs-%20-s", &[5]),
+    ("/Of%20%22pairs%22%20's", &[1, 2]),
+    ("/orders_by_billing", &[1]),
+    ("/coupon", &[7, 8, 9]),
+    ("/slashed", &[1]),
+];
+
+/// Runs `rowstream`, with the URL of the database and the driver of DuckDB in its environment.
+async fn run(arguments: &[&str], url: &str) -> Output {
+    let mut command = Command::new(program());
+    command.args(arguments).env("DATABASE_URL", url).env("ROWSTREAM_DUCKDB", duckdb_or_none());
+    tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap()
+}
+
+fn duckdb_or_none() -> String {
+    std::env::var("ROWSTREAM_TEST_DUCKDB").unwrap_or_default()
+}
+
+async fn start(launch: Launch, url: &str) -> Server {
+    launch.variable("DATABASE_URL", url).variable("ROWSTREAM_DUCKDB", &duckdb_or_none()).start().await
+}
+
+async fn listed(server: &Server) -> Vec<Value> {
+    get(&server.url("/")).await.json()["endpoints"].as_array().unwrap().clone()
+}
+
+/// The files of `init URL --all`, which `check` accepts, and a server of them. `serve URL` has the
+/// same endpoints.
+async fn serves_all(url: &str) -> (tempfile::TempDir, Server) {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap();
+    let ran = run(&["init", url, "--all", "--dir", dir], url).await;
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    let ran = run(&["check", dir], url).await;
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    let server = start(Launch::folder(folder.path()), url).await;
+    let of_tables = Launch::files(&[]).shell("exec \"$0\" serve \"$DATABASE_URL\" --listen 127.0.0.1:0");
+    let of_tables = start(of_tables, url).await;
+    let by_path = |one: &Value| one["path"].as_str().unwrap().to_owned();
+    let (mut files, mut tables) = (listed(&server).await, listed(&of_tables).await);
+    files.sort_by_key(by_path);
+    tables.sort_by_key(by_path);
+    assert_eq!(files, tables);
+    (folder, server)
+}
+
+async fn ids(server: &Server, path: &str) -> Vec<i64> {
+    let reply = get(&server.url(path)).await;
+    assert_eq!(reply.status.as_u16(), 200, "{path}: {}", reply.text());
+    reply.json().as_array().unwrap().iter().map(|row| row["id"].as_i64().unwrap()).collect()
+}
+
+/// Checks for each database with the tables of [`LINKED`].
+async fn links_all(url: &str) {
+    let (folder, server) = serves_all(url).await;
+    // Names that differ only by case would be one file on some systems.
+    let mut files = names(&folder.path().join("endpoints"));
+    files.iter_mut().for_each(|name| name.make_ascii_lowercase());
+    let count = files.len();
+    files.sort_unstable();
+    files.dedup();
+    assert_eq!(files.len(), count);
+    for (path, expected) in LISTS {
+        assert_eq!(ids(&server, path).await, expected, "{path}");
+    }
+    for path in ["/address/1/orders", "/customer/1/orders_by_customer_id", "/employee/1/slashed", "/a/b"] {
+        assert_eq!(get(&server.url(path)).await.status.as_u16(), 404, "{path}");
+    }
+    let reply = get(&server.url("/customer/1/orders?limit=1")).await;
+    let link = reply.header("link").unwrap();
+    let next = link.strip_prefix('<').unwrap().split_once('>').unwrap().0;
+    assert_eq!(ids(&server, &format!("/customer/1/orders{next}")).await, [3]);
+    let all = listed(&server).await;
+    let of = |path: &str| all.iter().find(|one| one["path"] == path).unwrap();
+    let summary = of("/orders")["summary"].as_str().unwrap();
+    let mut seen: Vec<_> = summary.split_once("; see ").unwrap().1.split(", ").collect();
+    seen.sort_unstable();
+    assert_eq!(seen, ["/address/{billing}", "/address/{shipping}", "/customer/{customer_id}"]);
+    assert_eq!(of("/coupon/{id}")["summary"], "One row of table coupon");
+    let summary = of("/pair/{key_1}/{R}/Of \"pairs\" 's")["summary"].as_str().unwrap();
+    assert_eq!(summary, "Rows of table Of \"pairs\" 's that refer to one row of table pair by n 1, R");
+}
+
+#[tokio::test]
+async fn all_tables_of_sqlite_are_linked() {
+    let folder = tempfile::tempdir().unwrap();
+    links_all(&sqlite(&folder.path().join("shop.db"), LINKED)).await;
+}
+
+#[tokio::test]
+async fn all_tables_of_postgres_are_linked() {
+    let db = TestDb::new().await;
+    db.execute(LINKED).await;
+    links_all(&db.url()).await;
+}
+
+#[tokio::test]
+async fn all_tables_of_mariadb_are_linked() {
+    let db = MariaDb::new(&format!("set sql_mode = 'ANSI_QUOTES'; {LINKED}"));
+    links_all(&db.url()).await;
+}
+
+#[tokio::test]
+async fn duckdb_tables_are_linked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shop.duckdb");
+    let writer = format!("adbc:{}?entrypoint=duckdb_adbc_init&path={}", duckdb(), file.display());
+    for statement in LINKED.split(';').map(str::trim) {
+        let ran = rowstream(&["query", &writer, statement]).await;
+        assert!(ran.status.success(), "{statement}: {}", text(&ran.stderr));
+    }
+    links_all(&format!("duckdb:{}", file.display())).await;
+}
+
+/// SQLite has the names of a foreign key as they're written, and no columns if they're the primary
+/// key. A key may refer to a table that doesn't exist, and a name may be too long for a file.
+#[tokio::test]
+async fn sqlite_foreign_keys_have_the_names_of_their_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = "pragma foreign_keys = off; create table Customer (Id integer primary key, Code text unique);
+        create table one (id integer primary key, c integer references CUSTOMER);
+        create table two (id integer primary key, c text references customer(cODE), gone integer references lost);
+        create table tags (tag text primary key collate nocase) without rowid;
+        create table tagged (id integer primary key, tag text references tags);
+        create view totals as select count(*) as n from one; create table long as select 3 as id;
+        insert into Customer values (1, 'x'); insert into one values (4, 1); insert into two values (5, 'x', 1);
+        pragma writable_schema = on;
+        update sqlite_schema set sql = replace(sql, 'nocase', 'unicase')";
+    let long = "x".repeat(300);
+    let sql = sql.replace("long", &long);
+    let (dir, server) = serves_all(&sqlite(&folder.path().join("a.db"), &sql)).await;
+    assert_eq!(ids(&server, &format!("/{long}")).await, [3]);
+    assert_eq!(ids(&server, "/Customer/1/one").await, [4]);
+    assert_eq!(ids(&server, "/Customer/1/two").await, [5]);
+    assert_eq!(
+        names(&dir.path().join("endpoints")),
+        [
+            "Customer",
+            "Customer.sql",
+            "one",
+            "one.sql",
+            "tagged",
+            "tagged.sql",
+            "totals.sql",
+            "two",
+            "two.sql",
+            &format!("{}.sql", &long[..200])
+        ]
+    );
+}
+
+/// Keys of types that are cast, partitions, other schemas, and a role that may not read a table.
+#[tokio::test]
+async fn postgres_foreign_keys_are_those_that_the_role_can_follow() {
+    let db = TestDb::new().await;
+    let role = format!("{}_some", db.name());
+    db.execute(&format!(
+        "create schema other; create table other.mood (id integer primary key);
+        create type mood as enum ('glad', 'sad');
+        create table moods (mood mood primary key); insert into moods values ('glad'), ('sad');
+        create table hidden (id integer primary key);
+        create table person (id integer primary key, mood mood references moods, other integer references other.mood,
+          h integer references hidden, again mood references moods);
+        alter table person add foreign key (mood) references moods;
+        insert into person values (1, 'sad', null, null, 'glad'), (2, 'glad', null, null, null);
+        create table parts (id integer primary key) partition by range (id);
+        create table part_one partition of parts for values from (0) to (9); insert into parts values (1);
+        create table of_parts (id integer primary key, p integer references parts) partition by range (id);
+        create table of_parts_one partition of of_parts for values from (0) to (9); insert into of_parts values (3, 1);
+        create role {role} login; grant select on moods, person, parts, of_parts to {role}"
+    ))
+    .await;
+    let url = db.url().replace("postgres@", &format!("{role}@"));
+    let (_folder, server) = serves_all(&url).await;
+    assert_eq!(ids(&server, "/moods/sad/person_by_mood").await, [1]);
+    assert_eq!(ids(&server, "/moods/glad/person_by_again").await, [1]);
+    assert_eq!(ids(&server, "/parts/1/of_parts").await, [3]);
+    let all = listed(&server).await;
+    let links = all.iter().filter_map(|one| one["path"].as_str()).filter(|path| path.contains("}/"));
+    let expected = ["/moods/{again}/person_by_again", "/moods/{mood}/person_by_mood", "/parts/{p}/of_parts"];
+    assert_eq!(links.collect::<Vec<_>>(), expected);
+    db.execute(&format!("drop owned by {role}; drop role {role}")).await;
+}
+
+#[tokio::test]
+async fn mariadb_foreign_keys_need_no_more_than_select() {
+    let db = MariaDb::new(
+        "create table Customer (Id int primary key); create table secret (id int primary key);
+        create table orders (id int primary key, CUSTOMER_ID int, s int,
+          foreign key (customer_id) references Customer (ID), foreign key (s) references secret (id));
+        insert into Customer values (1); insert into orders values (5, 1, null)",
+    );
+    let user = format!("{}_some", db.name());
+    db.execute(&format!("create user {user}"));
+    for table in ["Customer", "orders"] {
+        db.execute(&format!("grant select on {table} to {user}"));
+    }
+    let url = format!("mysql://{user}@127.0.0.1:{}/{}?ssl-mode=disabled", mariadb_port(), db.name());
+    let (_folder, server) = serves_all(&url).await;
+    assert_eq!(ids(&server, "/Customer/1/orders").await, [5]);
+    assert_eq!(listed(&server).await.len(), 5);
+    db.execute(&format!("drop user {user}"));
+}
+
+#[tokio::test]
+async fn tables_are_chosen_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let script = std::fs::read_to_string(repository().join("examples/shop/data.sql")).unwrap();
+    let shop = sqlite(&folder.path().join("shop.db"), &script);
+    let init = async |arguments: &[&str]| {
+        let ran = rowstream(&[&["init", &shop], arguments].concat()).await;
+        (ran.status.code(), text(&ran.stderr))
+    };
+    let files = |dir: &str| names(&Path::new(dir).join("endpoints"));
+
+    let first = path("first");
+    let (status, said) = init(&["--dir", &first]).await;
+    assert!(status == Some(0) && said.contains("2 more tables and views: `--all` writes them too"), "{said}");
+    assert_eq!(files(&first), ["customer", "customer.sql"]);
+
+    let two = path("two");
+    let (status, said) = init(&["--table", "orders", "--table", "reading", "--dir", &two]).await;
+    assert!(status == Some(0) && !said.contains("more tables"), "{said}");
+    assert_eq!(files(&two), ["orders", "orders.sql", "reading", "reading.sql"]);
+
+    for (arguments, status, expected) in [
+        (
+            &["--table", "custmer"][..],
+            1,
+            "there's no table or view `custmer` to serve\n    hint: did you mean `customer`?",
+        ),
+        (&["--table", "zzzzzzzz"], 1, "hint: `--all` writes all of them"),
+        (&["--all", "--table", "orders"], 2, "cannot be used with"),
+    ] {
+        let (code, said) = init(&[arguments, &["--dir", &path("none")]].concat()).await;
+        assert!(code == Some(status) && said.contains(expected), "{arguments:?}: {said}");
+    }
+    assert!(!Path::new(&path("none")).exists());
+    for arguments in [&["init", "--all"][..], &["init", "--table", "orders"]] {
+        let ran = rowstream(arguments).await;
+        assert_eq!(ran.status.code(), Some(2), "{}", text(&ran.stderr));
+    }
+
+    let (_folder, server) = serves_all(&shop).await;
+    assert_eq!(ids(&server, "/customer/1/orders").await, [1, 3, 6]);
+    assert_eq!(get(&server.url("/orders/1")).await.json()["customer_id"], json!(1));
+}
+
+/// A table that its database refuses was written anyway, and `check` failed.
+#[tokio::test]
+async fn a_refused_table_is_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = "create table made (id integer primary key, n integer generated always as (abs(id)));
+        pragma writable_schema = on; update sqlite_schema set sql = replace(sql, 'abs(', 'own(')";
+    let file = sqlite(&folder.path().join("a.db"), sql);
+    let dir = folder.path().join("new");
+    let ran = rowstream(&["init", &file, "--dir", dir.to_str().unwrap()]).await;
+    let said = text(&ran.stderr);
+    assert!(ran.status.code() == Some(1) && !dir.exists(), "{said}");
+    assert!(said.contains("the database refuses"), "{said}");
 }
