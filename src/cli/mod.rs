@@ -22,6 +22,7 @@ mod check;
 mod csv;
 mod demo;
 mod doctor;
+mod get;
 mod guard;
 mod init;
 mod listen;
@@ -30,6 +31,7 @@ mod locate;
 mod manual;
 mod output;
 mod param;
+mod progress;
 mod query;
 mod ready;
 mod schema;
@@ -62,6 +64,7 @@ enum Command {
     Demo(demo::Args),
     Init(init::Args),
     Query(query::Args),
+    Get(get::Args),
     Check(check::Args),
     Ready(ready::Args),
     Doctor(doctor::Args),
@@ -85,7 +88,8 @@ impl Command {
             Self::Check(args) => Some(args.folder()),
             Self::Demo(args) => Some(args.folder()),
             Self::Query(_) | Self::Init(_) => Some(PathBuf::new()),
-            Self::Bench(_)
+            Self::Get(_)
+            | Self::Bench(_)
             | Self::Ready(_)
             | Self::Doctor(_)
             | Self::Schema(_)
@@ -110,8 +114,8 @@ enum Failure {
     Reported,
     /// Any other message.
     Message(String),
-    /// A signal ended a query before its last row.
-    Signalled(query::EndSignal),
+    /// A signal ended a query or a download before its last row.
+    Signalled(query::EndSignal, &'static str),
     /// The reader of stdout has left, so there's no message.
     Silent,
 }
@@ -119,7 +123,7 @@ enum Failure {
 impl Failure {
     fn status(&self) -> ExitCode {
         match self {
-            Self::Signalled(signal) => signal.status(),
+            Self::Signalled(signal, _) => signal.status(),
             _ => ExitCode::FAILURE,
         }
     }
@@ -150,8 +154,8 @@ impl fmt::Display for Failure {
             Self::Refused(refusals) => f.write_str(refusals),
             Self::Error(error) => OperatorError(error).fmt(f),
             Self::Message(message) => write!(f, "error: {message}"),
-            Self::Signalled(signal) => {
-                write!(f, "error: {} ended the query: its rows are incomplete", signal.name())
+            Self::Signalled(signal, what) => {
+                write!(f, "error: {} ended the {what}: its rows are incomplete", signal.name())
             }
             Self::Reported | Self::Silent => Ok(()),
         }
@@ -187,6 +191,7 @@ pub fn run() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Query(args) => query::run(&args),
+        Command::Get(args) => get::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Ready(args) => ready::run(&args),
         Command::Doctor(args) => doctor::run(args),

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use indicatif::HumanCount;
 use rowstream_core::Error;
 use rowstream_core::diagnostic::encoding::{EncodingError, read_utf8};
 use rowstream_core::diagnostic::shown;
@@ -24,11 +24,11 @@ use rowstream_encode::{
 };
 use tokio::task::spawn_blocking;
 
-pub(super) use self::ending::EndSignal;
-use self::ending::{EndSignals, reader_left};
+pub(super) use self::ending::{EndSignal, EndSignals, reader_left};
 use self::form::RowForm;
 use self::table::TableWriter;
 use super::output::ResultOutput;
+use super::progress::{self, Progress};
 use super::{Failure, param, tables};
 use crate::check;
 use crate::config::{Argument, Config, Purpose};
@@ -290,7 +290,7 @@ async fn copy_rows(
         let chunk = chunk?;
         bytes += chunk.len() as u64;
         out = write_chunk(out, chunk).await?;
-        progress.show(stream.rows(), bytes);
+        progress.show(stream.rows(), bytes, None);
     }
     progress.clear();
     if args.stats || io::stderr().is_terminal() {
@@ -314,40 +314,5 @@ async fn write_chunk<W: Write + Send + 'static>(mut out: W, chunk: Bytes) -> io:
 fn stats(rows: u64, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64();
     let rate = HumanCount((rows as f64 / seconds.max(1e-6)) as u64);
-    let noun = if rows == 1 { "row" } else { "rows" };
-    let time = if seconds < 1.0 { format!("{:.1} ms", seconds * 1e3) } else { format!("{seconds:.2} s") };
-    format!("{} {noun} in {time} ({rate} rows/s)", HumanCount(rows))
-}
-
-/// Shows rows, bytes and rate on stderr, so that they aren't mixed with the rows.
-struct Progress(ProgressBar);
-
-impl Progress {
-    fn new(rows_on_stdout: bool) -> Self {
-        let hidden = !io::stderr().is_terminal() || (rows_on_stdout && io::stdout().is_terminal());
-        let bar = if hidden { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-        let style = ProgressStyle::with_template("{spinner} {msg}").expect("the template is valid");
-        Self(bar.with_style(style))
-    }
-
-    fn show(&self, rows: u64, bytes: u64) {
-        if self.0.is_hidden() {
-            return;
-        }
-        let rate = |total: u64| (total as f64 / self.0.elapsed().as_secs_f64().max(1e-3)) as u64;
-        self.0.set_message(format!(
-            "{} rows, {} in {} s ({} rows/s, {}/s)",
-            HumanCount(rows),
-            HumanBytes(bytes),
-            self.0.elapsed().as_secs(),
-            HumanCount(rate(rows)),
-            HumanBytes(rate(bytes)),
-        ));
-        self.0.tick();
-    }
-
-    /// Clears the line for the summary.
-    fn clear(&self) {
-        self.0.finish_and_clear();
-    }
+    format!("{} in {} ({rate} rows/s)", progress::count(rows), progress::time(elapsed))
 }

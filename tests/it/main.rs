@@ -48,6 +48,7 @@ mod first_contact;
 mod flight_peer;
 mod floors;
 mod follow;
+mod get;
 mod hosts;
 mod http;
 mod http3;

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval between two checks of the connections.
 const INTERVAL: Duration = Duration::from_millis(2);
 
-/// A signal that ends a query.
+/// A signal that ends a query, or a download of `rowstream get`.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cli) enum EndSignal {
     /// The terminal was closed.
@@ -59,21 +59,21 @@ impl EndSignal {
     }
 }
 
-/// The signals that end a query. While this exists, they don't end the process themselves.
-pub(super) struct EndSignals {
+/// The signals that end a command. While this exists, they don't end the process themselves.
+pub(in crate::cli) struct EndSignals {
     hangup: Signal,
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl EndSignals {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(in crate::cli) fn new() -> io::Result<Self> {
         let [hangup, interrupt, terminate] =
             [EndSignal::Hangup, EndSignal::Interrupt, EndSignal::Terminate].map(|which| signal(which.kind()));
         Ok(Self { hangup: hangup?, interrupt: interrupt?, terminate: terminate? })
     }
 
-    async fn next(&mut self) -> EndSignal {
+    pub(in crate::cli) async fn next(&mut self) -> EndSignal {
         tokio::select! {
             _ = self.hangup.recv() => EndSignal::Hangup,
             _ = self.interrupt.recv() => EndSignal::Interrupt,
@@ -93,7 +93,7 @@ impl EndSignals {
         let ended = tokio::select! {
             biased;
             ended = query => ended,
-            signal = self.next() => Err(Failure::Signalled(signal)),
+            signal = self.next() => Err(Failure::Signalled(signal, "query")),
             () = left => Err(Failure::Silent),
         };
         if ended.is_err() {
@@ -114,7 +114,7 @@ async fn all_connections_clean(source: &Source) {
 }
 
 /// Waits until the reader of standard output has left. A file has no reader, so that's never.
-pub(super) async fn reader_left() {
+pub(in crate::cli) async fn reader_left() {
     let output = io::stdout().as_fd().try_clone_to_owned();
     // Unchecked, because it may be a terminal. It also stays blocking for other processes that
     // write to it.

@@ -1,0 +1,106 @@
+//! The reason why a response is incomplete, and if another attempt makes sense.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode, header};
+use rowstream_core::log::text::{bounded, one_line};
+use serde_json::Value;
+
+/// The longest text of a server that we show, in bytes.
+const MOST_SHOWN: usize = 1000;
+/// The longest pause that a server can request.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// The codes of a refused cursor, which is of no use any more.
+const REFUSED_CURSOR: [&str; 3] = ["invalid_cursor", "cursor_ahead", "snapshot_expired"];
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// The server's code, if it explained the failure.
+    code: Option<String>,
+    detail: String,
+    hint: Option<String>,
+    /// `None` if the same request would fail again. Otherwise the least pause before it.
+    pub(super) retry: Option<Duration>,
+}
+
+impl Fault {
+    /// A connection or a response that broke off.
+    pub(super) fn cut(detail: impl fmt::Display) -> Self {
+        Self { code: None, detail: shown(&detail.to_string()), hint: None, retry: Some(Duration::ZERO) }
+    }
+
+    /// A failure that another attempt doesn't cure.
+    pub(super) fn lasting(detail: impl fmt::Display, hint: &str) -> Self {
+        let hint = Some(hint.to_owned());
+        Self { code: None, detail: shown(&detail.to_string()), hint, retry: None }
+    }
+
+    /// The members of an error record or a problem document.
+    pub(super) fn of_server(members: &Value) -> Self {
+        let text = |name: &str| members[name].as_str().map(shown);
+        let after = Duration::from_secs(members["retry_after"].as_u64().unwrap_or(0));
+        let retry = members["retry"] == true && after <= LONGEST_PAUSE;
+        Self {
+            code: text("code"),
+            detail: text("detail").unwrap_or_else(|| "the server failed without a detail".to_owned()),
+            hint: text("hint"),
+            retry: retry.then_some(after),
+        }
+    }
+
+    /// A status other than 200. A proxy's has no problem document.
+    pub(super) fn of_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
+        let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let is_problem =
+            header(header::CONTENT_TYPE).is_some_and(|kind| kind.starts_with("application/problem+json"));
+        if let Some(members) = serde_json::from_slice(body).ok().filter(|_| is_problem) {
+            return Self::of_server(&members);
+        }
+        if status.is_redirection() {
+            let to = header(header::LOCATION).unwrap_or("another URL");
+            return Self::lasting(
+                format!("status {status}: the URL redirects to {to}"),
+                "`get` sends tokens nowhere else: request the new URL if you trust it",
+            );
+        }
+        let after = header(header::RETRY_AFTER).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let passes = matches!(status.as_u16(), 408 | 429 | 502 | 503 | 504);
+        Self {
+            code: None,
+            detail: format!("status {status}, without a reason"),
+            hint: Some("it may be a proxy's: `rowstream doctor --via URL` checks the way".to_owned()),
+            retry: Some(Duration::from_secs(after)).filter(|after| passes && *after <= LONGEST_PAUSE),
+        }
+    }
+
+    /// True if the server has refused a cursor, so that a download can only begin from the start.
+    pub(super) fn is_refused_cursor(&self) -> bool {
+        self.code.as_deref().is_some_and(|code| REFUSED_CURSOR.contains(&code))
+    }
+
+    /// The same fault with a hint, if it has none.
+    pub(super) fn or_hint(mut self, hint: &str) -> Self {
+        self.hint.get_or_insert_with(|| hint.to_owned());
+        self
+    }
+}
+
+/// The code and the detail. The alternate form (`{:#}`) adds the hint on a line of its own.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(code) = &self.code {
+            write!(f, "{code}: ")?;
+        }
+        f.write_str(&self.detail)?;
+        match &self.hint {
+            Some(hint) if f.alternate() => write!(f, "\n    hint: {hint}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A text from outside, as a single line for a terminal.
+fn shown(text: &str) -> String {
+    one_line(bounded(text, MOST_SHOWN)).into_owned()
+}

@@ -1,0 +1,357 @@
+//! Sends requests over HTTP/1.1, each on a new connection, and reads the responses.
+//!
+//! The peer isn't trusted: heads, trailers and problem documents have bounds, and the token is only
+//! sent to the host of the URL.
+
+use std::error::Error;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::pin::Pin;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{env, fs, io};
+
+use bytes::Bytes;
+use http::uri::{Authority, Uri};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use rowstream_core::diagnostic::shown;
+use rowstream_core::tls::servers;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use serde_json::Value;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::super::Failure;
+use super::super::ready::trust;
+use super::Args;
+use super::fault::Fault;
+use super::output::Position;
+
+const AGENT: &str = concat!("rowstream-get/", env!("CARGO_PKG_VERSION"));
+/// The variable with the token.
+const TOKEN: &str = "ROWSTREAM_TOKEN";
+/// The time limit for a connection, and for the body of an error.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A silent peer is asked for a sign of life after this time.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+/// The longest body of an error, in bytes. The server sends at most 4 KB.
+const LONGEST_PROBLEM: usize = 64 << 10;
+/// The heartbeats that a silent connection may miss.
+const MISSED_HEARTBEATS: f64 = 3.0;
+/// The longest heartbeat interval that we believe, in seconds.
+const LONGEST_HEARTBEAT: f64 = 3600.0;
+/// The characters of a cursor that a query can contain as they are.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The URL of an endpoint.
+#[derive(Debug, Clone)]
+pub(super) struct EndpointUrl {
+    /// As it's written.
+    pub(super) text: String,
+    authority: Authority,
+    is_https: bool,
+    path: String,
+    /// The parameters as they're written.
+    parameters: Vec<String>,
+}
+
+impl FromStr for EndpointUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let no_url = "write http://HOST:PORT/PATH or https://HOST/PATH, percent-encoded";
+        let url: Uri = text.parse().map_err(|_| no_url)?;
+        let (Some(authority), Some(scheme @ ("http" | "https"))) = (url.authority(), url.scheme_str()) else {
+            return Err(no_url.to_owned());
+        };
+        if authority.as_str().contains('@') {
+            return Err(format!("a user in the URL isn't sent: leave it out, and set {TOKEN}"));
+        }
+        let parameters = url.query().unwrap_or_default().split('&').filter(|written| !written.is_empty());
+        let url = Self {
+            text: text.to_owned(),
+            authority: authority.clone(),
+            is_https: scheme == "https",
+            path: url.path().to_owned(),
+            parameters: parameters.map(str::to_owned).collect(),
+        };
+        match url.parameter("_follow") {
+            Some("1") => Err("a live tail has no end: read it with `curl -N`".to_owned()),
+            _ => Ok(url),
+        }
+    }
+}
+
+impl EndpointUrl {
+    /// The value of a parameter as it's written.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        let written = self.parameters.iter().rfind(|written| has_name(written, name))?;
+        Some(written.split_once('=').map_or("", |(_, value)| value))
+    }
+
+    /// True if it names a format that can contain records.
+    fn is_framed(&self) -> bool {
+        let suffix = || self.path.rsplit_once('.').map(|(_, suffix)| suffix);
+        matches!(self.parameter("_format").or_else(suffix), Some("ndjson" | "json-seq"))
+    }
+}
+
+pub(super) struct Requests {
+    url: EndpointUrl,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    authorization: Option<HeaderValue>,
+    /// True if we ask for records among the rows.
+    pub(super) is_framed: bool,
+}
+
+impl Requests {
+    pub(super) fn new(args: &Args) -> Result<Self, Failure> {
+        let url = args.url.clone();
+        let tls = url.is_https.then(|| tls(&url.authority, args.ca.as_deref())).transpose();
+        let tls = tls.map_err(|error| Failure::Message(format!("{}: {error}", url.authority)))?;
+        let authorization = authorization(args.token_file.as_deref())?;
+        Ok(Self { is_framed: url.is_framed(), url, tls, authorization })
+    }
+
+    /// The path and query for the rows after a position.
+    fn target(&self, after: &Position) -> String {
+        let replaced = [("_after", &after.cursor), ("_snapshot", &after.snapshot)];
+        let is_kept = |written: &&String| {
+            !has_name(written, "_end")
+                && replaced.iter().all(|(name, value)| value.is_none() || !has_name(written, name))
+        };
+        let mut parameters: Vec<_> = self.url.parameters.iter().filter(is_kept).cloned().collect();
+        for (name, value) in replaced {
+            parameters.extend(
+                value.as_ref().map(|value| format!("{name}={}", utf8_percent_encode(value, ESCAPED))),
+            );
+        }
+        parameters.extend(self.is_framed.then(|| "_end=1".to_owned()));
+        match parameters.is_empty() {
+            true => self.url.path.clone(),
+            false => format!("{}?{}", self.url.path, parameters.join("&")),
+        }
+    }
+
+    /// Requests the rows after a position.
+    pub(super) async fn open(&self, after: &Position) -> Result<Response, Fault> {
+        let mut response = self.send(&self.target(after)).await?;
+        if response.status == StatusCode::OK {
+            return Ok(response);
+        }
+        let body = timeout(PATIENCE, response.text()).await.unwrap_or_default();
+        let fault = Fault::of_status(response.status, &response.headers, &body);
+        match (response.status, &self.authorization) {
+            (StatusCode::UNAUTHORIZED, None) => {
+                Err(fault.or_hint("set the variable ROWSTREAM_TOKEN, or use --token-file FILE"))
+            }
+            _ => Err(fault),
+        }
+    }
+
+    /// The server's own reason why a response was cut. `None` if it doesn't know or say it.
+    pub(super) async fn reason(&self, headers: &HeaderMap) -> Option<Fault> {
+        let id = headers.get("rowstream-stream")?.to_str().ok()?;
+        let target = format!("/_rowstream/streams/{}", utf8_percent_encode(id, ESCAPED));
+        let asking = async {
+            let mut response = self.send(&target).await.ok()?;
+            Some(response.text().await).filter(|_| response.status == StatusCode::OK)
+        };
+        let state: Value = serde_json::from_slice(&timeout(PATIENCE, asking).await.ok()??).ok()?;
+        state.get("error").filter(|error| error.is_object()).map(Fault::of_server)
+    }
+
+    async fn send(&self, target: &str) -> Result<Response, Fault> {
+        let mut request = Request::get(target)
+            .header(header::HOST, self.url.authority.as_str())
+            .header(header::USER_AGENT, AGENT)
+            .header(header::ACCEPT, "*/*")
+            .header(header::TE, "trailers")
+            .header(header::CONNECTION, "TE, close")
+            .body(String::new())
+            .map_err(Fault::cut)?;
+        if let Some(authorization) = &self.authorization {
+            request.headers_mut().insert(header::AUTHORIZATION, authorization.clone());
+        }
+        let stream =
+            self.connect().await.map_err(|error| Fault::cut(format!("{}: {error}", self.url.authority)))?;
+        let Some((tls, name)) = &self.tls else { return exchange(stream, request).await };
+        let shaking = servers::connect(tls, name.clone(), stream);
+        let stream = timeout(PATIENCE, shaking).await.map_err(|_| Fault::cut("no TLS handshake in time"))?;
+        exchange(stream.map_err(|error| of_handshake(&error))?, request).await
+    }
+
+    async fn connect(&self) -> io::Result<TcpStream> {
+        let host = self.url.authority.host().trim_matches(['[', ']']);
+        let port = self.url.authority.port_u16().unwrap_or(if self.url.is_https { 443 } else { 80 });
+        let addresses: Vec<SocketAddr> = tokio::net::lookup_host((host, port)).await?.collect();
+        let mut failed = io::Error::other("the name has no address");
+        for address in addresses {
+            match timeout(PATIENCE, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => {
+                    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
+                    SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+                    return Ok(stream);
+                }
+                Ok(Err(error)) => failed = error,
+                Err(_) => failed = io::ErrorKind::TimedOut.into(),
+            }
+        }
+        Err(failed)
+    }
+}
+
+/// A certificate that isn't trusted stays so.
+fn of_handshake(error: &io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::InvalidData => {
+            Fault::lasting(error, "trust the authority of the server's certificate with --ca FILE")
+        }
+        _ => Fault::cut(error),
+    }
+}
+
+async fn exchange(
+    io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<String>,
+) -> Result<Response, Fault> {
+    let (mut sender, driven) = http1::handshake(TokioIo::new(io)).await.map_err(|error| of_hyper(&error))?;
+    let connection = ConnectionGuard(tokio::spawn(async { drop(driven.await) }).abort_handle());
+    let (head, body) = sender.send_request(request).await.map_err(|error| of_hyper(&error))?.into_parts();
+    let heartbeat =
+        head.headers.get("rowstream-heartbeat").and_then(|value| value.to_str().ok()?.parse().ok());
+    let silence = heartbeat.filter(|seconds| *seconds > 0.0 && *seconds <= LONGEST_HEARTBEAT);
+    Ok(Response {
+        status: head.status,
+        headers: head.headers,
+        trailers: HeaderMap::new(),
+        silence: silence.map(|seconds: f64| Duration::from_secs_f64(MISSED_HEARTBEATS * seconds)),
+        body,
+        _connection: connection,
+    })
+}
+
+/// hyper's errors only say what it did. Their causes say what happened.
+fn of_hyper(error: &hyper::Error) -> Fault {
+    match error.source() {
+        Some(cause) => Fault::cut(format!("the connection was lost: {cause}")),
+        None => Fault::cut(format!("the connection was lost: {error}")),
+    }
+}
+
+/// Closes a connection that a task drives.
+struct ConnectionGuard(AbortHandle);
+
+impl Drop for ConnectionGuard {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+pub(super) struct Response {
+    status: StatusCode,
+    pub(super) headers: HeaderMap,
+    /// Those after the body, once it has ended.
+    pub(super) trailers: HeaderMap,
+    /// The longest silence.
+    silence: Option<Duration>,
+    body: Incoming,
+    _connection: ConnectionGuard,
+}
+
+impl Response {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The next bytes of the body. `None` at its end, which HTTP has reported.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
+        loop {
+            let reading = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx));
+            let frame = match self.silence {
+                None => reading.await,
+                Some(silence) => timeout(silence, reading)
+                    .await
+                    .map_err(|_| Fault::cut(format!("nothing arrived for {} s", silence.as_secs_f64())))?,
+            };
+            match frame.transpose().map_err(|error| of_hyper(&error))?.map(hyper::body::Frame::into_data) {
+                None => return Ok(None),
+                Some(Ok(bytes)) => return Ok(Some(bytes)),
+                Some(Err(frame)) => self.trailers.extend(frame.into_trailers().unwrap_or_default()),
+            }
+        }
+    }
+
+    /// The beginning of a body that is a short text.
+    async fn text(&mut self) -> Vec<u8> {
+        let mut text = Vec::new();
+        while let Ok(Some(bytes)) = self.next().await {
+            text.extend_from_slice(&bytes);
+            if text.len() > LONGEST_PROBLEM {
+                break;
+            }
+        }
+        text
+    }
+
+    /// Reads the end of a complete body, so that the server doesn't take the close of the
+    /// connection for an abort.
+    pub(super) async fn close(mut self) {
+        let reading = async { while let Ok(Some(_)) = self.next().await {} };
+        let _ = timeout(Duration::from_secs(1), reading).await;
+    }
+}
+
+/// True if a parameter of a query has this name.
+fn has_name(written: &str, name: &str) -> bool {
+    let (written, _) = written.split_once('=').unwrap_or((written, ""));
+    percent_decode_str(written).eq(name.bytes())
+}
+
+fn tls(
+    authority: &Authority,
+    ca: Option<&Path>,
+) -> Result<(TlsConnector, ServerName<'static>), Box<dyn Error>> {
+    let mut config = ClientConfig::clone(&*trust(ca)?);
+    config.alpn_protocols = vec![b"http/1.1".into()];
+    let name = ServerName::try_from(authority.host().trim_matches(['[', ']']).to_owned())?;
+    Ok((TlsConnector::from(Arc::new(config)), name))
+}
+
+/// The header with the token of the file or the variable. No error shows the token.
+fn authorization(file: Option<&Path>) -> Result<Option<HeaderValue>, Failure> {
+    let (place, token) = match file {
+        Some(file) => {
+            let place = shown(&file.to_string_lossy());
+            let text = fs::read_to_string(file)
+                .map_err(|error| Failure::Message(format!("the token in {place} can't be read: {error}")))?;
+            (place, text)
+        }
+        None => match env::var(TOKEN) {
+            Ok(token) if !token.is_empty() => (TOKEN.to_owned(), token),
+            _ => return Ok(None),
+        },
+    };
+    let token = token.trim();
+    let is_word = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    let header = HeaderValue::try_from(format!("Bearer {token}")).ok().filter(|_| is_word);
+    let mut header = header.ok_or_else(|| {
+        Failure::Message(format!(
+            "{place} has no token\n    hint: a token is one word of ASCII, without `Bearer`"
+        ))
+    })?;
+    header.set_sensitive(true);
+    Ok(Some(header))
+}
