@@ -105,7 +105,8 @@ async fn drive(args: &Args, requests: Requests) -> Result<(), Failure> {
         biased;
         ended = download.run() => ended.map_err(Failure::from),
         signal = signals.next() => Err(Failure::Signalled(signal, "download")),
-        () = left => Err(Failure::Silent),
+        // The response isn't complete, so this is a failure.
+        () = left => Err(Failure::Reported),
     };
     download.progress.clear();
     match ended {
@@ -148,7 +149,7 @@ impl From<io::Error> for Stop {
 impl From<Stop> for Failure {
     fn from(stop: Stop) -> Self {
         match stop {
-            Stop::Output(error) if is_left(&error) => Self::Silent,
+            Stop::Output(error) if is_left(&error) => Self::Reported,
             Stop::Output(error) => Self::Message(format!(
                 "the output can't be written: {error}\n    hint: check the space and the permissions of its folder"
             )),

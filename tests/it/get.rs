@@ -485,7 +485,7 @@ async fn certificates_are_checked() {
 }
 
 #[tokio::test]
-async fn a_reader_may_leave_early() {
+async fn a_reader_that_leaves_early_has_no_complete_response() {
     let server = server().await;
     let script = format!(
         "'{}' get --quiet '{}' | head -n 1; echo ${{PIPESTATUS[0]}}",
@@ -495,7 +495,7 @@ async fn a_reader_may_leave_early() {
     let mut shell = Command::new("bash");
     shell.args(["-c", &script]);
     let output = run(shell).await;
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "{\"n\":1,\"note\":\"row 1\"}\n0\n");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "{\"n\":1,\"note\":\"row 1\"}\n1\n");
 }
 
 /// Its error was followed by a second write, and that by a panic.

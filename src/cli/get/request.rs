@@ -104,7 +104,7 @@ impl EndpointUrl {
     /// True if it names a format that can contain records.
     fn is_framed(&self) -> bool {
         let suffix = || self.path.rsplit_once('.').map(|(_, suffix)| suffix);
-        matches!(self.parameter("_format").or_else(suffix), Some("ndjson" | "json-seq"))
+        matches!(self.parameter("_format").or_else(suffix), Some("ndjson" | "jsonl" | "json-seq"))
     }
 }
 
