@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rowstream_core::Error;
 use rowstream_core::lock::Mutex;
 
-use crate::budget::{ADMIN_REQUESTS, REQUEST};
+use crate::budget::{ADMIN_REQUESTS, BODIES, REQUEST};
 use crate::config::Limits;
 use crate::endpoint::Endpoint;
 pub use crate::outcome::PermitRefusal;
@@ -190,7 +190,7 @@ impl Admission {
     pub(crate) fn widen(&self, held: &mut Permit, bytes: usize, holder: Holder) -> Result<(), Error> {
         let mut counts = self.counts.lock();
         let most = match holder {
-            Holder::Client => self.memory,
+            Holder::Client => Some(self.most_held()),
             Holder::Admin => Some(ADMIN_REQUESTS),
         };
         counts.claim(held, bytes, holder, most).map_err(|missing| match missing {
@@ -201,6 +201,24 @@ impl Admission {
                 counts.refuse(PermitRefusal::Memory, message.to_owned())
             }
         })
+    }
+
+    /// A permit of a client's request that holds nothing yet.
+    pub(crate) fn holding_for(&self, client: Option<IpAddr>) -> Permit {
+        let mut permit = self.holding_nothing();
+        permit.held_by = client;
+        permit
+    }
+
+    /// The most memory that the requests of one client may hold.
+    pub(crate) fn share(&self) -> usize {
+        self.most_held() / SHARE
+    }
+
+    /// The most memory that requests may hold before they run. Without a limit, only the parameters in
+    /// their bodies are counted.
+    fn most_held(&self) -> usize {
+        self.memory.unwrap_or(BODIES)
     }
 
     /// Tells when memory is short.

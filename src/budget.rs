@@ -43,6 +43,8 @@ pub(crate) const RESERVED_CONNECTIONS: usize = 64;
 /// The memory of a request from its head to the end of its answer: its target, which the log keeps,
 /// its header fields, an answer of 4 KB, and HTTP's state.
 pub(crate) const REQUEST: usize = 32 * 1024;
+/// The memory of parameters in the bodies of requests, if memory has no limit.
+pub(crate) const BODIES: usize = 256 << 20;
 /// The memory of requests for admin endpoints, in addition to all others: an operator has to see
 /// the server even if all memory is in use. Half of it may also be used to tell clients that
 /// there's no memory.

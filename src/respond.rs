@@ -42,6 +42,7 @@ use http_body::Body;
 use rowstream_core::Error;
 use rowstream_core::client::{Client, UNIX};
 use rowstream_core::diagnostic::shown;
+use rowstream_core::params::BodyParams;
 use rowstream_core::pool::Waiter;
 
 pub(crate) use self::admin::is_check;
@@ -240,22 +241,18 @@ impl App {
             };
             return proxied.await;
         }
-        // Boxed, because few requests need them and all would carry them.
         let mut body = None;
-        if has_body(request.method()) {
-            body = Box::pin(self.read_body(request, tracker)).await?;
-        }
-        if endpoint.refine_settings().is_some()
-            && let Some(refined) = Box::pin(self.refine(found.endpoint, request, body.as_deref_mut())).await?
-        {
-            request.extensions_mut().insert(Arc::new(refined));
+        if has_body(request.method()) || endpoint.refine_settings().is_some() {
+            // Boxed, because few requests need it and all would carry it.
+            body = Box::pin(self.read_asked(found.endpoint, request, tracker)).await?;
         }
         let refined = request.extensions().get::<Arc<Refined>>();
         let endpoint = refined.map_or(endpoint, |refined| &refined.endpoint);
-        let claims = tracker.credentials.claims_for(&endpoint.params)?;
-        let asked = (body.as_deref(), refined.map(|refined| &**refined));
-        let mut stream_request = read_stream_request(endpoint, &found, request, claims, asked)?;
-        drop(body);
+        let mut stream_request = {
+            let claims = tracker.credentials.claims_for(&endpoint.params)?;
+            let (body, refined) = (body.take(), refined.map(|refined| &**refined));
+            read_stream_request(endpoint, &found, request, claims, (body.as_deref(), refined))?
+        };
         if !std::ptr::eq(stream_request.endpoint, endpoint) {
             self.authorize(&stream_request.endpoint.authorization, request.headers(), tracker).await?;
         }
@@ -298,6 +295,24 @@ impl App {
             let error = if acts { tracker.credentials.refused_as_role(error) } else { error };
             explain_suffix(error, &self.config.endpoints[found.endpoint], &found)
         })
+    }
+
+    /// Reads the parameters in the body of a request. If it asks something of the rows, that becomes an
+    /// extension of the request.
+    async fn read_asked<B: Body<Data: Buf> + Unpin>(
+        &self,
+        endpoint: usize,
+        request: &mut Request<ArrivedBody<B>>,
+        tracker: &mut RequestTracker,
+    ) -> Result<Option<Box<BodyParams>>, Error> {
+        let mut body = match has_body(request.method()) {
+            true => self.read_body(request, tracker).await?,
+            false => None,
+        };
+        if let Some(refined) = self.refine(endpoint, request, body.as_deref_mut()).await? {
+            request.extensions_mut().insert(Arc::new(refined));
+        }
+        Ok(body)
     }
 
     /// Answers a request that was admitted. The answer of a lookup is ready. All other answers are

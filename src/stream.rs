@@ -156,8 +156,8 @@ pub struct RowsRequest {
     pub csv: Option<Box<CsvDialect>>,
     /// Only rows after this cursor are read.
     pub after: Option<String>,
-    /// The part of the table to read. `None`: all of it.
-    pub shard: Option<RequestedShard>,
+    /// The part of the table to read. `None`: all of it. Boxed, because few requests have one.
+    pub shard: Option<Box<RequestedShard>>,
     /// True if cursors are wanted in addition to those in the body.
     pub cursors: bool,
     /// True if the rows are followed, so that a limit is only the size of a reading.

@@ -445,6 +445,7 @@ const HEADERS: &[(&str, &str, &str)] = &[
         "the kind of page, which tells if more follow: `full`, `last` or `streamed`",
         "string",
     ),
+    ("Content-Range", "with `_count`, the page's rows and the number of all rows: `0-24/1234`", "string"),
     ("Rowstream-Parts", "the number of connections that read parts of the table", "integer"),
     ("Rowstream-Snapshot", "the token of the shard's snapshot, for the other shards", "string"),
     ("Link", "the next page (`rel=\"next\"`)", "string"),

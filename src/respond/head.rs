@@ -11,7 +11,7 @@ use rowstream_core::Error;
 use rowstream_core::diagnostic::shown;
 use rowstream_core::error::denial::Denial;
 use rowstream_core::params;
-use rowstream_encode::Format;
+use rowstream_encode::{Format, Separator};
 
 use super::app::App;
 use super::body::AnswerBody;
@@ -67,7 +67,7 @@ pub(super) fn head(request: &StreamRequest<'_>, coding: Option<Coding>) -> Respo
     if let Some(changes) = changes(request) {
         headers.insert(CHANGES, changes);
     }
-    let file = request.download.as_deref().map(|name| file_name(name, request.reading.format));
+    let file = request.download.as_deref().map(|name| file_name(name, request));
     if let Some(disposition) = file.as_deref().and_then(attachment) {
         headers.insert(header::CONTENT_DISPOSITION, disposition);
     }
@@ -117,16 +117,18 @@ fn changes(request: &StreamRequest<'_>) -> Option<HeaderValue> {
 
 /// The name of a file with the format's extension. Programs rely on the extension and ignore the
 /// media type.
-fn file_name(name: &str, format: Format) -> Cow<'_, str> {
-    let also = match format {
-        Format::Ndjson => "jsonl",
-        Format::Arrow => "arrows",
-        _ => format.name(),
+fn file_name<'a>(name: &'a str, request: &StreamRequest<'_>) -> Cow<'a, str> {
+    let csv = request.reading.csv.as_deref().unwrap_or(&request.endpoint.csv);
+    let (own, also) = match request.reading.format {
+        Format::Ndjson => ("ndjson", "jsonl"),
+        Format::Arrow => ("arrow", "arrows"),
+        Format::Csv if csv.separator == Separator::Tab => ("tsv", "csv"),
+        format => (format.name(), format.name()),
     };
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-    match [format.name(), also].iter().any(|own| own.eq_ignore_ascii_case(extension)) {
+    match [own, also].iter().any(|own| own.eq_ignore_ascii_case(extension)) {
         true => name.into(),
-        false => format!("{name}.{}", format.name()).into(),
+        false => format!("{name}.{own}").into(),
     }
 }
 
@@ -159,14 +161,14 @@ pub(super) fn tell_page(request: &StreamRequest<'_>, stream: &RowStream, headers
     }
 }
 
-/// Tells how many rows there are in all, and which of them this page has, as PostgREST does.
+/// States the total and the page's range, as PostgREST does.
 pub(super) fn tell_total(request: &StreamRequest<'_>, stream: &RowStream, headers: &mut HeaderMap) {
-    let Some(total) = stream.total() else { return };
-    let range = request.listed.and_then(|listed| listed.of(total)).unwrap_or_else(|| format!("*/{total}"));
+    let (Some(total), Some(counted)) = (stream.total(), &request.counted) else { return };
+    let range = counted.page.and_then(|page| page.of(total)).unwrap_or_else(|| format!("*/{total}"));
     if let Ok(range) = range.parse() {
         headers.insert(header::CONTENT_RANGE, range);
     }
-    if request.counts_by_preference {
+    if counted.is_preferred {
         headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(PREFERENCE));
     }
 }

@@ -8,7 +8,7 @@ use rowstream_core::diagnostic::did_you_mean;
 use rowstream_core::error::bounds;
 use rowstream_core::filter::{self, Refinement};
 use rowstream_core::lock::Mutex;
-use rowstream_core::params::{self, BodyParams, Param, ParamPlace, ParamValue};
+use rowstream_core::params::{self, BodyParams, Pair, Param, ParamPlace, ParamValue};
 use rowstream_database::statements::Statements;
 use rowstream_encode::Column;
 
@@ -22,6 +22,8 @@ const KEPT: usize = 64;
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 /// The preference for the number of all rows.
 pub(super) const PREFERENCE: &str = "count=exact";
+/// The longest SQL of a refined endpoint that is kept, in bytes.
+const LONGEST_TEXT: usize = 16 * 1024;
 /// The most values of a refined endpoint that is kept.
 const MOST_VALUES: usize = 64;
 
@@ -45,10 +47,38 @@ pub(super) struct Refined {
     /// True if it can't be followed, because its rows have another order or another beginning, or
     /// are counted.
     pub(super) is_fixed: bool,
+    /// Set if the rows are counted.
+    pub(super) total: Option<Box<Total>>,
+}
+
+/// The total of a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Total {
+    pub(super) page: RowPage,
+    /// True if the statement has a limit of its own.
+    pub(super) has_own_limit: bool,
     /// True if the rows are counted because the client prefers that.
     pub(super) is_preferred: bool,
-    /// The page of all rows, if it's known.
+}
+
+impl Total {
+    /// The same for a response of at most `rows`, if that's known, that begins `after` a cursor or
+    /// not. Without a page nothing is known about the place of its rows.
+    pub(super) fn of_response(&self, rows: Option<u64>, after: bool) -> CountedResponse {
+        let most = self.page.most.or(rows);
+        let is_known = !after && (most.is_some() || !self.has_own_limit);
+        let page = RowPage { most, ..self.page };
+        CountedResponse { page: is_known.then_some(page), is_preferred: self.is_preferred }
+    }
+}
+
+/// A response that states the number of all rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CountedResponse {
+    /// Its page, if it's known.
     pub(super) page: Option<RowPage>,
+    /// True if the rows are counted because the client prefers that.
+    pub(super) is_preferred: bool,
 }
 
 /// A page of a list.
@@ -71,7 +101,18 @@ impl RowPage {
 /// True if a request prefers an answer with the number of all rows (RFC 7240).
 fn prefers_total(headers: &HeaderMap) -> bool {
     let lines = headers.get_all(PREFER).into_iter().filter_map(|line| line.to_str().ok());
-    lines.flat_map(|line| line.split([',', ';'])).any(|preference| preference.trim() == PREFERENCE)
+    let preferences = lines.flat_map(|line| line.split(',')).filter_map(|preference| {
+        let (name, value) = preference.split(';').next()?.split_once('=')?;
+        Some((name.trim(), value.trim().trim_matches('"')))
+    });
+    let mut counts = preferences.filter(|(name, _)| name.eq_ignore_ascii_case("count"));
+    counts.next().is_some_and(|(_, value)| value == "exact")
+}
+
+/// True if a request waits for future rows.
+fn follows(query: &str, body: Option<&BodyParams>) -> bool {
+    let has = |name| params::has_name(query, name) || body.is_some_and(|body| body.has(name));
+    has("_follow") || has("feed")
 }
 
 impl App {
@@ -87,13 +128,16 @@ impl App {
         request: &Request<B>,
         body: Option<&mut BodyParams>,
     ) -> Result<Option<Refined>, Error> {
-        let (query, prefers_total) = (request.uri().query(), prefers_total(request.headers()));
         let endpoint = &self.config.endpoints[index];
         let Some(settings) = endpoint.refine_settings() else { return Ok(None) };
+        let query = request.uri().query();
         params::check_pairs(query)?;
+        // A preference never makes a request fail.
+        let prefers_total = settings.counts()
+            && prefers_total(request.headers())
+            && !follows(query.unwrap_or_default(), body.as_deref());
         let (mut asked, query) = split(&endpoint.params, query.unwrap_or_default(), body)?;
-        let is_preferred =
-            prefers_total && settings.counts() && !asked.iter().any(|(name, _)| name == filter::COUNT);
+        let is_preferred = prefers_total && !asked.iter().any(|(name, _)| name == filter::COUNT);
         if is_preferred {
             asked.push((filter::COUNT.to_owned(), "exact".to_owned()));
         }
@@ -112,7 +156,7 @@ impl App {
             Some(known) => known,
             None => {
                 let built = Arc::new(refined.build(endpoint, columns)?);
-                if refined.values.len() <= MOST_VALUES {
+                if refined.values.len() <= MOST_VALUES && refined.text.len() <= LONGEST_TEXT {
                     self.refined.0.lock().insert(&name.into(), Arc::clone(&built), false, |_| {});
                 }
                 built
@@ -121,10 +165,15 @@ impl App {
         let Refinement { order, limit, offset, total, .. } = asked;
         let is_fixed = !order.is_empty() || offset.is_some() || total;
         let rows = |rows: i64| u64::try_from(rows).unwrap_or_default();
-        let has_own_limit = settings.has_limit && endpoint.key().is_none();
         let page = RowPage { first: offset.map_or(0, rows), most: limit.map(rows) };
-        let page = Some(page).filter(|_| !has_own_limit);
-        Ok(Some(Refined { endpoint: built, values: refined.values, query, is_fixed, is_preferred, page }))
+        let has_own_limit = settings.has_limit;
+        Ok(Some(Refined {
+            endpoint: built,
+            values: refined.values,
+            query,
+            is_fixed,
+            total: total.then_some(Box::new(Total { page, has_own_limit, is_preferred })),
+        }))
     }
 
     /// The columns of an endpoint's only statement, which the database reports if they aren't known.
@@ -152,9 +201,6 @@ pub(super) fn explain(error: Error) -> Error {
         .database(error.to_string())
 }
 
-/// A decoded pair of a query.
-type Pair = (String, String);
-
 /// Separates the pairs that ask something of the rows from the rest of the query, and removes them
 /// from the body. A name that can't be decoded stays there, and is reported with the parameters.
 ///
@@ -167,13 +213,11 @@ fn split(params: &[Param], query: &str, body: Option<&mut BodyParams>) -> Result
     };
     let is_asked =
         |name: &str| name == filter::COUNT || !name.starts_with('_') && name != "feed" && !is_param(name);
-    let wrong = |wrong| Error::invalid_parameters(vec![wrong]);
-    let (mut asked, rest) = params::take_pairs(query, is_asked).map_err(wrong)?;
+    let (mut asked, rest) = params::take_pairs(query, is_asked)?;
     if let Some(body) = body {
-        let in_body = body.take(is_asked).map_err(wrong)?;
-        params::check_count(in_body.len())?;
+        let in_body = body.take(is_asked)?;
         if let Some((name, _)) = in_body.iter().find(|(name, _)| asked.iter().any(|(own, _)| own == name)) {
-            return Err(wrong((name.clone(), params::IN_BOTH.to_owned())));
+            return Err(Error::invalid_parameters(vec![(name.clone(), params::IN_BOTH.to_owned())]));
         }
         asked.extend(in_body);
     }

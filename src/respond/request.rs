@@ -14,7 +14,7 @@ use rowstream_upstream::fields;
 
 use super::app::App;
 use super::follow;
-use super::refine::{Refined, RowPage};
+use super::refine::{CountedResponse, Refined};
 use crate::auth::Credentials;
 use crate::completeness::ProofRequest;
 use crate::completeness::events::{self, LAST_EVENT_ID};
@@ -80,12 +80,10 @@ pub(super) struct StreamRequest<'a> {
     pub(super) asked: ProofRequest,
     /// The most rows that the statement with the endpoint's key can return, if that's known.
     pub(super) page: Option<u64>,
-    /// The page of all rows, if it's known and they're counted.
-    pub(super) listed: Option<RowPage>,
-    /// True if the rows are counted because the client prefers that.
-    pub(super) counts_by_preference: bool,
+    /// Set if the rows are counted. Boxed, because few requests ask for it.
+    pub(super) counted: Option<Box<CountedResponse>>,
     /// The file name for saving the answer.
-    pub(super) download: Option<String>,
+    pub(super) download: Option<Box<str>>,
     pub(super) values: Vec<ParamValue>,
     /// True if the request gave one of them.
     pub(super) given: bool,
@@ -140,17 +138,16 @@ pub(super) fn read_stream_request<'a, B>(
         options,
         csv: csv.over(&endpoint.csv).map(Box::new),
         after,
-        shard,
+        shard: shard.map(Box::new),
         cursors: cursors || followed != FollowMode::No,
         followed: followed == FollowMode::Continuously,
         ends_events: format == Format::Sse && followed == FollowMode::No,
         upstreams: Vec::new(),
     };
-    let (download, values, given) = (bound.download, bound.values, bound.given);
+    let (download, values, given) = (bound.download.map(String::into_boxed_str), bound.values, bound.given);
     let page = endpoint.key().and_then(|key| endpoint.page_of(key.statement, &values));
-    let begins = refined.and_then(|refined| refined.page).filter(|_| reading.after.is_none());
-    let listed = begins.map(|listed| RowPage { most: listed.most.or(page), ..listed });
-    let counts_by_preference = refined.is_some_and(|refined| refined.is_preferred);
+    let total = refined.and_then(|refined| refined.total.as_ref());
+    let counted = total.map(|total| Box::new(total.of_response(page, reading.after.is_some())));
     let url_query = request.uri().query();
     let index = found.endpoint;
     Ok(StreamRequest {
@@ -163,8 +160,7 @@ pub(super) fn read_stream_request<'a, B>(
         encoding,
         asked,
         page,
-        listed,
-        counts_by_preference,
+        counted,
         download,
         values,
         given,

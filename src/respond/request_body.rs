@@ -38,6 +38,9 @@ impl App {
         tracker: &mut RequestTracker,
     ) -> Result<Option<Box<BodyParams>>, Error> {
         let kind = body_type(request.headers());
+        if tracker.permit.is_none() {
+            tracker.permit = Some(self.admission.holding_for(self.network(request)));
+        }
         let limit = self.config.limits.header_timeout;
         let length = request.headers().get(header::CONTENT_LENGTH).cloned();
         let received = timeout(limit, self.receive(&mut request.body_mut().body, tracker));
@@ -46,7 +49,8 @@ impl App {
             Error::new("body_timeout", StatusCode::REQUEST_TIMEOUT, message)
                 .hint("send a shorter body, or raise `header_timeout`")
         })??;
-        if length.is_some_and(|length| length.to_str().ok() != Some(&*bytes.len().to_string())) {
+        let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        if length.is_some_and(|length| length != bytes.len() as u64) {
             return Err(invalid("its length isn't the one in `Content-Length`"));
         }
         if bytes.is_empty() {
@@ -67,14 +71,14 @@ impl App {
         let most = self.config.limits.max_body;
         let is_too_long = |bytes: u64| bytes > most as u64;
         if is_too_long(body.size_hint().lower()) {
-            return Err(too_long(most));
+            return Err(longer_than(most));
         }
         let mut bytes = BytesMut::new();
         while let Some(frame) = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
             let frame = frame.map_err(|_| invalid("it ended early"))?;
             let Ok(data) = frame.into_data() else { continue };
             if is_too_long((bytes.len() + data.remaining()) as u64) {
-                return Err(too_long(most));
+                return Err(longer_than(most));
             }
             self.hold_body(data.remaining(), tracker)?;
             bytes.put(data);
@@ -83,6 +87,10 @@ impl App {
     }
 
     fn hold_body(&self, bytes: usize, tracker: &mut RequestTracker) -> Result<(), Error> {
+        if bytes > self.admission.share() {
+            let message = "the values in the body need more memory than one client may have";
+            return Err(too_long(message).hint("send fewer parameters, or raise `memory`"));
+        }
         let Some(permit) = &mut tracker.permit else { return Ok(()) };
         self.admission.widen(permit, bytes, Holder::Client)?;
         tracker.body_memory += bytes;
@@ -97,8 +105,8 @@ impl App {
 fn body_type(headers: &HeaderMap) -> Result<BodyType, Error> {
     let refused =
         |message: String| Error::new("unsupported_media_type", StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
-    let coding = headers.get(header::CONTENT_ENCODING).filter(|coding| *coding != "identity");
-    if let Some(coding) = coding {
+    let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
+    if let Some(coding) = codings.find(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         let coding = shown(&String::from_utf8_lossy(coding.as_bytes()));
         return Err(refused(format!("the body has the content coding {coding}"))
             .hint("send it without `Content-Encoding`"));
@@ -120,8 +128,11 @@ fn invalid(why: &str) -> Error {
         .hint("send a JSON object with a member for each parameter, or a form")
 }
 
-fn too_long(most: usize) -> Error {
-    let message = format!("the body of the request has more than {most} bytes");
-    Error::new("body_too_long", StatusCode::PAYLOAD_TOO_LARGE, message)
+fn longer_than(most: usize) -> Error {
+    too_long(&format!("the body of the request has more than {most} bytes"))
         .hint("send fewer parameters, or raise `max_body`")
+}
+
+fn too_long(message: &str) -> Error {
+    Error::new("body_too_long", StatusCode::PAYLOAD_TOO_LARGE, message)
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use http::header::{self, HeaderValue};
-use http::{Request, Response, Version};
+use http::{Request, Response, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -217,7 +217,7 @@ impl ConnectionService<'_> {
                     false => Delivery::Http1(Arc::clone(&ends.flush)),
                 });
             }
-            if (app.is_leaving() || is_reserved) && !has_streams {
+            if (app.is_leaving() || is_reserved || leaves_body(response.status())) && !has_streams {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             if let Some(hsts) = hsts {
@@ -475,6 +475,11 @@ async fn read(mut body: Incoming) -> Option<()> {
         left = left.checked_sub(frame.ok()?.data_ref().map_or(0, Bytes::len))?;
     }
     Some(())
+}
+
+/// True if the rest of a request's body isn't read, so that no other request can follow.
+fn leaves_body(status: StatusCode) -> bool {
+    matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE)
 }
 
 /// True if a request names its host as its HTTP version requires (RFC 9112, section 3.2; RFC 9113,

@@ -32,6 +32,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::{Body, Frame as BodyFrame};
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, EndpointConfig, Incoming, ServerConfig, TokioRuntime, TransportConfig, VarInt};
+use rowstream_core::lock::Mutex;
 use rowstream_core::log;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
@@ -308,7 +309,9 @@ impl ServedConnection<'_> {
         head.complete();
         let Some((request, stream)) = received else { return };
         let (stream, body) = stream.split();
-        let request = request.map(|()| ReceivedBody { stream: body, head });
+        let body = ReceivedBody { stream: Arc::new(Mutex::new(body)), head };
+        let received = Arc::clone(&body.stream);
+        let request = request.map(|()| body);
         let mut stream = UnfinishedStream(stream);
         let is_answered = AtomicBool::new(false);
         let answered = async {
@@ -324,6 +327,8 @@ impl ServedConnection<'_> {
         };
         match sent {
             Ok(()) => {
+                // The client doesn't have to send the rest of its body.
+                received.lock().stop_sending(Code::H3_NO_ERROR);
                 let _ = timeout(self.write_timeout, stopped).await;
             }
             Err(SendFailure::Aborted) => self.until_taken(&mut stream.0).await,
@@ -390,10 +395,9 @@ impl Drop for WidenedWindow<'_> {
     }
 }
 
-/// The body of a request, while it arrives. When it's dropped, the client doesn't have to send the
-/// rest.
+/// The body of a request, while it arrives.
 struct ReceivedBody {
-    stream: RequestStream<RecvStream, Bytes>,
+    stream: Arc<Mutex<RequestStream<RecvStream, Bytes>>>,
     head: Arc<HeadBytes>,
 }
 
@@ -402,22 +406,17 @@ impl Body for ReceivedBody {
     type Error = StreamError;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<BodyFrame<Bytes>, StreamError>>> {
-        let received = ready!(self.stream.poll_recv_data(cx)).transpose();
+        let mut stream = self.stream.lock();
+        let received = ready!(stream.poll_recv_data(cx)).transpose();
         Poll::Ready(received.map(|data| {
             let mut data = data?;
             let bytes = data.copy_to_bytes(data.remaining());
             self.head.take(bytes.len());
             Ok(BodyFrame::data(bytes))
         }))
-    }
-}
-
-impl Drop for ReceivedBody {
-    fn drop(&mut self) {
-        self.stream.stop_sending(Code::H3_NO_ERROR);
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{Client, MariaDb, Reply, Server, TestDb};
+use crate::support::{Client, MariaDb, Reply, Server, TestDb, peak_memory_bytes};
 
 /// The rows with one of these ids, in SQLite.
 const SQLITE: &str = "/*
@@ -196,7 +196,7 @@ async fn wrong_bodies_are_refused() {
         ("/echo", &[("content-type", JSON)][..], "[1]", 400, "invalid_body", "not a JSON object"),
         ("/echo", &[("content-type", JSON)], "{\"t\": 1", 400, "invalid_body", "not a JSON object"),
         ("/echo", &[("content-type", JSON)], "{\"t\": 1} {}", 400, "invalid_body", "not a JSON object"),
-        ("/echo", &[("content-type", JSON)], &deep, 200, "", ""),
+        ("/echo", &[("content-type", JSON)], &deep, 400, "invalid_parameter", "100 levels deep"),
         ("/echo", &[("content-type", JSON)], &long, 413, "body_too_long", "1024 bytes"),
         ("/echo", &[("content-type", "text/plain")], "t=1", 415, "unsupported_media_type", "text/plain"),
         (
@@ -238,6 +238,9 @@ async fn wrong_bodies_are_refused() {
         ),
         ("/echo", &[("content-type", JSON)], "{\"t\": \"a\\u0000\"}", 400, "invalid_parameter", "NUL"),
         ("/items", &[("content-type", JSON)], "{\"id\": {}}", 400, "invalid_parameter", "an object"),
+        ("/items", &[("content-type", JSON)], "{\"id\": []}", 400, "invalid_parameter", "an empty list"),
+        ("/items", &[("content-type", JSON)], "{\"id\": null}", 400, "invalid_parameter", "it is `null`"),
+        ("/echo", &[("content-type", JSON), ("content-encoding", "Identity")], "{}", 200, "", ""),
         ("/echo", &[("content-type", FORM)], "t=%ZZ", 400, "invalid_parameter", "percent-encoding"),
         ("/_rowstream/live", &[("content-type", JSON)], "{}", 405, "method_not_allowed", "GET"),
     ] {
@@ -283,13 +286,29 @@ async fn slow_and_endless_bodies_end() {
     assert!(endless.starts_with("HTTP/1.1 413 "), "{endless}");
 }
 
+/// A long name was copied for each element of its list, so that one request took gigabytes. A long
+/// list of columns was kept for later requests.
+#[tokio::test]
+async fn a_short_body_takes_little_memory() {
+    let server = server("memory = \"192MB\"").await;
+    let long = "n".repeat(4000);
+    let repeated = query(&server, "/items", &json!({ &*long: vec![1; 400_000] })).await;
+    assert_eq!((repeated.status.as_u16(), &repeated.json()["code"]), (400, &json!("too_many_parameters")));
+    let names: Vec<_> = (0..20_000).map(|n| format!("a{n}:id")).collect();
+    let selected = query(&server, "/items", &json!({ "select": names.join(",") })).await;
+    assert_eq!((selected.status.as_u16(), &selected.json()["code"]), (400, &json!("invalid_parameter")));
+    let most = peak_memory_bytes(server.pid());
+    assert!(most < 192_000_000, "{most} bytes");
+}
+
 /// Bodies count in `memory`, also those that don't arrive, and the memory is given back.
 #[tokio::test]
 async fn bodies_count_in_memory() {
     let server = server("memory = \"128MB\"\nmax_body = \"64MB\"\nheader_timeout = \"1h\"").await;
     let values = json!({ "ids": vec![1; 1_000_000] });
     let refused = query(&server, "/items", &values).await;
-    assert_eq!((refused.status.as_u16(), &refused.json()["code"]), (503, &json!("no_memory")));
+    assert_eq!((refused.status.as_u16(), &refused.json()["code"]), (413, &json!("body_too_long")));
+    assert!(refused.text().contains("raise `memory`"), "{}", refused.text());
     let mut waiting = Vec::new();
     for _ in 0..8 {
         let mut socket = TcpStream::connect(server.address()).await.expect("it connects");

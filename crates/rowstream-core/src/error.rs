@@ -246,9 +246,9 @@ impl Error {
         error
     }
 
-    /// A query with too many pairs: 400.
+    /// A request with too many pairs: 400.
     pub(crate) fn too_many_pairs(pairs: usize, most: usize) -> Self {
-        let message = format!("the query has {pairs} parameters, but at most {most} are read");
+        let message = format!("the request has {pairs} parameters, but at most {most} are read");
         Self::new("too_many_parameters", StatusCode::BAD_REQUEST, message).hint(
             "request less at a time; one parameter can hold a list of numbers, dates or UUIDs: `id=1,2,3`",
         )

@@ -22,6 +22,8 @@ pub const DEEPEST: usize = 5;
 pub const MOST_VALUES: usize = 1000;
 /// The most columns of an order.
 pub const MOST_ORDERED: usize = 8;
+/// The most columns of `select`. `*` is all of them.
+pub const MOST_SELECTED: usize = 256;
 
 /// The refinements of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Parses the pairs of a query that filter, sort and select.
 
 use super::{
-    Comparison, Condition, DEEPEST, MOST_CONDITIONS, MOST_ORDERED, MOST_VALUES, Operator, OrderTerm,
-    Refinement, SelectedColumn, Truth,
+    Comparison, Condition, DEEPEST, MOST_CONDITIONS, MOST_ORDERED, MOST_SELECTED, MOST_VALUES, Operator,
+    OrderTerm, Refinement, SelectedColumn, Truth,
 };
 use crate::diagnostic::{list, shown, suggest};
 
@@ -115,6 +115,12 @@ fn total(text: &str) -> Result<bool, String> {
 
 /// `*,id,total:amount`.
 fn select(text: &str) -> Result<Vec<SelectedColumn>, String> {
+    let count = text.split(',').count();
+    if count > MOST_SELECTED {
+        return Err(format!(
+            "it names {count} columns, but at most {MOST_SELECTED} are read: `*` is all of them"
+        ));
+    }
     text.split(',').map(|item| selected(item.trim())).collect()
 }
 

@@ -185,7 +185,7 @@ pub fn check_pairs(query: Option<&str>) -> Result<(), Error> {
 ///
 /// # Errors
 /// 400: there are too many.
-pub fn check_count(count: usize) -> Result<(), Error> {
+pub(super) fn check_count(count: usize) -> Result<(), Error> {
     if count > MOST_PAIRS { Err(Error::too_many_pairs(count, MOST_PAIRS)) } else { Ok(()) }
 }
 

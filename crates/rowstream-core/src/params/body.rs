@@ -6,7 +6,9 @@ use std::fmt;
 use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::bind::check_count;
 use super::{Param, ParamValue, query_decode};
+use crate::Error;
 
 /// The parameters in the body of a request.
 #[derive(Debug)]
@@ -26,9 +28,8 @@ pub enum BodyType {
     Form,
 }
 
-/// The memory for each value of a list: its position in the JSON, and its [`ParamValue`], in vectors
-/// that may have doubled.
-const VALUE: usize = 128;
+/// The memory for each value of a list: its position in the JSON, and its [`ParamValue`].
+const VALUE: usize = 64;
 /// How often the bytes of a body may exist: as received, decoded, typed, and as the database's text.
 const COPIES: usize = 4;
 
@@ -75,12 +76,20 @@ impl BodyParams {
         }
     }
 
+    /// True if it has a parameter of this name.
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Self::Form(form) => has_name(form, name),
+            Self::Json(members) => members.iter().any(|(own, _)| own == name),
+        }
+    }
+
     /// Removes the pairs for which `is_own` is true, and returns them decoded. A list is a pair for
     /// each of its elements. Names that can't be decoded stay.
     ///
     /// # Errors
-    /// The name of a pair whose value isn't a text, and the reason.
-    pub fn take(&mut self, is_own: impl Fn(&str) -> bool) -> Result<Vec<(String, String)>, (String, String)> {
+    /// 400: the value of a pair isn't a text, or there are too many pairs.
+    pub fn take(&mut self, is_own: impl Fn(&str) -> bool) -> Result<Vec<Pair>, Error> {
         match self {
             Self::Form(form) => {
                 let (own, rest) = take_pairs(form, is_own)?;
@@ -88,53 +97,72 @@ impl BodyParams {
                 Ok(own)
             }
             Self::Json(members) => {
-                let mut own = Vec::new();
-                let (asked, rest) = std::mem::take(members).into_iter().partition(|(name, _)| is_own(name));
-                *members = rest;
-                let asked: Vec<(String, Box<RawValue>)> = asked;
-                for (name, value) in asked {
-                    let texts = texts(&value).map_err(|why| (name.clone(), why))?;
-                    own.extend(texts.into_iter().map(|text| (name.clone(), text)));
+                let (mut own, mut rest) = (Vec::new(), Vec::new());
+                for (name, value) in std::mem::take(members) {
+                    if is_own(&name) {
+                        take_texts(&name, &value, &mut own)?;
+                    } else {
+                        rest.push((name, value));
+                    }
                 }
+                *members = rest;
                 Ok(own)
             }
         }
     }
 }
 
+/// True if a query or a form has a pair of this name.
+pub fn has_name(query: &str, name: &str) -> bool {
+    let names = query.split('&').map(|pair| pair.split('=').next().unwrap_or_default());
+    names.filter_map(query_decode).any(|own| own == name)
+}
+
 /// A pair of a query, decoded.
-type Pair = (String, String);
+pub type Pair = (String, String);
 
 /// Separates the pairs of a query or a form for which `is_own` is true from the rest of it. A name
 /// that can't be decoded stays in the rest.
 ///
 /// # Errors
-/// The name of a pair whose value can't be decoded, and the reason.
-pub fn take_pairs(
-    query: &str,
-    is_own: impl Fn(&str) -> bool,
-) -> Result<(Vec<Pair>, String), (String, String)> {
+/// 400: the value of a pair can't be decoded, or there are too many pairs.
+pub fn take_pairs(query: &str, is_own: impl Fn(&str) -> bool) -> Result<(Vec<Pair>, String), Error> {
     let (mut own, mut rest) = (Vec::new(), Vec::new());
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         match query_decode(name) {
-            Some(name) if is_own(&name) => match query_decode(value) {
-                Some(value) => own.push((name, value)),
-                None => return Err((name, super::BAD_ENCODING.to_owned())),
-            },
+            Some(name) if is_own(&name) => {
+                let value = query_decode(value).ok_or_else(|| wrong(&name, super::BAD_ENCODING))?;
+                check_count(own.len() + 1)?;
+                own.push((name, value));
+            }
             _ => rest.push(pair),
         }
     }
     Ok((own, rest.join("&")))
 }
 
-/// The texts of a JSON value that isn't a parameter's: one, or those of a list. None for `null`.
-fn texts(value: &RawValue) -> Result<Vec<String>, String> {
-    match value.get().as_bytes()[0] {
-        b'n' => Ok(Vec::new()),
-        b'[' => elements(value).into_iter().map(|item| Ok(text(item)?.into_owned())).collect(),
-        _ => Ok(vec![text(value)?.into_owned()]),
+fn wrong(name: &str, why: &str) -> Error {
+    Error::invalid_parameters(vec![(name.to_owned(), why.to_owned())])
+}
+
+/// Adds a pair for each text of a JSON value that isn't a parameter's: one, or those of a list.
+/// Leaving a condition out would return more rows, so a list can't be empty.
+fn take_texts(name: &str, value: &RawValue, pairs: &mut Vec<Pair>) -> Result<(), Error> {
+    let values = match value.get().as_bytes()[0] {
+        b'[' => elements(value),
+        b'n' => return Err(wrong(name, "it is `null`: write `is.null`, or leave it out")),
+        _ => vec![value],
+    };
+    if values.is_empty() {
+        return Err(wrong(name, "it is an empty list: write `in.()`, or leave it out"));
     }
+    check_count(pairs.len() + values.len())?;
+    for value in values {
+        let text = text(value).map_err(|why| wrong(name, &why))?;
+        pairs.push((name.to_owned(), text.into_owned()));
+    }
+    Ok(())
 }
 
 /// The text of a JSON value: the contents of a string, and JSON for numbers and booleans.

@@ -204,12 +204,35 @@ fn uuid(text: &str) -> Result<ParamValue, String> {
     Ok(ParamValue::Uuid(groups.join("-")))
 }
 
+/// The deepest nesting of a document. Databases refuse deeper ones, each at another depth.
+const DEEPEST_JSON: usize = 100;
+
 /// Checks a document, and keeps its text, because a float can't represent all of its numbers.
 fn json(text: &str) -> Result<ParamValue, String> {
+    if depth(text) > DEEPEST_JSON {
+        return Err(format!("{} is nested more than {DEEPEST_JSON} levels deep", shown(text)));
+    }
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
         Ok(_) => Ok(ParamValue::Json(text.to_owned())),
         Err(error) => Err(format!("{} is not JSON: {error}", shown(text))),
     }
+}
+
+/// The nesting of a document; any number if it isn't one.
+fn depth(text: &str) -> usize {
+    let (mut open, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
+    for byte in text.bytes() {
+        let is_escaped = std::mem::take(&mut escaped);
+        match byte {
+            b'"' if !is_escaped => quoted = !quoted,
+            b'\\' if quoted => escaped = !is_escaped,
+            b'[' | b'{' if !quoted => open += 1,
+            b']' | b'}' if !quoted => open = open.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(open);
+    }
+    deepest
 }
 
 /// Returns true if `text` has the form of `shape`. A `0` in `shape` matches any digit.
