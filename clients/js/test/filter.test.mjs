@@ -5,8 +5,6 @@ import { skip, start } from "./program.mjs";
 
 test("conditions are in the brackets of one parameter", () => {
   for (const [conditions, expected] of [
-    [[], undefined],
-    [[{}], undefined],
     [[{ a: { eq: 1 } }], "(a.eq.1)"],
     [[{ a: { gt: 1n, lte: 9007199254740993n } }, { b: { is: null } }], "(a.gt.1,a.lte.9007199254740993,b.is.null)"],
     [[{ a: { in: [] }, b: { in: [1, "x,y"] } }], '(a.in.(),b.in.(1,"x,y"))'],
@@ -26,22 +24,77 @@ test("conditions are in the brackets of one parameter", () => {
 
 // If they were left out, more rows would match.
 test("values and conditions that are missing are errors", () => {
+  const missing = undefined;
   for (const [write, message] of [
+    [() => filter(), /^filter\(\) has no condition: add one, or leave it out/],
+    [() => or(), /^or\(\) has no condition/],
+    [() => filter(missing), /^a condition needs a plain object with columns: write \{ column: \{ eq: value \} \}/],
+    [() => filter({ a: { eq: 1 } }, {}), /^a condition needs/],
+    [() => or({ a: { eq: 1 } }, {}), /^a condition needs/],
+    [() => not({ a: {} }), /^a needs a plain object with comparisons: write \{ a: \{ eq: value \} \}, or leave it out/],
+    [() => filter({ a: { ...(missing !== undefined && { eq: missing }) } }), /^a needs/],
+    [() => filter({ a: { eq: 1 }, b: {} }), /^b needs/],
     [() => filter({ a: { eq: undefined } }), /^a can't be compared with undefined: leave/],
     [() => filter({ a: { neq: null } }), /^a can't be compared with null: .* write \{ is: null \}/],
     [() => filter({ a: { in: [1, undefined] } }), /^a can't be compared with undefined/],
+    [() => filter({ a: { in: ["x", , "y"] } }), /^a can't be compared with undefined/],
+    [() => filter({ a: { in: new Array(2) } }), /^a can't be compared with undefined/],
     [() => filter({ a: { in: "ab" } }), /^a needs an array after in: write \{ in: \[value\] \}/],
     [() => filter({ a: { is: undefined } }), /^a can't be compared with undefined/],
     [() => filter({ a: { eq: { neq: 1 } } }), /^a can't be compared with object/],
-    [() => filter({ a: undefined }), /^a has no comparison: write \{ a: \{ eq: value \} \}/],
-    [() => filter({ a: "PAID" }), /^a has no comparison/],
+    [() => filter({ a: { gt: NaN } }), /^a can't be compared with NaN: check the number, or write "NaN"/],
+    [() => filter({ a: { in: [1, NaN] } }), /^a can't be compared with NaN/],
+    [() => filter({ a: { lt: new Date("x") } }), /^a can't be compared with an invalid date: check the date/],
     [() => filter({ "": { eq: 1 } }), /name of a column is empty/],
-    [() => or(), /^or\(\) has no condition/],
-    [() => or({ a: { eq: 1 } }, {}), /^a condition is empty/],
-    [() => not({ a: {} }), /^a condition is empty/],
+    [() => order(), /^order\(\) has no column: write order\("id"\), or leave it out/],
+    [() => order(""), /^order\(\) has no column/],
+    [() => order("id", ""), /^order\(\) has no column/],
+    [() => order(["id"]), /^order\(\) has no column/],
     [() => order("a,b"), /has a comma/],
   ]) {
-    assert.throws(write, { name: "TypeError", message });
+    assert.throws(write, { name: "TypeError", message }, String(write));
+  }
+});
+
+// Columns and comparisons in other objects would be lost.
+test("only plain objects are conditions", () => {
+  class Comparison {
+    get eq() {
+      return 5;
+    }
+  }
+  const hidden = Object.defineProperty({ eq: 5 }, "gt", { value: 1, enumerable: false });
+  const others = ["", "PAID", 5, 0, false, true, null, undefined, [], [{ eq: 5 }], new Map([["eq", 5]]), new Set(["eq"]), new Date(), /eq/, () => 5, new Comparison(), Object.create({ eq: 5 }), { __proto__: { eq: 1 } }, { [Symbol("eq")]: 5 }, { eq: 5, [Symbol("gt")]: 5 }, hidden];
+  for (const other of others) {
+    assert.throws(() => filter({ a: other }), { name: "TypeError", message: /^a needs a plain object with comparisons/ });
+    assert.throws(() => filter(other), { name: "TypeError", message: /^a condition needs a plain object with columns/ });
+  }
+  assert.throws(() => filter({ a: or({ b: { eq: 1 } }) }), { name: "TypeError", message: /^a needs/ });
+  const bare = Object.assign(Object.create(null), { eq: 5 });
+  assert.equal(filter(Object.assign(Object.create(null), { a: bare })).and, "(a.eq.5)");
+});
+
+test("only the operators of the server are written", () => {
+  for (const operator of ["eq.1,id.gt.0,id.eq", "not", "not.eq", "EQ", "", "toString", "fts", "eq "]) {
+    assert.throws(() => filter({ a: { [operator]: 1 } }), { name: "TypeError", message: /isn't an operator: use not\(\), or one of eq, neq, .*, ov$/ });
+  }
+  for (const operator of ["eq", "neq", "gt", "gte", "lt", "lte", "is", "like", "ilike", "match", "imatch", "cs", "cd", "ov"]) {
+    assert.equal(filter({ a: { [operator]: "b" } }).and, `(a.${operator}.b)`);
+  }
+});
+
+// In a URL it'd be another character.
+test("half of a character is an error", () => {
+  for (const write of [
+    (text) => filter({ a: { eq: text } }),
+    (text) => filter({ a: { in: ["b", text] } }),
+    (text) => filter({ [text]: { eq: 1 } }),
+    (text) => order(`${text}.desc`),
+  ]) {
+    for (const text of ["\uD83D", "a\uDE00", "\uDE00\uD83D"]) {
+      assert.throws(() => write(text), { name: "TypeError", message: /^".*\\ud.*" has half of a character: cut texts between characters$/ });
+    }
+    write("😀");
   }
 });
 
