@@ -3,7 +3,7 @@
 
 import { readFile, writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
-import { types } from "../dist/types.js";
+import { escaped, types } from "../dist/types.js";
 
 const USAGE = `Writes TypeScript types of a server's endpoints
 
@@ -20,11 +20,14 @@ variable ROWSTREAM_TOKEN is sent as the bearer token. The types are of endpoints
 /** The longest document in bytes, and the longest wait for it in milliseconds. */
 const [MOST_BYTES, PATIENCE] = [64 << 20, 60_000];
 
+/** A wrong command line. The usage follows the message. */
+class UsageError extends Error {}
+
 async function main() {
   const { values, positionals } = read();
   if (values.help) return process.stdout.write(USAGE);
   const [command, source, ...others] = positionals;
-  if (command !== "types" || !source || others.length > 0) throw new Error(`write: rowstream types URL\n\n${USAGE}`);
+  if (command !== "types" || !source || others.length > 0) throw new UsageError("write: rowstream types URL");
   if (values.check && !values.output) throw new Error("--check needs a file: add -o FILE");
   const written = convert(await load(source), source);
   if (!values.output) process.stdout.write(written);
@@ -39,7 +42,7 @@ function read() {
   try {
     return parseArgs({ options, allowPositionals: true });
   } catch (error) {
-    throw new Error(`${error.message}\n\n${USAGE}`);
+    throw new UsageError(error.message);
   }
 }
 
@@ -50,6 +53,8 @@ function convert(bytes, source) {
     if (Object.keys(document.paths ?? {}).length === 0) throw new Error("it has no endpoints, perhaps because it needs ROWSTREAM_TOKEN");
     return types(document);
   } catch (error) {
+    // The document is too large.
+    if (error instanceof RangeError) throw error;
     throw new Error(`${source} has no OpenAPI document of Rowstream: ${error.message}; use the server's address`);
   }
 }
@@ -86,6 +91,7 @@ async function download(url) {
 try {
   await main();
 } catch (error) {
-  process.stderr.write(`error: ${error.message}\n`);
+  // Servers and documents could control the terminal.
+  process.stderr.write(`error: ${escaped(error.message)}\n${error instanceof UsageError ? `\n${USAGE}` : ""}`);
   process.exitCode = 1;
 }

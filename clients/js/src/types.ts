@@ -4,6 +4,8 @@
 
 /** The most schemas that are written, and the deepest nesting: references could repeat. */
 const [MOST_SCHEMAS, DEEPEST] = [1_000_000, 100];
+/** The most characters of all types: references could also repeat long texts. */
+const MOST_CHARACTERS = 64 << 20;
 
 /** A part of a document. If it has another form than the server's, a TypeError is thrown. */
 type Json = Readonly<Record<string, any>>;
@@ -31,6 +33,7 @@ export function types(document: unknown): string {
 class Module {
   readonly #names = new Set<string>();
   #schemas = 0;
+  #characters = 0;
 
   constructor(private readonly document: Json) {}
 
@@ -74,12 +77,22 @@ class Module {
     const own = (parameters ?? []).map((parameter: Json) => this.#resolve(parameter)).filter(({ in: place, name, schema }: Json) => {
       return place === "query" && !name.startsWith("_") && schema?.type !== "object";
     });
-    const members = own.map(({ name, required, description, schema }: Json) => {
+    // A document with two parameters of one name is wrong, but its types can be compiled.
+    const unique = new Map<string, Json>(own.map((parameter: Json) => [parameter.name, parameter]));
+    const members = [...unique.values()].map(({ name, required, description, schema }) => {
+      this.#count(name.length + (description?.length ?? 0));
       // Lists and JSON are texts.
       const type = !schema || schema.type === "array" ? "string" : this.#type(schema, PARAMETER!, 0);
       return { name, isRequired: required, type, description };
     });
     return object(members);
+  }
+
+  #count(characters: number): void {
+    this.#characters += characters;
+    if (this.#characters > MOST_CHARACTERS) {
+      throw new RangeError(`the types have more than ${MOST_CHARACTERS} characters; use a token with fewer endpoints`);
+    }
   }
 
   /** The type of a value. */
@@ -88,7 +101,15 @@ class Module {
     if (this.#schemas > MOST_SCHEMAS || depth > DEEPEST) {
       throw new RangeError(`the document has more than ${MOST_SCHEMAS} schemas or ${DEEPEST} levels; use a token with fewer endpoints`);
     }
-    const schema = this.#resolve(reference);
+    const before = this.#characters;
+    const type = this.#written(this.#resolve(reference), numbers, depth);
+    // It contains the types within it.
+    this.#characters = before;
+    this.#count(type.length);
+    return type;
+  }
+
+  #written(schema: Json, numbers: Numbers, depth: number): string {
     const inner = (part: Json) => this.#type(part, numbers, depth + 1);
     if (schema.$ref) return inner(schema);
     if ("const" in schema) return literal(schema.const);
@@ -174,9 +195,14 @@ function literal(value: unknown): string {
   return value === null || typeof value === "boolean" ? String(value) : typeof value === "number" ? JSON.stringify(value) : "unknown";
 }
 
-/** A string in double quotes. Invisible characters are escaped. */
+/** A string in double quotes. */
 function quoted(text: string): string {
-  return JSON.stringify(text).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (found) => `\\u{${found.codePointAt(0)!.toString(16)}}`);
+  return escaped(JSON.stringify(text));
+}
+
+/** Escapes invisible characters. */
+export function escaped(text: string): string {
+  return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (found) => `\\u{${found.codePointAt(0)!.toString(16)}}`);
 }
 
 /** A line with a comment, which text can't end. A leading `@` would be an instruction to the compiler. */

@@ -83,6 +83,24 @@ test("documents that refer to themselves, or repeat, end", () => {
   assert.match(types(missing), /ARow = unknown;/);
 });
 
+test("a short document can't have endless types", () => {
+  const long = "x".repeat(1 << 20);
+  const repeated = Array.from({ length: 100 }, (_, at) => [`a${at}`, REFERENCE]);
+  const rows = { components: { schemas: { Row: { enum: [long] } } }, paths: { "/a": endpoint(object(Object.fromEntries(repeated))) } };
+  const parameters = [{ $ref: "#/components/parameters/Long" }];
+  const paths = Object.fromEntries(repeated.map(([name]) => [`/${name}`, endpoint({}, undefined, { parameters })]));
+  const descriptions = { components: { parameters: { Long: { name: "n", in: "query", description: long } } }, paths };
+  for (const document of [rows, descriptions]) {
+    assert.throws(() => types(document), { name: "RangeError", message: "the types have more than 67108864 characters; use a token with fewer endpoints" });
+  }
+});
+
+test("a parameter has one type", async (t) => {
+  const parameters = ["integer", "string"].map((type) => ({ name: "n", in: "query", required: true, schema: { type } }));
+  const written = types({ paths: { "/a": endpoint({}, undefined, { parameters }) } });
+  assert.equal(await compile(t, written, 'import type { Paths } from "./api.js";\n({ n: "1" }) satisfies Paths["/a"]["params"];'), "");
+});
+
 const HOSTILE = ['"*/ x"', '"a""b"', "[it's]", '"a\\b"', '"${x}"', '"line\nbreak"', '"\u2028"', '"__proto__"', '"class"', '"größe"', '"a-b"'];
 const SQL = `create table orders (id integer primary key, status text, total decimal(10,2), placed timestamptz, weight double);
 insert into orders values (1, 'PAID', 7.25, '2026-03-01 09:00:00', 1.5), (2, 'OPEN', 9.5, null, null);
@@ -178,6 +196,11 @@ test("errors of the command say the remedy", async (t) => {
     }
     if (request.headers.authorization === "Bearer secret") return response.end(JSON.stringify({ paths: { "/private": endpoint({}) } }));
     if (request.url.startsWith("/moved")) return response.writeHead(302, { location: "/" }).end();
+    if (request.url.startsWith("/control")) return response.end("\x1b[2J\u202e\n");
+    if (request.url.startsWith("/wide")) {
+      const [text, reference] = ["x".repeat(1 << 20), { $ref: "#/text" }];
+      return response.end(JSON.stringify({ text: { enum: [text] }, paths: { "/a": endpoint({ prefixItems: Array(100).fill(reference), type: "array" }) } }));
+    }
     response.end(request.url.startsWith("/empty") ? '{"openapi":"3.1.0","paths":{}}' : "<html>");
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -195,6 +218,8 @@ test("errors of the command say the remedy", async (t) => {
     [["types", `${url}/empty`], /no endpoints, perhaps because it needs ROWSTREAM_TOKEN/],
     [["types", `${url}/moved`], /the status is 302; use the address of a running server/],
     [["types", `${url}/long`], /more than 67108864 bytes, so use a token with fewer endpoints/],
+    [["types", `${url}/control`], /^error: [^\p{C}]*\\u\{1b\}\[2J\\u\{202e\}[^\p{C}]*; use the server's address\n$/u],
+    [["types", `${url}/wide`], /^error: the types have more than 67108864 characters; use a token with fewer endpoints\n$/],
     [["types", "localhost:8080"], /begins with http:\/\//],
     [["types", "http://user:secret@localhost"], /^error: the URL has a user or a password: use ROWSTREAM_TOKEN instead\n$/],
   ]) {
@@ -202,7 +227,7 @@ test("errors of the command say the remedy", async (t) => {
     assert.deepEqual([code, stdout], [1, ""], args.join(" "));
     assert.match(stderr, expected);
   }
-  assert.deepEqual(requests.map((request) => request.url), ["", "/empty", "/moved", "/long"].map((path) => `${path}/_rowstream/openapi.json`));
+  assert.deepEqual(requests.map((request) => request.url), ["", "/empty", "/moved", "/long", "/control", "/wide"].map((path) => `${path}/_rowstream/openapi.json`));
   process.env.ROWSTREAM_TOKEN = "secret";
   assert.match((await cli("types", url)).stdout, /export type PrivateRow = unknown;/);
   delete process.env.ROWSTREAM_TOKEN;
