@@ -17,6 +17,7 @@ use serde_json::json;
 
 use super::app::App;
 use super::body::AnswerBody;
+use super::head::ALLOW;
 use super::request_body::has_body;
 use crate::auth::Credentials;
 use crate::auth::signed::{UsedClaims, refusal, signer};
@@ -108,14 +109,14 @@ impl App {
     /// The credentials of a signed URL, which are all that its request has.
     ///
     /// # Errors
-    /// 400: it also has others, or a body. 403: the signature isn't valid.
+    /// 400: it also has others. 403: the signature isn't valid. 405: it has a body, which isn't signed.
     pub(super) fn credentials_of_url<B>(
         &self,
         SentSignature(signature): &SentSignature,
         request: &Request<B>,
     ) -> Result<Credentials, Error> {
         if has_body(request.method()) {
-            return Err(wrong(SIGNATURE, "a signed URL is read with GET, and without a body"));
+            return Err(Error::method_not_allowed(ALLOW));
         }
         if request.headers().contains_key(header::AUTHORIZATION) {
             return Err(wrong(SIGNATURE, "send either a signed URL or `Authorization`, not both"));

@@ -23,22 +23,23 @@ const COMPUTED: &str =
     "/*\nkey = [\"id\"]\ntotal = true\n*/\nselect id from person order by id limit (select 3)";
 /// Without a key, nothing says where a page begins.
 const UNORDERED: &str = "/*\nfilter = true\ntotal = true\n*/\nselect id, age from person";
-const TAIL: &str =
-    "/*\nkey = [\"id\"]\ntotal = true\nfollow = { poll = \"20ms\" }\n*/\nselect id from person order by id";
+const TAIL: &str = "/*\nkey = [\"id\"]\ntotal = true\nfollow = { poll = \"20ms\", commits = \"ordered\" }\n*/\nselect id from person order by id";
 const NONE: &str = "/*\nkey = [\"id\"]\nfilter = true\n*/\nselect id, age from person order by id";
 
 async fn server(url: &str) -> Server {
     let config =
         format!("cursor_secret = \"0123456789abcdef0123456789abcdef\"\n[source.db]\nurl = \"{url}\"\n");
-    let files = [
+    let mut files = vec![
         ("rowstream.toml", &*config),
         ("endpoints/people.sql", TABLE),
         ("endpoints/limited.sql", LIMITED),
         ("endpoints/unordered.sql", UNORDERED),
-        ("endpoints/computed.sql", COMPUTED),
-        ("endpoints/tail.sql", TAIL),
         ("endpoints/none.sql", NONE),
     ];
+    // MariaDB computes no limits.
+    if !url.starts_with("mysql:") {
+        files.push(("endpoints/computed.sql", COMPUTED));
+    }
     Server::start(&files).await
 }
 
@@ -126,7 +127,9 @@ async fn a_total_can_be_preferred() {
         let told = [reply.header("content-range"), reply.header("preference-applied")];
         assert_eq!(told, [range, applied], "{path} {prefer}");
     }
-    let request = Request::get(server.url("/tail.ndjson?_follow=1")).header("prefer", "count=exact");
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let server_of_tail = Server::start(&[("rowstream.toml", &*config), ("endpoints/tail.sql", TAIL)]).await;
+    let request = Request::get(server_of_tail.url("/tail.ndjson?_follow=1")).header("prefer", "count=exact");
     let tail = Client::HTTP1.open(request.body(String::new()).expect("one")).await.expect("a live tail");
     assert_eq!(tail.status, 200, "a preference never makes a request fail");
     for (path, part) in [
