@@ -32,16 +32,13 @@ pub(crate) struct EndpointFile {
 
 /// The endpoints of all tables.
 pub(crate) fn endpoints(tables: &[Table]) -> Vec<EndpointFile> {
-    endpoints_of(tables, tables)
+    endpoints_of(tables, &tables.iter().collect::<Vec<_>>())
 }
 
 /// The endpoints of the `chosen` ones among all tables.
-pub(crate) fn endpoints_of<'a>(
-    tables: &[Table],
-    chosen: impl IntoIterator<Item = &'a Table>,
-) -> Vec<EndpointFile> {
-    let (links, mut names) = (Links::new(tables), FileNames::default());
-    chosen.into_iter().flat_map(|table| write::files(table, &links, &mut names)).collect()
+pub(crate) fn endpoints_of(tables: &[Table], chosen: &[&Table]) -> Vec<EndpointFile> {
+    let (links, mut names) = (Links::new(tables, chosen), FileNames::default());
+    chosen.iter().flat_map(|table| write::files(table, &links, &mut names)).collect()
 }
 
 /// The configuration that serves `tables` of a source. If there's a token, requests need it.

@@ -149,7 +149,7 @@ fn of_database(given: &str, args: &Args) -> Result<Plan, Failure> {
     let tables = tables::read(&source)?;
     let chosen = chosen(&tables, args)?;
     let others = if args.table.is_empty() { tables.len() - chosen.len() } else { 0 };
-    let endpoints = tables::accepted(&source, catalog::endpoints_of(&tables, chosen))?;
+    let endpoints = tables::accepted(&source, catalog::endpoints_of(&tables, &chosen))?;
     let (url, first) = url(&source, &args.dir)?;
     let configuration = configuration(&format!("url = {url}\n"));
     let mut files = vec![(PathBuf::from(CONFIG), configuration), (PathBuf::from(SCHEMA), schema::config())];
@@ -217,7 +217,8 @@ fn configuration(source: &str) -> String {
 
 fn refuse_existing(dir: &Path, path: &Path) -> Result<(), Failure> {
     let path = dir.join(path);
-    if !path.exists() {
+    // A path that is too long is an error here, before the first file is written.
+    if !path.try_exists().map_err(|error| unwritten(&path, &error))? {
         return Ok(());
     }
     let hint = "choose another folder: `--dir DIR`";
@@ -227,11 +228,13 @@ fn refuse_existing(dir: &Path, path: &Path) -> Result<(), Failure> {
     )))
 }
 
+fn unwritten(path: &Path, error: &io::Error) -> Failure {
+    let hint = "choose another folder: `--dir DIR`";
+    Failure::Message(format!("{} cannot be written: {error}\n    hint: {hint}", path.display()))
+}
+
 /// Writes the files, unless one of them exists.
 fn write(dir: &Path, files: &[(PathBuf, String)]) -> Result<(), Failure> {
-    let failed = |path: &Path, error: &io::Error| {
-        Failure::Message(format!("{} cannot be written: {error}", path.display()))
-    };
     for (path, _) in files {
         refuse_existing(dir, path)?;
     }
@@ -240,7 +243,7 @@ fn write(dir: &Path, files: &[(PathBuf, String)]) -> Result<(), Failure> {
         let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
         // A file that was created in the meantime stays unchanged.
         let written = folder.and_then(|()| File::create_new(&path)?.write_all(text.as_bytes()));
-        written.map_err(|error| failed(&path, &error))?;
+        written.map_err(|error| unwritten(&path, &error))?;
     }
     Ok(())
 }

@@ -11,12 +11,16 @@ use rowstream_core::sql::dialect::{Catalog, Dialect};
 use rowstream_encode::{Format, ValueOptions};
 use serde_json::Value;
 
+use super::links;
 use crate::config::{Argument, Config, Purpose};
 use crate::source::{Source, SourceConfig};
 use crate::stream::RowStream;
 
 /// The parameter of [`Catalog::columns`].
 const TABLE: &str = "table";
+
+/// The most foreign keys that a warning names.
+const NAMED: usize = 10;
 
 /// The most rows to search without an index for values that a cursor can't contain.
 const SAMPLE: usize = 100_000;
@@ -30,19 +34,21 @@ pub(crate) struct Table {
     pub(crate) kind: String,
     /// Its columns, in their order.
     pub(crate) columns: Vec<Column>,
-    /// Its foreign keys to tables that are served too, or to itself.
+    /// Its foreign keys to tables that are served too, or to itself, which become lists.
     pub(crate) references: Vec<Reference>,
     /// The dialect that quotes its names.
     pub(crate) dialect: &'static Dialect,
 }
 
-/// A foreign key.
+/// A foreign key that makes a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reference {
     /// The name of the table that it refers to.
     pub(crate) parent: String,
     /// Its columns, in their order.
     pub(crate) columns: Vec<ReferenceColumn>,
+    /// The last segment of the list's path.
+    pub(crate) list: String,
 }
 
 /// A column of a foreign key.
@@ -68,6 +74,9 @@ pub(crate) struct Column {
     pub(crate) cast: Option<String>,
     /// Its position in the primary key, from 1; 0 if it isn't part of the key.
     place: u64,
+    /// Equal for columns whose values are compared alike. `None` if equal values may not mean the
+    /// same row.
+    comparable: Option<String>,
     /// The reason why the table has no pages, if this is a column of its key.
     unordered: Option<String>,
 }
@@ -78,6 +87,68 @@ impl Reference {
         let mut pairs = self.columns.iter().zip(&other.columns);
         let is_alike = self.parent == other.parent && self.columns.len() == other.columns.len();
         is_alike && pairs.all(|(one, other)| one.own == other.own)
+    }
+
+    /// True if it refers to the primary key of `parent`.
+    fn is_to_key(&self, parent: &Table) -> bool {
+        let (key, columns) = (parent.key(), &self.columns);
+        let has = |name: &str| columns.iter().any(|column| column.parent == name);
+        key.len() == columns.len() && key.iter().all(|column| has(&column.name))
+    }
+}
+
+/// A foreign key, as the catalog has it.
+struct ForeignKey {
+    child: String,
+    id: Value,
+    parent: String,
+    columns: Vec<ForeignColumn>,
+}
+
+/// A column of a foreign key, as the catalog has it.
+struct ForeignColumn {
+    place: Option<u64>,
+    own: String,
+    /// `None` for the primary key's column at the same place.
+    parent: Option<String>,
+}
+
+impl ForeignKey {
+    /// The list that it makes.
+    ///
+    /// # Errors
+    /// The reason why the list could have wrong rows.
+    fn reference(&self, child: &Table, parent: &Table) -> Result<Reference, String> {
+        let key = parent.key();
+        if key.is_empty() {
+            return Err(format!("{} has no primary key for a path", shown(&parent.name)));
+        }
+        let is_named = self.columns.iter().all(|column| column.parent.is_some());
+        let pair = |(place, column): (usize, &ForeignColumn)| {
+            let own = child.column_as_written(&column.own)?;
+            let other = match &column.parent {
+                Some(name) => parent.column_as_written(name)?,
+                None => key.get(place)?,
+            };
+            (column.place == u64::try_from(place + 1).ok()).then_some((own, other))
+        };
+        let pairs: Option<Vec<_>> = self.columns.iter().enumerate().map(pair).collect();
+        let pairs = pairs.filter(|pairs| is_named || pairs.len() == key.len());
+        let pairs = pairs.ok_or("some of its columns are missing")?;
+        let is_alike = |(own, other): &(&Column, &Column)| own.comparable == other.comparable;
+        if !pairs.iter().all(is_alike) {
+            return Err("its columns have other types or collations than those of the key".to_owned());
+        }
+        let mut compared = pairs.iter().map(|(own, _)| *own).chain(key);
+        if compared.any(|column| column.comparable.is_none()) {
+            return Err("equal values may not mean the same row".to_owned());
+        }
+        let column = |(own, other): (&Column, &Column)| ReferenceColumn {
+            own: own.name.clone(),
+            parent: other.name.clone(),
+        };
+        let columns = pairs.into_iter().map(column).collect();
+        Ok(Reference { parent: parent.name.clone(), columns, list: String::new() })
     }
 }
 
@@ -97,9 +168,10 @@ impl Table {
         if self.unordered().is_none() { self.key() } else { Vec::new() }
     }
 
-    /// Its column of this name.
-    pub(crate) fn column(&self, name: &str) -> Option<&Column> {
-        self.columns.iter().find(|column| column.name == name)
+    /// Its column of this name. A foreign key may have the name in another case.
+    fn column_as_written(&self, name: &str) -> Option<&Column> {
+        let exact = self.columns.iter().find(|column| column.name == name);
+        exact.or_else(|| self.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name)))
     }
 
     /// Queries its columns, and searches its key for values that a cursor can't contain. Columns
@@ -175,7 +247,7 @@ pub(crate) async fn read(config: &SourceConfig, source: &Source) -> Result<Catal
         }
     }
     match references(config, source, catalog).await {
-        Ok(references) => found.add_references(references),
+        Ok(references) => found.add_references(&references),
         Err(error) if error.is_of_source() => return Err(error),
         Err(error) => found.warnings.push(format!("warning: foreign keys are left out: {error}")),
     }
@@ -183,23 +255,50 @@ pub(crate) async fn read(config: &SourceConfig, source: &Source) -> Result<Catal
 }
 
 impl CatalogTables {
-    /// Adds the foreign keys between served tables, each only once.
-    fn add_references(&mut self, references: Vec<(String, Reference)>) {
+    /// Adds the foreign keys between served tables, each only once. Warns of those without a list.
+    fn add_references(&mut self, keys: &[ForeignKey]) {
         let places: HashMap<_, _> =
             (0..).zip(&self.tables).map(|(at, table)| (table.name.clone(), at)).collect();
-        for (child, reference) in references {
-            let (Some(&at), Some(&parent)) = (places.get(&child), places.get(&reference.parent)) else {
+        let mut left_out = Vec::new();
+        for key in keys {
+            let (Some(&at), Some(&parent)) = (places.get(&key.child), places.get(&key.parent)) else {
                 continue;
             };
             let (child, parent): (&Table, &Table) = (&self.tables[at], &self.tables[parent]);
-            let is_readable = |column: &ReferenceColumn| {
-                child.column(&column.own).is_some() && parent.column(&column.parent).is_some()
+            let reference = match key.reference(child, parent) {
+                Ok(reference) => reference,
+                Err(why) => {
+                    let columns = key.columns.iter().map(|column| column.own.as_str());
+                    left_out.push(links::left_out(&child.name, columns, &why));
+                    continue;
+                }
             };
-            let is_known = child.references.iter().any(|known| known.has_columns_of(&reference));
-            if reference.columns.iter().all(is_readable) && !is_known {
-                self.tables[at].references.push(reference);
+            let is_to_key = reference.is_to_key(parent);
+            let references = &mut self.tables[at].references;
+            match references.iter_mut().find(|known| known.has_columns_of(&reference)) {
+                Some(known) if is_to_key => *known = reference,
+                Some(_) => {}
+                None => references.push(reference),
             }
         }
+        left_out.extend(links::name_lists(&mut self.tables));
+        self.warn_of_lists(left_out);
+    }
+
+    fn warn_of_lists(&mut self, mut left_out: Vec<String>) {
+        if left_out.is_empty() {
+            return;
+        }
+        let more = left_out.len().saturating_sub(NAMED);
+        left_out.truncate(NAMED);
+        if more > 0 {
+            left_out.push(format!("and {more} more"));
+        }
+        self.warnings.push(format!(
+            "warning: foreign keys without a list: {}\n    hint: write an endpoint file for each list that \
+             you need",
+            left_out.join("; ")
+        ));
     }
 
     fn add(&mut self, table: Table) {
@@ -233,25 +332,29 @@ async fn columns(
         param: row["param"].as_str().and_then(ParamType::from_name),
         cast: row["cast"].as_str().map(str::to_owned),
         place: row["place"].as_u64().unwrap_or_default(),
+        comparable: row["comparable"].as_str().map(str::to_owned),
         unordered: row["unordered"].as_str().map(str::to_owned),
     };
     Ok(rows.iter().map(column).collect())
 }
 
-/// All foreign keys, with the names of their tables.
+/// All foreign keys.
 async fn references(
     config: &SourceConfig,
     source: &Source,
     catalog: &Catalog,
-) -> Result<Vec<(String, Reference)>, Error> {
-    let mut found: Vec<(String, Reference)> = Vec::new();
+) -> Result<Vec<ForeignKey>, Error> {
+    let mut found: Vec<ForeignKey> = Vec::new();
     for row in ask(config, source, (catalog.references, None)).await? {
-        if row["place"] == 1 {
-            found.push((text(&row, "name"), Reference { parent: text(&row, "parent"), columns: Vec::new() }));
-        }
-        let column = ReferenceColumn { own: text(&row, "column"), parent: text(&row, "parent_column") };
-        if let Some((_, reference)) = found.last_mut() {
-            reference.columns.push(column);
+        let column = ForeignColumn {
+            place: row["place"].as_u64(),
+            own: text(&row, "column"),
+            parent: row["parent_column"].as_str().map(str::to_owned),
+        };
+        let (child, id) = (text(&row, "name"), row["id"].clone());
+        match found.last_mut() {
+            Some(key) if key.child == child && key.id == id => key.columns.push(column),
+            _ => found.push(ForeignKey { child, id, parent: text(&row, "parent"), columns: vec![column] }),
         }
     }
     Ok(found)

@@ -6,17 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rowstream_core::diagnostic::shown;
+
 use super::catalog::{Column, Reference, ReferenceColumn, Table};
 use super::unserved;
-use super::write::{conditions, param_names, value};
+use super::write::{conditions, names, param_names, value};
 
 /// The rows of `child` that refer to one row of `parent`.
 pub(super) struct Link<'a> {
     pub(super) child: &'a Table,
     pub(super) parent: &'a Table,
-    reference: &'a Reference,
-    /// The last segment of the list's path.
-    pub(super) name: String,
+    pub(super) reference: &'a Reference,
 }
 
 /// The links between tables, in the order of their children.
@@ -26,27 +26,29 @@ pub(super) struct Links<'a> {
     to: BTreeMap<&'a str, Vec<usize>>,
     /// The indices of the links of a child, by its name.
     of: BTreeMap<&'a str, Vec<usize>>,
+    /// The names of the tables that have endpoints.
+    chosen: BTreeSet<&'a str>,
 }
 
 impl<'a> Links<'a> {
-    /// A link for each foreign key, unless the parent has no key, or the link's name can't be in a
-    /// path or is already in use.
-    pub(super) fn new(tables: &'a [Table]) -> Self {
+    /// A link for each foreign key. Only the `chosen` tables have endpoints.
+    pub(super) fn new(tables: &'a [Table], chosen: &[&'a Table]) -> Self {
         let by_name: BTreeMap<_, _> = tables.iter().map(|table| (table.name.as_str(), table)).collect();
-        let mut links = Self { all: Vec::new(), to: BTreeMap::new(), of: BTreeMap::new() };
-        let mut taken = BTreeSet::new();
+        let chosen = chosen.iter().map(|table| table.name.as_str()).collect();
+        let mut links = Self { all: Vec::new(), to: BTreeMap::new(), of: BTreeMap::new(), chosen };
         let references = tables.iter().flat_map(|child| child.references.iter().map(move |key| (child, key)));
         for (child, reference) in references {
             let Some(&parent) = by_name.get(reference.parent.as_str()) else { continue };
-            let name = name(child, reference);
-            let is_possible = !parent.key().is_empty() && unserved(&name).is_none();
-            if is_possible && taken.insert((&parent.name, name.clone())) {
-                links.to.entry(&parent.name).or_default().push(links.all.len());
-                links.of.entry(&child.name).or_default().push(links.all.len());
-                links.all.push(Link { child, parent, reference, name });
-            }
+            links.to.entry(&parent.name).or_default().push(links.all.len());
+            links.of.entry(&child.name).or_default().push(links.all.len());
+            links.all.push(Link { child, parent, reference });
         }
         links
+    }
+
+    /// True if `table` has endpoints.
+    pub(super) fn has(&self, table: &Table) -> bool {
+        self.chosen.contains(table.name.as_str())
     }
 
     /// The links to `table`, which is the parent.
@@ -58,6 +60,40 @@ impl<'a> Links<'a> {
     pub(super) fn of(&self, table: &Table) -> impl Iterator<Item = &Link<'a>> {
         self.of.get(table.name.as_str()).into_iter().flatten().map(|&index| &self.all[index])
     }
+}
+
+/// Names the lists of all foreign keys, and removes the keys whose list can't have its name. Returns
+/// the reasons. A child's own name comes first, so other tables don't change it.
+pub(super) fn name_lists(tables: &mut [Table]) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    for child in &mut *tables {
+        let names: Vec<_> = child.references.iter().map(|reference| name(child, reference)).collect();
+        for (reference, name) in child.references.iter_mut().zip(names) {
+            if name == child.name {
+                taken.insert((reference.parent.clone(), name.clone()));
+            }
+            reference.list = name;
+        }
+    }
+    let mut without = Vec::new();
+    for child in tables {
+        let Table { name, references, .. } = child;
+        references.retain(|reference| {
+            let list = &reference.list;
+            let is_free = list == name || taken.insert((reference.parent.clone(), list.clone()));
+            let is_taken = || (!is_free).then(|| "another list has its path".to_owned());
+            let why = unserved(list).or_else(is_taken);
+            without.extend(why.iter().map(|why| left_out(name, columns(reference).into_iter(), why)));
+            why.is_none()
+        });
+    }
+    without
+}
+
+/// A foreign key in a warning, and the reason why it has no list.
+pub(super) fn left_out<'a>(child: &str, columns: impl Iterator<Item = &'a str>, why: &str) -> String {
+    let columns: Vec<_> = columns.collect();
+    format!("{}: {why}", shown(&format!("{child} ({})", columns.join(", "))))
 }
 
 /// The child's name. The columns follow if the name alone would be unclear: if the child refers to
@@ -88,8 +124,8 @@ impl Link<'_> {
     /// The names of the parameters, in the order of the parent's primary key.
     pub(super) fn param_names(&self) -> Vec<String> {
         match self.key() {
-            Some(key) => param_names(key.into_iter()),
-            None => param_names(self.parent.key().into_iter().map(|column| column.name.as_str())),
+            Some(key) => param_names(self.child, &key),
+            None => param_names(self.child, &names(&self.parent.key())),
         }
     }
 

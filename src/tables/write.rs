@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use rowstream_core::filter::is_reserved;
 use rowstream_core::params::ParamType;
 use rowstream_core::sql::is_name;
 
@@ -14,6 +15,8 @@ use super::links::{Link, Links};
 const SUMMARISED: usize = 12;
 /// The longest name of a file, without its extension. Systems refuse more than 255 bytes.
 const LONGEST_NAME: usize = 200;
+/// The longest name of a parameter, which is a folder's name too.
+const LONGEST_PARAM: usize = 100;
 
 /// The files of a table: the list of all rows, the lookup of one row, and for each foreign key to
 /// the table a list of the rows that refer to this row.
@@ -25,7 +28,7 @@ pub(super) fn files(table: &Table, links: &Links<'_>, names: &mut FileNames) -> 
     files.extend(lookup(table, &place, &see));
     let mut names = FileNames::default();
     for link in links.to(table) {
-        let place = place.below_params(&link.param_names()).below(&link.name, &mut names);
+        let place = place.below_params(&link.param_names()).below(&link.reference.list, &mut names);
         files.push(list(link.child, &place, &link.summary(), Some(link)));
     }
     files
@@ -62,7 +65,7 @@ fn lookup(table: &Table, place: &Place, see: &str) -> Option<EndpointFile> {
     if key.is_empty() {
         return None;
     }
-    let names = param_names(key.iter().map(|column| column.name.as_str()));
+    let names = param_names(table, &names(&key));
     let place = place.below_params(&names);
     let mut text =
         format!("/*\nsummary = {}\n", toml(&format!("One row of {} {}{see}", table.kind, table.name)));
@@ -117,18 +120,33 @@ fn see(table: &Table, links: &Links<'_>) -> String {
         let segments: Vec<_> = link.key()?.iter().map(|column| format!("{{{column}}}")).collect();
         Some(format!("/{}/{}", link.parent.name, segments.join("/")))
     };
-    let paths: Vec<_> = links.of(table).filter_map(path).collect();
+    let paths: Vec<_> = links.of(table).filter(|link| links.has(link.parent)).filter_map(path).collect();
     if paths.is_empty() { String::new() } else { format!("; see {}", paths.join(", ")) }
 }
 
-/// The names of parameters: those of the columns, if they're valid as such.
-pub(super) fn param_names<'a>(columns: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut taken = BTreeSet::new();
-    let name = |(number, column): (usize, &'a str)| {
-        let own = is_name(column) && !column.starts_with('_') && taken.insert(column);
-        if own { column.to_owned() } else { format!("key_{number}") }
+/// The names of columns.
+pub(super) fn names<'a>(columns: &[&'a Column]) -> Vec<&'a str> {
+    columns.iter().map(|column| column.name.as_str()).collect()
+}
+
+/// The names of parameters: those of the columns, if they're valid as such. The others have a number,
+/// and aren't columns of `table`, whose rows the endpoint reads.
+pub(super) fn param_names(table: &Table, columns: &[&str]) -> Vec<String> {
+    let is_own = |name: &str| {
+        let is_plain = is_name(name) && !name.starts_with('_') && !is_reserved(name);
+        is_plain && name.len() <= LONGEST_PARAM
     };
-    (1..).zip(columns).map(name).collect()
+    let is_column = |name: &String| {
+        columns.contains(&name.as_str()) || table.columns.iter().any(|column| column.name == *name)
+    };
+    let mut names: Vec<String> = Vec::new();
+    for (number, &column) in (1..).zip(columns) {
+        let own = Some(column.to_owned()).filter(|name| is_own(name));
+        let numbered =
+            (number..).map(|number: usize| format!("key_{number}")).filter(|name| !is_column(name));
+        names.extend(own.into_iter().chain(numbered).find(|name| !names.contains(name)));
+    }
+    names
 }
 
 /// The name of a column for `key`. If the name could end in a direction, we add one.

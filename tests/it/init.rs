@@ -267,7 +267,7 @@ async fn a_csv_keeps_its_digits() {
 
 /// Foreign keys of all kinds: several to one table, to the table itself, of several columns, to a
 /// key that isn't the primary key, and to a table that isn't served. Two tables would have the same
-/// file, and two lists the same path.
+/// file, and two lists the same path, which is the one with its table's own name.
 const LINKED: &str = r#"
     create table customer (id integer primary key, code varchar(9) not null unique);
     create table address (id integer primary key);
@@ -295,7 +295,7 @@ const LINKED: &str = r#"
     insert into pair values ('eu', 1), ('us', 1);
     insert into "Of ""pairs"" 's" values (1, 1, 'eu'), (2, 1, 'us');
     insert into "of -pairs- -s" values (5);
-    insert into orders_by_billing values (1, 1);
+    insert into orders_by_billing values (4, 1);
     insert into "a/b" values (1);
     insert into slashed values (1, 1, 2, 1)
 "#;
@@ -307,14 +307,14 @@ const LISTS: [(&str, &[i64]); 15] = [
     ("/customer/1/orders?limit=9&id=gt.1", &[3]),
     ("/customer/9/orders", &[]),
     ("/customer/2/coupon", &[7]),
-    ("/address/1/orders_by_billing", &[1, 3]),
+    ("/address/1/orders_by_billing", &[4]),
     ("/address/2/orders_by_shipping", &[1, 2]),
     ("/employee/1/employee_by_manager_id", &[2, 3]),
     ("/employee/2/slashed_by_z", &[1]),
     ("/pair/1/us/Of%20%22pairs%22%20's", &[2]),
     ("/of%20-pairs-%20-s", &[5]),
     ("/Of%20%22pairs%22%20's", &[1, 2]),
-    ("/orders_by_billing", &[1]),
+    ("/orders_by_billing", &[4]),
     ("/coupon", &[7, 8, 9]),
     ("/slashed", &[1]),
 ];
@@ -389,10 +389,40 @@ async fn links_all(url: &str) {
     let summary = of("/orders")["summary"].as_str().unwrap();
     let mut seen: Vec<_> = summary.split_once("; see ").unwrap().1.split(", ").collect();
     seen.sort_unstable();
-    assert_eq!(seen, ["/address/{billing}", "/address/{shipping}", "/customer/{customer_id}"]);
+    assert_eq!(seen, ["/address/{shipping}", "/customer/{customer_id}"]);
     assert_eq!(of("/coupon/{id}")["summary"], "One row of table coupon");
     let summary = of("/pair/{key_1}/{R}/Of \"pairs\" 's")["summary"].as_str().unwrap();
     assert_eq!(summary, "Rows of table Of \"pairs\" 's that refer to one row of table pair by n 1, R");
+    let said = warnings(url).await;
+    assert_eq!(said.matches("foreign keys without a list").count(), 1, "{said}");
+    let expected = [
+        "`orders (billing)`: another list has its path",
+        "`slashed (x/y)`: a segment of a path can't contain",
+    ];
+    assert!(expected.iter().all(|one| said.contains(one)), "{said}");
+}
+
+/// The warnings of `init URL --all`.
+async fn warnings(url: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run(&["init", url, "--all", "--dir", folder.path().to_str().unwrap()], url).await;
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    text(&ran.stderr)
+}
+
+/// Checks that the paths of lists are these, and that a warning names each of the other keys.
+async fn links_only(url: &str, expected: &[&str], left_out: &[&str]) -> (tempfile::TempDir, Server) {
+    let (folder, server) = serves_all(url).await;
+    let all = listed(&server).await;
+    let links = all.iter().filter_map(|one| one["path"].as_str()).filter(|path| path.contains("}/"));
+    let mut links: Vec<_> = links.filter(|path| !path.ends_with('}')).collect();
+    links.sort_unstable();
+    assert_eq!(links, expected);
+    let said = warnings(url).await;
+    for key in left_out {
+        assert!(said.contains(&format!("`{key}`: ")), "{key}: {said}");
+    }
+    (folder, server)
 }
 
 #[tokio::test]
@@ -461,6 +491,127 @@ async fn sqlite_foreign_keys_have_the_names_of_their_tables() {
             &format!("{}.sql", &long[..200])
         ]
     );
+}
+
+/// A parameter can't have the name of a control parameter, so the whole start failed. Another
+/// column already has the name of the replacement, or the name is too long for a folder.
+#[tokio::test]
+async fn foreign_keys_may_have_any_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = "x".repeat(300);
+    let reserved = ["select", "order", "limit", "offset", "and", "or"];
+    let columns: String = reserved.map(|name| format!(", \"{name}\" integer references p")).concat();
+    let sql = format!(
+        "create table p (id integer primary key); insert into p values (1), (2);
+        create table c (id integer primary key, key_1 integer{columns}, {long} integer references p);
+        insert into c values (1, 9, 1, 1, 1, 1, 1, 1, 1), (2, 9, 2, 2, 2, 2, 2, 2, 2);
+        create table \"or\" (\"order\" integer, key_1 integer, id integer, primary key (\"order\", key_1));
+        insert into \"or\" values (1, 2, 3)"
+    );
+    let (_folder, server) = serves_all(&sqlite(&folder.path().join("a.db"), &sql)).await;
+    for name in reserved.into_iter().chain([long.as_str()]) {
+        assert_eq!(ids(&server, &format!("/p/2/c_by_{name}")).await, [2]);
+        assert_eq!(ids(&server, &format!("/p/2/c_by_{name}?key_1=eq.8")).await, [0; 0]);
+        assert_eq!(ids(&server, &format!("/p/2/c_by_{name}?key_1=eq.9")).await, [2]);
+    }
+    assert_eq!(get(&server.url("/or/1/2")).await.json()["id"], 3);
+}
+
+/// A column that SQLite couldn't resolve was left out, and the rest of its key was added to another
+/// key.
+#[tokio::test]
+async fn sqlite_foreign_keys_are_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = "pragma foreign_keys = off;
+        create table p (id integer primary key, code integer unique);
+        create table made (id integer primary key, a integer, b integer as (a + 1) stored, unique (a, b));
+        create table pair (x integer, y integer, primary key (x, y));
+        create table c (id integer primary key, a integer, b integer, d integer references pair,
+          e integer references p (code) references p (id), f integer references p (gone),
+          foreign key (a, b) references made (a, b), foreign key (d, e) references pair (gone, y));
+        insert into p values (1, 2), (2, 1); insert into made (id, a) values (7, 1), (8, 2);
+        insert into c values (1, 1, 2, 5, 1, null), (2, 1, 3, 5, 1, null), (3, 2, 3, 5, 2, null)";
+    let left_out = ["c (d)", "c (f)", "c (d, e)"];
+    let expected = ["/made/{id}/c", "/p/{e}/c"];
+    let file = sqlite(&folder.path().join("a.db"), sql);
+    let (_folder, server) = links_only(&file, &expected, &left_out).await;
+    assert_eq!(ids(&server, "/made/7/c").await, [1]);
+    assert_eq!(ids(&server, "/made/8/c").await, [3]);
+    // A key to the primary key comes before one of the same column to another key.
+    assert_eq!(ids(&server, "/p/1/c").await, [1, 2]);
+}
+
+/// Columns of different types or collations are compared otherwise than the foreign key does it:
+/// lists had rows of another key, or none.
+#[tokio::test]
+async fn sqlite_foreign_keys_have_one_type_and_collation() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = "create table p (id integer primary key); create table t (id text primary key);
+        create table nocase (id text primary key collate nocase); create table plain (id varchar(9) primary key);
+        create table ints (id integer primary key, n bigint references p, s text references p, u references p,
+          r real references p);
+        create table texts (id integer primary key, c char(5) references t, i int references t,
+          k text references nocase);
+        create table collated (id integer primary key, p text collate nocase references plain, n int references p)";
+    let expected = ["/p/{n}/collated", "/p/{n}/ints", "/t/{c}/texts"];
+    let left_out = ["ints (s)", "ints (u)", "ints (r)", "texts (i)", "texts (k)", "collated (p)"];
+    links_only(&sqlite(&folder.path().join("a.db"), sql), &expected, &left_out).await;
+}
+
+#[tokio::test]
+async fn postgres_foreign_keys_have_one_type_and_collation() {
+    let db = TestDb::new().await;
+    db.execute(
+        "create collation alike (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+        create table p (id bigint primary key, code int not null unique, name text collate alike unique);
+        create table t (id varchar(5) primary key); create table k (id text collate alike primary key);
+        create table c (id int primary key, small smallint references p, big bigint references p,
+          v varchar(9) references t, x text references t, k text collate alike references k, o text references k);
+        insert into k values ('a'); insert into c (id, k) values (1, 'A');
+        create table old (id int primary key, code int unique); create table older (id int) inherits (old);
+        insert into old values (1, 1), (2, 2); insert into older values (1, 2);
+        create table of_old (id int primary key, o int references old (code))",
+    )
+    .await;
+    let expected = ["/k/{k}/c", "/p/{big}/c", "/t/{v}/c"];
+    let left_out = ["c (small)", "c (x)", "c (o)", "of_old (o)"];
+    let (_folder, server) = links_only(&db.url(), &expected, &left_out).await;
+    assert_eq!(ids(&server, "/k/a/c").await, [1]);
+}
+
+/// MariaDB compares enums of a foreign key by their numbers.
+#[tokio::test]
+async fn mariadb_foreign_keys_have_one_type_and_collation() {
+    let db = MariaDb::new(
+        "create table p (id enum('a', 'b') primary key); create table n (id int(9) primary key);
+        create table t (id varchar(5) primary key);
+        create table c (id int primary key, e enum('b', 'a'), s enum('a', 'b'), n int(7), t varchar(9),
+          foreign key (e) references p (id), foreign key (s) references p (id),
+          foreign key (n) references n (id), foreign key (t) references t (id));
+        insert into p values ('a'), ('b'); insert into c values (1, 'b', 'b', null, null)",
+    );
+    let expected = ["/n/{n}/c", "/p/{s}/c", "/t/{t}/c"];
+    let (_folder, server) = links_only(&db.url(), &expected, &["c (e)"]).await;
+    assert_eq!(ids(&server, "/p/b/c").await, [1]);
+}
+
+/// A role that can read only some columns has no part of a foreign key.
+#[tokio::test]
+async fn mariadb_foreign_keys_are_whole() {
+    let db = MariaDb::new(
+        "create table p (x int, y int, primary key (x, y)); create table o (id int primary key);
+        create table c (id int primary key, o int, a int, b int, foreign key (o) references o (id),
+          foreign key (a, b) references p (x, y));
+        insert into p values (1, 2), (1, 3); insert into c values (1, null, 1, 2)",
+    );
+    let user = format!("{}_part", db.name());
+    db.execute(&format!("create user {user}"));
+    for granted in ["select on p", "select on o", "select (id, o, a) on c"] {
+        db.execute(&format!("grant {granted} to {user}"));
+    }
+    let url = format!("mysql://{user}@127.0.0.1:{}/{}?ssl-mode=disabled", mariadb_port(), db.name());
+    links_only(&url, &[], &[]).await;
+    db.execute(&format!("drop user {user}"));
 }
 
 /// Keys of types that are cast, partitions, other schemas, and a role that may not read a table.
@@ -535,6 +686,8 @@ async fn tables_are_chosen_by_name() {
     let (status, said) = init(&["--table", "orders", "--table", "reading", "--dir", &two]).await;
     assert!(status == Some(0) && !said.contains("more tables"), "{said}");
     assert_eq!(files(&two), ["orders", "orders.sql", "reading", "reading.sql"]);
+    let orders = std::fs::read_to_string(Path::new(&two).join("endpoints/orders.sql")).unwrap();
+    assert!(!orders.contains("/customer/"), "a summary shows a path that isn't written: {orders}");
 
     for (arguments, status, expected) in [
         (
@@ -557,6 +710,21 @@ async fn tables_are_chosen_by_name() {
     let (_folder, server) = serves_all(&shop).await;
     assert_eq!(ids(&server, "/customer/1/orders").await, [1, 3, 6]);
     assert_eq!(get(&server.url("/orders/1")).await.json()["customer_id"], json!(1));
+}
+
+/// Half of the files were written if a path was too long.
+#[tokio::test]
+async fn a_path_that_is_too_long_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let columns: Vec<_> = (0..60).map(|number| format!("{}{number}", "x".repeat(90))).collect();
+    let sql =
+        format!("create table t ({} int, primary key ({}))", columns.join(" int, "), columns.join(", "));
+    let file = sqlite(&folder.path().join("a.db"), &sql);
+    let dir = folder.path().join("new");
+    let ran = rowstream(&["init", &file, "--dir", dir.to_str().unwrap()]).await;
+    let said = text(&ran.stderr);
+    assert!(ran.status.code() == Some(1) && !dir.exists(), "{said}");
+    assert!(said.contains("cannot be written: File name too long"), "{said}");
 }
 
 /// A table that its database refuses was written anyway, and `check` failed.

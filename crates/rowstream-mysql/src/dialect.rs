@@ -135,7 +135,11 @@ const COLUMNS: &str = "select c.column_name as name, c.column_type as type, case
         'enum', 'set', 'inet4', 'inet6') then 'text'
       end as param, case
       when c.data_type in ('datetime', 'time') then concat(c.data_type, '(6)')
-      end as `cast`, coalesce(k.seq_in_index, 0) as place, case
+      end as `cast`, coalesce(k.seq_in_index, 0) as place,
+      concat_ws(' ', case
+        when c.data_type like '%int' or c.data_type like '%char' or c.data_type like '%text'
+          then concat(c.data_type, if(c.column_type like '%unsigned%', ' unsigned', ''))
+        else c.column_type end, c.collation_name) as comparable, case
       when c.data_type in ('enum', 'set') then concat(c.data_type, 's are sorted by number and compared as texts')
       when c.character_maximum_length > 255 then 'texts of more than 255 characters are sorted by their beginning'
       when c.collation_name in ('latin7_general_ci', 'latin7_general_cs', 'latin7_estonian_cs')
@@ -150,11 +154,16 @@ const COLUMNS: &str = "select c.column_name as name, c.column_type as type, case
       and cast(c.table_name as binary) = cast(:table as binary) and find_in_set('select', c.privileges)
     order by c.ordinal_position";
 
+/// MySQL hides the columns of a key that the role can't read, so a key could look whole without them.
 const REFERENCES: &str =
-    "select table_name as name, column_name as `column`, referenced_table_name as parent,
+    "select table_name as name, constraint_name as id, column_name as `column`, referenced_table_name as parent,
       referenced_column_name as parent_column, ordinal_position as place
     from information_schema.key_column_usage
     where table_schema = database() and referenced_table_schema = database()
+      and table_name not in (
+        select table_name from information_schema.column_privileges
+        where table_schema = database() and privilege_type = 'SELECT'
+          and grantee = concat('''', replace(current_user(), '@', '''@'''), ''''))
     order by cast(table_name as binary), cast(constraint_name as binary), ordinal_position";
 
 /// If a part of a key is an expression, it has no column.

@@ -150,9 +150,9 @@ const COLUMNS: &str = "select a.attname::text as name, format_type(a.atttypid, a
       when t.oid = 2950 then 'uuid'
       else 'text' end as param, case
       when t.oid not in (16, 20, 21, 23, 25, 1043, 1082, 1184, 1700, 2950) then format_type(a.atttypid, -1)
-      end as cast, coalesce(key.place, 0) as place, case
-      when exists (select from pg_inherits h join pg_class c on c.oid = h.inhparent where c.oid = a.attrelid and c.relkind = 'r')
-        then 'other tables inherit from this one, whose rows may have the same key'
+      end as cast, coalesce(key.place, 0) as place,
+      case when not inherited.is_so then a.atttypid::text || ' ' || a.attcollation::text end as comparable, case
+      when inherited.is_so then 'other tables inherit from this one, whose rows may have the same key'
       when base.typtype = 'b' and base.typname like 'reg%' and base.typnamespace = 'pg_catalog'::regnamespace
         then base.typname || ' values are compared as numbers and written as names'
       when t.typtype = 'd' and base.typtype = 'e' then 'domains of enums are not compared'
@@ -169,6 +169,10 @@ const COLUMNS: &str = "select a.attname::text as name, format_type(a.atttypid, a
         select t.oid union all select d.typbasetype from of join pg_type d on d.oid = of.oid where d.typtype = 'd')
       select b.* from of join pg_type b on b.oid = of.oid where b.typtype <> 'd'
     ) base on true
+    cross join lateral (
+      select exists (
+        select from pg_inherits h join pg_class c on c.oid = h.inhparent where c.oid = a.attrelid and c.relkind = 'r') as is_so
+    ) inherited
     left join (
       select i.indrelid, k.number, k.place from pg_index i, unnest(i.indkey) with ordinality k(number, place)
       where i.indisprimary and k.place <= i.indnkeyatts
@@ -178,7 +182,7 @@ const COLUMNS: &str = "select a.attname::text as name, format_type(a.atttypid, a
 
 /// A key of a partitioned table, or to one, has copies for its partitions.
 const REFERENCES: &str =
-    "select c.relname::text as name, a.attname::text as column, p.relname::text as parent,
+    "select c.relname::text as name, k.oid::text as id, a.attname::text as column, p.relname::text as parent,
       b.attname::text as parent_column, pair.place
     from pg_constraint k
     join pg_class c on c.oid = k.conrelid and not c.relispartition and pg_table_is_visible(c.oid)

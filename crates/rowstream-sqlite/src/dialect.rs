@@ -122,6 +122,12 @@ const COLUMNS: &str = "select name, ifnull(nullif(lower(type), ''), 'any') as ty
       when type like '%blob%' or type = '' or upper(type) = 'ANY' then null
       when type like '%real%' or type like '%floa%' or type like '%doub%' then 'number'
       else 'text' end as param, null as \"cast\", pk as place, case
+      when type like '%int%' then 'integer'
+      when upper(type) = 'ANY' or (select sql like '%collate%' from sqlite_schema where name = :table) then null
+      when type like '%char%' or type like '%clob%' or type like '%text%' then 'text'
+      when type like '%blob%' or type = '' then 'blob'
+      when type like '%real%' or type like '%floa%' or type like '%doub%' then 'real'
+      else 'numeric' end as comparable, case
       when pk > 0 and exists (
           select 1 from pragma_index_list(:table, 'main') i, pragma_index_xinfo(i.name, 'main') k
           where i.origin = 'pk' and k.key and upper(k.coll) = 'BINARY' and lower(k.name) = lower(c.name))
@@ -134,12 +140,10 @@ const COLUMNS: &str = "select name, ifnull(nullif(lower(type), ''), 'any') as ty
 /// the primary key.
 const REFERENCES: &str = "with t as materialized (
       select name from pragma_table_list where schema = 'main' and type = 'table')
-    select t.name, f.\"from\" as \"column\", p.name as parent, c.name as parent_column, f.seq + 1 as place
+    select t.name, f.id, f.\"from\" as \"column\", p.name as parent, f.\"to\" as parent_column, f.seq + 1 as place
     from t
     join pragma_foreign_key_list(t.name, 'main') f
     join t p on p.name = f.\"table\" collate nocase
-    join pragma_table_info(p.name, 'main') c
-      on case when f.\"to\" is null then c.pk = f.seq + 1 else c.name = f.\"to\" collate nocase end
     order by t.name, f.id desc, f.seq";
 
 /// `sqlite_sequence` has no row for a table before its first key, or if the row was deleted.

@@ -142,7 +142,8 @@ const COLUMNS: &str = "select c.column_name as name, lower(c.data_type) as type,
       when c.data_type = 'VARCHAR' then 'text'
       when c.data_type = 'DATE' then 'date'
       when c.data_type = 'UUID' then 'uuid'
-      end as param, null as \"cast\", coalesce(list_position(k.constraint_column_names, c.column_name), 0) as place, case
+      end as param, null as \"cast\", coalesce(list_position(k.constraint_column_names, c.column_name), 0) as place,
+      case when c.data_type <> 'VARCHAR' or t.sql not ilike '%collate%' then c.data_type end as comparable, case
       when c.data_type = 'UUID' then 'drivers have UUIDs as bytes, which a cursor can''t hold'
       when c.data_type = 'VARCHAR' and t.sql ilike '%collate%'
         then 'its values may be different in the key and alike in the column, by their collations'
@@ -159,11 +160,9 @@ const REFERENCES: &str = "with pair as (
         unnest(referenced_column_names) as other, generate_subscripts(constraint_column_names, 1) as place
       from duckdb_constraints()
       where constraint_type = 'FOREIGN KEY' and schema_name = 'main')
-    select c.table_name as name, c.column_name as \"column\", p.table_name as parent, p.column_name as parent_column,
-      pair.place
+    select c.table_name as name, constraint_index as id, own as \"column\", p.table_name as parent,
+      other as parent_column, place
     from pair
-    join information_schema.columns c on c.table_schema = 'main' and lower(c.table_name) = lower(pair.table_name)
-      and lower(c.column_name) = lower(pair.own)
-    join information_schema.columns p on p.table_schema = 'main' and lower(p.table_name) = lower(pair.referenced_table)
-      and lower(p.column_name) = lower(pair.other)
-    order by c.table_name, pair.constraint_index, pair.place";
+    join information_schema.tables c on c.table_schema = 'main' and lower(c.table_name) = lower(pair.table_name)
+    join information_schema.tables p on p.table_schema = 'main' and lower(p.table_name) = lower(pair.referenced_table)
+    order by c.table_name, constraint_index, place";

@@ -542,14 +542,16 @@ pub struct Catalog {
     /// - `param`, the type of a parameter that finds a row by this column, or NULL;
     /// - `cast`, the type that the parameter is cast to before the comparison, or NULL;
     /// - `place`, the place in the primary key, or 0;
+    /// - `comparable`, equal for columns whose values are compared alike: the type and the collation;
+    ///   or NULL if equal values may not mean the same row;
     /// - `unordered`, if the sort order differs from comparisons, the reason.
     pub columns: &'static str,
     /// A condition for values of a primary key that no cursor can hold, if there are any, and the
     /// reason. Each `{}` is replaced by the column's name.
     pub misfit: Option<(&'static str, &'static str)>,
-    /// The foreign keys of all tables, with a row for each of their columns: `name` (the table),
-    /// `column`, `parent` (the other table), `parent_column`, and `place`. The rows of a key follow
-    /// each other, from place 1.
+    /// The foreign keys of all tables, with a row for each of their columns: `name` (the table), `id`
+    /// (the key), `column`, `parent` (the other table), `parent_column` (NULL if the key refers to the
+    /// primary key without its names), and `place`, from 1. The rows of a key follow each other.
     pub references: &'static str,
 }
 
