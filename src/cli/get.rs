@@ -40,7 +40,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Downloads a response. Exit status 0 means that it's complete.
 ///
 /// After a cut, NDJSON and JSON sequences of endpoints with a `key` are resumed, and other
-/// responses begin anew. Records of the server aren't written.
+/// responses start over. Records of the server aren't written.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The URL: http://HOST:PORT/PATH or https://…

@@ -634,7 +634,7 @@ async fn a_request_chooses_the_dialect_of_csv() {
         assert_eq!((reply.status.as_u16(), reply.text()), (200, expected), "{path}");
     }
     for (query, part) in [
-        ("_csv_separator=x", "none of `comma`, `semicolon`, `tab`, `pipe`"),
+        ("_csv_separator=x", "write `comma`, `semicolon`, `tab` or `pipe`"),
         ("_csv_bom=yes", "`_csv_bom`"),
         ("_csv_null=%3D1%2B1", "write at most 16 letters"),
         ("_csv_null=%2C", "write at most 16 letters"),

@@ -44,7 +44,7 @@ const AGENT: &str = concat!("rowstream-get/", env!("CARGO_PKG_VERSION"));
 const TOKEN: &str = "ROWSTREAM_TOKEN";
 /// The time limit for a connection, and for the body of an error.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A silent peer is asked for a sign of life after this time.
+/// After this silence, TCP checks that the peer is still there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 /// The longest body of an error, in bytes. The server sends at most 4 KB.
 const LONGEST_PROBLEM: usize = 64 << 10;

@@ -489,7 +489,9 @@ fn take<T>(
 
 fn separator(text: &str) -> Result<Separator, String> {
     let found = Separator::from_name(text);
-    found.ok_or_else(|| format!("{} is none of `comma`, `semicolon`, `tab`, `pipe`", shown(text)))
+    found.ok_or_else(|| {
+        format!("{} isn't a separator: write `comma`, `semicolon`, `tab` or `pipe`", shown(text))
+    })
 }
 
 /// A file name that browsers save without changing it.
