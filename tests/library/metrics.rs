@@ -141,7 +141,7 @@ async fn every_request_is_counted_by_what_became_of_it() {
     }
     assert_eq!(send(&server, Method::HEAD, "/few").await, 200);
     assert_eq!(send(&server, Method::OPTIONS, "/few").await, 204);
-    assert_eq!(send(&server, Method::POST, "/few").await, 405);
+    assert_eq!(send(&server, Method::DELETE, "/few").await, 405);
     let scrape = until(
         &server,
         &[

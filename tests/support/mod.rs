@@ -65,7 +65,9 @@ pub use prometheus::{Prometheus, promtool};
 pub use proxy::{Cut, Faults, Pieces, TcpProxy, polled};
 pub use replicas::Replicas;
 pub use sail::{Sail, SailMode};
-pub use server::{Exit, Launch, Server, anonymous_bytes, open_descriptors, peak_memory_bytes, rowstream};
+pub use server::{
+    Exit, Launch, Server, anonymous_bytes, file_bytes, open_descriptors, peak_memory_bytes, rowstream,
+};
 pub use tokens::sha256;
 pub use wait::{limit, wait, wait_until, wait_until_blocking};
 

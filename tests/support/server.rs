@@ -324,6 +324,11 @@ pub fn anonymous_bytes(pid: u32) -> u64 {
     memory_bytes(pid, "RssAnon:")
 }
 
+/// The memory of a process that maps files, such as its own program, which isn't optimised in tests.
+pub fn file_bytes(pid: u32) -> u64 {
+    memory_bytes(pid, "RssFile:")
+}
+
 fn memory_bytes(pid: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process is there");
     let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("it has memory");
