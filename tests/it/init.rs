@@ -561,20 +561,24 @@ async fn sqlite_foreign_keys_have_one_type_and_collation() {
 #[tokio::test]
 async fn postgres_foreign_keys_have_one_type_and_collation() {
     let db = TestDb::new().await;
-    db.execute(
+    // PostgreSQL 18 refuses such a key.
+    let is_refused = db.version().await >= 18;
+    let other_collation = if is_refused { "" } else { ", o text references k" };
+    db.execute(&format!(
         "create collation alike (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
         create table p (id bigint primary key, code int not null unique, name text collate alike unique);
         create table t (id varchar(5) primary key); create table k (id text collate alike primary key);
         create table c (id int primary key, small smallint references p, big bigint references p,
-          v varchar(9) references t, x text references t, k text collate alike references k, o text references k);
+          v varchar(9) references t, x text references t, k text collate alike references k{other_collation});
         insert into k values ('a'); insert into c (id, k) values (1, 'A');
         create table old (id int primary key, code int unique); create table older (id int) inherits (old);
         insert into old values (1, 1), (2, 2); insert into older values (1, 2);
-        create table of_old (id int primary key, o int references old (code))",
-    )
+        create table of_old (id int primary key, o int references old (code))"
+    ))
     .await;
     let expected = ["/k/{k}/c", "/p/{big}/c", "/t/{v}/c"];
-    let left_out = ["c (small)", "c (x)", "c (o)", "of_old (o)"];
+    let mut left_out = vec!["c (small)", "c (x)", "of_old (o)"];
+    left_out.extend((!is_refused).then_some("c (o)"));
     let (_folder, server) = links_only(&db.url(), &expected, &left_out).await;
     assert_eq!(ids(&server, "/k/a/c").await, [1]);
 }
