@@ -189,7 +189,8 @@ async fn a_statement_that_the_database_refuses_changes_nothing() {
     let refusal = "endpoints/a.sql:2:3: statement `rows`: column \"missing\" does not exist (SQLSTATE 42703)
     2 |   missing
       |   ^";
-    assert!(server.stderr().contains(refusal), "{}", server.stderr());
+    // Its lines arrive one by one.
+    wait_until("the refusal is printed", async || server.stderr().contains(refusal)).await;
     assert_eq!(text(&server, "/a").await, "[{\"n\":1}]");
     assert_eq!(get(&server.url("/b")).await.status, 404);
     write(&server, "endpoints/a.sql", "select 2 as n");
