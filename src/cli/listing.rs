@@ -32,7 +32,7 @@ pub(super) fn lines(config: &Config, url: &str) -> Vec<String> {
 }
 
 fn columns(endpoint: &Endpoint, url: &str) -> [String; 3] {
-    // `filters` stands for all that requests may ask of the rows.
+    // `filters` means everything that requests may ask of the rows.
     let refined = endpoint.refine_settings().map(|_| "filters?".to_owned());
     let params: Vec<_> = endpoint.params.iter().map(param).chain(refined).collect();
     let summary = endpoint.summary.as_deref().unwrap_or_default();

@@ -345,7 +345,7 @@ impl RowKey {
         ListPosition { before, types, values }
     }
 
-    /// The columns of the statement, of which the result has these `columns`.
+    /// The columns of the statement. Those of the result, `columns`, are some of them.
     fn all_columns<'a>(&'a self, columns: &'a [Column]) -> &'a [Column] {
         self.selection.as_ref().map_or(columns, |selection| &selection.all)
     }

@@ -537,7 +537,7 @@ async fn sqlite_foreign_keys_are_whole() {
     let (_folder, server) = links_only(&file, &expected, &left_out).await;
     assert_eq!(ids(&server, "/made/7/c").await, [1]);
     assert_eq!(ids(&server, "/made/8/c").await, [3]);
-    // A key to the primary key comes before one of the same column to another key.
+    // Of two keys with the same column, the one to the primary key is used.
     assert_eq!(ids(&server, "/p/1/c").await, [1, 2]);
 }
 

@@ -270,8 +270,8 @@ async fn half_a_body(server: &Server, head: &str, body: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// A client that announces a body and sends it slowly, or not at all, isn't waited for. One that
-/// sends more than it may is told so before it has sent everything.
+/// The server doesn't wait for a client that announces a body and sends it slowly, or not at all. It
+/// refuses a body that is too long before all of it has arrived.
 #[tokio::test]
 async fn slow_and_endless_bodies_end() {
     let server = server("header_timeout = \"300ms\"\nmax_body = \"1KiB\"").await;
