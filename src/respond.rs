@@ -30,8 +30,8 @@ mod tracker;
 mod unread;
 mod wire;
 
-use std::future::ready;
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -53,7 +53,7 @@ pub use self::body::{AbortError, ResponseBody};
 use self::head::{ALLOW, ALLOW_BODIES, head, no_endpoint, no_host, no_more_events, to_https};
 use self::refine::Refined;
 pub use self::request::Arrival;
-use self::request::{ArrivedBody, STREAMED, StreamRequest, read_stream_request};
+use self::request::{ArrivedBody, STREAMED, read_stream_request};
 pub(crate) use self::request_body::has_body;
 use self::signed::SentSignature;
 pub(crate) use self::signed::take_signature;
@@ -68,7 +68,6 @@ use crate::outcome::Outcome;
 use crate::rate_limit::ClientProperty;
 use crate::route::near::near;
 use crate::route::{Match, Suffixes, ends_in_format};
-use crate::stream::LookupResult;
 
 impl App {
     /// Answers a request. Its memory is reserved now, before the future is polled, because many
@@ -286,7 +285,13 @@ impl App {
             }
             None => Ok(None),
         };
-        let answer = self.answer_admitted(stream_request, tracker, begun, looked_up).await;
+        let answer = match self.answer_lookup(&stream_request, tracker, begun, looked_up) {
+            ControlFlow::Break(answer) => answer,
+            // Boxed, so that lookups and idle connections don't carry the state of statements.
+            ControlFlow::Continue(looked_up) => {
+                Box::pin(self.answer_stream(stream_request, tracker, begun, looked_up)).await
+            }
+        };
         spare::keep(std::mem::take(request.headers_mut()));
         answer.map_err(|error| {
             let error = error.of_request(given);
@@ -313,27 +318,6 @@ impl App {
             request.extensions_mut().insert(Arc::new(refined));
         }
         Ok(body)
-    }
-
-    /// Answers a request that was admitted. The answer of a lookup is ready. All other answers are
-    /// boxed, so that lookups and idle connections don't carry the state of statements.
-    fn answer_admitted<'a>(
-        &'a self,
-        request: StreamRequest<'a>,
-        tracker: &'a mut RequestTracker,
-        begun: Instant,
-        looked_up: Result<Option<LookupResult>, Error>,
-    ) -> impl Future<Output = Result<Response<AnswerBody>, Error>> + 'a {
-        let looked_up = match looked_up {
-            Ok(Some(LookupResult::Row(mut row))) => match self.answer_row(&request, tracker, begun, &mut row)
-            {
-                Some(answer) => return Either::Left(ready(answer)),
-                None => Some(LookupResult::Row(row)),
-            },
-            Ok(looked_up) => looked_up,
-            Err(error) => return Either::Left(ready(Err(error))),
-        };
-        Either::Right(Box::pin(self.answer_stream(request, tracker, begun, looked_up.map(Box::new))))
     }
 
     /// Answers with an admin endpoint, if the client may use it.

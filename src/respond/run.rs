@@ -1,6 +1,7 @@
 //! Runs statements up to the first chunk, or to the end if the client waits for that.
 
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -68,8 +69,30 @@ impl App {
         Ok(answer)
     }
 
+    /// Breaks with the answer of a lookup that failed, or whose row is the whole answer. Continues
+    /// with the result of any other lookup.
+    pub(super) fn answer_lookup(
+        &self,
+        request: &StreamRequest<'_>,
+        tracker: &mut RequestTracker,
+        begun: Instant,
+        looked_up: Result<Option<LookupResult>, Error>,
+    ) -> ControlFlow<Result<Response<AnswerBody>, Error>, Option<Box<LookupResult>>> {
+        let looked_up = match looked_up {
+            Ok(Some(LookupResult::Row(mut row))) => {
+                match self.answer_row(request, tracker, begun, &mut row) {
+                    Some(answer) => return ControlFlow::Break(answer),
+                    None => Some(LookupResult::Row(row)),
+                }
+            }
+            Ok(looked_up) => looked_up,
+            Err(error) => return ControlFlow::Break(Err(error)),
+        };
+        ControlFlow::Continue(looked_up.map(Box::new))
+    }
+
     /// Answers a lookup whose row has arrived; `None` if its answer needs more than the row.
-    pub(super) fn answer_row(
+    fn answer_row(
         &self,
         request: &StreamRequest<'_>,
         tracker: &mut RequestTracker,

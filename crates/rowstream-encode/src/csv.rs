@@ -118,6 +118,9 @@ impl CsvChoice {
 
     /// The dialect with these choices. `None` if they change nothing.
     pub fn over(self, dialect: &CsvDialect) -> Option<CsvDialect> {
+        if self == Self::default() {
+            return None;
+        }
         let Self { separator, bom, null } = self;
         let chosen = CsvDialect {
             separator: separator.unwrap_or(dialect.separator),

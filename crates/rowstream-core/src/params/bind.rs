@@ -45,7 +45,7 @@ const FEED: &str = "feed";
 const MOST_PAIRS: usize = 1000;
 
 /// The typed values of one request.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RequestValues {
     /// The values, in the order of the endpoint's parameters.
     pub values: Vec<ParamValue>,
@@ -69,8 +69,8 @@ pub struct RequestValues {
     pub csv: CsvChoice,
     /// `_end` and the other parameters that ask for proofs of completeness.
     pub completeness: Controls,
-    /// `_explain`: true if the request asks for the plans of the statements.
-    pub explain: bool,
+    /// `_explain`: `Some(true)` if the request asks for the plans of the statements.
+    pub explain: Option<bool>,
     /// True if the request set a value, or left out an optional one. Otherwise all values are the
     /// endpoint's own.
     pub given: bool,
@@ -210,17 +210,8 @@ struct RequestTexts<'a> {
     in_query: Vec<usize>,
     /// The JSON of parameters in the body, with their indices.
     members: Vec<(usize, &'a RawValue)>,
-    format: Option<String>,
-    after: Option<String>,
-    follow: Option<FollowMode>,
-    feed: Option<CouchFeed>,
-    shard: Option<Shard>,
-    snapshot: Option<String>,
-    download: Option<String>,
-    options: ChosenOptions,
-    csv: CsvChoice,
-    completeness: Controls,
-    explain: Option<bool>,
+    /// The server's own parameters, without the endpoint's values.
+    found: RequestValues,
     wrong: Vec<(String, String)>,
     /// The number of pairs that weren't read because there were too many errors.
     unread: usize,
@@ -233,17 +224,7 @@ impl<'a> RequestTexts<'a> {
             texts: Vec::new(),
             in_query: Vec::new(),
             members: Vec::new(),
-            format: None,
-            after: None,
-            follow: None,
-            feed: None,
-            shard: None,
-            snapshot: None,
-            download: None,
-            options: ChosenOptions::default(),
-            csv: CsvChoice::default(),
-            completeness: Controls::default(),
-            explain: None,
+            found: RequestValues::default(),
             wrong: Vec::new(),
             unread: 0,
         }
@@ -308,25 +289,26 @@ impl<'a> RequestTexts<'a> {
     }
 
     fn control(&mut self, name: &str, value: Result<String, DecodeFailure>) {
+        let found = &mut self.found;
         let taken = match name {
-            "_format" => take(&mut self.format, value, |text| Ok(text.to_owned())),
-            "_after" => take(&mut self.after, value, |text| Ok(text.to_owned())),
-            "_follow" => take(&mut self.follow, value, choice),
-            FEED => take(&mut self.feed, value, choice),
-            "_shard" => take(&mut self.shard, value, Shard::parse),
-            "_snapshot" => take(&mut self.snapshot, value, |text| Ok(text.to_owned())),
-            "_download" => take(&mut self.download, value, file_name),
-            "_numbers" => take(&mut self.options.numbers, value, choice),
-            "_bytes" => take(&mut self.options.bytes, value, choice),
-            "_intervals" => take(&mut self.options.intervals, value, choice),
-            "_nulls" => take(&mut self.options.nulls, value, choice),
-            "_csv_separator" => take(&mut self.csv.separator, value, separator),
-            "_csv_bom" => take(&mut self.csv.bom, value, switch),
-            "_csv_null" => take(&mut self.csv.null, value, CsvChoice::null),
-            "_end" => take(&mut self.completeness.end, value, choice),
-            "_digest" => take(&mut self.completeness.digest, value, choice),
-            "_wait" => take(&mut self.completeness.wait, value, choice),
-            "_explain" => take(&mut self.explain, value, switch),
+            "_format" => take(&mut found.format, value, |text| Ok(text.to_owned())),
+            "_after" => take(&mut found.after, value, |text| Ok(text.to_owned())),
+            "_follow" => take(&mut found.follow, value, choice),
+            FEED => take(&mut found.feed, value, choice),
+            "_shard" => take(&mut found.shard, value, Shard::parse),
+            "_snapshot" => take(&mut found.snapshot, value, |text| Ok(text.to_owned())),
+            "_download" => take(&mut found.download, value, file_name),
+            "_numbers" => take(&mut found.options.numbers, value, choice),
+            "_bytes" => take(&mut found.options.bytes, value, choice),
+            "_intervals" => take(&mut found.options.intervals, value, choice),
+            "_nulls" => take(&mut found.options.nulls, value, choice),
+            "_csv_separator" => take(&mut found.csv.separator, value, separator),
+            "_csv_bom" => take(&mut found.csv.bom, value, switch),
+            "_csv_null" => take(&mut found.csv.null, value, CsvChoice::null),
+            "_end" => take(&mut found.completeness.end, value, choice),
+            "_digest" => take(&mut found.completeness.digest, value, choice),
+            "_wait" => take(&mut found.completeness.wait, value, choice),
+            "_explain" => take(&mut found.explain, value, switch),
             "_count" => Err("this endpoint has no totals: set `total = true` in its file".to_owned()),
             _ => return self.unknown(name),
         };
@@ -421,24 +403,7 @@ impl<'a> RequestTexts<'a> {
         if !self.wrong.is_empty() {
             return Err(Error::invalid_parameters_before(self.wrong, self.unread));
         }
-        let Self { format, after, follow, feed, shard, snapshot, .. } = self;
-        let Self { download, options, csv, completeness, .. } = self;
-        let explain = self.explain.unwrap_or_default();
-        Ok(RequestValues {
-            values,
-            format,
-            after,
-            follow,
-            feed,
-            shard,
-            snapshot,
-            download,
-            options,
-            csv,
-            completeness,
-            explain,
-            given,
-        })
+        Ok(RequestValues { values, given, ..self.found })
     }
 }
 
