@@ -526,6 +526,62 @@ async fn a_live_tail_has_only_what_was_asked() {
     );
 }
 
+/// SQLite has no type for times. Filters compared their texts, and a `T` is greater than a blank: so
+/// `gt` gave all rows of the day, and `eq` none.
+#[tokio::test]
+async fn times_of_sqlite_are_compared_in_each_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.db");
+    let sql = "create table big (id integer primary key, at timestamptz, local datetime);
+        create index by_time on big (at);
+        insert into big (id, at) values
+            (1, '2026-03-01 08:59:59.999999'),
+            (2, '2026-03-01T09:00:00Z'), (3, '2026-03-01 09:00'), (4, '2026-03-01T10:00:00.0+01:00'),
+            (5, '2026-03-01T09:00:00.000001'), (6, '2026-02-28T23:30:00-09:30'),
+            (7, '2026-03-02'), (8, '9999-12-31 23:59:59'), (9, '0001-01-01T00:00:00Z'),
+            (10, null), (11, 'soon'), (12, 1772355600);
+        update big set local = at";
+    rusqlite::Connection::open(&file).unwrap().execute_batch(sql).unwrap();
+    let server = serve(file.to_str().unwrap()).await;
+    for (condition, expected) in [
+        ("eq.2026-03-01T09:00:00Z", &[2, 3, 4, 6][..]),
+        ("eq.2026-03-01%2009:00", &[2, 3, 4, 6]),
+        ("eq.2026-03-01T11:00:00%2B02:00", &[2, 3, 4, 6]),
+        ("neq.2026-03-01T09:00:00Z", &[1, 5, 7, 8, 9]),
+        ("gt.2026-03-01T09:00:00Z", &[5, 7, 8]),
+        ("gte.2026-03-01T09:00:00.0Z", &[2, 3, 4, 5, 6, 7, 8]),
+        ("lt.2026-03-01T09:00:00Z", &[1, 9]),
+        ("lte.2026-03-01T09:00:00Z", &[1, 2, 3, 4, 6, 9]),
+        ("gte.2026-03-02", &[7, 8]),
+        ("lte.9999-12-31T23:59:59Z", &[1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        ("gte.0001-01-01", &[1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        ("in.(2026-03-02,2026-03-01T09:00:00.000001Z)", &[5, 7]),
+        ("not.in.(2026-03-02,2026-03-01T09:00:00Z)", &[1, 5, 8, 9, 11, 12]),
+    ] {
+        for column in ["at", "local"] {
+            let reply = get(&server.url(&format!("/big?order=id&{column}={condition}"))).await;
+            assert_eq!(ids(&reply), expected, "{column}={condition}");
+        }
+    }
+    let plan = plan(&server, "").await;
+    assert!(!plan.contains("by_time"), "{plan}");
+    for condition in ["at=gte.2026-03-01T09:00:00Z", "at=eq.2026-03-01T09:00:00Z", "at=lt.2026-03-01"] {
+        let plan = self::plan(&server, &format!("{condition}&order=at")).await;
+        assert!(plan.contains("SEARCH") && plan.contains("by_time"), "{condition}: {plan}");
+    }
+    let config = format!("[source.db]\nurl = \"sqlite:{}\"\n", file.display());
+    let since = "/*\n[params]\nsince = \"timestamp\"\n*/
+        select id from big where rowstream_time(at) > rowstream_time(:since)";
+    let files = Server::start(&[("rowstream.toml", &config), ("endpoints/t.sql", since)]).await;
+    let reply = get(&files.url("/t?since=2026-03-01T09:00:00Z")).await;
+    assert_eq!(ids(&reply), [5, 7, 8]);
+    for wrong in ["soon", "2026-02-30", "2026-03-01T09:00:00%2B15:00", "1772355600"] {
+        let reply = get(&server.url(&format!("/big?at=gt.{wrong}"))).await;
+        assert_eq!(reply.status.as_u16(), 400, "{wrong}");
+        assert!(reply.text().contains("write `2026-03-01T09:00:00Z`"), "{}", reply.text());
+    }
+}
+
 /// Values that a database would read as something else.
 #[tokio::test]
 async fn no_value_is_read_as_another() {

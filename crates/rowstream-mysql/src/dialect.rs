@@ -108,6 +108,7 @@ const FILTERS: Filters = Filters {
         },
     ],
     untyped: None,
+    times: None,
     nulls: NullOrder::Least,
 };
 

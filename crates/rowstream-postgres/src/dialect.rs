@@ -127,6 +127,7 @@ const FILTERS: Filters = Filters {
         OperatorSql { operator: Operator::Ov, sql: "{c} && {v}", value: ValueForm::Unchanged },
     ],
     untyped: None,
+    times: None,
     nulls: NullOrder::Greatest,
 };
 

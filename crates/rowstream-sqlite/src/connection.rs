@@ -16,7 +16,7 @@ use rusqlite::{CachedStatement, OpenFlags};
 
 use super::plan::{self, Plan};
 use super::rows::{Handle, Rows};
-use super::{Sqlite, cells, fault, library};
+use super::{Sqlite, cells, fault, library, time};
 
 /// A statement's description in the source's cache.
 type Description = blocking::StatementDescription<Box<[Plan]>>;
@@ -106,6 +106,7 @@ fn configure(
 ) -> rusqlite::Result<rusqlite::Connection> {
     connection.set_prepared_statement_cache_capacity(driver.statement_cache);
     limit_values(&connection, driver.longest_value)?;
+    time::define(&connection)?;
     connection.busy_handler(Some(busy))?;
     connection.progress_handler(TICK, Some(blocking::tick))?;
     connection.pragma_update(None, "query_only", true)?;

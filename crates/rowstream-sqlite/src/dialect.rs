@@ -4,7 +4,7 @@ use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Filters,
     Functions, Keys, LineComment, Location, Names, NullOrder, OperatorSql, ParameterTypes, PasswordOrigin,
-    Placeholders, Quotes, Refusal, Syntax, TableName, UniqueKeys, Urls, ValueForm,
+    Placeholders, Quotes, Refusal, Syntax, TableName, TimeComparisons, UniqueKeys, Urls, ValueForm,
 };
 
 /// SQLite's SQL.
@@ -104,6 +104,13 @@ const FILTERS: Filters = Filters {
         "case typeof({c}) when 'text' then {c} {op} {v} else {c} {op} cast({v} as numeric) end",
         "case typeof({c}) when 'text' then {c} {op} {v} when 'null' then null else 0 end",
     ]),
+    // A value that isn't a time meets no comparison. A text begins with its local date, which differs
+    // from the date in UTC by one day at most. `date` is NULL beyond the ends of the calendar.
+    times: Some(TimeComparisons {
+        exact: "coalesce(rowstream_time({c}) {op} rowstream_time({v}), {c} is null and null)",
+        since: "{c} >= coalesce(date({v}, '-2 days'), '')",
+        until: "{c} < coalesce(date({v}, '+2 days'), '~')",
+    }),
     nulls: NullOrder::Least,
 };
 

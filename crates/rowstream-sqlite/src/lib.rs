@@ -32,6 +32,7 @@
 //! | [`create`] | fills a missing file from scripts |
 //! | [`fault`] | SQLite's errors |
 //! | [`library`] | limits SQLite's memory |
+//! | [`time`] | a function of SQL that compares times of all forms |
 
 mod bind;
 mod cells;
@@ -43,6 +44,7 @@ mod fault;
 mod library;
 pub mod plan;
 mod rows;
+mod time;
 
 use std::fs::File;
 use std::io::Read as _;

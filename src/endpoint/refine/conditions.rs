@@ -1,10 +1,11 @@
 //! Writes the conditions of a request as SQL.
 
+use rowstream_core::datetime::{date, timestamp};
 use rowstream_core::diagnostic::{list, shown};
 use rowstream_core::filter::{Comparison, Condition, Truth};
 use rowstream_core::params::{BindType, Param, ParamType, ParamValue};
 use rowstream_core::sql::Operator;
-use rowstream_core::sql::dialect::{OperatorSql, ParameterTypes, Placeholders};
+use rowstream_core::sql::dialect::{OperatorSql, ParameterTypes, Placeholders, TimeComparisons};
 use rowstream_encode::{Column, ColumnKind};
 
 use super::{RefineSettings, WrongPair, is_costly};
@@ -91,9 +92,37 @@ impl<'a> Conditions<'a> {
             let value = self.add(ParamValue::Text(text.to_owned()), ParamType::Text);
             return Ok(self.fill(sql, quoted, operator, value));
         }
+        if let Some(times) = self.times(column) {
+            return self.compare_time(&times, quoted, operator, text);
+        }
         let (value, kind) = self.value(column, text)?;
         let value = self.add(value, kind);
         Ok(self.fill("{c} {op} {v}", quoted, operator, value))
+    }
+
+    fn compare_time(
+        &mut self,
+        times: &TimeComparisons,
+        quoted: &str,
+        operator: &str,
+        text: &str,
+    ) -> Result<String, String> {
+        if timestamp(text.as_bytes()).is_none() && date(text.as_bytes()).is_none() {
+            let why = "is not a date and time: write `2026-03-01T09:00:00Z`";
+            return Err(format!("{} {why}", shown(text)));
+        }
+        let value = self.add(ParamValue::Text(text.to_owned()), ParamType::Text);
+        let since = matches!(operator, "=" | ">" | ">=").then_some(times.since);
+        let until = matches!(operator, "=" | "<" | "<=").then_some(times.until);
+        let all = since.into_iter().chain(until).chain([times.exact]);
+        let all: Vec<_> = all.map(|sql| self.fill(sql, quoted, operator, value)).collect();
+        Ok(format!("({})", all.join(" and ")))
+    }
+
+    /// The comparisons of a column whose times are stored as texts.
+    fn times(&self, column: &Column) -> Option<TimeComparisons> {
+        let is_time = matches!(column.kind, ColumnKind::Timestamp | ColumnKind::TimestampTz);
+        self.settings.filters.times.filter(|_| is_time)
     }
 
     /// The comparisons of a column whose values have no common type.
@@ -106,7 +135,7 @@ impl<'a> Conditions<'a> {
         let Some(last) = values.last() else { return Ok("1 = 0".to_owned()) };
         let missing = values.len().next_power_of_two() - values.len();
         let filled = values.iter().chain(std::iter::repeat_n(last, missing));
-        if self.untyped(column).is_some() {
+        if self.untyped(column).is_some() || self.times(column).is_some() {
             let each = filled.map(|text| self.compare(column, quoted, "=", text));
             let each: Vec<_> = each.collect::<Result<_, _>>()?;
             // SQLite refuses expressions of more than a thousand levels.

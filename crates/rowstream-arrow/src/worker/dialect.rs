@@ -122,6 +122,7 @@ const FILTERS: Filters = Filters {
         },
     ],
     untyped: None,
+    times: None,
     nulls: NullOrder::Last,
 };
 

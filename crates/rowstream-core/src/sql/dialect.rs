@@ -331,6 +331,8 @@ pub struct Filters {
     /// The comparisons of a column whose values have no common type, with a number and with another
     /// text. `None`: such columns are compared like those of texts.
     pub untyped: Option<[&'static str; 2]>,
+    /// The comparisons of a column of times. `None` if the database has a type for them.
+    pub times: Option<TimeComparisons>,
     /// The place of NULL in an order.
     pub nulls: NullOrder,
 }
@@ -340,6 +342,18 @@ impl Filters {
     pub fn sql(&self, operator: Operator) -> Option<&'static OperatorSql> {
         self.operators.iter().find(|own| own.operator == operator)
     }
+}
+
+/// How a database compares times that it stores as texts of several forms, with `{c}` for the column
+/// and `{v}` for the value.
+#[derive(Debug, Clone, Copy)]
+pub struct TimeComparisons {
+    /// The exact comparison, with `{op}` for the operator.
+    pub exact: &'static str,
+    /// A condition that all times after the value meet, and the value itself. An index finds it.
+    pub since: &'static str,
+    /// The same for the times before the value.
+    pub until: &'static str,
 }
 
 /// The SQL of an operator.
@@ -717,6 +731,7 @@ pub mod samples {
             value: ValueForm::Like,
         }],
         untyped: None,
+        times: None,
         nulls: NullOrder::Greatest,
     };
 
