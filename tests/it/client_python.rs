@@ -89,13 +89,6 @@ fn its_code_has_no_lints_and_its_types_are_right() {
     run(python().args(["-m", "pyright", "--pythonpath", &given("ROWSTREAM_TEST_PYTHON")]));
 }
 
-/// It's released with the server.
-#[test]
-fn its_version_is_that_of_the_server() {
-    let project = std::fs::read_to_string(client().join("pyproject.toml")).unwrap();
-    assert!(project.contains(&format!("\nversion = \"{}\"\n", env!("CARGO_PKG_VERSION"))), "{project}");
-}
-
 /// Each connection is cut after a random number of bytes.
 async fn cut_at_random(proxy: &TcpProxy) {
     loop {

@@ -90,6 +90,7 @@ mod roles;
 mod rolling;
 mod row_counts;
 mod sail;
+mod server_packages;
 mod sessions;
 mod signed_urls;
 mod silence;

@@ -268,6 +268,22 @@ fn the_image_is_not_made_of_what_is_ignored() {
     }
 }
 
+/// A release is complete: its files, the image and the packages are published only if all were built.
+#[test]
+fn everything_is_built_before_anything_is_published() {
+    let release = read(".github/workflows/release.yml");
+    let (_, jobs) = release.split_once("\njobs:\n").expect("jobs");
+    let is_name = |line: &&str| line.starts_with("  ") && !line.starts_with("   ") && line.ends_with(':');
+    let mut others: Vec<_> =
+        jobs.lines().filter(is_name).map(|line| line.trim().trim_end_matches(':')).collect();
+    for last in ["publish", "image"] {
+        assert_eq!(others.pop(), Some(last));
+        let needs = format!("    needs: [{}]\n", others.join(", "));
+        let (_, job) = jobs.split_once(&format!("  {last}:\n")).expect("the job");
+        assert!(job.contains(&needs), "{last}: {needs}");
+    }
+}
+
 /// An action's tag can be moved to other code, but a commit can't.
 #[test]
 fn actions_are_pinned_by_commit() {

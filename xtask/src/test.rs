@@ -30,9 +30,9 @@ const EXTRAS: [Extra; 7] = [
     Extra {
         step: "Python's libraries",
         prepare: python::prepare,
-        without: "they cannot be installed here, so no test reads our Arrow with them, or runs the Python client",
+        without: "they cannot be installed here, so no test reads our Arrow with them, runs the Python client, or builds the server's packages",
         variable: "ROWSTREAM_TEST_PYTHON",
-        tests: &["python_reads_", "by_wheel", "client_python::"],
+        tests: &["python_reads_", "by_wheel", "client_python::", "server_packages::"],
     },
     Extra {
         step: "DuckDB's library",
@@ -44,9 +44,9 @@ const EXTRAS: [Extra; 7] = [
     Extra {
         step: "packages of the console",
         prepare: console::prepare,
-        without: "they cannot be installed here, so no test builds the console, checks its accessibility, or builds the JavaScript client",
+        without: "they cannot be installed here, so no test builds the console, checks its accessibility, builds the JavaScript client, or installs the server's packages",
         variable: "ROWSTREAM_TEST_CONSOLE",
-        tests: &["console::packages_", "client_js::"],
+        tests: &["console::packages_", "client_js::", "server_packages::"],
     },
     Extra {
         step: "H2 and QuestDB",
