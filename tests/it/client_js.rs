@@ -119,7 +119,7 @@ fn run(folder: &Path, program: &str, arguments: &[&str], variables: &[(&str, &st
     stdout
 }
 
-async fn shop() -> (Server, TempDir) {
+pub(crate) async fn shop() -> (Server, TempDir) {
     let folder = worked::filled("shop", program()).await;
     let server = Launch::folder(folder.path()).argument("--log-format=off").start().await;
     (server, folder)
@@ -189,7 +189,7 @@ fn examples(text: &str) -> Vec<(&str, &str)> {
 }
 
 /// The blocks of a document in this language.
-fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+pub(crate) fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
     let begin = format!("```{language}\n");
     text.split(&begin).skip(1).map(|rest| rest.split("```").next().expect("a block")).collect()
 }

@@ -64,6 +64,7 @@ mod mysql_lookups;
 mod nested;
 mod odbc;
 mod openapi;
+mod other_languages;
 mod others;
 mod packaging;
 mod pages;

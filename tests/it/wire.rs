@@ -47,7 +47,7 @@ pub(crate) fn start() -> String {
 }
 
 /// The scripts of these parts as their files have them.
-fn scripts(parts: &[&str]) -> Vec<Value> {
+pub(crate) fn scripts(parts: &[&str]) -> Vec<Value> {
     let names = script::read(&repository().join("testdata/wire")).unwrap();
     let file = |name: &str| repository().join("testdata/wire").join(name).with_extension("json");
     let scripts = names.iter().map(|script| fs::read_to_string(file(&script.name)).unwrap());
@@ -55,7 +55,7 @@ fn scripts(parts: &[&str]) -> Vec<Value> {
     scripts.filter(|script: &Value| parts.contains(&text(script, "part"))).collect()
 }
 
-fn text<'a>(value: &'a Value, member: &str) -> &'a str {
+pub(crate) fn text<'a>(value: &'a Value, member: &str) -> &'a str {
     value[member].as_str().unwrap_or_else(|| panic!("{member}: {value}"))
 }
 
@@ -81,7 +81,7 @@ async fn failures(client: &[&str], scripts: &[Value]) -> Vec<(String, Vec<String
 }
 
 /// Compares a report, and the requests that the peer saw, with the expected ones.
-fn judge(expect: &Value, report: &Value, seen: &Value) -> Vec<String> {
+pub(crate) fn judge(expect: &Value, report: &Value, seen: &Value) -> Vec<String> {
     let mut differences: Vec<String> =
         seen["mismatches"].as_array().unwrap().iter().map(ToString::to_string).collect();
     let mut compare = |what: &str, is_met: bool, reported: &Value| {

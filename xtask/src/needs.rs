@@ -44,6 +44,8 @@ const TOOLS: &[Tool] = &[
     Tool { program: "libtdsodbc.so", package: "tdsodbc", why: "that of SQL Server is at least loaded" },
     Tool { program: "ip", package: "iproute2", why: "networks in which a client or a database is far" },
     Tool { program: "chromedriver", package: "chromium-driver", why: "drives that browser" },
+    Tool { program: "php", package: "php-cli", why: "an example of a client" },
+    Tool { program: "curl.so", package: "php-curl", why: "its library for HTTP" },
 ];
 
 /// Additional programs for `cargo xtask attack`.
@@ -157,7 +159,12 @@ pub(crate) fn path() -> std::ffi::OsString {
 
 fn search_path() -> Vec<PathBuf> {
     let folders = postgres_folders().into_iter().chain(inherited_path()).chain(system_folders());
-    folders.chain(odbc_folders()).collect()
+    folders.chain(odbc_folders()).chain(php_folders()).collect()
+}
+
+/// Debian's folders of PHP's extensions, one per version of their interface.
+fn php_folders() -> impl Iterator<Item = PathBuf> {
+    fs::read_dir("/usr/lib/php").into_iter().flatten().flatten().map(|folder| folder.path())
 }
 
 /// Debian's folders of ODBC drivers, one per architecture.

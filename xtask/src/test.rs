@@ -26,7 +26,7 @@ struct Extra {
     tests: &'static [&'static str],
 }
 
-const EXTRAS: [Extra; 7] = [
+const EXTRAS: [Extra; 9] = [
     Extra {
         step: "Python's libraries",
         prepare: python::prepare,
@@ -49,11 +49,25 @@ const EXTRAS: [Extra; 7] = [
         tests: &["console::packages_", "client_js::", "server_packages::"],
     },
     Extra {
-        step: "H2 and QuestDB",
+        step: "H2, QuestDB and Gson",
         prepare: jars::prepare,
-        without: "they cannot be installed here, so no test asks H2 or QuestDB",
+        without: "they cannot be installed here, so no test asks H2 or QuestDB, or runs the client in Java",
         variable: "ROWSTREAM_TEST_JARS",
-        tests: &["others::"],
+        tests: &["others::", "other_languages::java_"],
+    },
+    Extra {
+        step: "Go",
+        prepare: |_| needs::go(),
+        without: "it is not here, so no test runs the client in Go",
+        variable: "ROWSTREAM_TEST_GO",
+        tests: &["other_languages::go_"],
+    },
+    Extra {
+        step: "crates of the client in Rust",
+        prepare: fetch_crates,
+        without: "they cannot be fetched here, so no test runs the client in Rust",
+        variable: "ROWSTREAM_TEST_RUST_CLIENT",
+        tests: &["other_languages::rust_"],
     },
     Extra {
         step: "Pebble",
@@ -100,6 +114,7 @@ const NOT_FAST: &[&str] = &[
     "enrich::memory_does_not_hang_on_the_number_of_rows",
     "examples::",
     "features::",
+    "other_languages::",
     "nested::memory_is_constant_while_nested_rows_are_read",
     "procedures::refcursors_in_fragments_of_any_size_are_the_same",
     "resume::a_million_rows_through_a_connection_that_is_cut_again_and_again",
@@ -314,6 +329,14 @@ fn obtain(prepared: Result<PathBuf>, place: &mut Option<PathBuf>, without: &'sta
             Outcome::Skipped(without)
         }
     }
+}
+
+/// Fetches the crates of the client in Rust, which isn't in the workspace. Returns the folder for its
+/// build.
+fn fetch_crates(target: &Path) -> Result<PathBuf> {
+    let manifest = workspace().join("examples/clients/rust/Cargo.toml");
+    needs::run(cargo().args(["fetch", "--quiet", "--locked", "--manifest-path"]).arg(manifest))?;
+    Ok(target.join("test-clients/rust"))
 }
 
 /// Compares the hot paths with their base line, which is valid for one processor architecture.

@@ -1,0 +1,3 @@
+module rows
+
+go 1.19

@@ -1,0 +1,185 @@
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import com.google.gson.*;
+import java.io.ByteArrayOutputStream;
+import java.net.*;
+import java.net.http.*;
+import java.nio.ByteBuffer;
+import java.util.*;
+import java.util.concurrent.*;
+import java.util.function.Consumer;
+
+/** Prints the rows of a list as they arrive, and fails unless all of them did. */
+public class Rows {
+  static final int MAX_TRIES = 5, MAX_LINE = 16 << 20;
+  static final HttpClient CLIENT = HttpClient.newHttpClient();
+
+  /** A problem document, an error record, or a cut. */
+  static class Failure extends Exception {
+    String code = "cut";
+    boolean retry;
+    long retryAfter;
+
+    Failure(String detail, boolean retry) {
+      super(detail);
+      this.retry = retry;
+    }
+
+    Failure(JsonObject problem) {
+      this(problem.get("detail").getAsString(), problem.get("retry").getAsBoolean());
+      code = problem.get("code").getAsString();
+      retryAfter = problem.has("retry_after") ? problem.get("retry_after").getAsLong() : 0;
+    }
+  }
+
+  String url;
+  Consumer<JsonObject> handle; // gets numbers with all digits: see getAsBigDecimal()
+  long rows; // that were handled
+  boolean marks; // a cut can be resumed after the last mark
+
+  void set(String parameter, String value) {
+    var parts = new ArrayList<>(List.of(url.split("[?&]")));
+    parts.removeIf(part -> part.startsWith(parameter + "="));
+    parts.add(parameter + "=" + URLEncoder.encode(value, UTF_8));
+    url = parts.get(0) + "?" + String.join("&", parts.subList(1, parts.size()));
+  }
+
+  /** Handles each row once. Fails if one is missing. */
+  void read() throws Failure, InterruptedException {
+    set("_end", "1");
+    for (int tries = 1; ; tries++) {
+      long before = rows;
+      try {
+        request();
+        return;
+      } catch (Failure failure) {
+        tries = rows > before ? 1 : tries;
+        if (!failure.retry || tries == MAX_TRIES || rows > 0 && !marks) throw failure;
+        long pause = ThreadLocalRandom.current().nextLong(100L << tries);
+        Thread.sleep(1000 * failure.retryAfter + pause);
+      }
+    }
+  }
+
+  void request() throws Failure, InterruptedException {
+    HttpResponse<Flow.Publisher<List<ByteBuffer>>> response;
+    var request = HttpRequest.newBuilder(URI.create(url)).build();
+    try { // The headers wait for the first row.
+      response = CLIENT.sendAsync(request, HttpResponse.BodyHandlers.ofPublisher()).get(1, TimeUnit.MINUTES);
+    } catch (ExecutionException | TimeoutException fault) {
+      throw new Failure(fault.toString(), true);
+    }
+    var headers = response.headers();
+    double heartbeat = headers.firstValue("Rowstream-Heartbeat").map(Double::parseDouble).orElse(20.0);
+    try (var body = new Body((long) (3000 * heartbeat))) {
+      response.body().subscribe(body);
+      if (response.statusCode() != 200) {
+        var problem = parse(body.line(false));
+        var passes = Set.of(408, 429, 502, 503, 504).contains(response.statusCode());
+        throw problem != null ? new Failure(problem) : new Failure("HTTP " + response.statusCode(), passes);
+      }
+      var tag = headers.firstValue("Rowstream-Tag");
+      if (tag.isEmpty() || !headers.firstValue("Rowstream-Wire").equals(Optional.of("1")))
+        throw new Failure("the response isn't framed, or has another version", false);
+      marks = headers.firstValue("Rowstream-Resume").equals(Optional.of("marks"));
+      records(body, "{\"$rowstream\":\"" + tag.get() + "\",");
+    }
+  }
+
+  /** Holds rows until a mark or the end confirms them. Without marks, handles them at once. */
+  void records(Body body, String start) throws Failure, InterruptedException {
+    var held = new ArrayList<JsonObject>();
+    for (long count = 0; ; ) {
+      String line = body.line(true);
+      var record = parse(line);
+      if (!line.startsWith(start)) {
+        if (record != null) { // Otherwise it's a heartbeat, or a row that an error cut.
+          held.add(record);
+          count++;
+        }
+        record = new JsonObject();
+      }
+      if (record == null) throw new Failure("a record isn't whole", true);
+      if (record.has("error")) throw new Failure(record.getAsJsonObject("error"));
+      var end = record.getAsJsonObject("end");
+      var confirmed = end != null ? end : record.getAsJsonObject("mark");
+      if (confirmed != null && confirmed.get("rows").getAsLong() != count)
+        throw new Failure("rows are missing", true);
+      if (confirmed != null || !marks) {
+        held.forEach(handle);
+        rows += held.size();
+        held.clear();
+      }
+      if (end != null) return;
+      if (confirmed != null) set("_after", confirmed.get("next").getAsString());
+    }
+  }
+
+  static JsonObject parse(String line) {
+    try {
+      return new Gson().fromJson(line, JsonObject.class);
+    } catch (JsonParseException fault) {
+      return null;
+    }
+  }
+
+  /** A body with a time limit, which `BodyHandlers.ofInputStream()` lacks. */
+  static class Body implements Flow.Subscriber<List<ByteBuffer>>, AutoCloseable {
+    static final List<ByteBuffer> END = List.of();
+    final BlockingQueue<List<ByteBuffer>> parts = new LinkedBlockingQueue<>();
+    final Deque<ByteBuffer> part = new ArrayDeque<>();
+    final long silence;
+    volatile Flow.Subscription subscription;
+
+    Body(long silence) { this.silence = silence; }
+
+    /** The next line. If it needn't be whole, the end of the body ends it, too. */
+    String line(boolean whole) throws Failure, InterruptedException {
+      var line = new ByteArrayOutputStream();
+      while (line.size() < MAX_LINE) {
+        if (part.isEmpty()) {
+          var next = parts.poll(silence, TimeUnit.MILLISECONDS);
+          if (next == END && !whole) return line.toString(UTF_8);
+          if (next == END || next == null) throw new Failure("the end is missing", true);
+          subscription.request(1);
+          part.addAll(next);
+        } else if (!part.peek().hasRemaining()) {
+          part.remove();
+        } else {
+          byte next = part.peek().get();
+          if (next == '\n') return line.toString(UTF_8);
+          line.write(next);
+        }
+      }
+      throw new Failure("a row is too long", false);
+    }
+
+    public void onSubscribe(Flow.Subscription subscription) {
+      this.subscription = subscription;
+      subscription.request(1);
+    }
+
+    public void onNext(List<ByteBuffer> next) { parts.add(next); }
+
+    public void onError(Throwable fault) { parts.add(END); }
+
+    public void onComplete() { parts.add(END); }
+
+    public void close() { if (subscription != null) subscription.cancel(); }
+  }
+
+  public static void main(String[] arguments) throws Exception {
+    var all = new Rows();
+    all.url = arguments[0];
+    all.handle = row -> System.out.writeBytes((row + "\n").getBytes(UTF_8));
+    try {
+      all.read();
+    } catch (Failure failure) {
+      System.out.flush();
+      System.err.printf("rows are missing: %s (%s)%n", failure.getMessage(), failure.code);
+      System.exit(1);
+    }
+    if (System.out.checkError()) System.exit(1);
+    System.err.println(all.rows + " rows, and none is missing");
+  }
+}
