@@ -12,6 +12,9 @@ pub use self::encoding::Encoding;
 use crate::completeness::framing::{Framing, PROFILE};
 use crate::route::Suffix;
 
+/// PostgREST's media type of a list's only row, as JSON.
+pub(crate) const ONLY_ROW: &str = "application/vnd.pgrst.object+json";
+
 /// The format of a response, with the effect of `Accept` on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
@@ -55,6 +58,12 @@ fn by_name(name: &str, formats: &[Format]) -> Result<Choice, Error> {
         Some((format, by_tabs)) if formats.contains(&format) => Ok(Choice { by_tabs, ..fixed(format) }),
         _ => Err(not_known(name, formats)),
     }
+}
+
+impl Choice {
+    /// The only row of a list, for which `Accept` asks.
+    pub(crate) const ONLY_ROW: Self =
+        Self { format: Format::Json, framed: false, by_tabs: false, vary_accept: true };
 }
 
 fn fixed(format: Format) -> Choice {
@@ -126,6 +135,33 @@ fn accepted<'a>(
         .filter_map(rank)
         .max_by_key(|(rank, _)| *rank)
         .map(|(_, chosen)| chosen)
+}
+
+/// True if a client prefers a list's only row, as an object, to the list in all of `formats`. It has
+/// to name the media type.
+pub(crate) fn prefers_only_row<'a>(
+    accept: impl IntoIterator<Item = &'a HeaderValue>,
+    formats: &[Format],
+) -> bool {
+    let lines: Vec<_> = accept.into_iter().filter_map(|line| line.to_str().ok()).collect();
+    let items = || lines.iter().flat_map(|line| split(line, ','));
+    let quality = items().filter_map(quality_of_only_row).max().filter(|quality| *quality > 0);
+    let Some(quality) = quality.filter(|_| formats.contains(&Format::Json)) else { return false };
+    let ranges: Vec<_> = items().filter_map(Range::read).collect();
+    let of_format =
+        |format: &Format| ranges.iter().filter_map(|range| range.matches(*format, false)).max_by_key(|m| m.0);
+    let of_list = formats.iter().filter_map(of_format).map(|(specificity, quality)| (quality, specificity));
+    of_list.max().is_none_or(|of_list| (quality, Specificity::Exact) > of_list)
+}
+
+/// The quality of a media range for a list's only row. `None` if it's for another media type, or for
+/// rows without their NULLs.
+fn quality_of_only_row(item: &str) -> Option<u16> {
+    let range = Range::read(item).filter(|range| range.media == ONLY_ROW)?;
+    let has_nulls = |parameter: &str| {
+        parameter.split_once('=').is_some_and(|(name, _)| name.trim().eq_ignore_ascii_case("nulls"))
+    };
+    (!split(item, ';').any(has_nulls)).then_some(range.quality)
 }
 
 /// The media ranges of the header's lines.
@@ -342,6 +378,27 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(prefers_page([&HeaderValue::from_static(accept)]), expected, "{accept}");
+        }
+    }
+
+    #[test]
+    fn an_only_row_has_to_be_named() {
+        for (accept, expected) in [
+            ("application/vnd.pgrst.object+json", true),
+            ("APPLICATION/vnd.pgrst.object+json; charset=utf-8", true),
+            ("application/vnd.pgrst.object+json, */*", true),
+            ("application/vnd.pgrst.object+json, application/json;q=0.9", true),
+            ("application/vnd.pgrst.object+json, application/json", false),
+            ("application/vnd.pgrst.object+json;q=0.5, application/x-ndjson", false),
+            ("application/vnd.pgrst.object+json;q=0", false),
+            ("application/vnd.pgrst.object+json;nulls=stripped", false),
+            ("application/vnd.pgrst.array+json", false),
+            ("application/*", false),
+            ("", false),
+        ] {
+            let prefers = |formats: &[_]| prefers_only_row([&HeaderValue::from_static(accept)], formats);
+            assert_eq!(prefers(&[Json, Ndjson]), expected, "{accept}");
+            assert!(!prefers(&[Ndjson]), "{accept}: an endpoint without JSON has no objects");
         }
     }
 

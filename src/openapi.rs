@@ -204,6 +204,8 @@ fn problem() -> Value {
                 "description": "the seconds to wait before another try, as in `Retry-After`",
             },
             "hint": {"type": "string"},
+            "message": {"type": "string", "description": "`detail` again, of lists with filters"},
+            "details": {"type": "string", "description": "`detail` again, of the code `PGRST116`"},
             "sqlstate": {"type": "string"},
             "parameters": {
                 "type": "array",

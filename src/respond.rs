@@ -156,7 +156,8 @@ impl App {
                 Ok(response) => response,
                 Err(error) => {
                     let error = error.in_detail(self.detail);
-                    self.problem(&error).map(|bytes| tracker.fail_before_head(error, bytes))
+                    self.problem_of(tracker.meter.subject, &error)
+                        .map(|bytes| tracker.fail_before_head(error, bytes))
                 }
             };
             tracker.entry.status = Some(response.status());
@@ -243,7 +244,7 @@ impl App {
         let mut body = None;
         if has_body(request.method()) || endpoint.refine_settings().is_some() {
             // Boxed, because few requests need it and all would carry it.
-            body = Box::pin(self.read_asked(found.endpoint, request, tracker)).await?;
+            body = Box::pin(self.read_asked(&found, request, tracker)).await?;
         }
         let refined = request.extensions().get::<Arc<Refined>>();
         let endpoint = refined.map_or(endpoint, |refined| &refined.endpoint);
@@ -306,7 +307,7 @@ impl App {
     /// extension of the request.
     async fn read_asked<B: Body<Data: Buf> + Unpin>(
         &self,
-        endpoint: usize,
+        found: &Match<'_>,
         request: &mut Request<ArrivedBody<B>>,
         tracker: &mut RequestTracker,
     ) -> Result<Option<Box<BodyParams>>, Error> {
@@ -314,7 +315,7 @@ impl App {
             true => self.read_body(request, tracker).await?,
             false => None,
         };
-        if let Some(refined) = self.refine(endpoint, request, body.as_deref_mut()).await? {
+        if let Some(refined) = self.refine(found, request, body.as_deref_mut()).await? {
             request.extensions_mut().insert(Arc::new(refined));
         }
         Ok(body)

@@ -773,8 +773,10 @@ impl RowStream {
         let (CurrentStatements::Rows(mut rows) | CurrentStatements::Batches(mut rows)) = current else {
             return Ok(());
         };
-        if rows.required && rows.encoder.rows() == 0 {
-            return Err(Error::no_such_row());
+        if rows.encoder.rows() == 0
+            && let Some(error) = rows.one_row.missing()
+        {
+            return Err(error);
         }
         rows.encoder.finish(&mut self.chunk);
         let cursors = rows.cursors.take();

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use rowstream_core::Error;
+use rowstream_encode::Format;
+
 use super::{
     Calls, CallsPerRow, Cardinality, Endpoint, FollowSettings, Pages, ParallelRead, PartStatement,
     ProxyHandler, RefineSettings, RowKey, Shards, Statement,
@@ -29,8 +32,8 @@ pub struct Sql {
     pub statements: Vec<Statement>,
     /// The upstream calls for the rows of one of them.
     pub per_row: Option<CallsPerRow>,
-    /// True for `result = "one"`: if there's no row, the response is a 404.
-    pub not_found: bool,
+    /// The rows that a `:one` may have.
+    pub one_row: OneRow,
     /// The key that orders and identifies the rows, for cursors.
     pub key: Option<RowKey>,
     /// The refinements that requests may ask for. `None`: none.
@@ -43,6 +46,36 @@ pub struct Sql {
     pub parallel: Option<ParallelRead>,
     /// Lets several requests read one part of the rows each. `None`: each request reads all rows.
     pub shards: Option<Shards>,
+}
+
+/// The rows that a `:one` of an endpoint may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OneRow {
+    /// None or one. A second one is the endpoint's error.
+    Optional,
+    /// One, because of `result = "one"`. Without it, the response is a 404.
+    Required,
+    /// One, because the request wants a list's only row. Otherwise the response is a 406.
+    Requested,
+}
+
+impl OneRow {
+    /// The error if there's no row, unless that's allowed.
+    pub(crate) fn missing(self) -> Option<Error> {
+        match self {
+            Self::Optional => None,
+            Self::Required => Some(Error::no_such_row()),
+            Self::Requested => Some(Error::not_the_only_row("0 rows")),
+        }
+    }
+
+    /// The error if `statement` returns a second row.
+    pub(crate) fn repeated(self, statement: &str) -> Error {
+        match self {
+            Self::Optional | Self::Required => Error::several_rows(statement),
+            Self::Requested => Error::not_the_only_row("several rows"),
+        }
+    }
 }
 
 /// Counts the rows of a list.
@@ -60,7 +93,7 @@ impl Sql {
         Self {
             statements,
             per_row: None,
-            not_found: false,
+            one_row: OneRow::Optional,
             key: None,
             refine: None,
             total: None,
@@ -119,9 +152,19 @@ impl Endpoint {
         self.parallel().map(|parallel| &parallel.divided).or_else(shards)
     }
 
+    /// The rows that a `:one` may have.
+    pub fn one_row(&self) -> OneRow {
+        self.sql().map_or(OneRow::Optional, |sql| sql.one_row)
+    }
+
+    /// True if requests may ask for the only row of its list.
+    pub(crate) fn returns_only_row(&self) -> bool {
+        self.refine_settings().is_some() && self.formats.contains(&Format::Json)
+    }
+
     /// True if the response is a 404 when there's no row.
     pub fn not_found(&self) -> bool {
-        self.sql().is_some_and(|sql| sql.not_found)
+        self.one_row() == OneRow::Required
     }
 
     /// Returns true if requests for it make upstream requests.

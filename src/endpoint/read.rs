@@ -23,9 +23,9 @@ use super::params::{self, DeclaredParam};
 use super::refine::RefineValues;
 use super::upstream::per_row;
 use super::{
-    Authorization, Cardinality, Compression, Endpoint, Handler, NestedRows, Origin, ParallelRead, Piece,
-    RowKey, Shards, SlowClients, SourceRef, Statement, Timeout, compression, csv, follow, handler, key,
-    parallel, path, slow_clients, timeout, upstream, values,
+    Authorization, Cardinality, Compression, Endpoint, Handler, NestedRows, OneRow, Origin, ParallelRead,
+    Piece, RowKey, Shards, SlowClients, SourceRef, Statement, Timeout, compression, csv, follow, handler,
+    key, parallel, path, slow_clients, timeout, upstream, values,
 };
 use crate::database;
 use crate::source::{SourceConfig, SourceKind};
@@ -160,8 +160,9 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
             let in_requests = calls.as_ref().map(|calls| &calls.used[..]);
             let statements = StatementReader { file, text, dialect, declared: &declared, in_requests };
             let statements = statements.read(result.as_ref())?;
-            let not_found = result.is_some() && statements.first()?.cardinality == Cardinality::One;
-            let sql = handler::Sql { not_found, ..handler::Sql::new(statements) };
+            let is_required = result.is_some() && statements.first()?.cardinality == Cardinality::One;
+            let one_row = if is_required { OneRow::Required } else { OneRow::Optional };
+            let sql = handler::Sql { one_row, ..handler::Sql::new(statements) };
             (source, Some(dialect), Handler::Sql(sql))
         }
         DataDefinition::Upstream(value) if per_row::has_each(&value) => {

@@ -29,8 +29,11 @@ use rowstream_encode::{Column, ColumnKind};
 
 use self::conditions::Conditions;
 use super::key::{KeySettings, Selection, order_by, unordered};
-use super::{Cardinality, Endpoint, KeyColumn, KeyNulls, RowKey, Statement, TotalStatement};
+use super::{Cardinality, Endpoint, KeyColumn, KeyNulls, OneRow, Piece, RowKey, Statement, TotalStatement};
 use crate::database;
+
+/// The rows that a request for the only row reads: a second one shows that it isn't the only one.
+const OF_ONLY_ROW: i64 = 2;
 
 /// The refinements of an endpoint's rows that requests may ask for.
 #[derive(Debug, Clone)]
@@ -93,7 +96,8 @@ struct SortedColumn {
 
 /// An endpoint for requests that ask for the same, apart from values.
 pub(crate) struct RefinedEndpoint {
-    /// Sets it apart from others of the same endpoint: the SQL that it runs, and if it counts.
+    /// Sets it apart from others of the same endpoint: the SQL that it runs, if it counts, and if it
+    /// returns the only row.
     pub(crate) text: String,
     /// The values that follow those of the endpoint's own parameters.
     pub(crate) values: Vec<ParamValue>,
@@ -116,6 +120,8 @@ struct RefinedParts {
     /// True if the request has an order of its own.
     is_ordered: bool,
     total: Option<TotalStatement>,
+    /// True if the response is the only row.
+    only_row: bool,
 }
 
 /// The settings of an endpoint's file. `None`: the file has none of them.
@@ -484,7 +490,7 @@ impl RefineSettings {
             query: own.counted(&condition, (&args.types, self.dialect)),
             args: args.args.clone(),
         });
-        let limit = match asked.limit {
+        let limit = match most_rows(asked, own.limit.as_deref()) {
             Some(rows) => format!("limit {}", args.add(rows)),
             None => own.limit.clone().unwrap_or_default(),
         };
@@ -502,23 +508,38 @@ impl RefineSettings {
         let filtered = if condition.is_empty() { String::new() } else { format!(" where {condition}") };
         let from = format!("from (\n{}\n) as rowstream{filtered}", own.text);
         let selected = list.as_deref().unwrap_or("*");
-        let text =
-            format!("select {selected} {from}{order}\n{limit}{}", offset.as_deref().unwrap_or_default());
+        let text = match (asked.only_row, &own.limit) {
+            (true, Some(_)) => format!(
+                "select {selected} from (\nselect * {from}{order}\n{limit}\n) as rowstream\nlimit {OF_ONLY_ROW}"
+            ),
+            _ => format!("select {selected} {from}{order}\n{limit}{}", offset.as_deref().unwrap_or_default()),
+        };
         let keyed = format!("select * {from}\n{limit}");
         let parts = RefinedParts {
             plain: database::Statement { sql: text.as_str().into(), types: args.types, ad_hoc: true },
             args: args.args,
             keyed: database::Statement { sql: keyed.into(), types: keyed_types, ad_hoc: true },
             keyed_args,
-            key,
+            // One row has no cursors.
+            key: key.filter(|_| !asked.only_row),
             list,
             offset,
             scope: condition,
             is_ordered,
             total,
+            only_row: asked.only_row,
         };
         let text = if asked.total { format!("{text}\n{}", filter::COUNT) } else { text };
+        let text = if asked.only_row { format!("{text}\nobject") } else { text };
         Some(RefinedEndpoint { text, values: args.values, parts })
+    }
+}
+
+/// The limit of a request, unless that of the statement applies.
+fn most_rows(asked: &Refinement, own_limit: Option<&str>) -> Option<i64> {
+    match asked.only_row && own_limit.is_none() {
+        true => Some(asked.limit.map_or(OF_ONLY_ROW, |rows| rows.min(OF_ONLY_ROW))),
+        false => asked.limit,
     }
 }
 
@@ -728,6 +749,13 @@ impl RefinedEndpoint {
             let statement = &mut sql.statements[0];
             statement.query = parts.plain.clone();
             statement.args.clone_from(&parts.args);
+            if parts.only_row {
+                (sql.follow, sql.one_row) = (None, OneRow::Requested);
+                statement.cardinality = Cardinality::One;
+            }
+        }
+        if parts.only_row {
+            refined.body = vec![Piece::Rows(0)];
         }
         if let Some(explained) = &endpoint.explained {
             refined.explained = refined.explained(settings.dialect, &explained.authorization).map(Box::new);

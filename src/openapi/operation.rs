@@ -13,7 +13,7 @@ use super::{DocumentOptions, Version, security};
 use crate::check::Columns;
 use crate::config::Config;
 use crate::endpoint::{Authorization, Endpoint, FollowMode, Handler, RefineSettings};
-use crate::error_pages;
+use crate::{error_pages, negotiate};
 
 /// A described endpoint.
 pub(super) struct Operation<'a> {
@@ -177,6 +177,10 @@ impl Operation<'_> {
             };
             content.insert(format.media_type().to_owned(), described);
         }
+        if self.endpoint.returns_only_row() {
+            let schema = row.as_deref().map_or_else(|| json!({"type": "object"}), reference);
+            content.insert(negotiate::ONLY_ROW.to_owned(), json!({"schema": schema}));
+        }
         let key = self.endpoint.key().is_some();
         let names = HEADERS.iter().map(|(name, ..)| *name);
         let (parallel, shards) = (self.endpoint.parallel().is_some(), self.endpoint.shards().is_some());
@@ -248,6 +252,7 @@ impl Operation<'_> {
             "cursor_ahead" => endpoint.follow().is_some(),
             "snapshot_expired" | "too_many_snapshots" => endpoint.shards().is_some(),
             "not_found" => endpoint.not_found(),
+            "PGRST116" => endpoint.returns_only_row(),
             "too_many_streams_of_client" => self.config.limits.max_streams_per_client.is_some(),
             "too_many_streams_of_endpoint" => endpoint.max_streams.is_some(),
             "conflict" | "invalid_data" => is_sql,

@@ -24,7 +24,8 @@ use crate::completeness::digest::CONTENT_DIGEST;
 use crate::completeness::framing::TAG;
 use crate::completeness::trailers::PAGE;
 use crate::compress::Coding;
-use crate::endpoint::Authorization;
+use crate::endpoint::{Authorization, OneRow};
+use crate::metrics::Subject;
 use crate::stream::{ReadPart, RowStream};
 
 /// Lists the changes that were made to the database's values.
@@ -46,6 +47,8 @@ const HTTPS: u16 = 443;
 const BASIC: HeaderValue = HeaderValue::from_static("Basic realm=\"rowstream\", charset=\"UTF-8\"");
 /// In `Vary`: the answer may depend on `Authorization`.
 pub(super) const AUTHORIZED: HeaderValue = HeaderValue::from_static("authorization");
+/// PostgREST's media type of a list's only row.
+const ONLY_ROW: &str = "application/vnd.pgrst.object+json; charset=utf-8";
 /// RFC 9457.
 const PROBLEM: &str = "application/problem+json";
 /// The methods of every path.
@@ -103,6 +106,7 @@ fn content_type(request: &StreamRequest<'_>) -> HeaderValue {
     HeaderValue::from_static(match (request.reading.format, request.endpoint.csv.header) {
         (Format::Csv, true) => "text/csv; charset=utf-8; header=present",
         (Format::Csv, false) => "text/csv; charset=utf-8; header=absent",
+        (Format::Json, _) if request.endpoint.one_row() == OneRow::Requested => ONLY_ROW,
         (format, _) => format.media_type(),
     })
 }
@@ -220,7 +224,22 @@ impl App {
 
     /// A problem document (RFC 9457).
     pub(super) fn problem(&self, error: &Error) -> Response<Bytes> {
-        let mut response = Response::new(Bytes::from(error.problem()));
+        self.problem_with(error, error.problem())
+    }
+
+    /// The same for a request of `subject`. PostgREST's clients read those of lists with filters.
+    pub(super) fn problem_of(&self, subject: Subject, error: &Error) -> Response<Bytes> {
+        let has_filters = |index: usize| self.config.endpoints[index].refine_settings().is_some();
+        match subject {
+            Subject::Endpoint(index) if has_filters(index) => {
+                self.problem_with(error, error.problem_with_message())
+            }
+            _ => self.problem(error),
+        }
+    }
+
+    fn problem_with(&self, error: &Error, document: String) -> Response<Bytes> {
+        let mut response = Response::new(Bytes::from(document));
         *response.status_mut() = error.status();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM));

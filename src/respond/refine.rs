@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, Request, StatusCode};
+use http::{HeaderMap, HeaderName, Request, StatusCode, header};
 use rowstream_core::Error;
 use rowstream_core::diagnostic::did_you_mean;
 use rowstream_core::error::bounds;
@@ -15,6 +15,8 @@ use rowstream_encode::Column;
 use super::app::{App, ResultColumns};
 use crate::check::{self, Columns};
 use crate::endpoint::{Endpoint, NO_OPERATOR, RefineSettings};
+use crate::negotiate;
+use crate::route::{Match, Suffix};
 
 /// How many refined endpoints are kept.
 const KEPT: usize = 64;
@@ -45,7 +47,7 @@ pub(super) struct Refined {
     /// The rest of the query.
     pub(super) query: String,
     /// True if it can't be followed, because its rows have another order or another beginning, or
-    /// are counted.
+    /// are counted, or it's only one.
     pub(super) is_fixed: bool,
     /// Set if the rows are counted.
     pub(super) total: Option<Box<Total>>,
@@ -109,10 +111,30 @@ fn prefers_total(headers: &HeaderMap) -> bool {
     counts.next().is_some_and(|(_, value)| value == "exact")
 }
 
+/// True if a request has a parameter of this name.
+fn has(name: &str, query: &str, body: Option<&BodyParams>) -> bool {
+    params::has_name(query, name) || body.is_some_and(|body| body.has(name))
+}
+
 /// True if a request waits for future rows.
 fn follows(query: &str, body: Option<&BodyParams>) -> bool {
-    let has = |name| params::has_name(query, name) || body.is_some_and(|body| body.has(name));
-    has("_follow") || has("feed")
+    ["_follow", "feed"].iter().any(|name| has(name, query, body))
+}
+
+/// True if a request wants the only row of a list, as an object: `Accept` says so, and nothing else
+/// chooses a format.
+fn wants_only_row<B>(
+    endpoint: &Endpoint,
+    suffix: &Suffix,
+    request: &Request<B>,
+    body: Option<&BodyParams>,
+) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    let accept = request.headers().get_all(header::ACCEPT);
+    *suffix == Suffix::None
+        && negotiate::prefers_only_row(accept, &endpoint.formats)
+        && !has("_format", query, body)
+        && !follows(query, body)
 }
 
 impl App {
@@ -124,10 +146,11 @@ impl App {
     /// columns aren't known yet.
     pub(super) async fn refine<B>(
         &self,
-        index: usize,
+        found: &Match<'_>,
         request: &Request<B>,
         body: Option<&mut BodyParams>,
     ) -> Result<Option<Refined>, Error> {
+        let index = found.endpoint;
         let endpoint = &self.config.endpoints[index];
         let Some(settings) = endpoint.refine_settings() else { return Ok(None) };
         let query = request.uri().query();
@@ -136,12 +159,13 @@ impl App {
         let prefers_total = settings.counts()
             && prefers_total(request.headers())
             && !follows(query.unwrap_or_default(), body.as_deref());
+        let only_row = wants_only_row(endpoint, &found.suffix, request, body.as_deref());
         let (mut asked, query) = split(&endpoint.params, query.unwrap_or_default(), body)?;
         let is_preferred = prefers_total && !asked.iter().any(|(name, _)| name == filter::COUNT);
         if is_preferred {
             asked.push((filter::COUNT.to_owned(), "exact".to_owned()));
         }
-        if asked.is_empty() {
+        if asked.is_empty() && !only_row {
             return Ok(None);
         }
         let results = self.results_of(index).await?;
@@ -149,6 +173,7 @@ impl App {
         check_names(&asked, (endpoint, settings), columns)?;
         let pairs = asked.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let asked = filter::read(pairs).map_err(Error::invalid_parameters)?;
+        let asked = Refinement { only_row, ..asked };
         let refined = settings.refine(endpoint, columns, &asked)?;
         let name = format!("{index} {}", refined.text);
         let known = self.refined.0.lock().get(&name);
@@ -163,9 +188,10 @@ impl App {
             }
         };
         let Refinement { order, limit, offset, total, .. } = asked;
-        let is_fixed = !order.is_empty() || offset.is_some() || total;
+        let is_fixed = !order.is_empty() || offset.is_some() || total || only_row;
         let rows = |rows: i64| u64::try_from(rows).unwrap_or_default();
-        let page = RowPage { first: offset.map_or(0, rows), most: limit.map(rows) };
+        let most = if only_row { Some(1) } else { limit.map(rows) };
+        let page = RowPage { first: offset.map_or(0, rows), most };
         let has_own_limit = settings.has_limit;
         Ok(Some(Refined {
             endpoint: built,

@@ -20,7 +20,7 @@ use crate::completeness::ProofRequest;
 use crate::completeness::events::{self, LAST_EVENT_ID};
 use crate::compress::Coding;
 use crate::database::Actor;
-use crate::endpoint::{Compression, Endpoint, FollowMode, Timeout};
+use crate::endpoint::{Compression, Endpoint, FollowMode, OneRow, Timeout};
 use crate::negotiate::{self, Encoding};
 use crate::route::{Match, Suffix};
 use crate::stream::RowsRequest;
@@ -117,7 +117,12 @@ pub(super) fn read_stream_request<'a, B>(
         (FollowMode::Continuously, Suffix::None, None) => &follow::formats(endpoint)[..],
         _ => &endpoint.formats,
     };
-    let choice = negotiate::choose(&found.suffix, bound.format.as_deref(), accept, formats)?;
+    let choice = match endpoint.one_row() {
+        OneRow::Requested => negotiate::Choice::ONLY_ROW,
+        OneRow::Optional | OneRow::Required => {
+            negotiate::choose(&found.suffix, bound.format.as_deref(), accept, formats)?
+        }
+    };
     let negotiate::Choice { format, framed, by_tabs, vary_accept } = choice;
     let asked = ProofRequest::read(request, bound.completeness, format, framed)?;
     follow::check(followed, format, &asked)?;
@@ -221,6 +226,9 @@ fn no_cursors(endpoint: &Endpoint, shard: Option<&RequestedShard>) -> Option<(&'
             "only the shards of this endpoint have cursors: also send the `_shard` and the snapshot of the \
              response that was cut",
         )),
+        None if endpoint.one_row() == OneRow::Requested => {
+            Some(("_after", "a response of one row has no cursors"))
+        }
         None => Some(("_after", "this endpoint has no `key`, so it has no cursors")),
     }
 }

@@ -129,12 +129,14 @@ impl LookedUpRow {
         encoder.start(body);
         while let Some(row) = self.answer.next_row() {
             if encoder.rows() > 0 {
-                return Err(Error::several_rows(&statement.name));
+                return Err(endpoint.one_row().repeated(&statement.name));
             }
             encoder.encode(Row::Database(row), body)?;
         }
-        if encoder.rows() == 0 && endpoint.not_found() {
-            return Err(Error::no_such_row());
+        if encoder.rows() == 0
+            && let Some(error) = endpoint.one_row().missing()
+        {
+            return Err(error);
         }
         encoder.finish(body);
         Ok(encoder.rows())

@@ -29,7 +29,7 @@ use super::{RowsRequest, SHORT_PAGE, refcursor};
 use crate::completeness::events;
 use crate::database::{self, RowOrder, RowSource, Session, ShardRead, Snapshot, TableParts};
 use crate::endpoint::{
-    CallsPerRow, Cardinality, Endpoint, Handler, ParallelRead, PartStatement, Piece, RowKey, Shards,
+    CallsPerRow, Cardinality, Endpoint, Handler, OneRow, ParallelRead, PartStatement, Piece, RowKey, Shards,
     Statement, TotalStatement,
 };
 use crate::source::Source;
@@ -162,7 +162,7 @@ impl Rows {
             name: Endpoint::ONLY.into(),
             args: (0..endpoint.params.len()).collect(),
             cardinality: Cardinality::Many,
-            required: false,
+            one_row: OneRow::Optional,
             reads: None,
             awaited: None,
             page: None,
@@ -232,7 +232,7 @@ impl Rows {
             name: statement.name.as_str().into(),
             args,
             cardinality: statement.cardinality,
-            required: endpoint.not_found(),
+            one_row: endpoint.one_row(),
             reads,
             awaited: None,
             page: None,
@@ -479,7 +479,11 @@ impl<'a> WantedStatements<'a> {
         let (first, second) = (statements.next(), statements.next());
         let several = second.or(first.and_then(|root| endpoint.children(root).next())).is_some();
         let first = first.filter(|_| !several).map(|index| &endpoint.statements()[index]);
-        Self { lookup: first.filter(|first| first.cardinality != Cardinality::Many), several }
+        // The search for a list's only row may take long, and lookups on its connection would wait.
+        let is_short = |first: &Statement| {
+            first.cardinality != Cardinality::Many && endpoint.one_row() != OneRow::Requested
+        };
+        Self { lookup: first.filter(|first| is_short(first)), several }
     }
 }
 

@@ -12,7 +12,7 @@ use super::nest::Nest;
 use super::open::json;
 use super::producer::Row;
 use crate::database::{Batch, ResultSet};
-use crate::endpoint::{Cardinality, Endpoint, Piece, ResultRead, check_columns};
+use crate::endpoint::{Cardinality, Endpoint, OneRow, Piece, ResultRead, check_columns};
 
 /// The next piece that a response sends.
 pub(super) enum Step {
@@ -106,7 +106,7 @@ pub(super) struct Rows {
     pub(super) name: Box<str>,
     pub(super) args: Box<[usize]>,
     pub(super) cardinality: Cardinality,
-    pub(super) required: bool,
+    pub(super) one_row: OneRow,
     /// The result that another statement has opened, if these are its rows.
     pub(super) reads: Option<ResultRead>,
     /// The result that hasn't arrived yet. Its columns will arrive with it.
@@ -135,7 +135,7 @@ impl Rows {
     pub(super) fn batch(&mut self, batch: Batch<'_, Row<'_>>, out: &mut Vec<u8>) -> Result<(), Error> {
         let rows = self.encoder.rows() + batch.rows;
         if self.cardinality != Cardinality::Many && rows > 1 {
-            return Err(Error::several_rows(&self.name));
+            return Err(self.one_row.repeated(&self.name));
         }
         if let (Some(cursors), Some(last)) = (&mut self.cursors, batch.last) {
             cursors.keep(last)?;
@@ -159,7 +159,7 @@ impl Rows {
     pub(super) fn admit_row(&self) -> Result<(), Error> {
         match self.cardinality {
             Cardinality::One | Cardinality::Value if self.encoder.rows() > 0 => {
-                Err(Error::several_rows(&self.name))
+                Err(self.one_row.repeated(&self.name))
             }
             _ => Ok(()),
         }

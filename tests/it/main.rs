@@ -63,6 +63,7 @@ mod lookups;
 mod mysql_lookups;
 mod nested;
 mod odbc;
+mod only_rows;
 mod openapi;
 mod other_languages;
 mod others;

@@ -34,6 +34,8 @@ pub const SOURCE_DAMAGED: &str = "source_damaged";
 /// The code of [`Error::pool_timeout`].
 pub const POOL_TIMEOUT: &str = "pool_timeout";
 
+/// PostgREST's code of [`Error::not_the_only_row`], which its clients compare.
+const NOT_THE_ONLY_ROW: &str = "PGRST116";
 /// The code of a value that the database can't use.
 pub const INVALID_DATA: &str = "invalid_data";
 /// The code of [`Error::bad_value`].
@@ -64,9 +66,8 @@ struct ErrorFields {
 }
 
 impl Error {
-    /// An error with its `code` (stable, snake_case), `status` and `message`. Prefer the
-    /// constructors for a situation. A long message is cut. The code must be one of [`codes()`],
-    /// because each has a page.
+    /// An error with its `code` (stable), `status` and `message`. Prefer the constructors for a
+    /// situation. A long message is cut. The code must be one of [`codes()`], because each has a page.
     pub fn new(code: &'static str, status: StatusCode, message: impl Into<String>) -> Self {
         debug_assert!(retry_of(code).is_some(), "{code} is missing in error/codes.rs");
         Self(Box::new(ErrorFields {
@@ -226,6 +227,14 @@ impl Error {
         Self::new("not_found", StatusCode::NOT_FOUND, "there is no such row")
     }
 
+    /// A request wants the only row of a list, but the list has `found`: 406.
+    pub fn not_the_only_row(found: &str) -> Self {
+        let message =
+            format!("the result contains {found}, but the request accepts exactly one, as an object");
+        Self::new(NOT_THE_ONLY_ROW, StatusCode::NOT_ACCEPTABLE, message)
+            .hint("send conditions that exactly one row meets, or `Accept: application/json` for a list")
+    }
+
     /// Invalid parameters, each with its name and a message: 400. The first ten are listed.
     pub fn invalid_parameters(parameters: Vec<(String, String)>) -> Self {
         let more = parameters.len().saturating_sub(bounds::PARAMETERS);
@@ -370,6 +379,19 @@ impl Error {
     /// list of invalid `parameters` are optional. It has at most 4 KB.
     pub fn problem(&self) -> String {
         self.members().to_string() + "\n"
+    }
+
+    /// The problem document with the members that PostgREST's clients read: `message` repeats
+    /// `detail`, as far as the length allows. An error with PostgREST's own code also has `details`.
+    pub fn problem_with_message(&self) -> String {
+        let mut members = self.members();
+        let room = bounds::DOCUMENT.saturating_sub(members.to_string().len() + bounds::AROUND_MESSAGE);
+        let message = bounds::cut(self.0.message.clone(), room);
+        if self.0.code == NOT_THE_ONLY_ROW {
+            members["details"] = message.as_str().into();
+        }
+        members["message"] = message.into();
+        members.to_string() + "\n"
     }
 
     /// The members of the problem document.
@@ -526,7 +548,28 @@ mod tests {
             let listed = json["parameters"].as_array().map_or(0, Vec::len);
             assert_eq!(listed, parameters.min(bounds::PARAMETERS));
             assert!(json["hint"].as_str().is_some_and(|hint| hint.ends_with('…')), "{document}");
+            let with_message = longest(parameters).problem_with_message();
+            assert!(with_message.len() <= bounds::DOCUMENT, "{parameters}: {} bytes", with_message.len());
+            let json: serde_json::Value = serde_json::from_str(&with_message).expect("it is JSON");
+            let message = json["message"].as_str().map(|message| message.trim_end_matches('…'));
+            let is_beginning = |detail: &str| message.is_some_and(|message| detail.starts_with(message));
+            assert!(json["detail"].as_str().is_some_and(is_beginning), "{with_message}");
         }
+    }
+
+    #[test]
+    fn clients_of_postgrest_find_the_message() {
+        let document = |error: Error| {
+            serde_json::from_str::<serde_json::Value>(&error.problem_with_message()).expect("it is JSON")
+        };
+        let none = document(Error::not_the_only_row("0 rows"));
+        assert_eq!((&none["code"], &none["message"]), (&"PGRST116".into(), &none["detail"]));
+        assert!(
+            none["details"].as_str().is_some_and(|details| details.contains("contains 0 rows")),
+            "{none}"
+        );
+        let other = document(Error::endpoint("m"));
+        assert_eq!((&other["message"], other.get("details")), (&"m".into(), None));
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct Refinement {
     pub offset: Option<i64>,
     /// True if the response states how many rows meet the conditions.
     pub total: bool,
+    /// True if the response is the only row, as an object. The grammar has no word for that.
+    pub only_row: bool,
 }
 
 /// A condition on a row.

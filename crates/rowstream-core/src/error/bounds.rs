@@ -16,8 +16,9 @@ pub const PARAMETERS: usize = 10;
 const LIST: usize = 1600;
 const AROUND: usize = r#"{"name":"","message":""},"#.len();
 /// A whole document, which has some 300 more bytes.
-#[cfg(test)]
 pub(super) const DOCUMENT: usize = 4096;
+/// The JSON around the repeated message, and the last line break.
+pub(super) const AROUND_MESSAGE: usize = r#","message":"""#.len() + 1;
 
 /// Marks a cut.
 const CUT: char = '…';

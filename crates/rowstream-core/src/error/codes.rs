@@ -21,6 +21,8 @@ pub enum Retry {
 macro_rules! error_codes {
     ($then:ident) => {
         $then! {
+            // PostgREST's own, which its clients compare.
+            "PGRST116" => No
             "bad_value" => No
             // A slow network may be faster later.
             "body_timeout" => Yes
