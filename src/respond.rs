@@ -269,7 +269,7 @@ impl App {
         if stream_request.has_had_events(request.headers()) {
             return Ok(no_more_events());
         }
-        if request.method() == Method::HEAD {
+        if request.method() == Method::HEAD && !stream_request.endpoint.has_only_total() {
             // The statement doesn't run, so its length isn't known: these are the headers of a long
             // result.
             return Ok(head(&stream_request, stream_request.coding(STREAMED)).map(|()| AnswerBody::Nothing));

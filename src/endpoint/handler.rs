@@ -85,6 +85,8 @@ pub struct TotalStatement {
     pub query: database::Statement,
     /// Its arguments, as indices of parameters.
     pub args: Vec<usize>,
+    /// True if no rows are read beside it.
+    pub is_alone: bool,
 }
 
 impl Sql {
@@ -129,6 +131,11 @@ impl Endpoint {
     /// Counts all rows, for a request that asks for their number.
     pub(crate) fn total(&self) -> Option<&TotalStatement> {
         self.sql()?.total.as_ref()
+    }
+
+    /// True if its rows are only counted, and none is read.
+    pub(crate) fn has_only_total(&self) -> bool {
+        self.total().is_some_and(|total| total.is_alone)
     }
 
     /// How the rows are followed.

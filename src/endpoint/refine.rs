@@ -489,6 +489,7 @@ impl RefineSettings {
         let total = asked.total.then(|| TotalStatement {
             query: own.counted(&condition, (&args.types, self.dialect)),
             args: args.args.clone(),
+            is_alone: false,
         });
         let limit = match most_rows(asked, own.limit.as_deref()) {
             Some(rows) => format!("limit {}", args.add(rows)),
@@ -703,6 +704,15 @@ fn without_order(sql: &str, dialect: &'static Dialect) -> String {
 }
 
 impl RefinedEndpoint {
+    /// The same without rows beside the total, if there's one.
+    pub(crate) fn only_total(mut self) -> Self {
+        if let Some(total) = &mut self.parts.total {
+            total.is_alone = true;
+            self.text.push_str(" alone");
+        }
+        self
+    }
+
     /// The endpoint. Its parameters are those of `endpoint`, and after these one for each of the
     /// values.
     ///

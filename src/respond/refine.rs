@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, Request, StatusCode, header};
+use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
 use rowstream_core::Error;
 use rowstream_core::diagnostic::did_you_mean;
 use rowstream_core::error::bounds;
@@ -175,6 +175,7 @@ impl App {
         let asked = filter::read(pairs).map_err(Error::invalid_parameters)?;
         let asked = Refinement { only_row, ..asked };
         let refined = settings.refine(endpoint, columns, &asked)?;
+        let refined = if *request.method() == Method::HEAD { refined.only_total() } else { refined };
         let name = format!("{index} {}", refined.text);
         let known = self.refined.0.lock().get(&name);
         let built = match known {

@@ -166,6 +166,11 @@ impl App {
                 }
             }
         };
+        if request.endpoint.has_only_total() {
+            let mut response = head(&request, request.coding(STREAMED));
+            tell_total(&request, &stream, response.headers_mut());
+            return Ok(response.map(|()| AnswerBody::Nothing));
+        }
         if stream.is_done() && stream.rows() == 0 && request.ends_events() {
             return Ok(no_more_events());
         }

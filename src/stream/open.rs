@@ -83,6 +83,10 @@ impl OpenedStatements {
             session = session.enriched(plan, &reading.upstreams, &values)?;
         }
         let mut steps = Vec::with_capacity(pieces.len());
+        if let Some(total) = endpoint.total() {
+            let row = Box::pin(TotalRow::prepare(total, &mut session, prepared(&steps)));
+            steps.push(Step::Total(Box::new(row.await?)));
+        }
         for piece in pieces {
             if let Some(tail) = tail.as_ref().filter(|tail| tail.refuses_nulls_of(piece)) {
                 // Boxed, like nests, because few requests need it and all would carry it.
@@ -90,10 +94,6 @@ impl OpenedStatements {
                 steps.extend(ahead.await?.map(Step::Probe));
                 let probe = Box::pin(EmptinessProbe::prepare(endpoint, tail, &mut session, prepared(&steps)));
                 steps.push(Step::Probe(probe.await?));
-            }
-            if let (Some(total), Piece::Rows(_)) = (endpoint.total(), piece) {
-                let row = Box::pin(TotalRow::prepare(total, &mut session, prepared(&steps)));
-                steps.push(Step::Total(Box::new(row.await?)));
             }
             steps.push(match piece {
                 Piece::Literal(text) => Step::Literal(text.clone()),
@@ -527,11 +527,9 @@ async fn begin(
         LookupResult::Row(row) => return Ok((Producer::Statements(Session::Lookup(row.answer)), row.clock)),
         LookupResult::Elsewhere(begun, before) => (waiter.begun(begun), before),
     };
-    let snapshot = if several || probes || endpoint.total().is_some() {
-        Snapshot::Transaction
-    } else {
-        Snapshot::Statement
-    };
+    let counts_beside = endpoint.total().is_some_and(|total| !total.is_alone);
+    let snapshot =
+        if several || probes || counts_beside { Snapshot::Transaction } else { Snapshot::Statement };
     let priority = if lookup.is_some() { Priority::Lookup } else { Priority::Stream };
     let wait = patience.wait();
     let rows = match (&reading.shard, endpoint.parallel()) {

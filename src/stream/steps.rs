@@ -169,6 +169,7 @@ impl Rows {
 /// The pieces of a body of `format`; `rows` if it contains nothing else.
 pub(super) fn pieces<'a>(endpoint: &'a Endpoint, format: Format, rows: &'a [Piece]) -> &'a [Piece] {
     match format {
+        _ if endpoint.has_only_total() => &[],
         Format::Json => &endpoint.body,
         Format::Ndjson | Format::Csv | Format::Sse | Format::JsonSeq | Format::Arrow => rows,
     }

@@ -74,6 +74,7 @@ async fn counts_rows(url: &str) {
         let computed = get(&server.url("/computed?_count=exact")).await;
         assert_eq!((rows(&computed), computed.header("content-range")), (3, Some("*/7")), "{url}");
     }
+    heads_have_the_total(&server, url).await;
     let first = get(&server.url("/people?_count=exact&limit=3&age=gte.0")).await;
     let link =
         first.header("link").and_then(|link| link.strip_prefix('<')?.split_once('>')).expect("a page").0;
@@ -83,6 +84,33 @@ async fn counts_rows(url: &str) {
     assert!(framed.text().contains("\"total\":7"), "{}", framed.text());
     let plain = get(&server.url("/people?limit=2")).await;
     assert_eq!(plain.header("content-range"), None);
+}
+
+/// HEAD returns the range of the same GET, in any format.
+async fn heads_have_the_total(server: &Server, url: &str) {
+    for path in [
+        "/people?_count=exact",
+        "/people?_count=exact&limit=3&offset=5",
+        "/people?_count=exact&limit=0",
+        "/people?_count=exact&age=gt.1000",
+        "/people?_count=exact&age=gte.9&order=age&select=name",
+        "/people.csv?_count=exact&age=eq.36",
+        "/people.ndjson?_count=exact&_end=1",
+        "/people.sse?_count=exact",
+        "/limited?_count=exact&n=1&least=1",
+        "/limited?_count=exact",
+        "/unordered?_count=exact&age=eq.36",
+    ] {
+        let request = |method| Request::builder().method(method).uri(server.url(path)).body(String::new());
+        let head = Client::HTTP1.send(request("HEAD").expect("a request")).await;
+        let whole = Client::HTTP1.send(request("GET").expect("a request")).await;
+        assert_eq!((head.status.as_u16(), head.text()), (200, ""), "{path} on {url}");
+        for name in ["content-range", "content-type"] {
+            assert_eq!(head.header(name), whole.header(name), "{name} of {path} on {url}");
+        }
+        assert!(head.header("content-range").is_some(), "{path} on {url}");
+        assert_eq!(head.header("content-length"), None, "{path} on {url}");
+    }
 }
 
 #[tokio::test]
@@ -143,6 +171,35 @@ async fn a_total_can_be_preferred() {
         assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (400, &json!("invalid_parameter")));
         assert!(reply.text().contains(part), "{path}: {}", reply.text());
     }
+}
+
+/// A HEAD once ran nothing. One with a total runs only the statement that counts, in the time that a
+/// statement has, and in the role of its client.
+#[tokio::test]
+async fn a_head_only_counts() {
+    let db = TestDb::new().await;
+    db.execute(&format!("{PEOPLE} create function wait() returns integer language sql volatile as 'select 1 from pg_sleep(30)'")).await;
+    let config = format!("[source.db]\nurl = \"{}\"\n[timeout]\nfirst_row = \"300ms\"\n", db.url());
+    let fails =
+        "/*\ntotal = true\nfilter = true\nselect = true\n*/\nselect id, 1 / (id - 1) as part from person";
+    let slow = "/*\ntotal = true\n*/\nselect id from person where wait() = 1";
+    let files = [("rowstream.toml", &*config), ("endpoints/fails.sql", fails), ("endpoints/slow.sql", slow)];
+    let server = Server::start(&files).await;
+    let ask = async |method: &str, path: &str| {
+        let request = Request::builder().method(method).uri(server.url(path)).header("prefer", "count=exact");
+        Client::HTTP1.send(request.body(String::new()).expect("a request")).await
+    };
+    let rows = ask("GET", "/fails").await;
+    assert_eq!(rows.status, 400, "the statement of the rows divides by zero");
+    let head = ask("HEAD", "/fails").await;
+    let told = [head.header("content-range"), head.header("preference-applied")];
+    assert_eq!((head.status.as_u16(), told), (200, [Some("0-6/7"), Some("count=exact")]));
+    assert_eq!(ask("HEAD", "/fails?id=eq.x").await.status, 400);
+    let late = ask("HEAD", "/slow").await;
+    assert_eq!((late.status.as_u16(), late.text()), (504, ""));
+    let plain =
+        Client::HTTP1.send(Request::head(server.url("/slow")).body(String::new()).expect("one")).await;
+    assert_eq!((plain.status.as_u16(), plain.header("content-range")), (200, None), "nothing runs");
 }
 
 /// While rows are added, each response has as many as its total says.
