@@ -74,6 +74,7 @@ mod parameters;
 mod pgbouncer;
 mod postgres_lookups;
 mod postgres_settings;
+mod postgrest;
 mod proof;
 mod prose;
 mod python;

@@ -30,6 +30,7 @@ mod newer;
 mod npm;
 mod pebble;
 mod postgres;
+mod postgrest;
 mod python;
 mod reproducible;
 mod sail;
@@ -138,6 +139,12 @@ fn pg(start: fn(&Path) -> Result<Postgres>) -> Result<()> {
         Ok(packages) => println!("export ROWSTREAM_TEST_CONSOLE='{}'", packages.display()),
         Err(message) => {
             eprintln!("{message}\nWithout them two tests of the console fail; all others need none.");
+        }
+    }
+    match postgrest::prepare(&target) {
+        Ok(packages) => println!("export ROWSTREAM_TEST_POSTGREST='{}'", packages.display()),
+        Err(message) => {
+            eprintln!("{message}\nWithout it a test of PostgREST's clients fails; all others need none.");
         }
     }
     eprintln!("PostgreSQL and MariaDB run until Ctrl-C");

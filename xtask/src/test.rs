@@ -10,8 +10,8 @@ use crate::mariadb::MariaDb;
 use crate::postgres::Postgres;
 use crate::steps::{Outcome, Steps};
 use crate::{
-    Result, book, console, deny, distance, duckdb, instructions, jars, needs, newer, pebble, python, sail,
-    target_folder,
+    Result, book, console, deny, distance, duckdb, instructions, jars, needs, newer, pebble, postgrest,
+    python, sail, target_folder,
 };
 
 /// A dependency of some tests that no machine has by default. If it can't be installed, those tests
@@ -26,7 +26,7 @@ struct Extra {
     tests: &'static [&'static str],
 }
 
-const EXTRAS: [Extra; 9] = [
+const EXTRAS: [Extra; 10] = [
     Extra {
         step: "Python's libraries",
         prepare: python::prepare,
@@ -47,6 +47,13 @@ const EXTRAS: [Extra; 9] = [
         without: "they cannot be installed here, so no test builds the console, checks its accessibility, builds the JavaScript client, or installs the server's packages",
         variable: "ROWSTREAM_TEST_CONSOLE",
         tests: &["console::packages_", "client_js::", "server_packages::"],
+    },
+    Extra {
+        step: "PostgREST's JavaScript client",
+        prepare: postgrest::prepare,
+        without: "it cannot be installed here, so no test reads tables with it",
+        variable: "ROWSTREAM_TEST_POSTGREST",
+        tests: &["postgrest::javascript_"],
     },
     Extra {
         step: "H2, QuestDB and Gson",
