@@ -54,7 +54,7 @@ pub(crate) fn run(mode: Mode) -> Result<bool> {
         Mode::Renew => base.unwrap_or_default(),
     };
     let mut now = count_all(&program)?;
-    now.0.extend(served::count_all()?.map(|(case, count)| (case.to_owned(), count)));
+    now.0.extend(served::count_all()?.into_iter().map(|(case, count)| (case.to_owned(), count)));
     print!("{}", table(&base, &now));
     match mode {
         Mode::Compare => Ok(judge(&base, &now)),

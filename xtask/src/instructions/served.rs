@@ -19,19 +19,53 @@ const REQUESTS: [u32; 2] = [1000, 4000];
 /// Access log lines would be most of the remaining cost.
 const QUIET: &str = "\n[log]\naccess = false\n";
 
-/// Counts the lookups of each database.
-pub(super) fn count_all() -> Result<[(&'static str, Count); 2]> {
+/// The files in which the SQL of a table is compared with the table itself.
+const FILES: [(&str, &str); 2] = [
+    ("film/{fid}.sql", "/*\nresult = \"one\"\n[params]\nfid = \"integer\"\n*/\n"),
+    ("by.sql", "/*\n[params]\nfid = \"integer\"\n*/\n"),
+];
+/// The statement of those files, and of the table's endpoints.
+const STATEMENT: &str =
+    "select fid, title, year, minutes, rating, language, released from film where fid = :fid";
+
+/// What a counted server serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// The example, without an access log.
+    Example,
+    /// [`FILES`].
+    Files,
+    /// The tables of the database, without any file.
+    Tables,
+}
+
+/// The requests of a database in another process: their name, the content, and the path.
+const CASES: [(&str, Content, &str); 5] = [
+    ("lookup: PostgreSQL", Content::Example, "films/{1-1000}"),
+    ("film: lookup, SQL in a file", Content::Files, "film/{1-1000}"),
+    ("film: lookup, table", Content::Tables, "film/{1-1000}"),
+    ("film: list, SQL in a file", Content::Files, "by?fid={1-1000}"),
+    ("film: list, filter of a table", Content::Tables, "film?fid=eq.{1-1000}"),
+];
+
+/// Counts lookups of each database, and requests of a table with and without files.
+pub(super) fn count_all() -> Result<Vec<(&'static str, Count)>> {
     needs::run(cargo().args(["build", "--quiet", "--release", "--locked"]))?;
     let target = target_folder()?;
     let postgres = Postgres::start(&target)?;
     postgres.psql(&read(&workspace().join("examples/films/data/postgres.sql"))?)?;
     let [(_, url), ..] = postgres.environment();
-    Ok([("lookup: PostgreSQL", count(&target, Some(&url))?), ("lookup: SQLite", count(&target, None)?)])
+    let own = ("lookup: SQLite", count(&target, Content::Example, None, "films/{1-1000}")?);
+    let counted = CASES.iter().map(|(name, content, path)| {
+        let count = count(&target, *content, Some(&url), path)?;
+        Ok((*name, count))
+    });
+    counted.chain([Ok(own)]).collect()
 }
 
-/// Counts a lookup of the database at `url`, or of the example's own database.
-fn count(target: &Path, url: Option<&str>) -> Result<Count> {
-    let run = |requests| Served::start(target, url)?.ask(requests);
+/// Counts a request of the database at `url`, or of the example's own database.
+fn count(target: &Path, content: Content, url: Option<&str>, path: &str) -> Result<Count> {
+    let run = |requests| Served::start(target, content, url)?.ask(path, requests);
     let [few, many] = REQUESTS.map(run);
     Ok(Count::between(&few?, &many?, REQUESTS[1] - REQUESTS[0]))
 }
@@ -44,29 +78,28 @@ struct Served {
 }
 
 impl Served {
-    fn start(target: &Path, url: Option<&str>) -> Result<Self> {
+    fn start(target: &Path, content: Content, url: Option<&str>) -> Result<Self> {
         let folder = target.join("instructions");
-        let cannot = |error| format!("{}: {error}", folder.display());
-        let _ = fs::remove_dir_all(&folder);
-        needs::run(Command::new("cp").arg("-r").arg(workspace().join("examples/films")).arg(&folder))?;
-        let config = folder.join("rowstream.toml");
-        fs::write(&config, read(&config)? + QUIET).map_err(cannot)?;
+        prepare(&folder, content)?;
         let (said, program) = (folder.join("said"), target.join("release/rowstream"));
         let mut command = Command::new("valgrind");
         command.args(["--quiet", "--tool=callgrind", "--callgrind-out-file=profile"]).arg(&program);
         command.args(["serve", "--listen", "127.0.0.1:0"]).current_dir(&folder).env_remove("FILMS_URL");
-        command.envs(url.map(|url| ("FILMS_URL", url)));
+        match content {
+            Content::Tables => command.args(url),
+            Content::Example | Content::Files => command.envs(url.map(|url| ("FILMS_URL", url))),
+        };
         let file = || File::create(&said).and_then(|file| Ok((file.try_clone()?, file)));
-        let (stdout, stderr) = file().map_err(cannot)?;
+        let (stdout, stderr) = file().map_err(|error| format!("{}: {error}", said.display()))?;
         let child = command.stdout(stdout).stderr(stderr).spawn();
         let child =
             child.map_err(|error| format!("cannot run valgrind, of the package valgrind: {error}"))?;
         Ok(Self { program, folder, child })
     }
 
-    /// Requests this many films, then ends the server.
-    fn ask(mut self, requests: u32) -> Result<Profile> {
-        let films = format!("{}/films/{{1-1000}}", self.address()?);
+    /// Requests this many times a path with a random film, then ends the server.
+    fn ask(mut self, path: &str, requests: u32) -> Result<Profile> {
+        let films = format!("{}/{path}", self.address()?);
         let mut asking = Command::new(&self.program);
         asking.args(["bench", "-c", "1", "-n", &requests.to_string(), &films]);
         let asked = asking.output().map_err(|error| format!("cannot ask for films: {error}"))?;
@@ -101,6 +134,22 @@ impl Served {
     }
 }
 
+/// Writes the files of a server into an empty folder.
+fn prepare(folder: &Path, content: Content) -> Result<()> {
+    let _ = fs::remove_dir_all(folder);
+    needs::run(Command::new("cp").arg("-r").arg(workspace().join("examples/films")).arg(folder))?;
+    let config = folder.join("rowstream.toml");
+    match content {
+        Content::Example => write(&config, &(read(&config)? + QUIET)),
+        Content::Files => FILES.iter().try_for_each(|(path, header)| {
+            let file = folder.join("endpoints").join(path);
+            let _ = fs::create_dir_all(file.parent().unwrap_or(folder));
+            write(&file, &format!("{header}{STATEMENT}"))
+        }),
+        Content::Tables => Ok(()),
+    }
+}
+
 impl Drop for Served {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -110,4 +159,8 @@ impl Drop for Served {
 
 fn read(file: &Path) -> Result<String> {
     fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
 }
