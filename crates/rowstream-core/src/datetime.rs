@@ -24,15 +24,39 @@ pub fn date(text: &[u8]) -> Option<i32> {
 /// `T`, and then nothing, `Z` or `±HH:MM`. A fraction finer than a microsecond is refused, not
 /// rounded.
 pub fn timestamp(text: &[u8]) -> Option<Timestamp> {
+    match read(text)? {
+        (timestamp, Precision::Micros) => Some(timestamp),
+        (_, Precision::Finer) => None,
+    }
+}
+
+/// Parses the same forms and dates, whose instant is midnight, as microseconds since 1970. Finer digits
+/// are cut off.
+pub fn instant(text: &[u8]) -> Option<i64> {
+    let midnight = || date(text).map(|days| i64::from(days) * SECONDS_PER_DAY * MICROS_PER_SECOND);
+    read(text).map(|(timestamp, _)| timestamp.micros).or_else(midnight)
+}
+
+/// The precision of a fraction of a second.
+#[derive(PartialEq, Eq)]
+enum Precision {
+    /// It's a number of microseconds.
+    Micros,
+    /// It has more digits, and not only zeros.
+    Finer,
+}
+
+fn read(text: &[u8]) -> Option<(Timestamp, Precision)> {
     let (days, rest) = split_date(text)?;
     let ([b' ' | b'T', h1, h2, b':', m1, m2], rest) = rest.split_first_chunk()? else { return None };
     let (hour, minute) = (two_digits(*h1, *h2, 23)?, two_digits(*m1, *m2, 59)?);
     let (second, rest) = split_second(rest)?;
-    let (micros, rest) = split_fraction(rest)?;
+    let (micros, precision, rest) = split_fraction(rest)?;
     let offset = zone(rest.trim_ascii_start())?;
     let minutes = hour * 60 + minute - offset.unwrap_or(0);
     let seconds = i64::from(days) * SECONDS_PER_DAY + minutes * 60 + second;
-    Some(Timestamp { micros: seconds * MICROS_PER_SECOND + micros, is_zoned: offset.is_some() })
+    let micros = seconds * MICROS_PER_SECOND + micros;
+    Some((Timestamp { micros, is_zoned: offset.is_some() }, precision))
 }
 
 fn split_date(text: &[u8]) -> Option<(i32, &[u8])> {
@@ -51,18 +75,17 @@ fn split_second(text: &[u8]) -> Option<(i64, &[u8])> {
 }
 
 /// `.fff` in microseconds, or 0 if it's missing.
-fn split_fraction(text: &[u8]) -> Option<(i64, &[u8])> {
-    let Some(fraction) = text.strip_prefix(b".") else { return Some((0, text)) };
+fn split_fraction(text: &[u8]) -> Option<(i64, Precision, &[u8])> {
+    let Some(fraction) = text.strip_prefix(b".") else { return Some((0, Precision::Micros, text)) };
     let (digits, rest) = fraction.split_at(fraction.iter().take_while(|byte| byte.is_ascii_digit()).count());
     if digits.is_empty() {
         return None;
     }
     let (kept, below) = digits.split_at(digits.len().min(6));
-    if below.iter().any(|&digit| digit != b'0') {
-        return None;
-    }
+    let is_finer = below.iter().any(|&digit| digit != b'0');
+    let precision = if is_finer { Precision::Finer } else { Precision::Micros };
     let value = kept.iter().fold(0, |value, &digit| value * 10 + i64::from(digit - b'0'));
-    Some((value * 10_i64.pow(6 - kept.len() as u32), rest))
+    Some((value * 10_i64.pow(6 - kept.len() as u32), precision, rest))
 }
 
 /// The offset in minutes; `Some(None)` without a zone. Like SQLite, we allow at most 14 hours.

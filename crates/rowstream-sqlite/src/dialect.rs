@@ -104,11 +104,11 @@ const FILTERS: Filters = Filters {
         "case typeof({c}) when 'text' then {c} {op} {v} else {c} {op} cast({v} as numeric) end",
         "case typeof({c}) when 'text' then {c} {op} {v} when 'null' then null else 0 end",
     ]),
-    // A value that isn't a time meets no comparison. A text begins with its local date, which differs
-    // from the date in UTC by one day at most. `date` is NULL beyond the ends of the calendar.
+    // A text begins with its local date, which differs from the date in UTC by one day at most. `date`
+    // is NULL beyond the ends of the calendar.
     times: Some(TimeComparisons {
-        exact: "coalesce(rowstream_time({c}) {op} rowstream_time({v}), {c} is null and null)",
-        since: "{c} >= coalesce(date({v}, '-2 days'), '')",
+        function: "rowstream_time",
+        since: "{c} >= coalesce(date({v}, '-1 day'), '')",
         until: "{c} < coalesce(date({v}, '+2 days'), '~')",
     }),
     nulls: NullOrder::Least,

@@ -1,6 +1,6 @@
 //! Writes the conditions of a request as SQL.
 
-use rowstream_core::datetime::{date, timestamp};
+use rowstream_core::datetime::instant;
 use rowstream_core::diagnostic::{list, shown};
 use rowstream_core::filter::{Comparison, Condition, Truth};
 use rowstream_core::params::{BindType, Param, ParamType, ParamValue};
@@ -24,6 +24,15 @@ pub(super) struct Conditions<'a> {
     /// The arguments, as indices of parameters, and their types.
     pub(super) args: Vec<usize>,
     pub(super) types: Vec<BindType>,
+}
+
+/// A time that a column of times is compared with.
+#[derive(Clone, Copy)]
+struct Instant {
+    /// Microseconds since 1970.
+    micros: i64,
+    /// The index of the value.
+    index: usize,
 }
 
 impl<'a> Conditions<'a> {
@@ -93,30 +102,47 @@ impl<'a> Conditions<'a> {
             return Ok(self.fill(sql, quoted, operator, value));
         }
         if let Some(times) = self.times(column) {
-            return self.compare_time(&times, quoted, operator, text);
+            let value = [self.time(text)?];
+            let since = matches!(operator, "=" | ">" | ">=").then_some(value[0]);
+            let until = matches!(operator, "=" | "<" | "<=").then_some(value[0]);
+            return Ok(self.compare_times(&times, quoted, (operator, &value), [since, until]));
         }
         let (value, kind) = self.value(column, text)?;
         let value = self.add(value, kind);
         Ok(self.fill("{c} {op} {v}", quoted, operator, value))
     }
 
-    fn compare_time(
+    /// Compares the times of a column with values, as instants. `since` and `until` are the first and
+    /// the last value of a range of them.
+    fn compare_times(
         &mut self,
         times: &TimeComparisons,
         quoted: &str,
-        operator: &str,
-        text: &str,
-    ) -> Result<String, String> {
-        if timestamp(text.as_bytes()).is_none() && date(text.as_bytes()).is_none() {
-            let why = "is not a date and time: write `2026-03-01T09:00:00Z`";
+        (operator, values): (&str, &[Instant]),
+        [since, until]: [Option<Instant>; 2],
+    ) -> String {
+        let bounds = [since.map(|value| (times.since, value)), until.map(|value| (times.until, value))];
+        let mut all: Vec<_> = bounds
+            .into_iter()
+            .flatten()
+            .map(|(sql, value)| self.fill(sql, quoted, operator, value.index))
+            .collect();
+        let function = times.function;
+        let values: Vec<_> =
+            values.iter().map(|value| format!("{function}({})", self.place(value.index))).collect();
+        // A value that isn't a time meets no comparison.
+        let exact = format!("{function}({quoted}) {operator} ({})", values.join(", "));
+        all.push(format!("coalesce({exact}, {quoted} is null and null)"));
+        format!("({})", all.join(" and "))
+    }
+
+    /// Adds a time.
+    fn time(&mut self, text: &str) -> Result<Instant, String> {
+        let Some(micros) = instant(text.as_bytes()) else {
+            let why = "is not a date and time: write `2026-03-01T09:00:00Z`, and `%2B` for a `+` in a URL";
             return Err(format!("{} {why}", shown(text)));
-        }
-        let value = self.add(ParamValue::Text(text.to_owned()), ParamType::Text);
-        let since = matches!(operator, "=" | ">" | ">=").then_some(times.since);
-        let until = matches!(operator, "=" | "<" | "<=").then_some(times.until);
-        let all = since.into_iter().chain(until).chain([times.exact]);
-        let all: Vec<_> = all.map(|sql| self.fill(sql, quoted, operator, value)).collect();
-        Ok(format!("({})", all.join(" and ")))
+        };
+        Ok(Instant { micros, index: self.add(ParamValue::Text(text.to_owned()), ParamType::Text) })
     }
 
     /// The comparisons of a column whose times are stored as texts.
@@ -135,7 +161,16 @@ impl<'a> Conditions<'a> {
         let Some(last) = values.last() else { return Ok("1 = 0".to_owned()) };
         let missing = values.len().next_power_of_two() - values.len();
         let filled = values.iter().chain(std::iter::repeat_n(last, missing));
-        if self.untyped(column).is_some() || self.times(column).is_some() {
+        if let Some(times) = self.times(column) {
+            let times_asked: Vec<_> = filled.map(|text| self.time(text)).collect::<Result<_, _>>()?;
+            let by_time = |time: &Instant| time.micros;
+            let range = [
+                times_asked.iter().copied().min_by_key(by_time),
+                times_asked.iter().copied().max_by_key(by_time),
+            ];
+            return Ok(self.compare_times(&times, quoted, ("in", &times_asked), range));
+        }
+        if self.untyped(column).is_some() {
             let each = filled.map(|text| self.compare(column, quoted, "=", text));
             let each: Vec<_> = each.collect::<Result<_, _>>()?;
             // SQLite refuses expressions of more than a thousand levels.

@@ -348,8 +348,8 @@ impl Filters {
 /// and `{v}` for the value.
 #[derive(Debug, Clone, Copy)]
 pub struct TimeComparisons {
-    /// The exact comparison, with `{op}` for the operator.
-    pub exact: &'static str,
+    /// The function whose results can be compared. NULL for a value that isn't a time.
+    pub function: &'static str,
     /// A condition that all times after the value meet, and the value itself. An index finds it.
     pub since: &'static str,
     /// The same for the times before the value.
