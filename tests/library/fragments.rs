@@ -149,6 +149,10 @@ fn fragments_of_toml_are_read() {
             .iter()
             .fold(text, |text, hash| text.replace(&format!("\"{hash}\""), &format!("\"{digits}\"")));
         let table: Table = text.parse().unwrap_or_else(|error| panic!("{place}: {error}"));
+        // The manifest of a client in Rust isn't ours to read.
+        if table.contains_key("package") {
+            continue;
+        }
         let found = match OF_ENDPOINTS.iter().any(|key| table.contains_key(*key)) {
             true if table.contains_key("upstream") => wrong(sources(&table), ("e.toml", &text)),
             true => wrong(sources(&table), ("e.sql", &format!("/*{text}*/ {}", statement(&table)))),
