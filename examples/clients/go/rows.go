@@ -12,11 +12,13 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
-const maxTries, maxLine = 5, 16 << 20
+const maxTries, maxLine, maxPause = 5, 16 << 20, 3600
 
 // A failure is a problem document, an error record, or a cut.
 type failure struct {
@@ -27,17 +29,24 @@ type failure struct {
 
 func cut(reason any) *failure { return &failure{Code: "cut", Detail: fmt.Sprint(reason), Retry: true} }
 
+func fault(reason any) *failure { return &failure{Code: "cut", Detail: fmt.Sprint(reason)} }
+
 type list struct {
 	url    *url.URL
-	handle func(row any) error // gets a map. Its numbers are json.Number, which keeps all digits
-	rows   int                 // that were handled
-	marks  bool                // a cut can be resumed after the last mark
+	handle func(row json.RawMessage) error // gets the JSON that the server sent
+	rows   int                             // that were handled
+	marks  bool                            // a cut can be resumed after the last mark
 }
 
+// set replaces a parameter, and keeps the others as they are.
 func (l *list) set(parameter, value string) {
-	query := l.url.Query()
-	query.Set(parameter, value)
-	l.url.RawQuery = query.Encode()
+	var pairs []string
+	for _, pair := range strings.Split(l.url.RawQuery, "&") {
+		if pair != "" && !strings.HasPrefix(pair+"=", parameter+"=") {
+			pairs = append(pairs, pair)
+		}
+	}
+	l.url.RawQuery = strings.Join(append(pairs, parameter+"="+url.QueryEscape(value)), "&")
 }
 
 // read handles each row once. It returns nil if none is missing.
@@ -47,10 +56,13 @@ func (l *list) read() *failure {
 		before := l.rows
 		failed := l.request()
 		if l.rows > before {
-			tries = 1
+			tries = 0
 		}
 		if failed == nil || !failed.Retry || tries == maxTries || l.rows > 0 && !l.marks {
 			return failed
+		}
+		if failed.RetryAfter > maxPause {
+			failed.RetryAfter = maxPause
 		}
 		pause := time.Duration(rand.Int63n(int64(100*time.Millisecond) << tries))
 		time.Sleep(time.Duration(failed.RetryAfter)*time.Second + pause)
@@ -61,28 +73,37 @@ func (l *list) request() *failure {
 	within, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	silence := time.AfterFunc(time.Minute, cancel) // until the headers, which wait for the first row
-	request, _ := http.NewRequestWithContext(within, "GET", l.url.String(), nil)
+	request, err := http.NewRequestWithContext(within, "GET", l.url.String(), nil)
+	if err != nil {
+		return fault(err)
+	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return cut(err)
 	}
 	defer response.Body.Close()
+	header := response.Header.Get
 	if response.StatusCode != http.StatusOK {
-		failed := failure{Code: "cut", Detail: response.Status}
+		failed := fault(fmt.Sprint("HTTP ", response.StatusCode))
 		switch response.StatusCode {
 		case 408, 429, 502, 503, 504:
 			failed.Retry = true
 		}
-		json.NewDecoder(io.LimitReader(response.Body, maxLine)).Decode(&failed)
-		return &failed
+		if strings.HasPrefix(header("Content-Type"), "application/problem+json") {
+			json.NewDecoder(io.LimitReader(response.Body, maxLine)).Decode(failed)
+		}
+		return failed
 	}
-	tag, heartbeat := response.Header.Get("Rowstream-Tag"), response.Header.Get("Rowstream-Heartbeat")
-	seconds, err := strconv.ParseFloat(heartbeat, 64)
-	if err != nil || tag == "" || response.Header.Get("Rowstream-Wire") != "1" {
-		return &failure{Code: "cut", Detail: "the response isn't framed, or has another version"}
+	tag := header("Rowstream-Tag")
+	if tag == "" || header("Rowstream-Wire") != "1" {
+		return fault("the response isn't framed, or has another version")
 	}
-	l.marks = response.Header.Get("Rowstream-Resume") == "marks"
-	watched := &body{response.Body, silence, time.Duration(3 * seconds * float64(time.Second))}
+	l.marks = header("Rowstream-Resume") == "marks"
+	heartbeat, err := strconv.ParseFloat(header("Rowstream-Heartbeat"), 64)
+	if err != nil || !(heartbeat > 0 && heartbeat < 3600) {
+		heartbeat = 20
+	}
+	watched := &body{response.Body, silence, time.Duration(3 * heartbeat * float64(time.Second))}
 	return l.records(bufio.NewReaderSize(watched, maxLine), tag)
 }
 
@@ -101,9 +122,12 @@ func (b *body) Read(part []byte) (int, error) {
 
 // records holds rows until a mark or the end confirms them. Without marks, it handles them at once.
 func (l *list) records(lines *bufio.Reader, tag string) *failure {
-	start, count, held := []byte(`{"$rowstream":"`+tag+`",`), 0, []any{}
+	start, count, held := []byte(`{"$rowstream":"`+tag+`",`), 0, []json.RawMessage{}
 	for {
 		line, err := lines.ReadSlice('\n')
+		if err == bufio.ErrBufferFull {
+			return fault("a row is too long")
+		}
 		if err != nil {
 			return cut(err) // even a clean end, because its record is missing
 		}
@@ -116,12 +140,12 @@ func (l *list) records(lines *bufio.Reader, tag string) *failure {
 		}
 		if bytes.HasPrefix(line, start) {
 			err = json.Unmarshal(line, &record)
-		} else if row, err := parse(line); err == nil { // otherwise a heartbeat, or a row that an error cut
-			held, count = append(held, row), count+1
+		} else if json.Valid(line) { // otherwise a heartbeat, or a row that an error cut
+			held, count = append(held, append(json.RawMessage{}, line...)), count+1
 		}
-		confirmed := record.Mark
-		if record.End != nil {
-			confirmed = record.End
+		confirmed := record.End
+		if confirmed == nil && record.Mark != nil && record.Mark.Next != "" {
+			confirmed = record.Mark
 		}
 		if err != nil || confirmed != nil && confirmed.Rows != count {
 			return cut("rows are missing")
@@ -134,7 +158,7 @@ func (l *list) records(lines *bufio.Reader, tag string) *failure {
 		}
 		for _, row := range held {
 			if err := l.handle(row); err != nil {
-				return &failure{Code: "cut", Detail: err.Error()}
+				return fault(err)
 			}
 			l.rows++
 		}
@@ -148,22 +172,19 @@ func (l *list) records(lines *bufio.Reader, tag string) *failure {
 	}
 }
 
-func parse(line []byte) (any, error) {
-	var row any
-	decoder := json.NewDecoder(bytes.NewReader(line))
-	decoder.UseNumber()
-	err := decoder.Decode(&row)
-	return row, err
-}
-
 func main() {
-	address, err := url.Parse(os.Args[1])
-	if err != nil {
-		panic(err)
+	all := list{handle: func(row json.RawMessage) error {
+		_, err := os.Stdout.Write(row)
+		return err
+	}}
+	usable := regexp.MustCompile(`(?i)^https?://[^/?#][!-~]*$`)
+	if len(os.Args) == 2 && usable.MatchString(os.Args[1]) {
+		all.url, _ = url.Parse(os.Args[1])
 	}
-	output := json.NewEncoder(os.Stdout)
-	output.SetEscapeHTML(false)
-	all := list{url: address, handle: func(row any) error { return output.Encode(row) }}
+	if all.url == nil {
+		fmt.Fprintln(os.Stderr, "usage: rows URL")
+		os.Exit(1)
+	}
 	if failed := all.read(); failed != nil {
 		fmt.Fprintf(os.Stderr, "rows are missing: %s (%s)\n", failed.Detail, failed.Code)
 		os.Exit(1)

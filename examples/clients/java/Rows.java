@@ -1,7 +1,8 @@
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import com.google.gson.*;
-import java.io.ByteArrayOutputStream;
+import com.google.gson.stream.*;
+import java.io.*;
 import java.net.*;
 import java.net.http.*;
 import java.nio.ByteBuffer;
@@ -11,8 +12,9 @@ import java.util.function.Consumer;
 
 /** Prints the rows of a list as they arrive, and fails unless all of them did. */
 public class Rows {
-  static final int MAX_TRIES = 5, MAX_LINE = 16 << 20;
+  static final int MAX_TRIES = 5, MAX_LINE = 16 << 20, MAX_PAUSE = 3600;
   static final HttpClient CLIENT = HttpClient.newHttpClient();
+  static final Gson GSON = new Gson();
 
   /** A problem document, an error record, or a cut. */
   static class Failure extends Exception {
@@ -25,11 +27,28 @@ public class Rows {
       this.retry = retry;
     }
 
-    Failure(JsonObject problem) {
-      this(problem.get("detail").getAsString(), problem.get("retry").getAsBoolean());
-      code = problem.get("code").getAsString();
-      retryAfter = problem.has("retry_after") ? problem.get("retry_after").getAsLong() : 0;
+    Failure(Problem problem, String detail, boolean retry) {
+      this(problem.detail != null ? problem.detail : detail, problem.retry != null ? problem.retry : retry);
+      code = problem.code != null ? problem.code : code;
+      retryAfter = Math.max(0, Math.min(MAX_PAUSE, problem.retry_after));
     }
+  }
+
+  static class Problem {
+    String code, detail;
+    Boolean retry;
+    long retry_after;
+  }
+
+  static class Counted {
+    long rows = -1;
+    String next;
+  }
+
+  /** A record of the server. It has one of these members. */
+  static class Record {
+    Counted mark, end;
+    Problem error;
   }
 
   String url;
@@ -37,11 +56,13 @@ public class Rows {
   long rows; // that were handled
   boolean marks; // a cut can be resumed after the last mark
 
+  /** Replaces a parameter, and keeps the others as they are. */
   void set(String parameter, String value) {
-    var parts = new ArrayList<>(List.of(url.split("[?&]")));
-    parts.removeIf(part -> part.startsWith(parameter + "="));
-    parts.add(parameter + "=" + URLEncoder.encode(value, UTF_8));
-    url = parts.get(0) + "?" + String.join("&", parts.subList(1, parts.size()));
+    var parts = url.split("#")[0].split("\\?", 2);
+    var pairs = new ArrayList<>(List.of(parts.length < 2 ? new String[0] : parts[1].split("&")));
+    pairs.removeIf(pair -> pair.isEmpty() || (pair + "=").startsWith(parameter + "="));
+    pairs.add(parameter + "=" + URLEncoder.encode(value, UTF_8));
+    url = parts[0] + "?" + String.join("&", pairs);
   }
 
   /** Handles each row once. Fails if one is missing. */
@@ -53,7 +74,7 @@ public class Rows {
         request();
         return;
       } catch (Failure failure) {
-        tries = rows > before ? 1 : tries;
+        tries = rows > before ? 0 : tries;
         if (!failure.retry || tries == MAX_TRIES || rows > 0 && !marks) throw failure;
         long pause = ThreadLocalRandom.current().nextLong(100L << tries);
         Thread.sleep(1000 * failure.retryAfter + pause);
@@ -70,13 +91,16 @@ public class Rows {
       throw new Failure(fault.toString(), true);
     }
     var headers = response.headers();
-    double heartbeat = headers.firstValue("Rowstream-Heartbeat").map(Double::parseDouble).orElse(20.0);
+    var seconds = headers.firstValue("Rowstream-Heartbeat").filter(text -> text.matches("\\d{1,4}(\\.\\d+)?"));
+    double heartbeat = seconds.map(Double::parseDouble).filter(number -> number > 0).orElse(20.0);
     try (var body = new Body((long) (3000 * heartbeat))) {
       response.body().subscribe(body);
       if (response.statusCode() != 200) {
-        var problem = parse(body.line(false));
-        var passes = Set.of(408, 429, 502, 503, 504).contains(response.statusCode());
-        throw problem != null ? new Failure(problem) : new Failure("HTTP " + response.statusCode(), passes);
+        var status = response.statusCode();
+        var isProblem = headers.firstValue("Content-Type").orElse("").startsWith("application/problem+json");
+        var problem = isProblem ? parse(body.line(false), Problem.class) : null;
+        var passes = Set.of(408, 429, 502, 503, 504).contains(status);
+        throw new Failure(problem != null ? problem : new Problem(), "HTTP " + status, passes);
       }
       var tag = headers.firstValue("Rowstream-Tag");
       if (tag.isEmpty() || !headers.firstValue("Rowstream-Wire").equals(Optional.of("1")))
@@ -91,34 +115,39 @@ public class Rows {
     var held = new ArrayList<JsonObject>();
     for (long count = 0; ; ) {
       String line = body.line(true);
-      var record = parse(line);
-      if (!line.startsWith(start)) {
-        if (record != null) { // Otherwise it's a heartbeat, or a row that an error cut.
-          held.add(record);
+      var record = new Record();
+      if (line.startsWith(start)) {
+        record = parse(line, Record.class);
+      } else {
+        var row = parse(line, JsonObject.class);
+        if (row != null) { // Otherwise it's a heartbeat, or a row that an error cut.
+          held.add(row);
           count++;
         }
-        record = new JsonObject();
       }
       if (record == null) throw new Failure("a record isn't whole", true);
-      if (record.has("error")) throw new Failure(record.getAsJsonObject("error"));
-      var end = record.getAsJsonObject("end");
-      var confirmed = end != null ? end : record.getAsJsonObject("mark");
-      if (confirmed != null && confirmed.get("rows").getAsLong() != count)
-        throw new Failure("rows are missing", true);
+      if (record.error != null) throw new Failure(record.error, "an error", false);
+      var end = record.end;
+      var mark = record.mark != null && record.mark.next != null ? record.mark : null;
+      var confirmed = end != null ? end : mark;
+      if (confirmed != null && confirmed.rows != count) throw new Failure("rows are missing", true);
       if (confirmed != null || !marks) {
         held.forEach(handle);
         rows += held.size();
         held.clear();
       }
       if (end != null) return;
-      if (confirmed != null) set("_after", confirmed.get("next").getAsString());
+      if (confirmed != null) set("_after", confirmed.next);
     }
   }
 
-  static JsonObject parse(String line) {
+  static <T> T parse(String line, Class<T> type) {
     try {
-      return new Gson().fromJson(line, JsonObject.class);
-    } catch (JsonParseException fault) {
+      var reader = new JsonReader(new StringReader(line));
+      reader.setStrictness(Strictness.STRICT);
+      T value = GSON.fromJson(reader, type);
+      return value == null || reader.peek() == JsonToken.END_DOCUMENT ? value : null;
+    } catch (JsonParseException | IOException fault) {
       return null;
     }
   }
@@ -133,13 +162,13 @@ public class Rows {
 
     Body(long silence) { this.silence = silence; }
 
-    /** The next line. If it needn't be whole, the end of the body ends it, too. */
+    /** The next line. If it needn't be whole, the rest of the body. */
     String line(boolean whole) throws Failure, InterruptedException {
       var line = new ByteArrayOutputStream();
       while (line.size() < MAX_LINE) {
         if (part.isEmpty()) {
           var next = parts.poll(silence, TimeUnit.MILLISECONDS);
-          if (next == END && !whole) return line.toString(UTF_8);
+          if ((next == END || next == null) && !whole) return line.toString(UTF_8);
           if (next == END || next == null) throw new Failure("the end is missing", true);
           subscription.request(1);
           part.addAll(next);
@@ -147,7 +176,7 @@ public class Rows {
           part.remove();
         } else {
           byte next = part.peek().get();
-          if (next == '\n') return line.toString(UTF_8);
+          if (next == '\n' && whole) return line.toString(UTF_8);
           line.write(next);
         }
       }
@@ -168,8 +197,20 @@ public class Rows {
     public void close() { if (subscription != null) subscription.cancel(); }
   }
 
+  static boolean isUsable(String url) {
+    try {
+      return url.matches("(?i)https?://[^/?#][!-~]*") && new URI(url).getHost() != null;
+    } catch (URISyntaxException fault) {
+      return false;
+    }
+  }
+
   public static void main(String[] arguments) throws Exception {
     var all = new Rows();
+    if (arguments.length != 1 || !isUsable(arguments[0])) {
+      System.err.println("usage: Rows URL");
+      System.exit(1);
+    }
     all.url = arguments[0];
     all.handle = row -> System.out.writeBytes((row + "\n").getBytes(UTF_8));
     try {

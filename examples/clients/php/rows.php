@@ -2,27 +2,33 @@
 // Prints the rows of a list as they arrive, and fails unless all of them did.
 declare(strict_types=1);
 
-const MAX_TRIES = 5, MAX_LINE = 16 << 20;
+const MAX_TRIES = 5, MAX_LINE = 16 << 20, MAX_PAUSE = 3600, MAX_DEPTH = 10_000;
 
 /** A problem document, an error record, or a cut. */
 final class Failure extends Exception
 {
-    public function __construct(string $detail, public bool $retry = true, public int $after = 0)
+    public function __construct(string $detail, public bool $retry = true, string $code = 'cut', public int $after = 0)
     {
-        parent::__construct($detail);
+        parent::__construct("$detail ($code)");
     }
 
-    public static function of(object $problem): self
+    /** Tolerates missing members. */
+    public static function of(mixed $problem, string $detail, bool $retry): self
     {
-        return new self("$problem->detail ($problem->code)", $problem->retry, $problem->retry_after ?? 0);
+        $text = fn (string $name, string $default) => is_string($problem->$name ?? null) ? $problem->$name : $default;
+        $after = is_int($problem->retry_after ?? null) ? $problem->retry_after : 0;
+        $retry = ($problem->retry ?? $retry) === true;
+        return new self($text('detail', $detail), $retry, $text('code', 'cut'), max(0, min(MAX_PAUSE, $after)));
     }
 }
 
+/** Replaces a parameter, and keeps the others as they are. */
 function with(string $url, string $parameter, string $value): string
 {
-    $parts = preg_split('/[?&]/', $url);
-    $others = array_filter($parts, fn ($part) => !str_starts_with($part, "$parameter="));
-    return array_shift($others) . '?' . implode('&', [...$others, "$parameter=" . rawurlencode($value)]);
+    [$path, $query] = explode('?', strtok($url, '#'), 2) + [1 => ''];
+    $keep = fn ($pair) => $pair !== '' && !str_starts_with("$pair=", "$parameter=");
+    $others = array_filter(explode('&', $query), $keep);
+    return "$path?" . implode('&', [...$others, "$parameter=" . rawurlencode($value)]);
 }
 
 /** Yields each row once. Fails if one is missing. */
@@ -42,7 +48,7 @@ function rows(string $url): Generator
             }
             return;
         } catch (Failure $failure) {
-            $tries = $count > $before ? 1 : $tries;
+            $tries = $count > $before ? 0 : $tries;
             if (!$failure->retry || $tries === MAX_TRIES || $count > 0 && !$marks) {
                 throw $failure;
             }
@@ -56,11 +62,8 @@ function confirmed(string $url, bool &$marks): Generator
 {
     [$held, $count, $headers] = [[], 0, []];
     foreach (lines($url, $headers) as $line) {
-        if (!isset($headers['rowstream-tag']) || $headers['rowstream-wire'] !== '1') {
-            throw new Failure("the response isn't framed, or has another version", false);
-        }
-        $marks = $headers['rowstream-resume'] === 'marks';
-        $record = json_decode($line, flags: JSON_BIGINT_AS_STRING);
+        $marks = ($headers['rowstream-resume'] ?? '') === 'marks';
+        $record = json_decode($line, depth: MAX_DEPTH, flags: JSON_BIGINT_AS_STRING);
         if (!str_starts_with($line, '{"$rowstream":"' . $headers['rowstream-tag'] . '",')) {
             if ($record !== null) { // Otherwise it's a heartbeat, or a row that an error cut.
                 $held[] = $record;
@@ -69,10 +72,10 @@ function confirmed(string $url, bool &$marks): Generator
             $record = (object) [];
         }
         if (isset($record->error)) {
-            throw Failure::of($record->error);
+            throw Failure::of($record->error, 'an error', false);
         }
-        $counted = $record->end ?? $record->mark ?? null;
-        if ($record === null || $counted !== null && $counted->rows !== $count) {
+        $counted = $record->end ?? (is_string($record->mark->next ?? null) ? $record->mark : null);
+        if ($record === null || $counted !== null && ($counted->rows ?? null) !== $count) {
             throw new Failure('rows are missing');
         }
         if ($counted !== null || !$marks) {
@@ -83,17 +86,20 @@ function confirmed(string $url, bool &$marks): Generator
             return;
         }
     }
-    throw new Failure('the end is missing');
 }
 
 /** Yields the lines of a body as they arrive. A heartbeat is an empty line. */
 function lines(string $url, array &$headers): Generator
 {
-    $body = '';
+    [$body, $heard] = ['', microtime(true)];
     $curl = curl_init($url);
-    curl_setopt($curl, CURLOPT_HEADERFUNCTION, function ($curl, $line) use (&$headers) {
-        [$name, $value] = explode(':', $line, 2) + [1 => ''];
-        $headers[strtolower($name)] = trim($value);
+    curl_setopt($curl, CURLOPT_HEADERFUNCTION, function ($curl, $line) use (&$headers, &$heard) {
+        if (str_starts_with($line, 'HTTP/')) {
+            $headers = [];
+        }
+        [$name, $value] = explode(':', trim($line), 2) + [1 => ''];
+        $headers[strtolower($name)] = trim($value); // The last line is empty.
+        $heard = $name === '' ? microtime(true) : $heard;
         return strlen($line);
     });
     curl_setopt($curl, CURLOPT_WRITEFUNCTION, function ($curl, $part) use (&$body) {
@@ -102,39 +108,52 @@ function lines(string $url, array &$headers): Generator
     });
     $multi = curl_multi_init();
     curl_multi_add_handle($multi, $curl);
-    $heard = microtime(true);
     do {
         $size = strlen($body);
         curl_multi_exec($multi, $running);
-        $status = curl_getinfo($curl, CURLINFO_RESPONSE_CODE);
+        $status = isset($headers['']) ? curl_getinfo($curl, CURLINFO_RESPONSE_CODE) : 0;
+        if ($status === 200 && (!isset($headers['rowstream-tag']) || ($headers['rowstream-wire'] ?? '') !== '1')) {
+            throw new Failure("the response isn't framed, or has another version", false);
+        }
         if (strlen($body) > $size) {
             $lines = $status === 200 ? explode("\n", $body) : [$body];
             $body = array_pop($lines);
             yield from $lines;
             $heard = microtime(true);
         }
-        // The headers wait for the first row.
-        $limit = 3 * (float) ($headers['rowstream-heartbeat'] ?? 20);
-        if (strlen($body) > MAX_LINE || microtime(true) - $heard > $limit) {
-            throw new Failure('nothing arrives, or a row is too long');
+        // A minute for the headers, which wait for the first row.
+        $heartbeat = isset($headers['']) ? (float) ($headers['rowstream-heartbeat'] ?? 20) : 20;
+        $limit = 3 * ($heartbeat > 0 && $heartbeat < 3600 ? $heartbeat : 20);
+        $is_long = strlen($body) > MAX_LINE;
+        $stops = !$running || $is_long || microtime(true) - $heard > $limit;
+        $is_problem = str_starts_with($headers['content-type'] ?? '', 'application/problem+json');
+        if ($status !== 0 && $status !== 200 && ($stops || !$is_problem)) {
+            $passes = in_array($status, [408, 429, 502, 503, 504]);
+            throw Failure::of($is_problem ? json_decode($body) : null, "HTTP $status", $passes);
         }
-        $running && curl_multi_select($multi, 0.2);
-    } while ($running);
-    if ($status !== 200 && $status !== 0) {
-        $problem = json_decode($body);
-        $passes = in_array($status, [408, 429, 502, 503, 504]);
-        throw is_object($problem) ? Failure::of($problem) : new Failure("HTTP $status", $passes);
+        $stops || curl_multi_select($multi, 0.2);
+    } while (!$stops);
+    if ($is_long) {
+        throw new Failure('a row is too long', false);
     }
+    $result = curl_multi_info_read($multi)['result'] ?? CURLE_OPERATION_TIMEDOUT;
+    throw new Failure($result === CURLE_OK ? 'the end is missing' : curl_strerror($result));
+}
+
+if ($argc !== 2 || !preg_match('~^https?://[^/?#][!-\~]*$~Di', $argv[1])) {
+    fwrite(STDERR, "usage: rows.php URL\n");
+    exit(1);
 }
 
 try {
     $count = 0;
+    $flags = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION | JSON_THROW_ON_ERROR;
     foreach (rows($argv[1]) as $row) {
-        fwrite(STDOUT, json_encode($row, JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE) . "\n") or exit(1);
+        fwrite(STDOUT, json_encode($row, $flags, MAX_DEPTH) . "\n") or exit(1);
         $count++;
     }
     fwrite(STDERR, "$count rows, and none is missing\n");
-} catch (Failure $failure) {
+} catch (Failure | JsonException $failure) {
     fwrite(STDERR, "rows are missing: {$failure->getMessage()}\n");
     exit(1);
 }
