@@ -3,6 +3,7 @@
     python3 packages/build.py FOLDER x86_64=PROGRAM aarch64=PROGRAM
 
 It writes the files below FOLDER/python and FOLDER/npm. The same programs and sources give the same bytes.
+Both must be empty, so that no older package is published with these.
 GITHUB_REPOSITORY names the repository in npm's packages.
 """
 
@@ -14,6 +15,7 @@ import json
 import os
 import re
 import stat
+import struct
 import sys
 import tarfile
 import tomllib
@@ -41,6 +43,8 @@ class File(NamedTuple):
 Files = Mapping[str, File]
 # npm's names for processors.
 NODE_PROCESSORS = {"x86_64": "x64", "aarch64": "arm64"}
+# Those of ELF.
+MACHINES = {"x86_64": 62, "aarch64": 183}
 
 
 def version() -> str:
@@ -186,18 +190,35 @@ def write_node_command(folder: Path, version: str) -> None:
     write_npm(folder, manifest, {command: File((OWN / command).read_bytes(), 0o755)})
 
 
+def read_program(path: str, processor: str) -> bytes:
+    """A program, if it's one for Linux on this processor."""
+    program = Path(path).read_bytes()
+    if program[:6] != b"\x7fELF\x02\x01" or len(program) < 64:
+        sys.exit(f"error: {path} isn't a program for Linux (ELF, 64 bits): use a released one")
+    (machine,) = struct.unpack_from("<H", program, 18)
+    if machine != MACHINES[processor]:
+        expected = MACHINES[processor]
+        sys.exit(f"error: {path} isn't for {processor}: its ELF machine is {machine} instead of {expected}")
+    return program
+
+
+def create_empty(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        sys.exit(f"error: {folder} isn't empty: remove its files, or choose another folder")
+    return folder
+
+
 def main() -> None:
-    folder, *programs = sys.argv[1:] or [""]
-    parts = (program.partition("=") for program in programs)
+    folder, *arguments = sys.argv[1:] or [""]
+    parts = (argument.partition("=") for argument in arguments)
     paths = {processor: path for processor, _, path in parts}
     if paths.keys() != NODE_PROCESSORS.keys():
         sys.exit("usage: python3 packages/build.py FOLDER x86_64=PROGRAM aarch64=PROGRAM")
-    python, npm = Path(folder, "python"), Path(folder, "npm")
-    for output in (python, npm):
-        output.mkdir(parents=True, exist_ok=True)
+    programs = {processor: read_program(path, processor) for processor, path in paths.items()}
     number = version()
-    for processor, path in paths.items():
-        program = Path(path).read_bytes()
+    python, npm = create_empty(Path(folder, "python")), create_empty(Path(folder, "npm"))
+    for processor, program in programs.items():
         write_wheel(python, number, processor, program)
         write_node_program(npm, number, processor, program)
     write_refusal(python, number)

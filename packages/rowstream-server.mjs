@@ -4,10 +4,14 @@
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { constants } from "node:os";
 
 const require = createRequire(import.meta.url);
 const FORWARDED = ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2"];
-/** A terminal sends these to each process in its foreground. */
+/**
+ * A terminal sends these to each process in its foreground. There, one that was sent to the wrapper alone
+ * looks the same, so the program doesn't get it.
+ */
 const FROM_TERMINAL = ["SIGINT", "SIGQUIT"];
 
 function fail(message) {
@@ -51,6 +55,8 @@ const child = spawn(path, process.argv.slice(2), { stdio: "inherit" });
 child.on("error", (error) => fail(`can't start ${path}: ${error.message}`));
 child.on("exit", (status, signal) => {
   if (signal === null) process.exit(status);
+  // Node ignores some signals, such as SIGPIPE and SIGXFSZ. They would end as a success.
+  process.exitCode = 128 + constants.signals[signal];
   process.removeAllListeners(signal);
   process.kill(process.pid, signal);
 });

@@ -56,7 +56,10 @@ impl Packages {
     fn build(program: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let other = folder.path().join("other");
-        std::fs::write(&other, "#!/bin/sh\n").expect("it can be written");
+        let mut bytes = std::fs::read(program).expect("it can be read");
+        // The other processor's number in ELF's header: 183 is aarch64, 62 is x86_64.
+        bytes[18] = if std::env::consts::ARCH == "x86_64" { 183 } else { 62 };
+        std::fs::write(&other, bytes).expect("it can be written");
         let programs = PROCESSORS.map(|processor| {
             let program = if processor == std::env::consts::ARCH { program } else { &other };
             format!("{processor}={}", program.display())
@@ -65,11 +68,9 @@ impl Packages {
         Self(folder)
     }
 
-    /// Packages with a script, for tests that don't run the server.
-    fn of_script() -> Self {
-        let script = tempfile::NamedTempFile::new().expect("a file");
-        std::fs::write(script.path(), "#!/bin/sh\nkill -KILL $$\n").expect("it can be written");
-        Self::build(script.path())
+    /// Packages with a shell, for tests that don't run the server.
+    fn of_shell() -> Self {
+        Self::build(Path::new("/bin/sh"))
     }
 
     /// Packages with the server.
@@ -205,7 +206,7 @@ async fn pip_installs_the_demo() {
 }
 
 #[tokio::test]
-async fn npx_runs_the_program_and_passes_its_status_and_sigterm() {
+async fn npx_passes_the_status_and_the_wrapper_passes_sigterm() {
     let project = Project::of_server();
     let npx = |arguments: &[&str]| {
         let mut npx = project.command("npx");
@@ -248,21 +249,26 @@ async fn the_server_gets_ctrl_c_once() {
 #[test]
 fn a_signal_that_ends_the_program_ends_the_wrapper() {
     use std::os::unix::process::ExitStatusExt as _;
-    let packages = Packages::of_script();
+    let packages = Packages::of_shell();
     let program = format!("rowstream-server-linux-{}", node_processor());
     let project = Project::install(&[packages.npm("rowstream-server"), packages.npm(&program)]);
-    assert_eq!(ran(&mut Command::new(project.wrapper())).status.signal(), Some(9));
+    for (name, number) in [("KILL", 9), ("PIPE", 13), ("XFSZ", 25)] {
+        let status = ran(Command::new(project.wrapper()).args(["-c", &format!("kill -s {name} $$")])).status;
+        let shown = status.signal().map_or(status.code(), |signal| Some(128 + signal));
+        assert_eq!(shown, Some(128 + number), "{name}: {status}");
+    }
 }
 
 #[test]
 fn other_systems_get_an_error_that_says_what_exists() {
-    let packages = Packages::of_script();
+    let packages = Packages::of_shell();
     let source = format!("{}/rowstream_server-{VERSION}.tar.gz", packages.python());
     let (_, said) = failure(&mut pip(&["wheel", "--no-index", "--wheel-dir", &packages.python(), &source]));
-    assert!(
-        said.contains("programs for Linux on x86_64 and aarch64") && said.contains("container"),
-        "{said}"
-    );
+    assert!(said.contains("has a wheel for Linux on") && said.contains("--no-binary"), "{said}");
+    let elsewhere = "import platform, refusal; platform.system = lambda: 'Darwin'; refusal.refuse()";
+    let mut python = Command::new(given("ROWSTREAM_TEST_PYTHON"));
+    let (_, said) = failure(python.args(["-B", "-c", elsewhere]).current_dir(repository().join("packages")));
+    assert!(said.contains("x86_64 and aarch64, but this is Darwin") && said.contains("container"), "{said}");
 
     let project = Project::install(&[packages.npm("rowstream-server")]);
     let (status, said) = failure(&mut Command::new(project.wrapper()));
@@ -276,7 +282,7 @@ fn other_systems_get_an_error_that_says_what_exists() {
 /// pip chooses by the tags in a wheel's name: for glibc and for musl.
 #[test]
 fn each_processor_has_a_wheel() {
-    let (packages, chosen) = (Packages::of_script(), tempfile::tempdir().expect("a folder"));
+    let (packages, chosen) = (Packages::of_shell(), tempfile::tempdir().expect("a folder"));
     for processor in PROCESSORS {
         for platform in ["manylinux2014", "musllinux_1_1"] {
             let folder = chosen.path().join(platform).join(processor);
@@ -294,7 +300,7 @@ fn each_processor_has_a_wheel() {
 
 #[test]
 fn a_second_build_has_the_same_bytes() {
-    let [one, other] = [(); 2].map(|()| Packages::of_script().files());
+    let [one, other] = [(); 2].map(|()| Packages::of_shell().files());
     let names: Vec<_> = one.iter().map(|(name, _)| name).collect();
     assert_eq!(names.len(), 6, "{names:?}");
     assert!(names.iter().all(|name| name.contains(&format!("-{VERSION}"))), "{names:?}");
