@@ -28,7 +28,7 @@ const FILES: [(&str, &str); 2] = [
 const STATEMENT: &str =
     "select fid, title, year, minutes, rating, language, released from film where fid = :fid";
 
-/// What a counted server serves.
+/// The endpoints of a counted server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Content {
     /// The example, without an access log.

@@ -151,11 +151,11 @@ fn wrong(name: &str, why: &str) -> Error {
 fn take_texts(name: &str, value: &RawValue, pairs: &mut Vec<Pair>) -> Result<(), Error> {
     let values = match value.get().as_bytes()[0] {
         b'[' => elements(value),
-        b'n' => return Err(wrong(name, "it is `null`: write `is.null`, or leave it out")),
+        b'n' => return Err(wrong(name, "it is `null`: leave it out, or write the condition `is.null`")),
         _ => vec![value],
     };
     if values.is_empty() {
-        return Err(wrong(name, "it is an empty list: write `in.()`, or leave it out"));
+        return Err(wrong(name, "it is an empty list: leave it out, or write the condition `in.()`"));
     }
     check_count(pairs.len() + values.len())?;
     for value in values {
