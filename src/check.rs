@@ -11,6 +11,7 @@
 //! is too busy, or shuts down; it may succeed later. The check of a source ends at its first such
 //! error, and the remaining statements can be checked later.
 
+mod alike;
 mod apart;
 mod parts;
 
@@ -213,6 +214,7 @@ async fn check_endpoint<'a>(endpoint: &'a Endpoint, source: &Source) -> Result<C
     checked.refusals.extend(misplaced(endpoint, &checked.results));
     checked.oversights.extend(unread(endpoint, &checked.results));
     checked.warnings = apart::repeatable(endpoint, &checked.results, source).await?;
+    checked.warnings.extend(alike::mismatches(endpoint, &checked.results, source));
     checked.warnings.extend(lapses(endpoint, source).await?);
     Ok(checked)
 }
@@ -303,6 +305,29 @@ async fn check_key(
         let asked = asked.map_err(|error| key.explain(error));
         if let Err(error) = asked.and_then(|columns| key.check_order(&columns)) {
             return Ok(Some(refusal(&error)));
+        }
+    }
+    check_nested(endpoint, key, source).await
+}
+
+/// Checks that the statements nested in that of a key can be read for the rows of a page.
+///
+/// # Errors
+/// Those of the source.
+async fn check_nested(
+    endpoint: &Endpoint,
+    key: &RowKey,
+    source: &Source,
+) -> Result<Option<StatementRefusal>, Error> {
+    for nested in &key.nested {
+        let statement = &endpoint.statements()[nested.statement];
+        let offset = statement.nested.as_ref().map_or(key.offset, |nested| nested.offset);
+        for query in [&nested.ordered, &nested.rest] {
+            let mut session = session(source, snapshot(endpoint)).await?;
+            if let Err(error) = of_endpoint(ask(&mut session, query, source).await)? {
+                let error = nested.explain(&error);
+                return Ok(Some(refusal_at(endpoint, statement, offset, &error)));
+            }
         }
     }
     Ok(None)

@@ -41,7 +41,7 @@ pub use self::calls::{Calls, ErrorTreatment, Order, RepeatCount};
 pub use self::compression::Compression;
 pub use self::follow::FollowSettings;
 pub use self::handler::{Handler, OneRow, Sql, TotalStatement};
-pub use self::key::{KeyColumn, KeyNulls, RowKey};
+pub use self::key::{KeyColumn, KeyNulls, NestedStatement, RowKey};
 pub(crate) use self::key::{NO_OPERATOR, order_of};
 pub use self::pages::{CURSOR, MissingRows, NextPage, Pages};
 pub use self::parallel::{ParallelRead, PartStatement, Shards};

@@ -233,6 +233,19 @@ impl CurrentStatements {
         }
     }
 
+    /// The cursors after the rows so far, and the number of these. `None` within a row.
+    fn cursors(&self) -> Option<(&Cursors, u64)> {
+        match self {
+            Self::Nest(nest) => Some((nest.cursors()?, nest.count().rows)),
+            _ => self.rows().and_then(|rows| Some((rows.cursors.as_deref()?, rows.encoder.rows()))),
+        }
+    }
+
+    /// True if a row has begun and isn't complete.
+    fn is_within_row(&self) -> bool {
+        matches!(self, Self::Nest(nest) if nest.is_within_row())
+    }
+
     /// The rows encoded so far; `None` before the first statement and between two of them.
     fn count(&self) -> Option<StatementRows> {
         match self {
@@ -479,21 +492,22 @@ impl RowStream {
     #[cold]
     fn note_row(&mut self) {
         self.head.send();
-        let has_cursors = self.current.rows().is_some_and(|rows| rows.cursors.is_some());
-        self.watches_rows = has_cursors && self.frames.as_ref().is_some_and(Frames::has_marks);
+        self.watches_rows = self.has_cursors() && self.frames.as_ref().is_some_and(Frames::has_marks);
         self.mark(Frames::is_due);
     }
 
     /// The cursor that begins a new page after the last encoded row; `None` if the endpoint has no
     /// key.
     pub(crate) fn cursor(&self) -> Option<String> {
-        let cursors = self.current.rows().and_then(|rows| rows.cursors.as_ref());
-        cursors.and_then(|cursors| cursors.at_end()).or_else(|| self.next.clone())
+        self.current.cursors().and_then(|(cursors, _)| cursors.at_end()).or_else(|| self.next.clone())
     }
 
     /// True if the rows that are being read have cursors.
     pub(crate) fn has_cursors(&self) -> bool {
-        self.current.rows().is_some_and(|rows| rows.cursors.is_some())
+        match &self.current {
+            CurrentStatements::Nest(nest) => nest.has_cursors(),
+            current => current.rows().is_some_and(|rows| rows.cursors.is_some()),
+        }
     }
 
     /// True if the list with the key has ended, and had a row.
@@ -503,20 +517,23 @@ impl RowStream {
 
     /// The cursor that continues the list after the last encoded row.
     fn resume_cursor(&self) -> Option<String> {
-        let rows = self.current.rows();
-        let cursors = rows.and_then(|rows| Some((rows.cursors.as_ref()?, rows.encoder.rows())));
+        let cursors = self.current.cursors();
         cursors.and_then(|(cursors, rows)| cursors.within(rows)).or_else(|| self.resume.clone())
     }
 
     /// Writes a mark if rows have waited too long for one and more rows may follow.
     fn mark_if_late(&mut self) {
-        if self.frames.is_some() && (self.current.rows().is_some() || !self.following.is_over()) {
+        let reads = self.current.rows().is_some() || matches!(self.current, CurrentStatements::Nest(_));
+        if self.frames.is_some() && (reads || !self.following.is_over()) {
             self.mark(Frames::is_late);
         }
     }
 
     /// Writes a mark if one is due after the rows so far.
     fn mark(&mut self, is_due: impl FnOnce(&Frames, u64) -> bool) {
+        if self.current.is_within_row() {
+            return;
+        }
         let rows = self.rows();
         if self.frames.as_ref().is_some_and(|frames| is_due(frames, rows))
             && let Some(next) = self.resume_cursor()
@@ -533,6 +550,8 @@ impl RowStream {
         };
         if !ready!(nest.poll_step(session, cx, &mut self.chunk))? {
             self.end_nest();
+        } else if self.watches_rows && nest.cursors().is_some() {
+            self.note_row();
         } else if nest.has_rows() {
             self.head.send();
         }
@@ -598,7 +617,10 @@ impl RowStream {
             for (statement, rows) in nest.counts() {
                 self.note_count(statement, rows);
             }
-            self.counts.end(nest.name(), nest.count());
+            let count = nest.count();
+            self.counts.end(nest.name(), count);
+            let (cursors, page) = nest.into_end();
+            self.note_end(cursors.as_deref(), page, count.rows);
             self.free_session();
         }
     }
@@ -779,24 +801,27 @@ impl RowStream {
             return Err(error);
         }
         rows.encoder.finish(&mut self.chunk);
-        let cursors = rows.cursors.take();
-        if let Some(cursors) = &cursors {
-            self.may_have_more = cursors.may_have_more(rows.encoder.rows());
-            let last = cursors.at_end();
-            self.has_moved |= last.is_some();
-            self.next = last.or(self.next.take());
-            self.resume = cursors.within(rows.encoder.rows()).or(self.resume.take());
-        }
-        // A followed list has no last page.
-        if let Some(limit) = rows.page.filter(|_| self.following.is_over()) {
-            let rows = rows.encoder.rows();
-            let page_end = |cursors: &Cursors| cursors.page_end(limit, rows);
-            self.page = cursors.as_deref().map_or_else(|| PageEnd::of(limit, rows), page_end);
-        }
+        self.note_end(rows.cursors.as_deref(), rows.page, rows.encoder.rows());
         self.note_count(rows.statement, rows.encoder.rows());
         self.counts.end(&rows.name, StatementRows::of(rows.cardinality, rows.encoder.rows()));
         self.free_session();
         Ok(())
+    }
+
+    /// Notes the cursors at the end of a list with these `rows`, and the end of its page.
+    fn note_end(&mut self, cursors: Option<&Cursors>, page: Option<u64>, rows: u64) {
+        if let Some(cursors) = cursors {
+            self.may_have_more = cursors.may_have_more(rows);
+            let last = cursors.at_end();
+            self.has_moved |= last.is_some();
+            self.next = last.or(self.next.take());
+            self.resume = cursors.within(rows).or(self.resume.take());
+        }
+        // A followed list has no last page.
+        if let Some(limit) = page.filter(|_| self.following.is_over()) {
+            let page_end = |cursors: &Cursors| cursors.page_end(limit, rows);
+            self.page = cursors.map_or_else(|| PageEnd::of(limit, rows), page_end);
+        }
     }
 
     /// Writes the cursor of the last row, or null without rows.
@@ -844,7 +869,11 @@ impl RowStream {
     /// The pause before a heartbeat, which is shorter if rows wait for a mark.
     fn mark_within(&self, pause: Duration) -> Duration {
         let has_cursor = self.has_cursors() || self.resume.is_some();
-        let due = self.frames.as_ref().filter(|_| has_cursor).and_then(|frames| frames.late_in(self.rows()));
+        let due = self
+            .frames
+            .as_ref()
+            .filter(|_| has_cursor && !self.current.is_within_row())
+            .and_then(|frames| frames.late_in(self.rows()));
         due.map_or(pause, |due| due.min(pause))
     }
 

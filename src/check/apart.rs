@@ -39,7 +39,10 @@ pub(super) async fn repeatable(
         let Ok(on) = endpoint.join(index, own, columns) else { continue };
         let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
         let key: Vec<_> = on.into_iter().map(|(_, column)| column).collect();
-        if !is_told_apart(&parent.query.sql, &names, &key, source).await? {
+        let by_key = endpoint.key().is_some_and(|key| {
+            key.statement == nested.parent && key.sets_apart(nested.on.iter().map(|(_, column)| column))
+        });
+        if !by_key && !is_told_apart(&parent.query.sql, &names, &key, source).await? {
             let key: Vec<_> = key.iter().map(|&column| format!("`{}`", names[column])).collect();
             let error = repeated(&statement.name, &parent.name, &key.join(", "));
             found.push(refusal_at(endpoint, statement, nested.offset, &error));

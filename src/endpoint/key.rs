@@ -16,6 +16,9 @@
 //! Databases move the condition into the inner statement as long as that has no limit. So an index
 //! on the key finds the next row.
 
+mod nested;
+
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,6 +34,7 @@ use rowstream_core::sql::dialect::{
 use rowstream_core::sql::{Limit, Outline, UNIONS};
 use rowstream_encode::{Column, ColumnKind};
 
+pub use self::nested::NestedStatement;
 use super::{Cardinality, Endpoint, Statement};
 use crate::database;
 use crate::source::Source;
@@ -60,6 +64,8 @@ pub struct RowKey {
     /// Finds a row that cursors would skip: its key has a NULL, which isn't greater than any value,
     /// or its transaction hasn't begun yet.
     pub nulls: database::Statement,
+    /// The statements that are nested in this one, in their order in the file.
+    pub nested: Vec<NestedStatement>,
     /// Checks if the database has yet to issue the key of a given row. Each of its arguments is the
     /// first value of that key. `None`: the endpoint isn't followed, or the database can't tell.
     pub ahead: Option<database::Statement>,
@@ -126,6 +132,21 @@ pub(super) struct KeySettings {
     pub(super) offset: usize,
     /// Another version makes earlier cursors invalid.
     pub(super) version: usize,
+}
+
+/// The reason why an endpoint can't have a key.
+#[derive(Debug)]
+pub(super) struct KeyRefusal {
+    /// The offset of the cause in the file, in bytes; `None` for the key itself.
+    pub(super) offset: Option<usize>,
+    pub(super) message: Cow<'static, str>,
+    pub(super) hint: Cow<'static, str>,
+}
+
+impl From<(&'static str, &'static str)> for KeyRefusal {
+    fn from((message, hint): (&'static str, &'static str)) -> Self {
+        Self { offset: None, message: message.into(), hint: hint.into() }
+    }
 }
 
 /// How the statement after a row gets what is left of its limit.
@@ -222,7 +243,7 @@ impl RowKey {
         settings: KeySettings,
         dialect: &'static Dialect,
         secret: &str,
-    ) -> Result<Self, (&'static str, &'static str)> {
+    ) -> Result<Self, KeyRefusal> {
         Self::refined(endpoint, settings, dialect, (secret, &endpoint.path), None)
     }
 
@@ -236,16 +257,13 @@ impl RowKey {
         dialect: &'static Dialect,
         (secret, scope): (&str, &str),
         selection: Option<Selection>,
-    ) -> Result<Self, (&'static str, &'static str)> {
+    ) -> Result<Self, KeyRefusal> {
         let statement = endpoint
             .rows_statement()
             .filter(|&index| endpoint.statements()[index].cardinality == Cardinality::Many)
             .ok_or(("`key` orders the rows of one list, but this endpoint has another shape", "remove it"))?;
-        if endpoint.children(statement).next().is_some() {
-            return Err(("a statement with nested ones can't have a `key`", "remove it"));
-        }
         if endpoint.statements()[statement].opener.is_some() {
-            return Err(("the rows of a refcursor can't have a `key`", "remove it"));
+            return Err(("the rows of a refcursor can't have a `key`", "remove it").into());
         }
         if let Some(follow) = endpoint.follow() {
             follow.check(&columns)?;
@@ -262,13 +280,15 @@ impl RowKey {
             transactions,
             dialect,
         };
-        let (rest, rest_args) = wrapped.rest();
+        let (ordered, (rest, rest_args)) = (wrapped.ordered(), wrapped.rest());
+        let nested = nested::read(endpoint, statement, (&columns, dialect), (&ordered, &rest))?;
         let signer = cursor_signer(secret, (scope, version), &columns);
         Ok(Self {
             statement,
-            ordered: wrapped.ordered(),
+            ordered,
             rest,
             rest_args,
+            nested,
             own: wrapped.query.types.len(),
             nulls: wrapped.nulls(),
             ahead: endpoint.follow().and_then(|_| wrapped.ahead()),
@@ -284,6 +304,14 @@ impl RowKey {
             columns,
             offset,
         })
+    }
+
+    /// Returns true if rows with the same values in `columns` are the same row, or adjacent.
+    pub fn sets_apart<'a>(&self, columns: impl Iterator<Item = &'a String> + Clone) -> bool {
+        let is_one = |key: &KeyColumn| columns.clone().any(|column| *column == key.name);
+        let first = self.columns.iter().take_while(|key| is_one(key)).count();
+        first == self.columns.len()
+            || columns.clone().all(|column| self.columns[..first].iter().any(|key| key.name == *column))
     }
 
     /// Returns true if the statement limits the number of its rows.

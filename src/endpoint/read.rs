@@ -25,7 +25,8 @@ use super::upstream::per_row;
 use super::{
     Authorization, Cardinality, Compression, Endpoint, Handler, NestedRows, OneRow, Origin, ParallelRead,
     Piece, RowKey, Shards, SlowClients, SourceRef, Statement, Timeout, compression, csv, follow, handler,
-    key, parallel, path, slow_clients, timeout, upstream, values,
+    key::{self, KeyRefusal},
+    parallel, path, slow_clients, timeout, upstream, values,
 };
 use crate::database;
 use crate::source::{SourceConfig, SourceKind};
@@ -845,8 +846,8 @@ fn read_key(
     }
     match RowKey::new(endpoint, key, dialect, secret) {
         Ok(key) => Some(key),
-        Err((message, hint)) => {
-            file.error(offset, message, Some(hint.to_owned()));
+        Err(KeyRefusal { offset: cause, message, hint }) => {
+            file.error(cause.unwrap_or(offset), message, Some(hint.into_owned()));
             None
         }
     }

@@ -692,7 +692,7 @@ impl OwnParts {
 
 /// A statement without its order, which would only cost time inside of another one. It stays if it
 /// chooses rows (`distinct on`), or has parameters.
-fn without_order(sql: &str, dialect: &'static Dialect) -> String {
+pub(super) fn without_order(sql: &str, dialect: &'static Dialect) -> String {
     let place = Outline::new(sql, dialect)
         .filter(|outline| !outline.has_any(&["on"]) || !outline.has_any(&["distinct"]));
     let Some(place) = place.and_then(|outline| outline.order_place()) else { return sql.to_owned() };
@@ -746,7 +746,7 @@ impl RefinedEndpoint {
                 };
                 let names = (&*settings.secret, scope.as_str());
                 let key = RowKey::refined(&refined, key.clone(), settings.dialect, names, selection);
-                let mut key = key.map_err(|(message, hint)| Error::endpoint(message).hint(hint))?;
+                let mut key = key.map_err(|refusal| Error::endpoint(refusal.message).hint(refusal.hint))?;
                 if let Some(offset) = &parts.offset {
                     key.begin_at(offset, &parts.plain.types);
                 }

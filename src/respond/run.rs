@@ -300,7 +300,9 @@ impl App {
         tell_total(request, &streaming.stream, response.headers_mut());
         streaming.trailers = request.asked.trailers;
         if streaming.trailers {
-            let (next, page) = (streaming.stream.cursor().is_some(), request.page.is_some());
+            let stream = &streaming.stream;
+            let next = stream.has_cursors() || stream.cursor().is_some();
+            let page = request.page.is_some();
             let nested = rows.nested.is_some();
             let fields = trailers::TrailerFields { nested, next, page, digest: request.asked.digest };
             if let Some(names) = trailers::announcement(fields) {

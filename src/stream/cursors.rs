@@ -121,14 +121,19 @@ impl Cursors {
     ) -> Result<(), Error> {
         self.gather(encoder, row, out)?;
         encoder.check_row()?;
+        self.end_event(encoder.rows(), out);
+        Ok(())
+    }
+
+    /// Adds the cursor to the event of the row that was encoded last, if events have cursors.
+    pub(super) fn end_event(&self, rows: u64, out: &mut Vec<u8>) {
         if self.ids {
             // This opens the event's last line again.
             out.pop();
             out.extend_from_slice(b"id: ");
-            self.seal_within(encoder.rows(), out);
+            self.seal_within(rows, out);
             out.extend_from_slice(b"\n\n");
         }
-        Ok(())
     }
 
     /// Keeps the key of a row that was written as part of a batch.
@@ -139,7 +144,16 @@ impl Cursors {
         self.gather(&mut NullWriter, row, &mut Vec::new())
     }
 
-    fn gather(&mut self, encoder: &mut impl RowWriter, row: Row<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+    /// Encodes a row with `encoder`, and keeps its key.
+    ///
+    /// # Errors
+    /// Those of [`Cursors::encode`].
+    pub(super) fn gather(
+        &mut self,
+        encoder: &mut impl RowWriter,
+        row: Row<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
         let (columns, infinity) = (self.columns, self.infinity);
         let (key, names) = (&mut self.key, &*self.names);
         let gathering = KeyGatherer { columns, infinity, key, names, misfit: None, encoder };

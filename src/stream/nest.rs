@@ -32,11 +32,13 @@ use rowstream_encode::{Column, Format, ListEncoder, OptionsEncoder, ValueOptions
 use rowstream_upstream::by_column::ColumnCounter;
 
 use super::counts::StatementRows;
+use super::cursors::Cursors;
 use super::key::{KeyText, KeyedEncoder};
-use super::open::shape;
+use super::open::{Tail, shape};
 use super::producer::{Producer, Row};
 use crate::completeness::framing::RowDescription;
-use crate::endpoint::{Cardinality, Endpoint};
+use crate::database;
+use crate::endpoint::{Cardinality, Endpoint, Statement};
 
 /// The memory that a row's buffer keeps, in bytes. If a row needed more, the rest is freed.
 const KEPT: usize = 16 * 1024;
@@ -53,6 +55,10 @@ pub(super) struct Nest {
     list: Option<usize>,
     /// The number of levels that are known to have no row left, once all rows are written.
     over: usize,
+    /// Collects the keys of the first level's rows, if the response has cursors.
+    cursors: Option<Box<Cursors>>,
+    /// The largest possible number of the first level's rows, if it's known.
+    page: Option<u64>,
 }
 
 /// One statement.
@@ -105,32 +111,42 @@ impl Nest {
         endpoint: &Endpoint,
         root: usize,
         (format, options): (Format, ValueOptions),
+        tail: Option<&Tail<'_>>,
         session: &mut Producer,
         prepared: usize,
     ) -> Result<Self, Error> {
         let statements = endpoint.nest(root);
-        let mut columns = Vec::with_capacity(statements.len());
-        for &statement in &statements {
-            let statement = &endpoint.statements()[statement];
-            let own = session.prepare(&statement.query).await?;
+        let mut columns: Vec<Arc<[Column]>> = Vec::with_capacity(statements.len());
+        let mut args = Vec::with_capacity(statements.len());
+        let mut cursors = None;
+        for &index in &statements {
+            let statement = &endpoint.statements()[index];
+            let (query, bound) = read_of(statement, index, tail);
+            let mut own = session.prepare(query).await?;
             statement.check_nestable(session.rows_of(prepared + columns.len()))?;
+            if let Some(tail) = tail.filter(|_| index == root) {
+                let (keys, shown) = Cursors::new(tail, &own, format == Format::Sse)?;
+                (cursors, own) = (Some(Box::new(keys)), shown.into());
+            }
             statement.check_columns(&own)?;
             columns.push(own);
+            args.push(bound);
         }
         let shape = shape(format, endpoint.statements()[root].cardinality)
             .ok_or_else(|| Error::endpoint("this format has no lists within rows"))?;
-        let levels = statements.iter().zip(&columns).map(|(&index, columns)| {
+        let levels = statements.iter().zip(args).zip(&columns).map(|((&index, args), columns)| {
             let list = match endpoint.parent(index) {
                 None => ListEncoder::root(shape),
                 Some(_) => ListEncoder::member(&endpoint.statements()[index].name),
             };
             let part = ListEncoder::root(shape).part();
             let encoder = OptionsEncoder::new(part, options, columns);
-            Level::new(endpoint, index, (list, encoder), Arc::clone(columns))
+            Level::new((endpoint, index), args, (list, encoder), Arc::clone(columns))
         });
         let mut levels: Vec<_> = levels.collect();
         tie(&mut levels, joins(endpoint, &statements, &columns)?);
-        Ok(Self { levels, prepared, begun: 0, list: Some(0), over: 0 })
+        let page = tail.and_then(|tail| tail.page);
+        Ok(Self { levels, prepared, begun: 0, list: Some(0), over: 0, cursors, page })
     }
 
     /// The number of statements.
@@ -141,6 +157,26 @@ impl Nest {
     /// True if a row has been written.
     pub(super) fn has_rows(&self) -> bool {
         self.levels[0].list.rows() > 0
+    }
+
+    /// True if its rows have cursors.
+    pub(super) fn has_cursors(&self) -> bool {
+        self.cursors.is_some()
+    }
+
+    /// The cursors after the last row; `None` before the first row, and within a row.
+    pub(super) fn cursors(&self) -> Option<&Cursors> {
+        self.cursors.as_deref().filter(|_| self.has_rows() && !self.is_within_row())
+    }
+
+    /// True if a row is incomplete, so that nothing else may be written.
+    pub(super) fn is_within_row(&self) -> bool {
+        self.has_rows() && self.list.is_some_and(|list| list > 0)
+    }
+
+    /// The cursors after the last row, and the largest possible number of rows.
+    pub(super) fn into_end(self) -> (Option<Box<Cursors>>, Option<u64>) {
+        (self.cursors, self.page)
     }
 
     /// Each statement's index in the endpoint, and the number of its written rows.
@@ -232,8 +268,9 @@ impl Nest {
         if level.next != NextRow::Unknown {
             return Poll::Ready(Ok(()));
         }
+        let cursors = self.cursors.as_deref_mut().filter(|_| which == 0);
         match ready!(session.poll_row_of(which, cx))? {
-            Some(row) => level.take(row)?,
+            Some(row) => level.take(row, cursors)?,
             None => level.next = NextRow::None,
         }
         Poll::Ready(self.check_key(which))
@@ -278,6 +315,15 @@ impl Nest {
         Ok(())
     }
 
+    /// Ends a row whose lists are complete.
+    fn end_row(&self, which: usize, out: &mut Vec<u8>) {
+        let list = &self.levels[which].list;
+        list.end_row(out);
+        if let Some(cursors) = self.cursors.as_deref().filter(|_| which == 0) {
+            cursors.end_event(list.rows(), out);
+        }
+    }
+
     /// Refuses two successive rows with the same key, because they would share their lists.
     fn check_distinct(&self, which: usize) -> Result<(), Error> {
         let Level { name, key, next_key, children, .. } = &self.levels[which];
@@ -315,7 +361,7 @@ impl Nest {
         match level.children.iter().find(|&&sibling| sibling > which) {
             Some(&sibling) => self.begin_list(sibling, out),
             None if parent == 0 && level.cardinality == Cardinality::One => {}
-            None => level.list.end_row(out),
+            None => self.end_row(parent, out),
         }
     }
 
@@ -355,8 +401,8 @@ impl Nest {
 
 impl Level {
     fn new(
-        endpoint: &Endpoint,
-        index: usize,
+        (endpoint, index): (&Endpoint, usize),
+        args: Vec<usize>,
         (list, encoder): (ListEncoder, OptionsEncoder),
         described: Arc<[Column]>,
     ) -> Self {
@@ -364,7 +410,7 @@ impl Level {
         Self {
             statement: index,
             name: statement.name.clone(),
-            args: statement.args.clone(),
+            args,
             cardinality: statement.cardinality,
             parent: None,
             children: Vec::new(),
@@ -379,12 +425,16 @@ impl Level {
         }
     }
 
-    /// Encodes the next row, which is written once its parent is open.
-    fn take(&mut self, row: Row<'_>) -> Result<(), Error> {
+    /// Encodes the next row, which is written once its parent is open. `cursors` keep its key.
+    fn take(&mut self, row: Row<'_>, cursors: Option<&mut Cursors>) -> Result<(), Error> {
         self.row.clear();
         self.row.shrink_to(KEPT);
         let (encoder, columns, key) = (&mut self.encoder, &self.columns[..], &mut self.next_key);
-        row.encode(&mut ColumnCounter::new(KeyedEncoder { encoder, columns, key }), &mut self.row)?;
+        let mut encoder = ColumnCounter::new(KeyedEncoder { encoder, columns, key });
+        match cursors {
+            None => row.encode(&mut encoder, &mut self.row)?,
+            Some(cursors) => cursors.gather(&mut encoder, row, &mut self.row)?,
+        }
         self.next = NextRow::Row;
         Ok(())
     }
@@ -399,6 +449,16 @@ impl Level {
             _ => NextRow::Unknown,
         };
     }
+}
+
+/// The statement to run instead of `statement`, the endpoint's own with this index, and its
+/// arguments. They differ if the response has cursors.
+fn read_of<'a>(
+    statement: &'a Statement,
+    index: usize,
+    tail: Option<&Tail<'a>>,
+) -> (&'a database::Statement, Vec<usize>) {
+    tail.and_then(|tail| tail.read_of(index)).unwrap_or((&statement.query, statement.args.clone()))
 }
 
 /// For each level except the first, its parent level, and the pairs of columns that must be equal:

@@ -99,7 +99,8 @@ impl OpenedStatements {
                 Piece::Literal(text) => Step::Literal(text.clone()),
                 Piece::Rows(root) if endpoint.children(*root).next().is_some() => {
                     let json = (written.format, written.options);
-                    let nest = Nest::prepare(endpoint, *root, json, &mut session, prepared(&steps));
+                    let tail = tail.as_ref().filter(|tail| tail.key.statement == *root);
+                    let nest = Nest::prepare(endpoint, *root, json, tail, &mut session, prepared(&steps));
                     Step::Nest(Box::new(Box::pin(nest).await?))
                 }
                 Piece::Rows(statement) => {
@@ -212,10 +213,7 @@ impl Rows {
             Format::Csv => statement.check_count(columns)?,
             _ => statement.check_columns(columns)?,
         }
-        let args = match tail.filter(|tail| !tail.after.is_empty()) {
-            Some(tail) => tail.key.rest_args(&statement.args, tail.after.clone()).collect(),
-            None => statement.args.as_slice().into(),
-        };
+        let args = tail.map_or_else(|| statement.args.as_slice().into(), |tail| tail.args().into());
         let batches = match written.format {
             Format::Arrow => session.as_batches(before, columns.len()),
             _ => None,
@@ -321,6 +319,8 @@ impl<'a> ReadOrder<'a> {
 /// How the statement with the response's key is read if there are cursors.
 pub(super) struct Tail<'a> {
     pub(super) key: &'a RowKey,
+    /// The arguments of the statement with the key.
+    own: &'a [usize],
     pub(super) query: &'a database::Statement,
     pub(super) signer: Signer,
     /// The positions of the values that [`RowKey::rest`] needs.
@@ -358,11 +358,14 @@ impl<'a> Tail<'a> {
     ) -> Result<Option<Self>, Error> {
         let Some(key) = endpoint.key() else { return Ok(None) };
         let page = endpoint.page_of(key.statement, values);
-        if reading.after.is_none() && !key.committed_only && !reading.gives_cursors(endpoint, page) {
+        // Nested statements read the parents in the order of the key.
+        let is_needed = key.committed_only || !key.nested.is_empty() || reading.gives_cursors(endpoint, page);
+        if reading.after.is_none() && !is_needed {
             return Ok(None);
         }
         let mut tail = Self {
             key,
+            own: &endpoint.statements()[key.statement].args,
             query: &key.ordered,
             signer: key.signer(values),
             after: values.len()..values.len(),
@@ -377,6 +380,22 @@ impl<'a> Tail<'a> {
             tail.begin_after(cursor, values)?;
         }
         Ok(Some(tail))
+    }
+
+    /// The statement to run instead of the endpoint's own with this index, and its arguments.
+    pub(super) fn read_of(&self, statement: usize) -> Option<(&'a database::Statement, Vec<usize>)> {
+        if statement == self.key.statement {
+            return Some((self.query, self.args()));
+        }
+        self.key.nested_read(statement, self.own, self.after.clone())
+    }
+
+    /// The arguments of `query`, as indices into the values of the request.
+    fn args(&self) -> Vec<usize> {
+        match self.after.is_empty() {
+            true => self.own.to_vec(),
+            false => self.key.rest_args(self.own, self.after.clone()).collect(),
+        }
     }
 
     fn begin_after(&mut self, cursor: &str, values: &mut Vec<ParamValue>) -> Result<(), Error> {

@@ -62,6 +62,7 @@ mod limits;
 mod lookups;
 mod mysql_lookups;
 mod nested;
+mod nested_pages;
 mod odbc;
 mod only_rows;
 mod openapi;

@@ -781,7 +781,10 @@ async fn parents_that_may_be_the_same_are_a_warning() {
         let config = folder.path().join("rowstream.toml");
         let ran = rowstream(&["check", config.to_str().unwrap(), "--format", "json"]).await;
         let found: Value = serde_json::from_slice(&ran.stdout).unwrap();
-        let warnings = found["warnings"].as_array().unwrap();
+        let is_of_parents = |warning: &&Value| {
+            warning["message"].as_str().is_some_and(|message| message.contains("may not be unique in `a`"))
+        };
+        let warnings: Vec<_> = found["warnings"].as_array().unwrap().iter().filter(is_of_parents).collect();
         assert_eq!(warnings.len(), cases.iter().filter(|(_, _, warns)| *warns).count());
         let first = warnings.iter().find(|warning| warning["endpoint"] == "/c0").unwrap();
         assert_eq!(

@@ -155,6 +155,14 @@ impl<'a> Outline<'a> {
         open.is_empty()
     }
 
+    /// The terms of its order: for each, the index in `key` of the column that it is, and true if
+    /// it's descending. `columns` are the names of the result's columns.
+    pub fn order_by(&self, columns: &[&str], key: &[usize]) -> Vec<(Option<usize>, bool)> {
+        let column = |term| key.iter().position(|&column| self.is_column(term, columns, column));
+        let is_descending = |term: &[Part<'_>]| term.iter().any(|part| part.is("desc"));
+        self.order().map(column).zip(self.order_terms().map(is_descending)).collect()
+    }
+
     /// The place of the order at its end, in bytes, `order by` included.
     pub fn order_place(&self) -> Option<Range<usize>> {
         let at = self.order_at()?;
@@ -174,12 +182,32 @@ impl<'a> Outline<'a> {
 
     /// The terms of its order, without their directions.
     fn order(&self) -> impl Iterator<Item = &[Part<'a>]> {
-        let terms = self.order_at().map_or(&[][..], |at| &self.parts[at + 2..]);
-        let end = terms.iter().position(|part| part.is_any(&BEHIND_ORDER)).unwrap_or(terms.len());
-        terms[..end].split(|part| part.is(",")).map(|term| {
+        self.order_terms().map(|term| {
             let len = term.iter().rposition(|part| !part.is_any(&DIRECTIONS)).map_or(0, |last| last + 1);
             &term[..len]
         })
+    }
+
+    /// The terms of its order.
+    fn order_terms(&self) -> impl Iterator<Item = &[Part<'a>]> {
+        let terms = self.order_at().map_or(&[][..], |at| &self.parts[at + 2..]);
+        let end = terms.iter().position(|part| part.is_any(&BEHIND_ORDER)).unwrap_or(terms.len());
+        terms[..end].split(|part| part.is(",")).filter(|term| !term.is_empty())
+    }
+
+    /// The columns that it's ordered by. Each is the name of a column, maybe with a direction, as
+    /// it's written: `name`, `"name" desc nulls last`.
+    ///
+    /// # Errors
+    /// The first term of another form.
+    pub fn order_columns(&self) -> Result<Vec<&'a str>, &'a str> {
+        let column = |term: &[Part<'a>]| {
+            let text = &self.text[term[0].start..term[term.len() - 1].end()];
+            let is_name = self.name(term[0].text).is_some();
+            let is_column = is_name && term[1..].iter().all(|part| part.is_any(&DIRECTIONS));
+            if is_column { Ok(text) } else { Err(text) }
+        };
+        self.order_terms().map(column).collect()
     }
 
     /// Returns true if a term of the order is a column of the result, by its name, its number or

@@ -1,0 +1,273 @@
+//! Nested statements of an endpoint with a `key`. They read only the rows whose parents are in the
+//! response.
+//!
+//! Each one is joined to its parents' statement, which [`super`] has wrapped, and brought into the
+//! same order. So the rows of both are merged as they stream, whatever the order of the file is:
+//!
+//! ```sql
+//! select rowstream.* from (
+//! select …                          -- the parents, after a cursor and within their limit
+//! ) as rowstream_parents join (
+//! select …                          -- the nested statement, without its order
+//! ) as rowstream on rowstream."author_id" = rowstream_parents."id"
+//! order by rowstream_parents."name", rowstream."author_id", rowstream.title
+//! ```
+//!
+//! A column of the key that equals a column of the nested statement is sorted by the latter, which
+//! is more likely to have an index that also contains the further columns.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use rowstream_core::Error;
+use rowstream_core::sql::dialect::{Dialect, Placeholders};
+use rowstream_core::sql::{Outline, numbered_placeholders};
+
+use super::super::refine::without_order;
+use super::super::{Endpoint, NestedRows, Statement};
+use super::{KeyColumn, KeyRefusal, RowKey, direction};
+use crate::database;
+
+/// The alias of the parents' rows.
+const PARENTS: &str = "rowstream_parents";
+
+/// The alias of the rows of the statement itself.
+const OWN: &str = "rowstream";
+
+/// A statement nested in the statement with a key, at any depth.
+#[derive(Debug, Clone)]
+pub struct NestedStatement {
+    /// Its index in the endpoint.
+    pub statement: usize,
+    /// Its rows for the parents of [`RowKey::ordered`].
+    pub ordered: database::Statement,
+    /// Its rows for the parents of [`RowKey::rest`].
+    pub rest: database::Statement,
+    /// The arguments that follow those of the parents, as indices of parameters.
+    args: Vec<usize>,
+}
+
+impl NestedStatement {
+    /// Explains why its rows can't be read for those of a page.
+    pub fn explain(&self, error: &Error) -> Error {
+        Error::endpoint(format!("its rows can't be read for those of a page: {error}"))
+            .hint("order it by columns of its result, by their names there, and nest it by columns of the same type")
+    }
+}
+
+/// The statements nested in `root`, whose rows are those of `ordered` or `rest`.
+///
+/// # Errors
+/// One of them can't be put into another statement.
+pub(super) fn read(
+    endpoint: &Endpoint,
+    root: usize,
+    (columns, dialect): (&[KeyColumn], &'static Dialect),
+    (ordered, rest): (&database::Statement, &database::Statement),
+) -> Result<Vec<NestedStatement>, KeyRefusal> {
+    let nest = endpoint.nest(root);
+    if nest.len() > 1 && endpoint.follow().is_some() {
+        return Err(("rows with lists in them can't be followed", "remove `follow`, or the lists").into());
+    }
+    let nested = |&statement: &usize| {
+        let chain = Chain::read(endpoint, (root, statement), dialect)?;
+        Ok(NestedStatement {
+            statement,
+            ordered: chain.below(ordered, columns),
+            rest: chain.below(rest, columns),
+            args: chain.args(),
+        })
+    };
+    nest[1..].iter().map(nested).collect()
+}
+
+impl RowKey {
+    /// Returns true if this statement is nested in that of the key.
+    pub fn has_nested(&self, statement: usize) -> bool {
+        self.nested.iter().any(|nested| nested.statement == statement)
+    }
+
+    /// A nested statement that reads the lists of the rows after a cursor, whose values are `after`,
+    /// and its arguments as indices into the values of a request. `own` are the arguments of the
+    /// statement with the key. Without a cursor, `after` is empty.
+    pub(crate) fn nested_read(
+        &self,
+        statement: usize,
+        own: &[usize],
+        after: Range<usize>,
+    ) -> Option<(&database::Statement, Vec<usize>)> {
+        let nested = self.nested.iter().find(|nested| nested.statement == statement)?;
+        let args = nested.args.iter().copied();
+        Some(match after.is_empty() {
+            true => (&nested.ordered, own.iter().copied().chain(args).collect()),
+            false => (&nested.rest, self.rest_args(own, after).chain(args).collect()),
+        })
+    }
+}
+
+/// The statements between the one with the key and a nested one, which is the last of them.
+struct Chain<'a> {
+    links: Vec<Link<'a>>,
+    dialect: &'static Dialect,
+}
+
+/// A nested statement, in the form in which it's joined to its parents.
+struct Link<'a> {
+    statement: &'a Statement,
+    nested: &'a NestedRows,
+    /// Its text without its order.
+    text: String,
+    /// The terms that it's ordered by: those of the file, and then the columns by which others are
+    /// nested in it. So rows with equal terms have the same order in all statements.
+    order: Vec<Cow<'a, str>>,
+}
+
+impl<'a> Chain<'a> {
+    fn read(
+        endpoint: &'a Endpoint,
+        (root, last): (usize, usize),
+        dialect: &'static Dialect,
+    ) -> Result<Self, KeyRefusal> {
+        let mut links = Vec::new();
+        let mut statement = last;
+        while statement != root
+            && let Some(parent) = endpoint.parent(statement)
+        {
+            links.push(Link::read(endpoint, statement, dialect)?);
+            statement = parent;
+        }
+        links.reverse();
+        Ok(Self { links, dialect })
+    }
+
+    fn args(&self) -> Vec<usize> {
+        self.links.iter().flat_map(|link| &link.statement.args).copied().collect()
+    }
+
+    /// The statement that reads the rows of the last one for these parents.
+    fn below(&self, parents: &database::Statement, columns: &[KeyColumn]) -> database::Statement {
+        let mut sql = format!("select {OWN}.* from (\n{}\n) as {PARENTS}", parents.sql);
+        let mut types = parents.types.clone();
+        for (place, link) in self.links.iter().enumerate() {
+            let (alias, parent) = (self.alias(place), self.parent_alias(place));
+            let text = renumbered(&link.text, types.len(), self.dialect);
+            let _ = write!(sql, " join (\n{text}\n) as {alias} on {}", self.pairs(link, (&alias, &parent)));
+            types.extend_from_slice(&link.statement.query.types);
+        }
+        let _ = write!(sql, "\norder by {}", self.order(columns).join(", "));
+        let ad_hoc = parents.ad_hoc;
+        database::Statement { sql: sql.into(), types, ad_hoc }
+    }
+
+    fn alias(&self, place: usize) -> String {
+        if place + 1 == self.links.len() { OWN.to_owned() } else { format!("{OWN}_{}", place + 1) }
+    }
+
+    fn parent_alias(&self, place: usize) -> String {
+        place.checked_sub(1).map_or_else(|| PARENTS.to_owned(), |parent| self.alias(parent))
+    }
+
+    /// The condition for the rows that belong together.
+    fn pairs(&self, link: &Link<'_>, (own, parent): (&str, &str)) -> String {
+        let quoted = |name: &str| self.dialect.quoted(name);
+        let pair = |(column, other): &(String, String)| {
+            format!("{own}.{} = {parent}.{}", quoted(column), quoted(other))
+        };
+        link.nested.on.iter().map(pair).collect::<Vec<_>>().join(" and ")
+    }
+
+    /// The terms of the order: those of the key, and then those of each statement.
+    fn order(&self, columns: &[KeyColumn]) -> Vec<String> {
+        let first = &self.links[0];
+        let of_key = |column: &KeyColumn| {
+            let same = first.nested.on.iter().find(|(_, parent)| *parent == column.name);
+            let (alias, name) = match same {
+                Some((own, _)) => (self.alias(0), own),
+                None => (PARENTS.to_owned(), &column.name),
+            };
+            format!("{alias}.{}{}", self.dialect.quoted(name), direction(column))
+        };
+        let of_link = |(place, link): (usize, &Link<'a>)| {
+            let alias = self.alias(place);
+            link.order.iter().map(move |column| format!("{alias}.{column}")).collect::<Vec<_>>()
+        };
+        let links = self.links.iter().enumerate().flat_map(of_link);
+        columns.iter().map(of_key).chain(links).collect()
+    }
+}
+
+impl<'a> Link<'a> {
+    /// # Errors
+    /// The statement's order or limit can't be moved.
+    fn read(endpoint: &'a Endpoint, index: usize, dialect: &'static Dialect) -> Result<Self, KeyRefusal> {
+        let statement = &endpoint.statements()[index];
+        let Some(nested) = &statement.nested else {
+            return Err(("`key` orders the rows of one list", "remove it").into());
+        };
+        let refusal = |message: String, hint: &'static str| KeyRefusal {
+            offset: Some(nested.offset),
+            message: message.into(),
+            hint: hint.into(),
+        };
+        let (name, sql) = (&statement.name, &*statement.query.sql);
+        let outline = Outline::new(sql, dialect).filter(|_| statement.opener.is_none()).ok_or_else(|| {
+            refusal(format!("`{name}` can't be read for the rows of a page"), "write it as one `select`")
+        })?;
+        if outline.has_session_variable() {
+            let message =
+                format!("`{name}` sets variables of its session, so a page would change its values");
+            return Err(refusal(message, "use a window function, such as `row_number() over (order by id)`"));
+        }
+        if outline.has_outside(&["limit", "offset", "fetch", "for"]) {
+            let message = format!(
+                "`{name}` limits the rows of all its lists together, but is nested in a list with a `key`"
+            );
+            return Err(refusal(
+                message,
+                "remove its limit: only rows of the parents in the response are read",
+            ));
+        }
+        let order = outline.order_columns().map_err(|term| {
+            let message =
+                format!("`{name}` is ordered by `{term}`, which isn't the name of a column of its result");
+            refusal(message, "select it with a name, `… as rank`, and order by that name")
+        })?;
+        let children =
+            endpoint.children(index).filter_map(|child| endpoint.statements()[child].nested.as_ref());
+        let by_children =
+            children.flat_map(|child| &child.on).map(|(_, column)| dialect.quoted(column).into());
+        let order = order.into_iter().map(Cow::from).chain(by_children).collect();
+        Ok(Self { statement, nested, text: without_order(sql, dialect), order })
+    }
+}
+
+/// The statement with arguments that follow `before` others.
+fn renumbered(sql: &str, before: usize, dialect: &'static Dialect) -> String {
+    if dialect.placeholders == Placeholders::ByOccurrence {
+        return sql.to_owned();
+    }
+    let (mut text, mut end) = (String::new(), 0);
+    for (place, number) in numbered_placeholders(sql, dialect) {
+        text.push_str(&sql[end..place.start]);
+        dialect.placeholders.write(before + number, &mut text);
+        end = place.end;
+    }
+    text.push_str(&sql[end..]);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use rowstream_core::sql::dialect::samples::ANONYMOUS;
+    use rowstream_postgres as postgres;
+
+    use super::*;
+
+    #[test]
+    fn placeholders_follow_those_of_the_parents() {
+        let sql = "select $1, '$1', $2 -- $3";
+        assert_eq!(renumbered(sql, 3, &postgres::DIALECT), "select $4, '$1', $5 -- $3");
+        assert_eq!(renumbered("select ?, ?", 3, &ANONYMOUS), "select ?, ?");
+    }
+}
