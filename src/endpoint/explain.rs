@@ -18,9 +18,15 @@ impl Endpoint {
         if self.statements().is_empty() || !self.statements().iter().all(is_plain) {
             return None;
         }
-        let statements = self.statements().iter().map(|statement| statement.explained(explain)).collect();
+        let read = |(index, statement): (usize, &Statement)| {
+            let below_key = self.key().and_then(|key| key.first_read(index, self));
+            let (query, args) = below_key.unwrap_or((&statement.query, statement.args.clone()));
+            Statement { query: query.clone(), args, ..statement.clone() }
+        };
+        let read: Vec<_> = self.statements().iter().enumerate().map(read).collect();
+        let statements = read.iter().map(|statement| statement.explained(explain)).collect();
         let mut endpoint = self.clone();
-        endpoint.body = plans(self.statements());
+        endpoint.body = plans(&read);
         endpoint.handler = Handler::Sql(Sql::new(statements));
         endpoint.formats = vec![Format::Json];
         endpoint.authorization = authorization.clone();

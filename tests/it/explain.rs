@@ -19,9 +19,15 @@ async fn server(url: &str, settings: &str) -> Server {
         ("endpoints/things.sql", LIST),
         ("endpoints/things/{id}.sql", ONE),
         ("endpoints/body.sql", BODY),
+        ("endpoints/nested.sql", NESTED),
     ];
     Launch::files(&files).start().await
 }
+
+/// A page of lists with lists in them.
+const NESTED: &str = "/*\nkey = [\"id\"]\n[params]\nn = { type = 'integer', default = 2 }\n*/\n\
+    -- name: things :many\nselect id from thing limit :n;\n\
+    -- name: parts :many nested in things on thing_id = id\nselect id as thing_id, name from thing";
 
 /// The plans of an endpoint's statements, by name.
 async fn plans(server: &Server, target: &str) -> Vec<(String, String, Vec<Value>)> {
@@ -54,6 +60,11 @@ async fn postgres_explains_what_it_would_run() {
     assert_eq!((things.0.as_str(), total.0.as_str()), ("things", "total"));
     assert!(total.2[0]["QUERY PLAN"].as_str().expect("a line").starts_with("Aggregate"), "{total:?}");
     assert_eq!(plans(&server, "/things/7?_explain=1").await.len(), 1);
+    // The nested statement reads only the rows of the page, by the index.
+    let [things, parts] = &plans(&server, "/nested?_explain=1").await[..] else { panic!("two statements") };
+    assert!(things.1.ends_with("limit $1") && parts.1.contains(&things.1), "{parts:?}");
+    let plan: Vec<_> = parts.2.iter().filter_map(|line| line["QUERY PLAN"].as_str()).collect();
+    assert!(plan.iter().any(|line| line.contains("Index Cond: (id = ")), "{plan:?}");
     // Without it, the response is the usual one.
     assert_eq!(
         get(&server.url("/things?least=9999&_explain=0")).await.text(),

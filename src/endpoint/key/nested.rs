@@ -88,6 +88,20 @@ impl RowKey {
         self.nested.iter().any(|nested| nested.statement == statement)
     }
 
+    /// The statement to run instead of this one for the first rows, and its arguments, if lists are
+    /// nested in the rows of the key.
+    pub(in crate::endpoint) fn first_read(
+        &self,
+        statement: usize,
+        endpoint: &Endpoint,
+    ) -> Option<(&database::Statement, Vec<usize>)> {
+        let own = &endpoint.statements()[self.statement].args;
+        match statement == self.statement && !self.nested.is_empty() {
+            true => Some((&self.ordered, own.clone())),
+            false => self.nested_read(statement, own, 0..0),
+        }
+    }
+
     /// A nested statement that reads the lists of the rows after a cursor, whose values are `after`,
     /// and its arguments as indices into the values of a request. `own` are the arguments of the
     /// statement with the key. Without a cursor, `after` is empty.
