@@ -4,15 +4,12 @@
 //! Only plain orders and limits are understood. A statement below a `key` gets both from it.
 
 use rowstream_core::Error;
-use rowstream_core::sql::{Dialect, Outline};
+use rowstream_core::sql::{Dialect, OrderedBy, Outline};
 use rowstream_encode::Column;
 
 use super::{Columns, StatementRefusal, refusal_at};
 use crate::endpoint::{Cardinality, Endpoint, Statement};
 use crate::source::Source;
-
-/// The words of a limit.
-const LIMITS: [&str; 3] = ["limit", "offset", "fetch"];
 
 /// Finds nested statements whose order or limit differs from that of their parents.
 pub(super) fn mismatches(
@@ -55,18 +52,21 @@ fn is_limited_alone(parent: &Statement, statement: &Statement, dialect: &'static
     let outline = |statement: &Statement, has: fn(&Outline<'_>) -> bool| {
         Outline::new(&statement.query.sql, dialect).is_some_and(|outline| has(&outline))
     };
-    outline(parent, |outline| outline.has_outside(&LIMITS))
-        && !outline(statement, |outline| outline.has_any(&LIMITS))
+    outline(parent, |outline| outline.has_limit())
+        && !outline(statement, |outline| outline.has_any(&["limit", "offset", "fetch"]))
 }
 
 /// Returns true if the orders of a parent and of a statement nested in it by `key` columns may be
-/// the same. Each term is one of these columns, or unknown, and may be descending.
-fn is_alike(parent: &[(Option<usize>, bool)], own: &[(Option<usize>, bool)], key: usize) -> bool {
+/// the same.
+fn is_alike(parent: &[OrderedBy], own: &[OrderedBy], key: usize) -> bool {
     let mut open: Vec<usize> = (0..key).collect();
     for (parent, own) in parent.iter().zip(own) {
-        match (parent.0, own.0) {
-            (Some(column), Some(_)) if parent == own => open.retain(|other| *other != column),
-            (None, None) => return true,
+        match (parent, own) {
+            (OrderedBy::Key(column, _), OrderedBy::Key(..)) if parent == own => {
+                open.retain(|other| other != column);
+            }
+            (OrderedBy::Unknown, _) | (_, OrderedBy::Unknown) => return true,
+            (OrderedBy::Other, OrderedBy::Other) => return true,
             _ => return false,
         }
         if open.is_empty() {
@@ -103,8 +103,9 @@ mod tests {
 
     #[test]
     fn orders_that_cannot_be_the_same_are_found() {
-        let (id, down, other) = ((Some(0), false), (Some(0), true), (None, false));
-        let second = (Some(1), false);
+        let (id, down, second) =
+            (OrderedBy::Key(0, false), OrderedBy::Key(0, true), OrderedBy::Key(1, false));
+        let (other, unknown) = (OrderedBy::Other, OrderedBy::Unknown);
         for (parent, own, key, alike) in [
             (&[id][..], &[id, other][..], 1, true),
             (&[id], &[down], 1, false),
@@ -117,6 +118,8 @@ mod tests {
             (&[id, second], &[id, other], 2, false),
             (&[id, second], &[second, id], 2, false),
             (&[id, other, down], &[id, second], 1, true),
+            (&[id], &[unknown], 1, true),
+            (&[unknown, id], &[id], 1, true),
         ] {
             assert_eq!(is_alike(parent, own, key), alike, "{parent:?}, {own:?}");
         }

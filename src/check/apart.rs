@@ -28,7 +28,9 @@ pub(super) async fn repeatable(
 ) -> Result<Vec<StatementRefusal>, Error> {
     let mut found = Vec::new();
     for (index, statement) in endpoint.statements().iter().enumerate() {
-        let Some(nested) = &statement.nested else { continue };
+        // Below a key, each row has a path to its parent.
+        let has_path = endpoint.key().is_some_and(|key| key.has_nested(index));
+        let Some(nested) = statement.nested.as_ref().filter(|_| !has_path) else { continue };
         let parent = &endpoint.statements()[nested.parent];
         let own = |index: usize| results[index].as_ref().and_then(Columns::own);
         let (Some(own), Some(columns), Cardinality::Many) =
@@ -39,10 +41,7 @@ pub(super) async fn repeatable(
         let Ok(on) = endpoint.join(index, own, columns) else { continue };
         let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
         let key: Vec<_> = on.into_iter().map(|(_, column)| column).collect();
-        let by_key = endpoint.key().is_some_and(|key| {
-            key.statement == nested.parent && key.sets_apart(nested.on.iter().map(|(_, column)| column))
-        });
-        if !by_key && !is_told_apart(&parent.query.sql, &names, &key, source).await? {
+        if !is_told_apart(&parent.query.sql, &names, &key, source).await? {
             let key: Vec<_> = key.iter().map(|&column| format!("`{}`", names[column])).collect();
             let error = repeated(&statement.name, &parent.name, &key.join(", "));
             found.push(refusal_at(endpoint, statement, nested.offset, &error));

@@ -45,7 +45,7 @@ impl Statement {
         statement.cardinality = Cardinality::Many;
         statement.nested = None;
         for (place, _) in &mut statement.origin.pieces {
-            *place += explain.len();
+            *place = place.saturating_add(explain.len());
         }
         statement
     }

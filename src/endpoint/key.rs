@@ -261,7 +261,10 @@ impl RowKey {
         let statement = endpoint
             .rows_statement()
             .filter(|&index| endpoint.statements()[index].cardinality == Cardinality::Many)
-            .ok_or(("`key` orders the rows of one list, but this endpoint has another shape", "remove it"))?;
+            .ok_or((
+                "`key` orders the rows of one list, but this endpoint has another shape",
+                "remove it, or write an endpoint whose only list outside of others is a `:many`",
+            ))?;
         if endpoint.statements()[statement].opener.is_some() {
             return Err(("the rows of a refcursor can't have a `key`", "remove it").into());
         }
@@ -304,14 +307,6 @@ impl RowKey {
             columns,
             offset,
         })
-    }
-
-    /// Returns true if rows with the same values in `columns` are the same row, or adjacent.
-    pub fn sets_apart<'a>(&self, columns: impl Iterator<Item = &'a String> + Clone) -> bool {
-        let is_one = |key: &KeyColumn| columns.clone().any(|column| *column == key.name);
-        let first = self.columns.iter().take_while(|key| is_one(key)).count();
-        first == self.columns.len()
-            || columns.clone().all(|column| self.columns[..first].iter().any(|key| key.name == *column))
     }
 
     /// Returns true if the statement limits the number of its rows.

@@ -2,7 +2,7 @@
 
 use rowstream_core::Error;
 use rowstream_core::diagnostic::{shown, suggest};
-use rowstream_encode::Column;
+use rowstream_encode::{Column, ColumnKind};
 
 use super::Endpoint;
 
@@ -52,11 +52,17 @@ impl Endpoint {
             );
             return Err(Error::endpoint(message).hint("rename one of them"));
         }
+        // Below a key, the database compares the values.
+        let is_keyed = self.key().is_some_and(|key| key.has_nested(statement));
         let pair = |(own, other): &(String, String)| {
             let pair = (place(columns, own, name)?, place(parent_columns, other, parent)?);
             let (own, other) = (&columns[pair.0], &parent_columns[pair.1]);
             if kinds_differ(&own.type_name, &other.type_name) {
                 return Err(never_the_same((name, own), (parent, other)));
+            }
+            let is_single = |column: &Column| column.kind == ColumnKind::Float32;
+            if is_keyed && is_single(own) != is_single(other) {
+                return Err(rarely_the_same((name, own), (parent, other)));
             }
             Ok(pair)
         };
@@ -80,6 +86,15 @@ fn never_the_same((name, own): (&String, &Column), (parent, other): (&String, &C
         own.name, own.type_name, other.name, other.type_name
     );
     Error::endpoint(message).hint("cast one of them to the type of the other")
+}
+
+/// 0.1 in single precision is another number than in double precision, but looks the same.
+fn rarely_the_same((name, own): (&String, &Column), (parent, other): (&String, &Column)) -> Error {
+    let message = format!(
+        "`{}` of statement `{name}` is {}, and `{}` of `{parent}` is {}: numbers that look the same differ",
+        own.name, own.type_name, other.name, other.type_name
+    );
+    Error::endpoint(message).hint("nest by integers, decimals or texts")
 }
 
 /// Returns true if one of the types is a number, and the other one is known not to be.

@@ -145,20 +145,25 @@ impl Cursors {
     }
 
     /// Encodes a row with `encoder`, and keeps its key.
+    fn gather(&mut self, encoder: &mut impl RowWriter, row: Row<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+        self.gather_with(encoder, out, |encoder, out| row.encode(encoder, out))
+    }
+
+    /// The same for a row that `encode` encodes.
     ///
     /// # Errors
     /// Those of [`Cursors::encode`].
-    pub(super) fn gather(
+    pub(super) fn gather_with<E: RowWriter>(
         &mut self,
-        encoder: &mut impl RowWriter,
-        row: Row<'_>,
+        encoder: &mut E,
         out: &mut Vec<u8>,
+        encode: impl FnOnce(&mut ColumnCounter<KeyGatherer<'_, E>>, &mut Vec<u8>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (columns, infinity) = (self.columns, self.infinity);
         let (key, names) = (&mut self.key, &*self.names);
         let gathering = KeyGatherer { columns, infinity, key, names, misfit: None, encoder };
         let mut gathering = ColumnCounter::new(gathering);
-        row.encode(&mut gathering, out)?;
+        encode(&mut gathering, out)?;
         match gathering.into_taker().misfit {
             Some((index, misfit)) => Err(misfit.error(&self.names[index].0)),
             None => self.check_place(),
@@ -290,7 +295,7 @@ impl RowWriter for NullWriter {
 }
 
 /// Passes the values of the result to the encoder, and keeps those of the key.
-struct KeyGatherer<'a, E> {
+pub(super) struct KeyGatherer<'a, E> {
     encoder: &'a mut E,
     columns: usize,
     infinity: Option<&'static str>,

@@ -1,7 +1,7 @@
 //! The keys of nested statements' rows. We compare the JSON values of a key, because users see
 //! those.
 
-use rowstream_encode::{OptionsEncoder, RowWriter as _, Value, ValueOptions, write_value};
+use rowstream_encode::{RowWriter, Value, ValueOptions, write_value};
 
 use rowstream_upstream::by_column::ColumnWriter;
 
@@ -63,15 +63,17 @@ fn shortest(decimal: &str) -> &str {
 }
 
 /// Encodes a row, and collects its key while it does so.
-pub(super) struct KeyedEncoder<'a> {
-    pub(super) encoder: &'a mut OptionsEncoder,
+pub(super) struct KeyedEncoder<'a, E> {
+    pub(super) encoder: &'a mut E,
+    /// The number of columns that it encodes. Those behind them only belong to the key.
+    pub(super) shown: usize,
     /// The columns of the key, in their order in the row.
     pub(super) columns: &'a [usize],
     /// Receives the key.
     pub(super) key: &'a mut KeyText,
 }
 
-impl ColumnWriter for KeyedEncoder<'_> {
+impl<E: RowWriter> ColumnWriter for KeyedEncoder<'_, E> {
     fn begin(&mut self, out: &mut Vec<u8>) {
         self.key.clear();
         self.encoder.begin_row(out);
@@ -82,7 +84,9 @@ impl ColumnWriter for KeyedEncoder<'_> {
         if self.columns.get(self.key.ends.len()) == Some(&column) {
             self.key.push(value);
         }
-        self.encoder.value(value, out);
+        if column < self.shown {
+            self.encoder.value(value, out);
+        }
     }
 
     fn end(&mut self, _columns: usize, out: &mut Vec<u8>) {

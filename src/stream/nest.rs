@@ -127,6 +127,8 @@ impl Nest {
             if let Some(tail) = tail.filter(|_| index == root) {
                 let (keys, shown) = Cursors::new(tail, &own, format == Format::Sse)?;
                 (cursors, own) = (Some(Box::new(keys)), shown.into());
+            } else if let Some(tail) = tail {
+                own = own[..own.len().saturating_sub(tail.key.path_of(index))].into();
             }
             statement.check_columns(&own)?;
             columns.push(own);
@@ -144,7 +146,7 @@ impl Nest {
             Level::new((endpoint, index), args, (list, encoder), Arc::clone(columns))
         });
         let mut levels: Vec<_> = levels.collect();
-        tie(&mut levels, joins(endpoint, &statements, &columns)?);
+        tie(&mut levels, joins(endpoint, &statements, &columns, tail)?);
         let page = tail.and_then(|tail| tail.page);
         Ok(Self { levels, prepared, begun: 0, list: Some(0), over: 0, cursors, page })
     }
@@ -430,10 +432,16 @@ impl Level {
         self.row.clear();
         self.row.shrink_to(KEPT);
         let (encoder, columns, key) = (&mut self.encoder, &self.columns[..], &mut self.next_key);
-        let mut encoder = ColumnCounter::new(KeyedEncoder { encoder, columns, key });
+        let shown = self.described.len();
         match cursors {
-            None => row.encode(&mut encoder, &mut self.row)?,
-            Some(cursors) => cursors.gather(&mut encoder, row, &mut self.row)?,
+            None => row.encode(
+                &mut ColumnCounter::new(KeyedEncoder { encoder, shown, columns, key }),
+                &mut self.row,
+            )?,
+            Some(cursors) => cursors.gather_with(encoder, &mut self.row, |encoder, out| {
+                let shown = usize::MAX;
+                row.encode(&mut ColumnCounter::new(KeyedEncoder { encoder, shown, columns, key }), out)
+            })?,
         }
         self.next = NextRow::Row;
         Ok(())
@@ -465,15 +473,41 @@ fn read_of<'a>(
 /// its own, and the parent's.
 type Join = (usize, Vec<(usize, usize)>);
 
-fn joins(endpoint: &Endpoint, statements: &[usize], columns: &[Arc<[Column]>]) -> Result<Vec<Join>, Error> {
+fn joins(
+    endpoint: &Endpoint,
+    statements: &[usize],
+    columns: &[Arc<[Column]>],
+    tail: Option<&Tail<'_>>,
+) -> Result<Vec<Join>, Error> {
     let parent =
         |statement: usize| statements.iter().position(|&other| endpoint.parent(statement) == Some(other));
     let join = |(level, &statement): (usize, &usize)| {
         let parent = parent(statement)?;
         let on = endpoint.join(statement, &columns[level], &columns[parent]);
-        Some(on.map(|on| (parent, on)))
+        Some(on.map(|on| match tail {
+            None => (parent, on),
+            Some(tail) => {
+                let shown = (columns[level].len(), columns[parent].len());
+                (parent, by_path(&on, shown, tail.key.path_of(statements[parent]), parent == 0))
+            }
+        }))
     };
     statements.iter().enumerate().filter_map(join).collect()
+}
+
+/// The pairs of columns that must be equal if each row has a path to its parent behind the columns
+/// that are `shown`: its own, and the parent's. The path begins with that of the parent, which has
+/// `common` columns. An outermost row is identified by its key, and any other row also by the
+/// columns of `on`.
+fn by_path(
+    on: &[(usize, usize)],
+    (own, parent): (usize, usize),
+    common: usize,
+    is_outermost: bool,
+) -> Vec<(usize, usize)> {
+    let path = (0..common).map(|column| (own + column, parent + column));
+    let further = on.iter().filter(|_| !is_outermost).enumerate();
+    path.chain(further.map(|(index, &(_, column))| (own + common + index, column))).collect()
 }
 
 /// Connects each level to its parent.

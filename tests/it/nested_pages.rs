@@ -277,6 +277,43 @@ async fn events_have_the_cursors_of_their_rows() {
     .await;
 }
 
+/// The database decides which rows belong together, and not the spelling of their values. Otherwise
+/// a row that was spelled differently would be missing, together with all lists after it. Parents
+/// with the same value have the same list.
+#[tokio::test]
+async fn rows_belong_together_if_the_database_finds_them_equal() {
+    let sql = "create table country (id integer primary key, code varchar(9) collate nocase);
+        create table city (id integer primary key, country varchar(9) collate nocase);
+        insert into country values (1, 'ch'), (2, 'fr'), (3, 'CH'), (4, 'it'), (5, 'it');
+        insert into city values (1, 'CH'), (2, 'ch'), (3, 'IT'), (4, 'xx'), (5, null)";
+    let mariadb = MariaDb::new(&sql.replace("nocase", "utf8mb4_general_ci"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("test.db");
+    rusqlite::Connection::open(&file).unwrap().execute_batch(sql).unwrap();
+    let endpoint = "/*\nkey = [\"id desc\"]\n[params]\nn = { type = \"integer\", default = 9 }\n*/
+        -- name: countries :many\nselect id, code from country order by code limit :n;
+        -- name: cities :many nested in countries on country = code\nselect country, id from city order by id desc";
+    let city = |country: &str, id: u8| json!({"country": country, "id": id});
+    let swiss = json!([city("ch", 2), city("CH", 1)]);
+    let italian = json!([city("IT", 3)]);
+    let expected = [
+        json!({"id": 5, "code": "it", "cities": italian}),
+        json!({"id": 4, "code": "it", "cities": italian}),
+        json!({"id": 3, "code": "CH", "cities": swiss}),
+        json!({"id": 2, "code": "fr", "cities": []}),
+        json!({"id": 1, "code": "ch", "cities": swiss}),
+    ];
+    for url in [mariadb.url(), format!("sqlite:{}", file.display())] {
+        let config = format!("[source.db]\nurl = \"{url}\"\n");
+        let files = [("rowstream.toml", &*config), ("endpoints/countries.sql", endpoint)];
+        let server = Server::start(&files).await;
+        for size in [1, 2, 9] {
+            let first = whole(&get(&server.url(&format!("/countries?n={size}"))).await);
+            assert_same(first.as_array().unwrap(), &expected[..size.min(5)]);
+        }
+    }
+}
+
 /// A folder with one endpoint, whose list `a` has these settings and statements.
 fn folder(settings: &str, statements: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -326,7 +363,19 @@ async fn statements_that_cannot_be_paged_are_refused() {
             "key = [\"id\"]",
             "select a_id, v from b order by id",
             "its rows can't be read for those of a page",
-            "order it by columns of its result",
+            "order it by the names of columns of its result",
+        ),
+        (
+            "key = [\"id\"]",
+            "(select a_id, v from b order by v limit 3)",
+            "`b` can't be read for the rows of a page",
+            "write it as a `select` without brackets around it",
+        ),
+        (
+            "key = [\"id\"]",
+            "select a_id, v from b union all (select a_id, v from b limit 3)",
+            "`b` limits the rows of all its lists together",
+            "remove its limit",
         ),
         (
             "key = [\"id\"]\nfollow = { poll = \"1s\", commits = \"ordered\" }",
@@ -355,6 +404,8 @@ async fn lists_that_differ_from_their_parents_are_a_warning() {
         ("select id from a order by id", all, None),
         ("select id from a order by id desc", all, Some(order)),
         ("select id from a order by id", "select a_id, v from b order by v", Some(order)),
+        ("select id from a where name = 'x' order by name, id", all, None),
+        ("select id from a order by -id", "select a_id, v from b order by a_id desc", None),
         ("select id, name from a order by name, id", all, Some(order)),
         ("select id, name from a order by name, id", "select a_id, v from b order by v, a_id", None),
         ("select id from a order by id limit 5", all, Some(limit)),

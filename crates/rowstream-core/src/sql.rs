@@ -19,7 +19,7 @@ use self::dialect::{Affixes, Placeholders};
 use self::lexer::{Lexer, Token, TokenKind};
 pub use self::limit::{Limit, LimitPart, limit_placeholders, numbered_placeholders};
 pub use self::operator::Operator;
-pub use self::outline::{Outline, RowSelect, UNIONS};
+pub use self::outline::{OrderedBy, Outline, RowSelect, UNIONS};
 
 /// Marks a statement whose row contains refcursors that other statements read. It replaces the
 /// cardinality.

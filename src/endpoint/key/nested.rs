@@ -5,7 +5,7 @@
 //! same order. So the rows of both are merged as they stream, whatever the order of the file is:
 //!
 //! ```sql
-//! select rowstream.* from (
+//! select rowstream.*, rowstream_parents.rowstream_key_1 as rowstream_path_1 from (
 //! select …                          -- the parents, after a cursor and within their limit
 //! ) as rowstream_parents join (
 //! select …                          -- the nested statement, without its order
@@ -13,8 +13,9 @@
 //! order by rowstream_parents."name", rowstream."author_id", rowstream.title
 //! ```
 //!
-//! A column of the key that equals a column of the nested statement is sorted by the latter, which
-//! is more likely to have an index that also contains the further columns.
+//! The columns of the path follow those of the result. They identify the parent: the key of the
+//! outermost row, and then the columns by which each further statement is nested. So only the
+//! database decides which rows belong together, and never the form of their values.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -22,7 +23,7 @@ use std::ops::Range;
 
 use rowstream_core::Error;
 use rowstream_core::sql::dialect::{Dialect, Placeholders};
-use rowstream_core::sql::{Outline, numbered_placeholders};
+use rowstream_core::sql::{Outline, UNIONS, numbered_placeholders};
 
 use super::super::refine::without_order;
 use super::super::{Endpoint, NestedRows, Statement};
@@ -44,6 +45,8 @@ pub struct NestedStatement {
     pub ordered: database::Statement,
     /// Its rows for the parents of [`RowKey::rest`].
     pub rest: database::Statement,
+    /// The number of columns that follow those of its result, and identify its parent.
+    pub path: usize,
     /// The arguments that follow those of the parents, as indices of parameters.
     args: Vec<usize>,
 }
@@ -52,7 +55,7 @@ impl NestedStatement {
     /// Explains why its rows can't be read for those of a page.
     pub fn explain(&self, error: &Error) -> Error {
         Error::endpoint(format!("its rows can't be read for those of a page: {error}"))
-            .hint("order it by columns of its result, by their names there, and nest it by columns of the same type")
+            .hint("it's put into another statement: order it by the names of columns of its result, each with a name of its own, and nest it by columns of the same type")
     }
 }
 
@@ -76,6 +79,7 @@ pub(super) fn read(
             statement,
             ordered: chain.below(ordered, columns),
             rest: chain.below(rest, columns),
+            path: chain.path(columns).len(),
             args: chain.args(),
         })
     };
@@ -86,6 +90,13 @@ impl RowKey {
     /// Returns true if this statement is nested in that of the key.
     pub fn has_nested(&self, statement: usize) -> bool {
         self.nested.iter().any(|nested| nested.statement == statement)
+    }
+
+    /// The number of columns of this statement that follow those of its result: the key, or the path
+    /// to its parent.
+    pub(crate) fn path_of(&self, statement: usize) -> usize {
+        let nested = self.nested.iter().find(|nested| nested.statement == statement);
+        nested.map_or(self.columns.len(), |nested| nested.path)
     }
 
     /// The statement to run instead of this one for the first rows, and its arguments, if lists are
@@ -161,7 +172,11 @@ impl<'a> Chain<'a> {
 
     /// The statement that reads the rows of the last one for these parents.
     fn below(&self, parents: &database::Statement, columns: &[KeyColumn]) -> database::Statement {
-        let mut sql = format!("select {OWN}.* from (\n{}\n) as {PARENTS}", parents.sql);
+        let mut sql = format!("select {OWN}.*");
+        for (number, column) in (1..).zip(self.path(columns)) {
+            let _ = write!(sql, ", {column} as {OWN}_path_{number}");
+        }
+        let _ = write!(sql, " from (\n{}\n) as {PARENTS}", parents.sql);
         let mut types = parents.types.clone();
         for (place, link) in self.links.iter().enumerate() {
             let (alias, parent) = (self.alias(place), self.parent_alias(place));
@@ -172,6 +187,19 @@ impl<'a> Chain<'a> {
         let _ = write!(sql, "\norder by {}", self.order(columns).join(", "));
         let ad_hoc = parents.ad_hoc;
         database::Statement { sql: sql.into(), types, ad_hoc }
+    }
+
+    /// The columns that identify the parent of a row.
+    fn path(&self, columns: &[KeyColumn]) -> Vec<String> {
+        let key = (1..=columns.len()).map(|number| format!("{PARENTS}.{OWN}_key_{number}"));
+        let of_link = |(place, link): (usize, &Link<'a>)| {
+            let alias = self.alias(place);
+            let column =
+                move |(_, column): &(String, String)| format!("{alias}.{}", self.dialect.quoted(column));
+            link.nested.on.iter().map(column).collect::<Vec<_>>()
+        };
+        // The key identifies the outermost rows.
+        key.chain(self.links[1..].iter().enumerate().flat_map(of_link)).collect()
     }
 
     fn alias(&self, place: usize) -> String {
@@ -193,14 +221,8 @@ impl<'a> Chain<'a> {
 
     /// The terms of the order: those of the key, and then those of each statement.
     fn order(&self, columns: &[KeyColumn]) -> Vec<String> {
-        let first = &self.links[0];
         let of_key = |column: &KeyColumn| {
-            let same = first.nested.on.iter().find(|(_, parent)| *parent == column.name);
-            let (alias, name) = match same {
-                Some((own, _)) => (self.alias(0), own),
-                None => (PARENTS.to_owned(), &column.name),
-            };
-            format!("{alias}.{}{}", self.dialect.quoted(name), direction(column))
+            format!("{PARENTS}.{}{}", self.dialect.quoted(&column.name), direction(column))
         };
         let of_link = |(place, link): (usize, &Link<'a>)| {
             let alias = self.alias(place);
@@ -225,22 +247,27 @@ impl<'a> Link<'a> {
             hint: hint.into(),
         };
         let (name, sql) = (&statement.name, &*statement.query.sql);
-        let outline = Outline::new(sql, dialect).filter(|_| statement.opener.is_none()).ok_or_else(|| {
-            refusal(format!("`{name}` can't be read for the rows of a page"), "write it as one `select`")
+        let is_plain = |outline: &Outline<'_>| statement.opener.is_none() && !outline.begins_with("(");
+        let outline = Outline::new(sql, dialect).filter(is_plain).ok_or_else(|| {
+            let message = format!("`{name}` can't be read for the rows of a page");
+            refusal(message, "write it as a `select` without brackets around it")
         })?;
         if outline.has_session_variable() {
             let message =
                 format!("`{name}` sets variables of its session, so a page would change its values");
             return Err(refusal(message, "use a window function, such as `row_number() over (order by id)`"));
         }
-        if outline.has_outside(&["limit", "offset", "fetch", "for"]) {
+        let has_limited_part = outline.has_outside(&UNIONS) && outline.has_any(&["limit", "fetch"]);
+        if outline.has_limit() || has_limited_part {
             let message = format!(
                 "`{name}` limits the rows of all its lists together, but is nested in a list with a `key`"
             );
-            return Err(refusal(
-                message,
-                "remove its limit: only rows of the parents in the response are read",
-            ));
+            let hint = "remove its limit: only rows of the parents in the response are read";
+            return Err(refusal(message, hint));
+        }
+        if outline.has_outside(&["for"]) {
+            let message = format!("`{name}` ends with `for`, but is put into another statement");
+            return Err(refusal(message, "remove it: endpoints only read"));
         }
         let order = outline.order_columns().map_err(|term| {
             let message =

@@ -12,6 +12,13 @@ use super::lexer::{Lexer, TokenKind};
 const BEHIND_TABLE: [&str; 6] = ["where", "order", "limit", "offset", "fetch", "for"];
 /// The words that may follow the terms of an order.
 const BEHIND_ORDER: [&str; 4] = ["limit", "offset", "fetch", "for"];
+/// The words that begin a limit or an offset.
+const LIMITS: [&str; 3] = ["limit", "offset", "fetch"];
+/// The words that are followed by an operand, such as a column.
+const BEFORE_OPERAND: [&str; 19] = [
+    "select", "distinct", "all", "as", "by", "where", "on", "and", "or", "not", "having", "when", "then",
+    "else", "case", "is", "like", "in", "between",
+];
 /// The words that may follow a term of an order and change only its direction.
 const DIRECTIONS: [&str; 5] = ["asc", "desc", "nulls", "first", "last"];
 /// The words that combine the rows of several statements.
@@ -46,6 +53,17 @@ pub struct RowSelect<'a> {
     pub condition: Option<&'a str>,
     /// The table, as it's written.
     pub table: String,
+}
+
+/// A term of an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OrderedBy {
+    /// A column of a key, by its index there; true if it's descending.
+    Key(usize, bool),
+    /// Another column of the result.
+    Other,
+    /// An expression, or a column that isn't in the result.
+    Unknown,
 }
 
 /// A statement's tokens, split by clauses.
@@ -155,12 +173,19 @@ impl<'a> Outline<'a> {
         open.is_empty()
     }
 
-    /// The terms of its order: for each, the index in `key` of the column that it is, and true if
-    /// it's descending. `columns` are the names of the result's columns.
-    pub fn order_by(&self, columns: &[&str], key: &[usize]) -> Vec<(Option<usize>, bool)> {
-        let column = |term| key.iter().position(|&column| self.is_column(term, columns, column));
-        let is_descending = |term: &[Part<'_>]| term.iter().any(|part| part.is("desc"));
-        self.order().map(column).zip(self.order_terms().map(is_descending)).collect()
+    /// The terms of its order. `columns` are the names of the result's columns, and `key` are some
+    /// of them.
+    pub fn order_by(&self, columns: &[&str], key: &[usize]) -> Vec<OrderedBy> {
+        let term = |(term, whole): (&[Part<'a>], &[Part<'a>])| {
+            let is = |&column: &usize| self.is_column(term, columns, column);
+            let is_named = matches!(self.named(term), Some(NamedColumn { table: None, .. }));
+            match key.iter().position(is) {
+                Some(column) => OrderedBy::Key(column, whole.iter().any(|part| part.is("desc"))),
+                None if is_named && (0..columns.len()).any(|column| is(&column)) => OrderedBy::Other,
+                None => OrderedBy::Unknown,
+            }
+        };
+        self.order().zip(self.order_terms()).map(term).collect()
     }
 
     /// The place of the order at its end, in bytes, `order by` included.
@@ -169,6 +194,17 @@ impl<'a> Outline<'a> {
         let rest = &self.parts[at..];
         let len = rest.iter().position(|part| part.is_any(&BEHIND_ORDER)).unwrap_or(rest.len());
         Some(rest[0].start..rest[len - 1].end())
+    }
+
+    /// Returns true if it has a limit or an offset outside of brackets. A column may have the name of
+    /// one of these words.
+    pub fn has_limit(&self) -> bool {
+        let is_operand = |before: &Part<'_>| {
+            before.is_any(&BEFORE_OPERAND)
+                || before.text.chars().all(|c| c.is_ascii_punctuation() && c != ')' && c != ']')
+        };
+        let follows_operand = |pair: &[Part<'_>]| pair[1].is_any(&LIMITS) && !is_operand(&pair[0]);
+        self.parts.windows(2).any(follows_operand)
     }
 
     /// Looks for these words outside of brackets.
