@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rowstream_core::Error;
-use rowstream_core::diagnostic::{Diagnostic, excerpt, place};
+use rowstream_core::diagnostic::{Diagnostic, excerpt, list, place};
 use rowstream_core::params::ParamValue;
 use rowstream_core::pool::Priority;
 use rowstream_encode::{Column, Format};
@@ -128,12 +128,52 @@ pub(crate) async fn check<'a>(
     };
     let mut checked = CheckResult { endpoints: Vec::new(), failed: None };
     for endpoint in endpoints {
-        match check_endpoint(endpoint, &source).await {
+        match check_forms(endpoint, &source).await {
             Ok(endpoint) => checked.endpoints.push(endpoint),
             Err(error) => return CheckResult { failed: Some(error), ..checked },
         }
     }
     checked
+}
+
+/// Checks an endpoint's statements, and then those without some of their optional parts.
+///
+/// # Errors
+/// Those of the source.
+async fn check_forms<'a>(endpoint: &'a Endpoint, source: &Source) -> Result<CheckedEndpoint<'a>, Error> {
+    let mut checked = check_endpoint(endpoint, source).await?;
+    for (index, form) in endpoint.forms().iter().enumerate() {
+        let mut found = check_endpoint(form, source).await?;
+        found.refusals.extend(other_columns(form, &found.results, &checked.results));
+        for mut refusal in found.refusals {
+            let is_known = |other: &StatementRefusal| other.diagnostic == refusal.diagnostic;
+            if !checked.refusals.iter().any(is_known) {
+                let left_out = list(endpoint.left_out(index));
+                refusal.diagnostic.message =
+                    format!("without the optional parts of {left_out}: {}", refusal.diagnostic.message);
+                checked.refusals.push(refusal);
+                return Ok(checked);
+            }
+        }
+    }
+    Ok(checked)
+}
+
+/// Finds a statement whose columns depend on its optional parts. Clients rely on them.
+fn other_columns(
+    form: &Endpoint,
+    results: &[Option<Columns>],
+    expected: &[Option<Columns>],
+) -> Option<StatementRefusal> {
+    let described = |columns: &Option<Columns>| {
+        let columns = columns.as_ref().and_then(Columns::own)?;
+        Some(columns.iter().map(|column| (column.name.clone(), column.type_name.clone())).collect::<Vec<_>>())
+    };
+    let is_other = |(one, other): (&Option<Columns>, &Option<Columns>)| matches!((described(one), described(other)), (Some(one), Some(other)) if one != other);
+    let index = results.iter().zip(expected).position(is_other)?;
+    let error = Error::endpoint("its columns are others")
+        .hint("put only conditions, joins and orders into optional parts: all answers have the same columns");
+    Some(refusal(form, &form.statements()[index], &error))
 }
 
 /// Opens the source with a pool of its own, which has one connection.

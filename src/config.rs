@@ -138,6 +138,10 @@ impl Config {
     fn explain(&mut self) {
         for endpoint in &mut self.endpoints {
             if let SourceKind::Sql(database) = self.sources[endpoint.source.index()].kind {
+                for form in endpoint.forms_mut() {
+                    let explained = form.explained(database.dialect(), &self.admin.explain);
+                    form.explained = explained.map(Box::new);
+                }
                 let explained = endpoint.explained(database.dialect(), &self.admin.explain);
                 endpoint.explained = explained.map(Box::new);
             }

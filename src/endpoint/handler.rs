@@ -6,8 +6,8 @@ use rowstream_core::Error;
 use rowstream_encode::Format;
 
 use super::{
-    Calls, CallsPerRow, Cardinality, Endpoint, FollowSettings, Pages, ParallelRead, PartStatement,
-    ProxyHandler, RefineSettings, RowKey, Shards, Statement,
+    Calls, CallsPerRow, Cardinality, Endpoint, FollowSettings, OptionalSql, Pages, ParallelRead,
+    PartStatement, ProxyHandler, RefineSettings, RowKey, Shards, Statement,
 };
 use crate::database;
 
@@ -46,6 +46,8 @@ pub struct Sql {
     pub parallel: Option<ParallelRead>,
     /// Lets several requests read one part of the rows each. `None`: each request reads all rows.
     pub shards: Option<Shards>,
+    /// The forms without some optional parts of the statements. `None`: there are no such parts.
+    pub optional: Option<Box<OptionalSql>>,
 }
 
 /// The rows that a `:one` of an endpoint may have.
@@ -102,6 +104,7 @@ impl Sql {
             follow: None,
             parallel: None,
             shards: None,
+            optional: None,
         }
     }
 }
@@ -126,6 +129,11 @@ impl Endpoint {
     /// The refinements that requests may ask for.
     pub fn refine_settings(&self) -> Option<&RefineSettings> {
         self.sql()?.refine.as_ref()
+    }
+
+    /// The forms without some optional parts of the statements.
+    pub fn optional(&self) -> Option<&OptionalSql> {
+        self.sql()?.optional.as_deref()
     }
 
     /// Counts all rows, for a request that asks for their number.

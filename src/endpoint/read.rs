@@ -15,7 +15,7 @@ use rowstream_core::diagnostic::reader::{Table, Value};
 use rowstream_core::diagnostic::{File, place, shown, suggest};
 use rowstream_core::params::{BindType, Param, ParamPlace};
 use rowstream_core::sql::dialect::Refusal;
-use rowstream_core::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
+use rowstream_core::sql::{self, Dialect, Nesting, OptionalPart, Refcursors, Section, Sql, SqlError};
 use rowstream_encode::{CsvDialect, Format, Segment, Template as Body, ValueOptions};
 
 use super::lookup::EncoderCache;
@@ -26,7 +26,7 @@ use super::{
     Authorization, Cardinality, Compression, Endpoint, Handler, NestedRows, OneRow, Origin, ParallelRead,
     Piece, RowKey, Shards, SlowClients, SourceRef, Statement, Timeout, compression, csv, follow, handler,
     key::{self, KeyRefusal},
-    parallel, path, slow_clients, timeout, upstream, values,
+    optional, parallel, path, slow_clients, timeout, upstream, values,
 };
 use crate::database;
 use crate::source::{SourceConfig, SourceKind};
@@ -104,6 +104,20 @@ impl<'a> Defaults<'a> {
 /// Reads an endpoint file. `relative` is its path below the folder of endpoints. Returns `None` and
 /// records the reason if too much of it can't be read.
 pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> Option<Endpoint> {
+    let mut endpoint = read_form(file, relative, defaults, None)?;
+    optional::add_forms(file, &mut endpoint, |file, left_out| {
+        read_form(file, relative, defaults, Some(left_out))
+    });
+    Some(endpoint)
+}
+
+/// Reads an endpoint file without the optional parts of some parameters; `None` leaves nothing out.
+fn read_form(
+    file: File<'_>,
+    relative: &Path,
+    defaults: &Defaults<'_>,
+    left_out: Option<&[&str]>,
+) -> Option<Endpoint> {
     let (mut table, definition) = open(file)?;
     if let DataDefinition::Upstream(value) = &definition {
         upstream::refuse_others(&mut table, value);
@@ -153,13 +167,22 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
         Some(enrich) => Some(enrich?),
         None => None,
     };
+    let mut optional = None;
     let (source, dialect, handler) = match definition {
         DataDefinition::Sql(text) => {
             let (source, dialect) = source?;
-            let text = text?;
+            let mut text = text?;
+            let parts = text.optional_parts(file, dialect)?;
+            optional = match left_out {
+                None => optional::read(file, &parts, &declared, |at| text.offset(at)),
+                Some(_) => None,
+            };
+            text.text = sql::without_parts(&text.text, &parts, left_out.unwrap_or_default());
             text.declare_claims(dialect, &mut declared);
             let in_requests = calls.as_ref().map(|calls| &calls.used[..]);
-            let statements = StatementReader { file, text, dialect, declared: &declared, in_requests };
+            let is_whole = left_out.is_none();
+            let statements =
+                StatementReader { file, text, dialect, declared: &declared, in_requests, is_whole };
             let statements = statements.read(result.as_ref())?;
             let is_required = result.is_some() && statements.first()?.cardinality == Cardinality::One;
             let one_row = if is_required { OneRow::Required } else { OneRow::Optional };
@@ -171,7 +194,9 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
             let (source, dialect) = each_source(file, &each, defaults)?;
             let text = toml_sql(&each.sql)?;
             let in_requests = Some(&each.draft.used[..]);
-            let statements = StatementReader { file, text, dialect, declared: &declared, in_requests };
+            text.refuse_optional_parts(file, dialect);
+            let statements =
+                StatementReader { file, text, dialect, declared: &declared, in_requests, is_whole: true };
             let statements = statements.read(None).filter(|statements| each.is_list(statements))?;
             calls = Some(each.draft);
             (source, Some(dialect), Handler::Sql(handler::Sql::new(statements)))
@@ -238,6 +263,10 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
         let settings = refine.read(&endpoint, dialect, defaults.cursor_secret);
         endpoint.sql_mut()?.refine = settings;
     }
+    if let (Some(optional), Some(sql)) = (optional, endpoint.sql_mut()) {
+        sql.optional = Some(Box::new(optional));
+    }
+    check_optional(file, &endpoint);
     endpoint.formats = match formats {
         _ if matches!(endpoint.handler, Handler::Proxy(_)) => Vec::new(),
         Some(formats) => carried_formats(&formats, &endpoint),
@@ -255,6 +284,7 @@ pub(crate) fn single(
     declare: &mut dyn FnMut(&str, usize) -> (Param, BindType),
 ) -> Option<Endpoint> {
     let text = SqlText { text: file.text.to_owned(), origin: SqlOrigin::Verbatim(0) };
+    text.refuse_optional_parts(file, dialect);
     let sql = Sql::parse(&text.text, dialect).map_err(|error| sql_error(file, &text, 0, error)).ok()?;
     for (name, offset) in sql.distinct() {
         if name.starts_with('_') {
@@ -316,6 +346,22 @@ impl SqlText {
         match self.origin {
             SqlOrigin::Verbatim(start) => start + within,
             SqlOrigin::Escaped(start) => start,
+        }
+    }
+
+    /// The parts that depend on parameters. `None` after an error.
+    fn optional_parts(&self, file: File<'_>, dialect: &'static Dialect) -> Option<Vec<OptionalPart>> {
+        sql::optional_parts(&self.text, dialect).map_err(|error| sql_error(file, self, 0, error)).ok()
+    }
+
+    /// Reports optional parts of SQL that always has all of its parts.
+    fn refuse_optional_parts(&self, file: File<'_>, dialect: &'static Dialect) {
+        // Other errors of the text are reported when it's parsed.
+        let parts = sql::optional_parts(&self.text, dialect).unwrap_or_default();
+        if let Some(part) = parts.first() {
+            let hint = "write `:name is null or …` instead".to_owned();
+            let message = "optional parts are for the statements of an endpoint file";
+            file.error(self.offset(part.range.start), message, Some(hint));
         }
     }
 
@@ -584,6 +630,8 @@ struct StatementReader<'a> {
     /// For each declared parameter, true if an upstream request uses it. `None` if the statements'
     /// rows need no upstream requests.
     in_requests: Option<&'a [bool]>,
+    /// False if optional parts were left out, so that parameters may be unused.
+    is_whole: bool,
 }
 
 impl StatementReader<'_> {
@@ -622,7 +670,9 @@ impl StatementReader<'_> {
             return None;
         }
         let nested = self.nest(&sections, &mut statements);
-        self.check_used(&used);
+        if self.is_whole {
+            self.check_used(&used);
+        }
         (nested && self.one_snapshot(&sections)).then_some(statements)
     }
 
@@ -778,6 +828,23 @@ impl StatementReader<'_> {
             };
             self.file.error(declared.offset, format!("no statement uses the parameter `{name}`"), Some(hint));
         }
+    }
+}
+
+/// Checks that the settings of an endpoint suit the optional parts of its statements.
+fn check_optional(file: File<'_>, endpoint: &Endpoint) {
+    if endpoint.optional().is_none() {
+        return;
+    }
+    let settings = [
+        ("`filter`, `sort`, `select` and `total`", endpoint.refine_settings().is_some()),
+        ("`parallel`", endpoint.parallel().is_some()),
+        ("`shards`", endpoint.shards().is_some()),
+        ("`enrich`", endpoint.per_row().is_some()),
+    ];
+    for (names, _) in settings.iter().filter(|(_, is_set)| *is_set) {
+        let message = format!("{names} can't be combined with optional parts of a statement");
+        file.error(0, message, Some("write `:name is null or …` instead of the parts".to_owned()));
     }
 }
 

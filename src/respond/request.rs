@@ -110,6 +110,7 @@ pub(super) fn read_stream_request<'a, B>(
     if refined.is_some_and(|refined| refined.is_fixed) {
         follow::refuse(&bound)?;
     }
+    let endpoint = endpoint.of_values(&bound.values);
     let endpoint = if bound.explain == Some(true) { explained(endpoint, &bound)? } else { endpoint };
     let followed = follow::read(endpoint, &mut bound)?;
     let accept = request.headers().get_all(header::ACCEPT);

@@ -66,6 +66,7 @@ mod nested_pages;
 mod odbc;
 mod only_rows;
 mod openapi;
+mod optional_parts;
 mod other_languages;
 mod others;
 mod packaging;

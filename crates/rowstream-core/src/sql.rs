@@ -8,6 +8,7 @@ pub mod dialect;
 mod lexer;
 mod limit;
 mod operator;
+mod optional;
 mod outline;
 
 use std::borrow::Cow;
@@ -19,6 +20,7 @@ use self::dialect::{Affixes, Placeholders};
 use self::lexer::{Lexer, Token, TokenKind};
 pub use self::limit::{Limit, LimitPart, limit_placeholders, numbered_placeholders};
 pub use self::operator::Operator;
+pub use self::optional::{OptionalPart, optional_parts, without_parts};
 pub use self::outline::{OrderedBy, Outline, RowSelect, UNIONS};
 
 /// Marks a statement whose row contains refcursors that other statements read. It replaces the
