@@ -15,7 +15,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
-use rowstream_encode::axum::{Awaited, StreamError, Streamed, StreamedJson};
+use rowstream_encode::responses::{Awaited, StreamError, Streamed, StreamedJson};
 use serde::Serialize;
 
 #[derive(Serialize)]

@@ -28,10 +28,17 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(app: Router) -> Self {
+        Self::run(|listener| async move { axum::serve(listener, app).await.unwrap() }).await
+    }
+
+    /// Calls `serve` with a socket that listens.
+    pub(crate) async fn run<F>(serve: impl FnOnce(TcpListener) -> F) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { address, task }
+        Self { address, task: tokio::spawn(serve(listener)) }
     }
 
     /// Sends `response` to the first request.

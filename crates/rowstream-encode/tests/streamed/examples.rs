@@ -10,6 +10,10 @@ mod articles;
 #[path = "../../examples/exports.rs"]
 mod exports;
 
+#[allow(dead_code, reason = "`main` is for people")]
+#[path = "../../examples/hyper.rs"]
+mod hyper;
+
 #[tokio::test]
 async fn articles() {
     let server = Server::start(articles::app()).await;
@@ -60,4 +64,17 @@ async fn exports() {
     assert!(events.whole().starts_with("event: reading\ndata: {\"id\":1,"));
     assert!(events.text().ends_with("event: end\ndata: null\n\n"));
     assert_eq!(events.text().matches("\n\n").count(), 21);
+}
+
+#[tokio::test]
+async fn without_axum() {
+    let server = Server::run(|listener| async { hyper::serve(listener).await.unwrap() }).await;
+    let json: serde_json::Value = serde_json::from_str(server.get("/rows.json").await.whole()).unwrap();
+    assert_eq!(json.as_array().unwrap().len(), 100_000);
+    let csv = server.get("/rows.csv").await;
+    assert!(csv.whole().starts_with("id,name\r\n1,Row 1\r\n") && csv.text().ends_with("Row 100000\r\n"));
+    assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8; header=present"));
+    let broken = server.get("/broken").await;
+    assert_eq!((broken.status(), broken.ended), ("200", ResponseEnd::Broken));
+    assert_eq!(server.get("/other").await.status(), "404");
 }

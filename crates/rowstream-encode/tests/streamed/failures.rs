@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream, StreamExt};
 use http_body::Body as _;
-use rowstream_encode::axum::{Awaited, Csv, Event, Ndjson, Sse, StreamError, Streamed, StreamedJson};
+use rowstream_encode::responses::{Awaited, Csv, Event, Ndjson, Sse, StreamError, Streamed, StreamedJson};
 use serde::Serialize;
 
 use crate::client::{ResponseEnd, body, fetch};

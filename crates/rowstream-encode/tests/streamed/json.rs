@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::stream::{self, StreamExt};
 use proptest::prelude::*;
-use rowstream_encode::axum::{Awaited, Ndjson, Streamed, StreamedJson};
+use rowstream_encode::responses::{Awaited, Ndjson, Streamed, StreamedJson};
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error as _;
 
 use futures_util::stream;
-use rowstream_encode::axum::{Awaited, StreamError, Streamed, StreamedJson};
+use rowstream_encode::responses::{Awaited, StreamError, Streamed, StreamedJson};
 use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::value::RawValue;

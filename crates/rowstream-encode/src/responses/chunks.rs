@@ -48,8 +48,11 @@ pub(super) enum Piece {
     Frame,
 }
 
-/// The chunks of one response.
-pub(super) struct Chunks {
+/// The body of a response. It reads its streams only while the HTTP library polls it.
+///
+/// If a stream fails, the body ends with an error, and never like a complete one. Each further poll
+/// returns an error, too.
+pub struct StreamedBody {
     state: State,
     chunk: Vec<u8>,
     /// The size at which `chunk` is full.
@@ -63,7 +66,7 @@ enum State {
     Failed,
 }
 
-impl Chunks {
+impl StreamedBody {
     pub(super) fn new(pieces: impl Pieces + 'static) -> Self {
         Self { state: State::Running(Box::new(pieces)), chunk: Vec::new(), full: FIRST_CHUNK }
     }
@@ -72,9 +75,8 @@ impl Chunks {
     ///
     /// # Errors
     /// The body failed before that.
-    pub(super) async fn first(mut self) -> Result<Self, StreamError> {
-        poll_fn(|cx| self.poll_first(cx)).await?;
-        Ok(self)
+    pub(super) async fn first(&mut self) -> Result<(), StreamError> {
+        poll_fn(|cx| self.poll_first(cx)).await
     }
 
     fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
@@ -112,7 +114,7 @@ impl Chunks {
     }
 }
 
-impl Body for Chunks {
+impl Body for StreamedBody {
     type Data = Bytes;
     type Error = StreamError;
 
@@ -149,8 +151,8 @@ impl Body for Chunks {
     }
 }
 
-impl fmt::Debug for Chunks {
+impl fmt::Debug for StreamedBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Chunks").finish_non_exhaustive()
+        f.debug_struct("StreamedBody").finish_non_exhaustive()
     }
 }

@@ -1,14 +1,14 @@
 //! Errors while a response is created, before or after its first byte.
 
-use axum_core::BoxError;
-use axum_core::response::{IntoResponse, Response};
-use http::StatusCode;
 use std::fmt;
+
+use super::BoxError;
 
 /// The reason why a response couldn't be created or completed.
 ///
 /// If a stream failed, its error is the [`source`](std::error::Error::source), which a handler can
-/// downcast to choose a status. Returned from a handler unchanged, this is a 500 without details.
+/// downcast to choose a status. Returned from a handler of axum unchanged, this is a 500 without
+/// details.
 #[derive(Debug)]
 pub struct StreamError {
     kind: ErrorKind,
@@ -55,8 +55,9 @@ impl std::error::Error for StreamError {
     }
 }
 
-impl IntoResponse for StreamError {
-    fn into_response(self) -> Response {
-        (StatusCode::INTERNAL_SERVER_ERROR, "the response could not be made\n").into_response()
+#[cfg(feature = "axum")]
+impl axum_core::response::IntoResponse for StreamError {
+    fn into_response(self) -> axum_core::response::Response {
+        (http::StatusCode::INTERNAL_SERVER_ERROR, "the response could not be made\n").into_response()
     }
 }

@@ -8,7 +8,7 @@ use super::document::{ListCut, RawJson, write_json};
 /// An event of an [`Sse`](super::Sse) response. Its data is an item as JSON, on one line.
 ///
 /// ```
-/// use rowstream_encode::axum::Event;
+/// use rowstream_encode::responses::Event;
 ///
 /// let event = Event::new("Lovelace").id("1815").name("author");
 /// ```

@@ -5,10 +5,10 @@ use std::future::Future;
 use std::sync::Mutex;
 use std::task::{Context, Poll, ready};
 
-use axum_core::BoxError;
 use futures_core::Stream;
 use serde::ser::{Error as _, Serialize, Serializer};
 
+use super::BoxError;
 use super::document::{self, Framing, List, write_json};
 
 /// Polls for the next item. `None` after the last one.
@@ -40,7 +40,7 @@ impl<T> Streamed<T> {
     ///
     /// ```
     /// # use futures_util::stream;
-    /// # use rowstream_encode::axum::Streamed;
+    /// # use rowstream_encode::responses::Streamed;
     /// let lines = stream::iter([Ok("one"), Ok("two"), Err("the file was truncated")]);
     /// let lines: Streamed<&str> = Streamed::new(lines);
     /// ```
