@@ -7,7 +7,8 @@
 //!    poll, or while the streams have nothing ready;
 //! 2. a chunk leaves when it's full, or at once when a stream has nothing ready. There's no timer;
 //! 3. after the last chunk of a complete body, the body ends. After a failure, every poll returns
-//!    an error.
+//!    an error;
+//! 4. the hook for errors is called once at most, and only for an error that the HTTP library gets.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -57,7 +58,11 @@ pub struct StreamedBody {
     chunk: Vec<u8>,
     /// The size at which `chunk` is full.
     full: usize,
+    on_error: Option<ErrorHook>,
 }
+
+/// Called with the error that aborts a response.
+pub(super) type ErrorHook = Box<dyn FnOnce(&StreamError) + Send>;
 
 enum State {
     Running(Box<dyn Pieces>),
@@ -68,7 +73,13 @@ enum State {
 
 impl StreamedBody {
     pub(super) fn new(pieces: impl Pieces + 'static) -> Self {
-        Self { state: State::Running(Box::new(pieces)), chunk: Vec::new(), full: FIRST_CHUNK }
+        let state = State::Running(Box::new(pieces));
+        Self { state, chunk: Vec::new(), full: FIRST_CHUNK, on_error: None }
+    }
+
+    /// Replaces the hook for errors.
+    pub(super) fn set_on_error(&mut self, hook: ErrorHook) {
+        self.on_error = Some(hook);
     }
 
     /// Writes up to the first item of a stream, or to the end of a body without items.
@@ -135,7 +146,12 @@ impl Body for StreamedBody {
                 Poll::Pending
             }
             Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Some(Ok(self.take_chunk()))),
-            Poll::Ready(Err(error)) => Poll::Ready(Some(Err(error))),
+            Poll::Ready(Err(error)) => {
+                if let Some(hook) = self.on_error.take() {
+                    hook(&error);
+                }
+                Poll::Ready(Some(Err(error)))
+            }
         }
     }
 

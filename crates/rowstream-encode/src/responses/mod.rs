@@ -119,6 +119,28 @@
 //! # Ok::<_, std::io::Error>(())
 //! ```
 //!
+//! The client learns nothing of the cause. [`on_error`](StreamedJson::on_error) passes it to the
+//! server's log:
+//!
+//! ```
+//! use std::error::Error as _;
+//! use futures_util::stream;
+//! use rowstream_encode::responses::{Ndjson, Streamed};
+//!
+//! async fn lines() -> Ndjson {
+//!     let lines = stream::iter([Ok("one"), Err("the file was truncated")]);
+//!     Ndjson::new(Streamed::new(lines)).on_error(|error| match error.source() {
+//!         Some(cause) => eprintln!("{error}: {cause}"),
+//!         None => eprintln!("{error}"),
+//!     })
+//! }
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! # use http_body_util::BodyExt;
+//! # assert!(lines().await.into_http().into_body().collect().await.is_err());
+//! # });
+//! # Ok::<_, std::io::Error>(())
+//! ```
+//!
 //! # When bytes leave
 //!
 //! Items are collected until a chunk is full: 4 KiB for the first one, then 32 KiB. When a stream

@@ -35,8 +35,7 @@ impl<T> Streamed<T> {
     /// A stream that may fail.
     ///
     /// An error aborts the response: it never becomes an item, and the stream isn't read any
-    /// further. To see it on the server, inspect the stream, for example with
-    /// `TryStreamExt::inspect_err` of the crate futures-util.
+    /// further. To see it on the server, use [`on_error`](super::StreamedJson::on_error).
     ///
     /// ```
     /// # use futures_util::stream;

@@ -50,6 +50,17 @@ macro_rules! responses {
                 self.0.first().await.map(Self)
             }
 
+            /// Calls `hook` with the error if the response is aborted, for example to log it. The client
+            /// only notices that something is missing.
+            ///
+            /// `hook` is called once at most, by the task that sends the body, and should be short. It
+            /// isn't called for an error that [`first`](Self::first) returns, or if the client leaves. A
+            /// second hook replaces the first one.
+            pub fn on_error(mut self, hook: impl FnOnce(&StreamError) + Send + 'static) -> Self {
+                self.0.body.set_on_error(Box::new(hook));
+                self
+            }
+
             /// The response for HTTP libraries that take any [`http_body::Body`], such as hyper.
             /// Handlers of axum return it as it is.
             ///
