@@ -169,7 +169,7 @@ use std::error::Error;
 use serde::Serialize;
 
 use crate::{CsvDialect, Format};
-use document::{Document, Framing, List, RawJson, write_json};
+use document::{Document, Framing, Layout, List, write_json};
 use records::Records;
 use unsent::UnsentResponse;
 
@@ -198,7 +198,35 @@ impl StreamedJson {
     /// (`serde(flatten)`), or nested in an internally tagged one (`serde(tag = "…")`). A stream
     /// can't be flattened or tagged itself either.
     pub fn new(value: impl Serialize) -> Result<Self, StreamError> {
-        Document::new(&value).map(|document| Self(UnsentResponse::new(Format::Json.media_type(), document)))
+        Self::with_layout(&value, Layout::Compact)
+    }
+
+    /// The same as [`new`](Self::new), but for people: indented like
+    /// [`serde_json::to_string_pretty`], with the items of streams too.
+    ///
+    /// ```
+    /// # use futures_util::stream;
+    /// # use http_body_util::BodyExt;
+    /// use rowstream_encode::responses::{Streamed, StreamedJson};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let numbers = Streamed::infallible(stream::iter([1, 2]));
+    /// let body = StreamedJson::pretty(numbers)?.into_http().into_body();
+    /// assert_eq!(body.collect().await?.to_bytes(), "[\n  1,\n  2\n]");
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new).
+    pub fn pretty(value: impl Serialize) -> Result<Self, StreamError> {
+        Self::with_layout(&value, Layout::Indented { depth: 0 })
+    }
+
+    fn with_layout(value: &impl Serialize, layout: Layout) -> Result<Self, StreamError> {
+        let document = Document::new(value, layout)?;
+        Ok(Self(UnsentResponse::new(Format::Json.media_type(), document)))
     }
 }
 
@@ -226,8 +254,7 @@ pub struct Ndjson(UnsentResponse);
 impl Ndjson {
     /// A line for each of `items`.
     pub fn new<T: Serialize + 'static>(items: Streamed<T>) -> Self {
-        let write = |item: &T, out: &mut Vec<u8>| write_json(item, RawJson::OneLine, out);
-        let lines = List::new(items.into_next(), Framing::Lines, write);
+        let lines = List::new(items.into_next(), Framing::Lines, Layout::OneLine, write_json);
         Self(UnsentResponse::new(Format::Ndjson.media_type(), Document::of_list(lines)))
     }
 }
@@ -322,7 +349,7 @@ pub struct Sse(UnsentResponse);
 impl Sse {
     /// Sends `events`.
     pub fn new<T: Serialize + 'static>(events: Streamed<Event<T>>) -> Self {
-        let events = List::new(events.into_next(), Framing::Events, events::write_event);
+        let events = List::new(events.into_next(), Framing::Events, Layout::OneLine, events::write_event);
         Self(UnsentResponse::new(Format::Sse.media_type(), Document::of_list(events)))
     }
 }

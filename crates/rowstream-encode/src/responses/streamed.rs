@@ -132,9 +132,9 @@ impl<T> StreamSlot<T> {
 
 impl<T: Serialize + 'static> StreamSlot<T> {
     fn serialize<S: Serializer>(&self, framing: Framing, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw = document::collecting().ok_or_else(|| S::Error::custom(OUTSIDE))?;
+        let layout = document::collecting().ok_or_else(|| S::Error::custom(OUTSIDE))?;
         let next = self.take().ok_or_else(|| S::Error::custom(TAKEN))?;
-        let list = List::new(next, framing, move |item, out| write_json(item, raw, out));
+        let list = List::new(next, framing, layout, write_json);
         document::stand_in(list, serializer)
     }
 }

@@ -206,6 +206,13 @@ proptest! {
     }
 
     #[test]
+    fn a_pretty_document_is_that_of_its_lists(shape in shape()) {
+        let expected = serde_json::to_string_pretty(&PlainMode(shape.clone())).unwrap();
+        let reply = RUNTIME.block_on(fetch(StreamedJson::pretty(LiveMode(shape)).unwrap()));
+        prop_assert_eq!(reply.whole(), expected);
+    }
+
+    #[test]
     fn waiting_for_the_first_item_changes_nothing(shape in shape()) {
         let expected = serde_json::to_string(&PlainMode(shape.clone())).unwrap();
         let waited = async { fetch(StreamedJson::new(LiveMode(shape)).unwrap().first().await.unwrap()).await };
