@@ -85,26 +85,35 @@ impl Pieces for Document {
             Some(Step::List(list)) => list,
         };
         let begin = out.len();
-        let framing = list.framing;
+        let (framing, is_in_item) = (list.framing, list.is_in_item);
         match ready!(list.poll_item(cx, out)).transpose()? {
             None => {
                 list.end(out);
                 self.steps.pop();
                 return Poll::Ready(Some(Ok(Piece::Frame)));
             }
-            Some(cuts) if cuts.is_empty() => out.extend_from_slice(framing.after()),
-            Some(cuts) => {
+            Some(cuts) if cuts.is_empty() => {
+                out.extend_from_slice(framing.after());
+                let is_heartbeat = framing == ItemFraming::Events && out[begin..].starts_with(b":");
+                if is_heartbeat {
+                    return Poll::Ready(Some(Ok(Piece::Item)));
+                }
+            }
+            Some(mut cuts) => {
+                for cut in &mut cuts {
+                    cut.list.is_in_item = is_in_item || framing != ItemFraming::Value;
+                }
                 self.steps.push(Step::Text(framing.after().to_vec()));
                 self.push_cut(out.split_off(begin), begin, cuts);
             }
         }
-        Poll::Ready(Some(Ok(framing.piece())))
+        Poll::Ready(Some(Ok(framing.piece(is_in_item))))
     }
 }
 
 /// The bytes around the items of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(super) enum ItemFraming {
     /// A JSON array.
     Array,
     /// A JSON value, from exactly one item.
@@ -115,7 +124,7 @@ pub(super) enum Framing {
     Events,
 }
 
-impl Framing {
+impl ItemFraming {
     fn after(self) -> &'static [u8] {
         match self {
             Self::Array | Self::Value => b"",
@@ -124,9 +133,10 @@ impl Framing {
         }
     }
 
-    fn piece(self) -> Piece {
+    fn piece(self, is_in_item: bool) -> Piece {
         match self {
-            Self::Array | Self::Lines | Self::Events => Piece::Item,
+            Self::Array | Self::Lines | Self::Events if is_in_item => Piece::Item,
+            Self::Array | Self::Lines | Self::Events => Piece::Row,
             Self::Value => Piece::Frame,
         }
     }
@@ -141,18 +151,20 @@ type ItemWriter = Box<
 /// A stream with items of any type.
 pub(super) struct List {
     write_next: ItemWriter,
-    framing: Framing,
+    framing: ItemFraming,
     /// The layout around the list.
     layout: Layout,
     /// An item was written.
     begun: bool,
+    /// The list is a part of another list's item.
+    is_in_item: bool,
 }
 
 impl List {
     /// The items of `next`. `write` appends an item and returns the streams in it.
     pub(super) fn new<T: 'static>(
         mut next: NextItem<T>,
-        framing: Framing,
+        framing: ItemFraming,
         layout: Layout,
         write: impl Fn(&T, Layout, &mut Vec<u8>) -> Result<Vec<ListCut>, StreamError> + Send + 'static,
     ) -> Self {
@@ -160,7 +172,7 @@ impl List {
             let item = ready!(next(cx));
             Poll::Ready(item.map(|item| write(&item.map_err(StreamError::stream)?, layout, out)))
         };
-        Self { write_next: Box::new(write_next), framing, layout, begun: false }
+        Self { write_next: Box::new(write_next), framing, layout, begun: false, is_in_item: false }
     }
 
     /// Appends the next item and the separator before it, or nothing after the last item.
@@ -171,13 +183,15 @@ impl List {
     ) -> Poll<Option<Result<Vec<ListCut>, StreamError>>> {
         let begin = out.len();
         let polled = match self.framing {
-            Framing::Array => {
+            ItemFraming::Array => {
                 let layout = self.layout.inner();
                 out.push(if self.begun { b',' } else { b'[' });
                 layout.begin_line(out);
                 (self.write_next)(cx, layout, out)
             }
-            Framing::Value | Framing::Lines | Framing::Events => (self.write_next)(cx, self.layout, out),
+            ItemFraming::Value | ItemFraming::Lines | ItemFraming::Events => {
+                (self.write_next)(cx, self.layout, out)
+            }
         };
         match polled {
             Poll::Ready(Some(_)) => self.begun = true,
@@ -189,12 +203,12 @@ impl List {
     /// Appends the text after the last item.
     fn end(&self, out: &mut Vec<u8>) {
         match self.framing {
-            Framing::Array if self.begun => {
+            ItemFraming::Array if self.begun => {
                 self.layout.begin_line(out);
                 out.push(b']');
             }
-            Framing::Array => out.extend_from_slice(b"[]"),
-            Framing::Value | Framing::Lines | Framing::Events => {}
+            ItemFraming::Array => out.extend_from_slice(b"[]"),
+            ItemFraming::Value | ItemFraming::Lines | ItemFraming::Events => {}
         }
     }
 }
@@ -483,7 +497,7 @@ mod tests {
         let scope = CollectorScope::begin(Layout::Compact);
         let placeholder = raw("null");
         let write = |(): &(), _, _: &mut Vec<u8>| Ok(Vec::new());
-        let list = List::new(Box::new(|_| Poll::Ready(None)), Framing::Array, Layout::Compact, write);
+        let list = List::new(Box::new(|_| Poll::Ready(None)), ItemFraming::Array, Layout::Compact, write);
         set_waiting(Some(PendingList { placeholder: Rc::clone(&placeholder), list }));
         for other in ["null", "", RawValue::NULL.get(), raw("null").get(), &placeholder.get()[..2]] {
             assert!(!cut(other, 1, Layout::Compact));

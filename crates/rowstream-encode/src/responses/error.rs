@@ -20,6 +20,7 @@ enum ErrorKind {
     Stream,
     Unserialisable,
     Aborted,
+    NoRandomness,
 }
 
 impl StreamError {
@@ -31,6 +32,11 @@ impl StreamError {
     /// The structure or an item can't be written in this format.
     pub(super) fn unserialisable(cause: impl Into<BoxError>) -> Self {
         Self { kind: ErrorKind::Unserialisable, cause: Some(cause.into()) }
+    }
+
+    /// A framed response has no tag.
+    pub(super) fn no_randomness(cause: impl Into<BoxError>) -> Self {
+        Self { kind: ErrorKind::NoRandomness, cause: Some(cause.into()) }
     }
 
     /// A body was polled after it had failed.
@@ -45,6 +51,7 @@ impl fmt::Display for StreamError {
             ErrorKind::Stream => "a stream of the response failed",
             ErrorKind::Unserialisable => "the response holds what its format cannot",
             ErrorKind::Aborted => "the response was aborted",
+            ErrorKind::NoRandomness => "the system returns no random numbers",
         })
     }
 }

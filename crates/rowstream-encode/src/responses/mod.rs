@@ -141,6 +141,56 @@
 //! # Ok::<_, std::io::Error>(())
 //! ```
 //!
+//! # Framed responses
+//!
+//! Some clients and proxies take a cut response for a complete one. A framed response has a record at
+//! its end, which is only there if nothing is missing, and Rowstream's clients for JavaScript and
+//! Python raise an error without it:
+//!
+//! ```
+//! use futures_util::stream;
+//! use rowstream_encode::responses::{Ndjson, StreamError, Streamed};
+//! use rowstream_encode::{Column, ColumnKind};
+//! use serde::Serialize;
+//!
+//! #[derive(Serialize)]
+//! struct Article {
+//!     id: i64,
+//! }
+//!
+//! async fn articles() -> Result<Ndjson, StreamError> {
+//!     let articles = stream::iter((1..=2).map(|id| Article { id }));
+//!     Ndjson::new(Streamed::infallible(articles)).framed(&[Column::new("id", ColumnKind::Int64)])
+//! }
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! # use http_body_util::BodyExt;
+//! let response = articles().await?.into_http();
+//! let tag = response.headers()["rowstream-tag"].to_str()?.to_owned();
+//! let body = response.into_body().collect().await?.to_bytes();
+//! let expected = [
+//!     r#"{"$rowstream":"TAG","columns":[{"name":"id","type":"int64"}]}"#,
+//!     r#"{"id":1}"#,
+//!     r#"{"id":2}"#,
+//!     r#"{"$rowstream":"TAG","end":{"rows":2}}"#,
+//!     "",
+//! ];
+//! assert_eq!(body, expected.join("\n").replace("TAG", &tag));
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - The tag is random, 128 bits in hex, and differs for each response. So no row looks like a record.
+//! - If a stream fails, the last record is an error with the code `stream_failed`, without the cause.
+//!   The complete rows and the record leave before the body fails.
+//! - [`digest`](Ndjson::digest) adds a digest to the end record.
+//! - There's no timer for heartbeats, and so no header `Rowstream-Heartbeat`: clients wait without
+//!   limit. There are no marks, so clients can't resume the response (`Rowstream-Resume: none`).
+//! - Pages of another origin need `Access-Control-Expose-Headers: Rowstream-Tag, Rowstream-Wire,
+//!   Rowstream-Resume`.
+//!
+//! Other formats can have [`trailers`](Csv::trailers), for clients and proxies that pass them on.
+//!
 //! # When bytes leave
 //!
 //! Items are collected until a chunk is full: 4 KiB for the first one, then 32 KiB. When a stream
@@ -157,9 +207,12 @@
 //! `([(header::CACHE_CONTROL, "no-store")], page)`.
 
 mod chunks;
+mod delivery;
 mod document;
 mod error;
 mod events;
+mod framed;
+mod proof;
 mod records;
 mod streamed;
 mod unsent;
@@ -168,8 +221,8 @@ use std::error::Error;
 
 use serde::Serialize;
 
-use crate::{CsvDialect, Format};
-use document::{Document, Framing, Layout, List, write_json};
+use crate::{Column, CsvDialect, Format, Framing};
+use document::{Document, ItemFraming, Layout, List, write_json};
 use records::Records;
 use unsent::UnsentResponse;
 
@@ -254,8 +307,21 @@ pub struct Ndjson(UnsentResponse);
 impl Ndjson {
     /// A line for each of `items`.
     pub fn new<T: Serialize + 'static>(items: Streamed<T>) -> Self {
-        let lines = List::new(items.into_next(), Framing::Lines, Layout::OneLine, write_json);
+        let lines = List::new(items.into_next(), ItemFraming::Lines, Layout::OneLine, write_json);
         Self(UnsentResponse::new(Format::Ndjson.media_type(), Document::of_list(lines)))
+    }
+
+    /// Adds records that prove to a client that nothing is missing: the
+    /// [framed profile](self#framed-responses), which Rowstream's clients read.
+    ///
+    /// `columns` describes the items' fields in their order. Clients convert the values by these types;
+    /// use [`ColumnKind::Any`](crate::ColumnKind::Any) for a list. Without columns, clients take the
+    /// values as JSON has them. An item that isn't a struct or a map aborts the response.
+    ///
+    /// # Errors
+    /// The system returns no random numbers.
+    pub fn framed(self, columns: &[Column]) -> Result<Self, StreamError> {
+        self.0.framed(Framing::Lines, columns).map(Self)
     }
 }
 
@@ -349,7 +415,20 @@ pub struct Sse(UnsentResponse);
 impl Sse {
     /// Sends `events`.
     pub fn new<T: Serialize + 'static>(events: Streamed<Event<T>>) -> Self {
-        let events = List::new(events.into_next(), Framing::Events, Layout::OneLine, events::write_event);
+        let events = List::new(events.into_next(), ItemFraming::Events, Layout::OneLine, events::write_event);
         Self(UnsentResponse::new(Format::Sse.media_type(), Document::of_list(events)))
+    }
+
+    /// Adds records as events of the type `rowstream`; see [`Ndjson::framed`]. An event that has a
+    /// name, or whose data isn't a struct or a map, aborts the response.
+    ///
+    /// `follow` of Rowstream's clients reads such a response if each event has an id. After each end
+    /// and each cut, it repeats the request with the last id as the parameter `_after`. A handler that
+    /// continues there sets the header `Rowstream-Resume: ids`.
+    ///
+    /// # Errors
+    /// The system returns no random numbers.
+    pub fn framed(self, columns: &[Column]) -> Result<Self, StreamError> {
+        self.0.framed(Framing::Events, columns).map(Self)
     }
 }

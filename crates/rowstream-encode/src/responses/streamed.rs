@@ -9,7 +9,7 @@ use futures_core::Stream;
 use serde::ser::{Error as _, Serialize, Serializer};
 
 use super::BoxError;
-use super::document::{self, Framing, List, write_json};
+use super::document::{self, ItemFraming, List, write_json};
 
 /// Polls for the next item. `None` after the last one.
 pub(super) type NextItem<T> = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<T, BoxError>>> + Send>;
@@ -69,7 +69,7 @@ impl<T> Streamed<T> {
 
 impl<T: Serialize + 'static> Serialize for Streamed<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(Framing::Array, serializer)
+        self.0.serialize(ItemFraming::Array, serializer)
     }
 }
 
@@ -106,7 +106,7 @@ impl<T> Awaited<T> {
 
 impl<T: Serialize + 'static> Serialize for Awaited<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(Framing::Value, serializer)
+        self.0.serialize(ItemFraming::Value, serializer)
     }
 }
 
@@ -131,7 +131,7 @@ impl<T> StreamSlot<T> {
 }
 
 impl<T: Serialize + 'static> StreamSlot<T> {
-    fn serialize<S: Serializer>(&self, framing: Framing, serializer: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, framing: ItemFraming, serializer: S) -> Result<S::Ok, S::Error> {
         let layout = document::collecting().ok_or_else(|| S::Error::custom(OUTSIDE))?;
         let next = self.take().ok_or_else(|| S::Error::custom(TAKEN))?;
         let list = List::new(next, framing, layout, write_json);

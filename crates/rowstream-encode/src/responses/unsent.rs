@@ -3,7 +3,9 @@
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 
 use super::chunks::Pieces;
+use super::framed::RecordWriter;
 use super::{Csv, Ndjson, Sse, StreamError, StreamedBody, StreamedJson};
+use crate::{Column, Framing};
 
 /// A response that isn't sent yet.
 #[derive(Debug)]
@@ -22,16 +24,22 @@ impl UnsentResponse {
         Ok(self)
     }
 
+    pub(super) fn framed(mut self, framing: Framing, columns: &[Column]) -> Result<Self, StreamError> {
+        self.body.set_records(RecordWriter::new(framing, columns)?);
+        Ok(self)
+    }
+
     /// Adds headers that ask proxies not to buffer. `no-transform` (RFC 9111) prevents compression,
     /// `X-Accel-Buffering` is nginx's, and `Incremental` is draft-ietf-httpbis-incremental.
     fn into_http(self) -> http::Response<StreamedBody> {
-        let mut response = http::Response::new(self.body);
-        let headers = response.headers_mut();
+        let (mut head, mut body) = http::Response::new(self.body).into_parts();
+        let headers = &mut head.headers;
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-transform"));
         headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
         headers.insert(HeaderName::from_static("incremental"), HeaderValue::from_static("?1"));
-        response
+        body.begin(headers);
+        http::Response::from_parts(head, body)
     }
 }
 
@@ -58,6 +66,25 @@ macro_rules! responses {
             /// second hook replaces the first one.
             pub fn on_error(mut self, hook: impl FnOnce(&StreamError) + Send + 'static) -> Self {
                 self.0.body.set_on_error(Box::new(hook));
+                self
+            }
+
+            /// Announces trailers, which prove to a client that nothing is missing: `Rowstream-Status:
+            /// complete`, and the number of rows in `Rowstream-Rows`. A failed response has none.
+            ///
+            /// hyper sends them over HTTP/1.1 only to clients that send `TE: trailers`. The rows are
+            /// the items of the streams, without those of streams in an item, and without heartbeats.
+            /// A response with trailers has no `Content-Length`.
+            pub fn trailers(mut self) -> Self {
+                self.0.body.add_trailers();
+                self
+            }
+
+            /// Computes the SHA-256 of the body while it's sent. It's the trailer `Content-Digest`
+            /// (RFC 9530), after those of [`trailers`](Self::trailers). The end record of a framed
+            /// response has the digest of the bytes before it.
+            pub fn digest(mut self) -> Self {
+                self.0.body.add_digest();
                 self
             }
 

@@ -14,6 +14,10 @@ mod exports;
 #[path = "../../examples/hyper.rs"]
 mod hyper;
 
+#[allow(dead_code, reason = "`main` is for people")]
+#[path = "../../examples/framed.rs"]
+mod framed;
+
 #[tokio::test]
 async fn articles() {
     let server = Server::start(articles::app()).await;
@@ -77,4 +81,22 @@ async fn without_axum() {
     let broken = server.get("/broken").await;
     assert_eq!((broken.status(), broken.ended), ("200", ResponseEnd::Broken));
     assert_eq!(server.get("/other").await.status(), "404");
+}
+
+#[tokio::test]
+async fn rows_for_clients() {
+    for (path, status, end) in [
+        ("/articles", "200", r#","end":{"rows":10000,"digest":"sha-256=:"#),
+        ("/articles.csv", "200", "\r\n10000,Article 10000,\r\n"),
+        ("/other", "404", "no such path"),
+    ] {
+        let request = http::Request::get(path).body(()).unwrap();
+        let reply = crate::hyper::server(framed::respond(request).await.unwrap()).await.get("/").await;
+        assert_eq!((reply.status(), reply.ended), (status, ResponseEnd::Complete));
+        assert!(reply.text().contains(end), "{path}");
+    }
+    let request = http::Request::get("/broken").body(()).unwrap();
+    let reply = crate::hyper::server(framed::respond(request).await.unwrap()).await.get("/").await;
+    assert_eq!(reply.ended, ResponseEnd::Broken);
+    assert!(reply.text().contains(r#""code":"stream_failed""#));
 }

@@ -20,7 +20,7 @@ use crate::client::{ResponseEnd, Server};
 const BUFFER: usize = 64 * 1024;
 
 /// Sends `response` on the first connection.
-async fn server(response: http::Response<StreamedBody>) -> Server {
+pub(crate) async fn server(response: http::Response<StreamedBody>) -> Server {
     let response = Arc::new(Mutex::new(Some(response)));
     Server::run(|listener| async move {
         let (socket, _) = listener.accept().await.unwrap();

@@ -6,6 +6,7 @@ mod delivery;
 mod examples;
 mod failures;
 mod formats;
+mod framed;
 mod hyper;
 mod json;
 mod placement;
