@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 use http::HeaderName;
 use rowstream_core::Error;
-use rowstream_encode::{Column, Format, ValueOptions};
+pub(crate) use rowstream_encode::Framing;
+use rowstream_encode::{Column, ValueOptions};
 use serde_json::{Value as Json, json};
 
 use super::ResponseId;
@@ -29,63 +30,10 @@ use crate::outcome::RowCounts;
 pub(crate) const TAG: HeaderName = HeaderName::from_static("rowstream-tag");
 /// The value of the media type's parameter `profile`.
 pub(crate) const PROFILE: &str = "framed";
-/// The bytes before a record in a stream of events.
-const EVENT: &[u8] = b"event: rowstream\ndata: ";
 /// A mark is written at least every so many rows,
 const MARK_ROWS: u64 = 1000;
 /// and at least this often while there are new rows.
 const MARK_AFTER: Duration = Duration::from_secs(1);
-
-/// The form of records among the rows of a format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Framing {
-    /// As lines.
-    Lines,
-    /// Each after a record separator (RFC 7464).
-    Sequence,
-    /// As the data of events, which have their own type.
-    Events,
-}
-
-impl Framing {
-    /// The framing of a format. `None` if the format has an end of its own, or may contain only
-    /// rows.
-    pub fn of(format: Format) -> Option<Self> {
-        match format {
-            Format::Ndjson => Some(Self::Lines),
-            Format::JsonSeq => Some(Self::Sequence),
-            Format::Sse => Some(Self::Events),
-            Format::Json | Format::Csv | Format::Arrow => None,
-        }
-    }
-
-    /// The media type of a framed response.
-    pub(crate) fn media_type(self) -> &'static str {
-        match self {
-            Self::Lines => "application/x-ndjson; profile=framed",
-            Self::Sequence => "application/json-seq; profile=framed",
-            // Browsers accept it with parameters, too.
-            Self::Events => "text/event-stream; profile=framed",
-        }
-    }
-
-    /// Writes a record with the JSON `text`. `begun`: the row before it isn't complete.
-    fn write(self, text: &str, begun: bool, out: &mut Vec<u8>) {
-        match self {
-            Self::Lines if begun => out.push(b'\n'),
-            Self::Lines => {}
-            Self::Sequence => out.push(0x1e),
-            // An event that has begun can only be left open, because its end would deliver it.
-            Self::Events if begun => return,
-            Self::Events => out.extend_from_slice(EVENT),
-        }
-        out.extend_from_slice(text.as_bytes());
-        out.push(b'\n');
-        if self == Self::Events {
-            out.push(b'\n');
-        }
-    }
-}
 
 /// The columns of rows, and of the lists in them, which follow the columns.
 pub(crate) struct RowDescription<'a> {
@@ -178,18 +126,18 @@ impl Frames {
 
     /// Writes a record after complete rows.
     pub(crate) fn write(&self, record: &Record<'_>, out: &mut Vec<u8>) {
-        self.framing.write(&self.text(record), false, out);
+        self.write_after(record, false, out);
     }
 
     /// Writes the last record of a result that has failed. The row before it may have `begun`
     /// without having ended.
     pub(crate) fn write_error(&self, error: &Error, begun: bool, out: &mut Vec<u8>) {
-        self.framing.write(&self.text(&Record::Error(error)), begun, out);
+        self.write_after(&Record::Error(error), begun, out);
     }
 
-    fn text(&self, record: &Record<'_>) -> String {
+    fn write_after(&self, record: &Record<'_>, begun: bool, out: &mut Vec<u8>) {
         let (name, value) = record.member();
-        json!({"$rowstream": self.tag.to_string(), name: value}).to_string()
+        self.framing.write_record(&self.tag.to_string(), name, &value, begun, out);
     }
 
     /// True if there are marks. Events don't need them, because each has its cursor.

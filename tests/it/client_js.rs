@@ -34,12 +34,12 @@ const READ: &str = "
     };";
 
 /// A folder with the built package, and an empty project that installed it.
-struct Package {
+pub(crate) struct Package {
     folder: TempDir,
 }
 
 impl Package {
-    async fn build() -> Self {
+    pub(crate) async fn build() -> Self {
         tokio::task::spawn_blocking(|| {
             let package = Self { folder: tempfile::tempdir().expect("a folder") };
             worked::copy_folder(&sources(), &package.source());
@@ -79,7 +79,7 @@ impl Package {
     }
 
     /// Runs a program of the project, and returns its output.
-    async fn node(&self, text: &str) -> String {
+    pub(crate) async fn node(&self, text: &str) -> String {
         let project = self.project();
         std::fs::write(project.join("main.mjs"), text).expect("it can be written");
         tokio::task::spawn_blocking(move || run(&project, "node", &["main.mjs"], &[])).await.expect("it ends")

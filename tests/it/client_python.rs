@@ -52,7 +52,7 @@ fn installed() -> &'static Path {
 }
 
 /// The tests' Python, which can import the client from its wheel.
-fn python() -> Command {
+pub(crate) fn python() -> Command {
     let mut python = Command::new(given("ROWSTREAM_TEST_PYTHON"));
     python.env("PYTHONPATH", installed()).env("PYTHONDONTWRITEBYTECODE", "1").current_dir(client());
     python
@@ -68,7 +68,7 @@ fn run(command: &mut Command) -> (String, String) {
 }
 
 /// The same, without blocking the servers of this test.
-async fn run_beside(mut command: Command) -> (String, String) {
+pub(crate) async fn run_beside(mut command: Command) -> (String, String) {
     tokio::task::spawn_blocking(move || run(&mut command)).await.unwrap()
 }
 

@@ -37,6 +37,7 @@ mod docs;
 mod doctor;
 mod drivers;
 mod duckdb_files;
+mod encode_clients;
 mod enrich;
 mod environment;
 mod error_detail;

@@ -7,6 +7,7 @@
 //! curl -N localhost:3000/broken       # fails half way: curl says so, and exits with 18
 //! ```
 
+use std::error::Error as _;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
-use rowstream_encode::axum::{Awaited, StreamError, Streamed, StreamedJson};
+use rowstream_encode::responses::{Awaited, StreamError, Streamed, StreamedJson};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -78,8 +79,8 @@ async fn broken() -> Result<StreamedJson, StreamError> {
     let failure = stream::once(async { Err(io::Error::other("the database went away")) });
     let articles = find_articles(2).chain(failure);
     // The client only notices that something is missing. The log has the reason.
-    let articles = articles.inspect_err(|error| eprintln!("/broken: {error}"));
-    StreamedJson::new(Streamed::new(articles))?.first().await
+    let log = |error: &StreamError| eprintln!("/broken: {error}: {:?}", error.source());
+    Ok(StreamedJson::new(Streamed::new(articles))?.first().await?.on_error(log))
 }
 
 pub(crate) fn app() -> Router {

@@ -16,7 +16,7 @@ use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use futures_util::stream::{self, Stream, StreamExt};
-use rowstream_encode::axum::{Csv, Event, Ndjson, Sse, Streamed};
+use rowstream_encode::responses::{Csv, Event, Ndjson, Sse, Streamed};
 use rowstream_encode::{CsvDialect, Separator};
 use serde::Serialize;
 

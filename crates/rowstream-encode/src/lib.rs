@@ -1,5 +1,5 @@
-//! Turns values into bytes: [`Value`], the formats, and the body template. With the feature `axum`,
-//! also turns streams into responses.
+//! Turns values into bytes: [`Value`], the formats, and the body template. With the features
+//! `http-body` and `axum`, also turns streams into responses.
 //!
 //! # Pure bytes
 //!
@@ -43,15 +43,15 @@
 //! # Ok::<_, rowstream_encode::TemplateError>(())
 //! ```
 //!
-//! # Responses of axum handlers
+//! # Responses with streams in them
 //!
 //! With the feature `axum`, a handler returns any serialisable structure that contains streams, in
-//! the memory of one chunk:
+//! the memory of one chunk. With the feature `http-body`, other HTTP libraries do:
 //!
 //! ```
 //! # #[cfg(feature = "axum")] {
 //! use futures_util::stream;
-//! use rowstream_encode::axum::{StreamError, Streamed, StreamedJson};
+//! use rowstream_encode::responses::{StreamError, Streamed, StreamedJson};
 //! use serde::Serialize;
 //!
 //! #[derive(Serialize)]
@@ -76,24 +76,25 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! NDJSON, CSV and server-sent events work in the same way. See the module `axum`.
+//! NDJSON, CSV and server-sent events work in the same way. See the module `responses`.
 
 mod append;
 #[cfg(feature = "arrow")]
 mod arrow;
-#[cfg(feature = "axum")]
-pub mod axum;
 mod csv;
 mod datetime;
 mod escape;
 mod float;
 mod format;
+mod framing;
 mod hex;
 mod integer;
 mod json;
 mod list;
 mod number;
 mod options;
+#[cfg(feature = "http-body")]
+pub mod responses;
 mod rows;
 mod template;
 mod value;
@@ -102,6 +103,7 @@ mod value;
 pub use arrow::{ArrowEncoder, BatchEncoder, Misfit, decimal_units};
 pub use csv::{CsvChoice, CsvDialect, CsvEncoder, Quote, Separator};
 pub use format::Format;
+pub use framing::Framing;
 pub use json::write_value;
 pub use list::ListEncoder;
 pub use number::is_json_number;

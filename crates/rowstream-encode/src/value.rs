@@ -14,6 +14,11 @@ pub struct Column {
 }
 
 impl Column {
+    /// A column whose type has no name.
+    pub fn new(name: impl Into<String>, kind: ColumnKind) -> Self {
+        Self { name: name.into(), type_name: String::new(), kind }
+    }
+
     /// The name of its type for clients: the `format` or the `type` that JSON Schema and OpenAPI
     /// have for its values. Options don't change it, except that only ISO intervals are a
     /// `duration`.

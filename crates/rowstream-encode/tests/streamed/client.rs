@@ -28,10 +28,17 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(app: Router) -> Self {
+        Self::run(|listener| async move { axum::serve(listener, app).await.unwrap() }).await
+    }
+
+    /// Calls `serve` with a socket that listens.
+    pub(crate) async fn run<F>(serve: impl FnOnce(TcpListener) -> F) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { address, task }
+        Self { address, task: tokio::spawn(serve(listener)) }
     }
 
     /// Sends `response` to the first request.
@@ -42,8 +49,13 @@ impl Server {
     }
 
     pub(crate) async fn open(&self, path: &str) -> Conversation {
+        self.open_with(path, "").await
+    }
+
+    /// Sends a request with further header lines.
+    pub(crate) async fn open_with(&self, path: &str, lines: &str) -> Conversation {
         let mut socket = TcpStream::connect(self.address).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{lines}\r\n");
         socket.write_all(request.as_bytes()).await.unwrap();
         Conversation { socket, received: Vec::new() }
     }
@@ -78,6 +90,12 @@ impl Conversation {
         }
     }
 
+    /// All bytes of the connection.
+    pub(crate) async fn all(mut self) -> Vec<u8> {
+        while self.read().await {}
+        self.received
+    }
+
     pub(crate) async fn rest(mut self) -> Reply {
         while self.read().await {}
         Reply::parse(&self.received).unwrap_or_else(|| Reply::cut_in_head(&self.received))
@@ -106,7 +124,7 @@ pub(crate) struct Reply {
 
 impl Reply {
     /// `None` while the head is incomplete.
-    fn parse(received: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(received: &[u8]) -> Option<Self> {
         let end = received.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
         let head = str::from_utf8(&received[..end]).unwrap().to_ascii_lowercase();
         let mut reply = Self { head, body: received[end..].to_vec(), ended: ResponseEnd::Broken };
@@ -147,16 +165,17 @@ impl Reply {
     }
 }
 
-/// The data of complete chunks, and how the body ended (RFC 9112, section 7.1).
+/// The data of complete chunks, and how the body ended (RFC 9112, section 7.1). Skips trailers.
 fn unchunked(mut bytes: &[u8]) -> (Vec<u8>, ResponseEnd) {
     let mut data = Vec::new();
     while let Some(line) = bytes.windows(2).position(|window| window == b"\r\n") {
         let size = usize::from_str_radix(str::from_utf8(&bytes[..line]).unwrap(), 16).unwrap();
+        if size == 0 {
+            let is_complete = bytes[line..].ends_with(b"\r\n\r\n");
+            return (data, if is_complete { ResponseEnd::Complete } else { ResponseEnd::Broken });
+        }
         let Some(chunk) = bytes.get(line + 2..line + 2 + size + 2) else { break };
         assert!(chunk.ends_with(b"\r\n"));
-        if size == 0 {
-            return (data, ResponseEnd::Complete);
-        }
         data.extend_from_slice(&chunk[..size]);
         bytes = &bytes[line + 2 + size + 2..];
     }

@@ -11,7 +11,7 @@ use axum::body::{Body, Bytes};
 use futures_util::FutureExt;
 use futures_util::stream::{self, Stream, StreamExt};
 use http_body::Body as _;
-use rowstream_encode::axum::{Csv, Event, Ndjson, Sse, Streamed, StreamedJson};
+use rowstream_encode::responses::{Csv, Event, Ndjson, Sse, Streamed, StreamedJson};
 use serde::Serialize;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::oneshot;

@@ -10,6 +10,14 @@ mod articles;
 #[path = "../../examples/exports.rs"]
 mod exports;
 
+#[allow(dead_code, reason = "`main` is for people")]
+#[path = "../../examples/hyper.rs"]
+mod hyper;
+
+#[allow(dead_code, reason = "`main` is for people")]
+#[path = "../../examples/framed.rs"]
+mod framed;
+
 #[tokio::test]
 async fn articles() {
     let server = Server::start(articles::app()).await;
@@ -60,4 +68,35 @@ async fn exports() {
     assert!(events.whole().starts_with("event: reading\ndata: {\"id\":1,"));
     assert!(events.text().ends_with("event: end\ndata: null\n\n"));
     assert_eq!(events.text().matches("\n\n").count(), 21);
+}
+
+#[tokio::test]
+async fn without_axum() {
+    let server = Server::run(|listener| async { hyper::serve(listener).await.unwrap() }).await;
+    let json: serde_json::Value = serde_json::from_str(server.get("/rows.json").await.whole()).unwrap();
+    assert_eq!(json.as_array().unwrap().len(), 100_000);
+    let csv = server.get("/rows.csv").await;
+    assert!(csv.whole().starts_with("id,name\r\n1,Row 1\r\n") && csv.text().ends_with("Row 100000\r\n"));
+    assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8; header=present"));
+    let broken = server.get("/broken").await;
+    assert_eq!((broken.status(), broken.ended), ("200", ResponseEnd::Broken));
+    assert_eq!(server.get("/other").await.status(), "404");
+}
+
+#[tokio::test]
+async fn rows_for_clients() {
+    for (path, status, end) in [
+        ("/articles", "200", r#","end":{"rows":10000,"digest":"sha-256=:"#),
+        ("/articles.csv", "200", "\r\n10000,Article 10000,\r\n"),
+        ("/other", "404", "no such path"),
+    ] {
+        let request = http::Request::get(path).body(()).unwrap();
+        let reply = crate::hyper::server(framed::respond(request).await.unwrap()).await.get("/").await;
+        assert_eq!((reply.status(), reply.ended), (status, ResponseEnd::Complete));
+        assert!(reply.text().contains(end), "{path}");
+    }
+    let request = http::Request::get("/broken").body(()).unwrap();
+    let reply = crate::hyper::server(framed::respond(request).await.unwrap()).await.get("/").await;
+    assert_eq!(reply.ended, ResponseEnd::Broken);
+    assert!(reply.text().contains(r#""code":"stream_failed""#));
 }

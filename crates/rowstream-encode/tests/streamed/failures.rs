@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::io;
+use std::mem;
+use std::sync::{Arc, Mutex};
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream, StreamExt};
 use http_body::Body as _;
-use rowstream_encode::axum::{Awaited, Csv, Event, Ndjson, Sse, StreamError, Streamed, StreamedJson};
+use rowstream_encode::responses::{Awaited, Csv, Event, Ndjson, Sse, StreamError, Streamed, StreamedJson};
 use serde::Serialize;
 
 use crate::client::{ResponseEnd, body, fetch};
@@ -160,4 +162,52 @@ async fn a_stream_that_was_taken_fails() {
     drop(StreamedJson::new(&numbers).unwrap());
     let error = Ndjson::new(numbers).first().await.unwrap_err();
     assert!(error.source().unwrap().to_string().starts_with("a stream or a future was serialised before"));
+}
+
+/// A hook, and the causes of the errors that it got.
+fn hook() -> (impl FnOnce(&StreamError) + Send + Clone + 'static, Arc<Mutex<Vec<String>>>) {
+    let causes = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&causes);
+    (move |error: &StreamError| seen.lock().unwrap().push(error.source().unwrap().to_string()), causes)
+}
+
+#[tokio::test]
+async fn a_hook_gets_the_error_once() {
+    for rows in [0, 1, 100_000] {
+        let (hook, causes) = hook();
+        let events = Streamed::new(failing(rows).map(|row| row.map(Event::new)));
+        for response in [
+            StreamedJson::new((Streamed::new(failing(rows)), 1)).unwrap().on_error(hook.clone()).into_http(),
+            Ndjson::new(Streamed::new(failing(rows))).on_error(hook.clone()).into_http(),
+            Csv::new(Streamed::new(failing(rows))).on_error(hook.clone()).into_http(),
+            Sse::new(events).on_error(hook).into_http(),
+        ] {
+            let mut body = body(response.map(axum::body::Body::new)).into_data_stream();
+            while body.next().await.unwrap().is_ok() {}
+            assert!(body.next().await.unwrap().is_err());
+            assert_eq!(mem::take(&mut *causes.lock().unwrap()), ["the secret cause"]);
+        }
+    }
+}
+
+/// An item that can't be written is an error too.
+#[tokio::test]
+async fn a_hook_gets_the_error_of_an_item() {
+    let (hook, causes) = hook();
+    let items = Streamed::infallible(stream::iter([BTreeMap::from([([1], 2)])]));
+    assert_eq!(fetch(Ndjson::new(items).on_error(hook)).await.ended, ResponseEnd::Broken);
+    assert_eq!(*causes.lock().unwrap(), ["key must be a string"]);
+}
+
+#[tokio::test]
+async fn a_hook_gets_only_errors_that_abort_the_response() {
+    let (hook, causes) = hook();
+    Ndjson::new(Streamed::new(failing(0))).on_error(hook.clone()).first().await.unwrap_err();
+    fetch(Ndjson::new(Streamed::new(failing(1).take(1))).on_error(hook.clone())).await.whole();
+    drop(body(Ndjson::new(Streamed::new(failing(1))).on_error(hook.clone())));
+    assert!(causes.lock().unwrap().is_empty());
+    // A hook that is set before `first` is still there after it.
+    let response = Ndjson::new(Streamed::new(failing(1))).on_error(hook).first().await.unwrap();
+    assert_eq!(fetch(response).await.ended, ResponseEnd::Broken);
+    assert_eq!(*causes.lock().unwrap(), ["the secret cause"]);
 }

@@ -5,7 +5,7 @@ use std::error::Error as _;
 
 use futures_util::stream::{self, StreamExt};
 use proptest::prelude::*;
-use rowstream_encode::axum::{Csv, Event, Ndjson, Sse, StreamError, Streamed, StreamedJson};
+use rowstream_encode::responses::{Csv, Event, Ndjson, Sse, StreamError, Streamed, StreamedJson};
 use rowstream_encode::{Column, ColumnKind, CsvDialect, CsvEncoder, Quote, RowWriter, Separator, Value};
 use serde::Serialize;
 use serde::ser::Serializer;

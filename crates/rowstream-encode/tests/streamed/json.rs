@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::stream::{self, StreamExt};
 use proptest::prelude::*;
-use rowstream_encode::axum::{Awaited, Ndjson, Streamed, StreamedJson};
+use rowstream_encode::responses::{Awaited, Ndjson, Streamed, StreamedJson};
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 
@@ -202,6 +202,13 @@ proptest! {
     fn a_document_is_that_of_its_lists(shape in shape()) {
         let expected = serde_json::to_string(&PlainMode(shape.clone())).unwrap();
         let reply = RUNTIME.block_on(fetch(StreamedJson::new(LiveMode(shape)).unwrap()));
+        prop_assert_eq!(reply.whole(), expected);
+    }
+
+    #[test]
+    fn a_pretty_document_is_that_of_its_lists(shape in shape()) {
+        let expected = serde_json::to_string_pretty(&PlainMode(shape.clone())).unwrap();
+        let reply = RUNTIME.block_on(fetch(StreamedJson::pretty(LiveMode(shape)).unwrap()));
         prop_assert_eq!(reply.whole(), expected);
     }
 

@@ -1,4 +1,4 @@
-//! Responses of axum handlers, over sockets.
+//! Responses of axum handlers and of hyper, over sockets.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 mod client;
@@ -6,5 +6,7 @@ mod delivery;
 mod examples;
 mod failures;
 mod formats;
+mod framed;
+mod hyper;
 mod json;
 mod placement;

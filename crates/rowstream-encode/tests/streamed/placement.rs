@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error as _;
 
 use futures_util::stream;
-use rowstream_encode::axum::{Awaited, StreamError, Streamed, StreamedJson};
+use rowstream_encode::responses::{Awaited, StreamError, Streamed, StreamedJson};
 use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::value::RawValue;
@@ -119,6 +119,9 @@ async fn a_stream_may_stand_in_any_place() {
     let expected = serde_json::to_string(&everywhere(|| vec![1, 2])).unwrap();
     let reply = fetch(StreamedJson::new(everywhere(numbers)).unwrap()).await;
     assert_eq!(reply.whole(), expected);
+    let expected = serde_json::to_string_pretty(&everywhere(|| vec![1, 2])).unwrap();
+    let reply = fetch(StreamedJson::pretty(everywhere(numbers)).unwrap()).await;
+    assert_eq!(reply.whole(), expected);
 }
 
 #[tokio::test]
@@ -126,6 +129,9 @@ async fn a_value_may_stand_in_any_place() {
     let expected = serde_json::to_string(&everywhere(|| "é\"")).unwrap();
     let value = || Awaited::infallible(async { "é\"" });
     let reply = fetch(StreamedJson::new(everywhere(value)).unwrap()).await;
+    assert_eq!(reply.whole(), expected);
+    let expected = serde_json::to_string_pretty(&everywhere(|| "é\"")).unwrap();
+    let reply = fetch(StreamedJson::pretty(everywhere(value)).unwrap()).await;
     assert_eq!(reply.whole(), expected);
 }
 
@@ -226,5 +232,7 @@ async fn nothing_that_reads_like_a_placeholder_is_one() {
 async fn raw_json_is_written_as_it_is() {
     let raw = RawValue::from_string("{ \"a\":\r\n1 }".to_owned()).unwrap();
     let expected = serde_json::to_string(&(&raw, [1, 2])).unwrap();
-    assert_eq!(fetch(StreamedJson::new((raw, numbers())).unwrap()).await.whole(), expected);
+    assert_eq!(fetch(StreamedJson::new((&raw, numbers())).unwrap()).await.whole(), expected);
+    let expected = serde_json::to_string_pretty(&(&raw, [1, 2])).unwrap();
+    assert_eq!(fetch(StreamedJson::pretty((raw, numbers())).unwrap()).await.whole(), expected);
 }

@@ -1,14 +1,14 @@
 //! Errors while a response is created, before or after its first byte.
 
-use axum_core::BoxError;
-use axum_core::response::{IntoResponse, Response};
-use http::StatusCode;
 use std::fmt;
+
+use super::BoxError;
 
 /// The reason why a response couldn't be created or completed.
 ///
 /// If a stream failed, its error is the [`source`](std::error::Error::source), which a handler can
-/// downcast to choose a status. Returned from a handler unchanged, this is a 500 without details.
+/// downcast to choose a status. Returned from a handler of axum unchanged, this is a 500 without
+/// details.
 #[derive(Debug)]
 pub struct StreamError {
     kind: ErrorKind,
@@ -20,6 +20,7 @@ enum ErrorKind {
     Stream,
     Unserialisable,
     Aborted,
+    NoRandomness,
 }
 
 impl StreamError {
@@ -31,6 +32,11 @@ impl StreamError {
     /// The structure or an item can't be written in this format.
     pub(super) fn unserialisable(cause: impl Into<BoxError>) -> Self {
         Self { kind: ErrorKind::Unserialisable, cause: Some(cause.into()) }
+    }
+
+    /// A framed response has no tag.
+    pub(super) fn no_randomness(cause: impl Into<BoxError>) -> Self {
+        Self { kind: ErrorKind::NoRandomness, cause: Some(cause.into()) }
     }
 
     /// A body was polled after it had failed.
@@ -45,6 +51,7 @@ impl fmt::Display for StreamError {
             ErrorKind::Stream => "a stream of the response failed",
             ErrorKind::Unserialisable => "the response holds what its format cannot",
             ErrorKind::Aborted => "the response was aborted",
+            ErrorKind::NoRandomness => "the system returns no random numbers",
         })
     }
 }
@@ -55,8 +62,9 @@ impl std::error::Error for StreamError {
     }
 }
 
-impl IntoResponse for StreamError {
-    fn into_response(self) -> Response {
-        (StatusCode::INTERNAL_SERVER_ERROR, "the response could not be made\n").into_response()
+#[cfg(feature = "axum")]
+impl axum_core::response::IntoResponse for StreamError {
+    fn into_response(self) -> axum_core::response::Response {
+        (http::StatusCode::INTERNAL_SERVER_ERROR, "the response could not be made\n").into_response()
     }
 }

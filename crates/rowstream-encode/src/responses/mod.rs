@@ -1,7 +1,7 @@
-//! Streaming responses for [axum](https://docs.rs/axum) handlers: JSON that contains streams,
-//! NDJSON, CSV and server-sent events.
+//! Streaming responses: JSON that contains streams, NDJSON, CSV and server-sent events.
 //!
-//! A handler returns a [`StreamedJson`] of any structure that [`serde`] can serialise. A
+//! A handler of [axum](https://docs.rs/axum) returns a [`StreamedJson`] of any structure that
+//! [`serde`] can serialise (feature `axum`). [Other libraries](#without-axum) take it too. A
 //! [`Streamed`] in it becomes a JSON array, whose items are written as they arrive. An [`Awaited`]
 //! becomes the value of a future. Nothing is collected: memory is one chunk, regardless of the
 //! number of items.
@@ -10,7 +10,7 @@
 //! use axum::Router;
 //! use axum::routing::get;
 //! use futures_util::stream;
-//! use rowstream_encode::axum::{StreamError, Streamed, StreamedJson};
+//! use rowstream_encode::responses::{StreamError, Streamed, StreamedJson};
 //! use serde::Serialize;
 //!
 //! #[derive(Serialize)]
@@ -54,6 +54,29 @@
 //!
 //! [`Ndjson`], [`Csv`] and [`Sse`] consist of a single stream.
 //!
+//! # Without axum
+//!
+//! [`into_http`](StreamedJson::into_http) returns an [`http::Response`] with a body that every library
+//! of the crate `http-body` takes, such as hyper. It needs only the feature `http-body`:
+//!
+//! ```
+//! use futures_util::stream;
+//! use http::{Request, Response};
+//! use rowstream_encode::responses::{Ndjson, Streamed, StreamedBody};
+//!
+//! async fn numbers<B>(_: Request<B>) -> Result<Response<StreamedBody>, std::convert::Infallible> {
+//!     Ok(Ndjson::new(Streamed::infallible(stream::iter([1, 2]))).into_http())
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! # use http_body_util::BodyExt;
+//! let body = numbers(Request::new(())).await?.into_body().collect().await?.to_bytes();
+//! assert_eq!(body, "1\n2\n");
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # When something fails
 //!
 //! No failure looks like the end of a response, and none becomes an item.
@@ -73,7 +96,7 @@
 //! use axum::http::StatusCode;
 //! use axum::response::{IntoResponse, Response};
 //! use futures_util::stream;
-//! use rowstream_encode::axum::{StreamError, Streamed, StreamedJson};
+//! use rowstream_encode::responses::{StreamError, Streamed, StreamedJson};
 //! use std::error::Error as _;
 //! use std::io;
 //!
@@ -96,6 +119,78 @@
 //! # Ok::<_, std::io::Error>(())
 //! ```
 //!
+//! The client learns nothing of the cause. [`on_error`](StreamedJson::on_error) passes it to the
+//! server's log:
+//!
+//! ```
+//! use std::error::Error as _;
+//! use futures_util::stream;
+//! use rowstream_encode::responses::{Ndjson, Streamed};
+//!
+//! async fn lines() -> Ndjson {
+//!     let lines = stream::iter([Ok("one"), Err("the file was truncated")]);
+//!     Ndjson::new(Streamed::new(lines)).on_error(|error| match error.source() {
+//!         Some(cause) => eprintln!("{error}: {cause}"),
+//!         None => eprintln!("{error}"),
+//!     })
+//! }
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! # use http_body_util::BodyExt;
+//! # assert!(lines().await.into_http().into_body().collect().await.is_err());
+//! # });
+//! # Ok::<_, std::io::Error>(())
+//! ```
+//!
+//! # Framed responses
+//!
+//! Some clients and proxies take a cut response for a complete one. A framed response has a record at
+//! its end, which is only there if nothing is missing, and Rowstream's clients for JavaScript and
+//! Python raise an error without it:
+//!
+//! ```
+//! use futures_util::stream;
+//! use rowstream_encode::responses::{Ndjson, StreamError, Streamed};
+//! use rowstream_encode::{Column, ColumnKind};
+//! use serde::Serialize;
+//!
+//! #[derive(Serialize)]
+//! struct Article {
+//!     id: i64,
+//! }
+//!
+//! async fn articles() -> Result<Ndjson, StreamError> {
+//!     let articles = stream::iter((1..=2).map(|id| Article { id }));
+//!     Ndjson::new(Streamed::infallible(articles)).framed(&[Column::new("id", ColumnKind::Int64)])
+//! }
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! # use http_body_util::BodyExt;
+//! let response = articles().await?.into_http();
+//! let tag = response.headers()["rowstream-tag"].to_str()?.to_owned();
+//! let body = response.into_body().collect().await?.to_bytes();
+//! let expected = [
+//!     r#"{"$rowstream":"TAG","columns":[{"name":"id","type":"int64"}]}"#,
+//!     r#"{"id":1}"#,
+//!     r#"{"id":2}"#,
+//!     r#"{"$rowstream":"TAG","end":{"rows":2}}"#,
+//!     "",
+//! ];
+//! assert_eq!(body, expected.join("\n").replace("TAG", &tag));
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - The tag is random, 128 bits in hex, and differs for each response. So no row looks like a record.
+//! - If a stream fails, the last record is an error with the code `stream_failed`, without the cause.
+//!   The complete rows and the record leave before the body fails.
+//! - [`digest`](Ndjson::digest) adds a digest to the end record.
+//! - There's no timer for heartbeats, and so no header `Rowstream-Heartbeat`: clients wait without
+//!   limit. There are no marks, so clients can't resume the response (`Rowstream-Resume: none`).
+//! - Pages of another origin need `Access-Control-Expose-Headers: Rowstream-Tag, Rowstream-Wire,
+//!   Rowstream-Resume`.
+//!
+//! Other formats can have [`trailers`](Csv::trailers), for clients and proxies that pass them on.
+//!
 //! # When bytes leave
 //!
 //! Items are collected until a chunk is full: 4 KiB for the first one, then 32 KiB. When a stream
@@ -112,32 +207,39 @@
 //! `([(header::CACHE_CONTROL, "no-store")], page)`.
 
 mod chunks;
+mod delivery;
 mod document;
 mod error;
 mod events;
+mod framed;
+mod proof;
 mod records;
 mod streamed;
+mod unsent;
 
-use axum_core::body::Body;
-use axum_core::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use std::error::Error;
+
 use serde::Serialize;
 
-use crate::{CsvDialect, Format};
-use chunks::Chunks;
-use document::{Document, Framing, List, RawJson, write_json};
+use crate::{Column, CsvDialect, Format, Framing};
+use document::{Document, ItemFraming, Layout, List, write_json};
 use records::Records;
+use unsent::UnsentResponse;
 
+pub use chunks::StreamedBody;
 pub use error::StreamError;
 pub use events::Event;
 pub use streamed::{Awaited, Streamed};
+
+/// An error of a stream.
+type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A JSON document that contains streams (`application/json`).
 ///
 /// The [module](self) describes it.
 #[derive(Debug)]
 #[must_use]
-pub struct StreamedJson(Chunks);
+pub struct StreamedJson(UnsentResponse);
 
 impl StreamedJson {
     /// Serialises `value`, which can contain [`Streamed`] and [`Awaited`] anywhere. They're read
@@ -149,24 +251,35 @@ impl StreamedJson {
     /// (`serde(flatten)`), or nested in an internally tagged one (`serde(tag = "…")`). A stream
     /// can't be flattened or tagged itself either.
     pub fn new(value: impl Serialize) -> Result<Self, StreamError> {
-        Document::new(&value).map(|document| Self(Chunks::new(document)))
+        Self::with_layout(&value, Layout::Compact)
     }
 
-    /// Waits for the first item of a stream, or for the end if there are no items. So a failure
-    /// until then can have a status.
+    /// The same as [`new`](Self::new), but for people: indented like
+    /// [`serde_json::to_string_pretty`], with the items of streams too.
     ///
-    /// A document that's complete by then has a `Content-Length`.
+    /// ```
+    /// # use futures_util::stream;
+    /// # use http_body_util::BodyExt;
+    /// use rowstream_encode::responses::{Streamed, StreamedJson};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let numbers = Streamed::infallible(stream::iter([1, 2]));
+    /// let body = StreamedJson::pretty(numbers)?.into_http().into_body();
+    /// assert_eq!(body.collect().await?.to_bytes(), "[\n  1,\n  2\n]");
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// The failure. The cause is its [`source`](std::error::Error::source).
-    pub async fn first(self) -> Result<Self, StreamError> {
-        self.0.first().await.map(Self)
+    /// Those of [`new`](Self::new).
+    pub fn pretty(value: impl Serialize) -> Result<Self, StreamError> {
+        Self::with_layout(&value, Layout::Indented { depth: 0 })
     }
-}
 
-impl IntoResponse for StreamedJson {
-    fn into_response(self) -> Response {
-        respond(Format::Json.media_type(), self.0)
+    fn with_layout(value: &impl Serialize, layout: Layout) -> Result<Self, StreamError> {
+        let document = Document::new(value, layout)?;
+        Ok(Self(UnsentResponse::new(Format::Json.media_type(), document)))
     }
 }
 
@@ -175,7 +288,7 @@ impl IntoResponse for StreamedJson {
 /// ```
 /// # use axum::response::IntoResponse;
 /// # use futures_util::stream;
-/// use rowstream_encode::axum::{Ndjson, Streamed};
+/// use rowstream_encode::responses::{Ndjson, Streamed};
 ///
 /// async fn numbers() -> Ndjson {
 ///     Ndjson::new(Streamed::infallible(stream::iter([1, 2])))
@@ -189,28 +302,26 @@ impl IntoResponse for StreamedJson {
 /// ```
 #[derive(Debug)]
 #[must_use]
-pub struct Ndjson(Chunks);
+pub struct Ndjson(UnsentResponse);
 
 impl Ndjson {
     /// A line for each of `items`.
     pub fn new<T: Serialize + 'static>(items: Streamed<T>) -> Self {
-        let write = |item: &T, out: &mut Vec<u8>| write_json(item, RawJson::OneLine, out);
-        let lines = List::new(items.into_next(), Framing::Lines, write);
-        Self(Chunks::new(Document::of_list(lines)))
+        let lines = List::new(items.into_next(), ItemFraming::Lines, Layout::OneLine, write_json);
+        Self(UnsentResponse::new(Format::Ndjson.media_type(), Document::of_list(lines)))
     }
 
-    /// Waits for the first item or the end; see [`StreamedJson::first`].
+    /// Adds records that prove to a client that nothing is missing: the
+    /// [framed profile](self#framed-responses), which Rowstream's clients read.
+    ///
+    /// `columns` describes the items' fields in their order. Clients convert the values by these types;
+    /// use [`ColumnKind::Any`](crate::ColumnKind::Any) for a list. Without columns, clients take the
+    /// values as JSON has them. An item that isn't a struct or a map aborts the response.
     ///
     /// # Errors
-    /// The failure until then.
-    pub async fn first(self) -> Result<Self, StreamError> {
-        self.0.first().await.map(Self)
-    }
-}
-
-impl IntoResponse for Ndjson {
-    fn into_response(self) -> Response {
-        respond(Format::Ndjson.media_type(), self.0)
+    /// The system returns no random numbers.
+    pub fn framed(self, columns: &[Column]) -> Result<Self, StreamError> {
+        self.0.framed(Framing::Lines, columns).map(Self)
     }
 }
 
@@ -225,7 +336,7 @@ impl IntoResponse for Ndjson {
 /// ```
 /// # use axum::response::IntoResponse;
 /// # use futures_util::stream;
-/// use rowstream_encode::axum::{Csv, Streamed};
+/// use rowstream_encode::responses::{Csv, Streamed};
 /// use serde::Serialize;
 ///
 /// #[derive(Serialize)]
@@ -251,10 +362,7 @@ impl IntoResponse for Ndjson {
 /// ```
 #[derive(Debug)]
 #[must_use]
-pub struct Csv {
-    chunks: Chunks,
-    content_type: &'static str,
-}
+pub struct Csv(UnsentResponse);
 
 impl Csv {
     /// A record for each of `items`, in the default dialect.
@@ -268,21 +376,7 @@ impl Csv {
             true => "text/csv; charset=utf-8; header=present",
             false => "text/csv; charset=utf-8; header=absent",
         };
-        Self { chunks: Chunks::new(Records::new(items.into_next(), dialect)), content_type }
-    }
-
-    /// Waits for the first item or the end; see [`StreamedJson::first`].
-    ///
-    /// # Errors
-    /// The failure until then.
-    pub async fn first(self) -> Result<Self, StreamError> {
-        Ok(Self { chunks: self.chunks.first().await?, ..self })
-    }
-}
-
-impl IntoResponse for Csv {
-    fn into_response(self) -> Response {
-        respond(self.content_type, self.chunks)
+        Self(UnsentResponse::new(content_type, Records::new(items.into_next(), dialect)))
     }
 }
 
@@ -301,7 +395,7 @@ impl IntoResponse for Csv {
 /// ```
 /// # use axum::response::IntoResponse;
 /// # use futures_util::stream;
-/// use rowstream_encode::axum::{Event, Sse, Streamed};
+/// use rowstream_encode::responses::{Event, Sse, Streamed};
 ///
 /// async fn numbers() -> Sse {
 ///     let events = [Event::new(Some(7)).id("1"), Event::heartbeat(), Event::new(None).name("end")];
@@ -316,38 +410,25 @@ impl IntoResponse for Csv {
 /// ```
 #[derive(Debug)]
 #[must_use]
-pub struct Sse(Chunks);
+pub struct Sse(UnsentResponse);
 
 impl Sse {
     /// Sends `events`.
     pub fn new<T: Serialize + 'static>(events: Streamed<Event<T>>) -> Self {
-        let events = List::new(events.into_next(), Framing::Events, events::write_event);
-        Self(Chunks::new(Document::of_list(events)))
+        let events = List::new(events.into_next(), ItemFraming::Events, Layout::OneLine, events::write_event);
+        Self(UnsentResponse::new(Format::Sse.media_type(), Document::of_list(events)))
     }
 
-    /// Waits for the first event or the end; see [`StreamedJson::first`].
+    /// Adds records as events of the type `rowstream`; see [`Ndjson::framed`]. An event that has a
+    /// name, or whose data isn't a struct or a map, aborts the response.
+    ///
+    /// `follow` of Rowstream's clients reads such a response if each event has an id. After each end
+    /// and each cut, it repeats the request with the last id as the parameter `_after`. A handler that
+    /// continues there sets the header `Rowstream-Resume: ids`.
     ///
     /// # Errors
-    /// The failure until then.
-    pub async fn first(self) -> Result<Self, StreamError> {
-        self.0.first().await.map(Self)
+    /// The system returns no random numbers.
+    pub fn framed(self, columns: &[Column]) -> Result<Self, StreamError> {
+        self.0.framed(Framing::Events, columns).map(Self)
     }
-}
-
-impl IntoResponse for Sse {
-    fn into_response(self) -> Response {
-        respond("text/event-stream", self.0)
-    }
-}
-
-/// Headers that ask proxies not to buffer. `no-transform` (RFC 9111) prevents compression,
-/// `X-Accel-Buffering` is nginx's, and `Incremental` is draft-ietf-httpbis-incremental.
-fn respond(content_type: &'static str, chunks: Chunks) -> Response {
-    let mut response = Response::new(Body::new(chunks));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-transform"));
-    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    headers.insert(HeaderName::from_static("incremental"), HeaderValue::from_static("?1"));
-    response
 }

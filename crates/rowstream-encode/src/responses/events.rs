@@ -3,12 +3,12 @@
 use serde::Serialize;
 
 use super::StreamError;
-use super::document::{ListCut, RawJson, write_json};
+use super::document::{Layout, ListCut, write_json};
 
 /// An event of an [`Sse`](super::Sse) response. Its data is an item as JSON, on one line.
 ///
 /// ```
-/// use rowstream_encode::axum::Event;
+/// use rowstream_encode::responses::Event;
 ///
 /// let event = Event::new("Lovelace").id("1815").name("author");
 /// ```
@@ -51,6 +51,7 @@ impl<T> Event<T> {
 /// Appends an event without its final blank line, and returns the streams in its data.
 pub(super) fn write_event<T: Serialize>(
     event: &Event<T>,
+    layout: Layout,
     out: &mut Vec<u8>,
 ) -> Result<Vec<ListCut>, StreamError> {
     write_field("event", event.name.as_deref(), out)?;
@@ -58,7 +59,7 @@ pub(super) fn write_event<T: Serialize>(
     match &event.data {
         Some(data) => {
             out.extend_from_slice(b"data: ");
-            write_json(data, RawJson::OneLine, out)
+            write_json(data, layout, out)
         }
         None => {
             out.push(b':');

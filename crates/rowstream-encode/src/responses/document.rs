@@ -45,9 +45,9 @@ impl Document {
     ///
     /// # Errors
     /// `value` can't be JSON, or contains a stream in a value that serde buffers.
-    pub(super) fn new<T: Serialize>(value: &T) -> Result<Self, StreamError> {
+    pub(super) fn new<T: Serialize>(value: &T, layout: Layout) -> Result<Self, StreamError> {
         let mut text = Vec::new();
-        let cuts = write_json(value, RawJson::Verbatim, &mut text)?;
+        let cuts = write_json(value, layout, &mut text)?;
         let mut document = Self { steps: Vec::new() };
         document.push_cut(text, 0, cuts);
         Ok(document)
@@ -85,26 +85,35 @@ impl Pieces for Document {
             Some(Step::List(list)) => list,
         };
         let begin = out.len();
-        let framing = list.framing;
+        let (framing, is_in_item) = (list.framing, list.is_in_item);
         match ready!(list.poll_item(cx, out)).transpose()? {
             None => {
-                out.extend_from_slice(framing.end(list.begun));
+                list.end(out);
                 self.steps.pop();
                 return Poll::Ready(Some(Ok(Piece::Frame)));
             }
-            Some(cuts) if cuts.is_empty() => out.extend_from_slice(framing.after()),
-            Some(cuts) => {
+            Some(cuts) if cuts.is_empty() => {
+                out.extend_from_slice(framing.after());
+                let is_heartbeat = framing == ItemFraming::Events && out[begin..].starts_with(b":");
+                if is_heartbeat {
+                    return Poll::Ready(Some(Ok(Piece::Item)));
+                }
+            }
+            Some(mut cuts) => {
+                for cut in &mut cuts {
+                    cut.list.is_in_item = is_in_item || framing != ItemFraming::Value;
+                }
                 self.steps.push(Step::Text(framing.after().to_vec()));
                 self.push_cut(out.split_off(begin), begin, cuts);
             }
         }
-        Poll::Ready(Some(Ok(framing.piece())))
+        Poll::Ready(Some(Ok(framing.piece(is_in_item))))
     }
 }
 
 /// The bytes around the items of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(super) enum ItemFraming {
     /// A JSON array.
     Array,
     /// A JSON value, from exactly one item.
@@ -115,15 +124,7 @@ pub(super) enum Framing {
     Events,
 }
 
-impl Framing {
-    fn before(self, begun: bool) -> &'static [u8] {
-        match self {
-            Self::Array if begun => b",",
-            Self::Array => b"[",
-            Self::Value | Self::Lines | Self::Events => b"",
-        }
-    }
-
+impl ItemFraming {
     fn after(self) -> &'static [u8] {
         match self {
             Self::Array | Self::Value => b"",
@@ -132,46 +133,46 @@ impl Framing {
         }
     }
 
-    fn end(self, begun: bool) -> &'static [u8] {
+    fn piece(self, is_in_item: bool) -> Piece {
         match self {
-            Self::Array if begun => b"]",
-            Self::Array => b"[]",
-            Self::Value | Self::Lines | Self::Events => b"",
-        }
-    }
-
-    fn piece(self) -> Piece {
-        match self {
-            Self::Array | Self::Lines | Self::Events => Piece::Item,
+            Self::Array | Self::Lines | Self::Events if is_in_item => Piece::Item,
+            Self::Array | Self::Lines | Self::Events => Piece::Row,
             Self::Value => Piece::Frame,
         }
     }
 }
 
 /// Appends the next item and returns the streams in it, or `None` after the last one.
-type ItemWriter =
-    Box<dyn FnMut(&mut Context<'_>, &mut Vec<u8>) -> Poll<Option<Result<Vec<ListCut>, StreamError>>> + Send>;
+type ItemWriter = Box<
+    dyn FnMut(&mut Context<'_>, Layout, &mut Vec<u8>) -> Poll<Option<Result<Vec<ListCut>, StreamError>>>
+        + Send,
+>;
 
 /// A stream with items of any type.
 pub(super) struct List {
     write_next: ItemWriter,
-    framing: Framing,
+    framing: ItemFraming,
+    /// The layout around the list.
+    layout: Layout,
     /// An item was written.
     begun: bool,
+    /// The list is a part of another list's item.
+    is_in_item: bool,
 }
 
 impl List {
     /// The items of `next`. `write` appends an item and returns the streams in it.
     pub(super) fn new<T: 'static>(
         mut next: NextItem<T>,
-        framing: Framing,
-        write: impl Fn(&T, &mut Vec<u8>) -> Result<Vec<ListCut>, StreamError> + Send + 'static,
+        framing: ItemFraming,
+        layout: Layout,
+        write: impl Fn(&T, Layout, &mut Vec<u8>) -> Result<Vec<ListCut>, StreamError> + Send + 'static,
     ) -> Self {
-        let write_next = move |cx: &mut Context<'_>, out: &mut Vec<u8>| {
+        let write_next = move |cx: &mut Context<'_>, layout: Layout, out: &mut Vec<u8>| {
             let item = ready!(next(cx));
-            Poll::Ready(item.map(|item| write(&item.map_err(StreamError::stream)?, out)))
+            Poll::Ready(item.map(|item| write(&item.map_err(StreamError::stream)?, layout, out)))
         };
-        Self { write_next: Box::new(write_next), framing, begun: false }
+        Self { write_next: Box::new(write_next), framing, layout, begun: false, is_in_item: false }
     }
 
     /// Appends the next item and the separator before it, or nothing after the last item.
@@ -181,13 +182,34 @@ impl List {
         out: &mut Vec<u8>,
     ) -> Poll<Option<Result<Vec<ListCut>, StreamError>>> {
         let begin = out.len();
-        out.extend_from_slice(self.framing.before(self.begun));
-        let polled = (self.write_next)(cx, out);
+        let polled = match self.framing {
+            ItemFraming::Array => {
+                let layout = self.layout.inner();
+                out.push(if self.begun { b',' } else { b'[' });
+                layout.begin_line(out);
+                (self.write_next)(cx, layout, out)
+            }
+            ItemFraming::Value | ItemFraming::Lines | ItemFraming::Events => {
+                (self.write_next)(cx, self.layout, out)
+            }
+        };
         match polled {
             Poll::Ready(Some(_)) => self.begun = true,
             Poll::Ready(None) | Poll::Pending => out.truncate(begin),
         }
         polled
+    }
+
+    /// Appends the text after the last item.
+    fn end(&self, out: &mut Vec<u8>) {
+        match self.framing {
+            ItemFraming::Array if self.begun => {
+                self.layout.begin_line(out);
+                out.push(b']');
+            }
+            ItemFraming::Array => out.extend_from_slice(b"[]"),
+            ItemFraming::Value | ItemFraming::Lines | ItemFraming::Events => {}
+        }
     }
 }
 
@@ -197,15 +219,48 @@ pub(super) struct ListCut {
     list: List,
 }
 
-/// The treatment of JSON that a value contains as text ([`RawValue`]).
+/// The whitespace of a JSON document. JSON that a value contains as text ([`RawValue`]) is written
+/// unchanged, except on one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RawJson {
-    /// Write it unchanged.
-    Verbatim,
-    /// Replace its line breaks by spaces. Both are whitespace between tokens, and a JSON string
-    /// can't contain a raw line break.
+pub(super) enum Layout {
+    Compact,
+    /// Compact, and line breaks of raw JSON become spaces. Both are whitespace between tokens, and a
+    /// JSON string can't contain a raw line break.
     OneLine,
+    /// Like [`serde_json::to_string_pretty`], within so many lists and objects.
+    Indented {
+        depth: usize,
+    },
 }
+
+impl Layout {
+    /// The layout within a list or an object.
+    fn inner(self) -> Self {
+        match self {
+            Self::Compact | Self::OneLine => self,
+            Self::Indented { depth } => Self::Indented { depth: depth + 1 },
+        }
+    }
+
+    /// The layout after the end of a list or an object.
+    fn outer(self) -> Self {
+        match self {
+            Self::Compact | Self::OneLine => self,
+            Self::Indented { depth } => Self::Indented { depth: depth.saturating_sub(1) },
+        }
+    }
+
+    /// Begins a line, if this layout has several.
+    fn begin_line(self, out: &mut Vec<u8>) {
+        if let Self::Indented { depth } = self {
+            out.push(b'\n');
+            out.resize(out.len() + INDENT * depth, b' ');
+        }
+    }
+}
+
+/// Spaces per level, as many as `serde_json` writes.
+const INDENT: usize = 2;
 
 /// Appends the JSON of `value` without its streams, and returns the streams in order.
 ///
@@ -214,13 +269,14 @@ pub(super) enum RawJson {
 /// with half a value.
 pub(super) fn write_json<T: Serialize>(
     value: &T,
-    raw: RawJson,
+    layout: Layout,
     out: &mut Vec<u8>,
 ) -> Result<Vec<ListCut>, StreamError> {
-    let scope = CollectorScope::begin(raw);
+    let scope = CollectorScope::begin(layout);
     let written = Cell::new(out.len());
     let writer = CountedBuffer { out, written: &written };
-    let mut serializer = serde_json::Serializer::with_formatter(writer, Cutter { written: &written, raw });
+    let cutter = Cutter { written: &written, layout, has_value: false };
+    let mut serializer = serde_json::Serializer::with_formatter(writer, cutter);
     value.serialize(&mut serializer).map_err(StreamError::unserialisable)?;
     Ok(scope.end())
 }
@@ -231,7 +287,7 @@ thread_local! {
 }
 
 struct Collector {
-    raw: RawJson,
+    layout: Layout,
     /// The stream whose placeholder is being serialised.
     waiting: Option<PendingList>,
     cuts: Vec<ListCut>,
@@ -249,8 +305,8 @@ struct CollectorScope {
 }
 
 impl CollectorScope {
-    fn begin(raw: RawJson) -> Self {
-        Self { around: COLLECTOR.replace(Some(Collector { raw, waiting: None, cuts: Vec::new() })) }
+    fn begin(layout: Layout) -> Self {
+        Self { around: COLLECTOR.replace(Some(Collector { layout, waiting: None, cuts: Vec::new() })) }
     }
 
     /// Returns the streams that were found.
@@ -266,9 +322,9 @@ impl Drop for CollectorScope {
     }
 }
 
-/// The treatment of raw JSON while streams are collected, otherwise `None`.
-pub(super) fn collecting() -> Option<RawJson> {
-    COLLECTOR.with_borrow(|collector| collector.as_ref().map(|collector| collector.raw))
+/// The layout of the document while streams are collected, otherwise `None`.
+pub(super) fn collecting() -> Option<Layout> {
+    COLLECTOR.with_borrow(|collector| collector.as_ref().map(|collector| collector.layout))
 }
 
 /// Serialises the placeholder of `list`.
@@ -292,35 +348,111 @@ fn set_waiting(waiting: Option<PendingList>) -> Option<PendingList> {
 }
 
 /// Records that the waiting stream's position is `at`, if `fragment` is its placeholder.
-fn cut(fragment: &str, at: usize) -> bool {
+fn cut(fragment: &str, at: usize, layout: Layout) -> bool {
     COLLECTOR.with_borrow_mut(|collector| {
         let Some(collector) = collector else { return false };
         let placed = collector.waiting.take_if(|waiting| ptr::eq(waiting.placeholder.get(), fragment));
-        let cut = placed.map(|waiting| ListCut { at, list: waiting.list });
+        let cut = placed.map(|waiting| ListCut { at, list: List { layout, ..waiting.list } });
         let found = cut.is_some();
         collector.cuts.extend(cut);
         found
     })
 }
 
-/// Writes compact JSON, and nothing for a placeholder.
+/// Writes JSON, and nothing for a placeholder.
 struct Cutter<'a> {
     written: &'a Cell<usize>,
-    raw: RawJson,
+    /// The layout at this place.
+    layout: Layout,
+    /// True if a value precedes this place in its list or object.
+    has_value: bool,
+}
+
+impl Cutter<'_> {
+    fn open<W: ?Sized + io::Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.layout = self.layout.inner();
+        self.has_value = false;
+        writer.write_all(bracket)
+    }
+
+    fn close<W: ?Sized + io::Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.layout = self.layout.outer();
+        if self.has_value {
+            self.begin_line(writer)?;
+        }
+        writer.write_all(bracket)
+    }
+
+    fn begin_item<W: ?Sized + io::Write>(&self, writer: &mut W, first: bool) -> io::Result<()> {
+        if !first {
+            writer.write_all(b",")?;
+        }
+        self.begin_line(writer)
+    }
+
+    #[inline]
+    fn begin_line<W: ?Sized + io::Write>(&self, writer: &mut W) -> io::Result<()> {
+        if let Layout::Indented { depth } = self.layout {
+            writer.write_all(b"\n")?;
+            (0..depth).try_for_each(|_| writer.write_all(&[b' '; INDENT]))?;
+        }
+        Ok(())
+    }
 }
 
 impl Formatter for Cutter<'_> {
+    fn begin_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.open(writer, b"[")
+    }
+
+    fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.close(writer, b"]")
+    }
+
+    fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.begin_item(writer, first)
+    }
+
+    fn end_array_value<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
+        self.has_value = true;
+        Ok(())
+    }
+
+    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.open(writer, b"{")
+    }
+
+    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.close(writer, b"}")
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.begin_item(writer, first)
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        match self.layout {
+            Layout::Compact | Layout::OneLine => writer.write_all(b":"),
+            Layout::Indented { .. } => writer.write_all(b": "),
+        }
+    }
+
+    fn end_object_value<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
+        self.has_value = true;
+        Ok(())
+    }
+
     fn write_raw_fragment<W: ?Sized + io::Write>(
         &mut self,
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        if cut(fragment, self.written.get()) {
+        if cut(fragment, self.written.get(), self.layout) {
             return Ok(());
         }
-        match self.raw {
-            RawJson::Verbatim => writer.write_all(fragment.as_bytes()),
-            RawJson::OneLine => writer.write_all(fragment.replace(['\r', '\n'], " ").as_bytes()),
+        match self.layout {
+            Layout::Compact | Layout::Indented { .. } => writer.write_all(fragment.as_bytes()),
+            Layout::OneLine => writer.write_all(fragment.replace(['\r', '\n'], " ").as_bytes()),
         }
     }
 }
@@ -362,15 +494,16 @@ mod tests {
     /// Between us and `serde_json`, a serializer may write anything before the placeholder.
     #[test]
     fn only_the_placeholder_itself_is_cut() {
-        let scope = CollectorScope::begin(RawJson::Verbatim);
+        let scope = CollectorScope::begin(Layout::Compact);
         let placeholder = raw("null");
-        let list = List::new(Box::new(|_| Poll::Ready(None)), Framing::Array, |(): &(), _| Ok(Vec::new()));
+        let write = |(): &(), _, _: &mut Vec<u8>| Ok(Vec::new());
+        let list = List::new(Box::new(|_| Poll::Ready(None)), ItemFraming::Array, Layout::Compact, write);
         set_waiting(Some(PendingList { placeholder: Rc::clone(&placeholder), list }));
         for other in ["null", "", RawValue::NULL.get(), raw("null").get(), &placeholder.get()[..2]] {
-            assert!(!cut(other, 1));
+            assert!(!cut(other, 1, Layout::Compact));
         }
-        assert!(cut(placeholder.get(), 2));
-        assert!(!cut(placeholder.get(), 3));
+        assert!(cut(placeholder.get(), 2, Layout::Compact));
+        assert!(!cut(placeholder.get(), 3, Layout::Compact));
         assert!(set_waiting(None).is_none());
         assert_eq!(scope.end().iter().map(|cut| cut.at).collect::<Vec<_>>(), [2]);
     }

@@ -45,7 +45,7 @@ impl<T: Serialize> Records<T> {
             }
         };
         table.write(item, out)?;
-        Ok(Piece::Item)
+        Ok(Piece::Row)
     }
 }
 

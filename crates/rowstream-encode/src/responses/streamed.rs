@@ -5,11 +5,11 @@ use std::future::Future;
 use std::sync::Mutex;
 use std::task::{Context, Poll, ready};
 
-use axum_core::BoxError;
 use futures_core::Stream;
 use serde::ser::{Error as _, Serialize, Serializer};
 
-use super::document::{self, Framing, List, write_json};
+use super::BoxError;
+use super::document::{self, ItemFraming, List, write_json};
 
 /// Polls for the next item. `None` after the last one.
 pub(super) type NextItem<T> = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<T, BoxError>>> + Send>;
@@ -35,12 +35,11 @@ impl<T> Streamed<T> {
     /// A stream that may fail.
     ///
     /// An error aborts the response: it never becomes an item, and the stream isn't read any
-    /// further. To see it on the server, inspect the stream, for example with
-    /// `TryStreamExt::inspect_err` of the crate futures-util.
+    /// further. To see it on the server, use [`on_error`](super::StreamedJson::on_error).
     ///
     /// ```
     /// # use futures_util::stream;
-    /// # use rowstream_encode::axum::Streamed;
+    /// # use rowstream_encode::responses::Streamed;
     /// let lines = stream::iter([Ok("one"), Ok("two"), Err("the file was truncated")]);
     /// let lines: Streamed<&str> = Streamed::new(lines);
     /// ```
@@ -70,7 +69,7 @@ impl<T> Streamed<T> {
 
 impl<T: Serialize + 'static> Serialize for Streamed<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(Framing::Array, serializer)
+        self.0.serialize(ItemFraming::Array, serializer)
     }
 }
 
@@ -107,7 +106,7 @@ impl<T> Awaited<T> {
 
 impl<T: Serialize + 'static> Serialize for Awaited<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(Framing::Value, serializer)
+        self.0.serialize(ItemFraming::Value, serializer)
     }
 }
 
@@ -132,10 +131,10 @@ impl<T> StreamSlot<T> {
 }
 
 impl<T: Serialize + 'static> StreamSlot<T> {
-    fn serialize<S: Serializer>(&self, framing: Framing, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw = document::collecting().ok_or_else(|| S::Error::custom(OUTSIDE))?;
+    fn serialize<S: Serializer>(&self, framing: ItemFraming, serializer: S) -> Result<S::Ok, S::Error> {
+        let layout = document::collecting().ok_or_else(|| S::Error::custom(OUTSIDE))?;
         let next = self.take().ok_or_else(|| S::Error::custom(TAKEN))?;
-        let list = List::new(next, framing, move |item, out| write_json(item, raw, out));
+        let list = List::new(next, framing, layout, write_json);
         document::stand_in(list, serializer)
     }
 }
