@@ -247,7 +247,7 @@ impl<'a> Link<'a> {
             hint: hint.into(),
         };
         let (name, sql) = (&statement.name, &*statement.query.sql);
-        let is_plain = |outline: &Outline<'_>| statement.opener.is_none() && !outline.begins_with("(");
+        let is_plain = |outline: &Outline<'_>| statement.opener.is_none() && !outline.begins_with_bracket();
         let outline = Outline::new(sql, dialect).filter(is_plain).ok_or_else(|| {
             let message = format!("`{name}` can't be read for the rows of a page");
             refusal(message, "write it as a `select` without brackets around it")

@@ -137,6 +137,11 @@ impl<'a> Outline<'a> {
         self.parts.first().is_some_and(|part| part.is(word))
     }
 
+    /// Returns true if it begins with a bracket.
+    pub fn begins_with_bracket(&self) -> bool {
+        self.parts.first().is_some_and(|part| part.text == "(")
+    }
+
     /// Looks for these words, even inside brackets.
     pub fn has_any(&self, words: &[&str]) -> bool {
         let is_one = |text: &str| words.iter().any(|word| text.eq_ignore_ascii_case(word));
