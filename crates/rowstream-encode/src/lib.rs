@@ -89,6 +89,7 @@ mod escape;
 mod float;
 mod format;
 mod hex;
+pub mod html;
 mod integer;
 mod json;
 mod list;
