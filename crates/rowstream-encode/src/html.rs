@@ -231,7 +231,7 @@ impl HtmlColumn {
     /// Writes the content of a cell; `None` is NULL.
     fn write(&self, text: Option<&[u8]>, segments: &[UrlSegment], out: &mut Vec<u8>) {
         let is_whole = |link: &&CellLink| link.url.iter().all(|(_, segment)| segments[*segment].is_valid);
-        let mut links = self.links.iter().filter(is_whole);
+        let links = self.links.iter().filter(is_whole);
         let on_value = links.clone().find(|link| link.label.is_none());
         if let Some(link) = on_value {
             link.write(segments, out);
@@ -243,7 +243,7 @@ impl HtmlColumn {
         if on_value.is_some() {
             out.extend_from_slice(b"</a>");
         }
-        while let Some(link) = links.next() {
+        for link in links {
             if let Some(label) = &link.label {
                 out.push(b' ');
                 link.write(segments, out);
