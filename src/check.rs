@@ -27,7 +27,9 @@ use rowstream_encode::{Column, Format};
 use tokio::time::timeout;
 
 use crate::database::{self, HostReport, ResultSet, RowSource, Session, Snapshot};
-use crate::endpoint::{Endpoint, Handler, Piece, ResultRead, RowKey, Statement, check_results, of_refcursor};
+use crate::endpoint::{
+    Endpoint, Handler, LinkTemplate, Piece, ResultRead, RowKey, Statement, check_results, of_refcursor,
+};
 use crate::source::{Source, SourceConfig, SourceKind};
 
 /// The time limit for one statement. The database exceeds it if, for example, a migration has
@@ -249,6 +251,7 @@ async fn check_endpoint<'a>(endpoint: &'a Endpoint, source: &Source) -> Result<C
     }
     checked.refusals.extend(check_key(endpoint, &checked.results, source).await?);
     checked.refusals.extend(check_refined(endpoint, &checked.results, source).await?);
+    checked.refusals.extend(check_links(endpoint, &checked.results));
     checked.refusals.extend(parts::refused(endpoint, &checked.results, source).await?);
     checked.refusals.extend(nesting_refusals(endpoint, &checked.results));
     checked.refusals.extend(misplaced(endpoint, &checked.results));
@@ -397,6 +400,17 @@ async fn check_refined(
     let mut session = session(source, snapshot(endpoint)).await?;
     let asked = of_endpoint(ask(&mut session, &refined.statements()[0].query, source).await)?;
     Ok(asked.err().map(|error| refusal(&error)))
+}
+
+/// Checks that links name columns of the rows.
+fn check_links(endpoint: &Endpoint, results: &[Option<Columns>]) -> Option<StatementRefusal> {
+    let index = endpoint.rows_statement()?;
+    let columns = results.get(index)?.as_ref()?.own()?;
+    let refusal = |link: &LinkTemplate| {
+        let error = link.check(columns).err()?;
+        Some(refusal_at(endpoint, &endpoint.statements()[index], link.offset, &error))
+    };
+    endpoint.links.iter().find_map(refusal)
 }
 
 /// Warns of a counter that may issue keys which a follower has already passed.

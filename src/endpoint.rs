@@ -11,6 +11,7 @@ mod explain;
 mod follow;
 mod handler;
 mod key;
+mod links;
 mod lookup;
 mod nesting;
 mod optional;
@@ -44,6 +45,7 @@ pub use self::follow::FollowSettings;
 pub use self::handler::{Handler, OneRow, Sql, TotalStatement};
 pub use self::key::{KeyColumn, KeyNulls, NestedStatement, RowKey};
 pub(crate) use self::key::{NO_OPERATOR, order_of};
+pub use self::links::{LinkSegment, LinkTemplate};
 pub use self::optional::OptionalSql;
 pub use self::pages::{CURSOR, MissingRows, NextPage, Pages};
 pub use self::parallel::{ParallelRead, PartStatement, Shards};
@@ -98,6 +100,8 @@ pub struct Endpoint {
     pub heartbeat: Duration,
     /// The clients that may call it.
     pub authorization: Authorization,
+    /// The paths to which pages for browsers link.
+    pub links: Vec<LinkTemplate>,
     /// The endpoint that returns this one's statements and their plans. `None`: plans aren't
     /// available.
     pub explained: Option<Box<Endpoint>>,

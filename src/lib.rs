@@ -29,6 +29,7 @@ mod error_pages;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod html;
 pub mod jwk;
 pub mod metrics;
 pub mod negotiate;

@@ -117,9 +117,12 @@ fn accepted<'a>(
     if second.is_none() && first.is_none_or(|line| line == "*/*") {
         return any;
     }
-    let ranges: Vec<Range> = ranges(first.into_iter().chain(second).chain(lines)).collect();
+    let mut ranges: Vec<Range> = ranges(first.into_iter().chain(second).chain(lines)).collect();
     if ranges.is_empty() {
         return any;
+    }
+    if is_habit(&ranges) {
+        ranges.retain(|range| range.media != Format::Html.media_type());
     }
     let rank = |(format, framed)| {
         let (specificity, quality) =
@@ -135,6 +138,13 @@ fn accepted<'a>(
         .filter_map(rank)
         .max_by_key(|(rank, _)| *rank)
         .map(|(_, chosen)| chosen)
+}
+
+/// True if a client accepts everything, and lists HTML only by habit. Java's `HttpURLConnection` does
+/// so for programs, which have always got JSON. Browsers also list XHTML.
+fn is_habit(ranges: &[Range]) -> bool {
+    let lists = |media: &str| ranges.iter().any(|range| range.media == media);
+    lists("*/*") && !lists("application/xhtml+xml")
 }
 
 /// True if a client prefers a list's only row, as an object, to the list in all of `formats`. It has
@@ -311,6 +321,31 @@ mod tests {
         let suffix = suffix.map_or(Suffix::None, Suffix::Format);
         let choice = choose(&suffix, control, &lines, &[Json, Ndjson]).ok()?;
         Some((choice.format, choice.vary_accept))
+    }
+
+    /// A Java program that reads a table must not get a page, because it has always got JSON.
+    #[test]
+    fn pages_are_for_browsers() {
+        let formats = [Json, Ndjson, Format::Csv, Format::Html];
+        for (accept, expected) in [
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8", Format::Html),
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", Format::Html),
+            ("text/html", Format::Html),
+            ("text/html, application/json;q=0.9", Format::Html),
+            ("application/json, text/html", Json),
+            ("application/json, text/plain, */*", Json),
+            ("*/*", Json),
+            ("text/*", Format::Csv),
+            ("text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", Json),
+            ("text/html, */*", Json),
+        ] {
+            let accept = [HeaderValue::from_static(accept)];
+            let choice = choose(&Suffix::None, None, &accept, &formats).unwrap();
+            assert_eq!((choice.format, choice.vary_accept), (expected, true), "{accept:?}");
+        }
+        let any = [HeaderValue::from_static("text/html, */*;q=0.1")];
+        let choice = choose(&Suffix::None, None, &any, &[Format::Html]).unwrap();
+        assert_eq!(choice.format, Format::Html, "the only format");
     }
 
     #[test]

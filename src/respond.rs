@@ -44,6 +44,7 @@ use rowstream_core::client::{Client, UNIX};
 use rowstream_core::diagnostic::shown;
 use rowstream_core::params::BodyParams;
 use rowstream_core::pool::Waiter;
+use rowstream_encode::Format;
 
 pub(crate) use self::admin::is_check;
 use self::admin::{ADMIN, AdminEndpoint, holder, is_admin};
@@ -63,6 +64,7 @@ use crate::admission::{Claim, Permit};
 use crate::auth::Credentials;
 use crate::database::Actor;
 use crate::endpoint::{Authorization, Endpoint, Handler};
+use crate::html::Page;
 use crate::metrics::{ExemplarIds, Meter, Subject};
 use crate::outcome::Outcome;
 use crate::rate_limit::ClientProperty;
@@ -253,6 +255,11 @@ impl App {
             let (body, refined) = (body.take(), refined.map(|refined| &**refined));
             read_stream_request(endpoint, &found, request, claims, (body.as_deref(), refined))?
         };
+        if stream_request.reading.format == Format::Html {
+            let limit = refined.map(|refined| refined.limit).unwrap_or_default();
+            let own = &self.config.endpoints[found.endpoint];
+            stream_request.reading.page = Some(Box::new(Page::new(own, request.uri(), limit)));
+        }
         if !std::ptr::eq(stream_request.endpoint, endpoint) {
             self.authorize(&stream_request.endpoint.authorization, request.headers(), tracker).await?;
         }

@@ -69,6 +69,7 @@ use crate::completeness::digest::ChunkDigest;
 use crate::completeness::framing::{Frames, Record, RowDescription};
 pub use crate::completeness::page::PageEnd;
 use crate::endpoint::{Cardinality, Endpoint, Piece};
+use crate::html::{Page, PageRows};
 pub use crate::outcome::{ListCount, RowCounts, Times};
 use crate::source::Source;
 
@@ -156,6 +157,9 @@ pub struct RowsRequest {
     pub csv: Option<Box<CsvDialect>>,
     /// Only rows after this cursor are read.
     pub after: Option<String>,
+    /// The page for browsers around the rows, if the format is HTML. Boxed, because few requests
+    /// have one.
+    pub(crate) page: Option<Box<Page>>,
     /// The part of the table to read. `None`: all of it. Boxed, because few requests have one.
     pub shard: Option<Box<RequestedShard>>,
     /// True if cursors are wanted in addition to those in the body.
@@ -165,7 +169,7 @@ pub struct RowsRequest {
     /// True if events make an `EventSource` stop at the end.
     pub ends_events: bool,
     /// The upstreams to call for each row, in the order of the endpoint's calls.
-    pub upstreams: Vec<rowstream_upstream::Source>,
+    pub upstreams: Box<[rowstream_upstream::Source]>,
 }
 
 /// All rows, in a format and with options.
@@ -175,12 +179,13 @@ impl From<(Format, ValueOptions)> for RowsRequest {
             format,
             options,
             csv: None,
+            page: None,
             after: None,
             shard: None,
             cursors: false,
             followed: false,
             ends_events: false,
-            upstreams: Vec::new(),
+            upstreams: Box::default(),
         }
     }
 }
@@ -677,9 +682,17 @@ impl RowStream {
             Some(Step::Count(count)) => self.chunk.extend_from_slice(count.rows.to_string().as_bytes()),
             Some(Step::Next) => self.write_next(),
             Some(Step::Digest) => self.write_digest(),
+            Some(Step::PageEnd(page)) => self.end_page(&page),
             None => return self.end_frames(),
         }
         true
+    }
+
+    /// Writes the end of a page for browsers.
+    fn end_page(&mut self, page: &Page) {
+        let end = PageRows { rows: self.rows(), total: self.total, next: self.next_page() };
+        let end = page.end(&end);
+        self.chunk.extend_from_slice(&end);
     }
 
     fn write_digest(&mut self) {

@@ -43,8 +43,9 @@ fn growth(format: Format) -> usize {
     match format {
         // Each byte of a text may be a control character, which is written as `\u001f`.
         Format::Json | Format::Ndjson | Format::JsonSeq => 6,
-        // The row, its key, and the key as a cursor in base64.
-        Format::Sse => 6 + 6 + 8,
+        // The row, its key, and the key as a cursor in base64. A page has only one cursor, but also
+        // a copy of each value and of those in links.
+        Format::Sse | Format::Html => 6 + 6 + 8,
         // Each byte may be a quote, which is doubled.
         Format::Csv => 2,
         // The columns of the open batch, and the encoded batch.

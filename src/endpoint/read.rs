@@ -26,7 +26,7 @@ use super::{
     Authorization, Cardinality, Compression, Endpoint, Handler, NestedRows, OneRow, Origin, ParallelRead,
     Piece, RowKey, Shards, SlowClients, SourceRef, Statement, Timeout, compression, csv, follow, handler,
     key::{self, KeyRefusal},
-    optional, parallel, path, slow_clients, timeout, upstream, values,
+    links, optional, parallel, path, slow_clients, timeout, upstream, values,
 };
 use crate::database;
 use crate::source::{SourceConfig, SourceKind};
@@ -146,6 +146,7 @@ fn read_form(
     let body = table.take("body").map(|value| (read_template(&value), value));
     let next = body.as_ref().map_or(0, |(_, value)| value.find(|text| text == "$next"));
     let formats = table.take("formats").map(|value| read_formats(&value));
+    let links = table.take("links").map(|value| links::read(&value));
     let csv = match table.take("csv") {
         Some(value) => csv::read(&value, defaults.csv.clone()),
         None => defaults.csv.clone(),
@@ -228,6 +229,7 @@ fn read_form(
         slow_clients: slow_clients.unwrap_or(defaults.slow_clients),
         heartbeat: heartbeat.unwrap_or(defaults.heartbeat),
         authorization,
+        links: links.unwrap_or_default(),
         explained: None,
         file: file.path.to_owned(),
     };
@@ -319,6 +321,7 @@ pub(crate) fn single(
         slow_clients: SlowClients::default(),
         heartbeat: HEARTBEAT,
         authorization: Authorization::Public,
+        links: Vec::new(),
         explained: None,
         file: file.path.to_owned(),
     };
@@ -1173,9 +1176,13 @@ fn carried_formats(listed: &[(Format, Value<'_>)], endpoint: &Endpoint) -> Vec<F
     listed.iter().map(|(format, _)| *format).collect()
 }
 
-/// All formats that can carry an endpoint.
+/// All formats that can carry an endpoint. Pages for browsers are only for endpoints that give them
+/// something to follow or to choose.
 fn all_formats(endpoint: &Endpoint) -> Vec<Format> {
-    let carried = |format: &Format| reason_not_to_carry(*format, endpoint).is_none();
+    let has_pages = endpoint.refine_settings().is_some() || !endpoint.links.is_empty();
+    let carried = |format: &Format| {
+        (*format != Format::Html || has_pages) && reason_not_to_carry(*format, endpoint).is_none()
+    };
     Format::ALL.into_iter().filter(carried).collect()
 }
 
@@ -1185,10 +1192,12 @@ fn reason_not_to_carry(format: Format, endpoint: &Endpoint) -> Option<&'static s
     match (format, endpoint.rows_statement()) {
         (Format::Json, _) => None,
         (_, None) => Some("holds the rows of one list, but this endpoint has several"),
-        (Format::Csv | Format::Arrow, Some(rows)) if endpoint.children(rows).next().is_some() => {
+        (Format::Csv | Format::Arrow | Format::Html, Some(rows))
+            if endpoint.children(rows).next().is_some() =>
+        {
             Some("can't hold lists within rows, but this endpoint nests statements")
         }
-        (Format::Ndjson | Format::Csv | Format::Sse | Format::JsonSeq | Format::Arrow, Some(_)) => None,
+        (_, Some(_)) => None,
     }
 }
 

@@ -312,6 +312,19 @@ impl RefineSettings {
         self.sort.all_or(|column| &column.name)
     }
 
+    /// True if requests may compare the column.
+    pub(crate) fn filters_by(&self, name: &str) -> bool {
+        !filter::is_reserved(name)
+            && !name.starts_with('_')
+            && self.filtered_names().is_none_or(|names| names.contains(&name))
+    }
+
+    /// True if requests may sort by the column in this direction.
+    pub(crate) fn sorts_by(&self, name: &str, descending: bool, columns: &[Column]) -> bool {
+        let term = OrderTerm { column: name.to_owned(), descending, nulls_first: None };
+        self.sorted(&term, columns).is_ok()
+    }
+
     /// True if requests may ask for the number of all rows.
     pub(crate) fn counts(&self) -> bool {
         self.total

@@ -174,6 +174,7 @@ impl Operation<'_> {
                 Format::Ndjson | Format::JsonSeq | Format::Sse => self.stream(*format, row.as_deref()),
                 Format::Csv => text("a line for each row, as in RFC 4180"),
                 Format::Arrow => json!({}),
+                Format::Html => text("a page for browsers, with the rows as a table"),
             };
             content.insert(format.media_type().to_owned(), described);
         }

@@ -90,7 +90,7 @@ pub(super) fn formats(endpoint: &Endpoint) -> Vec<Format> {
 fn stays_open(format: &Format) -> bool {
     match format {
         Format::Ndjson | Format::Sse | Format::JsonSeq => true,
-        Format::Json | Format::Csv | Format::Arrow => false,
+        Format::Json | Format::Csv | Format::Arrow | Format::Html => false,
     }
 }
 

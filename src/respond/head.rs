@@ -25,6 +25,7 @@ use crate::completeness::framing::TAG;
 use crate::completeness::trailers::PAGE;
 use crate::compress::Coding;
 use crate::endpoint::{Authorization, OneRow};
+use crate::html;
 use crate::metrics::Subject;
 use crate::stream::{ReadPart, RowStream};
 
@@ -67,6 +68,10 @@ pub(super) fn head(request: &StreamRequest<'_>, coding: Option<Coding>) -> Respo
         tag.tell(TAG, headers);
     }
     wire::tell(request, headers);
+    if request.reading.format == Format::Html {
+        headers.insert(header::CONTENT_SECURITY_POLICY, html::policy());
+        headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    }
     if let Some(changes) = changes(request) {
         headers.insert(CHANGES, changes);
     }
@@ -107,6 +112,7 @@ fn content_type(request: &StreamRequest<'_>) -> HeaderValue {
         (Format::Csv, true) => "text/csv; charset=utf-8; header=present",
         (Format::Csv, false) => "text/csv; charset=utf-8; header=absent",
         (Format::Json, _) if request.endpoint.one_row() == OneRow::Requested => ONLY_ROW,
+        (Format::Html, _) => "text/html; charset=utf-8",
         (format, _) => format.media_type(),
     })
 }

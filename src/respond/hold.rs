@@ -55,8 +55,8 @@ impl StreamRequest<'_> {
             _ if self.asked.wait => Some(HoldReason::Asked),
             _ if self.followed == FollowMode::Continuously => None,
             _ if self.asked.without_chunks => Some(HoldReason::ForLength),
-            // Each event has its cursor, and its reader wants it at once.
-            Format::Sse => None,
+            // Each event has its cursor, and a page ends with a link. Their readers want rows at once.
+            Format::Sse | Format::Html => None,
             _ if self.page.is_some_and(|rows| rows <= SHORT_PAGE) => Some(HoldReason::ForNextPage),
             _ => None,
         }

@@ -10,11 +10,13 @@ use rowstream_core::filter::{self, Refinement};
 use rowstream_core::lock::Mutex;
 use rowstream_core::params::{self, BodyParams, Pair, Param, ParamPlace, ParamValue};
 use rowstream_database::statements::Statements;
-use rowstream_encode::Column;
+use rowstream_encode::{Column, Format};
 
 use super::app::{App, ResultColumns};
+use super::request_body::has_body;
 use crate::check::{self, Columns};
 use crate::endpoint::{Endpoint, NO_OPERATOR, RefineSettings};
+use crate::html::{self, RowLimit};
 use crate::negotiate;
 use crate::route::{Match, Suffix};
 
@@ -51,6 +53,8 @@ pub(super) struct Refined {
     pub(super) is_fixed: bool,
     /// Set if the rows are counted.
     pub(super) total: Option<Box<Total>>,
+    /// The most rows of a page for browsers.
+    pub(super) limit: RowLimit,
 }
 
 /// The total of a request.
@@ -121,6 +125,33 @@ fn follows(query: &str, body: Option<&BodyParams>) -> bool {
     ["_follow", "feed"].iter().any(|name| has(name, query, body))
 }
 
+/// True if a request wants a page for browsers. A body has no form's empty fields.
+fn wants_page<B>(endpoint: &Endpoint, suffix: &Suffix, request: &Request<B>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    if has_body(request.method()) || !endpoint.formats.contains(&Format::Html) || follows(query, None) {
+        return false;
+    }
+    let format = query.split('&').find_map(|pair| pair.strip_prefix("_format="));
+    let accept = request.headers().get_all(header::ACCEPT);
+    let choice = negotiate::choose(suffix, format, accept, &endpoint.formats);
+    choice.is_ok_and(|choice| choice.format == Format::Html)
+}
+
+/// Reads the limit of a page for browsers, and adds it if there's none. Removes the pairs that are
+/// empty, because a browser sends each field of a form.
+fn limit_page(asked: &mut Vec<Pair>, settings: &RefineSettings) -> RowLimit {
+    let chosen = asked.iter().find(|(name, _)| name == "limit").map(|(_, value)| value.clone());
+    asked.retain(|(_, value)| !value.is_empty());
+    match chosen {
+        _ if settings.has_limit => RowLimit::Own,
+        Some(rows) => rows.parse().map_or(RowLimit::Own, RowLimit::Chosen),
+        None => {
+            asked.push(("limit".to_owned(), html::ROWS.to_string()));
+            RowLimit::Default
+        }
+    }
+}
+
 /// True if a request wants the only row of a list, as an object: `Accept` says so, and nothing else
 /// chooses a format.
 fn wants_only_row<B>(
@@ -160,12 +191,14 @@ impl App {
             && prefers_total(request.headers())
             && !follows(query.unwrap_or_default(), body.as_deref());
         let only_row = wants_only_row(endpoint, &found.suffix, request, body.as_deref());
+        let is_page = !only_row && wants_page(endpoint, &found.suffix, request);
         let (mut asked, query) = split(&endpoint.params, query.unwrap_or_default(), body)?;
         let is_preferred = prefers_total && !asked.iter().any(|(name, _)| name == filter::COUNT);
         if is_preferred {
             asked.push((filter::COUNT.to_owned(), "exact".to_owned()));
         }
-        if asked.is_empty() && !only_row {
+        let row_limit = if is_page { limit_page(&mut asked, settings) } else { RowLimit::Own };
+        if asked.is_empty() && !only_row && !is_page {
             return Ok(None);
         }
         let results = self.results_of(index).await?;
@@ -200,6 +233,7 @@ impl App {
             query,
             is_fixed,
             total: total.then_some(Box::new(Total { page, has_own_limit, is_preferred })),
+            limit: row_limit,
         }))
     }
 

@@ -143,12 +143,13 @@ pub(super) fn read_stream_request<'a, B>(
         format,
         options,
         csv: csv.over(&endpoint.csv).map(Box::new),
+        page: None,
         after,
         shard: shard.map(Box::new),
         cursors: cursors || followed != FollowMode::No,
         followed: followed == FollowMode::Continuously,
         ends_events: format == Format::Sse && followed == FollowMode::No,
-        upstreams: Vec::new(),
+        upstreams: Box::default(),
     };
     let (download, values, given) = (bound.download.map(String::into_boxed_str), bound.values, bound.given);
     let page = endpoint.key().and_then(|key| endpoint.page_of(key.statement, &values));

@@ -267,8 +267,8 @@ impl App {
         &self,
         client: Client,
         request: &StreamRequest<'_>,
-    ) -> Result<Vec<rowstream_upstream::Source>, Error> {
-        let Some(calls) = request.endpoint.per_row() else { return Ok(Vec::new()) };
+    ) -> Result<Box<[rowstream_upstream::Source]>, Error> {
+        let Some(calls) = request.endpoint.per_row() else { return Ok(Box::default()) };
         let open = |source: &SourceRef| {
             Ok(self.source(source).upstream()?.on_behalf_of(client, request.forwarded()))
         };

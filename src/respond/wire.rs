@@ -47,7 +47,13 @@ fn resumption(request: &StreamRequest<'_>) -> HeaderValue {
         Format::Ndjson | Format::JsonSeq if request.asked.framed.is_some() && has_marks => {
             HeaderValue::from_static("marks")
         }
-        Format::Ndjson | Format::JsonSeq | Format::Sse | Format::Json | Format::Csv | Format::Arrow => NONE,
+        Format::Ndjson
+        | Format::JsonSeq
+        | Format::Sse
+        | Format::Json
+        | Format::Csv
+        | Format::Arrow
+        | Format::Html => NONE,
     }
 }
 
@@ -62,7 +68,7 @@ impl StreamRequest<'_> {
         match self.reading.format {
             Format::Sse => true,
             Format::Ndjson | Format::JsonSeq => self.asked.framed.is_some() || self.reading.followed,
-            Format::Json | Format::Csv | Format::Arrow => false,
+            Format::Json | Format::Csv | Format::Arrow | Format::Html => false,
         }
     }
 }

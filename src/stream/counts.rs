@@ -42,7 +42,8 @@ impl Counts {
             | Step::Total(_)
             | Step::Count(_)
             | Step::Next
-            | Step::Digest => false,
+            | Step::Digest
+            | Step::PageEnd(_) => false,
         };
         let lists = steps.iter().filter(is_list).count();
         let nested = steps.iter().any(|step| matches!(step, Step::Nest(_))).then_some(0);

@@ -1,6 +1,7 @@
 //! The formats side by side.
 
 use rowstream_core::Error;
+use rowstream_encode::html::HtmlEncoder;
 use rowstream_encode::{
     ArrowEncoder, BatchEncoder, CsvEncoder, Misfit, OptionsEncoder, RowEncoder, RowWriter, Value,
     ValueOptions,
@@ -19,6 +20,8 @@ pub(crate) enum Encoder {
     Csv(CsvEncoder),
     /// Arrow IPC.
     Arrow(Box<ArrowEncoder>),
+    /// A table of a page for browsers.
+    Html(Box<HtmlEncoder>),
     /// Arrow IPC for rows that arrive as batches. They're written by [`Encoder::batch`].
     Batches(Box<BatchEncoder>),
 }
@@ -31,6 +34,7 @@ impl Encoder {
             Self::ByOptions(encoder) => encoder.start(out),
             Self::Csv(encoder) => encoder.start(out),
             Self::Arrow(encoder) => encoder.start(out),
+            Self::Html(encoder) => encoder.start(out),
             Self::Batches(encoder) => encoder.start(out),
         }
     }
@@ -60,6 +64,7 @@ impl Encoder {
             Self::Json(encoder) => row.encode(encoder, out),
             Self::ByOptions(encoder) => row.encode(encoder, out),
             Self::Csv(encoder) => row.encode(encoder, out),
+            Self::Html(encoder) => row.encode(&mut **encoder, out),
             Self::Arrow(encoder) => {
                 row.encode(&mut **encoder, out)?;
                 self.check_row()
@@ -75,7 +80,7 @@ impl Encoder {
     /// It couldn't express one of the values.
     pub(crate) fn check_row(&self) -> Result<(), Error> {
         match self {
-            Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) | Self::Batches(_) => Ok(()),
+            Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) | Self::Html(_) | Self::Batches(_) => Ok(()),
             Self::Arrow(encoder) => encoder.misfit().map_or(Ok(()), |misfit| Err(no_place(misfit))),
         }
     }
@@ -83,7 +88,7 @@ impl Encoder {
     /// True if it has collected rows that aren't written yet, because their batch isn't full.
     pub(crate) fn holds_rows(&self) -> bool {
         match self {
-            Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) | Self::Batches(_) => false,
+            Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) | Self::Html(_) | Self::Batches(_) => false,
             Self::Arrow(encoder) => encoder.holds_rows(),
         }
     }
@@ -91,7 +96,7 @@ impl Encoder {
     /// Writes the collected rows.
     pub(crate) fn flush(&mut self, out: &mut Vec<u8>) {
         match self {
-            Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) | Self::Batches(_) => {}
+            Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) | Self::Html(_) | Self::Batches(_) => {}
             Self::Arrow(encoder) => encoder.flush(out),
         }
     }
@@ -101,7 +106,7 @@ impl Encoder {
         match self {
             Self::Json(encoder) => encoder.finish(out),
             Self::ByOptions(encoder) => encoder.finish(out),
-            Self::Csv(_) => {}
+            Self::Csv(_) | Self::Html(_) => {}
             Self::Arrow(encoder) => encoder.finish(out),
             Self::Batches(encoder) => encoder.finish(out),
         }
@@ -114,6 +119,7 @@ impl Encoder {
             Self::ByOptions(encoder) => encoder.rows(),
             Self::Csv(encoder) => encoder.rows(),
             Self::Arrow(encoder) => encoder.rows(),
+            Self::Html(encoder) => encoder.rows(),
             Self::Batches(encoder) => encoder.rows(),
         }
     }
@@ -131,6 +137,7 @@ impl RowWriter for Encoder {
             Self::ByOptions(encoder) => encoder.begin_row(out),
             Self::Csv(encoder) => encoder.begin_row(out),
             Self::Arrow(encoder) => encoder.begin_row(out),
+            Self::Html(encoder) => encoder.begin_row(out),
             Self::Batches(_) => unreachable!("{NO_ROWS}"),
         }
     }
@@ -141,6 +148,7 @@ impl RowWriter for Encoder {
             Self::ByOptions(encoder) => encoder.value(value, out),
             Self::Csv(encoder) => encoder.value(value, out),
             Self::Arrow(encoder) => encoder.value(value, out),
+            Self::Html(encoder) => encoder.value(value, out),
             Self::Batches(_) => unreachable!("{NO_ROWS}"),
         }
     }
@@ -151,6 +159,7 @@ impl RowWriter for Encoder {
             Self::ByOptions(encoder) => encoder.end_row(out),
             Self::Csv(encoder) => encoder.end_row(out),
             Self::Arrow(encoder) => encoder.end_row(out),
+            Self::Html(encoder) => encoder.end_row(out),
             Self::Batches(_) => unreachable!("{NO_ROWS}"),
         }
     }
@@ -161,6 +170,7 @@ impl RowWriter for Encoder {
             Self::ByOptions(encoder) => encoder.options(),
             Self::Csv(encoder) => encoder.options(),
             Self::Arrow(encoder) => encoder.options(),
+            Self::Html(encoder) => encoder.options(),
             Self::Batches(_) => unreachable!("{NO_ROWS}"),
         }
     }

@@ -182,6 +182,6 @@ pub(super) fn heartbeat(format: Format) -> Option<&'static [u8]> {
         Format::Ndjson => Some(b"\n"),
         // Several separators in a row count as one (RFC 7464, section 2.1).
         Format::JsonSeq => Some(b"\x1e"),
-        Format::Json | Format::Csv | Format::Arrow => None,
+        Format::Json | Format::Csv | Format::Arrow | Format::Html => None,
     }
 }

@@ -123,7 +123,7 @@ impl LookedUpRow {
             Encoder::Json(statement.row_encoder(&columns)?)
         } else {
             statement.check_columns(&columns)?;
-            let form = WrittenForm { format: Format::Json, options, csv: &endpoint.csv };
+            let form = WrittenForm { format: Format::Json, options, csv: &endpoint.csv, page: None };
             encoder(form, statement.cardinality, &columns)
         };
         encoder.start(body);

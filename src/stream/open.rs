@@ -32,6 +32,7 @@ use crate::endpoint::{
     CallsPerRow, Cardinality, Endpoint, Handler, OneRow, ParallelRead, PartStatement, Piece, RowKey, Shards,
     Statement, TotalStatement,
 };
+use crate::html::Page;
 use crate::source::Source;
 
 /// Statements that are ready to run.
@@ -69,7 +70,10 @@ impl OpenedStatements {
         looked_up: Option<Box<LookupResult>>,
     ) -> Result<Self, Error> {
         let csv = reading.csv.as_deref().unwrap_or(&endpoint.csv);
-        let written = WrittenForm { format: reading.format, options: reading.options, csv };
+        let is_page = reading.format == Format::Html && !endpoint.has_only_total();
+        let page = is_page.then(|| reading.page.clone().unwrap_or_default());
+        let written =
+            WrittenForm { format: reading.format, options: reading.options, csv, page: page.as_deref() };
         let tail = Tail::read(endpoint, reading, &mut values)?;
         let rows = only_rows(endpoint);
         let pieces = pieces(endpoint, reading.format, &rows);
@@ -137,6 +141,7 @@ impl OpenedStatements {
         if reading.ends_events {
             end_events(endpoint, &mut steps);
         }
+        steps.extend(page.map(Step::PageEnd));
         let begin = tail.and_then(|tail| tail.begin);
         Ok(Self { session, steps, values, clock, part, begin })
     }
@@ -429,6 +434,8 @@ impl RowsRequest {
             _ if self.cursors || page.is_some_and(|rows| rows <= SHORT_PAGE) => true,
             Format::Sse => true,
             Format::Json => endpoint.body.contains(&Piece::Next),
+            // A page links to the next one.
+            Format::Html => page.is_some(),
             Format::Ndjson | Format::Csv | Format::JsonSeq | Format::Arrow => false,
         }
     }
@@ -445,13 +452,18 @@ pub(super) struct WrittenForm<'a> {
     pub(super) format: Format,
     pub(super) options: ValueOptions,
     pub(super) csv: &'a CsvDialect,
+    /// The page of the rows, if the format is HTML.
+    pub(super) page: Option<&'a Page>,
 }
 
 /// The encoder for the rows of one of the endpoint's statements.
 pub(super) fn encoder(form: WrittenForm<'_>, cardinality: Cardinality, columns: &[Column]) -> Encoder {
-    let WrittenForm { format, options, csv } = form;
+    let WrittenForm { format, options, csv, page } = form;
     match shape(format, cardinality) {
         None if format == Format::Arrow => Encoder::Arrow(Box::new(ArrowEncoder::new(columns))),
+        None if let Some(page) = page => {
+            Encoder::Html(Box::new(page.encoder(cardinality, columns).with_options(options)))
+        }
         None => Encoder::Csv(CsvEncoder::new(csv.clone(), columns).with_options(options)),
         Some(shape) => json(shape, options, columns),
     }
@@ -469,7 +481,7 @@ pub(super) fn json(shape: Shape, options: ValueOptions, columns: &[Column]) -> E
 /// The form of rows in a JSON body; `None` for other formats.
 pub(super) fn shape(format: Format, cardinality: Cardinality) -> Option<Shape> {
     Some(match (format, cardinality) {
-        (Format::Csv | Format::Arrow, _) => return None,
+        (Format::Csv | Format::Arrow | Format::Html, _) => return None,
         (Format::Ndjson, _) => Shape::Lines,
         (Format::Sse, _) => Shape::Event,
         (Format::JsonSeq, _) => Shape::Sequence,

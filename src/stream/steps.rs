@@ -13,6 +13,7 @@ use super::open::json;
 use super::producer::Row;
 use crate::database::{Batch, ResultSet};
 use crate::endpoint::{Cardinality, Endpoint, OneRow, Piece, ResultRead, check_columns};
+use crate::html::Page;
 
 /// The next piece that a response sends.
 pub(super) enum Step {
@@ -25,6 +26,8 @@ pub(super) enum Step {
     Next,
     /// The digest of all bytes before it.
     Digest,
+    /// The end of a page for browsers.
+    PageEnd(Box<Page>),
 }
 
 /// The number of rows of a statement that was sent before.
@@ -171,14 +174,14 @@ pub(super) fn pieces<'a>(endpoint: &'a Endpoint, format: Format, rows: &'a [Piec
     match format {
         _ if endpoint.has_only_total() => &[],
         Format::Json => &endpoint.body,
-        Format::Ndjson | Format::Csv | Format::Sse | Format::JsonSeq | Format::Arrow => rows,
+        Format::Ndjson | Format::Csv | Format::Sse | Format::JsonSeq | Format::Arrow | Format::Html => rows,
     }
 }
 
 /// The number of statements that the steps run. They were prepared in the same order.
 pub(super) fn prepared(steps: &[Step]) -> usize {
     let statements = |step: &Step| match step {
-        Step::Literal(_) | Step::Count(_) | Step::Next | Step::Digest => 0,
+        Step::Literal(_) | Step::Count(_) | Step::Next | Step::Digest | Step::PageEnd(_) => 0,
         Step::Rows(_) | Step::Probe(_) | Step::Total(_) => 1,
         Step::Nest(nest) => nest.len(),
     };

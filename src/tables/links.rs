@@ -10,7 +10,7 @@ use rowstream_core::diagnostic::shown;
 
 use super::catalog::{Column, Reference, ReferenceColumn, Table};
 use super::unserved;
-use super::write::{conditions, names, param_names, value};
+use super::write::{conditions, names, param_names, row_link, value};
 
 /// The rows of `child` that refer to one row of `parent`.
 pub(super) struct Link<'a> {
@@ -49,6 +49,18 @@ impl<'a> Links<'a> {
     /// True if `table` has endpoints.
     pub(super) fn has(&self, table: &Table) -> bool {
         self.chosen.contains(table.name.as_str())
+    }
+
+    /// The paths of the rows to which a row of `table` refers.
+    pub(super) fn parents(&self, table: &Table) -> impl Iterator<Item = String> {
+        let served = self.of(table).filter(|link| self.has(link.parent));
+        served.filter_map(|link| row_link(link.parent, &link.key()?))
+    }
+
+    /// The paths of the lists of rows that refer to a row of `table`.
+    pub(super) fn lists(&self, table: &Table) -> impl Iterator<Item = String> {
+        let row = row_link(table, &names(&table.key()));
+        self.to(table).filter_map(move |link| Some(format!("{}/{}", row.as_ref()?, link.reference.list)))
     }
 
     /// The links to `table`, which is the parent.

@@ -24,18 +24,24 @@ pub(super) fn files(table: &Table, links: &Links<'_>, names: &mut FileNames) -> 
     let place = Place::default().below(&table.name, names);
     let see = see(table, links);
     let summary = format!("{}{see}", summary(table));
-    let mut files = vec![list(table, &place, &summary, None)];
-    files.extend(lookup(table, &place, &see));
+    let mut files = vec![list(table, links, &place, &summary, None)];
+    files.extend(lookup(table, links, &place, &see));
     let mut names = FileNames::default();
     for link in links.to(table) {
         let place = place.below_params(&link.param_names()).below(&link.reference.list, &mut names);
-        files.push(list(link.child, &place, &link.summary(), Some(link)));
+        files.push(list(link.child, links, &place, &link.summary(), Some(link)));
     }
     files
 }
 
 /// A list of a table's rows: all of them, or those of a link.
-fn list(table: &Table, place: &Place, summary: &str, link: Option<&Link<'_>>) -> EndpointFile {
+fn list(
+    table: &Table,
+    links: &Links<'_>,
+    place: &Place,
+    summary: &str,
+    link: Option<&Link<'_>>,
+) -> EndpointFile {
     let key = table.page_key();
     let mut text = format!("/*\nsummary = {}\n", toml(summary));
     place.write(&mut text);
@@ -44,6 +50,7 @@ fn list(table: &Table, place: &Place, summary: &str, link: Option<&Link<'_>>) ->
         let _ = writeln!(text, "key = [{}]", columns.join(", "));
     }
     text.push_str("filter = true\nsort = true\nselect = true\ntotal = true\n");
+    text.push_str(&setting(&own_link(table).into_iter().chain(links.parents(table)).collect::<Vec<_>>()));
     if let Some(link) = link {
         text.push_str(&params(&link.param_names(), &link.parent.key()));
     }
@@ -60,7 +67,7 @@ fn list(table: &Table, place: &Place, summary: &str, link: Option<&Link<'_>>) ->
 }
 
 /// The endpoint of one row by its key; `None` if the table has no key.
-fn lookup(table: &Table, place: &Place, see: &str) -> Option<EndpointFile> {
+fn lookup(table: &Table, links: &Links<'_>, place: &Place, see: &str) -> Option<EndpointFile> {
     let key = table.key();
     if key.is_empty() {
         return None;
@@ -71,11 +78,34 @@ fn lookup(table: &Table, place: &Place, see: &str) -> Option<EndpointFile> {
         format!("/*\nsummary = {}\n", toml(&format!("One row of {} {}{see}", table.kind, table.name)));
     place.write(&mut text);
     text.push_str("result = \"one\"\n");
+    let list = format!("/{}", table.name);
+    let own = [list].into_iter().chain(links.parents(table)).chain(links.lists(table));
+    text.push_str(&setting(&own.collect::<Vec<_>>()));
     text.push_str(&params(&names, &key));
     text.push_str("*/\n");
     text.push_str(&select(table));
     let _ = writeln!(text, "where {}", conditions(table, &names).join("\n  and "));
     Some(place.file(text))
+}
+
+/// The links of pages. A page needs none.
+fn setting(links: &[String]) -> String {
+    let links: Vec<_> = links.iter().map(|link| toml(link)).collect();
+    if links.is_empty() { String::new() } else { format!("links = [{}]\n", links.join(", ")) }
+}
+
+/// The path of a row of `table` whose key is in these columns. `None` if braces can't contain one of
+/// their names.
+pub(super) fn row_link(table: &Table, key: &[&str]) -> Option<String> {
+    let is_plain = |name: &&str| !name.contains(['/', '{', '}']);
+    let segments: Vec<_> = key.iter().map(|name| format!("{{{name}}}")).collect();
+    let has_key = !key.is_empty() && key.iter().all(is_plain);
+    has_key.then(|| format!("/{}/{}", table.name, segments.join("/")))
+}
+
+/// The path of a row of `table` in its list.
+fn own_link(table: &Table) -> Option<String> {
+    row_link(table, &names(&table.key()))
 }
 
 /// The settings of parameters that are the columns of a key.

@@ -177,6 +177,7 @@ async fn changes_of_filters() {
                 "breaks requests: GET /a: `select` isn't offered anymore",
                 "breaks requests: GET /a: `limit` isn't offered anymore",
                 "breaks requests: GET /a: `offset` isn't offered anymore",
+                "breaks requests: GET /a: the format `html` isn't offered anymore",
             ][..],
         ),
         (

@@ -51,6 +51,7 @@ mod floors;
 mod follow;
 mod get;
 mod hosts;
+mod html;
 mod http;
 mod http3;
 mod index;

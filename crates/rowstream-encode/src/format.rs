@@ -16,11 +16,14 @@ pub enum Format {
     JsonSeq,
     /// Record batches of typed columns (the streaming format of Arrow IPC).
     Arrow,
+    /// A page for browsers, with the rows as a table.
+    Html,
 }
 
 impl Format {
     /// All formats, in the order of user-facing lists.
-    pub const ALL: [Self; 6] = [Self::Json, Self::Ndjson, Self::Csv, Self::Sse, Self::JsonSeq, Self::Arrow];
+    pub const ALL: [Self; 7] =
+        [Self::Json, Self::Ndjson, Self::Csv, Self::Sse, Self::JsonSeq, Self::Arrow, Self::Html];
 
     /// The name in `_format`, in `formats = […]`, and as a path's suffix.
     pub fn name(self) -> &'static str {
@@ -31,6 +34,7 @@ impl Format {
             Self::Sse => "sse",
             Self::JsonSeq => "json-seq",
             Self::Arrow => "arrow",
+            Self::Html => "html",
         }
     }
 
@@ -48,6 +52,7 @@ impl Format {
             Self::Sse => "text/event-stream",
             Self::JsonSeq => "application/json-seq",
             Self::Arrow => "application/vnd.apache.arrow.stream",
+            Self::Html => "text/html",
         }
     }
 
@@ -55,7 +60,9 @@ impl Format {
     /// time.
     pub fn is_compressed(self) -> bool {
         match self {
-            Self::Json | Self::Ndjson | Self::Csv | Self::Sse | Self::JsonSeq | Self::Arrow => false,
+            Self::Json | Self::Ndjson | Self::Csv | Self::Sse | Self::JsonSeq | Self::Arrow | Self::Html => {
+                false
+            }
         }
     }
 }

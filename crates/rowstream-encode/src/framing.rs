@@ -28,7 +28,7 @@ impl Framing {
             Format::Ndjson => Some(Self::Lines),
             Format::JsonSeq => Some(Self::Sequence),
             Format::Sse => Some(Self::Events),
-            Format::Json | Format::Csv | Format::Arrow => None,
+            Format::Json | Format::Csv | Format::Arrow | Format::Html => None,
         }
     }
 

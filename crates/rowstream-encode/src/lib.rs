@@ -88,6 +88,7 @@ mod float;
 mod format;
 mod framing;
 mod hex;
+pub mod html;
 mod integer;
 mod json;
 mod list;

@@ -36,7 +36,7 @@ impl ValueOptions {
     pub fn in_format(self, format: Format) -> Self {
         match format {
             Format::Json | Format::Ndjson | Format::Sse | Format::JsonSeq => self,
-            Format::Csv => Self { numbers: Numbers::Number, nulls: Nulls::Null, ..self },
+            Format::Csv | Format::Html => Self { numbers: Numbers::Number, nulls: Nulls::Null, ..self },
             // Arrow's columns have types.
             Format::Arrow => Self::DEFAULT,
         }
@@ -247,6 +247,7 @@ mod tests {
             (Format::Ndjson, "numbers=string bytes=base64 intervals=iso nulls=omit"),
             (Format::JsonSeq, "numbers=string bytes=base64 intervals=iso nulls=omit"),
             (Format::Csv, "bytes=base64 intervals=iso"),
+            (Format::Html, "bytes=base64 intervals=iso"),
             (Format::Arrow, ""),
         ] {
             assert_eq!(ALL.in_format(format).changes().collect::<Vec<_>>().join(" "), expected);

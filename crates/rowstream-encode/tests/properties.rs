@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 use proptest::prelude::*;
+use rowstream_encode::html::{HtmlEncoder, HtmlLayout, LinkText, RowLink, UrlPart};
 use rowstream_encode::{
     BytesForm, Column, ColumnKind, Nulls, Numbers, OptionsEncoder, RowEncoder, RowWriter, Segment, Shape,
     Template, Value, ValueOptions, write_value,
@@ -31,7 +32,7 @@ impl OwnedValue {
 /// Text with many characters that need special treatment.
 fn text() -> impl Strategy<Value = String> {
     let special = prop::sample::select(
-        "\"\\/\n\r\t\u{8}\u{c}\0\u{1f}\u{20}\u{7f}é\u{2028}😀".chars().collect::<Vec<_>>(),
+        "\"'&<>\\/\n\r\t\u{8}\u{c}\0\u{1f}\u{20}\u{7f}é\u{2028}😀".chars().collect::<Vec<_>>(),
     );
     prop::collection::vec(prop_oneof![any::<char>(), special, prop::char::range('a', 'z')], 0..100)
         .prop_map(String::from_iter)
@@ -177,6 +178,34 @@ proptest! {
         let text = String::from_utf8(written(Value::Float4(float))).unwrap();
         let back: f32 = text.trim_matches('"').parse().unwrap();
         prop_assert!(back.to_bits() == bits || (back.is_nan() && float.is_nan()), "{} {}", float, text);
+    }
+
+    /// A value never begins an element or ends an attribute, so the tags are always the same.
+    #[test]
+    fn an_html_row_has_only_its_own_tags(name in text(), text in text(), number in any::<i64>()) {
+        let column = |name: &str| Column {
+            name: name.to_owned(), type_name: String::new(), kind: ColumnKind::Text,
+        };
+        let url = vec![UrlPart::Text(format!("./{name}/")), UrlPart::Column(1)];
+        let link = RowLink { url, text: LinkText::Label(name.clone()) };
+        let columns = [column(&name), column("n")];
+        let mut encoder = HtmlEncoder::new(HtmlLayout::Fields, &columns, &[link], Vec::new());
+        let mut out = Vec::new();
+        encoder.begin_row(&mut out);
+        encoder.value(Value::Text(&text), &mut out);
+        encoder.value(Value::Int(number), &mut out);
+        encoder.end_row(&mut out);
+        let html = String::from_utf8(out).unwrap();
+        let escaped = |text: &str| {
+            let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+            let text = text.replace('"', "&#34;").replace('\'', "&#39;");
+            text.replace('\r', "&#13;").replace('\0', "\u{fffd}")
+        };
+        let (name, text) = (escaped(&name), escaped(&text));
+        prop_assert_eq!(html, format!(
+            "<tr><th scope=\"row\">{name}<td>{text}</tr>\n<tr><th scope=\"row\">n<td class=\"n\">{number} \
+             <a href=\"./{name}/{number}\">{name}</a></tr>\n"
+        ));
     }
 
     #[test]

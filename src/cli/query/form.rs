@@ -24,13 +24,19 @@ const FOREIGN: [&str; 23] = [
     "sql", "sqlite", "xls", "xlsx", "xml", "xz", "yaml", "yml", "zip", "zst",
 ];
 
+/// The formats of endpoints that `query` writes. Pages are for browsers.
+fn formats() -> impl Iterator<Item = Format> {
+    Format::ALL.into_iter().filter(|format| *format != Format::Html)
+}
+
 /// Reads the name of a form.
 pub(super) fn parse(name: &str) -> Result<RowForm, String> {
     if name == "table" {
         return Ok(RowForm::Table);
     }
-    Format::from_name(name).map(RowForm::Format).ok_or_else(|| {
-        let names = Format::ALL.map(Format::name);
+    let format = formats().find(|format| format.name() == name);
+    format.map(RowForm::Format).ok_or_else(|| {
+        let names: Vec<_> = formats().map(Format::name).collect();
         format!("the formats are table, {}", names.join(", "))
     })
 }
@@ -46,7 +52,7 @@ pub(super) fn default(output: Option<&Path>) -> Result<RowForm, Failure> {
     };
     let suffix = output.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     if FOREIGN.contains(&&*suffix) {
-        let names = Format::ALL.map(|format| format!(".{}", format.name()));
+        let names: Vec<_> = formats().map(|format| format!(".{}", format.name())).collect();
         return Err(Failure::Message(format!(
             "{} would be `.{suffix}`, which `query` doesn't write\n    hint: the suffixes are {}; `--format` writes its format under any name",
             shown(&output.to_string_lossy()),
