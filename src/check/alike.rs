@@ -49,11 +49,10 @@ pub(super) fn mismatches(
 
 /// Returns true if only the parent has a limit.
 fn is_limited_alone(parent: &Statement, statement: &Statement, dialect: &'static Dialect) -> bool {
-    let outline = |statement: &Statement, has: fn(&Outline<'_>) -> bool| {
-        Outline::new(&statement.query.sql, dialect).is_some_and(|outline| has(&outline))
-    };
-    outline(parent, |outline| outline.has_limit())
-        && !outline(statement, |outline| outline.has_any(&["limit", "offset", "fetch"]))
+    let (parent, own) =
+        (Outline::new(&parent.query.sql, dialect), Outline::new(&statement.query.sql, dialect));
+    parent.is_some_and(|outline| outline.has_limit())
+        && own.is_some_and(|outline| !outline.has_any(&["limit", "offset", "fetch"]))
 }
 
 /// Returns true if the orders of a parent and of a statement nested in it by `key` columns may be
