@@ -147,6 +147,8 @@ async fn check_forms<'a>(endpoint: &'a Endpoint, source: &Source) -> Result<Chec
     for (index, form) in endpoint.forms().iter().enumerate() {
         let mut found = check_endpoint(form, source).await?;
         found.refusals.extend(other_columns(form, &found.results, &checked.results));
+        add_new(&mut checked.oversights, found.oversights);
+        add_new(&mut checked.warnings, found.warnings);
         for mut refusal in found.refusals {
             let is_known = |other: &StatementRefusal| other.diagnostic == refusal.diagnostic;
             if !checked.refusals.iter().any(is_known) {
@@ -159,6 +161,15 @@ async fn check_forms<'a>(endpoint: &'a Endpoint, source: &Source) -> Result<Chec
         }
     }
     Ok(checked)
+}
+
+/// Adds the refusals that aren't among `known` yet.
+fn add_new(known: &mut Vec<StatementRefusal>, found: Vec<StatementRefusal>) {
+    for refusal in found {
+        if !known.iter().any(|other| other.diagnostic == refusal.diagnostic) {
+            known.push(refusal);
+        }
+    }
 }
 
 /// Finds a statement whose columns depend on its optional parts. Clients rely on them.

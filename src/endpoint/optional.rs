@@ -125,19 +125,8 @@ pub(super) fn add_forms(
         let errors = Collector::default();
         let read = read(File { errors: &errors, ..file }, &left_out);
         let errors: Vec<_> = errors.into_diagnostics().iter().cloned().collect();
-        let has_same_params = |other: &Endpoint| {
-            let names = |endpoint: &Endpoint| {
-                endpoint.params.iter().map(|param| param.name.clone()).collect::<Vec<_>>()
-            };
-            names(other) == names(endpoint)
-        };
         match read {
-            Some(read) if errors.is_empty() && has_same_params(&read) => forms.push(read),
-            _ if errors.is_empty() => {
-                let hint = "use the claim outside of optional parts, too".to_owned();
-                file.error(0, "a claim of the token is used only in an optional part", Some(hint));
-                return;
-            }
+            Some(read) if errors.is_empty() => forms.push(read),
             _ => {
                 for mut error in errors {
                     error.message = format!("without the optional parts of {}: {}", without(), error.message);

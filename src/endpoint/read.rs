@@ -104,7 +104,11 @@ impl<'a> Defaults<'a> {
 /// Reads an endpoint file. `relative` is its path below the folder of endpoints. Returns `None` and
 /// records the reason if too much of it can't be read.
 pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> Option<Endpoint> {
+    let errors = file.errors.count();
     let mut endpoint = read_form(file, relative, defaults, None)?;
+    if file.errors.count() > errors {
+        return Some(endpoint);
+    }
     optional::add_forms(file, &mut endpoint, |file, left_out| {
         read_form(file, relative, defaults, Some(left_out))
     });
@@ -178,8 +182,8 @@ fn read_form(
                 None => optional::read(file, &parts, &declared, |at| text.offset(at)),
                 Some(_) => None,
             };
-            text.text = sql::without_parts(&text.text, &parts, left_out.unwrap_or_default());
             text.declare_claims(dialect, &mut declared);
+            text.text = sql::without_parts(&text.text, &parts, left_out.unwrap_or_default());
             let in_requests = calls.as_ref().map(|calls| &calls.used[..]);
             let is_whole = left_out.is_none();
             let statements =

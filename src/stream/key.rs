@@ -82,7 +82,11 @@ impl<E: RowWriter> ColumnWriter for KeyedEncoder<'_, E> {
     #[inline]
     fn value(&mut self, column: usize, value: Value<'_>, out: &mut Vec<u8>) {
         if self.columns.get(self.key.ends.len()) == Some(&column) {
-            self.key.push(value);
+            match value {
+                // In a path, NULL is a value like any other.
+                Value::Null if column >= self.shown => self.key.push(Value::Text("\0")),
+                value => self.key.push(value),
+            }
         }
         if column < self.shown {
             self.encoder.value(value, out);

@@ -128,7 +128,8 @@ impl Nest {
                 let (keys, shown) = Cursors::new(tail, &own, format == Format::Sse)?;
                 (cursors, own) = (Some(Box::new(keys)), shown.into());
             } else if let Some(tail) = tail {
-                own = own[..own.len().saturating_sub(tail.key.path_of(index))].into();
+                let (path, row) = tail.key.path_of(index);
+                own = own[..own.len().saturating_sub(path + row)].into();
             }
             statement.check_columns(&own)?;
             columns.push(own);
@@ -393,6 +394,11 @@ impl Nest {
     fn left_over(&self, which: usize) -> Error {
         let Level { name, parent, .. } = &self.levels[which];
         let parent = parent.as_ref().map_or(name, |parent| &self.levels[parent.level].name);
+        if self.cursors.is_some() {
+            let message = format!("statement `{name}` has rows that don't follow those of `{parent}`");
+            let hint = format!("nest by columns whose values are unique in each list of `{parent}`");
+            return Error::endpoint(message).hint(hint);
+        }
         let message = format!(
             "statement `{name}` isn't in the order of `{parent}`, or has rows that belong to no row of \
              `{parent}`"
@@ -470,7 +476,7 @@ fn read_of<'a>(
 }
 
 /// For each level except the first, its parent level, and the pairs of columns that must be equal:
-/// its own, and the parent's.
+/// its own, and the parent's. Below a key, those of the paths behind the columns of the results.
 type Join = (usize, Vec<(usize, usize)>);
 
 fn joins(
@@ -488,26 +494,12 @@ fn joins(
             None => (parent, on),
             Some(tail) => {
                 let shown = (columns[level].len(), columns[parent].len());
-                (parent, by_path(&on, shown, tail.key.path_of(statements[parent]), parent == 0))
+                let path = 0..tail.key.path_of(statement).0;
+                (parent, path.map(|column| (shown.0 + column, shown.1 + column)).collect())
             }
         }))
     };
     statements.iter().enumerate().filter_map(join).collect()
-}
-
-/// The pairs of columns that must be equal if each row has a path to its parent behind the columns
-/// that are `shown`: its own, and the parent's. The path begins with that of the parent, which has
-/// `common` columns. An outermost row is identified by its key, and any other row also by the
-/// columns of `on`.
-fn by_path(
-    on: &[(usize, usize)],
-    (own, parent): (usize, usize),
-    common: usize,
-    is_outermost: bool,
-) -> Vec<(usize, usize)> {
-    let path = (0..common).map(|column| (own + column, parent + column));
-    let further = on.iter().filter(|_| !is_outermost).enumerate();
-    path.chain(further.map(|(index, &(_, column))| (own + common + index, column))).collect()
 }
 
 /// Connects each level to its parent.

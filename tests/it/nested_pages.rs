@@ -314,6 +314,50 @@ async fn rows_belong_together_if_the_database_finds_them_equal() {
     }
 }
 
+/// Two rows of a list with the same value have lists of their own, even with others between them, and
+/// with NULL in the columns that order them.
+#[tokio::test]
+async fn equal_rows_of_a_list_have_their_own_lists() {
+    let sql = [
+        "create table customer (id integer primary key)",
+        "create table line (customer_id integer, pos integer, note varchar(9), product integer)",
+        "create table tag (product integer, tag varchar(9))",
+        "insert into customer values (1), (2)",
+        "insert into line values (1, 1, 'a', 7), (1, 2, null, 8), (1, 3, 'b', 7), (2, 1, null, 7)",
+        "insert into tag values (7, 'red'), (7, 'blue'), (8, 'red')",
+    ];
+    let (postgres, mariadb) = (TestDb::new().await, MariaDb::new("select 1"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("test.db");
+    let sqlite = rusqlite::Connection::open(&file).unwrap();
+    for sql in sql {
+        postgres.execute(sql).await;
+        mariadb.execute(sql);
+        sqlite.execute_batch(sql).unwrap();
+    }
+    let endpoint = "/*\nkey = [\"id\"]\n*/
+        -- name: customers :many\nselect id from customer;
+        -- name: lines :many nested in customers on customer_id = id
+        select customer_id, pos, note, product from line order by pos, note;
+        -- name: tags :many nested in lines on product = product
+        select product, tag from tag where product = 7 order by tag";
+    let tags = json!([{"product": 7, "tag": "blue"}, {"product": 7, "tag": "red"}]);
+    let line = |customer: u8, pos: u8, note: Value, product: u8| {
+        let tags = if product == 7 { tags.clone() } else { json!([]) };
+        json!({"customer_id": customer, "pos": pos, "note": note, "product": product, "tags": tags})
+    };
+    let first = json!([line(1, 1, json!("a"), 7), line(1, 2, Value::Null, 8), line(1, 3, json!("b"), 7)]);
+    let expected =
+        [json!({"id": 1, "lines": first}), json!({"id": 2, "lines": [line(2, 1, Value::Null, 7)]})];
+    for url in [postgres.url(), mariadb.url(), format!("sqlite:{}", file.display())] {
+        let config = format!("[source.db]\nurl = \"{url}\"\n");
+        let files = [("rowstream.toml", &*config), ("endpoints/customers.sql", endpoint)];
+        let server = Server::start(&files).await;
+        let found = whole(&get(&server.url("/customers")).await);
+        assert_same(found.as_array().unwrap(), &expected);
+    }
+}
+
 /// A folder with one endpoint, whose list `a` has these settings and statements.
 fn folder(settings: &str, statements: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();

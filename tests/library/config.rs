@@ -61,6 +61,9 @@ impl Folder {
 
 const SQLITE: &str = "[source.main]\nurl = \"sqlite:main.db\"\n";
 const POSTGRES: &str = "[source.main]\nurl = \"postgres://h/d\"\n";
+/// The formats of an endpoint without pages for browsers.
+const DATA: &[Format] =
+    &[Format::Json, Format::Ndjson, Format::Csv, Format::Sse, Format::JsonSeq, Format::Arrow];
 
 /// The only endpoint of a folder with one file, on PostgreSQL.
 fn endpoint(name: &str, text: &str) -> Endpoint {
@@ -207,7 +210,7 @@ limit :maxEvents;
         (&key.columns[0].name[..], key.columns[0].descending, key.columns.len()),
         ("eventNo", false, 1)
     );
-    assert_eq!((endpoint.not_found(), &endpoint.formats[..]), (false, &Format::ALL[..]));
+    assert_eq!((endpoint.not_found(), &endpoint.formats[..]), (false, DATA));
     let body: Vec<_> = endpoint
         .body
         .iter()
@@ -272,7 +275,7 @@ fn several_statements() {
     assert_eq!(endpoint.body[1], Piece::Rows(1));
     assert_eq!(endpoint.body[3], Piece::Rows(0));
     assert_eq!(endpoint.body[4], Piece::Literal(r#","price":"$5"}"#.into()));
-    assert_eq!((endpoint.rows_statement(), endpoint.formats.len()), (Some(1), Format::ALL.len()));
+    assert_eq!((endpoint.rows_statement(), endpoint.formats.len()), (Some(1), DATA.len()));
     assert_eq!(endpoint.statements()[1].origin.place(1), (7, 1));
 }
 
@@ -1027,7 +1030,7 @@ fn one_statement_without_a_file() {
         (endpoint.path.as_str(), &*endpoint.statements()[0].query.sql),
         ("/rows", "select ?1, ?2, ?1")
     );
-    assert_eq!((&endpoint.formats[..], &endpoint.statements()[0].args[..]), (&Format::ALL[..], &[0, 1][..]));
+    assert_eq!((&endpoint.formats[..], &endpoint.statements()[0].args[..]), (DATA, &[0, 1][..]));
     let none: [(&str, &str); 0] = [];
     let bound = bind(&endpoint.params, &none, Some("a=1&b=x"), &HeaderMap::new()).unwrap();
     assert_eq!(bound.values, [ParamValue::Text("1".into()), ParamValue::Text("x".into())]);

@@ -95,6 +95,11 @@ impl Collector {
         self.errors.borrow_mut().push(error);
     }
 
+    /// The number of errors so far.
+    pub fn count(&self) -> usize {
+        self.errors.borrow().len()
+    }
+
     /// Adds the paths of files that a reload reads again.
     fn note_files(&self, files: impl IntoIterator<Item = PathBuf>) {
         self.files.borrow_mut().extend(files);

@@ -13,8 +13,9 @@
 //! order by rowstream_parents."name", rowstream."author_id", rowstream.title
 //! ```
 //!
-//! The columns of the path follow those of the result. They identify the parent: the key of the
-//! outermost row, and then the columns by which each further statement is nested. So only the
+//! The columns of the path follow those of the result. They identify the row's parent: the key of
+//! the outermost row, and then the columns that order the rows of each statement between them. If
+//! others are nested in the statement, the columns that order its own rows follow. So only the
 //! database decides which rows belong together, and never the form of their values.
 
 use std::borrow::Cow;
@@ -45,8 +46,10 @@ pub struct NestedStatement {
     pub ordered: database::Statement,
     /// Its rows for the parents of [`RowKey::rest`].
     pub rest: database::Statement,
-    /// The number of columns that follow those of its result, and identify its parent.
+    /// The number of columns that follow those of its result and identify its parent.
     pub path: usize,
+    /// The number of columns that follow these and identify its own row within the parent's.
+    pub own: usize,
     /// The arguments that follow those of the parents, as indices of parameters.
     args: Vec<usize>,
 }
@@ -79,7 +82,8 @@ pub(super) fn read(
             statement,
             ordered: chain.below(ordered, columns),
             rest: chain.below(rest, columns),
-            path: chain.path(columns).len(),
+            path: chain.path(columns).len() - chain.own(),
+            own: chain.own(),
             args: chain.args(),
         })
     };
@@ -92,11 +96,11 @@ impl RowKey {
         self.nested.iter().any(|nested| nested.statement == statement)
     }
 
-    /// The number of columns of this statement that follow those of its result: the key, or the path
-    /// to its parent.
-    pub(crate) fn path_of(&self, statement: usize) -> usize {
+    /// The number of columns of this statement that follow those of its result and identify its
+    /// parent, and the number of those that then identify its own row.
+    pub(crate) fn path_of(&self, statement: usize) -> (usize, usize) {
         let nested = self.nested.iter().find(|nested| nested.statement == statement);
-        nested.map_or(self.columns.len(), |nested| nested.path)
+        nested.map_or((0, self.columns.len()), |nested| (nested.path, nested.own))
     }
 
     /// The statement to run instead of this one for the first rows, and its arguments, if lists are
@@ -143,9 +147,12 @@ struct Link<'a> {
     nested: &'a NestedRows,
     /// Its text without its order.
     text: String,
-    /// The terms that it's ordered by: those of the file, and then the columns by which others are
-    /// nested in it. So rows with equal terms have the same order in all statements.
-    order: Vec<Cow<'a, str>>,
+    /// The columns that it's ordered by, and their directions: those of the file, and then the
+    /// columns by which others are nested in it. So rows with equal terms have the same order in all
+    /// statements.
+    order: Vec<(Cow<'a, str>, &'a str)>,
+    /// True if other statements are nested in it.
+    has_children: bool,
 }
 
 impl<'a> Chain<'a> {
@@ -189,17 +196,20 @@ impl<'a> Chain<'a> {
         database::Statement { sql: sql.into(), types, ad_hoc }
     }
 
-    /// The columns that identify the parent of a row.
+    /// The columns that identify the parent of a row, and then the row in it.
     fn path(&self, columns: &[KeyColumn]) -> Vec<String> {
         let key = (1..=columns.len()).map(|number| format!("{PARENTS}.{OWN}_key_{number}"));
         let of_link = |(place, link): (usize, &Link<'a>)| {
             let alias = self.alias(place);
-            let column =
-                move |(_, column): &(String, String)| format!("{alias}.{}", self.dialect.quoted(column));
-            link.nested.on.iter().map(column).collect::<Vec<_>>()
+            link.order.iter().map(move |(column, _)| format!("{alias}.{column}")).collect::<Vec<_>>()
         };
-        // The key identifies the outermost rows.
-        key.chain(self.links[1..].iter().enumerate().flat_map(of_link)).collect()
+        let parents = self.links.iter().enumerate().filter(|(_, link)| link.has_children);
+        key.chain(parents.flat_map(of_link)).collect()
+    }
+
+    /// The number of columns that identify the row in its parent.
+    fn own(&self) -> usize {
+        self.links.last().filter(|link| link.has_children).map_or(0, |link| link.order.len())
     }
 
     fn alias(&self, place: usize) -> String {
@@ -226,7 +236,9 @@ impl<'a> Chain<'a> {
         };
         let of_link = |(place, link): (usize, &Link<'a>)| {
             let alias = self.alias(place);
-            link.order.iter().map(move |column| format!("{alias}.{column}")).collect::<Vec<_>>()
+            let term =
+                move |(column, direction): &(Cow<'_, str>, &str)| format!("{alias}.{column}{direction}");
+            link.order.iter().map(term).collect::<Vec<_>>()
         };
         let links = self.links.iter().enumerate().flat_map(of_link);
         columns.iter().map(of_key).chain(links).collect()
@@ -276,10 +288,13 @@ impl<'a> Link<'a> {
         })?;
         let children =
             endpoint.children(index).filter_map(|child| endpoint.statements()[child].nested.as_ref());
-        let by_children =
-            children.flat_map(|child| &child.on).map(|(_, column)| dialect.quoted(column).into());
-        let order = order.into_iter().map(Cow::from).chain(by_children).collect();
-        Ok(Self { statement, nested, text: without_order(sql, dialect), order })
+        let by_children = children.flat_map(|child| &child.on);
+        let by_children: Vec<_> =
+            by_children.map(|(_, column)| (Cow::from(dialect.quoted(column)), "")).collect();
+        let has_children = !by_children.is_empty();
+        let written = order.into_iter().map(|(name, direction)| (Cow::from(name), direction));
+        let order = written.chain(by_children).collect();
+        Ok(Self { statement, nested, text: without_order(sql, dialect), order, has_children })
     }
 }
 

@@ -21,16 +21,21 @@ pub struct OptionalPart {
 enum Mark<'a> {
     If(&'a str),
     End,
+    /// A comment that begins or ends like a mark. It's only a comment if there are no such pairs.
+    Almost {
+        is_end: bool,
+    },
 }
 
 /// The optional parts of a text with one or more statements, in their order.
 ///
 /// # Errors
-/// A part has no end, contains another part, or reaches into the next statement. Or a quote or
-/// comment isn't closed.
+/// A part has no end, contains another part, or reaches into the next statement. A mark is spelled
+/// in another way. Or a quote or comment isn't closed.
 pub fn optional_parts(text: &str, dialect: &'static Dialect) -> Result<Vec<OptionalPart>, SqlError> {
     let mut lexer = Lexer::new(text, dialect);
     let (mut parts, mut open) = (Vec::new(), None::<(usize, &str)>);
+    let mut almost = None;
     while let Some(token) = lexer.next()? {
         match (mark(text, &token), open) {
             (None, Some((start, name))) if ends_statement(text, &token)? => {
@@ -46,6 +51,14 @@ pub fn optional_parts(text: &str, dialect: &'static Dialect) -> Result<Vec<Optio
                 parts.push(OptionalPart { name: name.to_owned(), range: start..token.end });
                 open = None;
             }
+            (Some(Mark::Almost { is_end: false }), None) => almost = almost.or(Some(token.start)),
+            (Some(Mark::End | Mark::Almost { is_end: true }), None) if let Some(start) = almost => {
+                let hint =
+                    "write `/*if NAME*/` with the name of a parameter, and `/*end*/`; or change the comment";
+                let message = "this comment looks like the mark of an optional part, but isn't one";
+                return Err(SqlError::new(start, message, Some(hint)));
+            }
+            (Some(Mark::Almost { .. }), _) => {}
             // Without a part before it, it's a comment like any other.
             (Some(Mark::End), None) if parts.is_empty() => {}
             (Some(Mark::End), None) => {
@@ -74,9 +87,14 @@ fn mark<'a>(text: &'a str, token: &Token) -> Option<Mark<'a>> {
         comment.strip_prefix("/*")?.strip_suffix("*/").filter(|_| token.kind == TokenKind::BlockComment)?;
     let mut words = inner.split_whitespace();
     match (words.next()?, words.next(), words.next()) {
-        ("if", Some(name), None) if is_name(name) => Some(Mark::If(name)),
+        // Claims have a dot in their names.
+        ("if", Some(name), None) if name.split('.').all(is_name) => Some(Mark::If(name)),
         ("end", None, None) => Some(Mark::End),
-        _ => None,
+        (first, ..) => {
+            let word = first.split(|c: char| !c.is_ascii_alphabetic()).next()?;
+            let is_end = word.eq_ignore_ascii_case("end");
+            (is_end || word.eq_ignore_ascii_case("if")).then_some(Mark::Almost { is_end })
+        }
     }
 }
 
@@ -117,6 +135,19 @@ mod tests {
                 Err("the optional part `/*if a*/` has no end in its statement"),
             ),
             ("/*if a*/ /*if b*/ /*end*/ /*end*/", Err("an optional part begins in another one")),
+            (
+                "/*IF a*/ x /*END*/",
+                Err("this comment looks like the mark of an optional part, but isn't one"),
+            ),
+            (
+                "/*if not a*/ x /*end*/",
+                Err("this comment looks like the mark of an optional part, but isn't one"),
+            ),
+            (
+                "/*if(a)*/ x /*end;*/",
+                Err("this comment looks like the mark of an optional part, but isn't one"),
+            ),
+            ("/* end of x */ /*if jwt.a*/ x /*end*/", Ok(&["jwt.a"])),
             ("/*if a*/ /*end*/ /*end*/", Err("`/*end*/` ends no optional part")),
         ] {
             let expected = expected.map(|names| names.iter().map(|&name| name.to_owned()).collect());

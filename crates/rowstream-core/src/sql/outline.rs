@@ -236,17 +236,19 @@ impl<'a> Outline<'a> {
         terms[..end].split(|part| part.is(",")).filter(|term| !term.is_empty())
     }
 
-    /// The columns that it's ordered by. Each is the name of a column, maybe with a direction, as
-    /// it's written: `name`, `"name" desc nulls last`.
+    /// The columns that it's ordered by, each as it's written: its name, and its direction, such as
+    /// ` desc nulls last`.
     ///
     /// # Errors
     /// The first term of another form.
-    pub fn order_columns(&self) -> Result<Vec<&'a str>, &'a str> {
+    pub fn order_columns(&self) -> Result<Vec<(&'a str, &'a str)>, &'a str> {
         let column = |term: &[Part<'a>]| {
-            let text = &self.text[term[0].start..term[term.len() - 1].end()];
-            let is_name = self.name(term[0].text).is_some();
-            let is_column = is_name && term[1..].iter().all(|part| part.is_any(&DIRECTIONS));
-            if is_column { Ok(text) } else { Err(text) }
+            let (name, end) = (term[0], term[term.len() - 1].end());
+            let is_name = self.name(name.text).is_some();
+            match is_name && term[1..].iter().all(|part| part.is_any(&DIRECTIONS)) {
+                true => Ok((name.text, &self.text[name.end()..end])),
+                false => Err(&self.text[name.start..end]),
+            }
         };
         self.order_terms().map(column).collect()
     }

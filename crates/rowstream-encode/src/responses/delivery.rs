@@ -2,19 +2,42 @@
 //!
 //! When a body fails, hyper aborts at once and drops the bytes that it still buffers. So the body waits
 //! before it fails, until hyper has dropped its last chunk, and once more, so that a copy of it is
-//! flushed.
+//! flushed. A reader that collects a body keeps all of its chunks, so the wait has an end.
 
 use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
+
+/// The longest wait for a chunk to be dropped.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// The most waits that have a thread for their time. Further ones end at once.
+const MOST_THREADS: usize = 64;
+
+/// The threads that count time. A body may be polled without a runtime that could do it.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// The state of a chunk that was handed over.
 #[derive(Debug)]
 enum ChunkState {
     Held(Option<Waker>),
     Dropped,
+    /// It was held for too long.
+    Expired,
+}
+
+impl ChunkState {
+    fn become_and_wake(state: &Mutex<Self>, new: Self) {
+        let Ok(mut state) = state.lock() else { return };
+        if let Self::Held(Some(waker)) = mem::replace(&mut *state, new) {
+            waker.wake();
+        }
+    }
 }
 
 /// A chunk that reports when it's dropped.
@@ -31,10 +54,7 @@ impl AsRef<[u8]> for TrackedChunk {
 
 impl Drop for TrackedChunk {
     fn drop(&mut self) {
-        let Ok(mut state) = self.state.lock() else { return };
-        if let ChunkState::Held(Some(waker)) = mem::replace(&mut *state, ChunkState::Dropped) {
-            waker.wake();
-        }
+        ChunkState::become_and_wake(&self.state, ChunkState::Dropped);
     }
 }
 
@@ -42,6 +62,7 @@ impl Drop for TrackedChunk {
 #[derive(Debug)]
 pub(super) struct DeliveryWait {
     state: Arc<Mutex<ChunkState>>,
+    is_timed: bool,
     has_yielded: bool,
 }
 
@@ -50,15 +71,22 @@ impl DeliveryWait {
     pub(super) fn of(bytes: Vec<u8>) -> (Bytes, Self) {
         let state = Arc::new(Mutex::new(ChunkState::Held(None)));
         let chunk = Bytes::from_owner(TrackedChunk { bytes, state: Arc::clone(&state) });
-        (chunk, Self { state, has_yielded: false })
+        (chunk, Self { state, is_timed: false, has_yielded: false })
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let Ok(mut state) = self.state.lock()
-            && let ChunkState::Held(waker) = &mut *state
-        {
-            *waker = Some(cx.waker().clone());
-            return Poll::Pending;
+        if let Ok(mut state) = self.state.lock() {
+            match &mut *state {
+                ChunkState::Held(_) if !mem::replace(&mut self.is_timed, true) && !expire(&self.state) => {
+                    return Poll::Ready(());
+                }
+                ChunkState::Held(waker) => {
+                    *waker = Some(cx.waker().clone());
+                    return Poll::Pending;
+                }
+                ChunkState::Expired => return Poll::Ready(()),
+                ChunkState::Dropped => {}
+            }
         }
         if mem::replace(&mut self.has_yielded, true) {
             return Poll::Ready(());
@@ -66,6 +94,24 @@ impl DeliveryWait {
         cx.waker().wake_by_ref();
         Poll::Pending
     }
+}
+
+/// Ends a wait after [`LONGEST`]. Returns false if there's no thread for that.
+fn expire(state: &Arc<Mutex<ChunkState>>) -> bool {
+    if THREADS.fetch_add(1, Ordering::Relaxed) >= MOST_THREADS {
+        THREADS.fetch_sub(1, Ordering::Relaxed);
+        return false;
+    }
+    let state = Arc::clone(state);
+    let timer = thread::Builder::new().name("rowstream-expiry".to_owned()).spawn(move || {
+        thread::sleep(LONGEST);
+        ChunkState::become_and_wake(&state, ChunkState::Expired);
+        THREADS.fetch_sub(1, Ordering::Relaxed);
+    });
+    if timer.is_err() {
+        THREADS.fetch_sub(1, Ordering::Relaxed);
+    }
+    timer.is_ok()
 }
 
 #[cfg(test)]

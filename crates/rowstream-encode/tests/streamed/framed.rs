@@ -131,6 +131,13 @@ async fn a_failure_over_http_2_is_the_last_record() {
     }
 }
 
+/// A reader that collects a body keeps its last chunk, so nothing would end the wait for it.
+#[tokio::test]
+async fn a_failed_body_can_be_collected() {
+    let error = framed(failing(3)).into_http().into_body().collect().await.unwrap_err();
+    assert_eq!(error.to_string(), "a stream of the response failed");
+}
+
 /// A row is interrupted by the failure of a list in it.
 #[tokio::test]
 async fn a_failure_within_a_row_has_a_line_of_its_own() {
