@@ -53,6 +53,7 @@ pub(crate) use self::per_row::{FittedCalls, LONGEST, of_refcursor};
 pub use self::per_row::{PerRowCalls, ReplyForm, RowCall};
 pub(crate) use self::refcursor::check_results;
 pub use self::refcursor::{Opener, ResultRead};
+pub(crate) use self::refine::FEED;
 pub use self::refine::RefineSettings;
 pub use self::slow_clients::SlowClients;
 pub use self::source_ref::SourceRef;

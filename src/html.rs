@@ -1,6 +1,6 @@
 //! Pages for browsers: the rows as a table, with links, an order, filters and a next page.
 //!
-//! A page has no script and loads nothing: its [policy](policy) allows only its own style. Every
+//! A page has no script and loads nothing: its [policy] allows only its own style. Every
 //! text is escaped. Links are relative, because a proxy may serve the page at another path. They
 //! begin with `?` or a dot, so no text in them can be a scheme or a host.
 //!
@@ -22,6 +22,9 @@ use crate::endpoint::{Cardinality, Endpoint, LinkSegment, LinkTemplate, RefineSe
 
 /// The rows of a page if the request doesn't choose another number.
 pub(crate) const ROWS: u64 = 100;
+/// The most bytes of the links that sort a page's rows. Each of them repeats the query, so without
+/// a bound a long one would be multiplied by the number of columns.
+const MOST_SORT_LINKS: usize = 64 * 1024;
 /// A page of a list without a key has no next page, but one with so many times its rows.
 const LONGER: u64 = 10;
 /// Characters that are encoded: all except RFC 3986's unreserved characters.
@@ -201,7 +204,9 @@ impl Page {
         }
         out.tags("<p id=\"cut\">This page is incomplete: rows are missing. If it has stopped loading, reload it.</p>\n");
         self.write_links(&mut out);
-        let filters = layout == HtmlLayout::Lines && columns.iter().any(|column| self.filters_by(column));
+        let filters = layout == HtmlLayout::Lines
+            && !self.has_line_breaks()
+            && columns.iter().any(|column| self.filters_by(column));
         if filters {
             self.write_form(columns, &mut out);
         }
@@ -213,12 +218,18 @@ impl Page {
         out.0
     }
 
+    /// True if a text of the query has a line break, which a browser's form would change.
+    fn has_line_breaks(&self) -> bool {
+        let breaks = ['\r', '\n'];
+        self.pairs.iter().any(|(name, value)| name.contains(breaks) || value.contains(breaks))
+    }
+
     /// Writes the links to pages that don't depend on rows.
     fn write_links(&self, out: &mut Markup) {
-        if self.path.len() < 2 {
-            return;
+        out.tags("<p>");
+        if self.path.len() > 1 {
+            out.tags("<a href=\"").text(&self.root()).tags("\">All endpoints</a>");
         }
-        out.tags("<p><a href=\"").text(&self.root()).tags("\">All endpoints</a>");
         for template in self.links.iter().filter(|template| template.columns().next().is_none()) {
             if let Some((url, text)) = self.fixed_link(template) {
                 out.link(&url, &text);
@@ -244,7 +255,8 @@ impl Page {
     /// Writes the names of the columns, with links that sort the rows, and the fields for filters.
     fn write_header(&self, columns: &[Column], filters: bool, out: &mut Markup) {
         out.tags("<thead>\n<tr>");
-        columns.iter().for_each(|column| self.write_name(column, columns, out));
+        let has_links = self.query("order", None).len() * columns.len() <= MOST_SORT_LINKS;
+        columns.iter().for_each(|column| self.write_name(column, (columns, has_links), out));
         out.tags("</tr>\n");
         if filters {
             out.tags("<tr>");
@@ -256,7 +268,12 @@ impl Page {
 
     /// Writes a column's name. Its link sorts by the column, or in the other direction if the rows
     /// are sorted by it.
-    fn write_name(&self, Column { name, .. }: &Column, columns: &[Column], out: &mut Markup) {
+    fn write_name(
+        &self,
+        Column { name, .. }: &Column,
+        (columns, has_links): (&[Column], bool),
+        out: &mut Markup,
+    ) {
         let order = self.values("order").next().unwrap_or_default();
         let (upwards, downwards) = (format!("{name}.asc"), format!("{name}.desc"));
         let is_sorted = if order == upwards {
@@ -269,7 +286,7 @@ impl Page {
         // A name with such a character would be read as something else.
         let is_plain = !name.contains([',', '(']) && !name.contains("->") && name.trim() == name;
         let sorts = |descending: bool| {
-            let settings = self.refine.as_ref().filter(|_| is_plain && !self.renames());
+            let settings = self.refine.as_ref().filter(|_| has_links && is_plain && !self.renames());
             settings.is_some_and(|settings| settings.sorts_by(name, descending, columns))
         };
         let next = if order != upwards && sorts(false) {
@@ -335,8 +352,11 @@ impl Page {
             RowLimit::Chosen(rows) => Some(rows),
         };
         if let Some(most) = most.filter(|most| end.rows >= *most || place.is_some()) {
-            let longer = most.max(ROWS).saturating_mul(LONGER).to_string();
-            out.link(&self.query("limit", Some(("limit", &longer))), &format!("{longer} rows"));
+            let longer = most.max(ROWS).saturating_mul(LONGER);
+            if i64::try_from(longer).is_ok() {
+                let longer = longer.to_string();
+                out.link(&self.query("limit", Some(("limit", &longer))), &format!("{longer} rows"));
+            }
             out.link(&self.query("limit", Some(("limit", ""))), "All rows");
         }
         out.tags("</p>\n<div id=\"end\"></div>\n");

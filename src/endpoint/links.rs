@@ -46,6 +46,8 @@ fn read_template(text: &str, item: &Value<'_>) -> Option<LinkTemplate> {
             Some(column) if column.contains(['{', '}']) => return wrong("has a brace within a name"),
             Some(column) => LinkSegment::Column(column.to_owned()),
             None if segment.contains(['{', '}']) => return wrong("has a brace within a segment"),
+            None if segment.is_empty() => return wrong("has an empty segment"),
+            None if segment.contains(['?', '#']) => return wrong("has a query or a fragment"),
             None => LinkSegment::Text(segment.to_owned()),
         });
     }

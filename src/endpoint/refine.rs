@@ -32,6 +32,10 @@ use super::key::{KeySettings, Selection, order_by, unordered};
 use super::{Cardinality, Endpoint, KeyColumn, KeyNulls, OneRow, Piece, RowKey, Statement, TotalStatement};
 use crate::database;
 
+/// `CouchDB`'s parameter for live tails, which all endpoints know. A column of this name can be
+/// compared in `and=(…)`.
+pub(crate) const FEED: &str = "feed";
+
 /// The rows that a request for the only row reads: a second one shows that it isn't the only one.
 const OF_ONLY_ROW: i64 = 2;
 
@@ -316,6 +320,7 @@ impl RefineSettings {
     pub(crate) fn filters_by(&self, name: &str) -> bool {
         !filter::is_reserved(name)
             && !name.starts_with('_')
+            && name != FEED
             && self.filtered_names().is_none_or(|names| names.contains(&name))
     }
 

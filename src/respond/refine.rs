@@ -15,7 +15,7 @@ use rowstream_encode::{Column, Format};
 use super::app::{App, ResultColumns};
 use super::request_body::has_body;
 use crate::check::{self, Columns};
-use crate::endpoint::{Endpoint, NO_OPERATOR, RefineSettings};
+use crate::endpoint::{Endpoint, FEED, NO_OPERATOR, RefineSettings};
 use crate::html::{self, RowLimit};
 use crate::negotiate;
 use crate::route::{Match, Suffix};
@@ -122,7 +122,7 @@ fn has(name: &str, query: &str, body: Option<&BodyParams>) -> bool {
 
 /// True if a request waits for future rows.
 fn follows(query: &str, body: Option<&BodyParams>) -> bool {
-    ["_follow", "feed"].iter().any(|name| has(name, query, body))
+    ["_follow", FEED].iter().any(|name| has(name, query, body))
 }
 
 /// True if a request wants a page for browsers. A body has no form's empty fields.
@@ -131,7 +131,8 @@ fn wants_page<B>(endpoint: &Endpoint, suffix: &Suffix, request: &Request<B>) -> 
     if has_body(request.method()) || !endpoint.formats.contains(&Format::Html) || follows(query, None) {
         return false;
     }
-    let format = query.split('&').find_map(|pair| pair.strip_prefix("_format="));
+    let Ok((format, _)) = params::take_pairs(query, |name| name == "_format") else { return false };
+    let format = format.first().map(|(_, format)| format.as_str());
     let accept = request.headers().get_all(header::ACCEPT);
     let choice = negotiate::choose(suffix, format, accept, &endpoint.formats);
     choice.is_ok_and(|choice| choice.format == Format::Html)
@@ -141,7 +142,7 @@ fn wants_page<B>(endpoint: &Endpoint, suffix: &Suffix, request: &Request<B>) -> 
 /// empty, because a browser sends each field of a form.
 fn limit_page(asked: &mut Vec<Pair>, settings: &RefineSettings) -> RowLimit {
     let chosen = asked.iter().find(|(name, _)| name == "limit").map(|(_, value)| value.clone());
-    asked.retain(|(_, value)| !value.is_empty());
+    asked.retain(|(name, value)| !value.is_empty() || filter::is_reserved(name) && name != "limit");
     match chosen {
         _ if settings.has_limit => RowLimit::Own,
         Some(rows) => rows.parse().map_or(RowLimit::Own, RowLimit::Chosen),
@@ -273,7 +274,7 @@ fn split(params: &[Param], query: &str, body: Option<&mut BodyParams>) -> Result
         params.iter().any(|param| param.name == name && !matches!(param.place, ParamPlace::Claim))
     };
     let is_asked =
-        |name: &str| name == filter::COUNT || !name.starts_with('_') && name != "feed" && !is_param(name);
+        |name: &str| name == filter::COUNT || !name.starts_with('_') && name != FEED && !is_param(name);
     let (mut asked, rest) = params::take_pairs(query, is_asked)?;
     if let Some(body) = body {
         let in_body = body.take(is_asked)?;

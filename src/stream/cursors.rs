@@ -165,7 +165,7 @@ impl Cursors {
         let mut gathering = ColumnCounter::new(gathering);
         encode(&mut gathering, out)?;
         match gathering.into_taker().misfit {
-            Some((index, misfit)) => Err(misfit.error(&self.names[index].0)),
+            Some((index, misfit)) => Err(misfit.error(&self.names[index].0, self.names[index].1)),
             None => self.check_place(),
         }
     }
@@ -260,8 +260,15 @@ enum Misfit {
 
 impl Misfit {
     #[cold]
-    fn error(self, column: &str) -> Error {
+    fn error(self, column: &str, is_requested: bool) -> Error {
         match self {
+            // Only a column that a request sorts by may be NULL.
+            Self::Infinite | Self::Kind if is_requested => {
+                let why = format!(
+                    "a row has bytes or an infinite number in `{column}`, which a page can't be sorted by"
+                );
+                Error::invalid_parameters(vec![("order".to_owned(), why)])
+            }
             Self::Null => {
                 Error::endpoint(format!("a row has NULL in `{column}`, which is a column of the key"))
                     .hint(LEAVE_OUT)

@@ -99,8 +99,16 @@ fn setting(links: &[String]) -> String {
 pub(super) fn row_link(table: &Table, key: &[&str]) -> Option<String> {
     let is_plain = |name: &&str| !name.contains(['/', '{', '}']);
     let segments: Vec<_> = key.iter().map(|name| format!("{{{name}}}")).collect();
-    let has_key = !key.is_empty() && key.iter().all(is_plain);
+    let has_key = !key.is_empty() && key.iter().all(is_plain) && !table.key().into_iter().any(is_rewritten);
     has_key.then(|| format!("/{}/{}", table.name, segments.join("/")))
+}
+
+/// True if the values of a column are written in another form than they're compared in: those of
+/// SQLite with a declared type that it doesn't have, such as `datetime`.
+fn is_rewritten(column: &Column) -> bool {
+    let types = ["boolean", "bool", "datetime", "timestamp", "timestamptz"];
+    let is_text = matches!(column.param, None | Some(ParamType::Text));
+    is_text && types.iter().any(|name| column.type_name.eq_ignore_ascii_case(name))
 }
 
 /// The path of a row of `table` in its list.

@@ -168,6 +168,10 @@ async fn check_finds_links_without_a_column() {
         ("a/{id}", "the link `a/{id}` doesn't begin with a slash"),
         ("/a/x{id}", "the link `/a/x{id}` has a brace within a segment"),
         ("/a/../{id}", "the link `/a/../{id}` has a segment of dots"),
+        ("/a//{id}", "the link `/a//{id}` has an empty segment"),
+        ("/", "the link `/` has an empty segment"),
+        ("/a?id={id}", "has a brace within a segment"),
+        ("/{id}/a?b=1", "the link `/{id}/a?b=1` has a query or a fragment"),
     ] {
         file("endpoints/t.sql", &format!("/* links = [\"{links}\"] */\nselect 1 as id"));
         let checked = rowstream(&["check", folder.path().to_str().unwrap()]).await;
@@ -315,6 +319,49 @@ async fn keys_are_links_to_rows() {
 }
 
 /// A problem document isn't a page, because programs read it.
+/// Each link that sorts repeats the query. So a page whose query and table are both wide has none:
+/// they would take 85 MB here.
+#[tokio::test]
+async fn a_long_query_is_not_repeated_for_each_column() {
+    let columns: String = (0..1900).map(|number| format!(", c{number} integer")).collect();
+    let (server, _folder) = sqlite(&format!(
+        "create table wide (id integer primary key, t text{columns}); insert into wide (id, t) values (1, 'x')"
+    ))
+    .await;
+    let html = page(&server, &format!("/wide?t=neq.{}", "%2C".repeat(5000))).await;
+    assert!(
+        html.len() < 512 * 1024 && html.contains("<tr><td class=\"n\"><a href=\"./wide/1\">"),
+        "{}",
+        html.len()
+    );
+    assert!(!html.contains("order=") && page(&server, "/wide").await.contains("?order=c1899.asc"));
+}
+
+/// A field whose text a form would change, a link that no row has, and an order that ends in an
+/// error: a page offers none of them.
+#[tokio::test]
+async fn a_page_offers_only_what_works() {
+    let (server, _folder) = sqlite(
+        "create table news (id integer primary key, feed text, moment datetime);
+         insert into news values (1, 'a', '2024-01-02 03:04:05');
+         create table moments (moment datetime primary key);
+         insert into moments values ('2024-01-02 03:04:05');
+         create table mixed (id integer primary key, m);
+         insert into mixed values (1, x'00ff'), (2, 3);",
+    )
+    .await;
+    // `feed` is a parameter of the server.
+    let html = page(&server, "/news?id=&moment=").await;
+    assert!(html.contains("name=\"moment\"") && !html.contains("name=\"feed\""), "{html}");
+    let html = page(&server, "/mixed?m=neq.a%0A").await;
+    assert!(!html.contains("<form"), "a browser would change the line break: {html}");
+    let html = page(&server, "/moments").await;
+    assert!(html.contains("2024-01-02T03:04:05") && !html.contains("./moments/"), "{html}");
+    let reply = accepting(&server.url("/mixed?order=m.desc"), ACCEPT).await;
+    assert_eq!(reply.status.as_u16(), 400, "{}", reply.text());
+    assert!(reply.text().contains("a row has bytes or an infinite number in `m`"), "{}", reply.text());
+}
+
 #[tokio::test]
 async fn errors_are_problem_documents() {
     let (server, _folder) = shop().await;

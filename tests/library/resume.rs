@@ -706,8 +706,8 @@ async fn keys_that_cannot_be_are_faults() {
             "2:14: `$next` precedes the rows that it continues",
         ),
         (
-            "/* key = [\"id\"] */\n-- name: a :many\nselect id from t;\n-- name: b :many nested in a on id = id\nselect id from t",
-            "1:10: a statement with nested ones can't have a `key`",
+            "/* key = [\"id\"] */\n-- name: a :many\nselect id from t;\n-- name: b :many nested in a on id = id\nselect id from t limit 9",
+            "4:1: `b` limits the rows of all its lists together",
         ),
     ] {
         let folder = tempfile::tempdir().unwrap();

@@ -159,9 +159,9 @@ impl HtmlEncoder {
         self.rows
     }
 
-    /// Writes the bytes before the first row.
-    pub fn start(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.start);
+    /// Writes the bytes before the first row, and frees them.
+    pub fn start(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut std::mem::take(&mut self.start));
     }
 
     /// Puts the text of a value into `self.text`.

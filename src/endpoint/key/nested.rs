@@ -10,7 +10,7 @@
 //! ) as rowstream_parents join (
 //! select …                          -- the nested statement, without its order
 //! ) as rowstream on rowstream."author_id" = rowstream_parents."id"
-//! order by rowstream_parents."name", rowstream."author_id", rowstream.title
+//! order by rowstream_parents."name", rowstream_parents."id", rowstream.title
 //! ```
 //!
 //! The columns of the path follow those of the result. They identify the row's parent: the key of

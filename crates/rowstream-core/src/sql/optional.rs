@@ -90,11 +90,13 @@ fn mark<'a>(text: &'a str, token: &Token) -> Option<Mark<'a>> {
         // Claims have a dot in their names.
         ("if", Some(name), None) if name.split('.').all(is_name) => Some(Mark::If(name)),
         ("end", None, None) => Some(Mark::End),
-        (first, ..) => {
+        // A sentence isn't meant as a mark.
+        (first, ..) if inner.split_whitespace().count() <= 3 => {
             let word = first.split(|c: char| !c.is_ascii_alphabetic()).next()?;
             let is_end = word.eq_ignore_ascii_case("end");
             (is_end || word.eq_ignore_ascii_case("if")).then_some(Mark::Almost { is_end })
         }
+        _ => None,
     }
 }
 
