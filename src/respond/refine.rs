@@ -131,8 +131,11 @@ fn wants_page<B>(endpoint: &Endpoint, suffix: &Suffix, request: &Request<B>) -> 
     if has_body(request.method()) || !endpoint.formats.contains(&Format::Html) || follows(query, None) {
         return false;
     }
-    let Ok((format, _)) = params::take_pairs(query, |name| name == "_format") else { return false };
-    let format = format.first().map(|(_, format)| format.as_str());
+    // Few queries write this name in another way, and only those are decoded.
+    let plain = query.split('&').find_map(|pair| pair.strip_prefix("_format="));
+    let decoded = query.contains('%').then(|| params::take_pairs(query, |name| name == "_format"));
+    let decoded = decoded.and_then(Result::ok).and_then(|(pairs, _)| pairs.into_iter().next());
+    let format = decoded.as_ref().map(|(_, format)| format.as_str()).or(plain);
     let accept = request.headers().get_all(header::ACCEPT);
     let choice = negotiate::choose(suffix, format, accept, &endpoint.formats);
     choice.is_ok_and(|choice| choice.format == Format::Html)
