@@ -101,7 +101,7 @@ pub struct Endpoint {
     pub heartbeat: Duration,
     /// The clients that may call it.
     pub authorization: Authorization,
-    /// The paths to which pages for browsers link.
+    /// The targets of links on pages for browsers.
     pub links: Vec<LinkTemplate>,
     /// The endpoint that returns this one's statements and their plans. `None`: plans aren't
     /// available.

@@ -1,4 +1,4 @@
-//! `links`: the paths to which pages for browsers link, with columns in braces:
+//! `links`: the targets of links on pages for browsers, as paths with columns in braces:
 //! `links = ["/customers/{customer_id}"]`.
 
 use rowstream_core::Error;

@@ -51,7 +51,7 @@ impl<'a> Links<'a> {
         self.chosen.contains(table.name.as_str())
     }
 
-    /// The paths of the rows to which a row of `table` refers.
+    /// The paths of the rows that a row of `table` refers to.
     pub(super) fn parents(&self, table: &Table) -> impl Iterator<Item = String> {
         let served = self.of(table).filter(|link| self.has(link.parent));
         served.filter_map(|link| row_link(link.parent, &link.key()?))

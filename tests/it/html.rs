@@ -18,7 +18,7 @@ use crate::worked::{Listening, Started};
 /// The header of Chromium. Firefox and Safari send the same first types.
 const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8";
 
-/// Two tables, the second of which refers to the first, and a view, which has no key.
+/// Two tables and a view. The second table refers to the first, and the view has no key.
 const SHOP: &str = "
     create table customers (id integer primary key, name text);
     create table orders (
@@ -485,7 +485,7 @@ async fn a_form_without_scripts_filters_the_rows() {
     assert!(browser.log().await.iter().all(|line| !line.contains("Content Security Policy")), "no violation");
 }
 
-/// What a browser shows: the number of rows, the style, and the line about missing rows.
+/// The number of rows that a browser shows, the style, and the line about missing rows.
 async fn shown(browser: &Browser) -> Value {
     browser
         .run(

@@ -117,9 +117,9 @@ impl RowKey {
         }
     }
 
-    /// A nested statement that reads the lists of the rows after a cursor, whose values are `after`,
-    /// and its arguments as indices into the values of a request. `own` are the arguments of the
-    /// statement with the key. Without a cursor, `after` is empty.
+    /// A nested statement that reads the lists of the rows after a cursor, and its arguments as indices
+    /// into the values of a request. `after` is the range of the cursor's values, empty without one.
+    /// `own` are the arguments of the statement with the key.
     pub(crate) fn nested_read(
         &self,
         statement: usize,
@@ -141,15 +141,15 @@ struct Chain<'a> {
     dialect: &'static Dialect,
 }
 
-/// A nested statement, in the form in which it's joined to its parents.
+/// A nested statement, prepared for the join with its parents.
 struct Link<'a> {
     statement: &'a Statement,
     nested: &'a NestedRows,
     /// Its text without its order.
     text: String,
-    /// The columns that it's ordered by, and their directions: those of the file, and then the
-    /// columns by which others are nested in it. So rows with equal terms have the same order in all
-    /// statements.
+    /// The columns that order its rows, and their directions: those of the file, and then the
+    /// parents' columns of the statements nested in it. So rows with equal terms have the same order
+    /// in all statements.
     order: Vec<(Cow<'a, str>, &'a str)>,
     /// True if other statements are nested in it.
     has_children: bool,

@@ -254,8 +254,8 @@ impl StreamedJson {
         Self::with_layout(&value, Layout::Compact)
     }
 
-    /// The same as [`new`](Self::new), but for people: indented like
-    /// [`serde_json::to_string_pretty`], with the items of streams too.
+    /// Like [`new`](Self::new), with the layout of [`serde_json::to_string_pretty`], also for the items
+    /// of streams.
     ///
     /// ```
     /// # use futures_util::stream;
