@@ -29,7 +29,7 @@ const LONG_POLL: Duration = Duration::from_secs(30);
 /// 400: the endpoint can't be followed, or both parameters are there.
 pub(super) fn read(endpoint: &Endpoint, bound: &mut RequestValues) -> Result<FollowMode, Error> {
     let (name, followed) = match (bound.follow, bound.feed) {
-        (None, None) => return Ok(FollowMode::No),
+        (None | Some(FollowMode::No), None) => return Ok(FollowMode::No),
         (Some(followed), None) => ("_follow", followed),
         (None, Some(feed)) => ("feed", feed.followed()),
         (Some(_), Some(_)) => return Err(wrong("feed", "`_follow` already selects it")),
@@ -51,7 +51,7 @@ pub(super) fn read(endpoint: &Endpoint, bound: &mut RequestValues) -> Result<Fol
 /// 400: the request waits for rows.
 pub(super) fn refuse(bound: &RequestValues) -> Result<(), Error> {
     let name = match (bound.follow, bound.feed) {
-        (None, None) => return Ok(()),
+        (None | Some(FollowMode::No), None) => return Ok(()),
         (Some(_), _) => "_follow",
         (None, Some(_)) => "feed",
     };

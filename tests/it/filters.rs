@@ -221,6 +221,8 @@ async fn keeps_the_contract(url: &str) {
         json!([{"number": 7, "id": 99, "name": ""}, {"number": 6, "id": -5, "name": "O'Hara, \"Eve\" (x)"}]),
         "a name of the response isn't one of the order"
     );
+    let unfollowed = ask(&server, "order=id&offset=1&limit=1&_count=exact&_follow=0").await;
+    assert_eq!(ids(&unfollowed), [2], "`_follow=0` asks for nothing: {}", unfollowed.text());
     let csv = get(&server.url("/person.csv?select=name,id&id=lte.2")).await;
     assert_eq!(csv.text(), "name,id\r\nAda,1\r\nada,2\r\n");
 }

@@ -74,16 +74,20 @@ async fn of_postgres() {
 
 #[tokio::test]
 async fn of_mariadb() {
-    let tables = "create table d (t text, fulltext (t)) engine = innodb; insert into d values ('word')";
+    let tables = "create table d (t text, fulltext (t)) engine = innodb; insert into d values ('word');
+        create table latin (t varchar(9) character set latin1); insert into latin values ('é')";
     let db = spawn_blocking(move || MariaDb::new(tables)).await.expect("a database");
     let endpoints = [
         ("computed", "select 9223372036854775807 + 1 as x".to_owned()),
         ("limit", with("n = \"integer\"", "select t from d limit :n")),
         ("search", with(OPTIONAL, "select t from d where match(t) against (:q in boolean mode)")),
         ("pattern", with(OPTIONAL, "select t from d where t regexp :q")),
+        ("latin", with(OPTIONAL, "select t from latin where t = :q")),
     ];
     let server = server(&db.url(), &endpoints).await;
     let requests = [
+        ("/latin?q=%C3%A9", 200, ""),
+        ("/latin?q=%E6%97%A5", 400, "invalid_data"),
         ("/computed", 500, "bad_value"),
         ("/limit?n=-1", 400, "invalid_data"),
         ("/limit?n=1", 200, ""),

@@ -51,9 +51,15 @@ impl DatabaseError {
         }
     }
 
+    /// True if a value and a column, or a function of columns, have no common character set: an
+    /// illegal mix of collations. Columns are more than `COERCIBLE`.
+    fn is_charset_of_value(&self) -> bool {
+        matches!(self.number, 1267 | 1270 | 1271) && self.message.contains(",COERCIBLE)")
+    }
+
     /// The error as a user sees it. `sql` is the statement's text, if it's known.
     pub(super) fn into_error(self, sql: Option<&str>) -> Error {
-        let (code, status) = match self.is_syntax_of_value() {
+        let (code, status) = match self.is_syntax_of_value() || self.is_charset_of_value() {
             true => (INVALID_DATA, StatusCode::BAD_REQUEST),
             false => classify(self.number, &self.sqlstate),
         };
@@ -178,6 +184,22 @@ mod tests {
         ] {
             assert_eq!(classify(number, sqlstate).1, status, "{number} {sqlstate}");
         }
+    }
+
+    /// A column of latin1 compared with a text of other letters was the endpoint's fault.
+    #[test]
+    fn a_text_that_a_column_cannot_hold_is_the_fault_of_its_client() {
+        let status = |number, message: &str| {
+            let sqlstate = "HY000".to_owned();
+            DatabaseError { number, sqlstate, message: message.to_owned() }.into_error(None).status()
+        };
+        let mix = |strength: &str| {
+            format!(
+                "Illegal mix of collations (latin1_swedish_ci,IMPLICIT) and (utf8mb4_general_ci,{strength}) for operation '='"
+            )
+        };
+        assert_eq!(status(1267, &mix("COERCIBLE")), StatusCode::BAD_REQUEST);
+        assert_eq!(status(1267, &mix("IMPLICIT")), StatusCode::INTERNAL_SERVER_ERROR);
     }
 
     #[test]
