@@ -5,6 +5,7 @@
 //! this module prints the results.
 
 mod against;
+mod explain;
 mod json;
 
 use std::fmt::Write as _;
@@ -17,6 +18,7 @@ use rowstream_core::params::{Param, ParamPlace};
 use rowstream_encode::{Column, Format};
 
 use self::against::{Change, Effect};
+use self::explain::ExplainedRequest;
 use super::Failure;
 use super::locate::{ConfigArgs, configuration, folder};
 use crate::capacity;
@@ -46,6 +48,10 @@ pub(super) struct Args {
     /// its clients.
     #[arg(long, value_name = "FOLDER")]
     against: Option<PathBuf>,
+    /// Shows the statements that a request of TARGET would run, and the database's plans of them:
+    /// `--explain '/orders?status=eq.PAID'`. It can be given several times.
+    #[arg(long, value_name = "TARGET")]
+    explain: Vec<String>,
 }
 
 /// The audience of the report.
@@ -76,6 +82,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(older) = &older {
         report.changes = Some(against::compare(&Report::ask(Some(older), Vec::new())?, &report));
     }
+    if let (0, Some(config), false) = (report.errors(), config.as_ref(), args.explain.is_empty()) {
+        report.plans = explain_in_folder(config, &args.explain)?;
+    }
     match args.format {
         ReportFormat::Text => report.print(),
         ReportFormat::Json => println!("{:#}", json::document(&report)),
@@ -89,6 +98,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// Explains requests. Database files that `create` would create are removed at the end.
+fn explain_in_folder(config: &Config, targets: &[String]) -> Result<Vec<ExplainedRequest>, Failure> {
+    let made = tempfile::tempdir()?;
+    super::block_on(explain::explain(config, targets, made.path()))
+}
+
 /// The results of a check.
 struct Report<'a> {
     /// The parts of the configuration that could be read.
@@ -98,6 +113,8 @@ struct Report<'a> {
     sources: Vec<CheckedSource<'a>>,
     /// The changes since an older release. `None`: it isn't compared with any.
     changes: Option<Vec<Change>>,
+    /// The plans of requests, if there's no error.
+    plans: Vec<ExplainedRequest>,
 }
 
 /// The results for a source.
@@ -131,7 +148,7 @@ impl<'a> Report<'a> {
                 }
             });
         }
-        Self { config, errors, sources, changes: None }
+        Self { config, errors, sources, changes: None, plans: Vec::new() }
     }
 
     fn endpoints(&self) -> impl Iterator<Item = &CheckedEndpoint<'a>> {
@@ -180,7 +197,8 @@ impl<'a> Report<'a> {
     }
 
     fn errors(&self) -> usize {
-        self.errors.len() + self.refusals().len() + self.failed().count()
+        let unexplained = self.plans.iter().filter(|plan| plan.answer.is_err()).count();
+        self.errors.len() + self.refusals().len() + self.failed().count() + unexplained
     }
 
     /// The number of changes that break clients.
@@ -205,6 +223,9 @@ impl<'a> Report<'a> {
             for endpoint in &checked.endpoints {
                 println!("{}", describe_checked(endpoint));
             }
+        }
+        for plan in &self.plans {
+            print!("\n{plan}");
         }
         for warning in self.warnings() {
             eprintln!("warning: {warning}");

@@ -3,7 +3,7 @@
 use http::Request;
 use serde_json::{Value, json};
 
-use crate::support::{Client, Launch, MariaDb, Reply, Server, TestDb, get, sha256};
+use crate::support::{Client, Launch, MariaDb, Reply, Server, TestDb, get, rowstream, sha256};
 
 const LIST: &str = "/*\n[params]\nleast = { type = 'integer', default = 0 }\n*/\n\
     select id, name from thing where id > :least order by id";
@@ -166,4 +166,79 @@ async fn plans_are_for_those_who_may_see_them() {
     for (name, status) in [("reader", 200), ("operator", 200), ("stranger", 403), ("nobody", 401)] {
         assert_eq!(asked(&open, name).await, status, "{name}");
     }
+}
+
+/// A list with a filter on a column with an index, behind a token.
+const FILTERED: &str = "/*\nkey = [\"id\"]\nfilter = [\"name\"]\n*/\nselect id, name from thing order by id";
+
+/// Before a deploy, nothing listens, so `_explain=1` can't be asked.
+async fn check_explains(url: &str, uses_index: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = format!(
+        "authorization = [\"reader\"]\n[token.reader]\nsha256 = \"{}\"\n[source.main]\nurl = \"{url}\"\n",
+        sha256("secret")
+    );
+    let endpoints = folder.path().join("endpoints");
+    std::fs::create_dir(&endpoints).expect("a folder");
+    std::fs::write(folder.path().join("rowstream.toml"), config).expect("a file");
+    std::fs::write(endpoints.join("things.sql"), FILTERED).expect("a file");
+    std::fs::write(endpoints.join("parts.sql"), LIST).expect("a file");
+    let check = async |arguments: &[&str]| {
+        let folder = folder.path().to_str().expect("a path");
+        let ran = rowstream(&[&["check", folder], arguments].concat()).await;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (ran.status.code(), text(&ran.stdout), text(&ran.stderr))
+    };
+    let targets = ["--explain", "/things?name=eq.n77", "--explain", "/parts?least=9990"];
+    let (status, stdout, stderr) = check(&targets).await;
+    assert_eq!((status, &*stderr), (Some(0), ""), "{stdout}");
+    let (_, things) = stdout.split_once("\nGET /things?name=eq.n77\n").expect("the request");
+    let (things, parts) = things.split_once("\nGET /parts?least=9990\n").expect("the other request");
+    assert!(things.contains("    rows\n        select * from (\n"), "{things}");
+    let (sql, plan) = things.split_once("    plan of rows\n").expect("a plan");
+    assert!(sql.contains(") as rowstream where "), "the condition is around the statement: {sql}");
+    assert!(plan.contains(uses_index), "the database uses the index of the column: {plan}");
+    assert!(parts.contains("where id > "), "{parts}");
+    let (_, json, _) = check(&["--format", "json", "--explain", "/parts"]).await;
+    let document: Value = serde_json::from_str(&json).expect("JSON");
+    let plan = &document["plans"][0];
+    assert_eq!((&plan["request"], &plan["error"]), (&json!("/parts"), &Value::Null));
+    assert_eq!(plan["statements"][0]["name"], "rows");
+    let (status, stdout, stderr) = check(&["--explain", "/things?nam=eq.n77"]).await;
+    assert!(stdout.contains("    error: parameter `nam`: this endpoint has no such parameter or column; did you mean `name`?\n"), "{stdout}");
+    assert!(status == Some(1) && stderr.ends_with("1 error\n"), "{stderr}");
+    let (status, _, stderr) = check(&["--explain", "things"]).await;
+    assert!(status == Some(1) && stderr.contains("things isn't the path of a request"), "{stderr}");
+}
+
+const INDEXED: &str = "create table thing(id integer primary key, name varchar(20));";
+
+#[tokio::test]
+async fn check_explains_requests_of_postgres() {
+    let db = TestDb::new().await;
+    db.execute(&format!(
+        "{INDEXED} insert into thing select n, 'n' || n from generate_series(1, 10000) n;
+        create index thing_name on thing (name)"
+    ))
+    .await;
+    db.execute("analyze thing").await;
+    check_explains(&db.url(), "thing_name").await;
+}
+
+#[tokio::test]
+async fn check_explains_requests_of_mariadb() {
+    let db = MariaDb::new(&format!(
+        "{INDEXED} insert into thing select seq, concat('n', seq) from seq_1_to_10000;
+        create index thing_name on thing (name);"
+    ));
+    check_explains(&db.url(), "key: thing_name").await;
+}
+
+#[tokio::test]
+async fn check_explains_requests_of_sqlite() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("things.db");
+    let made = format!("{INDEXED} create index thing_name on thing (name);");
+    rusqlite::Connection::open(&file).and_then(|open| open.execute_batch(&made)).expect("a database");
+    check_explains(&format!("sqlite:{}", file.display()), "INDEX thing_name").await;
 }

@@ -9,7 +9,7 @@ use rowstream_core::params::Param;
 use rowstream_encode::{Column, Format};
 use serde_json::{Value, json};
 
-use super::{Change, CheckedSource, Report, rows};
+use super::{Change, CheckedSource, ExplainedRequest, Report, rows};
 use crate::check::{CheckedEndpoint, Columns, StatementRefusal};
 use crate::database::HostReport;
 use crate::endpoint::{Cardinality, Endpoint, Handler, Statement};
@@ -27,6 +27,7 @@ pub(super) fn document(report: &Report<'_>) -> Value {
         "warnings": report.warnings().into_iter().map(of_statement).collect::<Vec<_>>(),
         "sources": sources.collect::<Vec<_>>(),
         "endpoints": report.endpoints().map(endpoint).collect::<Vec<_>>(),
+        "plans": report.plans.iter().map(plan).collect::<Vec<_>>(),
         "changes": report.changes.as_ref().map(|changes| changes.iter().map(change).collect::<Vec<_>>()),
     })
 }
@@ -70,6 +71,14 @@ fn of_source(source: &str, error: &Error) -> Value {
         "hint": error.hint_text(),
         "endpoint": null,
         "source": source,
+    })
+}
+
+fn plan(plan: &ExplainedRequest) -> Value {
+    json!({
+        "request": plan.target,
+        "statements": plan.answer.as_ref().ok().map(|plans| &plans["statements"]),
+        "error": plan.answer.as_ref().err(),
     })
 }
 
