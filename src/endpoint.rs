@@ -42,7 +42,7 @@ pub(crate) use self::calls::reply_columns;
 pub use self::calls::{Calls, ErrorTreatment, Order, RepeatCount};
 pub use self::compression::Compression;
 pub use self::follow::FollowSettings;
-pub use self::handler::{Handler, OneRow, Sql, TotalStatement};
+pub use self::handler::{Handler, OneRow, RequestedTotal, Sql, TotalReading, TotalStatement};
 pub use self::key::{KeyColumn, KeyNulls, NestedStatement, RowKey};
 pub(crate) use self::key::{NO_OPERATOR, order_of};
 pub use self::links::{LinkSegment, LinkTemplate};

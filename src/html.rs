@@ -19,6 +19,7 @@ use rowstream_encode::html::{HtmlEncoder, HtmlLayout, LinkText, RowLink, UrlPart
 use sha2::{Digest as _, Sha256};
 
 use crate::endpoint::{Cardinality, Endpoint, LinkSegment, LinkTemplate, RefineSettings};
+use crate::outcome::RowTotal;
 
 /// The rows of a page if the request doesn't choose another number.
 pub(crate) const ROWS: u64 = 100;
@@ -85,7 +86,7 @@ pub(crate) struct PageRows<'a> {
     /// The number of rows.
     pub(crate) rows: u64,
     /// The number of all rows of the list, if it's known.
-    pub(crate) total: Option<u64>,
+    pub(crate) total: Option<RowTotal>,
     /// The cursor of the next page.
     pub(crate) next: Option<&'a str>,
 }
@@ -334,7 +335,8 @@ impl Page {
         out.tags("</table>\n<p>");
         out.tags(&format!("{} {}", end.rows, if end.rows == 1 { "row" } else { "rows" }));
         if let Some(total) = end.total {
-            out.tags(&format!(" of {total}"));
+            let about = if total.is_planned { "about " } else { "" };
+            out.tags(&format!(" of {about}{}", total.rows));
         }
         if self.limit == RowLimit::Default && end.rows == ROWS {
             out.tags(", the most on a page.");

@@ -8,6 +8,14 @@ use http::StatusCode;
 use rowstream_core::Error;
 use rowstream_core::error::{POOL_FULL, POOL_TIMEOUT};
 
+/// The number of all rows of a list.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowTotal {
+    pub(crate) rows: u64,
+    /// True if the database's planner guessed it.
+    pub(crate) is_planned: bool,
+}
+
 /// How long a stream waited and worked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Times {

@@ -70,6 +70,7 @@ use crate::completeness::framing::{Frames, Record, RowDescription};
 pub use crate::completeness::page::PageEnd;
 use crate::endpoint::{Cardinality, Endpoint, Piece};
 use crate::html::{Page, PageRows};
+use crate::outcome::RowTotal;
 pub use crate::outcome::{ListCount, RowCounts, Times};
 use crate::source::Source;
 
@@ -129,7 +130,7 @@ pub struct RowStream {
     may_have_more: bool,
     counts: Counts,
     /// The number of all rows of the list, if the request asked for it.
-    total: Option<u64>,
+    total: Option<RowTotal>,
     /// True if there's something to do after a row: until the first row of a list, and on streams
     /// with marks.
     watches_rows: bool,
@@ -584,20 +585,20 @@ impl RowStream {
             return Poll::Ready(Err(Error::endpoint("the statements have ended too early")));
         };
         match ready!(session.poll_row(cx))? {
-            Some(row) => {
-                let mut number = Vec::new();
-                total.encoder.encode(row, &mut number)?;
-                let number =
-                    std::str::from_utf8(&number).ok().and_then(|text| text.trim_matches('"').parse().ok());
-                self.total = Some(number.ok_or_else(|| Error::protocol("the number of rows isn't one"))?);
+            Some(row) if !total.is_read => {
+                let mut value = Vec::new();
+                total.encoder.encode(row, &mut value)?;
+                self.total = total.reads.total(&value, self.total)?;
+                total.is_read = true;
             }
+            Some(_) => {}
             None => self.current = CurrentStatements::Nothing,
         }
         Poll::Ready(Ok(()))
     }
 
     /// The number of all rows of the list, if the request asked for it.
-    pub(crate) fn total(&self) -> Option<u64> {
+    pub(crate) fn total(&self) -> Option<RowTotal> {
         self.total
     }
 
@@ -730,7 +731,7 @@ impl RowStream {
         let Some(frames) = self.frames.take() else { return false };
         let (rows, next) = (self.counts(), self.cursor());
         let digest = self.digest.as_mut().map(|digest| digest.up_to(&self.chunk));
-        let (total, page) = (self.total, self.page);
+        let (total, page) = (self.total.map(|total| total.rows), self.page);
         let end = Record::End { rows, total, next: next.as_deref(), page, digest: digest.as_deref() };
         frames.write(&end, &mut self.chunk);
         true

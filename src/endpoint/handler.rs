@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rowstream_core::Error;
+use rowstream_core::sql::dialect::Estimate;
 use rowstream_encode::Format;
 
 use super::{
@@ -39,7 +40,7 @@ pub struct Sql {
     /// The refinements that requests may ask for. `None`: none.
     pub refine: Option<RefineSettings>,
     /// Counts all rows, for a request that asks for their number.
-    pub total: Option<TotalStatement>,
+    pub total: Option<RequestedTotal>,
     /// How the rows are followed. `None`: they aren't.
     pub follow: Option<FollowSettings>,
     /// Reads the rows on several connections. `None`: on one.
@@ -80,15 +81,33 @@ impl OneRow {
     }
 }
 
-/// Counts the rows of a list.
+/// The number of a list's rows, which a request asks for.
+#[derive(Debug, Clone)]
+pub struct RequestedTotal {
+    /// The statements that find it, in their order.
+    pub statements: Vec<TotalStatement>,
+    /// True if no rows are read beside it.
+    pub is_alone: bool,
+}
+
+/// A statement that finds the number of a list's rows.
 #[derive(Debug, Clone)]
 pub struct TotalStatement {
-    /// The statement. Its only row has one integer.
+    /// The statement.
     pub query: database::Statement,
     /// Its arguments, as indices of parameters.
     pub args: Vec<usize>,
-    /// True if no rows are read beside it.
-    pub is_alone: bool,
+    /// How to read the number from its first row.
+    pub reads: TotalReading,
+}
+
+/// The meaning of the first row of a [`TotalStatement`].
+#[derive(Debug, Clone, Copy)]
+pub enum TotalReading {
+    /// Its only column is the number of rows that were counted.
+    Count,
+    /// It's the beginning of a plan.
+    Plan(&'static Estimate),
 }
 
 impl Sql {
@@ -136,8 +155,8 @@ impl Endpoint {
         self.sql()?.optional.as_deref()
     }
 
-    /// Counts all rows, for a request that asks for their number.
-    pub(crate) fn total(&self) -> Option<&TotalStatement> {
+    /// The number of all rows, if the request asks for it.
+    pub(crate) fn total(&self) -> Option<&RequestedTotal> {
         self.sql()?.total.as_ref()
     }
 

@@ -21,7 +21,9 @@ use std::sync::Arc;
 use rowstream_core::Error;
 use rowstream_core::diagnostic::reader::Value;
 use rowstream_core::diagnostic::{shown, suggest};
-use rowstream_core::filter::{self, Comparison, Condition, OrderTerm, Refinement, SelectedColumn, Truth};
+use rowstream_core::filter::{
+    self, Comparison, Condition, OrderTerm, Refinement, SelectedColumn, TotalKind, Truth,
+};
 use rowstream_core::params::{BindType, Param, ParamType, ParamValue};
 use rowstream_core::sql::dialect::{Dialect, Filters, Names, Placeholders, Refusal};
 use rowstream_core::sql::{Limit, Operator, Outline};
@@ -29,7 +31,10 @@ use rowstream_encode::{Column, ColumnKind};
 
 use self::conditions::Conditions;
 use super::key::{KeySettings, Selection, order_by, unordered};
-use super::{Cardinality, Endpoint, KeyColumn, KeyNulls, OneRow, Piece, RowKey, Statement, TotalStatement};
+use super::{
+    Cardinality, Endpoint, KeyColumn, KeyNulls, OneRow, Piece, RequestedTotal, RowKey, Statement,
+    TotalReading, TotalStatement,
+};
 use crate::database;
 
 /// `CouchDB`'s parameter for live tails, which all endpoints know. A column of this name can be
@@ -123,7 +128,7 @@ struct RefinedParts {
     scope: String,
     /// True if the request has an order of its own.
     is_ordered: bool,
-    total: Option<TotalStatement>,
+    total: Option<RequestedTotal>,
     /// True if the response is the only row.
     only_row: bool,
 }
@@ -330,11 +335,6 @@ impl RefineSettings {
         self.sorted(&term, columns).is_ok()
     }
 
-    /// True if requests may ask for the number of all rows.
-    pub(crate) fn counts(&self) -> bool {
-        self.total
-    }
-
     /// True if requests may choose columns.
     pub(crate) fn selects(&self) -> bool {
         self.select
@@ -484,10 +484,29 @@ impl RefineSettings {
                 wrong.push((name.to_owned(), "this endpoint's statement has a limit of its own".to_owned()));
             }
         }
-        if asked.total && !self.total {
-            wrong.push((filter::COUNT.to_owned(), "this endpoint has no totals".to_owned()));
+        if let Some(kind) = asked.total
+            && let Err(why) = self.check_total(kind)
+        {
+            wrong.push((filter::COUNT.to_owned(), why));
         }
         Some(ReadRefinement { list, order: order? })
+    }
+
+    /// Checks that the endpoint can find a total in this way.
+    ///
+    /// # Errors
+    /// The reason, for the client.
+    pub(crate) fn check_total(&self, kind: TotalKind) -> Result<(), String> {
+        if !self.total {
+            return Err("this endpoint has no totals".to_owned());
+        }
+        if kind == TotalKind::Exact || self.dialect.estimate.is_some() {
+            return Ok(());
+        }
+        let (name, database) = (kind.name(), self.dialect.name);
+        Err(format!(
+            "{database} estimates no rows, so there are no {name} totals: write `exact`, which counts all rows"
+        ))
     }
 
     /// Writes the statements that answer a request.
@@ -504,11 +523,7 @@ impl RefineSettings {
         let mut conditions = Conditions::new(self, columns, endpoint.params.len(), own.args_before.len());
         let condition = conditions.write(&asked.conditions, wrong)?;
         let mut args = own.args(self.dialect.placeholders, endpoint.params.len(), conditions);
-        let total = asked.total.then(|| TotalStatement {
-            query: own.counted(&condition, (&args.types, self.dialect)),
-            args: args.args.clone(),
-            is_alone: false,
-        });
+        let total = asked.total.map(|kind| own.total(kind, &condition, &args, self.dialect));
         let limit = match most_rows(asked, own.limit.as_deref()) {
             Some(rows) => format!("limit {}", args.add(rows)),
             None => own.limit.clone().unwrap_or_default(),
@@ -548,7 +563,10 @@ impl RefineSettings {
             total,
             only_row: asked.only_row,
         };
-        let text = if asked.total { format!("{text}\n{}", filter::COUNT) } else { text };
+        let text = match asked.total {
+            Some(kind) => format!("{text}\n{} {}", filter::COUNT, kind.name()),
+            None => text,
+        };
         let text = if asked.only_row { format!("{text}\nobject") } else { text };
         Some(RefinedEndpoint { text, values: args.values, parts })
     }
@@ -692,8 +710,41 @@ impl OwnParts {
 }
 
 impl OwnParts {
-    /// Counts the rows that meet the condition, without the statement's limit.
-    fn counted(&self, condition: &str, (types, dialect): (&[BindType], &Dialect)) -> database::Statement {
+    /// The number of rows that meet the condition, without the statement's limit.
+    fn total(
+        &self,
+        kind: TotalKind,
+        condition: &str,
+        args: &Args,
+        dialect: &'static Dialect,
+    ) -> RequestedTotal {
+        let from = self.matching(condition);
+        let name = dialect.quoted("total");
+        let count = |sql: String| (sql, TotalReading::Count);
+        let all = || count(format!("select count(*) as {name} {from}"));
+        let some = || {
+            let most = filter::MOST_COUNTED + 1;
+            count(format!(
+                "select count(*) as {name} from (\nselect 1 as {name} {from}\nlimit {most}\n) as rowstream"
+            ))
+        };
+        let plan = dialect.estimate.as_ref().map(|estimate| {
+            (format!("{}select 1 as {name} {from}", estimate.explain), TotalReading::Plan(estimate))
+        });
+        let read = match kind {
+            TotalKind::Exact => vec![all()],
+            TotalKind::Planned => plan.into_iter().collect(),
+            TotalKind::Estimated => [some()].into_iter().chain(plan).collect(),
+        };
+        let statements = read.into_iter().map(|(sql, reads)| {
+            let query = database::Statement { sql: sql.into(), types: args.types.clone(), ad_hoc: true };
+            TotalStatement { query, args: args.args.clone(), reads }
+        });
+        RequestedTotal { statements: statements.collect(), is_alone: false }
+    }
+
+    /// SQL of the rows that meet the condition.
+    fn matching(&self, condition: &str) -> String {
         let mut conditions: Vec<_> = Some(condition).filter(|text| !text.is_empty()).into_iter().collect();
         // The parameters of the limit stay, because each one must be used somewhere.
         let limit = self.limit.as_ref().map(|limit| format!("coalesce((select 0\n{limit}\n), 0) = 0"));
@@ -702,9 +753,7 @@ impl OwnParts {
             [] => String::new(),
             conditions => format!(" where {}", conditions.join(" and ")),
         };
-        let name = dialect.quoted("total");
-        let sql = format!("select count(*) as {name} from (\n{}\n) as rowstream{condition}", self.text);
-        database::Statement { sql: sql.into(), types: types.to_vec(), ad_hoc: true }
+        format!("from (\n{}\n) as rowstream{condition}", self.text)
     }
 }
 

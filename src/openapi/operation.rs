@@ -382,7 +382,11 @@ const REFINED: [(&str, &str, &str); 8] = [
     ("order", "the order of the rows: `created.desc.nullslast,id`", "string"),
     ("limit", "how many rows at most", "integer"),
     ("offset", "how many rows to leave out at the beginning", "integer"),
-    ("_count", "`exact`: the header `Content-Range` has the number of all rows", "string"),
+    (
+        "_count",
+        "the number of all rows in the header `Content-Range`: `exact`, `planned` or `estimated`",
+        "string",
+    ),
 ];
 
 /// The parameters of filtered lists as components. The names of conditions are those of columns.

@@ -16,7 +16,7 @@ use rowstream_encode::{Format, Separator};
 use super::app::App;
 use super::body::AnswerBody;
 use super::cors::cors_headers;
-use super::refine::PREFERENCE;
+use super::refine::preference;
 use super::request::StreamRequest;
 use super::signed::{SentSignature, with_signature};
 use super::{spare, wire};
@@ -174,12 +174,14 @@ pub(super) fn tell_page(request: &StreamRequest<'_>, stream: &RowStream, headers
 /// States the total and the page's range, as PostgREST does.
 pub(super) fn tell_total(request: &StreamRequest<'_>, stream: &RowStream, headers: &mut HeaderMap) {
     let (Some(total), Some(counted)) = (stream.total(), &request.counted) else { return };
-    let range = counted.page.and_then(|page| page.of(total)).unwrap_or_else(|| format!("*/{total}"));
+    // A guess may be less than the rows of the page.
+    let page = counted.page.filter(|_| !total.is_planned).and_then(|page| page.of(total.rows));
+    let range = page.unwrap_or_else(|| format!("*/{}", total.rows));
     if let Ok(range) = range.parse() {
         headers.insert(header::CONTENT_RANGE, range);
     }
-    if counted.is_preferred {
-        headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(PREFERENCE));
+    if let Some(kind) = counted.preferred {
+        headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(preference(kind)));
     }
 }
 

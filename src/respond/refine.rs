@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
 use rowstream_core::Error;
 use rowstream_core::diagnostic::did_you_mean;
 use rowstream_core::error::bounds;
-use rowstream_core::filter::{self, Refinement};
+use rowstream_core::filter::{self, Refinement, TotalKind};
 use rowstream_core::lock::Mutex;
 use rowstream_core::params::{self, BodyParams, Pair, Param, ParamPlace, ParamValue};
 use rowstream_database::statements::Statements;
@@ -24,8 +24,6 @@ use crate::route::{Match, Suffix};
 const KEPT: usize = 64;
 /// A preference of a client (RFC 7240).
 const PREFER: HeaderName = HeaderName::from_static("prefer");
-/// The preference for the number of all rows.
-pub(super) const PREFERENCE: &str = "count=exact";
 /// The longest SQL of a refined endpoint that is kept, in bytes.
 const LONGEST_TEXT: usize = 16 * 1024;
 /// The most values of a refined endpoint that is kept.
@@ -63,8 +61,8 @@ pub(super) struct Total {
     pub(super) page: RowPage,
     /// True if the statement has a limit of its own.
     pub(super) has_own_limit: bool,
-    /// True if the rows are counted because the client prefers that.
-    pub(super) is_preferred: bool,
+    /// The kind of total that the client prefers, if it doesn't demand one.
+    pub(super) preferred: Option<TotalKind>,
 }
 
 impl Total {
@@ -74,7 +72,7 @@ impl Total {
         let most = self.page.most.or(rows);
         let is_known = !after && (most.is_some() || !self.has_own_limit);
         let page = RowPage { most, ..self.page };
-        CountedResponse { page: is_known.then_some(page), is_preferred: self.is_preferred }
+        CountedResponse { page: is_known.then_some(page), preferred: self.preferred }
     }
 }
 
@@ -83,8 +81,8 @@ impl Total {
 pub(super) struct CountedResponse {
     /// Its page, if it's known.
     pub(super) page: Option<RowPage>,
-    /// True if the rows are counted because the client prefers that.
-    pub(super) is_preferred: bool,
+    /// The kind of total that the client prefers, if it doesn't demand one.
+    pub(super) preferred: Option<TotalKind>,
 }
 
 /// A page of a list.
@@ -104,15 +102,24 @@ impl RowPage {
     }
 }
 
-/// True if a request prefers an answer with the number of all rows (RFC 7240).
-fn prefers_total(headers: &HeaderMap) -> bool {
+/// The preference for a total of this kind.
+pub(super) fn preference(kind: TotalKind) -> &'static str {
+    match kind {
+        TotalKind::Exact => "count=exact",
+        TotalKind::Planned => "count=planned",
+        TotalKind::Estimated => "count=estimated",
+    }
+}
+
+/// The total that a request prefers to have (RFC 7240).
+fn preferred_total(headers: &HeaderMap) -> Option<TotalKind> {
     let lines = headers.get_all(PREFER).into_iter().filter_map(|line| line.to_str().ok());
     let preferences = lines.flat_map(|line| line.split(',')).filter_map(|preference| {
         let (name, value) = preference.split(';').next()?.split_once('=')?;
         Some((name.trim(), value.trim().trim_matches('"')))
     });
     let mut counts = preferences.filter(|(name, _)| name.eq_ignore_ascii_case("count"));
-    counts.next().is_some_and(|(_, value)| value == "exact")
+    counts.next().and_then(|(_, value)| TotalKind::of(value))
 }
 
 /// True if a request has a parameter of this name.
@@ -191,15 +198,15 @@ impl App {
         let query = request.uri().query();
         params::check_pairs(query)?;
         // A preference never makes a request fail.
-        let prefers_total = settings.counts()
-            && prefers_total(request.headers())
-            && !follows(query.unwrap_or_default(), body.as_deref());
+        let preferred = preferred_total(request.headers()).filter(|kind| {
+            settings.check_total(*kind).is_ok() && !follows(query.unwrap_or_default(), body.as_deref())
+        });
         let only_row = wants_only_row(endpoint, &found.suffix, request, body.as_deref());
         let is_page = !only_row && wants_page(endpoint, &found.suffix, request);
         let (mut asked, query) = split(&endpoint.params, query.unwrap_or_default(), body)?;
-        let is_preferred = prefers_total && !asked.iter().any(|(name, _)| name == filter::COUNT);
-        if is_preferred {
-            asked.push((filter::COUNT.to_owned(), "exact".to_owned()));
+        let preferred = preferred.filter(|_| !asked.iter().any(|(name, _)| name == filter::COUNT));
+        if let Some(kind) = preferred {
+            asked.push((filter::COUNT.to_owned(), kind.name().to_owned()));
         }
         let row_limit = if is_page { limit_page(&mut asked, settings) } else { RowLimit::Own };
         if asked.is_empty() && !only_row && !is_page {
@@ -226,7 +233,7 @@ impl App {
             }
         };
         let Refinement { order, limit, offset, total, .. } = asked;
-        let is_fixed = !order.is_empty() || offset.is_some() || total || only_row;
+        let is_fixed = !order.is_empty() || offset.is_some() || total.is_some() || only_row;
         let rows = |rows: i64| u64::try_from(rows).unwrap_or_default();
         let most = if only_row { Some(1) } else { limit.map(rows) };
         let page = RowPage { first: offset.map_or(0, rows), most };
@@ -236,7 +243,7 @@ impl App {
             values: refined.values,
             query,
             is_fixed,
-            total: total.then_some(Box::new(Total { page, has_own_limit, is_preferred })),
+            total: total.map(|_| Box::new(Total { page, has_own_limit, preferred })),
             limit: row_limit,
         }))
     }

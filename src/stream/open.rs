@@ -87,7 +87,7 @@ impl OpenedStatements {
             session = session.enriched(plan, &reading.upstreams, &values)?;
         }
         let mut steps = Vec::with_capacity(pieces.len());
-        if let Some(total) = endpoint.total() {
+        for total in endpoint.total().into_iter().flat_map(|total| &total.statements) {
             let row = Box::pin(TotalRow::prepare(total, &mut session, prepared(&steps)));
             steps.push(Step::Total(Box::new(row.await?)));
         }
@@ -249,8 +249,10 @@ impl Rows {
 impl TotalRow {
     async fn prepare(total: &TotalStatement, session: &mut Producer, before: usize) -> Result<Self, Error> {
         let columns = session.prepare(&total.query).await?;
-        let encoder = json(Shape::Scalar, ValueOptions::DEFAULT, &columns);
-        Ok(Self { index: before, args: total.args.as_slice().into(), encoder })
+        // A plan of several columns has its text in the first one.
+        let encoder = json(Shape::Scalar, ValueOptions::DEFAULT, columns.get(..1).unwrap_or_default());
+        let args = total.args.as_slice().into();
+        Ok(Self { index: before, args, reads: total.reads, encoder, is_read: false })
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rowstream_core::Error;
+use rowstream_core::filter::MOST_COUNTED;
 use rowstream_encode::{Column, Format, Shape, ValueOptions};
 
 use super::cursors::Cursors;
@@ -12,8 +13,9 @@ use super::nest::Nest;
 use super::open::json;
 use super::producer::Row;
 use crate::database::{Batch, ResultSet};
-use crate::endpoint::{Cardinality, Endpoint, OneRow, Piece, ResultRead, check_columns};
+use crate::endpoint::{Cardinality, Endpoint, OneRow, Piece, ResultRead, TotalReading, check_columns};
 use crate::html::Page;
+use crate::outcome::RowTotal;
 
 /// The next piece that a response sends.
 pub(super) enum Step {
@@ -37,13 +39,42 @@ pub(super) struct RowCount {
     pub(super) rows: u64,
 }
 
-/// A statement that counts all rows of a list.
+impl TotalReading {
+    /// The total after a statement whose first value is `value`, in JSON, if the statements before it
+    /// found `before`. `None` if the plan has no number.
+    ///
+    /// # Errors
+    /// The value isn't a number of rows.
+    pub(super) fn total(self, value: &[u8], before: Option<RowTotal>) -> Result<Option<RowTotal>, Error> {
+        match self {
+            Self::Count => {
+                let rows =
+                    std::str::from_utf8(value).ok().and_then(|text| text.trim_matches('"').parse().ok());
+                let rows = rows.ok_or_else(|| Error::protocol("the number of rows isn't one"))?;
+                Ok(Some(RowTotal { rows, is_planned: false }))
+            }
+            // All rows were counted.
+            Self::Plan(_) if before.is_some_and(|counted| counted.rows <= MOST_COUNTED) => Ok(before),
+            Self::Plan(estimate) => {
+                let plan: Option<String> = serde_json::from_slice(value).ok();
+                let rows = plan.and_then(|plan| (estimate.rows)(&plan));
+                let counted = before.map_or(0, |counted| counted.rows);
+                Ok(rows.map(|rows| RowTotal { rows: rows.max(counted), is_planned: true }))
+            }
+        }
+    }
+}
+
+/// A statement that finds the number of all rows of a list.
 pub(super) struct TotalRow {
     /// The statement's position in the session.
     pub(super) index: usize,
     pub(super) args: Box<[usize]>,
-    /// Writes the number as JSON.
+    pub(super) reads: TotalReading,
+    /// Writes the value of the first row as JSON.
     pub(super) encoder: Encoder,
+    /// True after the first row.
+    pub(super) is_read: bool,
 }
 
 /// A statement that must find no row. If it does, the list after it would leave rows out.

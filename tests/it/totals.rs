@@ -144,7 +144,8 @@ async fn a_total_can_be_preferred() {
         ("/people", "return=minimal, count=exact; x", Some("0-6/7"), Some("count=exact")),
         ("/people", "Count=\"exact\"", Some("0-6/7"), Some("count=exact")),
         ("/people", "return=minimal; count=exact", None, None),
-        ("/people", "count=planned", None, None),
+        ("/people", "count=guessed", None, None),
+        ("/people?age=eq.36&limit=1", "count=estimated", Some("0-0/2"), Some("count=estimated")),
         ("/none", "count=exact", None, None),
         ("/people?_count=exact", "count=exact", Some("0-6/7"), None),
     ] {
@@ -161,8 +162,9 @@ async fn a_total_can_be_preferred() {
     let tail = Client::HTTP1.open(request.body(String::new()).expect("one")).await.expect("a live tail");
     assert_eq!(tail.status, 200, "a preference never makes a request fail");
     for (path, part) in [
-        ("/people?_count=planned", "there are no planned totals: write `exact`"),
-        ("/people?_count=many", "`many` is not a kind of total"),
+        ("/people?_count=many", "`many` is not a kind of total: write `exact`, `planned` or `estimated`"),
+        ("/people?_count=planned&_count=exact", "more than once"),
+        ("/none?_count=planned", "this endpoint has no totals"),
         ("/people?_count=exact&_count=exact", "more than once"),
         ("/none?_count=exact", "this endpoint has no totals"),
         ("/none?_count=exact&id=eq.1", "this endpoint has no totals"),
@@ -170,6 +172,89 @@ async fn a_total_can_be_preferred() {
         let reply = get(&server.url(path)).await;
         assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (400, &json!("invalid_parameter")));
         assert!(reply.text().contains(part), "{path}: {}", reply.text());
+    }
+}
+
+/// Asks for the total of `path`, with both methods.
+async fn total_of(server: &Server, path: &str) -> (String, String) {
+    let mut ranges = Vec::new();
+    for method in ["GET", "HEAD"] {
+        let request = Request::builder().method(method).uri(server.url(path)).body(String::new());
+        let reply = Client::HTTP1.send(request.expect("a request")).await;
+        assert_eq!(reply.status, 200, "{method} {path}: {}", reply.text());
+        ranges.push(reply.header("content-range").unwrap_or_else(|| panic!("{method} {path}")).to_owned());
+    }
+    assert_eq!(ranges[0], ranges[1], "{path}");
+    let (range, total) = ranges[0].split_once('/').expect("a total");
+    (range.to_owned(), total.to_owned())
+}
+
+/// A count of a large table takes as long as reading it. The planner answers at once.
+async fn estimates_rows(url: &str) {
+    let server = server(url).await;
+    for (path, least, most) in [
+        ("/people?_count=planned&limit=3", 25_000, 35_000),
+        ("/people?_count=estimated&limit=3", 25_000, 35_000),
+        ("/people?_count=planned&id=lte.20000&limit=3", 5_000, 30_000),
+        ("/limited?_count=planned&n=2&least=20000&id=gt.20000", 1_000, 15_000),
+    ] {
+        let (range, total) = total_of(&server, path).await;
+        let total: u64 = total.parse().expect("a number");
+        assert!(range == "*" && (least..=most).contains(&total), "{path} on {url}: {range}/{total}");
+    }
+    for (path, expected) in [
+        ("/people?_count=estimated&id=lte.500&limit=3", ("0-2", "500")),
+        ("/people?_count=estimated&id=lte.10000&limit=3&offset=9998", ("9998-9999", "10000")),
+        ("/people?_count=estimated&id=lt.0", ("*", "0")),
+        ("/limited?_count=estimated&n=2&least=29990", ("0-1", "10")),
+    ] {
+        let (range, total) = total_of(&server, path).await;
+        assert_eq!((&*range, &*total), expected, "few rows are counted: {path} on {url}");
+    }
+    let framed = get(&server.url("/people.ndjson?_count=planned&limit=1&_end=1")).await;
+    let end: serde_json::Value =
+        serde_json::from_str(framed.text().lines().last().expect("an end")).expect("JSON");
+    assert!(end["end"]["total"].as_u64().is_some_and(|total| total > 10_000), "{end} on {url}");
+    let page = get(&server.url("/people.html?_count=planned&limit=3")).await;
+    assert!(page.text().contains("3 rows of about "), "{} on {url}", page.text());
+}
+
+#[tokio::test]
+async fn postgres_estimates_rows() {
+    let db = TestDb::new().await;
+    db.execute(
+        "create table person (id integer primary key, name varchar(20), age integer);
+        insert into person select id, 'x', id % 100 from generate_series(1, 30000) as id;",
+    )
+    .await;
+    db.execute("analyze person").await;
+    estimates_rows(&db.url()).await;
+}
+
+#[tokio::test]
+async fn mariadb_estimates_rows() {
+    let db = MariaDb::new(
+        "create table person (id integer primary key, name varchar(20), age integer);
+        insert into person select seq, 'x', seq % 100 from seq_1_to_30000;
+        analyze table person;",
+    );
+    estimates_rows(&db.url()).await;
+}
+
+#[tokio::test]
+async fn sqlite_estimates_no_rows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("people.db");
+    rusqlite::Connection::open(&file).and_then(|open| open.execute_batch(PEOPLE)).expect("a database");
+    let server = server(&format!("sqlite:{}", file.display())).await;
+    for kind in ["planned", "estimated"] {
+        let reply = get(&server.url(&format!("/people?_count={kind}"))).await;
+        assert_eq!(reply.status, 400);
+        let why = format!("SQLite estimates no rows, so there are no {kind} totals: write `exact`");
+        assert!(reply.text().contains(&why), "{}", reply.text());
+        let request = Request::get(server.url("/people")).header("prefer", format!("count={kind}"));
+        let reply = Client::HTTP1.send(request.body(String::new()).expect("a request")).await;
+        assert_eq!((reply.status.as_u16(), reply.header("content-range")), (200, None));
     }
 }
 

@@ -20,6 +20,8 @@ pub const MOST_CONDITIONS: usize = 32;
 pub const DEEPEST: usize = 5;
 /// The most values of all `in` of a request.
 pub const MOST_VALUES: usize = 1000;
+/// The most rows that are counted for a total of [`TotalKind::Estimated`].
+pub const MOST_COUNTED: u64 = 10_000;
 /// The most columns of an order.
 pub const MOST_ORDERED: usize = 8;
 /// The most columns of `select`. `*` is all of them.
@@ -38,10 +40,40 @@ pub struct Refinement {
     pub limit: Option<i64>,
     /// How many rows to leave out at the beginning.
     pub offset: Option<i64>,
-    /// True if the response states how many rows meet the conditions.
-    pub total: bool,
+    /// How to find the number of rows that meet the conditions. `None`: it isn't stated.
+    pub total: Option<TotalKind>,
     /// True if the response is the only row, as an object. The grammar has no word for that.
     pub only_row: bool,
+}
+
+/// The ways to find the number of rows that meet the conditions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TotalKind {
+    /// They are counted.
+    Exact,
+    /// The database's planner guesses their number.
+    Planned,
+    /// [`MOST_COUNTED`] are counted at most. If there are more, the planner guesses.
+    Estimated,
+}
+
+impl TotalKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Exact, Self::Planned, Self::Estimated];
+
+    /// Its name in a request.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Planned => "planned",
+            Self::Estimated => "estimated",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
 }
 
 /// A condition on a row.

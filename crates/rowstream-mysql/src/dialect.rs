@@ -2,11 +2,13 @@
 
 use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
-    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Filters, Functions,
-    Keys, LineComment, Location, Names, NullOrder, OpenedResults, OperatorSql, ParameterTypes,
+    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Estimate, Filters,
+    Functions, Keys, LineComment, Location, Names, NullOrder, OpenedResults, OperatorSql, ParameterTypes,
     PasswordOrigin, Placeholders, Quotes, Refusal, Strings, Syntax, TableName, UniqueKeys, UnorderedTypes,
     Urls, ValueForm,
 };
+
+use crate::estimate;
 
 /// The dialect of MySQL and MariaDB.
 pub static DIALECT: Dialect = Dialect {
@@ -85,6 +87,7 @@ pub static DIALECT: Dialect = Dialect {
         hint: "leave out `parallel` and `shards`",
     }),
     explain: Some("explain "),
+    estimate: Some(Estimate { explain: "explain format=json ", rows: estimate::rows }),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,
         table: TableName::Bare,

@@ -41,6 +41,7 @@ mod changes;
 mod connect;
 mod dialect;
 mod error;
+mod estimate;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod look;

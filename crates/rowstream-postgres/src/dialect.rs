@@ -2,11 +2,13 @@
 
 use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
-    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Filters,
-    Functions, Keys, LineComment, Location, Names, NullOrder, OpenedResults, OperatorSql, ParameterTypes,
-    Parts, PasswordOrigin, Placeholders, Refusal, Strings, Syntax, TableName, Transactions, UniqueKeys,
-    UnorderedTypes, Urls, ValueForm,
+    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Estimate,
+    Filters, Functions, Keys, LineComment, Location, Names, NullOrder, OpenedResults, OperatorSql,
+    ParameterTypes, Parts, PasswordOrigin, Placeholders, Refusal, Strings, Syntax, TableName, Transactions,
+    UniqueKeys, UnorderedTypes, Urls, ValueForm,
 };
+
+use crate::estimate;
 
 /// The dialect of PostgreSQL and of servers that speak its protocol.
 pub static DIALECT: Dialect = Dialect {
@@ -107,6 +109,7 @@ pub static DIALECT: Dialect = Dialect {
         refusals: NO_PARTS,
     }),
     explain: Some("explain "),
+    estimate: Some(Estimate { explain: "explain ", rows: estimate::rows }),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,
         table: TableName::AsWritten,

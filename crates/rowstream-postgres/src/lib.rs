@@ -45,6 +45,7 @@ mod composite;
 mod connect;
 mod dialect;
 mod error;
+mod estimate;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod hosts;

@@ -79,6 +79,7 @@ pub static DIALECT: Dialect = Dialect {
         hint: "leave out `parallel` and `shards`",
     }),
     explain: Some("explain query plan "),
+    estimate: None,
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,
         table: TableName::Bare,

@@ -66,6 +66,7 @@ pub(super) static DIALECT: Dialect = Dialect {
             anyway",
     }),
     explain: None,
+    estimate: None,
     unique_keys: None,
     catalog: None,
 };

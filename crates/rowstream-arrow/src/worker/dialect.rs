@@ -101,6 +101,7 @@ const COMMON: Dialect = Dialect {
         hint: "leave out `parallel` and `shards`",
     }),
     explain: None,
+    estimate: None,
     unique_keys: None,
     catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None, references: REFERENCES }),
 };

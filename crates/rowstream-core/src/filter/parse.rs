@@ -2,7 +2,7 @@
 
 use super::{
     Comparison, Condition, DEEPEST, MOST_CONDITIONS, MOST_ORDERED, MOST_SELECTED, MOST_VALUES, Operator,
-    OrderTerm, Refinement, SelectedColumn, Truth,
+    OrderTerm, Refinement, SelectedColumn, TotalKind, Truth,
 };
 use crate::diagnostic::{list, shown, suggest};
 
@@ -63,7 +63,7 @@ impl Reader {
             "order" => once(self.is_ordered)?,
             "limit" => once(self.refinement.limit.is_some())?,
             "offset" => once(self.refinement.offset.is_some())?,
-            COUNT => once(self.refinement.total)?,
+            COUNT => once(self.refinement.total.is_some())?,
             _ => {}
         }
         match name {
@@ -74,7 +74,7 @@ impl Reader {
             }
             "limit" => self.refinement.limit = Some(count(value)?),
             "offset" => self.refinement.offset = Some(count(value)?),
-            COUNT => self.refinement.total = total(value)?,
+            COUNT => self.refinement.total = Some(total(value)?),
             "and" | "or" | "not.and" | "not.or" => {
                 let mut text = Text { rest: value, counts: &mut self.counts };
                 let condition = text.group(name, 1)?;
@@ -103,14 +103,10 @@ fn count(text: &str) -> Result<i64, String> {
 }
 
 /// The kind of total.
-fn total(text: &str) -> Result<bool, String> {
-    match text {
-        "exact" => Ok(true),
-        "planned" | "estimated" => {
-            Err(format!("there are no {text} totals: write `exact`, which counts all rows"))
-        }
-        _ => Err(format!("{} is not a kind of total: write `exact`", shown(text))),
-    }
+fn total(text: &str) -> Result<TotalKind, String> {
+    TotalKind::of(text).ok_or_else(|| {
+        format!("{} is not a kind of total: write `exact`, `planned` or `estimated`", shown(text))
+    })
 }
 
 /// `*,id,total:amount`.

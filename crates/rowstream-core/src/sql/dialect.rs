@@ -43,10 +43,22 @@ pub struct Dialect {
     /// SQL that makes the database explain the statement that follows. `None` if there's no such
     /// SQL, or if we don't know it.
     pub explain: Option<&'static str>,
+    /// The way to ask how many rows the database expects of a statement. `None` if it doesn't say, or
+    /// if we don't know how.
+    pub estimate: Option<Estimate>,
     /// The query for unique keys; `None` if we don't ask the catalog for them.
     pub unique_keys: Option<UniqueKeys>,
     /// The query for tables; `None` if we don't ask the catalog for them.
     pub catalog: Option<Catalog>,
+}
+
+/// The way to ask how many rows the database expects of a statement.
+#[derive(Debug)]
+pub struct Estimate {
+    /// SQL before the statement. The first column of the first row is its plan, as a text.
+    pub explain: &'static str,
+    /// Reads the number from the plan. `None` if it isn't there.
+    pub rows: fn(&str) -> Option<u64>,
 }
 
 /// The way to read parts of one table on several connections.
@@ -645,6 +657,7 @@ pub mod samples {
         snapshots: Ok(()),
         parts: Err(REFUSAL),
         explain: None,
+        estimate: None,
         unique_keys: None,
         catalog: None,
     };
@@ -677,6 +690,7 @@ pub mod samples {
         snapshots: Ok(()),
         parts: Err(REFUSAL),
         explain: None,
+        estimate: None,
         unique_keys: None,
         catalog: None,
     };
@@ -709,6 +723,7 @@ pub mod samples {
         snapshots: Ok(()),
         parts: Err(REFUSAL),
         explain: None,
+        estimate: None,
         unique_keys: None,
         catalog: None,
     };
