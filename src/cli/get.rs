@@ -5,7 +5,9 @@
 //! | [`request`] | the URL, the token, and a connection for each request |
 //! | [`lines`] | framed responses (NDJSON, JSON sequences), which can be resumed |
 //! | [`document`] | other responses, and the proof that they're complete |
+//! | [`shards`] | several requests, whose rows form one file |
 //! | [`output`] | standard output, or a file that gets its name at the end |
+//! | [`tally`] | the progress of all requests |
 //! | [`fault`] | the reason why a response is incomplete |
 
 mod document;
@@ -13,6 +15,8 @@ mod fault;
 mod lines;
 mod output;
 mod request;
+mod shards;
+mod tally;
 
 use std::future::pending;
 use std::io;
@@ -24,9 +28,11 @@ use tokio::time::sleep;
 
 use self::document::Document;
 use self::fault::Fault;
-use self::lines::{Form, Lines};
+use self::lines::{Form, LONGEST_ROW, Lines};
 use self::output::{Hold, Output, Position};
 use self::request::{EndpointUrl, Requests, Response};
+use self::shards::{Shard, ShardFormat};
+use self::tally::Tally;
 use super::Failure;
 use super::output::is_left;
 use super::progress::{self, Progress};
@@ -59,6 +65,10 @@ pub(super) struct Args {
     /// The number of further attempts in a row that bring nothing new.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(0..=1000))]
     retries: u32,
+    /// The number of requests that download the file side by side. Each reads a shard of the same
+    /// snapshot, if the endpoint has `shards`. 1 to 64; it needs -o.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    parallel: u32,
     /// Report only errors.
     #[arg(long)]
     quiet: bool,
@@ -72,6 +82,9 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    if args.parallel > 1 {
+        shards::check(args)?;
+    }
     let requests = Requests::new(args)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(drive(args, requests));
@@ -90,11 +103,8 @@ async fn drive(args: &Args, requests: Requests) -> Result<(), Failure> {
             eprintln!("{}: {reason}, so it begins from the start", path.display());
         })?,
     };
-    let is_continued = output.safe.cursor.is_some();
-    let mut download = Download { args, requests, output, progress, resumed: 0, is_continued };
-    if is_continued {
-        download.note(format_args!("continues after {}", progress::count(download.output.safe.rows)));
-    }
+    let tally = Tally::new(progress);
+    let mut download = Download::new(args, requests, output, &tally);
     let left = async {
         match args.file() {
             None => reader_left().await,
@@ -108,7 +118,7 @@ async fn drive(args: &Args, requests: Requests) -> Result<(), Failure> {
         // The response isn't complete, so this is a failure.
         () = left => Err(Failure::Reported),
     };
-    download.progress.clear();
+    tally.progress.clear();
     match ended {
         Ok(summary) => {
             download.output.finish().await.map_err(Stop::Output)?;
@@ -162,7 +172,9 @@ struct Download<'a> {
     args: &'a Args,
     requests: Requests,
     output: Output,
-    progress: Progress,
+    tally: &'a Tally,
+    /// The part of the rows. `None`: all of them.
+    shard: Option<Shard<'a>>,
     /// The further requests after cuts.
     resumed: u32,
     /// True if an earlier process wrote rows, and the server hasn't accepted their cursor yet.
@@ -174,43 +186,57 @@ struct Complete {
     rows: u64,
     proof: &'static str,
     is_full_page: bool,
+    /// The requests that read it side by side.
+    requests: u32,
 }
 
-impl Download<'_> {
+impl<'a> Download<'a> {
+    fn new(args: &'a Args, requests: Requests, output: Output, tally: &'a Tally) -> Self {
+        let is_continued = output.safe.cursor.is_some();
+        tally.keep(0, output.safe.bytes);
+        Self { args, requests, output, tally, shard: None, resumed: 0, is_continued }
+    }
+
     /// Downloads all rows, and returns the summary. Standard output gets what it may have.
     async fn run(&mut self) -> Result<String, Stop> {
+        let began = Instant::now();
+        if self.args.parallel > 1
+            && let Some(complete) = shards::download(self).await?
+        {
+            return Ok(self.summary(&complete, began.elapsed()));
+        }
+        if self.is_continued {
+            self.note(format_args!("continues after {}", progress::count(self.output.safe.rows)));
+        }
         let ended = self.attempt().await;
         match &ended {
             Ok(_) => self.output.flush(Hold::Nothing).await?,
             Err(Stop::Fault(_)) => self.output.flush(Hold::UntilMark).await?,
             Err(Stop::Output(_)) => {}
         }
-        ended
+        Ok(self.summary(&ended?, began.elapsed()))
     }
 
-    /// Requests the rows until all of them have arrived, and returns the summary.
-    async fn attempt(&mut self) -> Result<String, Stop> {
-        let began = Instant::now();
+    /// Requests the rows until all of them have arrived.
+    async fn attempt(&mut self) -> Result<Complete, Stop> {
         let mut failures = 0;
         loop {
-            let before = self.output.safe.bytes;
+            let before = self.tally.safe();
             let fault = match self.receive().await {
-                Ok(complete) => return Ok(self.summary(&complete, began.elapsed())),
+                Ok(complete) => {
+                    self.tally.keep(self.part(), self.output.bytes());
+                    return Ok(complete);
+                }
                 Err(Stop::Fault(fault)) => fault,
                 Err(stop) => return Err(stop),
             };
             if fault.is_refused_cursor() && self.output.safe.cursor.is_some() {
-                if !std::mem::take(&mut self.is_continued) {
-                    self.output.safe.cursor = None;
-                    return Err(fault.or_hint("the same command begins from the start").into());
-                }
-                self.output.restart()?;
-                self.note(format_args!(
-                    "the server refuses to continue ({fault}), so it begins from the start"
-                ));
+                self.begin_again(fault)?;
                 continue;
             }
-            if self.output.safe.bytes > before {
+            self.tally.keep(self.part(), self.output.safe.bytes);
+            // A shard may have to wait for a connection until another one has been read.
+            if self.tally.safe() > before {
                 failures = 0;
             }
             let Some(after) = fault.retry else { return Err(fault.into()) };
@@ -229,6 +255,19 @@ impl Download<'_> {
         }
     }
 
+    /// Begins from the start, if an earlier process wrote the rows. Otherwise only the user can decide
+    /// to do so.
+    fn begin_again(&mut self, refusal: Fault) -> Result<(), Stop> {
+        if !std::mem::take(&mut self.is_continued) {
+            self.output.safe.cursor = None;
+            return Err(refusal.or_hint("the same command begins from the start").into());
+        }
+        self.output.restart()?;
+        self.tally.keep(self.part(), 0);
+        self.note(format_args!("the server refuses to continue ({refusal}), so it begins from the start"));
+        Ok(())
+    }
+
     /// Requests the rows after the last mark.
     async fn receive(&mut self) -> Result<Complete, Stop> {
         let mut response = self.requests.open(&self.output.safe).await?;
@@ -238,11 +277,11 @@ impl Download<'_> {
             return Err(Fault::lasting(detail, "a proxy or an upstream does it: turn it off there").into());
         }
         let content_type = response.header("content-type").unwrap_or_default().to_owned();
-        let form = match content_type.split(';').next().unwrap_or_default().trim() {
-            "application/x-ndjson" => Some(Form::Ndjson),
-            "application/json-seq" => Some(Form::JsonSeq),
-            _ => None,
-        };
+        let form = Form::of(&content_type);
+        if let Some(shard) = &self.shard {
+            let format = ShardFormat::of(form, &content_type)?;
+            self.output.safe.snapshot = Some(shard.begin(format, &response)?);
+        }
         let complete = match form {
             Some(_) if !self.requests.is_framed => {
                 // The URL doesn't name the format, so the first request couldn't ask for records.
@@ -257,7 +296,7 @@ impl Download<'_> {
     }
 
     fn digest(&self) -> Option<Digest> {
-        self.args.url.parameter("_digest").map(|_| Digest::default())
+        self.requests.url.parameter("_digest").map(|_| Digest::default())
     }
 
     async fn receive_lines(&mut self, response: &mut Response, form: Form) -> Result<Complete, Stop> {
@@ -272,13 +311,14 @@ impl Download<'_> {
             let detail = format!("the response has version {version} of the wire");
             return Err(Fault::lasting(detail, "install a newer `rowstream`").into());
         }
-        let mut lines = Lines::new(form, tag, self.digest());
+        let longest = LONGEST_ROW / self.shard.as_ref().map_or(1, |shard| shard.of as usize);
+        let mut lines = Lines::new(form, tag, self.digest(), longest);
         let hold = match response.header("rowstream-resume") {
             Some("marks") => Hold::UntilMark,
             _ => Hold::LastRow,
         };
         let snapshot =
-            response.header("rowstream-snapshot").filter(|_| self.args.url.parameter("_shard").is_some());
+            response.header("rowstream-snapshot").filter(|_| self.requests.url.parameter("_shard").is_some());
         let snapshot = snapshot.map(str::to_owned);
         let before = self.output.safe.rows;
         while lines.end.is_none() {
@@ -293,7 +333,7 @@ impl Download<'_> {
                 self.output.flush(hold).await?;
             }
             read?;
-            self.progress.show(before + lines.rows, self.output.bytes(), None);
+            self.tally.show(self.part(), before + lines.rows, self.output.bytes(), None);
         }
         let end = lines.end.as_ref();
         let proof = match end.is_some_and(|end| end.has_digest) {
@@ -301,7 +341,7 @@ impl Download<'_> {
             false => "its end record",
         };
         let is_full_page = end.is_some_and(|end| end.is_full_page);
-        Ok(Complete { rows: before + lines.rows, proof, is_full_page })
+        Ok(Complete { rows: before + lines.rows, proof, is_full_page, requests: 1 })
     }
 
     async fn receive_document(
@@ -325,16 +365,18 @@ impl Download<'_> {
             document.feed(&bytes);
             self.output.buffer.extend_from_slice(&bytes);
             self.output.flush(Hold::Nothing).await?;
-            self.progress.show(document.rows(), self.output.bytes(), length);
+            self.tally.show(self.part(), document.rows(), self.output.bytes(), length);
         }
         let proof = document.finish(&response.headers, &response.trailers)?;
         let page = response.trailers.get("rowstream-page").or(response.headers.get("rowstream-page"));
-        Ok(Complete { rows: document.rows(), proof, is_full_page: page.is_some_and(|page| page == "full") })
+        let is_full_page = page.is_some_and(|page| page == "full");
+        Ok(Complete { rows: document.rows(), proof, is_full_page, requests: 1 })
     }
 
     fn note(&self, text: impl std::fmt::Display) {
         if !self.args.quiet {
-            self.progress.note(format_args!("{}: {text}", self.name()));
+            let shard = self.shard.as_ref().map_or_else(String::new, |shard| format!(" {shard}:"));
+            self.tally.progress.note(format_args!("{}:{shard} {text}", self.name()));
         }
     }
 
@@ -342,10 +384,19 @@ impl Download<'_> {
         self.args.file().map_or_else(|| "stdout".to_owned(), |path| path.display().to_string())
     }
 
+    /// The index of this part among those of the download.
+    fn part(&self) -> usize {
+        self.shard.as_ref().map_or(0, |shard| shard.index as usize)
+    }
+
     /// `orders.ndjson: 1,000,000 rows, 83.10 MiB in 2.10 s, verified by its end record`.
     fn summary(&self, complete: &Complete, elapsed: Duration) -> String {
+        let requests = match complete.requests {
+            1 => ", verified".to_owned(),
+            shards => format!(" by {shards} requests, each verified"),
+        };
         let mut summary = format!(
-            "{}: {}, {} in {}, verified by {}",
+            "{}: {}, {} in {}{requests} by {}",
             self.name(),
             progress::count(complete.rows),
             HumanBytes(self.output.bytes()),

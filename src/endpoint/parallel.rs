@@ -102,7 +102,7 @@ impl Shards {
     pub(crate) fn check(&self, requested: &RequestedShard) -> Result<(), Error> {
         let wrong = |name: &str, why: String| Err(Error::invalid_parameters(vec![(name.to_owned(), why)]));
         if requested.shard.of > self.most {
-            return wrong("_shard", format!("there are at most {} shards", self.most));
+            return Err(Error::too_many_shards(self.most));
         }
         if requested.shard.index > 0 && requested.snapshot.is_none() {
             let why = "all shards read one snapshot: request `_shard=1/n` first, and send its header \

@@ -35,6 +35,8 @@ const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");
 const PARTS: HeaderName = HeaderName::from_static("rowstream-parts");
 /// The token of a shard's snapshot.
 const SNAPSHOT: HeaderName = HeaderName::from_static("rowstream-snapshot");
+/// The most shards of an endpoint, in the answer to a request for more.
+const SHARDS: HeaderName = HeaderName::from_static("rowstream-shards");
 /// The preferences that an answer follows (RFC 7240).
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 /// Keeps browsers from treating an answer as another media type than its own (Fetch standard).
@@ -260,6 +262,9 @@ impl App {
         }
         if let Some(allow) = error.allow() {
             headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+        }
+        if let Some(shards) = error.shards() {
+            headers.insert(SHARDS, shards.into());
         }
         if error.status() == StatusCode::NOT_ACCEPTABLE {
             headers.insert(header::VARY, HeaderValue::from_static("accept"));

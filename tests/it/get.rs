@@ -25,7 +25,7 @@ const BYTES: std::ops::Range<u64> = 20_000..80_000;
 /// Slow enough that a download can be killed, and that several marks are saved.
 const SLOW: Pieces = Pieces { bytes: 500, pause: Duration::from_millis(2) };
 
-fn command(arguments: &[&str]) -> Command {
+pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.arg("get").args(arguments).stdin(Stdio::null()).env_remove("ROWSTREAM_TOKEN");
     command
@@ -37,13 +37,13 @@ async fn run(mut command: Command) -> Output {
     wait("the download ends", running).await.unwrap().unwrap()
 }
 
-async fn download(arguments: &[&str]) -> (Option<i32>, String) {
+pub(crate) async fn download(arguments: &[&str]) -> (Option<i32>, String) {
     let output = run(command(arguments)).await;
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
 /// A folder for files, and the path of one in it.
-fn file(name: &str) -> (TempDir, PathBuf, String) {
+pub(crate) fn file(name: &str) -> (TempDir, PathBuf, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     let text = path.to_str().unwrap().to_owned();
@@ -51,7 +51,7 @@ fn file(name: &str) -> (TempDir, PathBuf, String) {
 }
 
 /// The names of the files in a folder.
-fn names(folder: &TempDir) -> Vec<String> {
+pub(crate) fn names(folder: &TempDir) -> Vec<String> {
     let entries = fs::read_dir(folder.path()).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
@@ -59,7 +59,7 @@ fn names(folder: &TempDir) -> Vec<String> {
 }
 
 /// A server with these rows in SQLite, as `rows` with a key, and as `plain` without one.
-async fn server() -> Server {
+pub(crate) async fn server() -> Server {
     let data = format!(
         "create table t (n integer primary key, note text not null);
          with recursive r(n) as (select 1 union all select n + 1 from r where n < {ROWS})
@@ -83,12 +83,12 @@ fn one(config: &str) -> [(&str, &str); 3] {
     [("rowstream.toml", config), ("one.sql", "create table one (n)"), ("endpoints/one.sql", "select 1 as n")]
 }
 
-async fn behind_proxy(server: &Server, faults: Faults) -> TcpProxy {
+pub(crate) async fn behind_proxy(server: &Server, faults: Faults) -> TcpProxy {
     TcpProxy::to_client(server.address().parse().unwrap(), faults).await
 }
 
 /// The body without faults.
-async fn whole(server: &Server, path: &str) -> String {
+pub(crate) async fn whole(server: &Server, path: &str) -> String {
     get(&server.url(path)).await.text().to_owned()
 }
 
@@ -259,7 +259,7 @@ async fn cut_at_random(proxy: &TcpProxy) {
 }
 
 /// Downloads while the connections are cut, and returns what it printed.
-async fn survive_cuts(proxy: &TcpProxy, mut command: Command) -> Output {
+pub(crate) async fn survive_cuts(proxy: &TcpProxy, mut command: Command) -> Output {
     command.args(["--retries", "50"]);
     tokio::select! {
         output = run(command) => output,
@@ -267,7 +267,7 @@ async fn survive_cuts(proxy: &TcpProxy, mut command: Command) -> Output {
     }
 }
 
-fn attempts(output: &Output) -> usize {
+pub(crate) fn attempts(output: &Output) -> usize {
     String::from_utf8_lossy(&output.stderr).matches("the next attempt is in").count()
 }
 

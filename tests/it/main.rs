@@ -50,6 +50,7 @@ mod flight_peer;
 mod floors;
 mod follow;
 mod get;
+mod get_parallel;
 mod hosts;
 mod html;
 mod http;

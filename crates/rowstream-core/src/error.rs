@@ -61,6 +61,8 @@ struct ErrorFields {
     denial: Option<Denial>,
     /// The methods that are allowed, as `Allow` lists them.
     allow: Option<&'static str>,
+    /// The most shards of the endpoint, if the request names more.
+    shards: Option<u32>,
     parameters: Vec<(String, String)>,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -82,6 +84,7 @@ impl Error {
             passes: false,
             denial: None,
             allow: None,
+            shards: None,
             parameters: Vec::new(),
             cause: None,
         }))
@@ -241,6 +244,14 @@ impl Error {
         Self::wrong_parameters(parameters, (more > 0).then(|| format!("and {more} more")))
     }
 
+    /// A shard of more than the `most` shards of an endpoint: 400.
+    pub fn too_many_shards(most: u32) -> Self {
+        let message = format!("there are at most {most} shards");
+        let mut error = Self::invalid_parameters(vec![("_shard".to_owned(), message)]);
+        error.0.shards = Some(most);
+        error
+    }
+
     /// Like [`Error::invalid_parameters`], with the number of later pairs and parameters that we
     /// didn't check.
     pub(crate) fn invalid_parameters_before(parameters: Vec<(String, String)>, unread: usize) -> Self {
@@ -266,6 +277,11 @@ impl Error {
     /// The methods that a path has, if the error is that a request has another one.
     pub fn allow(&self) -> Option<&'static str> {
         self.0.allow
+    }
+
+    /// The most shards of the endpoint, if the request names more.
+    pub fn shards(&self) -> Option<u32> {
+        self.0.shards
     }
 
     /// Adds the database's text, for the log and the command line. It may contain names of tables
@@ -353,6 +369,7 @@ impl Error {
             passes,
             denial,
             allow,
+            shards,
             parameters,
             cause,
         } = &*self.0;
@@ -369,6 +386,7 @@ impl Error {
             passes: *passes,
             denial: *denial,
             allow: *allow,
+            shards: *shards,
             parameters: parameters.clone(),
             cause,
         }))

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, HeaderName, StatusCode, header};
 use rowstream_core::log::text::{bounded, one_line};
 use serde_json::Value;
 
@@ -11,6 +11,8 @@ use serde_json::Value;
 const MOST_SHOWN: usize = 1000;
 /// The longest pause that a server can request.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// The most shards of an endpoint, in the answer to a request for more.
+const SHARDS: HeaderName = HeaderName::from_static("rowstream-shards");
 /// The codes of a refused cursor, which is of no use any more.
 const REFUSED_CURSOR: [&str; 3] = ["invalid_cursor", "cursor_ahead", "snapshot_expired"];
 
@@ -20,6 +22,10 @@ pub(super) struct Fault {
     code: Option<String>,
     detail: String,
     hint: Option<String>,
+    /// The first parameter that the server refused.
+    parameter: Option<String>,
+    /// The most shards of the endpoint, if the request named more.
+    pub(super) shards: Option<u32>,
     /// `None` if the same request would fail again. Otherwise the least pause before it.
     pub(super) retry: Option<Duration>,
 }
@@ -27,13 +33,16 @@ pub(super) struct Fault {
 impl Fault {
     /// A connection or a response that broke off.
     pub(super) fn cut(detail: impl fmt::Display) -> Self {
-        Self { code: None, detail: shown(&detail.to_string()), hint: None, retry: Some(Duration::ZERO) }
+        Self { retry: Some(Duration::ZERO), ..Self::new(shown(&detail.to_string())) }
     }
 
     /// A failure that another attempt doesn't cure.
     pub(super) fn lasting(detail: impl fmt::Display, hint: &str) -> Self {
-        let hint = Some(hint.to_owned());
-        Self { code: None, detail: shown(&detail.to_string()), hint, retry: None }
+        Self { hint: Some(hint.to_owned()), ..Self::new(shown(&detail.to_string())) }
+    }
+
+    fn new(detail: String) -> Self {
+        Self { code: None, detail, hint: None, parameter: None, shards: None, retry: None }
     }
 
     /// The members of an error record or a problem document.
@@ -41,21 +50,24 @@ impl Fault {
         let text = |name: &str| members[name].as_str().map(shown);
         let after = Duration::from_secs(members["retry_after"].as_u64().unwrap_or(0));
         let retry = members["retry"] == true && after <= LONGEST_PAUSE;
+        let detail = text("detail").unwrap_or_else(|| "the server failed without a detail".to_owned());
         Self {
             code: text("code"),
-            detail: text("detail").unwrap_or_else(|| "the server failed without a detail".to_owned()),
             hint: text("hint"),
+            parameter: members["parameters"][0]["name"].as_str().map(shown),
             retry: retry.then_some(after),
+            ..Self::new(detail)
         }
     }
 
     /// A status other than 200. A proxy's has no problem document.
     pub(super) fn of_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
-        let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let header = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
         let is_problem =
             header(header::CONTENT_TYPE).is_some_and(|kind| kind.starts_with("application/problem+json"));
         if let Some(members) = serde_json::from_slice(body).ok().filter(|_| is_problem) {
-            return Self::of_server(&members);
+            let shards = header(SHARDS).and_then(|text| text.parse().ok());
+            return Self { shards, ..Self::of_server(&members) };
         }
         if status.is_redirection() {
             let to = header(header::LOCATION).unwrap_or("another URL");
@@ -67,16 +79,25 @@ impl Fault {
         let after = header(header::RETRY_AFTER).and_then(|text| text.parse().ok()).unwrap_or(0);
         let passes = matches!(status.as_u16(), 408 | 429 | 502 | 503 | 504);
         Self {
-            code: None,
-            detail: format!("status {status}, without a reason"),
             hint: Some("it may be a proxy's: `rowstream doctor --via URL` checks the way".to_owned()),
             retry: Some(Duration::from_secs(after)).filter(|after| passes && *after <= LONGEST_PAUSE),
+            ..Self::new(format!("status {status}, without a reason"))
         }
     }
 
     /// True if the server has refused a cursor, so that a download can only begin from the start.
     pub(super) fn is_refused_cursor(&self) -> bool {
         self.code.as_deref().is_some_and(|code| REFUSED_CURSOR.contains(&code))
+    }
+
+    /// True if the server has refused this parameter.
+    pub(super) fn is_about(&self, parameter: &str) -> bool {
+        self.code.as_deref() == Some("invalid_parameter") && self.parameter.as_deref() == Some(parameter)
+    }
+
+    /// The same fault with another hint.
+    pub(super) fn with_hint(self, hint: &str) -> Self {
+        Self { hint: Some(hint.to_owned()), ..self }
     }
 
     /// The same fault with a hint, if it has none.

@@ -12,7 +12,7 @@ use super::fault::Fault;
 use crate::completeness::digest::Digest;
 
 /// The longest row, in bytes. A server sends longer ones only if lists in a row are that long.
-const LONGEST_ROW: usize = 128 << 20;
+pub(super) const LONGEST_ROW: usize = 128 << 20;
 /// The longest record, in bytes. The longest one describes columns.
 const LONGEST_RECORD: usize = 4 << 20;
 /// The longest cursor, in bytes. It must fit into a request.
@@ -25,6 +25,17 @@ const SEPARATOR: u8 = 0x1e;
 pub(super) enum Form {
     Ndjson,
     JsonSeq,
+}
+
+impl Form {
+    /// The form of a response with this content type. `None`: it can't contain records.
+    pub(super) fn of(content_type: &str) -> Option<Self> {
+        match content_type.split(';').next().unwrap_or_default().trim() {
+            "application/x-ndjson" => Some(Self::Ndjson),
+            "application/json-seq" => Some(Self::JsonSeq),
+            _ => None,
+        }
+    }
 }
 
 /// A place from which the response can be resumed.
@@ -53,6 +64,8 @@ pub(super) struct Lines {
     /// The beginning of a line whose end hasn't arrived.
     rest: Vec<u8>,
     has_columns: bool,
+    /// The longest row, in bytes.
+    longest: usize,
     /// Of the body before the end record, if the request asks for it.
     digest: Option<Digest>,
     pub(super) rows: u64,
@@ -62,9 +75,10 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn new(form: Form, tag: &str, digest: Option<Digest>) -> Self {
+    pub(super) fn new(form: Form, tag: &str, digest: Option<Digest>, longest: usize) -> Self {
         let record = format!("{{\"$rowstream\":\"{tag}\",").into_bytes();
-        Self { form, record, rest: Vec::new(), has_columns: false, digest, rows: 0, mark: None, end: None }
+        let rest = Vec::new();
+        Self { form, record, rest, has_columns: false, longest, digest, rows: 0, mark: None, end: None }
     }
 
     /// Reads the next bytes of the body, and appends whole rows to `rows`. Bytes after the end
@@ -96,9 +110,13 @@ impl Lines {
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        if self.rest.len() + bytes.len() > LONGEST_ROW {
-            let detail = format!("a row is longer than {} MiB", LONGEST_ROW >> 20);
-            return Err(Fault::lasting(detail, "read its lists from endpoints of their own"));
+        if self.rest.len() + bytes.len() > self.longest {
+            let detail = format!("a row is longer than {} MiB", self.longest >> 20);
+            let hint = match self.longest {
+                LONGEST_ROW => "read its lists from endpoints of their own",
+                _ => "the requests of --parallel share 128 MiB: use fewer",
+            };
+            return Err(Fault::lasting(detail, hint));
         }
         self.rest.extend_from_slice(bytes);
         Ok(())
@@ -192,7 +210,7 @@ mod tests {
 
     /// The rows of these pieces, and the reader after them.
     fn read(form: Form, pieces: &[&[u8]]) -> (String, Lines, Result<(), Fault>) {
-        let (mut lines, mut rows) = (Lines::new(form, "t", None), Vec::new());
+        let (mut lines, mut rows) = (Lines::new(form, "t", None, LONGEST_ROW), Vec::new());
         let ended = pieces.iter().try_for_each(|piece| lines.feed(piece, &mut rows));
         (String::from_utf8(rows).unwrap(), lines, ended)
     }

@@ -9,7 +9,8 @@
 //! 1. `FILE.part.json` never describes bytes that `FILE.part` may lose: the rows are synced first.
 //! 2. It's replaced by renaming, so it's whole at any moment.
 //! 3. Both are only touched under the lock of `FILE.part`.
-//! 4. Standard output can't take back rows. If they may have to be, they wait for their mark.
+//! 4. The rows of a shard are in a file without a name, which ends with the process.
+//! 5. Standard output can't take back rows. If they may have to be, they wait for their mark.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
@@ -61,9 +62,17 @@ struct State {
     position: Position,
 }
 
+/// The destination of the rows.
+enum Target {
+    Stdout,
+    /// `FILE.part`.
+    Part(PartFile),
+    /// The file of a shard, without a name.
+    Unnamed(File),
+}
+
 pub(super) struct Output {
-    /// `None` is standard output.
-    file: Option<PartFile>,
+    target: Target,
     /// Bytes that aren't written yet.
     pub(super) buffer: Vec<u8>,
     pub(super) written: u64,
@@ -73,13 +82,20 @@ pub(super) struct Output {
 
 impl Output {
     pub(super) fn stdout() -> Self {
-        Self { file: None, buffer: Vec::new(), written: 0, safe: Position::default() }
+        Self { target: Target::Stdout, buffer: Vec::new(), written: 0, safe: Position::default() }
+    }
+
+    /// The rows of a shard, in a file without a name beside this one.
+    pub(super) fn beside(path: &Path) -> io::Result<Self> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let file = tempfile::tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        Ok(Self { target: Target::Unnamed(file), ..Self::stdout() })
     }
 
     /// Continues the file, if an earlier process began it with the same URL. Otherwise `note` gets
     /// the reason why it begins from the start.
     pub(super) fn file(path: &Path, url: &str, note: impl FnMut(&str)) -> Result<Self, Failure> {
-        let mut file = PartFile::open(path, url)?;
+        let file = PartFile::open(path, url)?;
         let safe = match file.read_state() {
             Ok(position) => position,
             Err(reason) => {
@@ -90,8 +106,8 @@ impl Output {
         if safe == Position::default() {
             file.forget();
         }
-        file.truncate(safe.bytes)?;
-        Ok(Self { file: Some(file), buffer: Vec::new(), written: safe.bytes, safe })
+        truncate(&file.file, safe.bytes)?;
+        Ok(Self { target: Target::Part(file), buffer: Vec::new(), written: safe.bytes, safe })
     }
 
     /// The bytes so far.
@@ -101,23 +117,48 @@ impl Output {
 
     /// Writes the bytes that needn't wait.
     pub(super) async fn flush(&mut self, hold: Hold) -> io::Result<()> {
-        let Some(file) = &mut self.file else {
-            let ready = match hold {
-                Hold::UntilMark if self.buffer.len() < MOST_HELD => {
-                    self.safe.bytes.saturating_sub(self.written) as usize
-                }
-                Hold::LastRow if !self.buffer.is_empty() => {
-                    memrchr(b'\n', &self.buffer[..self.buffer.len() - 1]).map_or(0, |at| at + 1)
-                }
-                Hold::Nothing | Hold::LastRow | Hold::UntilMark => self.buffer.len(),
-            };
-            return self.print(ready).await;
+        let is_due = match &self.target {
+            Target::Stdout => return self.print(self.ready(hold)).await,
+            Target::Part(part) => part.saved.elapsed() >= INTERVAL,
+            Target::Unnamed(_) => false,
         };
-        if self.buffer.len() >= PIECE || file.saved.elapsed() >= INTERVAL {
-            file.file.write_all(&self.buffer)?;
+        if is_due || self.buffer.len() >= PIECE {
+            self.write()?;
+            if let Target::Part(part) = &mut self.target {
+                part.save_at_times(&self.safe).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes that standard output may have.
+    fn ready(&self, hold: Hold) -> usize {
+        match hold {
+            Hold::UntilMark if self.buffer.len() < MOST_HELD => {
+                self.safe.bytes.saturating_sub(self.written) as usize
+            }
+            Hold::LastRow if !self.buffer.is_empty() => {
+                memrchr(b'\n', &self.buffer[..self.buffer.len() - 1]).map_or(0, |at| at + 1)
+            }
+            Hold::Nothing | Hold::LastRow | Hold::UntilMark => self.buffer.len(),
+        }
+    }
+
+    /// The file of the rows. `None`: standard output.
+    fn handle(&self) -> Option<&File> {
+        match &self.target {
+            Target::Stdout => None,
+            Target::Part(part) => Some(&part.file),
+            Target::Unnamed(file) => Some(file),
+        }
+    }
+
+    /// Writes all bytes to the file.
+    fn write(&mut self) -> io::Result<()> {
+        if let Some(mut file) = self.handle() {
+            file.write_all(&self.buffer)?;
             self.written += self.buffer.len() as u64;
             self.buffer.clear();
-            file.save_at_times(&self.safe).await?;
         }
         Ok(())
     }
@@ -148,23 +189,46 @@ impl Output {
             return Ok(true);
         }
         self.buffer.clear();
-        let Some(file) = &mut self.file else { return Ok(false) };
-        file.truncate(self.safe.bytes)?;
+        let Some(file) = self.handle() else { return Ok(false) };
+        truncate(file, self.safe.bytes)?;
         self.written = self.safe.bytes;
         Ok(true)
     }
 
     /// Takes back all rows of a file.
     pub(super) fn restart(&mut self) -> io::Result<()> {
-        self.file.iter().for_each(PartFile::forget);
+        if let Target::Part(part) = &self.target {
+            part.forget();
+        }
         self.safe = Position::default();
         self.roll_back().map(drop)
     }
 
+    /// Ends the file of a shard, which is read from its beginning. `None`: it has another target.
+    pub(super) fn into_shard(mut self) -> io::Result<Option<File>> {
+        self.write()?;
+        let Target::Unnamed(mut file) = self.target else { return Ok(None) };
+        file.rewind()?;
+        Ok(Some(file))
+    }
+
+    /// Appends the rows of shards. `join` copies their bytes on another thread, so that signals are
+    /// handled meanwhile, and returns the number.
+    pub(super) async fn append<E: From<io::Error> + Send + 'static>(
+        &mut self,
+        join: impl FnOnce(File) -> Result<u64, E> + Send + 'static,
+    ) -> Result<(), E> {
+        if let Some(file) = self.handle() {
+            let file = file.try_clone()?;
+            self.written += spawn_blocking(move || join(file)).await.map_err(io::Error::from)??;
+        }
+        Ok(())
+    }
+
     /// Gives a file its name, after its last bytes.
     pub(super) async fn finish(mut self) -> io::Result<()> {
-        let Some(mut file) = self.file.take() else { return Ok(()) };
-        file.file.write_all(&self.buffer)?;
+        self.write()?;
+        let Target::Part(mut file) = self.target else { return Ok(()) };
         file.end_saving().await?;
         file.file.sync_all()?;
         fs::rename(&file.part, &file.path)?;
@@ -174,8 +238,8 @@ impl Output {
 
     /// Ends a file without the last row. Saves the last mark, for another process. Returns false if there's
     /// none. Then nothing of the file remains.
-    pub(super) async fn abandon(mut self) -> io::Result<bool> {
-        let Some(mut file) = self.file.take() else { return Ok(false) };
+    pub(super) async fn abandon(self) -> io::Result<bool> {
+        let Target::Part(mut file) = self.target else { return Ok(false) };
         // An error of these writes was reported before, and the last mark is still right.
         let _ = file.end_saving().await;
         if self.safe.cursor.is_none() {
@@ -233,11 +297,6 @@ impl PartFile {
         }
     }
 
-    fn truncate(&mut self, length: u64) -> io::Result<()> {
-        self.file.set_len(length)?;
-        self.file.seek(SeekFrom::Start(length)).map(drop)
-    }
-
     /// Saves a mark whose rows are written, unless another one was saved just now or still is.
     async fn save_at_times(&mut self, safe: &Position) -> io::Result<()> {
         let is_saving = self.saving.as_ref().is_some_and(|saving| !saving.is_finished());
@@ -272,6 +331,11 @@ impl PartFile {
         let _ = fs::remove_file(&self.state);
         let _ = fs::remove_file(with_suffix(&self.state, ".new"));
     }
+}
+
+fn truncate(mut file: &File, length: u64) -> io::Result<()> {
+    file.set_len(length)?;
+    file.seek(SeekFrom::Start(length)).map(drop)
 }
 
 fn write_state(path: &Path, state: &State) -> io::Result<()> {

@@ -108,8 +108,9 @@ impl EndpointUrl {
     }
 }
 
+#[derive(Clone)]
 pub(super) struct Requests {
-    url: EndpointUrl,
+    pub(super) url: EndpointUrl,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     authorization: Option<HeaderValue>,
     /// True if we ask for records among the rows.
@@ -123,6 +124,13 @@ impl Requests {
         let tls = tls.map_err(|error| Failure::Message(format!("{}: {error}", url.authority)))?;
         let authorization = authorization(args.token_file.as_deref())?;
         Ok(Self { is_framed: url.is_framed(), url, tls, authorization })
+    }
+
+    /// Requests for one of `of` shards. The index begins at 0.
+    pub(super) fn of_shard(&self, index: u32, of: u32) -> Self {
+        let mut requests = self.clone();
+        requests.url.parameters.push(format!("_shard={}/{of}", index + 1));
+        requests
     }
 
     /// The path and query for the rows after a position.
