@@ -91,6 +91,7 @@ mod recreated_types;
 mod registry;
 mod reload;
 mod replaced_files;
+mod replica_states;
 mod replicas;
 mod request_bodies;
 mod rewritten_tables;

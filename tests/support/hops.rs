@@ -13,6 +13,11 @@ use super::wait_until;
 /// nginx's settings for upstream connections that stream.
 pub const HTTP1_1: &str = "proxy_http_version 1.1; proxy_set_header Connection \"\";";
 
+/// nginx's `location` for all paths, with these settings.
+fn all(settings: &str) -> String {
+    format!("location / {{ proxy_pass http://replicas; {settings} }} ")
+}
+
 /// A running proxy. Dropping it ends it.
 pub struct Hop {
     child: Child,
@@ -60,15 +65,21 @@ impl Hop {
             own.key().display(),
             own.ca().display()
         );
-        Self::nginx_over(&tls, &format!("server {target};"), HTTP1_1).await
+        Self::nginx_over(&tls, &format!("server {target};"), &all(HTTP1_1)).await
     }
 
     async fn nginx_with(upstream: &str, asks: &str) -> Self {
-        Self::nginx_over("", upstream, asks).await
+        Self::nginx_over("", upstream, &all(asks)).await
+    }
+
+    /// nginx in front of replicas, with an additional `location` for `http://replicas`.
+    pub async fn nginx_with_location(replicas: &[SocketAddr], location: &str) -> Self {
+        let replicas: String = replicas.iter().map(|replica| format!("server {replica}; ")).collect();
+        Self::nginx_over("", &replicas, &(all(HTTP1_1) + location)).await
     }
 
     /// Uses TLS if there are settings for it.
-    async fn nginx_over(tls: &str, upstream: &str, asks: &str) -> Self {
+    async fn nginx_over(tls: &str, upstream: &str, locations: &str) -> Self {
         let ssl = if tls.is_empty() { "" } else { "ssl" };
         let config = |http1: SocketAddr, http2: SocketAddr, folder: &Path| {
             let folder = folder.display();
@@ -81,7 +92,7 @@ impl Hop {
                    upstream replicas {{ {upstream} }}
                    server {{
                      listen {http1} {ssl}; listen {http2} {ssl} http2; {tls}
-                     location / {{ proxy_pass http://replicas; {asks} }}
+                     {locations}
                    }}
                  }}"
             )
@@ -122,11 +133,23 @@ impl Hop {
         .await
     }
 
+    /// HAProxy in front of replicas, with additional lines for its frontend and a backend of its
+    /// own for these.
+    pub async fn haproxy_with_backend(replicas: &[SocketAddr], rule: &str, backend: &str) -> Self {
+        let replica = |(at, replica): (usize, &SocketAddr)| format!("  server s{at} {replica}\n");
+        let replicas: String = replicas.iter().enumerate().map(replica).collect();
+        Self::haproxy_over(rule, &format!("{replicas}{backend}\n{replicas}")).await
+    }
+
     async fn haproxy_with(backend: &str) -> Self {
+        Self::haproxy_over("", backend).await
+    }
+
+    async fn haproxy_over(rule: &str, backend: &str) -> Self {
         let config = |http1: SocketAddr, http2: SocketAddr, _: &Path| {
             format!(
                 "global\n  maxconn 1024\ndefaults\n  mode http\n  timeout connect 10s\n  timeout client 60s\n  timeout server 60s\n\
-                 frontend all\n  bind {http1}\n  bind {http2} proto h2\n  default_backend server\n\
+                 frontend all\n  bind {http1}\n  bind {http2} proto h2\n{rule}\n  default_backend server\n\
                  backend server\n{backend}"
             )
         };
