@@ -29,6 +29,7 @@ mod console;
 mod consul;
 mod contract;
 mod credentials;
+mod cut_lists;
 mod cuts;
 mod demo;
 mod discovery;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{Ended, MariaDb, Reply, Server, TestDb, get, rowstream};
 
 /// Authors share their names, and books their titles. Neither order of the file is that of the key.
-const AUTHORS: &str = "/*
+pub(crate) const AUTHORS: &str = "/*
 key = [\"name desc\", \"id\"]
 [params]
 n = { type = \"integer\", optional = true }
@@ -41,13 +41,13 @@ const INDEXES: [&str; 3] = [
 ];
 
 /// The rows of the tables, and the list that they form.
-struct Library {
-    statements: Vec<String>,
-    authors: Vec<Value>,
+pub(crate) struct Library {
+    pub(crate) statements: Vec<String>,
+    pub(crate) authors: Vec<Value>,
 }
 
 impl Library {
-    fn new(authors: u32) -> Self {
+    pub(crate) fn new(authors: u32) -> Self {
         let mut tables = [const { String::new() }; 4];
         let (mut book, mut review) = (0, 0);
         let mut list = Vec::new();

@@ -122,8 +122,14 @@ fn run(database: &str, sql: &str) -> String {
     run_at(mariadb_port(), database, sql)
 }
 
+/// Passes the statements on standard input, because an argument has at most 128 KiB.
 pub(super) fn run_at(port: u16, database: &str, sql: &str) -> String {
-    let output = client_at(port, database).args(["--execute", sql]).output().expect("MariaDB's client runs");
+    let mut client = client_at(port, database);
+    client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut client = client.spawn().expect("MariaDB's client runs");
+    // After an error it doesn't read the rest, and its message matters more.
+    drop(client.stdin.take().expect("it is piped").write_all(sql.as_bytes()));
+    let output = client.wait_with_output().expect("it is our child");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}\nin: {sql}");
     String::from_utf8_lossy(&output.stdout).into_owned()

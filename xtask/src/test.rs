@@ -32,7 +32,13 @@ const EXTRAS: [Extra; 10] = [
         prepare: python::prepare,
         without: "they cannot be installed here, so no test reads our Arrow with them, runs the Python client, or builds the server's packages",
         variable: "ROWSTREAM_TEST_PYTHON",
-        tests: &["python_reads_", "by_wheel", "client_python::", "server_packages::"],
+        tests: &[
+            "python_reads_",
+            "by_wheel",
+            "client_python::",
+            "client_faults::python_",
+            "server_packages::",
+        ],
     },
     Extra {
         step: "DuckDB's library",
@@ -116,6 +122,7 @@ const NOT_FAST: &[&str] = &[
     "client_python::no_row_is_lost",
     "console::",
     "contract::",
+    "cut_lists::",
     "cuts::",
     "demo::",
     "enrich::memory_does_not_hang_on_the_number_of_rows",
