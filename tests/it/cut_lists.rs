@@ -123,40 +123,47 @@ fn rows(ids: std::ops::RangeInclusive<u64>) -> Vec<Value> {
     ids.map(|id| json!({"id": id, "note": format!("note {id}")})).collect()
 }
 
+/// The numbers of the rows.
+pub(crate) fn ids_of(rows: &[Value]) -> impl Iterator<Item = u64> {
+    rows.iter().map(|row| row["id"].as_u64().unwrap())
+}
+
 /// The numbers of cuts.
 #[derive(Debug, Default, Clone, Copy)]
-struct Tally {
+pub(crate) struct Tally {
     cuts: usize,
     /// Those that the cursor of a mark continued.
-    continued: usize,
+    pub(crate) continued: usize,
 }
 
 /// Reads lists through a proxy that cuts.
-struct Reader {
+pub(crate) struct Reader {
     proxy: TcpProxy,
     random: fastrand::Rng,
-    tally: Tally,
+    pub(crate) tally: Tally,
 }
 
 /// One list, over as many connections as it needs.
 #[derive(Default)]
-struct List {
+pub(crate) struct List {
     /// The rows before the last mark, or before the end.
-    rows: Vec<Value>,
+    pub(crate) rows: Vec<Value>,
+    /// The servers behind nginx that answered, one after another.
+    pub(crate) servers: Vec<String>,
     after: Option<String>,
     has_mark: bool,
     end: Option<Value>,
 }
 
 impl Reader {
-    async fn new(server: SocketAddr) -> Self {
+    pub(crate) async fn new(server: SocketAddr) -> Self {
         let proxy = TcpProxy::transparent(server).await;
         Self { proxy, random: fastrand::Rng::with_seed(SEED), tally: Tally::default() }
     }
 
     /// Reads a list after a cursor to its end, or until it has `enough` rows. Connections are cut
     /// within the first `most` bytes, or not at all if they have fewer.
-    async fn read(
+    pub(crate) async fn read(
         &mut self,
         target: &str,
         after: Option<String>,
@@ -209,6 +216,7 @@ impl List {
         let Ok(mut stream) = Client::HTTP1.open(request).await else { return true };
         let tag = stream.headers.get("rowstream-tag").map(|tag| tag.to_str().unwrap().to_owned());
         let tag = tag.unwrap_or_else(|| panic!("{} for {url}", stream.status));
+        self.servers.extend(stream.headers.get("upstream").map(|server| server.to_str().unwrap().to_owned()));
         let (mut text, mut pending) = (Vec::new(), Vec::new());
         loop {
             match stream.chunk().await {

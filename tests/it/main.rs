@@ -90,6 +90,7 @@ mod raw_http2;
 mod ready;
 mod recreated_types;
 mod registry;
+mod releases;
 mod reload;
 mod replaced_files;
 mod replica_states;

@@ -40,11 +40,13 @@ impl Hop {
     }
 
     /// nginx in front of replicas, with persistent connections. It has no health checks: if a
-    /// replica refuses a request, nginx sends it to another one.
+    /// replica refuses a request, nginx sends it to another one. The header `Upstream` of a response
+    /// is the address of its replica.
     pub async fn nginx_of(replicas: &[SocketAddr]) -> Self {
         let replica = |replica| format!("server {replica} max_fails=0; ");
         let replicas: String = replicas.iter().map(replica).collect();
-        Self::nginx_with(&format!("{replicas}keepalive 16;"), HTTP1_1).await
+        let asks = format!("{HTTP1_1} add_header Upstream $upstream_addr always;");
+        Self::nginx_with(&format!("{replicas}keepalive 16;"), &asks).await
     }
 
     /// nginx in front of a Unix socket, with settings for upstream connections.

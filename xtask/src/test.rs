@@ -132,6 +132,7 @@ const NOT_FAST: &[&str] = &[
     "nested::memory_is_constant_while_nested_rows_are_read",
     "procedures::refcursors_in_fragments_of_any_size_are_the_same",
     "resume::a_million_rows_through_a_connection_that_is_cut_again_and_again",
+    "releases::",
     "rolling::",
     "slow::",
     "streams::a_thousand_disconnects_leave_nothing_behind",
