@@ -23,6 +23,7 @@ mod browser;
 mod capacity;
 mod check_hosts;
 mod cli;
+mod client_faults;
 mod client_js;
 mod client_python;
 mod console;

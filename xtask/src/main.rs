@@ -7,6 +7,7 @@
 //! dependencies), [`book`] (the documentation), [`installed`] (installs from package indexes),
 //! [`instructions`] (the cost of the hot paths), [`compare`] (starts the comparisons, a separate
 //! program), [`fuzz`] (inputs that violate a property), [`attack`] (third-party attack tools),
+//! [`clients`] (our clients with damaged responses),
 //! [`consul`] (a real Consul agent), [`reproducible`] (the released program, built twice),
 //! [`same_code`] (if two versions differ only in comments), [`soak`] (the mixed soak, for longer),
 //! [`steps`] (the steps of a run and their results), [`mod@test`] (the test command) and [`wire`]
@@ -14,6 +15,7 @@
 
 mod attack;
 mod book;
+mod clients;
 mod compare;
 mod console;
 mod consul;
@@ -62,6 +64,7 @@ usage: cargo xtask test [FILTER…]          everything that has to pass; with a
        cargo xtask fuzz keep [PROPERTY…]   chooses anew what fuzz/corpus holds, of that and of what such runs have found
        cargo xtask soak [MINUTES] [--seed N]
                                            all that can go right and wrong at once, at random, for 20 minutes
+       cargo xtask clients [RUNS]          our clients through proxies, with responses that are cut or damaged; 500 runs of each
        cargo xtask attack                  tools of others and crowds against a server; a finding that nothing explains fails
        cargo xtask consul                  a real agent of Consul, and the tests that need it
        cargo xtask reproducible            the released program, built twice in two folders: the same to the byte
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         ["compare", words @ ..] => exit(compare::run(words).map(|()| true)),
         ["fuzz", "keep", names @ ..] => exit(fuzz::keep(names).map(|()| true)),
         ["fuzz", words @ ..] => exit(fuzz::run(words)),
+        ["clients", words @ ..] => exit(clients::run(words).map(|()| true)),
         ["attack"] => exit(attack::run().map(|()| true)),
         ["consul"] => exit(consul::run().map(|()| true)),
         ["reproducible"] => exit(reproducible::run()),

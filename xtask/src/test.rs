@@ -52,7 +52,7 @@ const EXTRAS: [Extra; 10] = [
         prepare: console::prepare,
         without: "they cannot be installed here, so no test builds the console, checks its accessibility, builds the JavaScript client, or installs the server's packages",
         variable: "ROWSTREAM_TEST_CONSOLE",
-        tests: &["console::packages_", "client_js::", "server_packages::"],
+        tests: &["console::packages_", "client_js::", "client_faults::javascript_", "server_packages::"],
     },
     Extra {
         step: "PostgREST's JavaScript client",
@@ -119,6 +119,7 @@ const NOT_FAST: &[&str] = &[
     "book::",
     "bounds::",
     "browser::",
+    "client_faults::",
     "client_python::no_row_is_lost",
     "console::",
     "contract::",
