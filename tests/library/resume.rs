@@ -1056,7 +1056,6 @@ impl CutReader<'_> {
         let tag = stream.headers["rowstream-tag"].to_str().unwrap().to_owned();
         let mut body = stream.at_least(bytes).await.to_vec();
         body.truncate(bytes);
-        self.cuts += 1;
         let whole = body.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
         let mut pending = Vec::new();
         for line in body[..whole].split(|&byte| byte == b'\n') {
@@ -1075,6 +1074,7 @@ impl CutReader<'_> {
                 return true;
             }
         }
+        self.cuts += 1;
         false
     }
 }
