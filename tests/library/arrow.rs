@@ -177,9 +177,26 @@ async fn declared_types_of_sqlite_are_kept() {
         assert_eq!(told[0].1, shown, "{declared}");
     }
     let folder = tempfile::tempdir().unwrap();
-    let url = sqlite(folder.path(), "n integer", "(1)");
-    let told = columns(&stream(&url, "select n + 1 as a, 'x' as b, count(*) as c from t").await.unwrap());
-    assert_eq!(told.iter().map(|(data_type, _)| data_type.as_str()).collect::<Vec<_>>(), ["Utf8"; 3]);
+    let url = sqlite(folder.path(), "n integer", "(1); create view v as select count(*) as m from t");
+    for (sql, expected) in [
+        ("select n + 1 as a, 'x' as b, count(*) + 1 as c from t", &["Utf8", "Utf8", "Utf8"][..]),
+        ("select count(*) as a, avg(n) as b, sum(n) as c from t order by 1", &["Int64", "Float64", "Utf8"]),
+        ("select *, row_number() over () as a, 7 as b from t", &["Int64", "Int64", "Int64"]),
+        (
+            "select cast(n as integer) as a, cast(n as real) as b, cast(n as text) as c from t",
+            &["Int64", "Float64", "Utf8"],
+        ),
+        (
+            "select cast('1' as blob) as a, length(null) as b, m from (select count(*) as m from t) as x",
+            &["Binary", "Int64", "Int64"],
+        ),
+        // A view's columns aren't known, but its casts are.
+        ("select m, cast(m as int) as n, total(m) as o from v", &["Utf8", "Int64", "Float64"]),
+    ] {
+        let told = columns(&stream(&url, sql).await.unwrap());
+        let types: Vec<_> = told.iter().map(|(data_type, _)| data_type.as_str()).collect();
+        assert_eq!(types, expected, "{sql}");
+    }
 }
 
 #[tokio::test]

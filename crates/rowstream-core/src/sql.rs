@@ -21,7 +21,7 @@ use self::lexer::{Lexer, Token, TokenKind};
 pub use self::limit::{Limit, LimitPart, limit_placeholders, numbered_placeholders};
 pub use self::operator::Operator;
 pub use self::optional::{OptionalPart, optional_parts, without_parts};
-pub use self::outline::{OrderedBy, Outline, RowSelect, UNIONS};
+pub use self::outline::{Computed, OrderedBy, Outline, RowSelect, UNIONS};
 
 /// Marks a statement whose row contains refcursors that other statements read. It replaces the
 /// cardinality.

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rowstream_core::Error;
+use rowstream_core::sql::Outline;
 use rowstream_database::Statement;
 use rowstream_database::blocking::{self, DriverConnection, DriverRows, Failure};
 use rowstream_encode::Column;
@@ -16,7 +17,7 @@ use rusqlite::{CachedStatement, OpenFlags};
 
 use super::plan::{self, Plan};
 use super::rows::{Handle, Rows};
-use super::{Sqlite, cells, fault, library, time};
+use super::{DIALECT, Sqlite, cells, fault, library, time};
 
 /// A statement's description in the source's cache.
 type Description = blocking::StatementDescription<Box<[Plan]>>;
@@ -151,7 +152,7 @@ impl DriverConnection for Connection {
         // Not from the connection's cache: a cached statement keeps the columns of its last run.
         let prepared = self.open.prepare(&statement.sql).map_err(|error| self.fault(error))?;
         check(&prepared, statement.types.len())?;
-        let columns = columns(&prepared);
+        let columns = columns(&prepared, &statement.sql);
         let plans = columns.iter().map(|column| Plan::of(&column.type_name)).collect();
         Ok((columns, plans))
     }
@@ -273,20 +274,29 @@ fn check(statement: &rusqlite::Statement<'_>, types: usize) -> Result<(), Error>
     Ok(())
 }
 
-fn columns(statement: &rusqlite::Statement<'_>) -> Arc<[Column]> {
-    let column = |column: &rusqlite::Column<'_>| {
-        let type_name = column.decl_type().unwrap_or_default().to_owned();
+/// Describes the columns. A column that isn't one of a table has no declared type, so its type is
+/// that of its expression.
+fn columns(statement: &rusqlite::Statement<'_>, sql: &str) -> Arc<[Column]> {
+    let outline = Outline::new(sql, &DIALECT);
+    let computed = outline.map(|outline| outline.computed(statement.column_count())).unwrap_or_default();
+    let column = |(index, column): (usize, rusqlite::Column<'_>)| {
+        let computed = computed.get(index).and_then(Option::as_ref).map_or("", plan::computed_type);
+        let type_name = column.decl_type().unwrap_or(computed).to_owned();
         Column { name: column.name().to_owned(), kind: plan::kind(&type_name), type_name }
     };
-    statement.columns().map(|it| column(&it)).collect()
+    statement.columns().enumerate().map(column).collect()
 }
 
 fn columns_are(statement: &rusqlite::Statement<'_>, described: &[Column]) -> bool {
+    let is_type = |now: &rusqlite::Column<'_>, described: &str| match now.decl_type() {
+        Some(declared) => declared == described,
+        None => plan::is_computed_type(described),
+    };
     let now = statement.columns();
     now.len() == described.len()
-        && now.zip(described).all(|(now, described)| {
-            now.name() == described.name && now.decl_type().unwrap_or_default() == described.type_name
-        })
+        && now
+            .zip(described)
+            .all(|(now, described)| now.name() == described.name && is_type(&now, &described.type_name))
 }
 
 /// The file of a `sqlite:` URL: `sqlite:PATH` or `sqlite:///PATH`.

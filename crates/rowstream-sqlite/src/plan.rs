@@ -2,10 +2,31 @@
 //! is only a hint. We compare each value with it; one that doesn't match keeps its storage class.
 
 use rowstream_core::datetime::{Timestamp, date, timestamp};
+use rowstream_core::sql::Computed;
 use rowstream_database::json::is_document;
 use rowstream_encode::{ColumnKind, Value, is_json_number};
 
 use super::cells::Cell;
+
+/// The functions that return an integer or NULL, whatever their arguments are.
+const INTEGERS: [&str; 14] = [
+    "count",
+    "dense_rank",
+    "exists",
+    "instr",
+    "json_array_length",
+    "length",
+    "ntile",
+    "octet_length",
+    "random",
+    "rank",
+    "row_number",
+    "rowstream_time",
+    "sign",
+    "unicode",
+];
+/// The functions that return a real or NULL.
+const REALS: [&str; 6] = ["avg", "cume_dist", "julianday", "percent_rank", "round", "total"];
 
 /// How to interpret the values of a column; chosen once per statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +117,7 @@ fn value_of<'a>(time: Timestamp) -> Value<'a> {
 /// Returns the kind of a column of this declared type, for formats with typed columns. If its plan
 /// doesn't determine the kind, SQLite's affinity does ("Datatypes in SQLite", section 3.1):
 /// `VARCHAR(20)` is text, `BIGINT` an integer. Each value still has to be compared with its kind.
-/// Expressions have no declared type, so their kind is `Any`.
+/// Expressions have no declared type; see [`computed_type`].
 pub(super) fn kind(declared: &str) -> ColumnKind {
     match Plan::of(declared) {
         Plan::Boolean => ColumnKind::Bool,
@@ -107,6 +128,29 @@ pub(super) fn kind(declared: &str) -> ColumnKind {
         Plan::Json => ColumnKind::Json,
         Plan::Plain => affinity_kind(&declared.to_ascii_uppercase()),
     }
+}
+
+/// Returns the type of a computed column, in the words of declared ones. It's empty if values of
+/// several types are possible.
+pub(super) fn computed_type(computed: &Computed<'_>) -> &'static str {
+    match computed {
+        Computed::Integer => "integer",
+        Computed::Call(function) if INTEGERS.contains(&function.as_str()) => "integer",
+        Computed::Call(function) if REALS.contains(&function.as_str()) => "real",
+        Computed::Call(_) => "",
+        Computed::Cast(declared) => match affinity_kind(&declared.to_ascii_uppercase()) {
+            ColumnKind::Int64 => "integer",
+            ColumnKind::Float64 => "real",
+            ColumnKind::Text => "text",
+            ColumnKind::Bytes => "blob",
+            _ => "",
+        },
+    }
+}
+
+/// Returns true if a computed column can have this type.
+pub(super) fn is_computed_type(name: &str) -> bool {
+    matches!(name, "" | "integer" | "real" | "text" | "blob")
 }
 
 fn affinity_kind(declared: &str) -> ColumnKind {
@@ -171,5 +215,60 @@ mod tests {
         ] {
             assert_eq!(super::kind(declared), kind, "{declared}");
         }
+    }
+
+    /// SQLite's manual doesn't give the types of all functions' results.
+    #[test]
+    fn functions_return_the_type_of_their_column() {
+        let connection = rusqlite::Connection::open_in_memory().unwrap();
+        crate::time::define(&connection).unwrap();
+        let values = "(null), (0), (-7), (9223372036854775807), (0.5), (-1e300), (9e999), (''), ('x'), ('7'),
+            ('[1]'), ('2026-03-01'), (x''), (x'07')";
+        for (functions, storage) in [(&INTEGERS[..], "integer"), (&REALS[..], "real")] {
+            for function in functions {
+                let call = match *function {
+                    "instr" => "instr(a, b)".to_owned(),
+                    "ntile" => "ntile(3) over (order by a)".to_owned(),
+                    "random" => "random()".to_owned(),
+                    "exists" => "exists (select a)".to_owned(),
+                    "json_array_length" => "case when json_valid(a) then json_array_length(a) end".to_owned(),
+                    "rank" | "dense_rank" | "row_number" | "percent_rank" | "cume_dist" => {
+                        format!("{function}() over (order by a)")
+                    }
+                    _ => format!("{function}(a)"),
+                };
+                let sql = format!(
+                    "with v(a) as (values {values}), w as (select v.a, u.a as b from v, v as u)
+                     select distinct typeof({call}) from w group by a, b order by 1"
+                );
+                let mut statement = connection.prepare(&sql).unwrap();
+                let types = statement.query_map([], |row| row.get(0)).unwrap();
+                let types: Vec<String> = types.collect::<Result<_, _>>().unwrap();
+                assert!(types.iter().any(|name| name == storage), "{function}: {types:?}");
+                assert!(types.iter().all(|name| name == storage || name == "null"), "{function}: {types:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn computed_columns_have_the_type_of_their_expression() {
+        let call = |name: &str| Computed::Call(name.to_owned());
+        for (computed, name) in [
+            (Computed::Integer, "integer"),
+            (call("count"), "integer"),
+            (call("avg"), "real"),
+            (call("sum"), ""),
+            (call("max"), ""),
+            (Computed::Cast("INT"), "integer"),
+            (Computed::Cast("varchar(20)"), "text"),
+            (Computed::Cast("double"), "real"),
+            (Computed::Cast("blob"), "blob"),
+            (Computed::Cast("numeric"), ""),
+            (Computed::Cast("boolean"), ""),
+        ] {
+            assert_eq!(computed_type(&computed), name, "{computed:?}");
+            assert!(is_computed_type(name));
+        }
+        assert!(!is_computed_type("DATE"));
     }
 }

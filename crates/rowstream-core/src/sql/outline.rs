@@ -3,10 +3,14 @@
 //!
 //! Only plain statements are understood. For all others the answer is "unknown".
 
+mod computed;
+
 use std::ops::Range;
 
 use super::dialect::{Dialect, Names, Quotes, TableName};
 use super::lexer::{Lexer, TokenKind};
+
+pub use self::computed::Computed;
 
 /// The words that may follow the tables of a statement whose result rows are rows of those tables.
 const BEHIND_TABLE: [&str; 6] = ["where", "order", "limit", "offset", "fetch", "for"];
