@@ -10,7 +10,7 @@ use arrow_array::types::{
 use arrow_array::{Array, RecordBatch};
 use arrow_ipc::reader::StreamReader;
 use rowstream_bench::{Counter, End};
-use rowstream_encode::{ArrowEncoder, BytesForm, Column, ColumnKind, RowWriter};
+use rowstream_encode::{ArrowEncoder, BytesForm, Column, ColumnKind, RowWriter, ScalarKind, write_value};
 
 use crate::value::{Days, Decimal, JsonText, Micros, Owned, TimeOfDay};
 
@@ -75,7 +75,15 @@ fn stream(u: &mut Unstructured<'_>) -> Result<()> {
 }
 
 fn column(u: &mut Unstructured<'_>) -> Result<Column> {
-    let kind = match u.int_in_range(0..=14)? {
+    let kind = match kind(u)? {
+        kind if u.ratio(1, 4)? => ColumnKind::List(ScalarKind::from(kind)),
+        kind => kind,
+    };
+    Ok(Column { name: u.arbitrary()?, type_name: String::new(), kind })
+}
+
+fn kind(u: &mut Unstructured<'_>) -> Result<ColumnKind> {
+    Ok(match u.int_in_range(0..=14)? {
         0 => ColumnKind::Bool,
         1 => ColumnKind::Int16,
         2 => ColumnKind::Int32,
@@ -91,8 +99,21 @@ fn column(u: &mut Unstructured<'_>) -> Result<Column> {
         12 => ColumnKind::Timestamp,
         13 => ColumnKind::TimestampTz,
         _ => ColumnKind::Uuid,
-    };
-    Ok(Column { name: u.arbitrary()?, type_name: String::new(), kind })
+    })
+}
+
+/// A list of values of this kind, as JSON, and sometimes any other JSON.
+fn list(u: &mut Unstructured<'_>, kind: ColumnKind) -> Result<JsonText> {
+    if u.ratio(1, 16)? {
+        return JsonText::arbitrary(u);
+    }
+    let mut json = b"[".to_vec();
+    for index in 0..u.int_in_range(0..=5)? {
+        json.extend_from_slice(if index > 0 { b"," } else { b"" });
+        write_value(fitting_value(u, kind)?.lend(), &mut json);
+    }
+    json.push(b']');
+    Ok(JsonText(String::from_utf8(json).expect("JSON is UTF-8")))
 }
 
 /// A value that a source lends for a column of this kind. Even so, the infinities and long decimals
@@ -117,6 +138,7 @@ fn fitting_value(u: &mut Unstructured<'_>, kind: ColumnKind) -> Result<Owned> {
         ColumnKind::Timestamp => Owned::Timestamp(Micros::arbitrary(u)?),
         ColumnKind::TimestampTz => Owned::TimestampTz(Micros::arbitrary(u)?),
         ColumnKind::Uuid => Owned::Uuid(u.arbitrary()?),
+        ColumnKind::List(element) => Owned::Json(list(u, element.into())?),
     })
 }
 
@@ -181,10 +203,33 @@ fn assert_value(array: &dyn Array, row: usize, kind: ColumnKind, value: &Owned) 
         | (ColumnKind::TimestampTz, Owned::TimestampTz(micros)) => {
             array.as_primitive::<TimestampMicrosecondType>().value(row) == micros.0
         }
+        (ColumnKind::List(element), Owned::Json(json)) => {
+            is_list(&*array.as_list::<i32>().value(row), element, &json.0)
+        }
         (ColumnKind::Uuid, Owned::Uuid(uuid)) => array.as_fixed_size_binary().value(row) == uuid,
         _ => false,
     };
     assert!(is, "{value:?} became another value in a column of {kind:?}");
+}
+
+/// Compares the number of elements, their NULLs, and the values that have one form in JSON. The tests of
+/// the encoder compare all kinds.
+fn is_list(elements: &dyn Array, kind: ScalarKind, json: &str) -> bool {
+    let list: Vec<serde_json::Value> = serde_json::from_str(json).expect("a list of JSON");
+    let is_element = |(row, value): (usize, &serde_json::Value)| {
+        if elements.is_null(row) || value.is_null() {
+            return elements.is_null(row) && value.is_null();
+        }
+        match kind {
+            ScalarKind::Bool => Some(elements.as_boolean().value(row)) == value.as_bool(),
+            ScalarKind::Int64 => Some(elements.as_primitive::<Int64Type>().value(row)) == value.as_i64(),
+            ScalarKind::Text if value.is_string() => {
+                Some(elements.as_string::<i32>().value(row)) == value.as_str()
+            }
+            _ => true,
+        }
+    };
+    elements.len() == list.len() && list.iter().enumerate().all(is_element)
 }
 
 fn integer(value: &Owned) -> Option<i64> {

@@ -466,7 +466,7 @@ impl RowKey {
     pub fn check_order(&self, columns: &[Column]) -> Result<(), Error> {
         let of_key = &columns[columns.len().saturating_sub(self.columns.len())..];
         for (KeyColumn { name, .. }, column) in self.columns.iter().zip(of_key) {
-            if column.kind == ColumnKind::Json {
+            if matches!(column.kind, ColumnKind::Json | ColumnKind::List(_)) {
                 let message =
                     format!("`key` names `{name}`, whose values are JSON, which a cursor can't hold");
                 return Err(
@@ -553,7 +553,7 @@ pub(crate) fn order_of(column: &Column) -> &str {
         | ColumnKind::Number => "number",
         ColumnKind::Text if is_plain_text(&column.type_name) => "text",
         // An enum, for example, has an order of its own.
-        ColumnKind::Text | ColumnKind::Any | ColumnKind::Json => &column.type_name,
+        ColumnKind::Text | ColumnKind::Any | ColumnKind::Json | ColumnKind::List(_) => &column.type_name,
         ColumnKind::Bool => "boolean",
         ColumnKind::Bytes => "bytes",
         ColumnKind::Date => "date",

@@ -395,7 +395,8 @@ impl RefineSettings {
         }
         let column = columns.iter().find(|column| column.name == *name).ok_or_else(not_sorted)?;
         let is_bytes = matches!(column.kind, ColumnKind::Bytes | ColumnKind::Uuid);
-        if column.kind == ColumnKind::Json || is_bytes && self.dialect.keys.bytes.is_err() {
+        let is_json = matches!(column.kind, ColumnKind::Json | ColumnKind::List(_));
+        if is_json || is_bytes && self.dialect.keys.bytes.is_err() {
             return Err(format!(
                 "{} has values that a cursor can't hold: {}",
                 shown(name),

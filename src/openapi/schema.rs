@@ -178,6 +178,8 @@ pub(crate) fn value(column: &Column, options: ValueOptions) -> Value {
         ColumnKind::Float32 | ColumnKind::Float64 | ColumnKind::Decimal { .. } | ColumnKind::Number => {
             float(word)
         }
+        // An array can have arrays in it, so its items have no type.
+        ColumnKind::List(_) => nullable(word, None),
         ColumnKind::Json if word == "array" => nullable(word, None),
         ColumnKind::Any | ColumnKind::Json => json!({}),
         ColumnKind::Bytes => match options.bytes {

@@ -102,6 +102,31 @@ const TYPES: &[(&str, [&str; 3], [&str; 3])] = &[
             "abababab-abab-abab-abab-abababababab",
         ],
     ),
+    (
+        "array[1, null, -2147483648]",
+        ["list<item: int32>", "List(Int32)", "INTEGER[]"],
+        ["[1, None, -2147483648]", "[1, None, -2147483648]", "[1, NULL, -2147483648]"],
+    ),
+    (
+        "'{a,NULL,\"b c\",\"\"}'::text[]",
+        ["list<item: string>", "List(String)", "VARCHAR[]"],
+        ["['a', None, 'b c', '']", "['a', None, 'b c', '']", "[a, NULL, b c, '']"],
+    ),
+    ("'{}'::date[]", ["list<item: date32[day]>", "List(Date)", "DATE[]"], ["[]", "[]", "[]"]),
+    (
+        "'{1.5,NULL}'::numeric(10,2)[]",
+        ["list<item: decimal128(10, 2)>", "List(Decimal(precision=10, scale=2))", "DECIMAL(10,2)[]"],
+        ["[Decimal('1.50'), None]", "[Decimal('1.50'), None]", "[1.50, NULL]"],
+    ),
+    (
+        "'{abababab-abab-abab-abab-abababababab}'::uuid[]",
+        ["list<item: extension<arrow.uuid>>", "List(Binary)", "UUID[]"],
+        [
+            "[UUID('abababab-abab-abab-abab-abababababab')]",
+            "[b'\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab']",
+            "[abababab-abab-abab-abab-abababababab]",
+        ],
+    ),
 ];
 
 #[tokio::test]
@@ -249,18 +274,30 @@ fn agree(lines: &[&Line], seen: &Value) {
     for (line, seen) in lines.iter().zip(seen.as_array().unwrap()) {
         let Arrow::Value(type_name, value) = &line.arrow else { unreachable!("these have values") };
         assert_eq!(seen["type"], *type_name, "{}", line.name());
-        let same = match (type_name.as_str(), value, seen["value"].as_str()) {
-            ("float", Some(expected), Some(seen)) => {
-                let (expected, seen): (f32, f64) = (expected.parse().unwrap(), seen.parse().unwrap());
-                f64::from(expected).to_bits() == seen.to_bits()
-            }
-            ("double", Some(expected), Some(seen)) => {
-                let (expected, seen): (f64, f64) = (expected.parse().unwrap(), seen.parse().unwrap());
-                expected.to_bits() == seen.to_bits()
-            }
-            (_, expected, seen) => expected.as_deref() == seen,
-        };
-        assert!(same, "{}: {seen} and not {value:?}", line.name());
+        let is_same = is_same(type_name, value.as_deref(), seen["value"].as_str());
+        assert!(is_same, "{}: {seen} and not {value:?}", line.name());
+    }
+}
+
+fn is_same(type_name: &str, expected: Option<&str>, seen: Option<&str>) -> bool {
+    let (Some(expected), Some(seen)) = (expected, seen) else { return expected == seen };
+    if let Some(element) = type_name.strip_prefix("list<item: ").and_then(|rest| rest.strip_suffix('>')) {
+        let list = |text| serde_json::from_str::<Vec<Option<String>>>(text).unwrap();
+        let (expected, seen) = (list(expected), list(seen));
+        let mut pairs = expected.iter().zip(&seen);
+        return expected.len() == seen.len()
+            && pairs.all(|(expected, seen)| is_same(element, expected.as_deref(), seen.as_deref()));
+    }
+    match type_name {
+        "float" => {
+            let (expected, seen): (f32, f64) = (expected.parse().unwrap(), seen.parse().unwrap());
+            f64::from(expected).to_bits() == seen.to_bits()
+        }
+        "double" => {
+            let (expected, seen): (f64, f64) = (expected.parse().unwrap(), seen.parse().unwrap());
+            expected.to_bits() == seen.to_bits()
+        }
+        _ => expected == seen,
     }
 }
 

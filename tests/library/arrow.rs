@@ -75,8 +75,19 @@ const POSTGRES: &[(&str, &str, &str)] = &[
     ("'hi'::mood", "Utf8", "hi"),
     ("'{\"a\": 1}'::json", "Utf8", "{\"a\": 1}"),
     ("'{\"a\":1}'::jsonb", "Utf8", "{\"a\": 1}"),
-    ("array[1, null, 3]", "Utf8", "[1,null,3]"),
-    ("array['a', 'b']::text[]", "Utf8", "[\"a\",\"b\"]"),
+    ("array[1, null, 3]", "List(Int32)", "[1, NULL, 3]"),
+    ("array['a, b', 'NULL', null, '\\\"']::text[]", "List(Utf8)", "[a, b, NULL, NULL, \\\"]"),
+    ("'{}'::float8[]", "List(Float64)", "[]"),
+    ("'{1.5,-2}'::numeric(10,2)[]", "List(Decimal128(10, 2))", "[1.50, -2.00]"),
+    ("'{1.5,NaN}'::numeric[]", "List(Utf8)", "[1.5, NaN]"),
+    ("'[5:6]={t,f}'::bool[]", "List(Boolean)", "[true, false]"),
+    ("array['\\x00ff'::bytea, '']", "List(Binary)", "[00ff, ]"),
+    ("'{2024-02-29,0044-03-15 BC}'::date[]", "List(Date32)", "[19782, -735160]"),
+    ("array[timestamptz '1969-12-31 23:59:59.999999Z']", "List(Timestamp(µs, \"UTC\"))", "[-1]"),
+    ("array['hi'::mood]", "List(Utf8)", "[hi]"),
+    ("array[12.5::positive]", "List(Utf8)", "[12.50]"),
+    ("array['1'::jsonb, 'null', null]", "Utf8", "[1,null,null]"),
+    ("array[row(1, 'a')::pair]", "Utf8", "[{\"a\":1,\"b\":\"a\"}]"),
     ("int4range(1, 5)", "Utf8", "[1,5)"),
     ("interval '1 day 2 hours'", "Utf8", "1 day 02:00:00"),
     ("'\\x00ff'::bytea", "Binary", "00ff"),
@@ -96,8 +107,11 @@ const POSTGRES: &[(&str, &str, &str)] = &[
 #[tokio::test]
 async fn every_type_of_postgres_has_its_own() {
     let db = TestDb::new().await;
-    db.execute("create type mood as enum ('hi'); create domain positive as numeric(10,2) check (value > 0)")
-        .await;
+    db.execute(
+        "create type mood as enum ('hi'); create domain positive as numeric(10,2) check (value > 0);
+        create type pair as (a int, b text)",
+    )
+    .await;
     let values = POSTGRES.iter().enumerate().map(|(i, (sql, ..))| format!("({sql}) as c{i}"));
     let values = values.collect::<Vec<_>>().join(", ");
     // The second row is all NULL.
@@ -121,6 +135,8 @@ async fn what_arrow_cannot_hold_is_an_error() {
         ("time '24:00:00'", "the time 24:00:00"),
         ("'NaN'::numeric(10,2)", "NaN or an infinity"),
         ("timestamp '294276-12-31 23:59:59'", "a text"),
+        ("array[[1, 2], [3, 4]]", "an array of several dimensions"),
+        ("'{2024-02-29,infinity}'::date[]", "an infinite date"),
     ] {
         let error = stream(&db.url(), &format!("select 1 as a, {sql} as b")).await.unwrap_err();
         assert_eq!((error.code(), error.status().as_u16()), ("bad_value", 500), "{sql}");

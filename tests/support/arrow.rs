@@ -38,6 +38,11 @@ fn shown(column: &dyn Array, row: usize) -> String {
         DataType::Date32 => column.as_primitive::<Date32Type>().value(row).to_string(),
         DataType::Time64(_) => column.as_primitive::<Time64MicrosecondType>().value(row).to_string(),
         DataType::Timestamp(..) => column.as_primitive::<TimestampMicrosecondType>().value(row).to_string(),
+        DataType::List(_) => {
+            let elements = column.as_list::<i32>().value(row);
+            let shown: Vec<_> = (0..elements.len()).map(|element| shown(&*elements, element)).collect();
+            format!("[{}]", shown.join(", "))
+        }
         other => panic!("no column is of type {other}"),
     }
 }

@@ -10,8 +10,12 @@
 
 mod array;
 mod batches;
+mod column;
 mod decimal;
+mod element;
+mod list;
 mod message;
+mod times;
 
 use std::fmt;
 
@@ -19,7 +23,7 @@ use flatbuffers::FlatBufferBuilder;
 
 use crate::rows::RowWriter;
 use crate::{Column, ColumnKind, Value};
-use array::Array;
+use column::ColumnArray;
 
 pub use batches::BatchEncoder;
 pub use decimal::units as decimal_units;
@@ -39,7 +43,7 @@ const FIRST_BATCH: usize = 4 * 1024;
 pub struct ArrowEncoder {
     columns: Box<[Column]>,
     /// The columns of the open batch.
-    arrays: Box<[Array]>,
+    arrays: Box<[ColumnArray]>,
     /// The rows of the open batch.
     waiting: usize,
     /// The size in bytes of a full batch.
@@ -77,7 +81,7 @@ impl ArrowEncoder {
     pub fn new(columns: &[Column]) -> Self {
         Self {
             columns: columns.into(),
-            arrays: columns.iter().map(|column| Array::new(column.kind)).collect(),
+            arrays: columns.iter().map(|column| ColumnArray::new(column.kind)).collect(),
             waiting: 0,
             full: FIRST_BATCH,
             rows: 0,
@@ -111,7 +115,7 @@ impl ArrowEncoder {
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         if self.waiting > 0 && self.misfit.is_none() {
             message::write_batch(&mut self.metadata, self.waiting, &self.arrays, out);
-            self.arrays.iter_mut().for_each(Array::clear);
+            self.arrays.iter_mut().for_each(ColumnArray::clear);
             self.waiting = 0;
         }
     }
@@ -129,7 +133,7 @@ impl ArrowEncoder {
         let Column { name, kind, .. } = &self.columns[column];
         self.misfit.get_or_insert_with(|| Misfit {
             column: name.clone(),
-            value: what(value, *kind),
+            value: self.arrays[column].misfit().unwrap_or_else(|| what(value, *kind)),
             data_type: message::data_type(*kind).to_string(),
         });
     }
@@ -155,7 +159,7 @@ impl RowWriter for ArrowEncoder {
     #[inline]
     fn end_row(&mut self, out: &mut Vec<u8>) {
         self.waiting += 1;
-        if self.arrays.iter().map(Array::bytes).sum::<usize>() >= self.full {
+        if self.arrays.iter().map(ColumnArray::bytes).sum::<usize>() >= self.full {
             self.flush(out);
             self.full = (2 * self.full).min(BATCH);
         }

@@ -111,7 +111,7 @@ pub use number::is_json_number;
 pub use options::{BytesForm, Choice, Intervals, Nulls, Numbers, ValueOptions};
 pub use rows::{OptionsEncoder, RowEncoder, RowWriter, Shape};
 pub use template::{Segment, Template, TemplateError};
-pub use value::{Column, ColumnKind, Value};
+pub use value::{Column, ColumnKind, ScalarKind, Value};
 
 /// The code of the README compiles, and its assertions are true.
 #[cfg(all(doctest, feature = "axum"))]

@@ -37,6 +37,7 @@ impl Column {
             ColumnKind::Text => "string",
             // PostgreSQL names its array types like this.
             ColumnKind::Json if self.type_name.ends_with("[]") => "array",
+            ColumnKind::List(_) => "array",
             ColumnKind::Json => "json",
             ColumnKind::Bytes => "binary",
             ColumnKind::Date => "date",
@@ -87,6 +88,9 @@ pub enum ColumnKind {
     TimestampTz,
     /// UUIDs.
     Uuid,
+    /// Lists of values of this kind or NULLs: JSON arrays, whose elements are written as the kind's
+    /// values are. An array in an array isn't in a list.
+    List(ScalarKind),
     /// Exact decimals with any number of digits.
     Number,
     /// Values of any kind, because the source promises nothing.
@@ -110,6 +114,95 @@ impl ColumnKind {
         match (precision, u8::try_from(places)) {
             (1..=Self::MAX_PRECISION, Ok(scale)) => Self::Decimal { precision, scale },
             _ => Self::Number,
+        }
+    }
+}
+
+/// The kinds of values that have a type of their own in formats with typed columns.
+///
+/// It's a type apart from [`ColumnKind`] because a list has no lists. And if a match over each value
+/// had more kinds, the compiler would merge its arms, and write a value of fixed width with a call of
+/// memcpy instead of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScalarKind {
+    /// See [`ColumnKind::Bool`].
+    Bool,
+    /// See [`ColumnKind::Int16`].
+    Int16,
+    /// See [`ColumnKind::Int32`].
+    Int32,
+    /// See [`ColumnKind::Int64`].
+    Int64,
+    /// See [`ColumnKind::Float32`].
+    Float32,
+    /// See [`ColumnKind::Float64`].
+    Float64,
+    /// See [`ColumnKind::Decimal`].
+    Decimal {
+        /// The largest number of digits.
+        precision: u8,
+        /// The number of digits after the point.
+        scale: u8,
+    },
+    /// Texts, and all values without a type.
+    Text,
+    /// See [`ColumnKind::Json`].
+    Json,
+    /// See [`ColumnKind::Bytes`].
+    Bytes,
+    /// See [`ColumnKind::Date`].
+    Date,
+    /// See [`ColumnKind::Time`].
+    Time,
+    /// See [`ColumnKind::Timestamp`].
+    Timestamp,
+    /// See [`ColumnKind::TimestampTz`].
+    TimestampTz,
+    /// See [`ColumnKind::Uuid`].
+    Uuid,
+}
+
+/// Values without a type are texts, and lists are JSON.
+impl From<ColumnKind> for ScalarKind {
+    fn from(kind: ColumnKind) -> Self {
+        match kind {
+            ColumnKind::Bool => Self::Bool,
+            ColumnKind::Int16 => Self::Int16,
+            ColumnKind::Int32 => Self::Int32,
+            ColumnKind::Int64 => Self::Int64,
+            ColumnKind::Float32 => Self::Float32,
+            ColumnKind::Float64 => Self::Float64,
+            ColumnKind::Decimal { precision, scale } => Self::Decimal { precision, scale },
+            ColumnKind::Text | ColumnKind::Number | ColumnKind::Any => Self::Text,
+            ColumnKind::Json | ColumnKind::List(_) => Self::Json,
+            ColumnKind::Bytes => Self::Bytes,
+            ColumnKind::Date => Self::Date,
+            ColumnKind::Time => Self::Time,
+            ColumnKind::Timestamp => Self::Timestamp,
+            ColumnKind::TimestampTz => Self::TimestampTz,
+            ColumnKind::Uuid => Self::Uuid,
+        }
+    }
+}
+
+impl From<ScalarKind> for ColumnKind {
+    fn from(kind: ScalarKind) -> Self {
+        match kind {
+            ScalarKind::Bool => Self::Bool,
+            ScalarKind::Int16 => Self::Int16,
+            ScalarKind::Int32 => Self::Int32,
+            ScalarKind::Int64 => Self::Int64,
+            ScalarKind::Float32 => Self::Float32,
+            ScalarKind::Float64 => Self::Float64,
+            ScalarKind::Decimal { precision, scale } => Self::Decimal { precision, scale },
+            ScalarKind::Text => Self::Text,
+            ScalarKind::Json => Self::Json,
+            ScalarKind::Bytes => Self::Bytes,
+            ScalarKind::Date => Self::Date,
+            ScalarKind::Time => Self::Time,
+            ScalarKind::Timestamp => Self::Timestamp,
+            ScalarKind::TimestampTz => Self::TimestampTz,
+            ScalarKind::Uuid => Self::Uuid,
         }
     }
 }

@@ -13,7 +13,7 @@ use arrow_array::{
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::{MessageHeader, MetadataVersion};
 use proptest::prelude::*;
-use rowstream_encode::{ArrowEncoder, Column, ColumnKind, RowWriter, Value};
+use rowstream_encode::{ArrowEncoder, Column, ColumnKind, RowWriter, ScalarKind, Value, write_value};
 
 /// The end-of-stream marker.
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
@@ -166,7 +166,54 @@ fn each_kind_has_its_type() {
             (0, &expected.slice(2, 1)),
             "{kind:?}"
         );
+        if !matches!((first, last), (_, Value::Json(_))) {
+            let list = json(&[first, Value::Null, last]);
+            let lists = read_column(ColumnKind::List(kind.into()), &[Value::Null, Value::Json(&list)]);
+            assert!(lists.is_null(0) && lists.is_valid(1), "{kind:?}");
+            assert_eq!(&lists.as_list::<i32>().value(1), &expected, "{list}");
+        }
     }
+}
+
+/// A list as JSON.
+fn json(values: &[Value<'_>]) -> String {
+    let mut json = Vec::new();
+    for value in values {
+        json.push(if json.is_empty() { b'[' } else { b',' });
+        write_value(*value, &mut json);
+    }
+    json.push(b']');
+    String::from_utf8(json).unwrap()
+}
+
+#[test]
+fn lists_of_texts_and_json_keep_every_character() {
+    let list = ColumnKind::List(ScalarKind::Text);
+    let text = read_column(
+        list,
+        &[Value::Json(" [ \"\" , \"],[\\\"\", null,\"\\u00e9\\ud83d\\ude00\\n\", 1.50,true ] ")],
+    );
+    let text = text.as_list::<i32>().value(0);
+    let texts: Vec<_> = text.as_string::<i32>().iter().collect();
+    assert_eq!(texts, [Some(""), Some("],[\""), None, Some("é\u{1f600}\n"), Some("1.50"), Some("true")]);
+    let json = Value::Json("[{\"a\": [1, {\"]\": \"}\"}]},[[]],null,\"x\\\\\",7]");
+    let documents = read_column(ColumnKind::List(ScalarKind::Json), &[json]).as_list::<i32>().value(0);
+    let documents: Vec<_> = documents.as_string::<i32>().iter().collect();
+    let expected = [Some("{\"a\": [1, {\"]\": \"}\"}]}"), Some("[[]]"), None, Some("\"x\\\\\""), Some("7")];
+    assert_eq!(documents, expected);
+    let none = read_column(list, &[Value::Json("[]"), Value::Json("[ ]")]);
+    assert_eq!((none.null_count(), none.as_list::<i32>().values().len()), (0, 0));
+}
+
+#[test]
+fn the_elements_of_lists_say_so() {
+    let kinds = [ScalarKind::Uuid, ScalarKind::Int32].map(ColumnKind::List);
+    let stream = encode(&kinds, []);
+    let schema = StreamReader::try_new(&stream[..], None).unwrap().schema();
+    let told: Vec<_> = schema.fields().iter().map(|field| field.data_type().to_string()).collect();
+    assert!(told[0].starts_with("List(") && told[0].contains("arrow.uuid"), "{told:?}");
+    assert_eq!(told[1], "List(Int32)");
+    assert!(schema.fields().iter().all(|field| field.is_nullable() && field.extension_type_name().is_none()));
 }
 
 #[test]
@@ -209,6 +256,7 @@ fn json_and_uuids_say_so() {
 #[test]
 fn what_does_not_fit_ends_the_stream_without_its_end() {
     let decimal = ColumnKind::Decimal { precision: 4, scale: 2 };
+    let list = ColumnKind::List;
     for (kind, value, message) in [
         (ColumnKind::Int16, Value::Int(32_768), "an integer, which its Arrow type Int16 cannot"),
         (ColumnKind::Int32, Value::Int(1 << 31), "an integer, which its Arrow type Int32 cannot"),
@@ -255,6 +303,72 @@ fn what_does_not_fit_ends_the_stream_without_its_end() {
             ColumnKind::TimestampTz,
             Value::TimestampTz(i64::MAX),
             "an infinite timestamp, which its Arrow type Timestamp(µs, \"UTC\") cannot",
+        ),
+        (
+            list(ScalarKind::Int32),
+            Value::Json("[[1],[2]]"),
+            "an array of several dimensions, which its Arrow type List(Int32) cannot",
+        ),
+        (
+            list(ScalarKind::Int32),
+            Value::Json("[1,2147483648]"),
+            "an integer, which its Arrow type List(Int32) cannot",
+        ),
+        (
+            list(ScalarKind::Int32),
+            Value::Json("[1,1.5]"),
+            "a decimal, which its Arrow type List(Int32) cannot",
+        ),
+        (
+            list(ScalarKind::Int32),
+            Value::Json("{}"),
+            "JSON that isn't a list, which its Arrow type List(Int32) cannot",
+        ),
+        (
+            list(ScalarKind::Int32),
+            Value::Json("[1,]"),
+            "JSON that isn't a list, which its Arrow type List(Int32) cannot",
+        ),
+        (
+            list(ScalarKind::Int32),
+            Value::Json("[1,,2]"),
+            "JSON that isn't a list, which its Arrow type List(Int32) cannot",
+        ),
+        (
+            list(ScalarKind::Int32),
+            Value::Json("[1]]"),
+            "JSON that isn't a list, which its Arrow type List(Int32) cannot",
+        ),
+        (
+            list(ScalarKind::Text),
+            Value::Json("[\"a]"),
+            "JSON that isn't a list, which its Arrow type List(Utf8) cannot",
+        ),
+        (list(ScalarKind::Int32), Value::Int(1), "an integer, which its Arrow type List(Int32) cannot"),
+        (
+            list(ScalarKind::Date),
+            Value::Json("[null,\"infinity\"]"),
+            "an infinite date, which its Arrow type List(Date32) cannot",
+        ),
+        (
+            list(ScalarKind::Date),
+            Value::Json("[\"2024-02-30\"]"),
+            "a text, which its Arrow type List(Date32) cannot",
+        ),
+        (
+            list(ScalarKind::Time),
+            Value::Json("[\"24:00:00\"]"),
+            "the time 24:00:00, which its Arrow type List(Time64(µs)) cannot",
+        ),
+        (
+            list(ScalarKind::Float32),
+            Value::Json("[1e39]"),
+            "a decimal, which its Arrow type List(Float32) cannot",
+        ),
+        (
+            list(ScalarKind::Decimal { precision: 4, scale: 2 }),
+            Value::Json("[1.001]"),
+            "a decimal of more digits, which its Arrow type List(Decimal128(4, 2)) cannot",
         ),
     ] {
         let (mut encoder, mut out) = (ArrowEncoder::new(&columns(&[ColumnKind::Int64, kind])), Vec::new());
@@ -335,6 +449,23 @@ fn batches_are_bounded_in_bytes() {
     assert!(ids.eq(0..ROWS));
 }
 
+/// The bytes of lists count, also those of their elements.
+#[test]
+fn batches_of_lists_are_bounded_in_bytes() {
+    let list = format!("[{}]", vec!["\"twenty bytes of text\""; 50].join(","));
+    let rows: Vec<_> = (0..2_000).map(|_| [Value::Json(&list)]).collect();
+    let stream = encode(&[ColumnKind::List(ScalarKind::Text)], rows.iter().map(|row| &row[..]));
+    let lengths: Vec<_> = messages(&stream).into_iter().skip(1).map(|(_, length)| length).collect();
+    assert!(lengths.iter().all(|length| *length < BATCH + 2_000), "{lengths:?}");
+    assert!(lengths.len() > 35, "{lengths:?}");
+    let batches = read(&stream);
+    assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 2_000);
+    assert!(batches.iter().all(|batch| {
+        let lists = batch.column(0).as_list::<i32>();
+        lists.values().len() == 50 * lists.len() && lists.value_length(lists.len() - 1) == 50
+    }));
+}
+
 #[test]
 fn a_huge_row_closes_its_batch() {
     let huge = "x".repeat(10 << 20);
@@ -344,7 +475,45 @@ fn a_huge_row_closes_its_batch() {
     assert_eq!(rows, [2, 2]);
 }
 
+/// Lists of a few values, and NULLs in both places.
+fn lists_of<T: Arbitrary>() -> impl Strategy<Value = Option<Vec<Option<T>>>> {
+    prop::option::of(prop::collection::vec(any::<Option<T>>(), 0..5))
+}
+
 proptest! {
+    /// Wherever the stream is flushed, all lists are present and in order.
+    #[test]
+    fn any_lists_come_back(
+        rows in prop::collection::vec((lists_of::<i64>(), lists_of::<String>(), 0..9_u8), 0..20),
+    ) {
+        let kinds = [ScalarKind::Int64, ScalarKind::Text].map(ColumnKind::List);
+        let (mut encoder, mut out) = (ArrowEncoder::new(&columns(&kinds)), Vec::new());
+        encoder.start(&mut out);
+        for (ints, texts, flush) in &rows {
+            let lists = [serde_json::to_string(ints).unwrap(), serde_json::to_string(texts).unwrap()];
+            let row = [0, 1].map(|i| if lists[i] == "null" { Value::Null } else { Value::Json(&lists[i]) });
+            write_row(&mut encoder, &row, &mut out);
+            if *flush == 0 {
+                encoder.flush(&mut out);
+            }
+        }
+        encoder.finish(&mut out);
+        messages(&out);
+        let mut expected = rows.iter();
+        for batch in read(&out) {
+            let lists = [0, 1].map(|i| batch.column(i).as_list::<i32>());
+            for row in 0..batch.num_rows() {
+                let (ints, texts, _) = expected.next().unwrap();
+                let [of_ints, of_texts] = lists.map(|lists| lists.is_valid(row).then(|| lists.value(row)));
+                let of_ints = of_ints.map(|list| list.as_primitive::<Int64Type>().iter().collect());
+                let of_texts: Option<Vec<Option<String>>> = of_texts
+                    .map(|list| list.as_string::<i32>().iter().map(|text| text.map(str::to_owned)).collect());
+                prop_assert_eq!((&of_ints, &of_texts), (ints, texts));
+            }
+        }
+        prop_assert!(expected.next().is_none());
+    }
+
     /// Wherever the stream is flushed, all rows are present and in order.
     #[test]
     fn any_rows_come_back(

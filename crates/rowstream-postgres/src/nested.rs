@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use postgres_types::Type;
-use rowstream_encode::{BytesForm, Intervals, Value, ValueOptions, write_value};
+use rowstream_encode::{BytesForm, ColumnKind, Intervals, Value, ValueOptions, write_value};
 
 use super::text::{BadField, boolean, bytes, number};
+use super::value::Decoder;
 use super::{array, composite, hstore, interval};
 
 /// The conversion of a value's text to JSON. Forms refer to others by their index in
@@ -81,13 +82,26 @@ pub(super) struct NestedForms {
     /// The column's own form is the first. The forms aren't a tree, because several may refer to
     /// the same one. We don't rely on PostgreSQL's guarantee that no type contains itself.
     forms: Box<[Form]>,
+    /// The type of an array's elements, if they contain no other values.
+    element: Option<u32>,
     /// See [`super::types::Types`].
     version: Arc<AtomicU64>,
 }
 
 impl NestedForms {
-    pub(super) fn new(forms: Vec<Form>, version: Arc<AtomicU64>) -> Self {
-        Self { forms: forms.into(), version }
+    pub(super) fn new(forms: Vec<Form>, element: Option<u32>, version: Arc<AtomicU64>) -> Self {
+        Self { forms: forms.into(), element, version }
+    }
+
+    /// The kind of a column's values; `modifier` is the column's, which an array has for its
+    /// elements. The type of an array doesn't have its dimensions, so a value can still have several.
+    /// Lists of JSON aren't lists, because they couldn't have both JSON's `null` and NULL.
+    pub(super) fn kind(&self, modifier: i32) -> ColumnKind {
+        let element = self.element.map(|oid| Decoder::of(oid).kind(modifier));
+        match element.filter(|kind| *kind != ColumnKind::Json) {
+            Some(kind) => ColumnKind::List(kind.into()),
+            None => ColumnKind::Json,
+        }
     }
 
     /// True if its values have attributes.
@@ -174,7 +188,7 @@ mod tests {
     impl NestedForms {
         /// For tests: forms of types that nothing alters.
         pub(in super::super) fn of(forms: Vec<Form>) -> Self {
-            Self::new(forms, Arc::default())
+            Self::new(forms, None, Arc::default())
         }
     }
 
@@ -216,7 +230,8 @@ mod tests {
     fn what_is_not_of_its_type_raises_the_version() {
         let version = Arc::new(AtomicU64::new(7));
         let attributes = Box::new([Attribute::new("a", 1)]);
-        let nested = NestedForms::new(vec![Form::Composite(attributes), Form::Number], Arc::clone(&version));
+        let nested =
+            NestedForms::new(vec![Form::Composite(attributes), Form::Number], None, Arc::clone(&version));
         for (text, expected) in [("(1)", 7), ("(1,2)", 8), ("(x)", 9), ("()", 9)] {
             let _ = nested.write(text, ValueOptions::DEFAULT, &mut Vec::new());
             assert_eq!(version.load(Ordering::Relaxed), expected, "{text}");

@@ -116,9 +116,17 @@ impl CatalogTypes {
             | TypeParts::Vector { .. }
             | TypeParts::Composite(_)
             | TypeParts::Hstore => {
-                Decoder::Nested(Arc::new(NestedForms::new(self.forms(oid), Arc::clone(version))))
+                let forms = NestedForms::new(self.forms(oid), self.element(oid), Arc::clone(version));
+                Decoder::Nested(Arc::new(forms))
             }
         }
+    }
+
+    /// The type of an array's elements, if they contain no other values.
+    fn element(&self, oid: u32) -> Option<u32> {
+        let TypeParts::Array { element, .. } = self.parts(oid) else { return None };
+        let element = self.base(element);
+        matches!(self.parts(element), TypeParts::None).then_some(element)
     }
 
     /// The base of a domain; any other type is its own base.

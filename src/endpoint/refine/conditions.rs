@@ -232,7 +232,7 @@ impl<'a> Conditions<'a> {
             }
             // The database reads the texts of all types, also of those that we don't know.
             _ if self.settings.dialect.parameter_types == ParameterTypes::Inferred => ParamType::Text,
-            ColumnKind::Json => {
+            ColumnKind::Json | ColumnKind::List(_) => {
                 return Err("the column has JSON: only `is.null` and `is.not_null` compare it".to_owned());
             }
             ColumnKind::Bool => ParamType::Boolean,

@@ -7,61 +7,16 @@
 use std::ops::RangeInclusive;
 
 use super::decimal;
-use crate::{ColumnKind, Value, float, hex, json};
+use crate::{ScalarKind, Value, float, hex, json};
 
 /// A day in microseconds: 24:00:00, a valid time in SQL but not in Arrow.
 pub(super) const DAY: i64 = 86_400_000_000;
 /// The memory that a column keeps after a batch is written. The memory of a huge row must not stay.
-const KEPT: usize = 64 * 1024;
+pub(super) const KEPT: usize = 64 * 1024;
 /// The integers that a float represents exactly.
 const EXACT_IN_FLOAT: RangeInclusive<i64> = -(1 << 53)..=1 << 53;
 /// The most digits of a decimal in 128 bits.
 pub(super) const MAX_DIGITS_128: u8 = 38;
-
-/// The kinds of columns that have an Arrow type. Arrow gets all others as texts.
-///
-/// If the others were included in the match over each value, the compiler would merge its arms, and
-/// write a value of fixed width with a call of memcpy instead of a store.
-#[derive(Debug, Clone, Copy)]
-enum ArrowKind {
-    Bool,
-    Int16,
-    Int32,
-    Int64,
-    Float32,
-    Float64,
-    Decimal { precision: u8, scale: u8 },
-    Text,
-    Json,
-    Bytes,
-    Date,
-    Time,
-    Timestamp,
-    TimestampTz,
-    Uuid,
-}
-
-impl From<ColumnKind> for ArrowKind {
-    fn from(kind: ColumnKind) -> Self {
-        match kind {
-            ColumnKind::Bool => Self::Bool,
-            ColumnKind::Int16 => Self::Int16,
-            ColumnKind::Int32 => Self::Int32,
-            ColumnKind::Int64 => Self::Int64,
-            ColumnKind::Float32 => Self::Float32,
-            ColumnKind::Float64 => Self::Float64,
-            ColumnKind::Decimal { precision, scale } => Self::Decimal { precision, scale },
-            ColumnKind::Text | ColumnKind::Number | ColumnKind::Any => Self::Text,
-            ColumnKind::Json => Self::Json,
-            ColumnKind::Bytes => Self::Bytes,
-            ColumnKind::Date => Self::Date,
-            ColumnKind::Time => Self::Time,
-            ColumnKind::Timestamp => Self::Timestamp,
-            ColumnKind::TimestampTz => Self::TimestampTz,
-            ColumnKind::Uuid => Self::Uuid,
-        }
-    }
-}
 
 /// The layout of the values of a kind.
 #[derive(Debug, Clone, Copy)]
@@ -73,27 +28,27 @@ enum Layout {
 }
 
 impl Layout {
-    fn of(kind: ArrowKind) -> Self {
+    fn of(kind: ScalarKind) -> Self {
         match kind {
-            ArrowKind::Bool => Self::Bits,
-            ArrowKind::Int16 => Self::Fixed(2),
-            ArrowKind::Int32 | ArrowKind::Float32 | ArrowKind::Date => Self::Fixed(4),
-            ArrowKind::Int64
-            | ArrowKind::Float64
-            | ArrowKind::Time
-            | ArrowKind::Timestamp
-            | ArrowKind::TimestampTz => Self::Fixed(8),
-            ArrowKind::Decimal { precision: ..=MAX_DIGITS_128, .. } | ArrowKind::Uuid => Self::Fixed(16),
-            ArrowKind::Decimal { .. } => Self::Fixed(32),
-            ArrowKind::Text | ArrowKind::Json | ArrowKind::Bytes => Self::Variable,
+            ScalarKind::Bool => Self::Bits,
+            ScalarKind::Int16 => Self::Fixed(2),
+            ScalarKind::Int32 | ScalarKind::Float32 | ScalarKind::Date => Self::Fixed(4),
+            ScalarKind::Int64
+            | ScalarKind::Float64
+            | ScalarKind::Time
+            | ScalarKind::Timestamp
+            | ScalarKind::TimestampTz => Self::Fixed(8),
+            ScalarKind::Decimal { precision: ..=MAX_DIGITS_128, .. } | ScalarKind::Uuid => Self::Fixed(16),
+            ScalarKind::Decimal { .. } => Self::Fixed(32),
+            ScalarKind::Text | ScalarKind::Json | ScalarKind::Bytes => Self::Variable,
         }
     }
 }
 
-/// The values of one column.
+/// The values of one column, or the elements of its lists.
 #[derive(Debug)]
 pub(super) struct Array {
-    kind: ArrowKind,
+    kind: ScalarKind,
     layout: Layout,
     nulls: usize,
     validity: Vec<u8>,
@@ -103,8 +58,7 @@ pub(super) struct Array {
 }
 
 impl Array {
-    pub(super) fn new(kind: ColumnKind) -> Self {
-        let kind = ArrowKind::from(kind);
+    pub(super) fn new(kind: ScalarKind) -> Self {
         let layout = Layout::of(kind);
         let mut array =
             Self { kind, layout, nulls: 0, validity: Vec::new(), ends: Vec::new(), values: Vec::new() };
@@ -115,10 +69,7 @@ impl Array {
     /// Removes all values.
     pub(super) fn clear(&mut self) {
         self.nulls = 0;
-        for buffer in [&mut self.validity, &mut self.ends, &mut self.values] {
-            buffer.clear();
-            buffer.shrink_to(KEPT);
-        }
+        shrink([&mut self.validity, &mut self.ends, &mut self.values]);
         if matches!(self.layout, Layout::Variable) {
             self.ends.extend_from_slice(&0_i32.to_le_bytes());
         }
@@ -149,44 +100,44 @@ impl Array {
         push_bit(&mut self.validity, row, !matches!(value, Value::Null));
         match (self.kind, value) {
             (_, Value::Null) => self.push_null(row),
-            (ArrowKind::Int64, Value::Int(int) | Value::Int4(int)) => self.push_fixed(int.to_le_bytes()),
-            (ArrowKind::Int32, Value::Int(int) | Value::Int4(int)) => {
+            (ScalarKind::Int64, Value::Int(int) | Value::Int4(int)) => self.push_fixed(int.to_le_bytes()),
+            (ScalarKind::Int32, Value::Int(int) | Value::Int4(int)) => {
                 self.push_fitting(i32::try_from(int).map(i32::to_le_bytes))
             }
-            (ArrowKind::Int16, Value::Int(int) | Value::Int4(int)) => {
+            (ScalarKind::Int16, Value::Int(int) | Value::Int4(int)) => {
                 self.push_fitting(i16::try_from(int).map(i16::to_le_bytes))
             }
-            (ArrowKind::Text, Value::Text(text) | Value::Number(text) | Value::Json(text))
-            | (ArrowKind::Json, Value::Json(text)) => self.push_bytes(text.as_bytes()),
-            (ArrowKind::Bytes, Value::Bytes(bytes)) => self.push_bytes(bytes),
-            (ArrowKind::TimestampTz, Value::TimestampTz(micros))
-            | (ArrowKind::Timestamp, Value::Timestamp(micros)) => {
+            (ScalarKind::Text, Value::Text(text) | Value::Number(text) | Value::Json(text))
+            | (ScalarKind::Json, Value::Json(text)) => self.push_bytes(text.as_bytes()),
+            (ScalarKind::Bytes, Value::Bytes(bytes)) => self.push_bytes(bytes),
+            (ScalarKind::TimestampTz, Value::TimestampTz(micros))
+            | (ScalarKind::Timestamp, Value::Timestamp(micros)) => {
                 !matches!(micros, i64::MIN | i64::MAX) && self.push_fixed(micros.to_le_bytes())
             }
-            (ArrowKind::Date, Value::Date(days)) => {
+            (ScalarKind::Date, Value::Date(days)) => {
                 !matches!(days, i32::MIN | i32::MAX) && self.push_fixed(days.to_le_bytes())
             }
-            (ArrowKind::Time, Value::Time(micros)) => {
+            (ScalarKind::Time, Value::Time(micros)) => {
                 (0..DAY).contains(&micros) && self.push_fixed(micros.to_le_bytes())
             }
-            (ArrowKind::Bool, Value::Bool(bit)) => {
+            (ScalarKind::Bool, Value::Bool(bit)) => {
                 push_bit(&mut self.values, row, bit);
                 true
             }
-            (ArrowKind::Float64, Value::Float(float) | Value::Real(float)) => {
+            (ScalarKind::Float64, Value::Float(float) | Value::Real(float)) => {
                 self.push_fixed(float.to_le_bytes())
             }
-            (ArrowKind::Float64, Value::Int(int) | Value::Int4(int)) => {
+            (ScalarKind::Float64, Value::Int(int) | Value::Int4(int)) => {
                 EXACT_IN_FLOAT.contains(&int) && self.push_fixed((int as f64).to_le_bytes())
             }
-            (ArrowKind::Float32, Value::Float4(float)) => self.push_fixed(float.to_le_bytes()),
-            (ArrowKind::Uuid, Value::Uuid(uuid)) => self.push_fixed(uuid),
-            (ArrowKind::Decimal { precision, scale }, value) => self.push_decimal(value, precision, scale),
-            (ArrowKind::Text, value) => {
+            (ScalarKind::Float32, Value::Float4(float)) => self.push_fixed(float.to_le_bytes()),
+            (ScalarKind::Uuid, Value::Uuid(uuid)) => self.push_fixed(uuid),
+            (ScalarKind::Decimal { precision, scale }, value) => self.push_decimal(value, precision, scale),
+            (ScalarKind::Text, value) => {
                 write_plain(value, &mut self.values);
                 self.end_value()
             }
-            (ArrowKind::Json, value) => {
+            (ScalarKind::Json, value) => {
                 json::write_value(value, &mut self.values);
                 self.end_value()
             }
@@ -252,9 +203,17 @@ impl Array {
     }
 }
 
+/// Empties these buffers.
+pub(super) fn shrink<const N: usize>(buffers: [&mut Vec<u8>; N]) {
+    for buffer in buffers {
+        buffer.clear();
+        buffer.shrink_to(KEPT);
+    }
+}
+
 /// Appends the bit of row `row`.
 #[inline]
-fn push_bit(bits: &mut Vec<u8>, row: usize, bit: bool) {
+pub(super) fn push_bit(bits: &mut Vec<u8>, row: usize, bit: bool) {
     let mask = u8::from(bit) << (row % 8);
     match bits.last_mut() {
         Some(last) if !row.is_multiple_of(8) => *last |= mask,
@@ -283,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_huge_value_does_not_stay_in_memory() {
-        let mut array = Array::new(ColumnKind::Bytes);
+        let mut array = Array::new(ScalarKind::Bytes);
         assert!(array.push(0, Value::Bytes(&[7; 1 << 20])));
         assert!(array.bytes() > 1 << 20);
         array.clear();

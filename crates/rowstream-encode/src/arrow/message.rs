@@ -4,22 +4,24 @@
 //! ("Encapsulated message format").
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use arrow_ipc::convert::IpcSchemaEncoder;
-use arrow_ipc::{
-    FieldNode, Message, MessageArgs, MessageHeader, MetadataVersion, RecordBatch, RecordBatchArgs,
-};
+use arrow_ipc::{Message, MessageArgs, MessageHeader, MetadataVersion, RecordBatch, RecordBatchArgs};
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
 
-use super::array::{Array, MAX_DIGITS_128};
+use super::array::MAX_DIGITS_128;
+use super::column::ColumnArray;
 use crate::{Column, ColumnKind};
 
 /// The bytes before the length of the metadata.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 /// The end of a stream: a message without metadata.
 pub(super) const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+/// The name of the elements of lists, as the format recommends.
+const ELEMENT: &str = "item";
 /// The length of the continuation and the metadata's length.
 const HEAD: usize = 8;
 /// All lengths are multiples of this.
@@ -41,18 +43,17 @@ pub(super) fn write_schema(metadata: &mut FlatBufferBuilder<'_>, schema: &Schema
 pub(super) fn write_batch(
     metadata: &mut FlatBufferBuilder<'_>,
     rows: usize,
-    arrays: &[Array],
+    arrays: &[ColumnArray],
     out: &mut Vec<u8>,
 ) {
-    let nodes: Vec<_> =
-        arrays.iter().map(|array| FieldNode::new(rows as i64, array.nulls() as i64)).collect();
+    let nodes: Vec<_> = arrays.iter().flat_map(|array| array.nodes(rows)).collect();
     let mut length = 0;
     let mut place = |buffer: &[u8]| {
         let start = length;
         length += padded(buffer.len());
         arrow_ipc::Buffer::new(start as i64, buffer.len() as i64)
     };
-    let buffers: Vec<_> = arrays.iter().flat_map(Array::buffers).map(&mut place).collect();
+    let buffers: Vec<_> = arrays.iter().flat_map(ColumnArray::buffers).map(&mut place).collect();
 
     metadata.reset();
     let nodes = metadata.create_vector(&nodes);
@@ -65,7 +66,7 @@ pub(super) fn write_batch(
     };
     let header = RecordBatch::create(metadata, &batch);
     write_metadata(metadata, MessageHeader::RecordBatch, header.as_union_value(), length, out);
-    for buffer in arrays.iter().flat_map(Array::buffers) {
+    for buffer in arrays.iter().flat_map(ColumnArray::buffers) {
         write_padded(buffer, out);
     }
 }
@@ -108,8 +109,12 @@ fn write_padded(bytes: &[u8], out: &mut Vec<u8>) {
 
 /// A column as a field. Databases don't report if a result can be NULL, so every field is nullable.
 fn field(column: &Column) -> Field {
-    let field = Field::new(&column.name, data_type(column.kind), true);
-    match extension(column.kind) {
+    named_field(&column.name, column.kind)
+}
+
+fn named_field(name: &str, kind: ColumnKind) -> Field {
+    let field = Field::new(name, data_type(kind), true);
+    match extension(kind) {
         Some(name) => field.with_metadata(HashMap::from([
             (EXTENSION_TYPE_NAME_KEY.to_owned(), name.to_owned()),
             (EXTENSION_TYPE_METADATA_KEY.to_owned(), String::new()),
@@ -133,6 +138,7 @@ pub(super) fn data_type(kind: ColumnKind) -> DataType {
         ColumnKind::Decimal { precision, scale } => DataType::Decimal256(precision, scale.cast_signed()),
         // Kinds without an Arrow type are texts.
         ColumnKind::Number | ColumnKind::Text | ColumnKind::Any | ColumnKind::Json => DataType::Utf8,
+        ColumnKind::List(element) => DataType::List(Arc::new(named_field(ELEMENT, element.into()))),
         ColumnKind::Bytes => DataType::Binary,
         ColumnKind::Date => DataType::Date32,
         ColumnKind::Time => DataType::Time64(TimeUnit::Microsecond),
