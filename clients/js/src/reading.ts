@@ -81,7 +81,7 @@ export class Reading {
       if (data === undefined) return;
       if (type === "rowstream" && data.startsWith(this.#record)) return this.#readRecord(data);
       this.#readRow(data);
-      if (id) {
+      if (id && this.isResumable) {
         // Otherwise the cursor would pass a row that isn't whole.
         this.#checkLineBefore();
         this.#release(id);
@@ -100,11 +100,11 @@ export class Reading {
   flush(): void {
     if (this.#held.length === 0 || (this.isResumable && this.#heldText < MOST_HELD)) return;
     this.#release(undefined);
-    this.isPastCursor = true;
   }
 
   #release(cursor: string | undefined): void {
     const { rows, cursors } = this.#ready;
+    if (this.#held.length > 0) this.isPastCursor = true;
     if (rows.length === 0) this.#ready.rows = this.#held;
     else for (const row of this.#held) rows.push(row);
     [this.#held, this.#heldText] = [[], 0];
@@ -147,7 +147,7 @@ export class Reading {
     } else if (record.mark) {
       this.#checkCount(record.mark.rows);
       if (typeof record.mark.next !== "string") throw new Cut("a mark has no cursor");
-      this.#release(record.mark.next);
+      if (this.isResumable) this.#release(record.mark.next);
     } else if (record.end) {
       this.#checkCount(record.end.rows);
       this.#release(record.end.next);

@@ -521,3 +521,19 @@ test("a live tail goes back to the event that isn't whole", async (t) => {
     assert.equal(server.requests[1].url.searchParams.get("_after"), "c1", torn);
   }
 });
+
+// Its ids were cursors, and so the rows of another list could follow.
+test("a response without resumption isn't continued after its ids, marks or end", async (t) => {
+  const head = { ...tail, "rowstream-resume": "none" };
+  const again = (response) => problem(response, 410, { code: "repeated" });
+  const begin = recordEvent(ID) + event({ id: 1 }, "c1");
+  for (const [body, cut] of [[begin, true], [begin + recordEvent({ end: { rows: 1 } }), false]]) {
+    const server = await serve(t, answer(body, { head, cut }), again);
+    const error = { name: "IncompleteStream", rows: 1, cursor: undefined, message: /read it again from the start/ };
+    await assert.rejects(drain(follow(server.url)), error);
+    assert.equal(server.requests.length, 1);
+  }
+  const marked = await serve(t, answer(lines(record(ID), ...ids(0, 1), mark(1, "c1")), { head, cut: true }), again);
+  await assert.rejects(drain(rows(marked.url)), { name: "IncompleteStream", rows: 1, cursor: undefined });
+  assert.equal(marked.requests.length, 1);
+});
