@@ -24,7 +24,11 @@ export class RowstreamError extends Error implements Position {
   rows = 0;
   cursor?: string | undefined;
 
-  constructor(problem: Readonly<Record<string, unknown>>, status: number) {
+  constructor(
+    /** The whole problem document or error record. */
+    readonly problem: Readonly<Record<string, unknown>>,
+    status: number,
+  ) {
     const { code, hint, retry_after: after } = problem;
     const detail = String(problem.detail ?? `HTTP status ${status}, without a reason`);
     super(typeof code === "string" ? `${code}: ${detail}` : detail);
@@ -43,7 +47,12 @@ export class IncompleteStream extends Error implements Position {
   readonly rows: number;
   readonly cursor?: string | undefined;
 
-  constructor(reason: string, { rows, cursor }: Position, cause: unknown) {
+  constructor(
+    /** Why rows may be missing: the message without its remedy. */
+    readonly reason: string,
+    { rows, cursor }: Position,
+    cause: unknown,
+  ) {
     const remedy = cursor ? "continue with the parameter _after and the error's cursor" : "read it again from the start";
     super(`the stream is incomplete after ${rows} rows: ${reason}; ${remedy}`, { cause });
     this.rows = rows;

@@ -2,7 +2,7 @@
 //
 // Rows wait until a cursor follows them, in `held`. So a cut loses no row and doubles none: the rows
 // that the caller has are those before the cursor. If the response has no cursors, or too much is
-// held, rows don't wait, and a later cut can't be resumed.
+// held, rows don't wait, and a later cut can't be resumed. A caller that can drop rows gets them at once.
 
 import { Cut, RowstreamError } from "./errors.js";
 import { type Column, type Converters, converter } from "./values.js";
@@ -30,6 +30,15 @@ export interface Batch<Row> {
   cursors: Map<number, string>;
 }
 
+/** When the caller gets rows, and if a later cut can be resumed. */
+export type Delivery =
+  /** Once a cursor follows them. */
+  | "marked"
+  /** At once. After a cut, the caller drops those after the cursor. */
+  | "revocable"
+  /** At once. There are no cursors, so a cut can't be resumed. */
+  | "final";
+
 /** The most text that waits for a cursor, in UTF-16 units. */
 const MOST_HELD = 32 << 20;
 
@@ -44,8 +53,8 @@ export class Reading {
   readonly #record: string;
   #convert: ((row: Row) => void) | undefined;
   #count = 0;
-  #ready: Batch<Row> = { rows: [], cursors: new Map() };
-  #held: Row[] = [];
+  #ready: Batch<Row | string> = { rows: [], cursors: new Map() };
+  #held: (Row | string)[] = [];
   #heldText = 0;
   /** Why a line isn't a row. Only an error record may follow it. */
   #brokenLine: unknown;
@@ -54,8 +63,9 @@ export class Reading {
   constructor(
     private readonly framing: "ndjson" | "sse",
     tag: string,
-    private readonly isResumable: boolean,
-    private readonly converters: Converters,
+    private readonly delivery: Delivery,
+    /** Undefined for rows as text. */
+    private readonly converters: Converters | undefined,
   ) {
     this.#record = `{"$rowstream":"${tag}",`;
   }
@@ -81,7 +91,7 @@ export class Reading {
       if (data === undefined) return;
       if (type === "rowstream" && data.startsWith(this.#record)) return this.#readRecord(data);
       this.#readRow(data);
-      if (id && this.isResumable) {
+      if (id && this.#isResumable) {
         // Otherwise the cursor would pass a row that isn't whole.
         this.#checkLineBefore();
         this.#release(id);
@@ -90,7 +100,7 @@ export class Reading {
   }
 
   /** The rows that became ready. */
-  take(): Batch<Row> {
+  take(): Batch<Row | string> {
     const ready = this.#ready;
     this.#ready = { rows: [], cursors: new Map() };
     return ready;
@@ -98,13 +108,17 @@ export class Reading {
 
   /** Makes the held rows ready that won't wait for a cursor. */
   flush(): void {
-    if (this.#held.length === 0 || (this.isResumable && this.#heldText < MOST_HELD)) return;
+    if (this.#held.length === 0 || (this.delivery === "marked" && this.#heldText < MOST_HELD)) return;
     this.#release(undefined);
+  }
+
+  get #isResumable(): boolean {
+    return this.delivery !== "final";
   }
 
   #release(cursor: string | undefined): void {
     const { rows, cursors } = this.#ready;
-    if (this.#held.length > 0) this.isPastCursor = true;
+    if (this.#held.length > 0) this.isPastCursor = this.delivery !== "revocable";
     if (rows.length === 0) this.#ready.rows = this.#held;
     else for (const row of this.#held) rows.push(row);
     [this.#held, this.#heldText] = [[], 0];
@@ -127,7 +141,7 @@ export class Reading {
     }
     this.#convert?.(row);
     this.#count += 1;
-    this.#held.push(row);
+    this.#held.push(this.converters ? row : line);
     this.#heldText += line.length;
   }
 
@@ -143,11 +157,11 @@ export class Reading {
     if (record.columns) {
       if (!Array.isArray(record.columns)) throw new Cut("the columns aren't a list");
       this.columns = record.columns;
-      this.#convert = converter(record.columns, this.converters);
+      this.#convert = this.converters && converter(record.columns, this.converters);
     } else if (record.mark) {
       this.#checkCount(record.mark.rows);
       if (typeof record.mark.next !== "string") throw new Cut("a mark has no cursor");
-      if (this.isResumable) this.#release(record.mark.next);
+      if (this.#isResumable) this.#release(record.mark.next);
     } else if (record.end) {
       this.#checkCount(record.end.rows);
       this.#release(record.end.next);

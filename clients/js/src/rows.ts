@@ -2,7 +2,7 @@
 
 import { Cut, IncompleteStream, RowstreamError } from "./errors.js";
 import { Lines } from "./lines.js";
-import { type Batch, Reading } from "./reading.js";
+import { type Batch, type Delivery, Reading } from "./reading.js";
 import { type RequestOptions, Requests } from "./request.js";
 import { type Column, type Converters, EXACT } from "./values.js";
 
@@ -11,6 +11,13 @@ export interface Options extends RequestOptions {
   convert?: Converters;
   /** The most attempts in a row that bring no rows: 5, or 20 for a live tail. */
   retries?: number;
+  /** Rows as objects, by default, or as their JSON texts with all digits, which `convert` doesn't concern. */
+  as?: "objects" | "text";
+  /**
+   * Hands over rows at once, before a mark follows them. Before a further request, it's called with the number of
+   * rows that stay: the caller drops the later ones, because they're sent again.
+   */
+  rewind?: (rows: number, reason: Error) => void;
 }
 
 /** The pause before the first attempt, and the longest ones, in milliseconds. */
@@ -35,6 +42,9 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
   #hasBegun = false;
   /** The cursor after the rows that arrived, which the caller may not have yet. */
   #arrived: string | undefined;
+  /** The rows that arrived, and those of them before the cursor. */
+  #count = 0;
+  #safe = 0;
   /** True if rows arrived after the cursor and didn't wait, so that a cut can't be resumed. */
   #isPastCursor = false;
   #failures = 0;
@@ -102,6 +112,8 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
   async collect(limit = 100_000): Promise<Row[]> {
     const all: Row[] = [];
     for await (const { rows } of this.#batches()) {
+      // Fewer after a rewind.
+      all.length = this.#count - rows.length;
       for (const row of rows) all.push(row);
       if (all.length > limit) {
         throw new RangeError(`there are more than ${limit} rows; iterate over them, or collect(more)`);
@@ -185,9 +197,13 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
     reading.flush();
     const batch = reading.take() as Batch<Row>;
     this.columns = reading.columns ?? this.columns;
-    this.#arrived = reading.cursor ?? this.#arrived;
+    if (reading.cursor !== undefined && reading.cursor !== this.#arrived) {
+      this.#arrived = reading.cursor;
+      this.#failures = 0;
+    }
+    for (const before of batch.cursors.keys()) this.#safe = this.#count + before;
+    this.#count += batch.rows.length;
     this.#isPastCursor = reading.isPastCursor;
-    if (batch.rows.length > 0) this.#failures = 0;
     if (batch.rows.length > 0 || batch.cursors.size > 0) yield batch;
     this.options.signal?.throwIfAborted();
     if (failure !== undefined) throw failure;
@@ -206,7 +222,9 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
     const snapshot = headers.get("rowstream-snapshot");
     if (snapshot && this.#requests.query.has("_shard")) this.#requests.query.set("_snapshot", snapshot);
     const isResumable = ["marks", "ids"].includes(headers.get("rowstream-resume") ?? "");
-    return new Reading(this.isTail ? "sse" : "ndjson", tag, isResumable, { ...EXACT, ...this.options.convert });
+    const { as, convert, rewind } = this.options;
+    const delivery: Delivery = !isResumable ? "final" : rewind ? "revocable" : "marked";
+    return new Reading(this.isTail ? "sse" : "ndjson", tag, delivery, as === "text" ? undefined : { ...EXACT, ...convert });
   }
 
   /** Waits until another attempt makes sense. Otherwise throws the error for the caller. */
@@ -216,10 +234,14 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
     const after = isServers ? 1000 * (error.retryAfter ?? 0) : 0;
     const retries = this.options.retries ?? (this.isTail ? 20 : 5);
     if (error.retry && !this.#isPastCursor && this.#failures < retries && after <= LONGEST_RETRY_AFTER) {
+      this.#count = this.#safe;
+      this.rows = Math.min(this.rows, this.#safe);
+      this.options.rewind?.(this.rows, error);
       return this.#pause(after);
     }
     const isPastCursor = this.#isPastCursor && this.rows > 0;
-    const position = { rows: this.rows, cursor: isPastCursor ? undefined : this.cursor };
+    const rows = isPastCursor ? this.rows : Math.min(this.rows, this.#safe);
+    const position = { rows, cursor: isPastCursor ? undefined : this.cursor };
     throw isServers ? Object.assign(error, position) : new IncompleteStream(error.message, position, error.cause);
   }
 
@@ -243,11 +265,15 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
 }
 
 /** Reads an endpoint's rows. They're all there, once each, or an error is thrown. */
+export function rows(url: string | URL, options: Options & { as: "text" }): Rows<string>;
+export function rows<Row = Record<string, unknown>>(url: string | URL, options?: Options): Rows<Row>;
 export function rows<Row = Record<string, unknown>>(url: string | URL, options: Options = {}): Rows<Row> {
   return new Rows<Row>(url, options, false);
 }
 
 /** Reads an endpoint's rows and then each new one, until the caller stops. */
+export function follow(url: string | URL, options: Options & { as: "text" }): Rows<string>;
+export function follow<Row = Record<string, unknown>>(url: string | URL, options?: Options): Rows<Row>;
 export function follow<Row = Record<string, unknown>>(url: string | URL, options: Options = {}): Rows<Row> {
   return new Rows<Row>(url, options, true);
 }

@@ -537,3 +537,74 @@ test("a response without resumption isn't continued after its ids, marks or end"
   await assert.rejects(drain(rows(marked.url)), { name: "IncompleteStream", rows: 1, cursor: undefined });
   assert.equal(marked.requests.length, 1);
 });
+
+test("rows as text have every digit", async (t) => {
+  const texts = ['{"id":9007199254740993,"total":1.10,"json":{"n":1e400}}', '{"total": 2}'];
+  const described = record(columns({ id: "int64", total: "decimal", json: "json" }));
+  const server = await serve(t, answer(lines(described, ...texts, end(2))));
+  const params = { _numbers: null };
+  assert.deepEqual(await rows(server.url, { as: "text", params }).collect(), texts);
+  assert.equal(server.requests[0].url.searchParams.get("_numbers"), null);
+  const event = await serve(t, answer(recordEvent(ID) + `data: ${texts[0]}\nid: c1\n\n`, { head: tail }));
+  for await (const text of follow(event.url, { as: "text" })) {
+    assert.equal(text, texts[0]);
+    break;
+  }
+  const torn = await serve(t, answer(lines(described, texts[0].slice(0, -1), end(1))));
+  await assert.rejects(drain(rows(torn.url, { as: "text", retries: 0 })), { reason: "a row isn't whole" });
+});
+
+/** Reads rows one by one, in batches, or all at once. */
+const ways = {
+  async one(stream, got) {
+    for await (const { id } of stream) got.push(id);
+  },
+  async batch(stream, got) {
+    for await (const batch of stream.batches()) got.push(...batch.map(({ id }) => id));
+  },
+  async collect(stream, got) {
+    const all = await stream.collect();
+    got.splice(0, got.length, ...all.map(({ id }) => id));
+  },
+};
+
+test("rows that don't wait for a mark are dropped before they're sent again", async (t) => {
+  for (const [name, read] of Object.entries(ways)) {
+    const server = await serve(t,
+      answer(lines(record(ID), ...ids(0, 2)), { cut: true }),
+      answer(lines(record(ID), ...ids(0, 3), mark(3, "c3"), ...ids(3, 5)), { cut: true }),
+      answer(lines(record(ID), ...ids(3, 6), end(3))));
+    const [got, rewinds] = [[], []];
+    const rewind = (rows, { message }) => {
+      rewinds.push([got.length, rows, message]);
+      got.length = Math.min(got.length, rows);
+    };
+    const stream = rows(server.url, { rewind });
+    await read(stream, got);
+    assert.deepEqual(got, [0n, 1n, 2n, 3n, 4n, 5n], name);
+    assert.equal(stream.rows, 6);
+    assert.deepEqual(server.requests.map(({ url }) => url.searchParams.get("_after")), [null, null, "c3"]);
+    const lost = "the connection was lost";
+    if (name !== "collect") assert.deepEqual(rewinds, [[2, 0, lost], [5, 3, lost]], name);
+  }
+});
+
+test("without new marks, rows that don't wait are given up, too", async (t) => {
+  const body = lines(record(ID), ...ids(0, 2), mark(2, "c2"), ...ids(2, 4));
+  const server = await serve(t, answer(body, { cut: true }), answer(lines(record(ID), ...ids(2, 4)), { cut: true }));
+  const got = [];
+  const error = await drain(rows(server.url, { retries: 1, rewind: (rows) => got.push(rows) })).catch((error) => error);
+  assert.deepEqual([error.name, error.rows, error.cursor, got], ["IncompleteStream", 2, "c2", [2]]);
+  assert.equal(server.requests.length, 2);
+
+  const head = { "rowstream-resume": "none" };
+  const final = await serve(t, answer(lines(record(ID), ...ids(0, 2)), { cut: true, head }));
+  const rewind = () => assert.fail("it isn't resumed");
+  await assert.rejects(drain(rows(final.url, { rewind })), { rows: 2, cursor: undefined });
+});
+
+test("an error has the whole document", async (t) => {
+  const document = { status: 422, title: "Unprocessable", code: "c", sqlstate: "22012" };
+  const server = await serve(t, (response) => problem(response, 422, document));
+  await assert.rejects(rows(server.url).collect(), { problem: document });
+});
