@@ -96,7 +96,7 @@ export class CompareView extends LitElement {
 
   #streamed = async ({ url, headers }: Request) => {
     let held = 0;
-    const run = new Run({ url: inFormat(url, "ndjson"), headers, format: "ndjson" }, () => {
+    const run = new Run({ url: inFormat(url, "ndjson"), headers, reads: "rows" }, () => {
       held = Math.max(held, run.rows.text);
     });
     this.#abort.signal.addEventListener("abort", () => run.cancel());

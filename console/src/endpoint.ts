@@ -6,7 +6,7 @@ import { live } from "lit/directives/live.js";
 import { repeat } from "lit/directives/repeat.js";
 import { bytes, count, duration, noun } from "./format.js";
 import { type Endpoint, type Param, typeName } from "./openapi.js";
-import { FRAMED, Run, type State } from "./run.js";
+import { type Asked, FRAMED, Run, type State } from "./run.js";
 import { estimate } from "./plan.js";
 import { problem } from "./problem.js";
 import { members } from "./rows.js";
@@ -115,6 +115,13 @@ export class EndpointView extends LitElement {
     return this.endpoint.controls.has("_follow") && this.query.get("_follow") === "1";
   }
 
+  get #reads(): Asked["reads"] {
+    if (this.#format === "arrow") return "bytes";
+    if (this.#format !== "ndjson") return "text";
+    // The client reads a live tail as events.
+    return this.#follows && this.endpoint.formats.includes("sse") ? "tail" : "rows";
+  }
+
   /** The request of the form, as others would send it. */
   #request(): { url: URL; headers: Record<string, string> } {
     let path = this.endpoint.path;
@@ -159,7 +166,7 @@ export class EndpointView extends LitElement {
     this.run?.cancel();
     this.isPaused = false;
     const { url, headers } = this.#request();
-    this.run = new Run({ url, headers, format: this.#format }, this.#changed);
+    this.run = new Run({ url, headers, reads: this.#reads }, this.#changed);
     this.isFollowing = this.#follows;
     if (this.run.isRows && !this.#follows && this.endpoint.controls.has("_explain")) void this.#expect(this.run);
     await this.#watch(this.run, this.run.start());
@@ -321,11 +328,13 @@ export class EndpointView extends LitElement {
         ${isLonger ? fact("expected by the planner", `of some ${count(run.expected!)}`) : nothing}
         ${total >= LEAST_ROWS ? fact("rows/s", count((total / took) * 1000)) : nothing}
         ${fact("received", bytes(run.bytes))}
+        ${run.resumed > 0 ? fact("resumed", `${count(run.resumed)} ×`) : nothing}
         ${fact("time", duration(took))}
         ${run.firstRow === undefined ? nothing : fact("first row", duration(run.firstRow))}
         <span class="grow"></span>
         ${this.#steering(run)}
       </div>
+      ${run.again ? html`<p class="note" role="status">Trying again: ${run.again}.</p>` : nothing}
       ${run.why ? html`<p class="warning" role="alert">This answer is not whole: ${run.why}.</p>` : nothing}
       ${run.state === "unproved"
         ? html`<p class="note">
@@ -389,7 +398,7 @@ export class EndpointView extends LitElement {
         @open-row=${this.#open}
       ></rs-table>`;
     }
-    if (run.asked.format === "arrow") return html`<p class="empty">Arrow is binary: download it to read it.</p>`;
+    if (run.asked.reads === "bytes") return html`<p class="empty">Arrow is binary: download it to read it.</p>`;
     if (!run.text) return nothing;
     const isAll = run.bytes <= run.text.length * 3 && run.text.length < 100_000;
     return html`<pre class="text" tabindex="0" role="region" aria-label="The answer">${run.text}</pre>

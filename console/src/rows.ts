@@ -114,9 +114,11 @@ export class Rows {
   /** Forgets all rows after the first `total` of them, which are to come again. */
   cutTo(total: number): void {
     while (this.total > total) {
+      const isKept = this.#missing === 0;
       this.total -= 1;
       const block = this.#last.at(-1);
       if (!block) {
+        if (!isKept) continue;
         this.#firstText -= this.#first.pop()?.length ?? 0;
         this.#firstIsFull = false;
         continue;

@@ -1,6 +1,7 @@
-// One run of an endpoint: its rows or its bytes as they come, and what proves that it is whole.
+// One run of an endpoint: its rows, which the JavaScript client reads, or its text as it comes, and what
+// proves that it is whole.
 
-import { noun } from "./format.js";
+import { IncompleteStream, RowstreamError, follow, rows } from "../../clients/js/src/index.js";
 import { Rows } from "./rows.js";
 import { ADMIN, type Problem, problemOf, request } from "./server.js";
 
@@ -33,7 +34,8 @@ const TURN = 30;
 export interface Asked {
   url: URL;
   headers: Record<string, string>;
-  format: string;
+  /** As rows, as rows without an end, as text, or as bytes that aren't shown. */
+  reads: "rows" | "tail" | "text" | "bytes";
 }
 
 export class Run {
@@ -41,6 +43,10 @@ export class Run {
   problem?: Problem;
   /** Why it is not whole. */
   why = "";
+  /** Why the client repeats the request, until the server responds. */
+  again = "";
+  /** How many times the client has repeated it. */
+  resumed = 0;
   status = 0;
   bytes = 0;
   readonly rows = new Rows();
@@ -55,16 +61,14 @@ export class Run {
   stream = "";
   report?: Report;
   timing: [string, number][] = [];
-  /** From where it can go on, and how many rows had come by then. */
+  /** A cursor, and the number of rows before it. */
   mark?: { next: string; rows: number };
   /** Bytes per second; 0 for as fast as they come. */
   limit = 0;
   #abort = new AbortController();
-  #tag = "";
-  #before = 0;
-  #rest = "";
-  #end?: { rows: number };
   #isCancelled = false;
+  /** The end of the page's turn, by the clock of `performance.now()`. */
+  #turn = 0;
 
   constructor(
     readonly asked: Asked,
@@ -72,7 +76,7 @@ export class Run {
   ) {}
 
   get isRows(): boolean {
-    return this.asked.format === "ndjson";
+    return this.asked.reads === "rows" || this.asked.reads === "tail";
   }
 
   get isRunning(): boolean {
@@ -93,20 +97,18 @@ export class Run {
     await this.#read(this.asked.url);
   }
 
-  /** Goes on after the last row from which it can. */
+  /** Continues after the last mark, once the client has given up. */
   async resume(): Promise<void> {
     if (!this.mark) return;
     this.rows.cutTo(this.mark.rows);
     const url = new URL(this.asked.url);
     url.searchParams.set("_after", this.mark.next);
-    this.#before = this.rows.total;
-    this.#rest = "";
-    this.#end = undefined;
     this.#isCancelled = false;
     this.#abort = new AbortController();
     this.why = "";
     this.problem = this.report = this.ended = undefined;
     this.state = "waiting";
+    this.status = 0;
     this.changed();
     await this.#read(url);
   }
@@ -120,13 +122,14 @@ export class Run {
     };
     const timer = setInterval(() => void ask(), 1000);
     try {
-      await this.#receive(url);
+      await (this.isRows ? this.#readRows(url) : this.#readText(url));
     } catch (error) {
       this.#fail(error);
     } finally {
       clearInterval(timer);
     }
     this.ended = performance.now();
+    this.again = "";
     this.changed();
     const ended = this.state === "cancelled" || this.state === "truncated";
     await this.#ask(ended ? 5 : 1);
@@ -137,101 +140,108 @@ export class Run {
 
   #fail(error: unknown): void {
     if (this.#isCancelled) this.state = "cancelled";
-    else if (this.problem) this.state = "failed";
-    else if (this.state === "waiting") {
+    else if (error instanceof RowstreamError) {
       this.state = "failed";
-      this.problem = { title: "The server cannot be reached", detail: String(error) };
+      this.problem = { status: error.status, detail: error.detail, ...error.problem };
+    } else if (this.status === 0) {
+      this.state = "failed";
+      this.problem = { title: "The server cannot be reached", detail: reasonOf(error) };
     } else {
       this.state = "truncated";
-      this.why = "the connection ended before the answer did";
+      this.why = reasonOf(error);
     }
   }
 
-  async #receive(url: URL): Promise<void> {
-    const init = { headers: this.asked.headers, signal: this.#abort.signal };
-    const response = await request(url, init);
-    this.status = response.status;
-    if (!response.ok) {
-      this.problem = await problemOf(response);
-      this.state = "failed";
-      return;
+  /** Reads rows with the client, which checks and resumes them. They're shown before a mark follows. */
+  async #readRows(url: URL): Promise<void> {
+    const before = this.rows.total;
+    const { headers } = this.asked;
+    const rewind = (rows: number, reason: Error) => {
+      this.rows.cutTo(before + rows);
+      this.again = reason.message;
+      this.resumed += 1;
+      this.changed();
+    };
+    const read = this.asked.reads === "tail" ? follow : rows;
+    const params = { _numbers: null };
+    const stream = read(url, { as: "text", params, headers, signal: this.#abort.signal, fetch: this.#fetch, rewind });
+    let seen = 0;
+    try {
+      for await (const batch of stream.batches()) {
+        this.firstRow ??= performance.now() - this.started;
+        for (const line of batch) this.rows.push(line);
+        const bytes = stream.bytes - seen;
+        seen = stream.bytes;
+        await this.#received(bytes);
+      }
+      this.state = "complete";
+    } finally {
+      this.bytes += stream.bytes - seen;
+      if (stream.cursor !== undefined) this.mark = { next: stream.cursor, rows: before + stream.marked };
     }
+  }
+
+  /** Sends a request of the client, and notes how the server responds. */
+  #fetch = async (input: RequestInfo | URL, init?: RequestInit): Promise<Response> => {
+    const url = new URL(input as URL);
+    // The client asks for the reason of a cut. A proxy may have the server below a path.
+    if (url.pathname.startsWith("/_rowstream/streams/")) {
+      return request(new URL(url.pathname.slice("/_rowstream/".length), ADMIN), init);
+    }
+    const response = await request(url, init);
+    this.#begin(response);
+    return response;
+  };
+
+  #begin({ ok, status, headers }: Response): void {
+    this.status = status;
+    if (!ok) return;
     this.state = "running";
-    this.stream = response.headers.get("Rowstream-Stream") ?? "";
-    this.#tag = response.headers.get("Rowstream-Tag") ?? "";
-    this.timing = readTiming(response.headers.get("Server-Timing"));
+    this.again = "";
+    this.stream = headers.get("Rowstream-Stream") ?? "";
+    this.timing = readTiming(headers.get("Server-Timing"));
     this.changed();
-    await this.#drain(response);
+  }
+
+  async #readText(url: URL): Promise<void> {
+    const response = await request(url, { headers: this.asked.headers, signal: this.#abort.signal });
+    this.#begin(response);
+    if (!response.ok) throw new RowstreamError(await problemOf(response), response.status);
+    const decoder = new TextDecoder();
+    const reader = response.body?.getReader();
+    for (let read = await reader?.read(); read?.value; read = await reader?.read()) {
+      if (this.asked.reads === "text") this.#take(decoder.decode(read.value, { stream: true }));
+      await this.#received(read.value.byteLength);
+    }
     this.#finish(response);
   }
 
-  async #drain(response: Response): Promise<void> {
-    const reader = response.body?.getReader();
-    if (!reader) return;
-    const decoder = new TextDecoder();
-    let turn = performance.now();
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      this.bytes += value.byteLength;
-      if (this.asked.format !== "arrow") this.#take(decoder.decode(value, { stream: true }));
-      if (this.limit > 0) await this.#slow(value.byteLength);
-      if (performance.now() - turn > TURN) {
-        this.changed();
-        await new Promise((resolve) => setTimeout(resolve));
-        turn = performance.now();
-      }
-    }
-  }
-
   #take(text: string): void {
-    if (!this.isRows) {
-      if (this.text.length < PREVIEW) this.text += text.slice(0, PREVIEW - this.text.length);
-      this.#tail = (this.#tail + text).slice(-TAIL);
-      this.changed();
-      return;
-    }
-    const lines = (this.#rest + text).split("\n");
-    this.#rest = lines.pop() ?? "";
-    for (const line of lines) {
-      if (line) this.#line(line);
-    }
+    if (this.text.length < PREVIEW) this.text += text.slice(0, PREVIEW - this.text.length);
+    this.#tail = (this.#tail + text).slice(-TAIL);
+  }
+
+  /** Counts bytes, waits if the page reads slowly, and gives the page a turn. */
+  async #received(bytes: number): Promise<void> {
+    this.bytes += bytes;
     this.changed();
-  }
-
-  #line(line: string): void {
-    if (this.#tag && line.startsWith(`{"$rowstream":"${this.#tag}",`)) {
-      this.#record(JSON.parse(line) as ServerRecord);
-      return;
+    if (this.limit > 0) await this.#slow(bytes);
+    if (performance.now() - this.#turn > TURN) {
+      await new Promise((resolve) => setTimeout(resolve));
+      this.#turn = performance.now();
     }
-    this.firstRow ??= performance.now() - this.started;
-    this.rows.push(line);
-  }
-
-  #record({ end, mark, error }: ServerRecord): void {
-    const next = end?.next ?? mark?.next;
-    if (next) this.mark = { next, rows: this.rows.total };
-    if (end) this.#end = end;
-    if (error) this.problem = error;
   }
 
   /** It ends as a success would. */
-  #finish(response: Response): void {
-    const record = `{"$rowstream":"${this.#tag}","end":`;
-    if (this.problem) {
-      this.state = "failed";
-    } else if (this.#end || (this.#tag && this.#tail.includes(record))) {
-      const came = this.rows.total - this.#before;
-      const isWhole = !this.#end || this.#end.rows === came;
+  #finish({ headers, status }: Response): void {
+    const tag = headers.get("Rowstream-Tag");
+    if (tag) {
+      const isWhole = this.#tail.includes(`{"$rowstream":"${tag}","end":`);
       this.state = isWhole ? "complete" : "truncated";
-      if (!isWhole) this.why = `${came} ${noun(came, "row")} arrived, and the server sent ${this.#end?.rows}`;
-    } else if (this.#tag) {
-      this.state = "truncated";
-      this.why = "it ended without the record of its end";
+      if (!isWhole) this.why = "it ended without the record of its end";
     } else {
       // Of an answer with a length the browser has checked it.
-      const hasLength = response.headers.has("Content-Length") || response.status === 204;
-      this.state = hasLength ? "complete" : "unproved";
+      this.state = headers.has("Content-Length") || status === 204 ? "complete" : "unproved";
     }
   }
 
@@ -283,10 +293,10 @@ export class Run {
   }
 }
 
-interface ServerRecord {
-  end?: { rows: number; next?: string };
-  mark?: { rows: number; next?: string };
-  error?: Problem;
+/** Why reading failed, without the client's advice for programs. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof IncompleteStream)) return String(error);
+  return error.cause instanceof Error ? `${error.reason} (${error.cause.message})` : error.reason;
 }
 
 /** `pool;dur=0.1, database;dur=12` */

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::client_js::shop;
 use crate::support::{
     BACKSPACE, Browser, Client, Cut, DOWN, ENTER, Ended, Faults, Launch, Pieces, Server, TAB, TcpProxy,
     TestDb, decode, get, repository, wait_until,
@@ -45,28 +46,28 @@ async fn server_with(settings: &str) -> Server {
 }
 
 /// The console in a browser.
-struct Console(Browser);
+pub(crate) struct Console(pub(crate) Browser);
 
 impl Console {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self(Browser::start().await)
     }
 
     /// Opens a server's console at an endpoint and a form.
-    async fn open(&self, address: &str, place: &str) {
+    pub(crate) async fn open(&self, address: &str, place: &str) {
         self.0.open("about:blank").await;
         self.0.open(&format!("http://{address}/_rowstream/#/endpoints{place}")).await;
         self.wait("return document.querySelector('rs-endpoint form, nav li') !== null;").await;
     }
 
-    async fn click(&self, selector: &str) {
+    pub(crate) async fn click(&self, selector: &str) {
         let found =
             format!("const found = document.querySelector({selector:?}); found?.click(); return !!found;");
         assert_eq!(self.0.run(&found).await, true, "there is no {selector}");
     }
 
     /// Waits until a script of the page returns true.
-    async fn wait(&self, script: &str) {
+    pub(crate) async fn wait(&self, script: &str) {
         wait_until(script, async || {
             let found = self.0.run(script).await == true;
             if found { Ok(()) } else { Err(self.text("return document.body.innerText;").await) }
@@ -75,7 +76,7 @@ impl Console {
     }
 
     /// Waits for the end of a run. Returns the result, and the page's text about it.
-    async fn ended(&self) -> (String, String) {
+    pub(crate) async fn ended(&self) -> (String, String) {
         self.wait(
             "return !['waiting', 'running', undefined].includes(document.querySelector('.state')?.dataset.state);",
         )
@@ -274,36 +275,28 @@ async fn a_million_rows_are_scrolled_in_bounded_memory() {
     console.has_no_errors().await;
 }
 
+/// A cut was the end, and only a button continued.
 #[tokio::test]
-async fn what_is_cut_is_truncated_and_goes_on_after_its_last_row() {
+async fn a_cut_is_resumed_without_a_button() {
     let (server, console) = tokio::join!(server(), Console::start());
     // After a cut, a browser loses unread bytes. With the pauses it has read most of them.
     let pieces = Some(Pieces { bytes: 16 * 1024, pause: Duration::from_millis(5) });
     let faults = Faults { pieces, cut: Some((400_000, Cut::Close)), ..Faults::default() };
-    let address: SocketAddr = server.address().parse().expect("an address");
-    let proxy = TcpProxy::to_client(address, faults).await;
+    let proxy = TcpProxy::to_client(address(&server), faults).await;
     console.open(&proxy.address().to_string(), "/rows?count=5000").await;
     console.click("button.run").await;
     let (state, result) = console.ended().await;
-    assert_eq!(state, "truncated", "{result}");
-    assert!(result.contains("This answer is not whole"), "{result}");
-    // It looks like the primary action. It disappears when pressed, and the focus moved to the
-    // body.
-    let resume = "const found = document.querySelector('.result button.run'); found?.click();
-        return found?.innerText.startsWith('Resume') && document.activeElement.matches('form button');";
-    wait_until("it's complete", async || {
-        if console.ended().await.0 == "complete" {
-            return true;
-        }
-        assert_eq!(console.0.run(resume).await, true);
-        console.wait("return document.querySelector('.state').dataset.state !== 'truncated';").await;
-        false
-    })
-    .await;
-    assert!(console.result().await.contains("5,000 rows"));
+    assert_eq!(state, "complete", "{result}");
+    assert!(result.contains("5,000 rows") && result.contains(" × resumed"), "{result}");
     console.0.run("document.querySelector('.scroller').scrollTop = 1e9;").await;
-    let last = "return [...document.querySelectorAll('rs-table tbody tr')].at(-1).innerText.startsWith('5,000\\t5000\\t');";
-    console.wait(last).await;
+    console.wait(LAST_OF_5000).await;
+}
+
+/// The last line of the table is the last of 5,000 rows.
+const LAST_OF_5000: &str = "return [...document.querySelectorAll('rs-table tbody tr')].at(-1).innerText.startsWith('5,000\\t5000\\t');";
+
+fn address(server: &Server) -> SocketAddr {
+    server.address().parse().expect("an address")
 }
 
 #[tokio::test]
@@ -557,6 +550,36 @@ async fn a_live_tail_pauses_and_goes_on() {
     console.click("button.stop").await;
     assert_eq!(console.ended().await.0, "cancelled");
     console.has_no_errors().await;
+}
+
+/// A restart ended the live tail.
+#[tokio::test]
+async fn a_live_tail_survives_a_restart_and_ends_with_its_endpoint() {
+    let ((mut server, folder), console) = tokio::join!(shop(), Console::start());
+    let path = folder.path();
+    let address = server.address().to_owned();
+    let restart = || Launch::folder(path).listen(&address).argument("--log-format=off").start();
+    let shown =
+        |rows: usize| format!("return document.querySelectorAll('rs-table tbody tr').length === {rows};");
+    console.open(&address, "/new-orders?_follow=1").await;
+    console.click("button.run").await;
+    console.wait(&shown(7)).await;
+    server.terminate();
+    server.wait_exit().await;
+    console.wait("return document.querySelector('.result').innerText.includes('Trying again: ');").await;
+    let row = "insert into orders values (8, 4, 'OPEN', 99.95, '2026-03-03 08:00:00Z')";
+    rusqlite::Connection::open(path.join("shop.db")).expect("the database").execute_batch(row).unwrap();
+    let mut server = restart().await;
+    console.wait(&shown(8)).await;
+    assert!(!console.result().await.contains("Trying again"));
+
+    server.terminate();
+    server.wait_exit().await;
+    std::fs::remove_file(path.join("endpoints/new-orders.sql")).expect("it's removed");
+    let _server = restart().await;
+    let (state, result) = console.ended().await;
+    assert_eq!(state, "failed", "{result}");
+    assert!(result.contains("404") && result.contains("8 rows"), "{result}");
 }
 
 /// Dates and times had text fields, and the server refused the format of `datetime-local`.

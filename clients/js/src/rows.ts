@@ -35,6 +35,8 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
   resumed = 0;
   /** The last cursor that these rows contain. Once all rows have arrived, it begins the next page. */
   cursor: string | undefined;
+  /** The number of rows up to that cursor. */
+  marked = 0;
   /** Says if more pages may follow, once all rows have arrived. */
   page: "full" | "last" | undefined;
 
@@ -56,7 +58,7 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
     private readonly isTail: boolean,
   ) {
     // The format is a parameter, because a suffix isn't possible in every path.
-    const control = isTail ? { _format: "sse", _follow: "1", _end: "1" } : { _format: "ndjson", _end: "1" };
+    const control: Record<string, string> = isTail ? { _format: "sse", _follow: "1", _end: "1" } : { _format: "ndjson", _end: "1" };
     this.#requests = new Requests(url, options, control);
     this.cursor = this.#arrived = this.#requests.query.get("_after") ?? undefined;
   }
@@ -68,7 +70,10 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
     let [rows, cursors]: [Row[], Map<number, string>] = [[], new Map()];
     let at = 0;
     let waiting: Promise<IteratorResult<Row, void>> | undefined;
-    const pass = () => (this.cursor = cursors.get(at) ?? this.cursor);
+    const pass = () => {
+      const cursor = cursors.get(at);
+      if (cursor !== undefined) [this.cursor, this.marked] = [cursor, this.rows];
+    };
     const take = (): IteratorResult<Row, void> => {
       const value = rows[at++]!;
       this.rows += 1;
@@ -135,7 +140,7 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
   /** The caller gets all rows that arrived. */
   #pass(rows: number): void {
     this.rows += rows;
-    this.cursor = this.#arrived;
+    [this.cursor, this.marked] = [this.#arrived, this.#safe];
   }
 
   async *#batches(): AsyncGenerator<Batch<Row>, void> {

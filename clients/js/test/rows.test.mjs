@@ -593,8 +593,10 @@ test("without new marks, rows that don't wait are given up, too", async (t) => {
   const body = lines(record(ID), ...ids(0, 2), mark(2, "c2"), ...ids(2, 4));
   const server = await serve(t, answer(body, { cut: true }), answer(lines(record(ID), ...ids(2, 4)), { cut: true }));
   const got = [];
-  const error = await drain(rows(server.url, { retries: 1, rewind: (rows) => got.push(rows) })).catch((error) => error);
+  const stream = rows(server.url, { retries: 1, rewind: (rows) => got.push(rows) });
+  const error = await drain(stream).catch((error) => error);
   assert.deepEqual([error.name, error.rows, error.cursor, got], ["IncompleteStream", 2, "c2", [2]]);
+  assert.deepEqual([stream.rows, stream.marked, stream.cursor], [4, 2, "c2"]);
   assert.equal(server.requests.length, 2);
 
   const head = { "rowstream-resume": "none" };
