@@ -27,6 +27,7 @@ mod client_faults;
 mod client_js;
 mod client_python;
 mod console;
+mod console_wire;
 mod consul;
 mod contract;
 mod credentials;
