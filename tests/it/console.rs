@@ -300,6 +300,38 @@ fn address(server: &Server) -> SocketAddr {
 }
 
 #[tokio::test]
+async fn a_lost_connection_is_truncated_and_goes_on_after_its_last_mark() {
+    let (server, console) = tokio::join!(server(), Console::start());
+    let pieces = Some(Pieces { bytes: 16 * 1024, pause: Duration::from_millis(5) });
+    let stall = Faults { pieces, stall_after: Some(400_000), ..Faults::default() };
+    let proxy = TcpProxy::to_client(address(&server), stall).await;
+    console.open(&proxy.address().to_string(), "/rows?count=5000").await;
+    console.click("button.run").await;
+    console.wait("return document.querySelector('rs-endpoint').run?.rows.total > 2000;").await;
+    // No further request gets a response.
+    proxy.set_to_client(Faults { cut: Some((0, Cut::Close)), ..Faults::default() });
+    proxy.cut_now(Cut::Close);
+    console.wait("return document.querySelector('.result').innerText.includes('Trying again: the connection was lost.');").await;
+    let (state, result) = console.ended().await;
+    assert_eq!(state, "truncated", "{result}");
+    assert!(result.contains("This answer is not whole: the connection was lost"), "{result}");
+    assert!(!result.contains("Trying again"), "{result}");
+    proxy.set_to_client(Faults::default());
+    proxy.resume();
+    // It looks like the primary action. It disappears when pressed, and the focus moved to the
+    // body.
+    let resume = "const found = document.querySelector('.result button.run'); found?.click();
+        return found?.innerText.startsWith('Resume after row') && document.activeElement.matches('form button');";
+    assert_eq!(console.0.run(resume).await, true);
+    console.wait("return document.querySelector('.state').dataset.state !== 'truncated';").await;
+    let (state, result) = console.ended().await;
+    assert_eq!(state, "complete", "{result}");
+    assert!(result.contains("5,000 rows"), "{result}");
+    console.0.run("document.querySelector('.scroller').scrollTop = 1e9;").await;
+    console.wait(LAST_OF_5000).await;
+}
+
+#[tokio::test]
 async fn a_failure_is_shown_with_its_page() {
     let (server, console) = tokio::join!(server(), Console::start());
     console.open(server.address(), "/one/{id}?id=four").await;
