@@ -42,6 +42,8 @@ fn value<'a>(line: &'a Line, bytes: &'a mut Vec<u8>) -> Option<Value<'a>> {
         // Invalid JSON in a SQLite column of JSON.
         "extension<arrow.json>" if line.source == "sqlite" && json.starts_with('"') => return None,
         "extension<arrow.json>" => Value::Json(text),
+        // Sources lend arrays as JSON.
+        kind if kind.starts_with("list<") => Value::Json(json),
         "binary" => Value::Bytes(bytes),
         "string" if json.starts_with('"') => Value::Text(text),
         // SQLite has no decimals. Its decimal and untyped columns contain integers and floats.
