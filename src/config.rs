@@ -133,9 +133,24 @@ impl Config {
         self.explain();
     }
 
-    /// Lets every client read the plans of every endpoint.
+    /// Gives each endpoint the longest row of its source, which is known once the memory of the server
+    /// has been divided.
+    pub(crate) fn bound_rows(&mut self) {
+        for endpoint in &mut self.endpoints {
+            let longest = self.sources[endpoint.source.index()].max_row_bytes;
+            endpoint.longest_row = longest;
+            endpoint.forms_mut().iter_mut().for_each(|form| form.longest_row = longest);
+        }
+    }
+
+    /// Keeps only endpoints with statements, and lets every client read their plans, which are those
+    /// of the source's own user.
     pub(crate) fn explain_to_all(&mut self) {
         self.admin.explain = Authorization::Public;
+        self.endpoints.retain(|endpoint| !endpoint.statements().is_empty());
+        for source in &mut self.sources {
+            source.roles = None;
+        }
         for endpoint in &mut self.endpoints {
             endpoint.authorization = Authorization::Public;
             for form in endpoint.forms_mut() {

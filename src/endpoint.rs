@@ -106,6 +106,8 @@ pub struct Endpoint {
     /// The endpoint that returns this one's statements and their plans. `None`: plans aren't
     /// available.
     pub explained: Option<Box<Endpoint>>,
+    /// The longest row of its source in a server, in bytes (`max_row_bytes`).
+    pub longest_row: usize,
     /// The file that it was read from.
     pub file: PathBuf,
 }

@@ -50,7 +50,7 @@ pub(super) struct Args {
     against: Option<PathBuf>,
     /// Shows the statements that a request of TARGET would run, and the database's plans of them:
     /// `--explain '/orders?status=eq.PAID'`. It can be given several times.
-    #[arg(long, value_name = "TARGET")]
+    #[arg(long, value_name = "TARGET", value_parser = explain::read_target)]
     explain: Vec<String>,
 }
 
@@ -82,9 +82,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(older) = &older {
         report.changes = Some(against::compare(&Report::ask(Some(older), Vec::new())?, &report));
     }
-    if let (0, Some(config), false) = (report.errors(), config.as_ref(), args.explain.is_empty()) {
-        report.plans = explain_in_folder(config, &args.explain)?;
-    }
+    report.plans = match (report.errors(), config.as_ref()) {
+        (0, Some(config)) if !args.explain.is_empty() => explain_in_folder(config, &args.explain)?,
+        _ => args.explain.iter().map(|target| ExplainedRequest::not_asked(target)).collect(),
+    };
     match args.format {
         ReportFormat::Text => report.print(),
         ReportFormat::Json => println!("{:#}", json::document(&report)),
@@ -197,8 +198,11 @@ impl<'a> Report<'a> {
     }
 
     fn errors(&self) -> usize {
-        let unexplained = self.plans.iter().filter(|plan| plan.answer.is_err()).count();
-        self.errors.len() + self.refusals().len() + self.failed().count() + unexplained
+        let asked = self.errors.len() + self.refusals().len() + self.failed().count();
+        match asked {
+            0 => self.plans.iter().filter(|plan| plan.answer.is_err()).count(),
+            errors => errors,
+        }
     }
 
     /// The number of changes that break clients.

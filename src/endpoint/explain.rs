@@ -5,7 +5,9 @@ use rowstream_core::sql::Dialect;
 use rowstream_encode::Format;
 use serde_json::json;
 
-use super::{Authorization, Cardinality, Endpoint, Handler, Piece, Sql, Statement};
+use super::{
+    Authorization, Cardinality, Endpoint, Handler, Piece, Sql, Statement, TotalReading, TotalStatement,
+};
 use crate::database;
 
 impl Endpoint {
@@ -23,7 +25,15 @@ impl Endpoint {
             let (query, args) = below_key.unwrap_or((&statement.query, statement.args.clone()));
             Statement { query: query.clone(), args, ..statement.clone() }
         };
-        let read: Vec<_> = self.statements().iter().enumerate().map(read).collect();
+        let totals = self.total().into_iter().flat_map(|total| &total.statements);
+        let totals = totals.filter(|total| !matches!(total.reads, TotalReading::Plan(_)));
+        let total = |total: &TotalStatement| Statement {
+            name: "total".to_owned(),
+            query: total.query.clone(),
+            args: total.args.clone(),
+            ..self.statements()[0].clone()
+        };
+        let read: Vec<_> = totals.map(total).chain(self.statements().iter().enumerate().map(read)).collect();
         let statements = read.iter().map(|statement| statement.explained(explain)).collect();
         let mut endpoint = self.clone();
         endpoint.body = plans(&read);

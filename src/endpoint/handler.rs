@@ -106,6 +106,8 @@ pub struct TotalStatement {
 pub enum TotalReading {
     /// Its only column is the number of rows that were counted.
     Count,
+    /// The same, but at most [`MOST_COUNTED`](rowstream_core::filter::MOST_COUNTED) and one were counted.
+    BoundedCount,
     /// It's the beginning of a plan.
     Plan(&'static Estimate),
 }
@@ -148,6 +150,13 @@ impl Endpoint {
     /// The refinements that requests may ask for.
     pub fn refine_settings(&self) -> Option<&RefineSettings> {
         self.sql()?.refine.as_ref()
+    }
+
+    /// See [`RefineSettings::allow_planned_totals`].
+    pub(crate) fn allow_planned_totals(&mut self) {
+        if let Some(settings) = self.sql_mut().and_then(|sql| sql.refine.as_mut()) {
+            settings.allow_planned_totals();
+        }
     }
 
     /// The forms without some optional parts of the statements.

@@ -235,6 +235,7 @@ fn read_form(
         authorization,
         links: links.unwrap_or_default(),
         explained: None,
+        longest_row: usize::MAX,
         file: file.path.to_owned(),
     };
     if let (Some(value), Some(dialect), Some(sql)) = (&follow, dialect, endpoint.sql_mut()) {
@@ -327,6 +328,7 @@ pub(crate) fn single(
         authorization: Authorization::Public,
         links: Vec::new(),
         explained: None,
+        longest_row: usize::MAX,
         file: file.path.to_owned(),
     };
     endpoint.formats = all_formats(&endpoint);

@@ -44,6 +44,34 @@ pub(crate) const FEED: &str = "feed";
 /// The rows that a request for the only row reads: a second one shows that it isn't the only one.
 const OF_ONLY_ROW: i64 = 2;
 
+/// The numbers of all rows that requests may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AllowedTotals {
+    None,
+    /// Rows are counted.
+    Exact,
+    /// The planner may guess, too. Its guess also depends on rows that the client can't read.
+    Planned,
+}
+
+impl AllowedTotals {
+    fn read(value: &Value<'_>, dialect: &Dialect) -> Option<Self> {
+        if !value.is_string() {
+            return Some(if value.boolean()? { Self::Exact } else { Self::None });
+        }
+        if value.string()? != "planned" {
+            value.error_with("there are no such totals", "write `true`, `false` or `\"planned\"`");
+            return None;
+        }
+        if dialect.estimate.is_none() {
+            let message = format!("{} estimates no rows", dialect.name);
+            value.error_with(message, "write `total = true`, so that rows can be counted");
+            return None;
+        }
+        Some(Self::Planned)
+    }
+}
+
 /// The refinements of an endpoint's rows that requests may ask for.
 #[derive(Debug, Clone)]
 pub struct RefineSettings {
@@ -53,8 +81,8 @@ pub struct RefineSettings {
     sort: Allowed<SortedColumn>,
     /// True if they may choose columns.
     select: bool,
-    /// True if they may request the number of all rows.
-    total: bool,
+    /// The numbers of all rows that they may request.
+    total: AllowedTotals,
     /// The secret that signs cursors.
     secret: Arc<str>,
     dialect: &'static Dialect,
@@ -172,7 +200,8 @@ impl RefineValues<'_> {
         }
         let sort = self.sort.as_ref().map_or(Some(Allowed::These(Vec::new())), read_sort)?;
         let select = self.select.as_ref().map_or(Some(false), Value::boolean)?;
-        let total = self.total.as_ref().map_or(Some(false), Value::boolean)?;
+        let none = Some(AllowedTotals::None);
+        let total = self.total.as_ref().map_or(none, |value| AllowedTotals::read(value, dialect))?;
         let taken = endpoint.params.iter().find(|param| {
             filter::is_reserved(&param.name)
                 || matches!(&filter, Allowed::These(columns) if columns.iter().any(|column| column.name == param.name))
@@ -335,6 +364,13 @@ impl RefineSettings {
         self.sorted(&term, columns).is_ok()
     }
 
+    /// Allows guesses of the planner, if the rows may be counted and the database can guess.
+    pub(crate) fn allow_planned_totals(&mut self) {
+        if self.total == AllowedTotals::Exact && self.dialect.estimate.is_some() {
+            self.total = AllowedTotals::Planned;
+        }
+    }
+
     /// True if requests may choose columns.
     pub(crate) fn selects(&self) -> bool {
         self.select
@@ -347,7 +383,7 @@ impl RefineSettings {
             ("filters", allows(self.filtered_names())),
             ("order", allows(self.sorted_names())),
             ("select", self.select),
-            (filter::COUNT, self.total),
+            (filter::COUNT, self.total != AllowedTotals::None),
             ("limit", !self.has_limit),
             ("offset", !self.has_limit),
         ];
@@ -498,16 +534,14 @@ impl RefineSettings {
     /// # Errors
     /// The reason, for the client.
     pub(crate) fn check_total(&self, kind: TotalKind) -> Result<(), String> {
-        if !self.total {
-            return Err("this endpoint has no totals".to_owned());
+        match (self.total, kind) {
+            (AllowedTotals::None, _) => Err("this endpoint has no totals".to_owned()),
+            (AllowedTotals::Planned, _) | (_, TotalKind::Exact) => Ok(()),
+            (AllowedTotals::Exact, TotalKind::Planned | TotalKind::Estimated) => {
+                let name = kind.name();
+                Err(format!("this endpoint has no {name} totals: write `exact`, which counts all rows"))
+            }
         }
-        if kind == TotalKind::Exact || self.dialect.estimate.is_some() {
-            return Ok(());
-        }
-        let (name, database) = (kind.name(), self.dialect.name);
-        Err(format!(
-            "{database} estimates no rows, so there are no {name} totals: write `exact`, which counts all rows"
-        ))
     }
 
     /// Writes the statements that answer a request.
@@ -722,10 +756,11 @@ impl OwnParts {
         let from = self.matching(condition);
         let name = dialect.quoted("total");
         let count = |sql: String| (sql, TotalReading::Count);
+        let bounded = |sql: String| (sql, TotalReading::BoundedCount);
         let all = || count(format!("select count(*) as {name} {from}"));
         let some = || {
             let most = filter::MOST_COUNTED + 1;
-            count(format!(
+            bounded(format!(
                 "select count(*) as {name} from (\nselect 1 as {name} {from}\nlimit {most}\n) as rowstream"
             ))
         };

@@ -153,11 +153,12 @@ impl App {
     }
 
     fn build(
-        config: Config,
+        mut config: Config,
         admission: Admission,
         state: Arc<ServerState>,
         open: impl Fn(&SourceConfig) -> Option<Source>,
     ) -> Result<Self, Error> {
+        config.bound_rows();
         let open = |wanted: &SourceConfig| open(wanted).map_or_else(|| Source::open(wanted), Ok);
         let sources: Vec<_> = config.sources.iter().map(open).collect::<Result<_, _>>()?;
         let router = Router::new(config.endpoints.iter().map(Endpoint::route))

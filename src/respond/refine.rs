@@ -315,7 +315,8 @@ fn check_names(
 }
 
 fn unknown(name: &str, (endpoint, settings): (&Endpoint, &RefineSettings), columns: &[Column]) -> String {
-    let params = endpoint.params.iter().map(|param| param.name.as_str());
+    let params = endpoint.params.iter().filter(|param| !matches!(param.place, ParamPlace::Claim));
+    let params = params.map(|param| param.name.as_str());
     let columns = columns.iter().map(|column| column.name.as_str());
     let columns = columns.filter(|name| settings.filtered_names().is_none_or(|names| names.contains(name)));
     let known = params.chain(columns).chain(filter::RESERVED);

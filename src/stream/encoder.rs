@@ -178,5 +178,9 @@ impl RowWriter for Encoder {
 
 #[cold]
 fn no_place(misfit: &Misfit) -> Error {
-    Error::bad_value(misfit.to_string()).hint("select it as text: `cast(… as text)`")
+    let hint = match misfit.data_type.starts_with("List") {
+        true => "select it as JSON: `to_jsonb(…)`",
+        false => "select it as text: `cast(… as text)`",
+    };
+    Error::bad_value(misfit.to_string()).hint(hint)
 }

@@ -123,7 +123,13 @@ impl LookedUpRow {
             Encoder::Json(statement.row_encoder(&columns)?)
         } else {
             statement.check_columns(&columns)?;
-            let form = WrittenForm { format: Format::Json, options, csv: &endpoint.csv, page: None };
+            let form = WrittenForm {
+                format: Format::Json,
+                options,
+                csv: &endpoint.csv,
+                page: None,
+                longest_row: usize::MAX,
+            };
             encoder(form, statement.cardinality, &columns)
         };
         encoder.start(body);

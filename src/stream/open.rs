@@ -30,7 +30,7 @@ use crate::completeness::events;
 use crate::database::{self, RowOrder, RowSource, Session, ShardRead, Snapshot, TableParts};
 use crate::endpoint::{
     CallsPerRow, Cardinality, Endpoint, Handler, OneRow, ParallelRead, PartStatement, Piece, RowKey, Shards,
-    Statement, TotalStatement,
+    Statement, TotalReading, TotalStatement,
 };
 use crate::html::Page;
 use crate::source::Source;
@@ -72,8 +72,13 @@ impl OpenedStatements {
         let csv = reading.csv.as_deref().unwrap_or(&endpoint.csv);
         let is_page = reading.format == Format::Html && !endpoint.has_only_total();
         let page = is_page.then(|| reading.page.clone().unwrap_or_default());
-        let written =
-            WrittenForm { format: reading.format, options: reading.options, csv, page: page.as_deref() };
+        let written = WrittenForm {
+            format: reading.format,
+            options: reading.options,
+            csv,
+            page: page.as_deref(),
+            longest_row: endpoint.longest_row,
+        };
         let tail = Tail::read(endpoint, reading, &mut values)?;
         let rows = only_rows(endpoint);
         let pieces = pieces(endpoint, reading.format, &rows);
@@ -88,8 +93,8 @@ impl OpenedStatements {
         }
         let mut steps = Vec::with_capacity(pieces.len());
         for total in endpoint.total().into_iter().flat_map(|total| &total.statements) {
-            let row = Box::pin(TotalRow::prepare(total, &mut session, prepared(&steps)));
-            steps.push(Step::Total(Box::new(row.await?)));
+            let row = Box::pin(TotalRow::prepare(total, &mut session, prepared(&steps))).await?;
+            steps.extend(row.map(|row| Step::Total(Box::new(row))));
         }
         for piece in pieces {
             if let Some(tail) = tail.as_ref().filter(|tail| tail.refuses_nulls_of(piece)) {
@@ -246,13 +251,27 @@ impl Rows {
     }
 }
 
+/// The SQLSTATE of MySQL's and MariaDB's refusal to explain a statement (`ER_VIEW_NO_EXPLAIN`).
+const UNEXPLAINED: &str = "HY000";
+
 impl TotalRow {
-    async fn prepare(total: &TotalStatement, session: &mut Producer, before: usize) -> Result<Self, Error> {
-        let columns = session.prepare(&total.query).await?;
+    /// `None` if the database doesn't explain the statement to this user: MySQL and MariaDB need rights
+    /// on the tables of a view for that.
+    async fn prepare(
+        total: &TotalStatement,
+        session: &mut Producer,
+        before: usize,
+    ) -> Result<Option<Self>, Error> {
+        let columns = match (session.prepare(&total.query).await, total.reads) {
+            (Err(error), TotalReading::Plan(_)) if error.sqlstate_text() == Some(UNEXPLAINED) => {
+                return Ok(None);
+            }
+            (columns, _) => columns?,
+        };
         // A plan of several columns has its text in the first one.
         let encoder = json(Shape::Scalar, ValueOptions::DEFAULT, columns.get(..1).unwrap_or_default());
         let args = total.args.as_slice().into();
-        Ok(Self { index: before, args, reads: total.reads, encoder, is_read: false })
+        Ok(Some(Self { index: before, args, reads: total.reads, encoder, is_read: false }))
     }
 }
 
@@ -456,13 +475,18 @@ pub(super) struct WrittenForm<'a> {
     pub(super) csv: &'a CsvDialect,
     /// The page of the rows, if the format is HTML.
     pub(super) page: Option<&'a Page>,
+    /// The longest row of the source, in bytes.
+    pub(super) longest_row: usize,
 }
 
 /// The encoder for the rows of one of the endpoint's statements.
 pub(super) fn encoder(form: WrittenForm<'_>, cardinality: Cardinality, columns: &[Column]) -> Encoder {
-    let WrittenForm { format, options, csv, page } = form;
+    let WrittenForm { format, options, csv, page, longest_row } = form;
     match shape(format, cardinality) {
-        None if format == Format::Arrow => Encoder::Arrow(Box::new(ArrowEncoder::new(columns))),
+        None if format == Format::Arrow => {
+            // The budget of a stream counts rows of this length.
+            Encoder::Arrow(Box::new(ArrowEncoder::new(columns).with_longest_lists(longest_row)))
+        }
         None if let Some(page) = page => {
             Encoder::Html(Box::new(page.encoder(cardinality, columns).with_options(options)))
         }

@@ -47,22 +47,26 @@ impl TotalReading {
     /// The value isn't a number of rows.
     pub(super) fn total(self, value: &[u8], before: Option<RowTotal>) -> Result<Option<RowTotal>, Error> {
         match self {
-            Self::Count => {
-                let rows =
-                    std::str::from_utf8(value).ok().and_then(|text| text.trim_matches('"').parse().ok());
-                let rows = rows.ok_or_else(|| Error::protocol("the number of rows isn't one"))?;
-                Ok(Some(RowTotal { rows, is_planned: false }))
+            Self::Count => counted(value).map(|rows| Some(RowTotal { rows, is_planned: false })),
+            Self::BoundedCount => {
+                counted(value).map(|rows| Some(RowTotal { rows, is_planned: rows > MOST_COUNTED }))
             }
             // All rows were counted.
-            Self::Plan(_) if before.is_some_and(|counted| counted.rows <= MOST_COUNTED) => Ok(before),
+            Self::Plan(_) if before.is_some_and(|counted| !counted.is_planned) => Ok(before),
             Self::Plan(estimate) => {
                 let plan: Option<String> = serde_json::from_slice(value).ok();
                 let rows = plan.and_then(|plan| (estimate.rows)(&plan));
                 let counted = before.map_or(0, |counted| counted.rows);
-                Ok(rows.map(|rows| RowTotal { rows: rows.max(counted), is_planned: true }))
+                Ok(rows.map(|rows| RowTotal { rows: rows.max(counted), is_planned: true }).or(before))
             }
         }
     }
+}
+
+/// The number of rows that a database counted.
+fn counted(value: &[u8]) -> Result<u64, Error> {
+    let rows = std::str::from_utf8(value).ok().and_then(|text| text.trim_matches('"').parse().ok());
+    rows.ok_or_else(|| Error::protocol("the number of rows isn't one"))
 }
 
 /// A statement that finds the number of all rows of a list.

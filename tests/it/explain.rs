@@ -169,7 +169,8 @@ async fn plans_are_for_those_who_may_see_them() {
 }
 
 /// A list with a filter on a column with an index, behind a token.
-const FILTERED: &str = "/*\nkey = [\"id\"]\nfilter = [\"name\"]\n*/\nselect id, name from thing order by id";
+const FILTERED: &str =
+    "/*\nkey = [\"id\"]\nfilter = [\"name\"]\ntotal = true\n*/\nselect id, name from thing order by id";
 
 /// Before a deploy, nothing listens, so `_explain=1` can't be asked.
 async fn check_explains(url: &str, uses_index: &str) {
@@ -208,7 +209,29 @@ async fn check_explains(url: &str, uses_index: &str) {
     assert!(stdout.contains("    error: parameter `nam`: this endpoint has no such parameter or column; did you mean `name`?\n"), "{stdout}");
     assert!(status == Some(1) && stderr.ends_with("1 error\n"), "{stderr}");
     let (status, _, stderr) = check(&["--explain", "things"]).await;
-    assert!(status == Some(1) && stderr.contains("things isn't the path of a request"), "{stderr}");
+    assert!(status == Some(2) && stderr.contains("a path begins with `/`"), "{stderr}");
+    for (target, why) in [
+        ("/things#x", "write `#` as %23"),
+        ("/things?name=eq.a b", "write a space as %20"),
+        ("http://localhost/things", "without the server"),
+        ("/things?_explain=0", "leave `_explain` out"),
+    ] {
+        let (status, _, stderr) = check(&["--explain", target]).await;
+        assert!(status == Some(2) && stderr.contains(why), "{target}: {stderr}");
+    }
+    for target in ["/", "/_rowstream/live"] {
+        let (status, stdout, _) = check(&["--explain", target]).await;
+        assert!(
+            status == Some(1) && stdout.contains("error: this isn't an endpoint with statements"),
+            "{stdout}"
+        );
+    }
+    let (_, counted, _) = check(&["--explain", "/things?_count=exact"]).await;
+    assert!(counted.contains("    total\n        select count(*) as "), "{counted}");
+    std::fs::write(endpoints.join("wrong.sql"), "select nothing from nowhere").expect("a file");
+    let (status, stdout, stderr) = check(&["--explain", "/things"]).await;
+    assert!(stdout.contains("error: it isn't explained, because of the errors"), "{stdout}");
+    assert!(status == Some(1) && stderr.ends_with("1 error\n"), "{stderr}");
 }
 
 const INDEXED: &str = "create table thing(id integer primary key, name varchar(20));";

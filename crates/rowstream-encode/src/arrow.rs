@@ -51,6 +51,9 @@ pub struct ArrowEncoder {
     rows: u64,
     /// The column of the next value.
     column: usize,
+    /// The most bytes of the lists of a row, and those that are left for the open row.
+    longest_lists: usize,
+    room: usize,
     misfit: Option<Misfit>,
     metadata: FlatBufferBuilder<'static>,
 }
@@ -86,9 +89,18 @@ impl ArrowEncoder {
             full: FIRST_BATCH,
             rows: 0,
             column: 0,
+            longest_lists: usize::MAX,
+            room: usize::MAX,
             misfit: None,
             metadata: FlatBufferBuilder::new(),
         }
+    }
+
+    /// Bounds the elements of the lists of each row, in bytes of their columns. `0,` in JSON may take
+    /// 32 bytes there, so a bound on the row in JSON says little.
+    #[must_use]
+    pub fn with_longest_lists(self, bytes: usize) -> Self {
+        Self { longest_lists: bytes, ..self }
     }
 
     /// Rows begun so far.
@@ -143,7 +155,7 @@ impl RowWriter for ArrowEncoder {
     #[inline]
     fn begin_row(&mut self, _out: &mut Vec<u8>) {
         self.rows += 1;
-        self.column = 0;
+        (self.column, self.room) = (0, self.longest_lists);
     }
 
     #[inline]
@@ -151,7 +163,7 @@ impl RowWriter for ArrowEncoder {
         let column = self.column;
         let Some(array) = self.arrays.get_mut(column) else { return };
         self.column += 1;
-        if !array.push(self.waiting, value) {
+        if !array.push(self.waiting, value, &mut self.room) {
             self.note_misfit(column, value);
         }
     }

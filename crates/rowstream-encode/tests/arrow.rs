@@ -253,6 +253,31 @@ fn json_and_uuids_say_so() {
     assert!(schema.fields().iter().all(|field| field.is_nullable()));
 }
 
+/// `0,` has two bytes in JSON and 32 in a column, so a short row took the memory of many.
+#[test]
+fn the_lists_of_a_row_are_bounded() {
+    let columns = ["a", "b"].map(|name| Column {
+        name: name.to_owned(),
+        type_name: String::new(),
+        kind: ColumnKind::List(ScalarKind::Decimal { precision: 60, scale: 0 }),
+    });
+    let mut encoder = ArrowEncoder::new(&columns).with_longest_lists(32 * 100);
+    let mut out = Vec::new();
+    encoder.start(&mut out);
+    let zeros = |count: usize| format!("[{}]", vec!["0"; count].join(","));
+    let mut row = |first: usize, second: usize| {
+        encoder.begin_row(&mut out);
+        encoder.value(Value::Json(&zeros(first)), &mut out);
+        encoder.value(Value::Json(&zeros(second)), &mut out);
+        encoder.end_row(&mut out);
+        encoder.misfit().map(ToString::to_string)
+    };
+    assert_eq!(row(40, 40), None);
+    assert_eq!(row(90, 0), None, "each row has its own bound");
+    let refused = row(60, 60).expect("the lists of the row are too long together");
+    assert!(refused.starts_with("column `b` holds a list of more elements than a row may have"), "{refused}");
+}
+
 #[test]
 fn what_does_not_fit_ends_the_stream_without_its_end() {
     let decimal = ColumnKind::Decimal { precision: 4, scale: 2 };

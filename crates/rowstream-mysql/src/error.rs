@@ -16,6 +16,10 @@ pub(super) struct DatabaseError {
     pub(super) message: String,
 }
 
+/// The hint for an illegal mix of collations.
+const OTHER_CHARSET: &str = "the character set of a column lacks a character of a value, or of a text in the \
+    statement: `convert(column using utf8mb4)` can be compared with any text";
+
 /// The SQLSTATE of a `SIGNAL` without a more specific one. Its message was written for the client.
 const SIGNALLED: &str = "45000";
 
@@ -64,7 +68,10 @@ impl DatabaseError {
             false => classify(self.number, &self.sqlstate),
         };
         let offset = sql.and_then(|sql| self.offset(sql));
-        let remedy = remedy(self.number, &self.message);
+        let remedy = match self.is_charset_of_value() {
+            true => Some(OTHER_CHARSET),
+            false => remedy(self.number, &self.message),
+        };
         let mut error = match self.sqlstate == SIGNALLED {
             true => Error::new(code, status, self.message),
             false => Error::new(code, status, general(code)).database(self.message),

@@ -7,10 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Request;
-use http_body_util::{BodyExt as _, Empty};
+use http::{Request, Uri};
+use http_body_util::{BodyExt as _, Empty, Limited};
 use rowstream_core::error::ErrorDetail;
-use serde_json::Value;
+use rowstream_core::params;
+use serde_json::{Value, json};
 
 use super::Failure;
 use crate::config::Config;
@@ -24,11 +25,22 @@ pub(super) struct ExplainedRequest {
     pub(super) answer: Result<Value, Value>,
 }
 
-/// Asks for the plans of each of these requests, in the rights of the server's own login. If
-/// `create` would create a database file, it's created in the folder `made` instead.
+impl ExplainedRequest {
+    /// A request that isn't explained, because the files or their statements have errors.
+    pub(super) fn not_asked(target: &str) -> Self {
+        let error = json!({"detail": "it isn't explained, because of the errors in files or sources"});
+        Self { target: target.to_owned(), answer: Err(error) }
+    }
+}
+
+/// The longest answer that is read, in bytes.
+const LONGEST: usize = 64 << 20;
+
+/// Asks for the plans of each of these requests, in the rights of each source's own user. If `create`
+/// would create a database file, it's created in the folder `made` instead.
 ///
 /// # Errors
-/// A source's settings are wrong, or a text isn't the path of a request.
+/// A source's settings are wrong.
 pub(super) async fn explain(
     config: &Config,
     targets: &[String],
@@ -44,29 +56,55 @@ pub(super) async fn explain(
     let app = Arc::new(App::new(config)?);
     let mut explained = Vec::new();
     for target in targets {
-        let answer = answer(&app, target).await?;
+        let answer = answer(&app, target).await;
         explained.push(ExplainedRequest { target: target.clone(), answer });
     }
     Ok(explained)
 }
 
-async fn answer(app: &Arc<App>, target: &str) -> Result<Result<Value, Value>, Failure> {
-    let separator = if target.contains('?') { '&' } else { '?' };
-    let request = Request::get(format!("{target}{separator}_explain=1")).body(Empty::<Bytes>::new());
-    let request = request.ok().filter(|_| target.starts_with('/'));
-    let request = request.ok_or_else(|| {
-        let text = format!("{target} isn't the path of a request\nhint: write '/orders?status=eq.PAID'");
-        Failure::Message(text)
-    })?;
+async fn answer(app: &Arc<App>, target: &str) -> Result<Value, Value> {
+    let problem = |detail: String| json!({"detail": detail});
+    let request = Request::get(explained(target)).body(Empty::<Bytes>::new());
+    let request = request.map_err(|error| problem(error.to_string()))?;
     let response = Arc::clone(app).respond(Arrival::default(), request).await;
     let is_ok = response.status().is_success();
-    let body = response.into_body().collect().await.map_err(|error| incomplete(target, &error))?;
-    let body = serde_json::from_slice(&body.to_bytes()).map_err(|error| incomplete(target, &error))?;
-    Ok(if is_ok { Ok(body) } else { Err(body) })
+    let body = Limited::new(response.into_body(), LONGEST).collect().await;
+    let body = body.map_err(|error| problem(format!("the plan is incomplete: {error}")))?;
+    match serde_json::from_slice::<Value>(&body.to_bytes()) {
+        Ok(plans) if is_ok && plans["statements"].is_array() => Ok(plans),
+        Ok(error) if !is_ok => Err(error),
+        _ => Err(problem("this isn't an endpoint with statements".to_owned())),
+    }
 }
 
-fn incomplete(target: &str, error: &impl fmt::Display) -> Failure {
-    Failure::Message(format!("the plan of {target} is incomplete: {error}"))
+/// The request of the plans. `_explain` is the first parameter, in front of anything else.
+fn explained(target: &str) -> String {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    format!("{path}?_explain=1&{query}")
+}
+
+/// Reads an argument: the path of a request, and its query.
+///
+/// # Errors
+/// It's another text. The reason is for the user.
+pub(super) fn read_target(text: &str) -> Result<String, String> {
+    let query = text.split_once('?').map_or("", |(_, query)| query);
+    let why = if text.contains("://") {
+        "write only the path and the query, without the server"
+    } else if !text.starts_with('/') {
+        "a path begins with `/`"
+    } else if text.contains('#') {
+        "a request has no `#…`: write `#` as %23 in a value"
+    } else if text.contains(char::is_whitespace) {
+        "write a space as %20"
+    } else if params::has_name(query, "_explain") {
+        "leave `_explain` out"
+    } else if let Err(error) = explained(text).parse::<Uri>() {
+        return Err(error.to_string());
+    } else {
+        return Ok(text.to_owned());
+    };
+    Err(why.to_owned())
 }
 
 impl fmt::Display for ExplainedRequest {

@@ -37,12 +37,12 @@ impl ColumnArray {
         }
     }
 
-    /// See [`Array::push`].
+    /// See [`Array::push`]. A list may take `room` bytes.
     #[inline]
-    pub(super) fn push(&mut self, row: usize, value: Value<'_>) -> bool {
+    pub(super) fn push(&mut self, row: usize, value: Value<'_>, room: &mut usize) -> bool {
         match self {
             Self::Scalars(array) => array.push(row, value),
-            Self::Lists(lists) => lists.push(row, value),
+            Self::Lists(lists) => lists.push(row, value, room),
         }
     }
 

@@ -21,7 +21,7 @@ impl Scratch {
 }
 
 /// Reads the JSON of a value of this kind. A value of another form doesn't fit the kind, so that the
-/// column refuses it. `None` if it isn't JSON.
+/// column refuses it, and so do bytes that aren't hex. `None` if it isn't JSON.
 #[inline]
 pub(super) fn value<'a>(kind: ScalarKind, token: &'a str, scratch: &'a mut Scratch) -> Option<Value<'a>> {
     Some(match (kind, token.as_bytes()) {
@@ -29,7 +29,7 @@ pub(super) fn value<'a>(kind: ScalarKind, token: &'a str, scratch: &'a mut Scrat
         (ScalarKind::Json, _) => Value::Json(token),
         (_, b"true") => Value::Bool(true),
         (_, b"false") => Value::Bool(false),
-        (ScalarKind::Bytes, [b'"', ..]) => bytes(token, &mut scratch.bytes)?,
+        (ScalarKind::Bytes, [b'"', ..]) => bytes(token, &mut scratch.bytes).unwrap_or(Value::Text(token)),
         (_, [b'"', ..]) => of_text(kind, text(token, &mut scratch.text)?),
         (_, [b'0'..=b'9' | b'-', ..]) => number(kind, token),
         _ => return None,

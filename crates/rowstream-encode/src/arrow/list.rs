@@ -12,6 +12,8 @@ use crate::{ScalarKind, Value};
 const DIMENSIONS: &str = "an array of several dimensions";
 /// Describes JSON that isn't a list.
 const NO_LIST: &str = "JSON that isn't a list";
+/// Describes a list beyond the bound.
+const TOO_LONG: &str = "a list of more elements than a row may have";
 
 /// The lists of one column.
 pub(super) struct ListArray {
@@ -78,23 +80,24 @@ impl ListArray {
         self.misfit
     }
 
-    /// Adds the list of row `row`, counted in the batch from 0. Returns false if an element doesn't
-    /// fit; then no more lists may be added.
-    pub(super) fn push(&mut self, row: usize, value: Value<'_>) -> bool {
+    /// Adds the list of row `row`, counted in the batch from 0, and takes its bytes from `room`.
+    /// Returns false if an element doesn't fit, or if there's no room; then no more lists may be added.
+    pub(super) fn push(&mut self, row: usize, value: Value<'_>, room: &mut usize) -> bool {
         push_bit(&mut self.validity, row, !matches!(value, Value::Null));
         let pushed = match value {
             Value::Null => {
                 self.nulls += 1;
                 Ok(())
             }
-            Value::Json(text) => self.push_elements(text),
+            Value::Json(text) => self.push_elements(text, room),
             value => Err(what(value, self.kind.into())),
         };
         self.misfit = pushed.and_then(|()| self.end_list()).err();
         self.misfit.is_none()
     }
 
-    fn push_elements(&mut self, text: &str) -> Result<(), &'static str> {
+    fn push_elements(&mut self, text: &str, room: &mut usize) -> Result<(), &'static str> {
+        let most = self.elements.bytes().saturating_add(*room);
         let text = text.trim_ascii().strip_prefix('[').and_then(|text| text.strip_suffix(']'));
         let mut rest = text.ok_or(NO_LIST)?.trim_ascii();
         while !rest.is_empty() {
@@ -108,7 +111,11 @@ impl ListArray {
             }
             self.count += 1;
             rest = behind;
+            if self.elements.bytes() > most {
+                return Err(TOO_LONG);
+            }
         }
+        *room = most - self.elements.bytes();
         Ok(())
     }
 
