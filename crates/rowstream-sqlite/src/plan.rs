@@ -181,7 +181,10 @@ fn decimal_kind(declared: &str) -> ColumnKind {
 
 #[cfg(test)]
 mod tests {
+    use rowstream_core::sql::Outline;
+
     use super::*;
+    use crate::dialect::DIALECT;
 
     #[test]
     fn declared_types_promise_kinds() {
@@ -247,6 +250,49 @@ mod tests {
                 assert!(types.iter().any(|name| name == storage), "{function}: {types:?}");
                 assert!(types.iter().all(|name| name == storage || name == "null"), "{function}: {types:?}");
             }
+        }
+    }
+
+    /// Comments, quotes and repeated names gave columns the type of another one. Each column has the
+    /// type on the right, and its values have it, too.
+    #[test]
+    fn values_have_the_type_of_their_column() {
+        let connection = rusqlite::Connection::open_in_memory().unwrap();
+        connection
+            .execute_batch(
+                "create table t (id integer primary key, s text, d); insert into t values (7, 'v', '1.5')",
+            )
+            .unwrap();
+        for (sql, expected) in [
+            ("select cast(d as decimal /* an int */) from t", ""),
+            ("select cast(d as numeric -- a point\n) from t", ""),
+            ("select cast(d as varchar /* int */ (20)) from t", ""),
+            ("select cast(d as /* int */ varchar (20) -- int\n) from t", "text"),
+            ("select cast(d as \"a\" int) from t", ""),
+            ("select cast(d as \"int\") from t", "integer"),
+            ("select cast(d as [text]) from t", "text"),
+            ("select n from (select 'x' as 'n', count(*) as n from t)", ""),
+            ("select s from (select s collate nocase, count(*) as s from t)", ""),
+            ("select \"n:1\" from (select 1 as n, 2.5 as n, 5 as \"n:1\")", ""),
+            ("select \"'q'\" as k from (select 'q', 5 as \"'q'\")", ""),
+            ("select \"x'07'\" as k from (select x'07', 5 as \"x'07'\")", ""),
+            ("select column1 from (select true, 'x' as column1)", ""),
+            ("select k from (select x.*, 5 as k from (select 1 as n) x join (select 'a' as k) x)", ""),
+            ("select id from (select rowid, cast(s as text) as id from t)", "text"),
+            ("select a from (select \"a\", count(*) as \"\"\"a\"\"\" from t)", ""),
+            ("select count(*) as 'n' from t", "integer"),
+            ("select \"n\" from (select count(*) as 'n' from t) as x", "integer"),
+            ("select \"it's\" from (select count(*) 'it''s' from t)", "integer"),
+            ("select k from (select id as 'n', 5 k, s collate nocase from t)", "integer"),
+            ("select pr from (select percent_rank() over w pr from t window w as (order by id))", "real"),
+            ("select 9223372036854775807 k", "integer"),
+        ] {
+            let outline = Outline::new(sql, &DIALECT).unwrap();
+            let computed = outline.computed(1)[0].as_ref().map_or("", computed_type);
+            assert_eq!(computed, expected, "{sql}");
+            let value: rusqlite::types::Value = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+            let stored = value.data_type().to_string().to_ascii_lowercase();
+            assert!(expected.is_empty() || stored == expected, "{sql}: {stored}");
         }
     }
 

@@ -4,6 +4,7 @@
 //! There's no grammar of expressions here. A longer expression, such as `count(*) + 1`, isn't
 //! understood, and neither is a column of a view.
 
+use std::collections::HashSet;
 use std::iter::repeat_n;
 
 use super::{NamedColumn, Outline, Part, UNIONS, is_star};
@@ -12,8 +13,12 @@ use super::{NamedColumn, Outline, Part, UNIONS, is_star};
 const DEPTH: usize = 16;
 /// The words that may follow the list of columns.
 const BEHIND_LIST: [&str; 8] = ["from", "where", "group", "having", "window", "order", "limit", ";"];
-/// The operators that follow an expression as a word, like an alias.
-const POSTFIXES: [&str; 2] = ["isnull", "notnull"];
+/// The words that may end an expression, like an alias.
+const LAST_WORDS: [&str; 3] = ["isnull", "notnull", "end"];
+/// The names that SQLite replaces by `column1`, with the column's number.
+const REPLACED_NAMES: [&str; 2] = ["true", "false"];
+/// The characters that begin a quoted part of a type.
+const QUOTES: [char; 4] = ['"', '\'', '`', '['];
 
 /// A computed column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +41,7 @@ enum Selected<'a> {
 
 #[derive(Debug, Clone)]
 struct SelectedColumn<'a> {
-    /// Its name in its comparable form, if it has a name.
+    /// Its name in its comparable form. `None` if only the database knows it.
     name: Option<String>,
     computed: Option<Computed<'a>>,
 }
@@ -60,19 +65,34 @@ impl<'a> NestedTables<'a> {
         found.map(|(_, list)| &list[..])
     }
 
+    /// The computed column of this name. It may also be any column in front whose name is unknown.
     fn column(&self, named: &NamedColumn) -> Option<Computed<'a>> {
-        let list = self.list(named.table.as_deref())?;
-        let mut found = None;
-        for selected in list {
-            let Selected::Column(column) = selected else { return None };
-            if column.name.as_ref() == Some(&named.column) {
-                if found.is_some() {
-                    return None;
-                }
-                found = Some(column);
-            }
+        let may_be = |selected: &&Selected<'a>| match selected {
+            Selected::Column(column) => column.name.as_ref().is_none_or(|name| *name == named.column),
+            Selected::Unknown => true,
+        };
+        match self.list(named.table.as_deref())?.iter().find(may_be)? {
+            Selected::Column(SelectedColumn { name: Some(_), computed }) => computed.clone(),
+            _ => None,
         }
-        found?.computed.clone()
+    }
+}
+
+/// Removes all names of a list if one is repeated: SQLite calls the second `n:1`. A `*` may have any
+/// names.
+fn remove_repeated(list: &mut [Selected<'_>]) {
+    let mut names = HashSet::new();
+    let is_known = list.iter().all(|selected| match selected {
+        Selected::Column(column) => column.name.as_ref().is_none_or(|name| names.insert(name)),
+        Selected::Unknown => false,
+    });
+    if is_known {
+        return;
+    }
+    for selected in list {
+        if let Selected::Column(column) = selected {
+            column.name = None;
+        }
     }
 }
 
@@ -104,7 +124,10 @@ impl<'a> Outline<'a> {
             return vec![Selected::Unknown];
         };
         let tables = self.nested_tables(tables, depth);
-        list.split(|part| part.is(",")).flat_map(|item| self.selected_item(item, &tables)).collect()
+        let items = list.split(|part| part.is(","));
+        let mut list: Vec<_> = items.flat_map(|item| self.selected_item(item, &tables)).collect();
+        remove_repeated(&mut list);
+        list
     }
 
     /// The list of columns and the tables. `None` if it isn't a plain `select`.
@@ -141,10 +164,22 @@ impl<'a> Outline<'a> {
             };
             let name = rest.first().and_then(|part| self.name(part.text));
             nested.is_alone = at == 0 && rest.len() == usize::from(name.is_some());
+            let name = name.filter(|name| !self.is_repeated(name, tables));
             let list = Outline::new(inner, self.dialect).map(|inner| inner.selected_list(depth - 1));
             nested.lists.push((name, list.unwrap_or_else(|| vec![Selected::Unknown])));
         }
         nested
+    }
+
+    /// Returns true if another table may have this name.
+    fn is_repeated(&self, name: &str, tables: &[Part<'a>]) -> bool {
+        let is_table = |at: &usize| {
+            let (part, next) = (tables[*at], tables.get(at + 1));
+            part.depth == 0
+                && next.is_none_or(|next| next.text != ".")
+                && self.alias(part).is_some_and(|own| own == name)
+        };
+        (0..tables.len()).filter(is_table).count() > 1
     }
 
     fn selected_item(&self, item: &[Part<'a>], tables: &NestedTables<'a>) -> Vec<Selected<'a>> {
@@ -158,31 +193,43 @@ impl<'a> Outline<'a> {
 
     fn selected_column(&self, item: &[Part<'a>], tables: &NestedTables<'a>) -> SelectedColumn<'a> {
         let (expression, alias) = self.split_alias(item);
-        match self.named(expression) {
-            Some(named) => {
-                let computed = tables.column(&named);
-                SelectedColumn { name: alias.or(Some(named.column)), computed }
-            }
-            None => SelectedColumn { name: alias, computed: self.computed_by(expression) },
-        }
+        let is_whole = expression.len() == item.len();
+        let (own, computed) = match self.named(expression) {
+            Some(named) => (Some(named.column.clone()), tables.column(&named)),
+            None => (None, self.computed_by(expression)),
+        };
+        let name = if is_whole { own } else { alias };
+        SelectedColumn { name: name.filter(|name| !REPLACED_NAMES.contains(&name.as_str())), computed }
     }
 
-    /// Splits `EXPRESSION as NAME`, or `EXPRESSION NAME` if the expression is a column or ends with
-    /// a bracket.
+    /// Splits `EXPRESSION as NAME`, or `EXPRESSION NAME` if the expression is understood or ends
+    /// with a bracket.
     fn split_alias<'p>(&self, item: &'p [Part<'a>]) -> (&'p [Part<'a>], Option<String>) {
         match item {
-            [expression @ .., word, alias] if word.is("as") => (expression, self.name(alias.text)),
-            [expression @ .., alias]
-                if !alias.is_any(&POSTFIXES)
-                    && (expression.last().is_some_and(|part| part.text == ")")
-                        || self.named(expression).is_some()) =>
-            {
-                match self.name(alias.text) {
+            [expression @ .., word, alias] if word.is("as") => (expression, self.alias(*alias)),
+            [expression @ .., alias] if !alias.is_any(&LAST_WORDS) && self.may_have(expression, *alias) => {
+                match self.alias(*alias) {
                     Some(name) => (expression, Some(name)),
                     None => (item, None),
                 }
             }
             _ => (item, None),
+        }
+    }
+
+    /// Returns true if this may be the alias of this expression. `x'07'` and `not a` aren't columns with
+    /// an alias.
+    fn may_have(&self, expression: &[Part<'a>], alias: Part<'a>) -> bool {
+        expression.last().is_some_and(|part| part.text == ")")
+            || self.named(expression).is_some() && !expression[0].is("not") && !alias.text.starts_with('\'')
+            || self.computed_by(expression).is_some()
+    }
+
+    /// An alias in its comparable form. SQLite accepts single quotes around it.
+    fn alias(&self, part: Part<'a>) -> Option<String> {
+        match part.text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
+            Some(text) => Some(self.fold(&text.replace("''", "'"))),
+            None => self.name(part.text),
         }
     }
 
@@ -200,10 +247,16 @@ impl<'a> Outline<'a> {
         text.parse::<i64>().ok().map(|_| Computed::Integer)
     }
 
-    /// The type in `VALUE as TYPE`.
+    /// The type in `VALUE as TYPE`. `None` if it contains comments, or quotes around only a part of
+    /// it: SQLite takes the former for words of the type, and ignores words behind the latter.
     fn cast_type(&self) -> Option<Computed<'a>> {
-        let word = self.parts.iter().rfind(|part| part.is("as"))?;
-        Some(Computed::Cast(self.text[word.end()..].trim()))
+        let word = self.parts.iter().rposition(|part| part.is("as"))?;
+        let parts = &self.parts[word + 1..];
+        let (first, last) = (parts.first()?, parts.last()?);
+        let has_comment = |pair: &[Part<'a>]| !self.text[pair[0].end()..pair[1].start].trim().is_empty();
+        let has_quotes = parts.len() > 1 && parts.iter().any(|part| part.text.starts_with(QUOTES));
+        let is_plain = !has_quotes && !parts.windows(2).any(has_comment);
+        is_plain.then(|| Computed::Cast(&self.text[first.start..last.end()]))
     }
 
     /// Returns true if only `filter (…)` and `over …` follow a call.
@@ -261,7 +314,8 @@ mod tests {
                 "cast(a as integer), cast(cast(a as text) || 'as' as Varchar (20)) n",
                 &[":integer", ":Varchar (20)"],
             ),
-            ("1, -5 as n, 9223372036854775807", &["#", "#", "#"]),
+            ("1, -5 as n, 9223372036854775807 k, -5 'n'", &["#", "#", "#", "#"]),
+            ("rank() over w pr, count(*) as 'n', count(*) 'it''s'", &["rank", "count", "count"]),
             ("exists (select 1 from u, v), a is distinct from b, 1", &["exists", "-", "#"]),
             ("count(*) + 1, 1 + count(*), (count(*)), a.count, count, -count(*)", &["-"; 6]),
             ("9223372036854775808, 1.0, '1', 1e3, 0x10, 1 + 1, ?1", &["-"; 7]),
@@ -272,6 +326,29 @@ mod tests {
                 let sql = format!("with c as (select 'x' union select 'y') select {list}{behind}");
                 assert_eq!(computed(&sql, expected.len()), expected, "{sql}");
             }
+        }
+    }
+
+    /// Comments behind the type were read as words of it, so a decimal with "an int" in its comment was
+    /// an integer.
+    #[test]
+    fn types_of_casts_have_no_comments_and_are_quoted_as_a_whole() {
+        for (cast, expected) in [
+            ("a as decimal /* an int */", ":decimal"),
+            ("a as numeric -- a point\n", ":numeric"),
+            ("a as /* int */ varchar (20) -- int\n", ":varchar (20)"),
+            ("a as double\n precision", ":double\n precision"),
+            ("a as varchar /* int */ (20)", "-"),
+            ("a as double -- int\n precision", "-"),
+            ("a as \"int\"", ":\"int\""),
+            ("a as [int] /* a */", ":[int]"),
+            ("a as \"a\" int", "-"),
+            ("a as 'a' int", "-"),
+            ("a as `a`(20)", "-"),
+            ("a as int \"a\"", "-"),
+            ("a as ", "-"),
+        ] {
+            assert_eq!(computed(&format!("select cast({cast}) as k from t"), 1), [expected], "{cast}");
         }
     }
 
@@ -315,6 +392,45 @@ mod tests {
         ] {
             assert_eq!(computed(&sql, expected.len()), expected, "{sql}");
         }
+    }
+
+    /// SQLite takes the first column of a name. Names that we didn't understand were skipped, so a
+    /// later column was found.
+    #[test]
+    fn columns_behind_unknown_names_or_with_repeated_ones_are_not_found() {
+        for (name, list, expected) in [
+            ("n", "'x' as 'n', count(*) as n", "-"),
+            ("s", "s collate nocase, count(*) as s", "-"),
+            ("n", "s collate nocase, count(*) as n", "-"),
+            ("n", "count(*) as n, s collate nocase", "count"),
+            ("\"n:1\"", "1 as n, 2.5 as N, 5 as \"n:1\"", "-"),
+            ("k", "1 as n, 2.5 as [N], 5 as k", "-"),
+            ("\"'q'\"", "'q', 5 as \"'q'\"", "-"),
+            ("\"not a\"", "not a, 5 as \"not a\"", "-"),
+            ("\"x'07'\"", "x'07', 5 as \"x'07'\"", "-"),
+            ("k", "case when a then (b) end, 5 as k", "-"),
+            ("column1", "true, 5 as column1", "-"),
+            ("column1", "a as 'False', 5 as column1", "-"),
+            ("n", "count(*) as 'N'", "count"),
+            ("\"it's\"", "count(*) 'it''s'", "count"),
+            ("k", "a as 'n', a 'm', 5 as k", "-"),
+            ("k", "a as 'n', a as b, t.c, (1) 'd', 5 k", "#"),
+        ] {
+            for sql in [
+                format!("select {name} as k from (select {list} from t)"),
+                format!("select x.{name} from (select * from (select {list} from t)) x"),
+            ] {
+                assert_eq!(computed(&sql, 1), [expected], "{sql}");
+            }
+        }
+        for tables in ["(select 'a' as k) x", "t as x", "x", "t as 'X'"] {
+            let inner = format!("select x.*, 5 as k from (select 1 as n) x join {tables}");
+            assert_eq!(computed(&format!("select k from ({inner})"), 1), ["-"], "{inner}");
+        }
+    }
+
+    #[test]
+    fn statements_are_read_to_a_depth() {
         let deep = (0..100).fold("select 1 as n".to_owned(), |sql, _| format!("select * from ({sql})"));
         assert_eq!(computed(&deep, 1), ["-"]);
     }
