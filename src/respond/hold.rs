@@ -12,7 +12,7 @@ use rowstream_encode::Format;
 
 use super::app::App;
 use super::body::AnswerBody;
-use super::head::{head, tell_digest, tell_if_empty, tell_page, tell_total};
+use super::head::{head, tell_digest, tell_if_empty, tell_page, tell_parts, tell_total};
 use super::request::StreamRequest;
 use super::streaming::ActiveStream;
 use super::tracker::RequestTracker;
@@ -92,6 +92,7 @@ impl App {
         let (mut response, spooled) = (head(request, coding), spool.so_far());
         tell_page(request, &streaming.stream, response.headers_mut());
         tell_total(request, &streaming.stream, response.headers_mut());
+        tell_parts(&streaming.stream, response.headers_mut());
         tell_digest(response.headers_mut(), streaming.content_digest().as_deref());
         tell_if_empty(response.headers_mut(), spooled.left());
         Ok(response.map(|()| match spooled.in_memory() {

@@ -62,6 +62,9 @@ async fn the_shards_are_the_whole_in_every_format() {
             // A shard can be repeated. With a new snapshot, the token would be different.
             let again = get(&server.url(&format!("/s{format}?_shard=1/{of}&_snapshot={token}"))).await;
             assert_eq!(again.text(), replies[replies.len() - 1].text());
+            let held =
+                get(&server.url(&format!("/s{format}?_shard=1/{of}&_snapshot={token}&_wait=end"))).await;
+            assert_eq!((held.header("rowstream-snapshot"), held.text()), (Some(&*token), again.text()));
         }
     }
     let framed = get(&server.url("/s.ndjson?_shard=1/1&_end=1")).await;
@@ -147,7 +150,12 @@ async fn a_snapshot_that_is_gone_is_said_to_be() {
     // This pool has room for one snapshot.
     let refused = get(&server.url("/s?_shard=1/2")).await;
     assert_eq!(code(&refused), (503, "too_many_snapshots".to_owned()));
-    assert!(refused.header("retry-after").is_some());
+    // The snapshot was read just now, and is kept for a minute.
+    let after = refused.json()["retry_after"].as_u64().unwrap();
+    assert!(
+        (2..=61).contains(&after) && refused.header("retry-after") == Some(&after.to_string()),
+        "{after}"
+    );
     end_keepers(&db).await;
     let gone = get(&second).await;
     assert_eq!(code(&gone), (410, "snapshot_expired".to_owned()), "{}", gone.text());

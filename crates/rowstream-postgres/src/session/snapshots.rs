@@ -34,7 +34,14 @@ pub(crate) type Reader = Arc<()>;
 pub(crate) struct Snapshots {
     room: Arc<Semaphore>,
     most: usize,
-    kept: Mutex<HashMap<String, Reader>>,
+    kept: Mutex<HashMap<String, Kept>>,
+}
+
+/// A snapshot that is kept.
+struct Kept {
+    reader: Reader,
+    /// It's kept until then, or for longer if it's read meanwhile.
+    expires: Instant,
 }
 
 impl Snapshots {
@@ -47,35 +54,58 @@ impl Snapshots {
     /// The right to keep one more.
     ///
     /// # Errors
-    /// 503 if too many are kept.
+    /// 503 if too many are kept, with the time until one expires.
     pub(super) fn room(&self) -> Result<OwnedSemaphorePermit, Error> {
         Arc::clone(&self.room).try_acquire_owned().map_err(|_| {
             let message = format!("no more than {} snapshots may be kept for shards at a time", self.most);
             Error::new("too_many_snapshots", StatusCode::SERVICE_UNAVAILABLE, message)
-                .retry_after(TICK)
-                .hint("read all shards of a snapshot before the first of another")
+                .retry_after(self.wait(Instant::now()))
+                .hint("a snapshot is kept for a minute after its last reader: wait, or raise `pool.max`")
         })
+    }
+
+    /// The time until a snapshot expires, if none is read meanwhile. [`hold`] ends it a tick later.
+    fn wait(&self, now: Instant) -> Duration {
+        let next = self.kept.lock().values().map(|kept| kept.expires).min();
+        next.map_or(Duration::ZERO, |next| next.saturating_duration_since(now)) + TICK
+    }
+
+    fn insert(&self, id: String, kept: Kept) {
+        self.kept.lock().insert(id, kept);
+    }
+
+    fn renew(&self, id: &str, expires: Instant) {
+        if let Some(kept) = self.kept.lock().get_mut(id) {
+            kept.expires = expires;
+        }
     }
 
     /// Marks the snapshot as read until the reader is dropped. `None` if this process doesn't keep
     /// the snapshot; another replica may keep it.
     pub(super) fn reader(&self, snapshot: &TableSnapshot) -> Option<Reader> {
-        self.kept.lock().get(&snapshot.id).cloned()
+        self.kept.lock().get(&snapshot.id).map(|kept| Arc::clone(&kept.reader))
     }
 }
 
 /// Keeps a snapshot that the session has exported. Returns its first reader.
 pub(super) fn keep(session: Session, room: OwnedSemaphorePermit, snapshot: &TableSnapshot) -> Reader {
     let reader = Reader::default();
-    session.shared.snapshots.kept.lock().insert(snapshot.id.clone(), Arc::clone(&reader));
-    tokio::spawn(hold(session, room, (snapshot.id.clone(), Arc::clone(&reader))));
+    let life = Life::new(Instant::now());
+    let kept = Kept { reader: Arc::clone(&reader), expires: life.end() };
+    session.shared.snapshots.insert(snapshot.id.clone(), kept);
+    tokio::spawn(hold(session, room, (snapshot.id.clone(), Arc::clone(&reader)), life));
     reader
 }
 
 /// Holds the session until its snapshot expires.
-async fn hold(mut session: Session, room: OwnedSemaphorePermit, (id, readers): (String, Reader)) {
-    let mut life = Life::new(Instant::now());
+async fn hold(
+    mut session: Session,
+    room: OwnedSemaphorePermit,
+    (id, readers): (String, Reader),
+    mut life: Life,
+) {
     while life.goes_on(Instant::now(), Arc::strong_count(&readers) > OWN) {
+        session.shared.snapshots.renew(&id, life.end());
         tokio::time::sleep(TICK).await;
         if session.run("select", 0).await.is_err() {
             break;
@@ -102,7 +132,12 @@ impl Life {
         if is_read {
             self.read = now;
         }
-        now - self.read < UNREAD && now - self.begun < AT_MOST
+        now < self.end()
+    }
+
+    /// The snapshot is kept until then, or for longer if it's read meanwhile.
+    fn end(&self) -> Instant {
+        (self.read + UNREAD).min(self.begun + AT_MOST)
     }
 }
 
@@ -123,6 +158,27 @@ mod tests {
         let mut life = Life::new(begun);
         assert!(life.goes_on(at(100), true) && life.goes_on(at(159), false));
         assert!(!life.goes_on(at(160), false));
+    }
+
+    #[test]
+    fn a_refusal_waits_for_the_next_snapshot_that_expires() {
+        let snapshots = Snapshots::new(8);
+        let begun = Instant::now();
+        let keep = |id: &str, seconds| {
+            let expires = begun + Duration::from_secs(seconds);
+            snapshots.insert(id.to_owned(), Kept { reader: Reader::default(), expires });
+        };
+        assert_eq!(snapshots.wait(begun), TICK, "it's about to be kept");
+        keep("a", 60);
+        keep("b", 40);
+        assert_eq!(snapshots.wait(begun), Duration::from_secs(41));
+        snapshots.renew("b", begun + Duration::from_secs(70));
+        assert_eq!(snapshots.wait(begun + Duration::from_secs(5)), Duration::from_secs(56));
+        assert_eq!(snapshots.wait(begun + Duration::from_secs(80)), TICK);
+        let mut life = Life::new(begun);
+        assert_eq!(life.end(), begun + UNREAD);
+        assert!(life.goes_on(begun + Duration::from_secs(3590), true));
+        assert_eq!(life.end(), begun + AT_MOST);
     }
 
     #[test]
