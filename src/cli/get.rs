@@ -5,6 +5,7 @@
 //! | [`request`] | the URL, the token, and a connection for each request |
 //! | [`lines`] | framed responses (NDJSON, JSON sequences), which can be resumed |
 //! | [`document`] | other responses, and the proof that they're complete |
+//! | [`proof`] | the proofs that a response is complete |
 //! | [`shards`] | several requests, whose rows form one file |
 //! | [`output`] | standard output, or a file that gets its name at the end |
 //! | [`tally`] | the progress of all requests |
@@ -14,6 +15,7 @@ mod document;
 mod fault;
 mod lines;
 mod output;
+mod proof;
 mod request;
 mod shards;
 mod tally;
@@ -24,12 +26,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use indicatif::HumanBytes;
+use serde_json::Value;
 use tokio::time::sleep;
 
 use self::document::Document;
 use self::fault::Fault;
 use self::lines::{Form, LONGEST_ROW, Lines};
 use self::output::{Hold, Output, Position};
+use self::proof::Proof;
 use self::request::{EndpointUrl, Requests, Response};
 use self::shards::{Shard, ShardFormat};
 use self::tally::Tally;
@@ -184,7 +188,9 @@ struct Download<'a> {
 /// A complete response.
 struct Complete {
     rows: u64,
-    proof: &'static str,
+    proof: Proof,
+    /// Those of the record, if there's one.
+    columns: Option<Value>,
     is_full_page: bool,
     /// The requests that read it side by side.
     requests: u32,
@@ -219,9 +225,8 @@ impl<'a> Download<'a> {
 
     /// Requests the rows until all of them have arrived.
     async fn attempt(&mut self) -> Result<Complete, Stop> {
-        let mut failures = 0;
+        let (mut failures, mut before) = (0, self.tally.advance(self.part()));
         loop {
-            let before = self.tally.safe();
             let fault = match self.receive().await {
                 Ok(complete) => {
                     self.tally.keep(self.part(), self.output.bytes());
@@ -236,9 +241,11 @@ impl<'a> Download<'a> {
             }
             self.tally.keep(self.part(), self.output.safe.bytes);
             // A shard may have to wait for a connection until another one has been read.
-            if self.tally.safe() > before {
+            let now = self.tally.advance(self.part());
+            if now > before {
                 failures = 0;
             }
+            before = now;
             let Some(after) = fault.retry else { return Err(fault.into()) };
             if failures == self.args.retries {
                 return Err(fault.or_hint("try again later, or with more --retries").into());
@@ -286,6 +293,8 @@ impl<'a> Download<'a> {
             Some(_) if !self.requests.is_framed => {
                 // The URL doesn't name the format, so the first request couldn't ask for records.
                 self.requests.is_framed = true;
+                // Its rows aren't read, and they would occupy a connection of the database.
+                drop(response);
                 return Box::pin(self.receive()).await;
             }
             Some(form) => self.receive_lines(&mut response, form).await?,
@@ -337,11 +346,12 @@ impl<'a> Download<'a> {
         }
         let end = lines.end.as_ref();
         let proof = match end.is_some_and(|end| end.has_digest) {
-            true => "its end record and digest",
-            false => "its end record",
+            true => Proof::EndRecordAndDigest,
+            false => Proof::EndRecord,
         };
         let is_full_page = end.is_some_and(|end| end.is_full_page);
-        Ok(Complete { rows: before + lines.rows, proof, is_full_page, requests: 1 })
+        let (rows, columns) = (before + lines.rows, lines.columns);
+        Ok(Complete { rows, proof, columns, is_full_page, requests: 1 })
     }
 
     async fn receive_document(
@@ -370,7 +380,7 @@ impl<'a> Download<'a> {
         let proof = document.finish(&response.headers, &response.trailers)?;
         let page = response.trailers.get("rowstream-page").or(response.headers.get("rowstream-page"));
         let is_full_page = page.is_some_and(|page| page == "full");
-        Ok(Complete { rows: document.rows(), proof, is_full_page, requests: 1 })
+        Ok(Complete { rows: document.rows(), proof, columns: None, is_full_page, requests: 1 })
     }
 
     fn note(&self, text: impl std::fmt::Display) {

@@ -4,10 +4,14 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::HeaderValue;
+
 use crate::get::{attempts, behind_proxy, command, download, file, names, server, survive_cuts, whole};
-use crate::support::upstream::Scripted;
+use crate::support::upstream::{Scripted, Speaks, Upstream, reply, stream};
 use crate::support::{Cut, Faults, Pieces, Server, TestDb, wait_until};
 
 /// A table of some 4 MB, with holes.
@@ -22,7 +26,9 @@ async fn shards(db: &TestDb) -> Server {
     let config = format!("[source.db]\nurl = \"{}\"\npool = {{ max = 40 }}\n", db.url());
     let (s, bad) =
         (format!("{SHARDS}select * from event"), format!("{SHARDS}select 1 / (id - 55555) as x from event"));
-    Server::start(&[("rowstream.toml", &config), ("endpoints/s.sql", &s), ("endpoints/bad.sql", &bad)]).await
+    let bare = "/*\nshards = 8\ncsv = { header = false, bom = true }\n*/\nselect t from event";
+    let files = [("rowstream.toml", &*config), ("endpoints/s.sql", &s), ("endpoints/bad.sql", &bad)];
+    Server::start(&[&files[..], &[("endpoints/bare.sql", bare)]].concat()).await
 }
 
 fn sorted(text: &str) -> Vec<&str> {
@@ -148,6 +154,80 @@ async fn a_signal_leaves_no_file() {
     assert_is(&path, &whole(&server, "/s.ndjson").await, &told);
 }
 
+/// The first shard has the only byte order mark, also if values begin with that character.
+#[tokio::test]
+async fn a_file_without_a_header_has_one_mark() {
+    let db = TestDb::new().await;
+    let server = shards(&db).await;
+    db.execute("update event set t = U&'\\FEFF' || t").await;
+    for name in ["/bare.csv", "/bare.csv?_csv_bom=1", "/bare.csv?_csv_bom=0", "/s.csv?_csv_bom=1"] {
+        let (_folder, path, text) = file("rows");
+        let (status, told) = download(&[&server.url(name), "-o", &text, "--parallel", "3"]).await;
+        assert_eq!(status, Some(0), "{name}: {told}");
+        let (whole, text) = (whole(&server, name).await, fs::read_to_string(path).unwrap());
+        let has_mark = !name.ends_with('0');
+        assert_eq!(text.starts_with("\u{feff}\u{feff}"), has_mark && name.starts_with("/bare"), "{name}");
+        let rows = |text: &str| {
+            let text = text.strip_prefix(if has_mark { "\u{feff}" } else { "" }).unwrap();
+            sorted(text).join("\n")
+        };
+        assert!(rows(&text) == rows(&whole), "{name}");
+    }
+}
+
+/// The first response of a URL without a suffix isn't framed. It's closed before the second request.
+#[tokio::test]
+async fn one_connection_is_enough_without_a_suffix() {
+    let db = TestDb::new().await;
+    let config = format!("[source.db]\nurl = \"{}\"\npool = {{ max = 1 }}\n", db.url());
+    let rows =
+        "/* formats = [\"ndjson\"] */ select n, repeat('x', 100) as t from generate_series(1, 300000) n";
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/rows.sql", rows)]).await;
+    let (_folder, path, text) = file("rows");
+    let (status, told) = download(&[&server.url("/rows"), "-o", &text, "--retries", "0"]).await;
+    assert_eq!(status, Some(0), "{told}");
+    assert_eq!(fs::read_to_string(path).unwrap().lines().count(), 300_000);
+}
+
+/// The second shard is refused twice, more often than `--retries`. Before each refusal, the first shard
+/// receives a row.
+#[tokio::test]
+async fn a_shard_waits_as_long_as_others_receive_rows() {
+    let peer = Upstream::start(Speaks::Http1, |seen, asked| async move {
+        let mut response = if asked.target.contains("_shard=1/") {
+            stream(futures_util::stream::unfold(0, move |row| {
+                let seen = Arc::clone(&seen);
+                async move {
+                    seen.gate.acquire().await.unwrap().forget();
+                    (row < 3).then(|| (Ok(Bytes::from(format!("{row}\r\n"))), row + 1))
+                }
+            }))
+        } else if seen.count() < 4 {
+            seen.gate.add_permits(1);
+            let mut refusal = reply(503, "text/plain", "later");
+            refusal.headers_mut().insert("retry-after", HeaderValue::from_static("1"));
+            return refusal;
+        } else {
+            seen.gate.add_permits(2);
+            reply(200, "text/csv", "3\r\n")
+        };
+        response.headers_mut().insert("content-type", HeaderValue::from_static("text/csv; header=absent"));
+        response.headers_mut().insert("rowstream-snapshot", HeaderValue::from_static("x"));
+        response
+    })
+    .await;
+    let (_folder, path, text) = file("rows");
+    let url = format!("http://{}/rows.csv", peer.address());
+    let (status, told) = download(&[&url, "-o", &text, "--parallel", "2", "--retries", "1"]).await;
+    assert_eq!((status, told.matches("the next attempt").count()), (Some(0), 2), "{told}");
+    assert_eq!(fs::read_to_string(path).unwrap(), "0\r\n1\r\n2\r\n3\r\n");
+    assert!(told.contains(", each verified by HTTP's last chunk only;"), "the weakest proof: {told}");
+    let others = peer.asked().into_iter().filter(|asked| !asked.target.contains("_shard=1/"));
+    assert!(
+        others.clone().count() == 3 && others.into_iter().all(|asked| asked.target.contains("_csv_bom=0"))
+    );
+}
+
 /// SQLite has no shards.
 #[tokio::test]
 async fn an_endpoint_without_shards_is_read_by_one_request() {
@@ -173,6 +253,9 @@ async fn requests_that_cannot_be_joined_are_refused() {
         (server.url("/s.ndjson"), "-", "--parallel needs a file"),
         (server.url("/s.ndjson?_shard=1/2"), &*text, "the URL has `_shard`"),
         (server.url("/s.ndjson?_snapshot=x"), &*text, "the URL has `_snapshot`"),
+        (server.url("/s.ndjson?_after=x"), &*text, "the URL has `_after`"),
+        (server.url("/s.ndjson?%5Fexplain=1"), &*text, "the URL has `_explain`"),
+        (server.url("/s.ndjson?_wait=end"), &*text, "the URL has `_wait`"),
         (server.url("/s.json"), &*text, "request .ndjson, .json-seq or .csv"),
         (format!("{}/rows.csv", peer.url), &*text, "Rowstream-Snapshot is missing"),
     ] {

@@ -4,6 +4,7 @@ use http::{HeaderMap, header};
 use rowstream_bench::{Counter, End};
 
 use super::fault::Fault;
+use super::proof::Proof;
 use crate::completeness::digest::{CONTENT_DIGEST, Digest};
 
 /// The event that ends a stream of events.
@@ -61,7 +62,7 @@ impl Document {
     ///
     /// # Errors
     /// A proof is missing that the server announced, or that the format has.
-    pub(super) fn finish(&self, headers: &HeaderMap, trailers: &HeaderMap) -> Result<&'static str, Fault> {
+    pub(super) fn finish(&self, headers: &HeaderMap, trailers: &HeaderMap) -> Result<Proof, Fault> {
         let document = self.counter.finish();
         if document.end == End::Broken {
             return Err(Fault::cut(format!("the body breaks off after {} rows", document.rows)));
@@ -70,7 +71,7 @@ impl Document {
             && let Some(own) = &self.digest
         {
             return match digest == own.text().as_str() {
-                true => Ok("its digest"),
+                true => Ok(Proof::Digest),
                 false => Err(Fault::cut("the digest differs")),
             };
         }
@@ -80,14 +81,14 @@ impl Document {
         }
         let has_length = headers.contains_key(header::CONTENT_LENGTH);
         match self.kind {
-            _ if document.end == End::Proven => Ok("the end of its format"),
-            _ if has_length => Ok("its length"),
-            Kind::Events if self.tail == LAST_EVENT => Ok("its last event"),
+            _ if document.end == End::Proven => Ok(Proof::Format),
+            _ if has_length => Ok(Proof::Length),
+            Kind::Events if self.tail == LAST_EVENT => Ok(Proof::LastEvent),
             // Only events with ids have a last one.
             Kind::Events if headers.get("rowstream-resume").is_some_and(|resume| resume == "ids") => {
                 Err(Fault::cut("the last event is missing"))
             }
-            _ if headers.contains_key(header::TRANSFER_ENCODING) => Ok("HTTP's last chunk only"),
+            _ if headers.contains_key(header::TRANSFER_ENCODING) => Ok(Proof::LastChunk),
             _ => Err(Fault::lasting(
                 "nothing proves that the body is complete: it ends with its connection",
                 "a proxy speaks HTTP/1.0: let it speak HTTP/1.1, or request NDJSON",
@@ -95,7 +96,7 @@ impl Document {
         }
     }
 
-    fn check_trailers(&self, trailers: &HeaderMap, rows: u64) -> Result<&'static str, Fault> {
+    fn check_trailers(&self, trailers: &HeaderMap, rows: u64) -> Result<Proof, Fault> {
         let trailer = |name: &str| trailers.get(name).and_then(|value| value.to_str().ok());
         if trailer("rowstream-status") != Some("complete") {
             return Err(Fault::cut("the trailers don't report a complete response"));
@@ -104,7 +105,7 @@ impl Document {
             Some(sent) if self.kind == Kind::Rows && sent.parse() != Ok(rows) => {
                 Err(Fault::cut(format!("the server sent {sent} rows, but {rows} arrived")))
             }
-            _ => Ok("its trailers"),
+            _ => Ok(Proof::Trailers),
         }
     }
 }

@@ -63,7 +63,8 @@ pub(super) struct Lines {
     record: Vec<u8>,
     /// The beginning of a line whose end hasn't arrived.
     rest: Vec<u8>,
-    has_columns: bool,
+    /// Those of the record `columns`.
+    pub(super) columns: Option<Value>,
     /// The longest row, in bytes.
     longest: usize,
     /// Of the body before the end record, if the request asks for it.
@@ -78,7 +79,7 @@ impl Lines {
     pub(super) fn new(form: Form, tag: &str, digest: Option<Digest>, longest: usize) -> Self {
         let record = format!("{{\"$rowstream\":\"{tag}\",").into_bytes();
         let rest = Vec::new();
-        Self { form, record, rest, has_columns: false, longest, digest, rows: 0, mark: None, end: None }
+        Self { form, record, rest, columns: None, longest, digest, rows: 0, mark: None, end: None }
     }
 
     /// Reads the next bytes of the body, and appends whole rows to `rows`. Bytes after the end
@@ -139,7 +140,7 @@ impl Lines {
         if element == b"\n" {
             return Ok(());
         }
-        if !self.has_columns {
+        if self.columns.is_none() {
             return Err(Fault::cut("the record with the columns is missing"));
         }
         if self.form == Form::JsonSeq {
@@ -156,7 +157,7 @@ impl Lines {
             let detail = format!("a record is longer than {} MiB", LONGEST_RECORD >> 20);
             return Err(Fault::lasting(detail, "select fewer columns, or request another format"));
         }
-        let members: Value =
+        let mut members: Value =
             serde_json::from_slice(record).map_err(|_| Fault::cut("a record isn't whole"))?;
         if let Some(error) = members.get("error") {
             return Err(Fault::of_server(error));
@@ -171,7 +172,9 @@ impl Lines {
             digest.update(before);
             digest.update(record);
         }
-        self.has_columns |= members.get("columns").is_some();
+        if let Some(columns) = members.get_mut("columns") {
+            self.columns = Some(columns.take());
+        }
         if let Some(mark) = members.get("mark") {
             self.check_count(mark)?;
             let next = mark["next"].as_str().filter(|next| next.len() <= LONGEST_CURSOR);

@@ -133,6 +133,12 @@ impl Requests {
         requests
     }
 
+    /// Requests CSV without a byte order mark from now on.
+    pub(super) fn omit_mark(&mut self) {
+        self.url.parameters.retain(|written| !has_name(written, "_csv_bom"));
+        self.url.parameters.push("_csv_bom=0".to_owned());
+    }
+
     /// The path and query for the rows after a position.
     fn target(&self, after: &Position) -> String {
         let replaced = [("_after", &after.cursor), ("_snapshot", &after.snapshot)];

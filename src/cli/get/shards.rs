@@ -22,11 +22,25 @@ use super::super::Failure;
 use super::fault::Fault;
 use super::lines::Form;
 use super::output::Output;
+use super::proof::Proof;
 use super::request::Response;
 use super::{Args, Complete, Download, Stop};
 
+/// The byte order mark, with which CSV can begin.
+const MARK: &[u8] = "\u{feff}".as_bytes();
 /// The longest header of CSV, in bytes.
 const LONGEST_HEADER: u64 = 4 << 20;
+
+/// The parameters that a request for several shards can't have, and the reason.
+const REFUSED: [(&str, &str); 5] = [
+    ("_shard", "so it's already for one shard"),
+    ("_snapshot", "so it's already for one shard"),
+    ("_after", "so it continues a response, but shards begin at the start"),
+    ("_explain", "so the response is a plan, which has no shards"),
+    ("_wait", "so the other shards would wait for the end of the first one"),
+];
+/// The hint if shards differ that should be the same.
+const CHANGED: &str = "the endpoint was changed: the same command begins from the start";
 
 /// One shard of a download.
 pub(super) struct Shard<'a> {
@@ -64,13 +78,13 @@ pub(super) fn check(args: &Args) -> Result<(), Failure> {
     if args.file().is_none() {
         return refused("--parallel needs a file\n    hint: write -o FILE".to_owned());
     }
-    let taken = ["_shard", "_snapshot"].into_iter().find(|name| args.url.parameter(name).is_some());
-    match taken {
-        Some(name) => refused(format!(
-            "the URL has `{name}`, so it's already for one shard\n    hint: leave out `{name}`, or --parallel"
-        )),
-        None => Ok(()),
+    for (name, why) in REFUSED {
+        if args.url.parameter(name).is_some() {
+            let hint = format!("leave out `{name}`, or --parallel");
+            return refused(format!("the URL has `{name}`, {why}\n    hint: {hint}"));
+        }
     }
+    Ok(())
 }
 
 /// Downloads the shards of the endpoint into the file. `None`: the endpoint has no shards.
@@ -111,12 +125,33 @@ async fn read_all(whole: &mut Download<'_>, shards: u32) -> Result<Complete, Sto
     };
     let (parts, ()) = tokio::try_join!(try_join_all(parts), restart)?;
     let format = first.borrow().as_ref().map(|first| first.format);
-    let (rows, proof) = (parts.iter().map(|part| part.complete.rows).sum(), parts[0].complete.proof);
+    let complete = sum(parts.iter().map(|part| &part.complete))?;
     whole.resumed = parts.iter().map(|part| part.resumed).sum();
     let files: Vec<_> = parts.into_iter().filter_map(|part| part.file).collect();
     let has_header = format == Some(ShardFormat::Csv { has_header: true });
     whole.output.append(move |file| join(&file, files, has_header)).await?;
-    Ok(Complete { rows, proof, is_full_page: false, requests: shards })
+    Ok(complete)
+}
+
+/// All shards as one response. Its proof is their weakest.
+fn sum<'a>(shards: impl Iterator<Item = &'a Complete>) -> Result<Complete, Fault> {
+    let mut all = Complete {
+        rows: 0,
+        proof: Proof::EndRecordAndDigest,
+        columns: None,
+        is_full_page: false,
+        requests: 0,
+    };
+    for shard in shards {
+        if all.requests > 0 && shard.columns != all.columns {
+            return Err(Fault::lasting("the shards have different columns", CHANGED));
+        }
+        all.columns.clone_from(&shard.columns);
+        all.rows += shard.rows;
+        all.proof = all.proof.min(shard.proof);
+        all.requests += 1;
+    }
+    Ok(all)
 }
 
 /// Reads one shard.
@@ -126,6 +161,10 @@ async fn read(mut part: Download<'_>) -> Result<Part, Stop> {
     {
         let first = wait(shard.first).await;
         part.requests.is_framed = matches!(first.format, ShardFormat::Lines(_));
+        // With a header, the mark is a part of it.
+        if first.format == (ShardFormat::Csv { has_header: false }) {
+            part.requests.omit_mark();
+        }
         part.output.safe.snapshot = Some(first.snapshot);
     }
     let complete = part.attempt().await.map_err(|stop| match stop {
@@ -154,7 +193,7 @@ impl Shard<'_> {
         match first {
             Some(first) if first != own => Err(Fault::lasting(
                 "the response has another snapshot or format than the first shard",
-                "the endpoint was changed: the same command begins from the start",
+                CHANGED,
             )),
             Some(_) => Ok(own.snapshot),
             None => {
@@ -212,18 +251,34 @@ fn join(mut file: &File, shards: Vec<File>, has_header: bool) -> Result<u64, Sto
             let own = read_header(&shard)?;
             let skipped = header.as_ref().map_or(0, Vec::len) as u64;
             if *header.get_or_insert_with(|| own.clone()) != own {
-                let hint = "the endpoint was changed: the same command begins from the start";
-                return Err(Fault::lasting("the shards have different headers", hint).into());
+                return Err(Fault::lasting("the shards have different headers", CHANGED).into());
             }
             shard.seek(SeekFrom::Start(skipped))?;
         }
+        check_last(&shard)?;
         copied += io::copy(&mut shard, &mut file)?;
     }
     Ok(copied)
 }
 
+/// Checks that the rest of a shard ends with a line break, else the next row would continue its last
+/// one. Only a byte order mark may be alone.
+fn check_last(mut shard: &File) -> Result<(), Stop> {
+    let start = shard.stream_position()?;
+    let (end, longest) = (shard.seek(SeekFrom::End(0))?, MARK.len() as u64);
+    shard.seek(SeekFrom::Start(end.saturating_sub(longest).max(start)))?;
+    let mut last = Vec::new();
+    shard.read_to_end(&mut last)?;
+    if last.is_empty() || last.ends_with(b"\n") || (end == longest && last == MARK) {
+        shard.seek(SeekFrom::Start(start))?;
+        return Ok(());
+    }
+    let hint = "a proxy or an upstream changes the response: `rowstream doctor --via URL` checks the way";
+    Err(Fault::lasting("a shard doesn't end with a line break, so its last row isn't whole", hint).into())
+}
+
 /// The header of CSV, with its line break. Quoted names may contain others.
-fn read_header(file: &File) -> io::Result<Vec<u8>> {
+fn read_header(file: &File) -> Result<Vec<u8>, Stop> {
     let mut header = Vec::new();
     let mut is_quoted = false;
     for byte in BufReader::new(file.take(LONGEST_HEADER)).bytes() {
@@ -231,10 +286,14 @@ fn read_header(file: &File) -> io::Result<Vec<u8>> {
         header.push(byte);
         is_quoted ^= byte == b'"';
         if byte == b'\n' && !is_quoted {
-            break;
+            return Ok(header);
         }
     }
-    Ok(header)
+    if (header.len() as u64) < LONGEST_HEADER {
+        return Ok(header);
+    }
+    let detail = format!("the header of a shard is longer than {} MiB", LONGEST_HEADER >> 20);
+    Err(Fault::lasting(detail, "select fewer columns, or request .ndjson").into())
 }
 
 #[cfg(test)]
@@ -269,10 +328,40 @@ mod tests {
             (&["n\n1\n", "n\n", "n\n2\n"][..], true, "n\n1\n2\n"),
             (&["\"a\n\"\"b\"\r\n1\r\n", "\"a\n\"\"b\"\r\n2\r\n"], true, "\"a\n\"\"b\"\r\n1\r\n2\r\n"),
             (&["\u{feff}n\n1\n", "\u{feff}n\n2\n"], true, "\u{feff}n\n1\n2\n"),
-            (&["1\n", "1\n"], false, "1\n1\n"),
+            (&["1\n", "", "1\n"], false, "1\n1\n"),
+            (&["\u{feff}1\n", "2\n"], false, "\u{feff}1\n2\n"),
+            (&["\u{feff}", "2\n"], false, "\u{feff}2\n"),
         ] {
             assert_eq!(joined(shards, has_header).as_deref(), Ok(text));
         }
-        assert_eq!(joined(&["n\n1\n", "m\n1\n"], true).unwrap_err(), "the shards have different headers");
+        let long = "n".repeat(LONGEST_HEADER as usize);
+        for (shards, has_header, reason) in [
+            (&["n\n1\n", "m\n1\n"][..], true, "the shards have different headers"),
+            (&["n\n1", "n\n2\n"], true, "a shard doesn't end with a line break"),
+            (&["1\n2", "3\n"], false, "a shard doesn't end with a line break"),
+            (&["1\n", "3"], false, "a shard doesn't end with a line break"),
+            (&["1\n\u{feff}", "3\n"], false, "a shard doesn't end with a line break"),
+            (&["n", "n"], true, "a shard doesn't end with a line break"),
+            (&[&format!("{long}\n1\n"), &format!("{long}\n1\n")], true, "is longer than 4 MiB"),
+        ] {
+            let told = joined(shards, has_header).unwrap_err();
+            assert!(told.contains(reason), "{told}");
+        }
+    }
+
+    #[test]
+    fn the_file_has_the_weakest_proof() {
+        let shard = |proof, columns: &str| Complete {
+            rows: 2,
+            proof,
+            columns: Some(columns.into()),
+            is_full_page: false,
+            requests: 1,
+        };
+        let shards = [shard(Proof::Trailers, "a"), shard(Proof::LastChunk, "a"), shard(Proof::Length, "a")];
+        let all = sum(shards.iter()).unwrap();
+        assert_eq!((all.rows, all.proof, all.requests), (6, Proof::LastChunk, 3));
+        let other = [shard(Proof::EndRecord, "a"), shard(Proof::EndRecord, "b")];
+        assert_eq!(sum(other.iter()).err().unwrap().to_string(), "the shards have different columns");
     }
 }
