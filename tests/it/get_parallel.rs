@@ -204,6 +204,8 @@ async fn a_shard_waits_as_long_as_others_receive_rows() {
             }))
         } else if seen.count() < 4 {
             seen.gate.add_permits(1);
+            // The row has to arrive before the refusal, and they're on two connections.
+            tokio::time::sleep(Duration::from_millis(300)).await;
             let mut refusal = reply(503, "text/plain", "later");
             refusal.headers_mut().insert("retry-after", HeaderValue::from_static("1"));
             return refusal;
