@@ -384,7 +384,8 @@ const REFINED: [(&str, &str, &str); 8] = [
     ("offset", "how many rows to leave out at the beginning", "integer"),
     (
         "_count",
-        "the number of all rows in the header `Content-Range`: `exact`, `planned` or `estimated`",
+        "`exact`: the header `Content-Range` has the number of all rows. Endpoints that allow it also have \
+         `planned` and `estimated`",
         "string",
     ),
 ];
