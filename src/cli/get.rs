@@ -309,17 +309,7 @@ impl<'a> Download<'a> {
     }
 
     async fn receive_lines(&mut self, response: &mut Response, form: Form) -> Result<Complete, Stop> {
-        let Some(tag) = response.header("rowstream-tag") else {
-            return Err(Fault::lasting(
-                "the header Rowstream-Tag is missing, so the rows can't be verified",
-                "the URL isn't an endpoint of Rowstream, or a proxy removes headers: `rowstream doctor --via URL`",
-            )
-            .into());
-        };
-        if let Some(version) = response.header("rowstream-wire").filter(|version| *version != "1") {
-            let detail = format!("the response has version {version} of the wire");
-            return Err(Fault::lasting(detail, "install a newer `rowstream`").into());
-        }
+        let tag = record_tag(response)?;
         let longest = LONGEST_ROW / self.shard.as_ref().map_or(1, |shard| shard.of as usize);
         let mut lines = Lines::new(form, tag, self.digest(), longest);
         let hold = match response.header("rowstream-resume") {
@@ -423,6 +413,23 @@ impl<'a> Download<'a> {
         }
         summary
     }
+}
+
+/// The tag of the records among the rows.
+///
+/// # Errors
+/// The response has none, or its records have another version than ours.
+fn record_tag(response: &Response) -> Result<&str, Fault> {
+    if let Some(version) = response.header("rowstream-wire").filter(|version| *version != "1") {
+        let detail = format!("the response has version {version} of the wire");
+        return Err(Fault::lasting(detail, "install a newer `rowstream`"));
+    }
+    response.header("rowstream-tag").ok_or_else(|| {
+        Fault::lasting(
+            "the header Rowstream-Tag is missing, so the rows can't be verified",
+            "the URL isn't an endpoint of Rowstream, or a proxy removes headers: `rowstream doctor --via URL`",
+        )
+    })
 }
 
 /// A random pause, which grows with each failure.
