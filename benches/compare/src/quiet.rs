@@ -76,7 +76,7 @@ impl Begun {
         if taken <= SHARE * wall + GRAIN {
             return Ok(());
         }
-        Err(format!("the machine was busy with something else, which took {:.2} of a core", taken / wall))
+        Err(format!("other processes took {:.2} of a core", taken / wall))
     }
 }
 

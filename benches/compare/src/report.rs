@@ -12,25 +12,25 @@ use crate::{Result, workspace};
 const INTRODUCTION: &str = "\
 # Performance
 
-This page is made by `cargo xtask compare report` from the raw runs in `benches/runs`; nothing in it is written by hand.
-`cargo xtask compare` measures everything again on your machine; `benches/README.md` says how.
+`cargo xtask compare report` generates this page from the raw runs in `benches/runs`.
+`cargo xtask compare` measures everything on your machine; see `benches/README.md`.
 ";
 
 const METHOD: &str = "\
-## How it was measured
+## Method
 
-- Database, server and client share one machine, over TCP on the loopback interface, without TLS on any side. All servers of a row
-  read the same database with the same SQL: that of the `examples`.
-- Before a row is measured, each server's answer is read and compared with PostgreSQL's own JSON of the same statement: as many rows, the same
-  keys and the same values. `curl` has to end well with as many bytes each time.
-- The targets of a row take turns, round after round, while the others idle. Given are the median and, in brackets, the least and the greatest.
-  A ratio is that of two runs of the same round; the median of these ratios. What has run for
-  two minutes, and is in no figure above, is not run again.
-- Time is that of the client's process from its start to its end, for the floors as for `curl`; of many clients, as their driver counts it. CPU is user
-  and system time of the server, without the database's. Memory is the peak of what is resident, reset before each run;
-  of a server that is several processes it is the sum, in which pages that they share count once for each. MB are 1,000,000 bytes.
-- Access logs are off but in the row about them. Java has a heap of 256 MB. What each rival chose stands in its source, in
-  `benches/compare/rivals`.
+- Database, server and client share one machine, over TCP on the loopback interface, without TLS. All servers of a row
+  read the same database with the same SQL, from the `examples`.
+- Before a row is measured, each server's answer is compared with PostgreSQL's own JSON of the same statement: number of
+  rows, keys and values. In each run, `curl` must succeed and receive the same number of bytes.
+- The targets of a row take turns, one run each a round, while the others are idle. The figures are medians, with the
+  minimum and the maximum in brackets. A ratio is the median of the ratios of each round. A target without a goal above
+  isn't run again after two minutes of runs.
+- Time is the client process's, from start to exit; with many clients, their driver's. CPU is the server's user and
+  system time, without the database's. Memory is the peak of the resident set, reset before each run; with several
+  processes it's their sum, with shared pages counted once. A MB has 1,000,000 bytes.
+- Access logs are off, except in their own rows. Java has a heap of 256 MB. The comments of each rival's source in
+  `benches/compare/rivals` explain its settings.
 ";
 
 /// Generates the report from all kept runs, with the newest of each row.
@@ -56,7 +56,8 @@ fn shown(path: &Path) -> String {
 fn markdown(runs: &[Run]) -> String {
     let mut page = String::from(INTRODUCTION);
     if runs.iter().any(|run| run.machine.quick) {
-        page += "\n**This is a trial at a tenth of the size, one run each: its numbers mean nothing.**\n";
+        page +=
+            "\n**This is a trial at a tenth of the size, with one run each. Its figures mean nothing.**\n";
     }
     page += &claims(runs);
     page += &machines(runs);
@@ -80,35 +81,39 @@ fn find(runs: &[Run], row: Row) -> Option<(&RowRun, &Run)> {
     runs.iter().find_map(|run| Some((run.row(row.id())?, run)))
 }
 
-/// The machine of each row. Consecutive runs with the same facts share a table.
+/// The machine of each row: all facts of the first run, and of the others those that differ from it.
 fn machines(runs: &[Run]) -> String {
-    let mut text = String::from("\n## Where\n");
+    let mut text = String::from("\n## Machines\n");
     for (index, run) in runs.iter().enumerate() {
         let rows: Vec<&str> = Row::ALL.into_iter().map(Row::id).filter(|id| run.row(id).is_some()).collect();
         let machine = &run.machine;
         let _ = write!(
             text,
-            "\nCommit `{}`, {}, at least {} runs of each target that a figure names: {}. Raw runs: `{}`.\n",
+            "\nCommit `{}`, {}, at least {} runs of each target with a goal: {}. Raw runs: `{}`.\n",
             machine.commit,
             machine.date,
             machine.runs,
             rows.join(", "),
             shown(&run.folder),
         );
-        if runs.get(index + 1).is_none_or(|next| next.machine.facts != machine.facts) {
-            text += "\n| | |\n|---|---|\n";
-            for (name, value) in &machine.facts {
-                let _ = writeln!(text, "| {name} | {} |", cell(value));
-            }
-        }
+        text += &facts(run, if index == 0 { &[] } else { &runs[0].machine.facts });
     }
     text
 }
 
+/// The facts of a run's machine, without the known ones.
+fn facts(run: &Run, known: &[(String, String)]) -> String {
+    let facts: Vec<_> = run.machine.facts.iter().filter(|fact| !known.contains(fact)).collect();
+    if facts.is_empty() {
+        return "\nThe machine of the first commit.\n".into();
+    }
+    let lines = facts.iter().map(|(name, value)| format!("| {name} | {} |\n", cell(value)));
+    format!("\n| | |\n|---|---|\n{}", lines.collect::<String>())
+}
+
 fn claims(runs: &[Run]) -> String {
-    let mut text = String::from(
-        "\n## What is to be reached, and what was\n\n| row | figure | to reach | aim | measured | |\n|---|---|---|---|---|---|\n",
-    );
+    let mut text =
+        String::from("\n## Goals\n\n| row | figure | goal | aim | measured | |\n|---|---|---|---|---|---|\n");
     for row in Row::ALL {
         for claim in row.claims() {
             let value = find(runs, row).and_then(|(measured, _)| claim.of.value(measured));
@@ -448,6 +453,17 @@ mod tests {
         assert_eq!(of("authors"), "Commit `def5678`, 2026-01-02.");
         assert_eq!(of("events"), "Commit `abc1234`, 2026-01-02.");
         assert_eq!(lines_with(&page, "| Processor |").len(), 1, "{page}");
+        assert_eq!(lines_with(&page, "The machine of the first commit.").len(), 1, "{page}");
+    }
+
+    #[test]
+    fn a_second_machine_has_only_its_differences() {
+        let [first] = fixture();
+        let mut second = first.clone();
+        second.machine.facts[0].1 = "2 cores, Other".into();
+        let page = machines(&[first, second]);
+        assert_eq!(page.matches("\n| | |\n").count(), 2, "{page}");
+        assert!(page.ends_with("\n| | |\n|---|---|\n| Processor | 2 cores, Other |\n"), "{page}");
     }
 
     #[test]

@@ -164,138 +164,159 @@ impl Row {
         match self {
             Self::Events => (
                 "1,000,000 events from PostgreSQL, as NDJSON",
-                "One `curl` reads `/events.ndjson` of the events example and throws it away. The floor is PostgreSQL's own client, \
-                 which throws the same rows away in PostgreSQL's binary format: no JSON, no HTTP.",
+                "One `curl` reads `/events.ndjson` of the events example and discards it. The floor \
+                 is PostgreSQL's own client, which discards the same rows in PostgreSQL's binary \
+                 format, without JSON and HTTP.",
             ),
-            Self::EventsEnvelope => {
-                ("The same as one JSON object", "`/events`: `{\"events\":[…]}`. The floor is the same.")
-            }
+            Self::EventsEnvelope => (
+                "1,000,000 events as one JSON object",
+                "`/events`: `{\"events\":[…]}`. The floor is the same.",
+            ),
             Self::EventsH2 => (
-                "The same by HTTP/2",
+                "1,000,000 events by HTTP/2",
                 "`curl --http2-prior-knowledge` reads `/events.ndjson`. The floor is the same.",
             ),
             Self::FirstByte => {
                 ("The first byte", "The first byte of the same 1,000,000 events on a warm server.")
             }
             Self::RivalsEvents => (
-                "1,000,000 events, and how others send them",
-                "The same stream from servers that others would write, each set up as those who know it would.",
+                "1,000,000 events from other servers",
+                "The same stream from other servers, each set up as its experts would.",
             ),
             Self::Distance => (
                 "1,000,000 events over a distance",
-                "The rows of the first row where nothing is far; from a database to which a packet takes 0.5 ms and another one back; and to a client \
-                 at 20 ms each way. PostgreSQL's own client reads from the same far database. By default, Linux keeps up to 4 MiB for a \
-                 client, which bounds what comes to a far one in a round trip. What carries the packets runs on the same two cores.",
+                "The same events: locally, from a database with a delay of 0.5 ms each way, and to \
+                 a client with 20 ms each way. PostgreSQL's own client reads from the same far \
+                 database. By default, Linux buffers up to 4 MiB for a client, which limits each \
+                 round trip to a far one. The program that delays the packets runs on the same two \
+                 cores.",
             ),
             Self::Parallel => (
-                "1,000,000 events by several connections",
-                "The rows of the first row from an endpoint with `parallel = 3`, in any order, and from one without. The floor is \
-                 that of the first row, which is one connection.",
+                "1,000,000 events over several connections",
+                "The same events from an endpoint with `parallel = 3`, in any order, and from one \
+                 without. The floor reads them over one connection.",
             ),
             Self::Formats => (
                 "100,000 authors in each format and coding",
-                "One `curl` reads `/authors` in a format or with a coding and throws it away. All else is divided by NDJSON without a coding.",
+                "One `curl` reads `/authors` in one format or coding and discards it. The ratios \
+                 are to NDJSON without a coding.",
             ),
             Self::SqliteLookups => (
                 "Lookups in SQLite",
-                "64 connections ask for `/authors/{id}` of the authors example on its SQLite file, ids by chance, for 5 seconds.",
+                "64 connections request `/authors/{id}` of the authors example from its SQLite \
+                 file, with random ids, for 5 seconds.",
             ),
             Self::Sqlite => (
                 "1,000,000 events from SQLite, as NDJSON",
-                "The same example on its SQLite file. The floor is a loop in a program of its own that steps through the same rows and \
-                 reads each value in its place; SQLite's own shell, writing CSV to `/dev/null`, stands beside it.",
+                "The same example from its SQLite file. The floor is a program that only steps through \
+                 the same rows and reads each value in place. SQLite's own shell writes CSV to \
+                 `/dev/null`.",
             ),
             Self::Mysql => (
                 "1,000,000 events from MariaDB, as NDJSON",
-                "The same example on a MariaDB. The floor is MariaDB's own client, `mariadb --quick`, which writes the same rows to \
-                 `/dev/null` as text.",
+                "The same example from MariaDB. The floor is MariaDB's own client, `mariadb \
+                 --quick`, which writes the same rows to `/dev/null` as text.",
             ),
             Self::MysqlLookups => (
                 "Lookups in MariaDB",
-                "64 connections ask for `/authors/{id}` of the authors example on a MariaDB, ids by chance, for 5 seconds. The floor is \
-                 `mysqlslap` with the same statement, prepared, 64 clients. It has no HTTP to speak.",
+                "64 connections request `/authors/{id}` of the authors example from MariaDB, with \
+                 random ids, for 5 seconds. The floor is `mysqlslap` with the same prepared \
+                 statement and 64 clients, without HTTP.",
             ),
             Self::Odbc => (
                 "1,000,000 events from PostgreSQL by ODBC",
-                "One `curl` reads the same events as NDJSON from a server that asks PostgreSQL by its driver of ODBC, in a worker process, and from one that \
-                 asks it natively. CPU and memory are those of the server and its worker.",
+                "One `curl` reads the same events as NDJSON from a server that uses PostgreSQL's \
+                 ODBC driver, in a worker process, and from one that connects natively. CPU and \
+                 memory include the worker's.",
             ),
             Self::DuckDb => (
                 "10,000,000 events from Parquet by DuckDB",
-                "Ten Parquet files of 1,000,000 events each, which DuckDB reads in a worker process (ADBC), as NDJSON and as Arrow to one `curl`. Beside it the \
-                 same batches in a program in Python, which has DuckDB in its process and looks at nothing but their length.",
+                "DuckDB reads ten Parquet files of 1,000,000 events each in a worker process \
+                 (ADBC). One `curl` reads them as NDJSON and as Arrow. The floor is a Python \
+                 program with DuckDB in its process that only counts the same batches' rows.",
             ),
             Self::Flight => (
                 "10,000,000 readings by Arrow Flight SQL",
-                "The readings of the lake example from Sail, one process on this machine that reads Parquet, as NDJSON and as Arrow to one `curl`. The \
-                 floor is a loop in Python over the same batches, by the driver of ADBC for Arrow Flight SQL. It has no HTTP to speak, and writes nothing.",
+                "One `curl` reads the readings of the lake example as NDJSON and as Arrow. They \
+                 come from Sail, one process on this machine that reads Parquet. The floor is a \
+                 Python loop over the same batches, with the ADBC driver for Flight SQL, which \
+                 writes nothing.",
             ),
             Self::Authors => (
                 "20 clients, 100,000 authors each",
-                "100 requests of `/authors`, 20 at a time, each read to its end and counted. The floor is 20 `psql` at once that copy \
-                 the same table five times each.",
+                "100 requests of `/authors`, 20 at a time. Each response is read to its end and its \
+                 rows are counted. The floor is 20 `psql` at once that copy the same table five \
+                 times each.",
             ),
             Self::Slow => (
                 "200 slow readers",
-                "200 clients read `/events.ndjson` at 100 kB/s each for 40 seconds, over 200 connections to the database. The sockets' \
-                 memory is that of the kernel for the server's side, to the clients and to the database, when it was largest.",
+                "200 clients read `/events.ndjson` at 100 kB/s each for 40 seconds, over 200 \
+                 connections to the database. The sockets' memory is the peak of the kernel's \
+                 buffers on the server's side, to the clients and to the database.",
             ),
             Self::Beside => (
                 "Lookups beside 200 slow readers",
-                "200 clients read `/events.ndjson` at 100 kB/s each, and 200 lookups a second of one event come over 4 connections. With `hold` each \
-                 reader has a connection to the database, with `spill` there are 10 for all of them, and what waits is in files. The lookups are \
-                 measured for 10 seconds, once all readers have begun and, with `spill`, no connection is in use for them; those \
-                 `meanwhile` came before that.",
+                "200 clients read `/events.ndjson` at 100 kB/s each, while 4 connections look up \
+                 200 events a second. With `hold`, each reader has a connection to the database. \
+                 With `spill`, all share 10, and rows that wait are in files. The lookups are \
+                 measured for 10 seconds, after all readers have begun and, with `spill`, have \
+                 returned their connections; `meanwhile` has the lookups until then.",
             ),
             Self::Lookups => (
                 "Lookups",
-                "64 connections ask for `/authors/{id}`, ids by chance, for 5 seconds. The floor is `pgbench` with the same statement, \
-                 prepared, 16 clients. It has no HTTP to speak.",
+                "64 connections request `/authors/{id}` with random ids for 5 seconds. The floor is \
+                 `pgbench` with the same prepared statement and 16 clients, without HTTP.",
             ),
             Self::SteadyLookups => (
                 "Lookups for a minute",
-                "The same connections ask for the same for 60 seconds, measured 5 seconds at a time.",
+                "The same requests for 60 seconds, measured in intervals of 5 seconds.",
             ),
             Self::FarLookups => (
                 "Lookups over a distance",
-                "The same connections ask for the same for 5 seconds, from a database to which a packet takes 0.5 ms and another one back. The floor is \
-                 `pgbench` with 64 clients and the same far database. What carries the packets runs on the same two cores.",
+                "The same requests for 5 seconds, with a delay of 0.5 ms each way to the database. \
+                 The floor is `pgbench` with 64 clients and the same far database. The program that \
+                 delays the packets runs on the same two cores.",
             ),
             Self::Films => (
                 "1,000 clients and a pool of 50",
-                "50,000 requests of `/films/{id}` over 1,000 connections, 50 connections to the database. The floor is `pgbench` with 16 \
-                 clients.",
+                "50,000 requests of `/films/{id}` over 1,000 connections, with 50 connections to \
+                 the database. The floor is `pgbench` with 16 clients.",
             ),
             Self::SmallMachine => (
                 "One core and 64 MB",
-                "The events of the first row from a server that has one core and 64 MB, beside one that has the machine.",
+                "The first row's events from a server that is limited to one core and 64 MB, and \
+                 from one without limits.",
             ),
             Self::AccessLog => (
                 "The access log",
-                "The events of the first row with the access log in a file, beside a server that writes none.",
+                "The first row's events from a server that writes an access log to a file, and from \
+                 one that doesn't.",
             ),
             Self::AccessLogLookups => (
                 "The access log of lookups",
-                "The lookups for 2 seconds a run, of a server with the access log in a file and of one that writes none: a line for each request.",
+                "Lookups for 2 seconds a run, from a server that writes an access log to a file, a \
+                 line for each request, and from one that doesn't.",
             ),
             Self::Observed => (
-                "Being looked at",
-                "The events of the first row from a server whose requests are traced, one in a hundred, and whose metrics and history are asked \
-                 for every second; beside one that nobody looks at.",
+                "Metrics and traces",
+                "The first row's events from a server with traces for one request in a hundred, \
+                 whose metrics and history are read every second, and from one without both.",
             ),
             Self::ObservedLookups => (
-                "Lookups while being looked at",
-                "The lookups for 2 seconds a run, of two such servers: more than a thousand spans a second go to the collector.",
+                "Metrics and traces of lookups",
+                "Lookups for 2 seconds a run, from the same two servers. More than a thousand spans \
+                 a second go to the collector.",
             ),
             Self::Growth => (
-                "What grows",
-                "More rows to one client; and more clients at a time, 10,000 rows each, over a pool of 50. Time should grow with the \
-                 work, and memory should not grow with the rows.",
+                "Growth",
+                "More rows for one client, and more clients at a time with 10,000 rows each, over a \
+                 pool of 50. Time should grow with the work, but memory shouldn't grow with the \
+                 rows.",
             ),
             Self::LoadTester => (
                 "The load tester itself",
-                "`rowstream bench` reads 2 GB of rows and counts them, from a server that sends one prepared block again and again. `curl` \
-                 reads the same lines and throws them away.",
+                "`rowstream bench` reads and counts 2 GB of rows from a server that sends one \
+                 prepared block again and again. `curl` reads and discards the same lines.",
             ),
         }
     }

@@ -53,11 +53,11 @@ impl Bound {
     pub(crate) fn description(&self) -> String {
         match self {
             Self::Group { version, .. } => {
-                format!("The memory was bound by a control group (version {version}), the core by `taskset`.")
+                format!("A control group (version {version}) limited the memory, and `taskset` the core.")
             }
             Self::AddressSpace => {
-                "There was no control group to be had: the address space was bound, at four times the memory, by `prlimit`, \
-                 the core by `taskset`."
+                "This machine allows no control group: `prlimit` limited the address space to four times the \
+                 memory, and `taskset` the core."
                     .into()
             }
         }
