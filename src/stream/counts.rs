@@ -3,7 +3,7 @@
 
 use super::steps::Step;
 use crate::endpoint::Cardinality;
-use crate::outcome::{ListCount, RowCounts};
+use crate::outcome::{ListCount, RowCounts, RowTotal};
 
 /// The rows of one statement, and of those nested in it.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +29,8 @@ pub(super) struct Counts {
     lists: usize,
     /// The lists that have ended, if there are several.
     ended_lists: Vec<ListCount>,
+    /// The number of all rows of the list, if the request asked for it.
+    pub(super) total: Option<RowTotal>,
 }
 
 impl Counts {
@@ -47,7 +49,12 @@ impl Counts {
         };
         let lists = steps.iter().filter(is_list).count();
         let nested = steps.iter().any(|step| matches!(step, Step::Nest(_))).then_some(0);
-        Self { ended: RowCounts { nested, ..RowCounts::default() }, lists, ended_lists: Vec::new() }
+        Self {
+            ended: RowCounts { nested, ..RowCounts::default() },
+            lists,
+            ended_lists: Vec::new(),
+            total: None,
+        }
     }
 
     /// Adds the statement `name`, which has ended.
@@ -82,7 +89,7 @@ mod tests {
     use super::*;
 
     fn counts(lists: usize) -> Counts {
-        Counts { ended: RowCounts::default(), lists, ended_lists: Vec::new() }
+        Counts { ended: RowCounts::default(), lists, ended_lists: Vec::new(), total: None }
     }
 
     /// A list of 4 rows with 7 rows inside was reported as 11 rows, so that each client that counted

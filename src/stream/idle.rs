@@ -1,0 +1,64 @@
+//! The timer of a stream whose source has nothing ready.
+
+use std::mem;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rowstream_core::timer::Timer;
+
+/// How long rows may wait for further ones once the source has nothing ready. If each empty read
+/// flushed them, there would be a chunk per 8 KiB.
+const FLUSH_AFTER: Duration = Duration::from_millis(1);
+
+/// Bytes that keep an idle response alive.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Heartbeat {
+    /// The idle time before them.
+    pub(super) pause: Duration,
+    pub(super) bytes: &'static [u8],
+}
+
+/// The reason why the timer runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Flush,
+    Heartbeat,
+}
+
+/// Measures how long the source has had nothing ready.
+#[derive(Default)]
+pub(super) struct IdleTimer {
+    timer: Timer,
+    /// `None` since the last chunk.
+    purpose: Option<Purpose>,
+    /// `None` if the format doesn't allow one.
+    pub(super) heartbeat: Option<Heartbeat>,
+}
+
+impl IdleTimer {
+    pub(super) fn with(heartbeat: Option<Heartbeat>) -> Self {
+        Self { heartbeat, ..Self::default() }
+    }
+
+    /// Ready when waiting bytes should be sent.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll(Purpose::Flush, FLUSH_AFTER, cx)
+    }
+
+    /// Ready when a heartbeat should be sent, after this pause.
+    pub(super) fn poll_heartbeat(&mut self, pause: Duration, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll(Purpose::Heartbeat, pause, cx)
+    }
+
+    fn poll(&mut self, purpose: Purpose, after: Duration, cx: &mut Context<'_>) -> Poll<()> {
+        if mem::replace(&mut self.purpose, Some(purpose)) != Some(purpose) {
+            self.timer.restart(after);
+        }
+        self.timer.poll(cx)
+    }
+
+    /// Begins again after a chunk.
+    pub(super) fn reset(&mut self) {
+        self.purpose = None;
+    }
+}
