@@ -244,7 +244,8 @@ impl EndpointLimits<'_> {
     fn streams_of_pool(&self) -> Option<Warning> {
         let own = self.endpoint.max_streams?;
         let room = self.inside() / self.width();
-        let holds = self.endpoint.follow().is_none() && self.endpoint.slow_clients != SlowClients::Spill;
+        let holds =
+            self.endpoint.follow().is_none() && self.endpoint.response.slow_clients != SlowClients::Spill;
         if own <= room || !holds {
             return None;
         }
@@ -298,7 +299,7 @@ impl EndpointLimits<'_> {
     /// The first reply can't arrive in time. Databases are excluded, because their rows may arrive
     /// long before the end.
     fn first_row(&self, duration: Duration) -> Option<Warning> {
-        let bound = self.endpoint.timeout.first_row.filter(|bound| *bound < duration)?;
+        let bound = self.endpoint.response.timeout.first_row.filter(|bound| *bound < duration)?;
         if let Handler::Sql(_) = self.endpoint.handler {
             return None;
         }
@@ -310,7 +311,7 @@ impl EndpointLimits<'_> {
 
     /// A whole response can't be complete in time.
     fn total(&self, duration: Duration) -> Option<Warning> {
-        let bound = self.endpoint.timeout.total?;
+        let bound = self.endpoint.response.timeout.total?;
         if self.endpoint.follow().is_some() {
             return None;
         }

@@ -5,8 +5,8 @@
 //! files.
 
 mod calls;
-pub(crate) mod compression;
-pub(crate) mod csv;
+mod compression;
+mod csv;
 mod explain;
 mod follow;
 mod handler;
@@ -23,11 +23,12 @@ mod per_row;
 pub(crate) mod read;
 mod refcursor;
 mod refine;
-pub(crate) mod slow_clients;
+mod response;
+mod slow_clients;
 mod source_ref;
-pub(crate) mod timeout;
+mod timeout;
 pub(crate) mod upstream;
-pub(crate) mod values;
+mod values;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rowstream_core::Error;
 use rowstream_core::params::{Param, ParamValue};
-use rowstream_encode::{Column, CsvDialect, Format, ValueOptions};
+use rowstream_encode::{Column, Format};
 
 pub(crate) use self::calls::reply_columns;
 pub use self::calls::{Calls, ErrorTreatment, Order, RepeatCount};
@@ -55,6 +56,7 @@ pub(crate) use self::refcursor::check_results;
 pub use self::refcursor::{Opener, ResultRead};
 pub(crate) use self::refine::FEED;
 pub use self::refine::RefineSettings;
+pub use self::response::ResponseSettings;
 pub use self::slow_clients::SlowClients;
 pub use self::source_ref::SourceRef;
 pub use self::timeout::Timeout;
@@ -82,23 +84,13 @@ pub struct Endpoint {
     pub body: Vec<Piece>,
     /// The formats of its responses. The first is the default.
     pub formats: Vec<Format>,
-    /// How CSV is written.
-    pub csv: CsvDialect,
-    /// How values are written, unless a request chooses otherwise.
-    pub options: ValueOptions,
-    /// The compression of responses.
-    pub compression: Compression,
+    /// How its responses are written and delivered.
+    pub response: ResponseSettings,
     /// The most streams in flight. Further ones get a 503. `None`: only the server's limit applies.
     pub max_streams: Option<usize>,
-    /// The time limits of a response.
-    pub timeout: Timeout,
     /// How long a call of its source usually occupies a slot, by the author's estimate. `None`: the
     /// source's own estimate applies.
     pub expected_duration: Option<Duration>,
-    /// The treatment of clients that are slower than the rows.
-    pub slow_clients: SlowClients,
-    /// How long a stream of server-sent events may be silent before it sends a heartbeat.
-    pub heartbeat: Duration,
     /// The clients that may call it.
     pub authorization: Authorization,
     /// The targets of links on pages for browsers.

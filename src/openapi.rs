@@ -79,7 +79,7 @@ impl DocumentOptions {
     }
 
     fn options(self, endpoint: &Endpoint) -> ValueOptions {
-        self.options.over(endpoint.options)
+        self.options.over(endpoint.response.values)
     }
 }
 

@@ -167,7 +167,7 @@ impl RowStream {
         format: Format,
         values: Vec<ParamValue>,
     ) -> Result<Self, Error> {
-        Self::open_with(endpoint, source, (format, endpoint.options), values).await
+        Self::open_with(endpoint, source, (format, endpoint.response.values), values).await
     }
 
     /// Like [`RowStream::open`], with options other than the endpoint's.
@@ -201,7 +201,8 @@ impl RowStream {
         clock.leave(Phase::Database);
         let has_digest = pieces(endpoint, reading.format, &[]).contains(&Piece::Digest);
         let capacity = if !session.holds_connection() { lookup::ROOM } else { FIRST_CHUNK * 2 };
-        let beat = beat(reading.format, endpoint.heartbeat).filter(|_| reading.format == Format::Sse);
+        let beat =
+            beat(reading.format, endpoint.response.heartbeat).filter(|_| reading.format == Format::Sse);
         Ok(Self {
             counts: Counts::of(&steps),
             reading: Reading::new(session, steps, values),

@@ -186,7 +186,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     tables::refuse_missing(&config.sources[0])?;
     tables::set_pooler(&mut config.sources[0], args.pooler)?;
     // Otherwise a reader of the CSV couldn't tell an empty text from NULL.
-    config.endpoints[0].csv = match form {
+    config.endpoints[0].response.csv = match form {
         RowForm::Table => CsvDialect { null: table::NULL.to_owned(), ..CsvDialect::default() },
         RowForm::Format(_) => args.csv.dialect(args.output.as_deref()),
     };

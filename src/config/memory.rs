@@ -77,7 +77,7 @@ pub fn budget(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
     // The chunk that's being filled, and the one that's being sent.
     let chunks = chunk.saturating_add(row).saturating_mul(2);
     let nested = endpoint.statements().iter().filter(|statement| statement.nested.is_some()).count();
-    let spill = match endpoint.slow_clients {
+    let spill = match endpoint.response.slow_clients {
         SlowClients::Spill => spilled(endpoint, source, format),
         SlowClients::Hold | SlowClients::MinRate(_) => 0,
     };
@@ -115,7 +115,7 @@ pub fn largest_budget(endpoint: &Endpoint, source: &SourceConfig) -> usize {
     if let Handler::Proxy(_) = &endpoint.handler {
         return proxy_budget(source);
     }
-    let coding = (endpoint.compression != Compression::Off).then_some(Coding::Zstd);
+    let coding = (endpoint.response.compression != Compression::Off).then_some(Coding::Zstd);
     let budgets = endpoint.formats.iter().map(|&format| budget(endpoint, source, format, coding));
     budgets.max().map_or(0, |budget| budget.saturating_add(IN_MEMORY))
 }

@@ -11,7 +11,6 @@ use rowstream_core::diagnostic::{Collector, Diagnostics, Environment, File, Vari
 use rowstream_core::error::detail;
 use rowstream_core::log::LogFormat;
 use rowstream_core::settings::SettingOrigin;
-use rowstream_encode::{CsvDialect, ValueOptions};
 
 use super::memory;
 use super::{
@@ -19,8 +18,8 @@ use super::{
     tls, tokens, traces,
 };
 use crate::access_log::LogSettings;
-use crate::endpoint::read::{self as endpoint, ClientIdentification, Defaults, HEARTBEAT};
-use crate::endpoint::{Authorization, Endpoint, Timeout, compression, csv, slow_clients, timeout, values};
+use crate::endpoint::read::{self as endpoint, ClientIdentification, Defaults};
+use crate::endpoint::{Authorization, Endpoint, ResponseSettings};
 use crate::route::conflicts;
 use crate::source::SourceConfig;
 use crate::spool::SpoolSettings;
@@ -78,25 +77,8 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
         sources: &sources,
         identification: &identification,
         authorization: read_authorization(table.take("authorization"), &identification),
-        csv: table
-            .take("csv")
-            .map_or_else(CsvDialect::default, |value| csv::read(&value, CsvDialect::default())),
-        options: table
-            .take("values")
-            .map_or(ValueOptions::DEFAULT, |value| values::read(&value, ValueOptions::DEFAULT)),
-        compression: table
-            .take("compression")
-            .and_then(|value| compression::read(&value))
-            .unwrap_or_default(),
-        heartbeat: table.take("heartbeat").and_then(|value| value.duration()).unwrap_or(HEARTBEAT),
+        response: ResponseSettings::take(&mut table, &ResponseSettings::default()),
         cursor_secret: &cursor_secret,
-        timeout: table
-            .take("timeout")
-            .map_or_else(Timeout::default, |value| timeout::read(&value, Timeout::default())),
-        slow_clients: table
-            .take("slow_clients")
-            .and_then(|value| slow_clients::read(&value))
-            .unwrap_or_default(),
     };
     let (endpoint_folder, endpoints, unserved) =
         read_folder(file, table.take("endpoints").as_ref(), folder, &defaults);

@@ -119,7 +119,7 @@ impl App {
         loop {
             subscription.begin_reading();
             let opened = pin!(self.open(request, values.to_vec(), tracker, None));
-            let (stream, first) = request.endpoint.timeout.until_row(*begun, opened).await?;
+            let (stream, first) = request.endpoint.response.timeout.until_row(*begun, opened).await?;
             // The rows of other statements always exist.
             if !stream.is_done() || stream.has_moved() {
                 return Ok((stream, first));

@@ -110,7 +110,7 @@ fn content_type(request: &StreamRequest<'_>) -> HeaderValue {
     if let Some((framing, _)) = request.asked.framed {
         return HeaderValue::from_static(framing.media_type());
     }
-    HeaderValue::from_static(match (request.reading.format, request.endpoint.csv.header) {
+    HeaderValue::from_static(match (request.reading.format, request.endpoint.response.csv.header) {
         (Format::Csv, true) => "text/csv; charset=utf-8; header=present",
         (Format::Csv, false) => "text/csv; charset=utf-8; header=absent",
         (Format::Json, _) if request.endpoint.one_row() == OneRow::Requested => ONLY_ROW,
@@ -121,8 +121,8 @@ fn content_type(request: &StreamRequest<'_>) -> HeaderValue {
 
 /// The changes that are made to the database's values, if there are any.
 fn changes(request: &StreamRequest<'_>) -> Option<HeaderValue> {
-    let guard =
-        (request.reading.format == Format::Csv && request.endpoint.csv.guard).then_some("formula-guard");
+    let guard = (request.reading.format == Format::Csv && request.endpoint.response.csv.guard)
+        .then_some("formula-guard");
     let changes: Vec<_> = guard.into_iter().chain(request.reading.options.changes()).collect();
     if changes.is_empty() { None } else { changes.join(", ").parse().ok() }
 }
@@ -130,7 +130,7 @@ fn changes(request: &StreamRequest<'_>) -> Option<HeaderValue> {
 /// The name of a file with the format's extension. Programs rely on the extension and ignore the
 /// media type.
 fn file_name<'a>(name: &'a str, request: &StreamRequest<'_>) -> Cow<'a, str> {
-    let csv = request.reading.csv.as_deref().unwrap_or(&request.endpoint.csv);
+    let csv = request.reading.csv.as_deref().unwrap_or(&request.endpoint.response.csv);
     let (own, also) = match request.reading.format {
         Format::Ndjson => ("ndjson", "jsonl"),
         Format::Arrow => ("arrow", "arrows"),

@@ -88,16 +88,16 @@ impl App {
         tracker.meter.admit();
         let source = self.source(&endpoint.source).upstream()?;
         let asked = pin!(ask(source, &call, tracker.waiter.begin()));
-        let (reply, waited) = endpoint.timeout.until_row(begun, asked).await?;
+        let (reply, waited) = endpoint.response.timeout.until_row(begun, asked).await?;
         tracker.entry.times.pool = waited.pool;
         tracker.entry.times.database = waited.begun.elapsed();
         // The answer reports its own timeout, but only when it's polled, and it isn't polled while
         // the client reads nothing.
         let late = source.total().map(|total| total + LATE);
-        if let Some(total) = endpoint.timeout.total.into_iter().chain(late).min() {
+        if let Some(total) = endpoint.response.timeout.total.into_iter().chain(late).min() {
             tracker.watchdog.limit(begun.into(), total);
         }
-        if let SlowClients::MinRate(rate) = endpoint.slow_clients {
+        if let SlowClients::MinRate(rate) = endpoint.response.slow_clients {
             tracker.watchdog.set_min_rate(rate);
         }
         let mut response = response(reply).map(|proxied| AnswerBody::Proxied(Box::new(proxied)));

@@ -127,7 +127,7 @@ pub(super) fn read_stream_request<'a, B>(
     let negotiate::Choice { format, framed, by_tabs, vary_accept } = choice;
     let asked = ProofRequest::read(request, bound.completeness, format, framed)?;
     follow::check(followed, format, &asked)?;
-    let options = bound.options.over(endpoint.options).in_format(format);
+    let options = bound.options.over(endpoint.response.values).in_format(format);
     let encoding = match negotiates_encoding(endpoint, format, request) {
         true => Some(Encoding::choose(request.headers().get_all(header::ACCEPT_ENCODING))?),
         false => None,
@@ -142,7 +142,7 @@ pub(super) fn read_stream_request<'a, B>(
     let reading = RowsRequest {
         format,
         options,
-        csv: csv.over(&endpoint.csv).map(Box::new),
+        csv: csv.over(&endpoint.response.csv).map(Box::new),
         page: None,
         after,
         shard: shard.map(Box::new),
@@ -256,7 +256,7 @@ fn asked_shard(
 
 /// True if the compression of the body is negotiated with the client.
 fn negotiates_encoding<B>(endpoint: &Endpoint, format: Format, request: &Request<ArrivedBody<B>>) -> bool {
-    let compression = match endpoint.compression {
+    let compression = match endpoint.response.compression {
         Compression::On => true,
         Compression::Off => false,
         Compression::Auto => is_remote(request),
@@ -294,8 +294,9 @@ impl StreamRequest<'_> {
 
     /// The time limits of the answer. Streams that are followed have no total limit.
     pub(super) fn timeout(&self) -> Timeout {
-        let total = self.endpoint.timeout.total.filter(|_| self.followed != FollowMode::Continuously);
-        Timeout { total, ..self.endpoint.timeout }
+        let total =
+            self.endpoint.response.timeout.total.filter(|_| self.followed != FollowMode::Continuously);
+        Timeout { total, ..self.endpoint.response.timeout }
     }
 
     /// The compression of a body of so many bytes.

@@ -59,7 +59,7 @@ impl App {
         mut begun: Instant,
         looked_up: Option<Box<LookupResult>>,
     ) -> Result<Response<AnswerBody>, Error> {
-        let (total, slow_clients) = (request.timeout().total, request.endpoint.slow_clients);
+        let (total, slow_clients) = (request.timeout().total, request.endpoint.response.slow_clients);
         let answer = self.run(request, tracker, &mut begun, looked_up).await?;
         limit(tracker, &answer, begun, total);
         let comes_in_chunks = matches!(answer.body(), AnswerBody::Stream(_) | AnswerBody::File(_));
@@ -251,10 +251,10 @@ impl App {
         stream.tell(self.detail, request.given());
         drop(turn);
         if let Some(follower) = follower {
-            stream.follow(follower, (request.reading.format, request.endpoint.heartbeat));
+            stream.follow(follower, (request.reading.format, request.endpoint.response.heartbeat));
         }
         if let Some((framing, tag)) = request.asked.framed {
-            let beats = (request.reading.format, request.endpoint.heartbeat);
+            let beats = (request.reading.format, request.endpoint.response.heartbeat);
             let frames = Frames::new(framing, tag, request.reading.options);
             stream.frame(frames, request.asked.digest, beats);
         }
@@ -323,7 +323,7 @@ impl App {
     /// the endpoint says so, because no request waits long for the upstream's connections.
     fn spill(&self, request: &StreamRequest<'_>) -> Option<Box<Spill>> {
         let endpoint = request.endpoint;
-        let (spills, spare) = match (endpoint.slow_clients, &endpoint.handler) {
+        let (spills, spare) = match (endpoint.response.slow_clients, &endpoint.handler) {
             (SlowClients::Spill, _) => (SpillTime::WhenSlow, 0),
             (SlowClients::Hold | SlowClients::MinRate(_), Handler::Sql(_)) => {
                 (SpillTime::WhenWanted, self.spilled_budget(request))

@@ -27,7 +27,7 @@ pub(super) fn tell(request: &StreamRequest<'_>, headers: &mut HeaderMap) {
     }
     headers.insert(WIRE, VERSION);
     headers.insert(RESUME, resumption(request));
-    if let Ok(heartbeat) = HeaderValue::try_from(seconds(request.endpoint.heartbeat)) {
+    if let Ok(heartbeat) = HeaderValue::try_from(seconds(request.endpoint.response.heartbeat)) {
         headers.insert(HEARTBEAT, heartbeat);
     }
 }

@@ -126,7 +126,7 @@ impl LookedUpRow {
             let form = WrittenForm {
                 format: Format::Json,
                 options,
-                csv: &endpoint.csv,
+                csv: &endpoint.response.csv,
                 page: None,
                 longest_row: usize::MAX,
             };

@@ -69,7 +69,7 @@ impl OpenedStatements {
         mut values: Vec<ParamValue>,
         looked_up: Option<Box<LookupResult>>,
     ) -> Result<Self, Error> {
-        let csv = reading.csv.as_deref().unwrap_or(&endpoint.csv);
+        let csv = reading.csv.as_deref().unwrap_or(&endpoint.response.csv);
         let is_page = reading.format == Format::Html && !endpoint.has_only_total();
         let page = is_page.then(|| reading.page.clone().unwrap_or_default());
         let written = WrittenForm {

@@ -173,6 +173,7 @@ fn the_keys_of_the_configuration_are_those_that_are_read() {
         "config/source.rs",
         "config/source/http.rs",
         "config/tls.rs",
+        "endpoint/response.rs",
         "endpoint/csv.rs",
         "endpoint/values.rs",
         "endpoint/timeout.rs",

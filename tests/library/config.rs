@@ -171,14 +171,14 @@ fn everything_that_can_be_said() {
     assert_eq!((a.path.as_str(), a.source.name(), &a.authorization), ("/a", "shop", &Authorization::Public));
     assert_eq!(b.authorization, Authorization::Tokens(vec!["reader".into()]));
     let default = ValueOptions { numbers: Numbers::String, nulls: Nulls::Omit, ..ValueOptions::default() };
-    assert_eq!(a.options, default);
+    assert_eq!(a.response.values, default);
     let (bytes, intervals) = (BytesForm::Base64, Intervals::Iso);
-    assert_eq!(b.options, ValueOptions { bytes, intervals, nulls: Nulls::Null, ..default });
-    assert_eq!((a.compression, b.compression), (Compression::Off, Compression::On));
+    assert_eq!(b.response.values, ValueOptions { bytes, intervals, nulls: Nulls::Null, ..default });
+    assert_eq!((a.response.compression, b.response.compression), (Compression::Off, Compression::On));
     assert_eq!((a.max_streams, b.max_streams), (Some(2), None));
     let timeout = Timeout { first_row: Some(Duration::from_secs(10)), total: Some(Duration::from_secs(1)) };
-    assert_eq!(a.timeout, timeout);
-    assert_eq!(b.timeout, Timeout { total: Some(Duration::from_secs(600)), ..timeout });
+    assert_eq!(a.response.timeout, timeout);
+    assert_eq!(b.response.timeout, Timeout { total: Some(Duration::from_secs(600)), ..timeout });
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn nested_statements() {
 fn endpoints_of_few_words() {
     let bare = endpoint("endpoints/a.sql", "select 1");
     assert_eq!((bare.path.as_str(), bare.body.len(), bare.not_found()), ("/a", 1, false));
-    assert_eq!((bare.compression, bare.timeout), (Compression::Auto, Timeout::default()));
+    assert_eq!((bare.response.compression, bare.response.timeout), (Compression::Auto, Timeout::default()));
     let comment = endpoint("endpoints/a.sql", "-- not /* toml\nselect 1");
     assert_eq!(comment.path, "/a");
     let one = endpoint("endpoints/a.sql", "/* result = \"one\" */ select 1");
@@ -336,12 +336,12 @@ fn what_becomes_of_slow_clients() {
     ];
     let settings = "slow_clients = \"spill\"\nspool_limit = \"2GiB\"\nspool_quota = \"20GiB\"\n";
     let config = Folder::new(&format!("{settings}{POSTGRES}"), &endpoints).loaded();
-    let policies: Vec<_> = config.endpoints.iter().map(|endpoint| endpoint.slow_clients).collect();
+    let policies: Vec<_> = config.endpoints.iter().map(|endpoint| endpoint.response.slow_clients).collect();
     assert_eq!(policies, [SlowClients::Spill, SlowClients::Hold, SlowClients::MinRate(64_000)]);
     assert_eq!((config.limits.spooling.limit, config.limits.spooling.quota), (2 << 30, 20 << 30));
-    assert_eq!(endpoint("endpoints/a.sql", "select 1").slow_clients, SlowClients::Hold);
+    assert_eq!(endpoint("endpoints/a.sql", "select 1").response.slow_clients, SlowClients::Hold);
     let alias = endpoint("endpoints/a.sql", "/* slow_clients = { shed = \"64KB/s\" } */ select 1");
-    assert_eq!(alias.slow_clients, SlowClients::MinRate(64_000));
+    assert_eq!(alias.response.slow_clients, SlowClients::MinRate(64_000));
     for (value, report) in [
         (
             "\"drop\"",

@@ -4,10 +4,12 @@
 //! An opener has no rows that a body could contain, so it isn't a statement of the endpoint. Each
 //! of its readers is one, and has the opener's text. Only the database knows the opener's columns.
 
+use rowstream_core::diagnostic::{File, shown, suggest};
 use rowstream_core::sql::dialect::{OpenedResults, Refusal};
-use rowstream_core::sql::{Outline, Refcursors};
+use rowstream_core::sql::{self, Outline, Refcursors, Section, Sql};
 
-use super::{File, RowSet, Section, Sql, StatementReader, shown, sql, suggest};
+use super::body::RowSet;
+use super::statements::StatementReader;
 use crate::endpoint;
 
 /// A statement that opens refcursors.

@@ -223,7 +223,9 @@ fn formats([old, new]: [&Endpoint; 2], changes: &mut Changes<'_>) {
     let [was, is] = [old, new].map(|endpoint| endpoint.formats.first().map_or("", |first| first.name()));
     let shown = [&*shown(was), &*shown(is)];
     changes.differ(Effect::Responses, "the default format", shown, "clients that request no format");
-    if old.csv != new.csv && [old, new].iter().all(|endpoint| endpoint.formats.contains(&Format::Csv)) {
+    if old.response.csv != new.response.csv
+        && [old, new].iter().all(|endpoint| endpoint.formats.contains(&Format::Csv))
+    {
         changes.push(Effect::Responses, "`[csv]` differs", "clients that read CSV");
     }
 }

@@ -146,7 +146,7 @@ fn row(statement: usize, version: &Version<'_>) -> Result<Vec<Member>, String> {
 
 /// The form of a column's values, in OpenAPI's words.
 fn form(column: &Column, version: &Version<'_>) -> String {
-    let options = version.endpoint.options;
+    let options = version.endpoint.response.values;
     let schema = schema::value(column, options);
     let main = schema.pointer("/anyOf/0").unwrap_or(&schema);
     let kind = main.pointer("/type/0").or(main.get("type")).and_then(Value::as_str);
