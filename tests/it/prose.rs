@@ -169,10 +169,7 @@ fn count() -> BTreeMap<String, Count> {
                     add("messages", &source.messages);
                 }
             }
-            // This page is generated from the raw runs.
-            Some("md") if !file.ends_with("docs/src/performance.md") => {
-                add("text", &paragraphs(&fs::read_to_string(&path).expect("UTF-8")));
-            }
+            Some("md") => add("text", &paragraphs(&fs::read_to_string(&path).expect("UTF-8"))),
             _ => {}
         }
     }
