@@ -172,9 +172,15 @@ async fn server() -> Server {
 async fn rows_of_every_kind_over_both_protocols() {
     let server = server().await;
     for protocol in [&[][..], &["--http2"]] {
-        for (path, rows) in
-            [("/list", 50_000), ("/list.ndjson", 50_000), ("/document", 50_000), ("/numbers/{1-9}", 1)]
-        {
+        for (path, rows) in [
+            ("/list", 50_000),
+            ("/list.ndjson", 50_000),
+            ("/list.ndjson?_end=1", 50_000),
+            ("/list.sse?_end=1", 50_000),
+            ("/list?_format=json-seq&_end=1", 50_000),
+            ("/document", 50_000),
+            ("/numbers/{1-9}", 1),
+        ] {
             let (url, expected) = (server.url(path), rows.to_string());
             let arguments = ["-n", "4", "-c", "2", "--expect-rows", &expected, &url];
             let run = run(&[protocol, &arguments].concat()).await;

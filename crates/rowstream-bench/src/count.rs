@@ -10,6 +10,7 @@ mod csv;
 mod events;
 mod json;
 mod lines;
+mod records;
 mod sequence;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use csv::Csv;
 use events::Events;
 use json::Json;
 use lines::Lines;
+use records::Records;
 use sequence::Sequence;
 
 /// The counter of one body, by format.
@@ -69,15 +71,22 @@ impl End {
 impl Counter {
     /// Chooses a counter by the `Content-Type` of the response.
     pub fn for_content_type(value: &str) -> Self {
-        let mut parts = value.split(';').map(|part| part.trim().to_ascii_lowercase());
+        Self::of_response(value, "")
+    }
+
+    /// Chooses a counter by the `Content-Type` and the `Rowstream-Tag` of the response. Records with
+    /// this tag aren't rows. It's empty if the response isn't framed.
+    pub fn of_response(content_type: &str, tag: &str) -> Self {
+        let mut parts = content_type.split(';').map(|part| part.trim().to_ascii_lowercase());
+        let records = || (!tag.is_empty()).then(|| Records::new(tag));
         match parts.next().unwrap_or_default().as_str() {
             "application/json" => Self::Json(Json::default()),
             "application/x-ndjson" | "application/jsonl" | "application/x-jsonlines" => {
-                Self::Lines(Lines::default())
+                Self::Lines(Lines::new(records()))
             }
             "text/csv" => Self::Csv(Csv::new(!parts.any(|part| part == "header=absent"))),
-            "text/event-stream" => Self::Events(Events::default()),
-            "application/json-seq" => Self::Sequence(Sequence::default()),
+            "text/event-stream" => Self::Events(Events::new(!tag.is_empty())),
+            "application/json-seq" => Self::Sequence(Sequence::new(records())),
             "application/vnd.apache.arrow.stream" => Self::Arrow(Arrow::default()),
             _ => Self::Opaque,
         }

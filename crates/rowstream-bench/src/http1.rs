@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::chunked::ChunkDecoder;
 use super::connection::{Trouble, Wire, timed_out};
-use super::reply::{Failure, FailureKind, Framing, Reply};
+use super::reply::{Failure, FailureKind, Framing, Reply, RowFields, TAG};
 use super::throttle::Throttle;
 
 /// The largest response head; larger ones are refused.
@@ -185,7 +185,7 @@ impl Decoder {
         let status = head.code.unwrap_or_default();
         if status >= 200 {
             let fields = Fields::read(head.headers)?;
-            reply.head(status, fields.content_type, fields.content_encoding);
+            reply.head(status, &fields.rows);
             self.keep_alive = match head.version {
                 Some(1) => !fields.close,
                 _ => fields.keep_alive,
@@ -232,8 +232,7 @@ impl Decoder {
 /// The header fields that decide how a response is read.
 #[derive(Default)]
 struct Fields<'a> {
-    content_type: &'a str,
-    content_encoding: &'a str,
+    rows: RowFields<'a>,
     length: Option<u64>,
     chunked: bool,
     close: bool,
@@ -247,9 +246,11 @@ impl<'a> Fields<'a> {
             let value = std::str::from_utf8(header.value).unwrap_or_default().trim();
             let name = header.name;
             if name.eq_ignore_ascii_case("content-type") {
-                fields.content_type = value;
+                fields.rows.content_type = value;
             } else if name.eq_ignore_ascii_case("content-encoding") {
-                fields.content_encoding = value;
+                fields.rows.content_encoding = value;
+            } else if name.eq_ignore_ascii_case(TAG) {
+                fields.rows.tag = value;
             } else if name.eq_ignore_ascii_case("content-length") {
                 fields.set_length(value)?;
             } else if name.eq_ignore_ascii_case("transfer-encoding") {

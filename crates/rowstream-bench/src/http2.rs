@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::connection::{Trouble, Wire, timed_out};
-use super::reply::{Failure, FailureKind, Framing, Reply};
+use super::reply::{Failure, FailureKind, Framing, Reply, RowFields, TAG};
 use super::throttle::Throttle;
 
 /// The receive window of the stream and of its connection.
@@ -91,7 +91,12 @@ impl Http2 {
         reply.arrived();
         let field =
             |name| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        reply.head(response.status().as_u16(), field("content-type"), field("content-encoding"));
+        let rows = RowFields {
+            content_type: field("content-type"),
+            content_encoding: field("content-encoding"),
+            tag: field(TAG),
+        };
+        reply.head(response.status().as_u16(), &rows);
         let mut body = response.into_body();
         loop {
             let data = timeout(wire.timeout, body.data()).await.map_err(|_| timed_out(wire.timeout))?;

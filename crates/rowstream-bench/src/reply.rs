@@ -85,6 +85,18 @@ pub(super) struct LiveCounts {
     pub(super) bytes: AtomicU64,
 }
 
+/// The header field with the tag of the records in a framed response.
+pub(super) const TAG: &str = "rowstream-tag";
+
+/// The header fields that decide how rows are counted, each empty if it's missing.
+#[derive(Default)]
+pub(super) struct RowFields<'a> {
+    pub(super) content_type: &'a str,
+    pub(super) content_encoding: &'a str,
+    /// That of [`TAG`].
+    pub(super) tag: &'a str,
+}
+
 /// A response while it is read.
 pub(super) struct Reply<'a> {
     live: &'a LiveCounts,
@@ -109,10 +121,10 @@ impl<'a> Reply<'a> {
     }
 
     /// Records the head. Compressed bodies aren't counted.
-    pub(super) fn head(&mut self, status: u16, content_type: &str, content_encoding: &str) {
+    pub(super) fn head(&mut self, status: u16, fields: &RowFields<'_>) {
         self.status = Some(status);
-        if matches!(content_encoding, "" | "identity") && FailureKind::of_status(status).is_none() {
-            self.counter = Counter::for_content_type(content_type);
+        if matches!(fields.content_encoding, "" | "identity") && FailureKind::of_status(status).is_none() {
+            self.counter = Counter::of_response(fields.content_type, fields.tag);
         }
     }
 

@@ -3,22 +3,38 @@
 
 use super::{Document, End};
 
-const DATA: &[u8; 4] = b"data";
+/// The type of the records of a framed response, which aren't rows.
+const RECORD: &[u8; 16] = b"event: rowstream";
 
 /// Counts events.
-#[derive(Default)]
 pub struct Events {
     rows: u64,
+    /// True if the response is framed.
+    framed: bool,
     /// The current event has data.
     data: bool,
-    /// The start of the current line: one byte more than the longest field name that matters.
-    line: [u8; DATA.len() + 1],
+    /// The current event is a record.
+    record: bool,
+    /// The start of the current line: one byte more than the longest text that matters.
+    line: [u8; RECORD.len() + 1],
     length: usize,
     /// The last byte was a carriage return, so a line feed would belong to it.
     returned: bool,
 }
 
 impl Events {
+    pub(super) fn new(framed: bool) -> Self {
+        Self {
+            rows: 0,
+            framed,
+            data: false,
+            record: false,
+            line: [0; RECORD.len() + 1],
+            length: 0,
+            returned: false,
+        }
+    }
+
     pub(super) fn feed(&mut self, mut bytes: &[u8]) {
         while let Some(&first) = bytes.first() {
             if std::mem::take(&mut self.returned) && first == b'\n' {
@@ -43,8 +59,13 @@ impl Events {
 
     fn end_line(&mut self) {
         match &self.line[..self.length] {
-            b"" => self.rows += u64::from(std::mem::take(&mut self.data)),
-            b"data" | b"data:" => self.data = true,
+            b"" => {
+                let is_record = std::mem::take(&mut self.record);
+                self.rows += u64::from(std::mem::take(&mut self.data) && !is_record);
+            }
+            b"data" => self.data = true,
+            line if line.starts_with(b"data:") => self.data = true,
+            line if line == RECORD => self.record = self.framed,
             _ => {}
         }
         self.length = 0;

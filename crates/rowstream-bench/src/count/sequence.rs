@@ -1,11 +1,10 @@
 //! JSON text sequences (RFC 7464): a record separator before each text, a line feed after it.
 
-use super::{Document, End};
+use super::{Document, End, Records};
 
 const SEPARATOR: u8 = 0x1e;
 
 /// Counts texts.
-#[derive(Default)]
 pub struct Sequence {
     rows: u64,
     last: LastByte,
@@ -13,6 +12,8 @@ pub struct Sequence {
     counted: bool,
     /// A text was truncated, or the body doesn't begin with a separator.
     broken: bool,
+    /// Set if the response is framed.
+    records: Option<Records>,
 }
 
 /// The last byte.
@@ -28,12 +29,17 @@ enum LastByte {
 }
 
 impl Sequence {
+    pub(super) fn new(records: Option<Records>) -> Self {
+        Self { rows: 0, last: LastByte::Nothing, counted: false, broken: false, records }
+    }
+
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         let mut from = 0;
         for at in memchr::memchr_iter(SEPARATOR, bytes) {
             self.part(&bytes[from..at]);
             self.broken |= self.last == LastByte::Text;
             (self.last, self.counted) = (LastByte::Separator, false);
+            self.records.iter_mut().for_each(Records::begin);
             from = at + 1;
         }
         self.part(&bytes[from..]);
@@ -45,9 +51,12 @@ impl Sequence {
     fn part(&mut self, part: &[u8]) {
         let Some(last) = part.last() else { return };
         self.broken |= self.last == LastByte::Nothing;
+        if let Some(records) = &mut self.records {
+            records.part(part);
+        }
         if !self.counted && memchr::memchr(b'\n', part).is_some() {
             self.counted = true;
-            self.rows += 1;
+            self.rows += u64::from(!self.records.as_ref().is_some_and(Records::has_record));
         }
         self.last = if *last == b'\n' { LastByte::Feed } else { LastByte::Text };
     }

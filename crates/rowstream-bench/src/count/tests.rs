@@ -291,6 +291,30 @@ fn a_row_counts_when_it_is_closed() {
     }
 }
 
+/// The records of a framed response counted as rows.
+#[test]
+fn records_are_not_rows() {
+    let record = |tag: &str, name: &str| format!("{{\"$rowstream\":\"{tag}\",\"{name}\":{{\"rows\":1}}}}\n");
+    let texts = [record("2a", "columns"), "{\"n\":1}\n".to_owned(), record("2b", "end"), record("2a", "end")];
+    let event = |text: &String| match text.contains("2a") {
+        true => format!("event: rowstream\ndata: {text}\n"),
+        false => format!("id: 1\ndata: {text}\n"),
+    };
+    for (media_type, body) in [
+        ("application/x-ndjson; profile=framed", texts.concat()),
+        ("application/json-seq; profile=framed", texts.iter().map(|text| format!("\x1e{text}")).collect()),
+        ("text/event-stream", texts.iter().map(event).collect()),
+    ] {
+        for step in 1..=body.len() {
+            let mut counter = Counter::of_response(media_type, "2a");
+            body.as_bytes().chunks(step).for_each(|piece| counter.feed(piece));
+            let expected = Document { rows: 2, end: End::Possible };
+            assert_eq!(counter.finish(), expected, "{media_type}, in pieces of {step}");
+        }
+        assert_eq!(whole(media_type, &body).rows, 4, "{media_type} without a tag");
+    }
+}
+
 #[test]
 fn ends_without_a_mark() {
     for (media_type, text, rows, end) in [
