@@ -3,13 +3,16 @@
 //! The process is this program, run as `rowstream worker`. Its standard output is the socket that
 //! it listens on, in a folder that other users can't enter. Its standard input is a pipe without
 //! data. When the server ends, even if it's killed, the pipe closes, and the driver process ends
-//! too.
+//! too, and removes the folder. If both were killed, the folder remains until the next process of this
+//! user starts.
 
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -27,6 +30,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const WAITED: Duration = Duration::from_secs(1);
 /// How long we wait for the exit of a process that has closed its sockets.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// The names of the folders with sockets begin with it.
+const PREFIX: &str = "rowstream-worker-";
+/// The socket in its folder.
+const SOCKET: &str = "socket";
+/// A folder that is as old as this has had a process.
+const STARTED: Duration = Duration::from_secs(60);
 
 /// The driver process of a source.
 pub(super) struct Process {
@@ -56,7 +66,7 @@ struct RunningProcess {
 
 impl RunningProcess {
     fn socket(&self) -> PathBuf {
-        self.folder.path().join("socket")
+        self.folder.path().join(SOCKET)
     }
 }
 
@@ -163,8 +173,9 @@ impl State {
 }
 
 fn start(memory: usize) -> io::Result<RunningProcess> {
-    let folder = tempfile::Builder::new().prefix("rowstream-worker-").tempdir()?;
-    let listener = UnixListener::bind(folder.path().join("socket"))?;
+    let folder = tempfile::Builder::new().prefix(PREFIX).tempdir()?;
+    remove_abandoned(folder.path());
+    let listener = UnixListener::bind(folder.path().join(SOCKET))?;
     let child = Command::new(std::env::current_exe()?)
         .arg("worker")
         .arg(memory.to_string())
@@ -178,4 +189,66 @@ fn start(memory: usize) -> io::Result<RunningProcess> {
         .process_group(0)
         .spawn()?;
     Ok(RunningProcess { child, since: Instant::now(), folder })
+}
+
+/// Removes the other folders of this user whose processes are gone, next to the folder `own`.
+fn remove_abandoned(own: &Path) {
+    let (Some(parent), Ok(about)) = (own.parent(), fs::symlink_metadata(own)) else { return };
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_named = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        if is_named && is_abandoned(&entry.path(), about.uid()) {
+            remove_folder(&entry.path().join(SOCKET));
+        }
+    }
+}
+
+/// True if a folder of `user` has a socket without a process.
+fn is_abandoned(folder: &Path, user: u32) -> bool {
+    let Ok(about) = fs::symlink_metadata(folder) else { return false };
+    let age = about.modified().ok().and_then(|begun| begun.elapsed().ok());
+    about.is_dir()
+        && about.uid() == user
+        && age.is_some_and(|age| age >= STARTED)
+        && UnixStream::connect(folder.join(SOCKET))
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// Removes a socket and its folder. Another process may remove them at the same time.
+pub(super) fn remove_folder(socket: &Path) {
+    let _ = fs::remove_file(socket);
+    let _ = socket.parent().map(fs::remove_dir);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    /// If a driver process and its server were killed, their folder remained for ever.
+    #[test]
+    fn folders_without_a_process_are_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = |name: &str, age: Duration| {
+            let path = parent.path().join(name);
+            fs::create_dir(&path).unwrap();
+            let listener = UnixListener::bind(path.join(SOCKET)).unwrap();
+            fs::File::open(&path).unwrap().set_modified(SystemTime::now() - age).unwrap();
+            listener
+        };
+        drop(folder("rowstream-worker-gone", 2 * STARTED));
+        drop(folder("rowstream-worker-young", Duration::ZERO));
+        drop(folder("another-gone", 2 * STARTED));
+        let _running = folder("rowstream-worker-running", 2 * STARTED);
+        let own = parent.path().join("rowstream-worker-own");
+        fs::create_dir(&own).unwrap();
+        remove_abandoned(&own);
+        let left = fs::read_dir(parent.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut left: Vec<_> = left.map(|name| name.into_string().unwrap()).collect();
+        left.sort();
+        assert_eq!(
+            left,
+            ["another-gone", "rowstream-worker-own", "rowstream-worker-running", "rowstream-worker-young"]
+        );
+    }
 }

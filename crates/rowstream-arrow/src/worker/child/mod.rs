@@ -11,11 +11,9 @@ mod odbc;
 
 use std::cell::Cell;
 use std::error::Error as _;
-use std::fs;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -28,6 +26,7 @@ use arrow_schema::{ArrowError, Schema};
 use rowstream_core::lock::{Condvar, Mutex};
 
 use super::frame::{self, ARROW, END, FAILED, Failed, Fault, Opening, Request};
+use super::process::remove_folder;
 use crate::arrow_rows::Argument;
 
 /// Serves until the server ends. Standard input is a pipe that closes then, and standard output is
@@ -43,6 +42,7 @@ pub fn run(memory: u64) -> io::Result<()> {
     bound_memory(memory)?;
     thread::Builder::new().name("server".to_owned()).spawn(move || {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        // They remain if the server was killed. A server that shuts down removes them, too.
         if let Some(socket) = address.as_pathname() {
             remove_folder(socket);
         }
@@ -57,13 +57,6 @@ pub fn run(memory: u64) -> io::Result<()> {
         })?;
     }
     Ok(())
-}
-
-/// Removes the socket and its folder, which remain if the server was killed. A server that shuts
-/// down may remove them at the same time.
-fn remove_folder(socket: &Path) {
-    let _ = fs::remove_file(socket);
-    let _ = socket.parent().map(fs::remove_dir);
 }
 
 /// Limits the private writable memory of this process, in bytes. Allocations of a driver beyond it
