@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use http::header::{self, HeaderValue};
-use http::{Request, Response, StatusCode, Version};
+use http::{Request, Response, Version};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -157,7 +157,9 @@ async fn serve_http(
             is_late =
                 serve_until_end(connection.as_mut(), (&seat, timeouts), &ends, &watchdog, &mut state).await;
         } else {
-            let service = service_fn(|request| answers.answer(request));
+            let service = service_fn(|request: Request<Incoming>| {
+                answers.answer(request.map(|body| Http1Body::new(body, Arc::clone(&ends))))
+            });
             let mut builder = http1_builder();
             builder.half_close(sees_leaving);
             let unread = RequestRefuser { current: Arc::clone(&answers.current), peer };
@@ -217,7 +219,8 @@ impl ConnectionService<'_> {
                     false => Delivery::Http1(Arc::clone(&ends.flush)),
                 });
             }
-            if (app.is_leaving() || is_reserved || leaves_body(response.status())) && !has_streams {
+            let is_last = app.is_leaving() || is_reserved || ends.unread_body.load(Ordering::Relaxed);
+            if is_last && !has_streams {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             if let Some(hsts) = hsts {
@@ -413,6 +416,42 @@ async fn serve_until_end(
     }
 }
 
+/// The body of an HTTP/1 request. If it isn't read to its end before the head of the response, its
+/// connection closes: hyper reads nothing further, and the client may still send the rest, or wait
+/// for `100 Continue` and never send it. So the next bytes could be a body or a request (RFC 9110,
+/// section 10.1.1; RFC 9112, section 9.6).
+struct Http1Body {
+    body: Incoming,
+    ends: Arc<ConnectionEnd>,
+}
+
+impl Http1Body {
+    fn new(body: Incoming, ends: Arc<ConnectionEnd>) -> Self {
+        ends.unread_body.store(!body.is_end_stream(), Ordering::Relaxed);
+        Self { body, ends }
+    }
+}
+
+impl Body for Http1Body {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if matches!(polled, Poll::Ready(None)) {
+            self.ends.unread_body.store(false, Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// The body of an HTTP/2 request. The rest of it is read after it's dropped, during the response and
 /// after it. h2 compares a body with `content-length` as it arrives, but forgets a stream whose body
 /// is dropped early. A malformed body resets the stream (RFC 9113, section 8.1.1).
@@ -475,11 +514,6 @@ async fn read(mut body: Incoming) -> Option<()> {
         left = left.checked_sub(frame.ok()?.data_ref().map_or(0, Bytes::len))?;
     }
     Some(())
-}
-
-/// True if the rest of a request's body isn't read, so that no other request can follow.
-fn leaves_body(status: StatusCode) -> bool {
-    matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE)
 }
 
 /// True if a request names its host as its HTTP version requires (RFC 9112, section 3.2; RFC 9113,

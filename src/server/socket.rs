@@ -43,6 +43,8 @@ pub(super) struct ConnectionEnd {
     /// The connection was served to its end. We keep reading it after the socket is dropped, unless
     /// the client has closed its side.
     pub(super) lingers: AtomicBool,
+    /// For HTTP/1: the body of the current request has an end that we haven't read.
+    pub(super) unread_body: AtomicBool,
     /// Reports when everything that was handed over is written.
     pub(super) flush: Arc<Flush>,
     /// The socket that we keep reading.

@@ -19,7 +19,7 @@ const CASES: &[(&str, &[u8], &str)] = &[
     ("Content-Length and Transfer-Encoding", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", "200"),
     ("Transfer-Encoding and Content-Length", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n", "200"),
     ("two Content-Length differ", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello", "400"),
-    ("two Content-Length same", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ncontent-length: 5\r\n\r\nhello", "200 404"),
+    ("two Content-Length same", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ncontent-length: 5\r\n\r\nhello", "200"),
     ("Content-Length list", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: 5, 5\r\n\r\nhello", "400"),
     ("Content-Length +5", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: +5\r\n\r\nhello", "400"),
     ("Content-Length -1", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n", "400"),
@@ -38,7 +38,7 @@ const CASES: &[(&str, &[u8], &str)] = &[
     ("chunk size bad", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n", "200"),
     ("chunk size neg", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n-1\r\n\r\n", "200"),
     ("chunk size overflow", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n", "200"),
-    ("chunk ext", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\n\r\n", "200 404"),
+    ("chunk ext", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\n\r\n", "200"),
     ("chunk LF", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n5\nhello\n0\n\n", "200"),
     ("bare LF lines", b"GET /one HTTP/1.1\nhost: a\n\n", "200 404"),
     ("bare CR in header", b"GET /one HTTP/1.1\r\nhost: a\r\nx: a\rb\r\n\r\n", "400"),
@@ -80,7 +80,7 @@ const CASES: &[(&str, &[u8], &str)] = &[
     ("fragment", b"GET /one#x HTTP/1.1\r\nhost: a\r\n\r\n", "200 404"),
     ("upgrade h2c", b"GET /one HTTP/1.1\r\nhost: a\r\nconnection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAAP__\r\n\r\n", "200 404"),
     ("upgrade websocket", b"GET /one HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n", "200 404"),
-    ("expect", b"GET /one HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\nhello", "200 404"),
+    ("expect", b"GET /one HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\nhello", "200"),
     ("expect other", b"GET /one HTTP/1.1\r\nhost: a\r\nexpect: 200-maybe\r\n\r\n", "200 404"),
     ("conn close then more", b"GET /one HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n", "200"),
     ("conn nominated", b"GET /one HTTP/1.1\r\nhost: a\r\nconnection: host\r\n\r\n", "200 404"),
@@ -143,6 +143,42 @@ async fn what_is_in_doubt_is_refused_and_ends_the_connection() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A body that isn't read: its answer promised that the connection stays, but it was closed. A client
+/// that waits for `100 Continue` couldn't tell if its next bytes are a body or a request.
+#[tokio::test]
+async fn a_body_that_is_not_read_ends_its_connection() {
+    let server = server("").await;
+    let body = "GET /one HTTP/1.1\r\nhost: a\r\n\r\n";
+    let length = format!("content-length: {}\r\n", body.len());
+    let chunk = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    for (request, status) in [
+        ("POST /missing", 404),
+        ("PUT /one", 405),
+        ("POST /_rowstream/live", 405),
+        ("OPTIONS /one", 204),
+        ("HEAD /one", 200),
+        ("GET /one", 200),
+        ("GET /", 200),
+    ] {
+        for (framing, body) in [(&*length, body), ("transfer-encoding: chunked\r\n", &*chunk)] {
+            for expect in ["", "expect: 100-continue\r\n"] {
+                let head = format!("{request} HTTP/1.1\r\nhost: a\r\n{expect}{framing}\r\n");
+                let mut client = TcpStream::connect(server.address()).await.expect("it listens");
+                client.write_all(head.as_bytes()).await.expect("it reads");
+                let mut answered = vec![0; 16];
+                wait("it answers", client.read_exact(&mut answered)).await.expect("the begin of a head");
+                // The server may have closed by now.
+                let _ = client.write_all(body.as_bytes()).await;
+                let _ = wait("it is closed", client.read_to_end(&mut answered)).await;
+                let answered = String::from_utf8_lossy(&answered);
+                assert!(answered.starts_with(&format!("HTTP/1.1 {status} ")), "{head}{answered}");
+                assert!(answered.contains("\r\nconnection: close\r\n"), "{head}{answered}");
+                assert_eq!(answered.matches("HTTP/1.1 ").count(), 1, "{head}{answered}");
+            }
+        }
+    }
 }
 
 /// A quotation mark in a URL got a response with `content-length: 0` and left no trace: no line in
