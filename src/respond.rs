@@ -30,6 +30,7 @@ mod tracker;
 mod unread;
 mod wire;
 
+use std::error::Error as StdError;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -74,7 +75,7 @@ use crate::route::{Match, Suffixes, ends_in_format};
 impl App {
     /// Answers a request. Its memory is reserved now, before the future is polled, because many
     /// requests may arrive at the same time.
-    pub fn respond<B: Body<Data: Buf> + Unpin>(
+    pub fn respond<B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
         self: Arc<Self>,
         arrival: Arrival,
         request: Request<B>,
@@ -83,7 +84,7 @@ impl App {
     }
 
     /// Answers a request, or refuses it.
-    pub(crate) fn respond_unless<B: Body<Data: Buf> + Unpin>(
+    pub(crate) fn respond_unless<B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
         self: Arc<Self>,
         refused: Option<Error>,
         arrival: Arrival,
@@ -146,7 +147,7 @@ impl App {
     }
 
     #[expect(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
-    fn respond_within<B: Body<Data: Buf> + Unpin>(
+    fn respond_within<B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
         self: Arc<Self>,
         mut request: Request<ArrivedBody<B>>,
         held: Option<Permit>,
@@ -162,7 +163,10 @@ impl App {
                         .map(|bytes| tracker.fail_before_head(error, bytes))
                 }
             };
-            tracker.entry.status = Some(response.status());
+            // A client that has left sees no status.
+            if !matches!(tracker.outcome, Some(Outcome::Aborted)) {
+                tracker.entry.status = Some(response.status());
+            }
             tracker.note_head();
             tracker.tell_timing(response.headers_mut());
             if let Some(rates) = &self.rates {
@@ -181,7 +185,7 @@ impl App {
 
     /// The path of a request: finds its endpoint, checks if it's allowed and well-formed and if
     /// there's room for it, and answers it.
-    async fn answer<B: Body<Data: Buf> + Unpin>(
+    async fn answer<B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
         &self,
         request: &mut Request<ArrivedBody<B>>,
         tracker: &mut RequestTracker,
@@ -312,7 +316,7 @@ impl App {
 
     /// Reads the parameters in the body of a request. If it asks something of the rows, that becomes an
     /// extension of the request.
-    async fn read_asked<B: Body<Data: Buf> + Unpin>(
+    async fn read_asked<B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
         &self,
         found: &Match<'_>,
         request: &mut Request<ArrivedBody<B>>,

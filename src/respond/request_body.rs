@@ -1,7 +1,9 @@
 //! The parameters in the body of a request. A `QUERY` or `POST` has the same answer as a `GET` with
 //! these parameters in its URL.
 
+use std::error::Error as StdError;
 use std::future::poll_fn;
+use std::io;
 use std::pin::Pin;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -16,6 +18,7 @@ use super::app::App;
 use super::request::ArrivedBody;
 use super::tracker::RequestTracker;
 use crate::admission::Holder;
+use crate::outcome::Outcome;
 
 /// The name of the method that reads with a body (draft-ietf-httpbis-safe-method-w-body).
 const QUERY: &str = "QUERY";
@@ -32,7 +35,7 @@ impl App {
     /// # Errors
     /// 400: it isn't valid. 408: it doesn't arrive in time. 413: it's too long. 415: it's of another
     /// type. 503: there's no memory for it.
-    pub(super) async fn read_body<B: Body<Data: Buf> + Unpin>(
+    pub(super) async fn read_body<B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
         &self,
         request: &mut Request<ArrivedBody<B>>,
         tracker: &mut RequestTracker,
@@ -62,8 +65,8 @@ impl App {
         Ok(Some(Box::new(read)))
     }
 
-    /// Receives a whole body.
-    async fn receive<B: Body<Data: Buf> + Unpin>(
+    /// Receives a whole body. If the client leaves meanwhile, that's how the request ended.
+    async fn receive<B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
         &self,
         body: &mut B,
         tracker: &mut RequestTracker,
@@ -75,7 +78,13 @@ impl App {
         }
         let mut bytes = BytesMut::new();
         while let Some(frame) = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
-            let frame = frame.map_err(|_| invalid("it ended early"))?;
+            let frame = frame.map_err(|error| match is_malformed(&error) {
+                true => invalid("its chunks or its length aren't HTTP"),
+                false => {
+                    tracker.outcome = Some(Outcome::Aborted);
+                    invalid("it ended early")
+                }
+            })?;
             let Ok(data) = frame.into_data() else { continue };
             if is_too_long((bytes.len() + data.remaining()) as u64) {
                 return Err(longer_than(most));
@@ -96,6 +105,14 @@ impl App {
         tracker.body_memory += bytes;
         Ok(())
     }
+}
+
+/// True if a body breaks the rules of HTTP. Otherwise, its client has ended it or has left.
+fn is_malformed(error: &(dyn StdError + 'static)) -> bool {
+    let io = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    matches!(io, Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput))
+        || error.downcast_ref::<h2::Error>().is_some_and(h2::Error::is_library)
+        || error.source().is_some_and(is_malformed)
 }
 
 /// The type of the parameters in a body.

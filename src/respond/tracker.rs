@@ -195,7 +195,7 @@ impl RequestTracker {
     }
 
     pub(super) fn fail_before_head(&mut self, error: Error, document: Bytes) -> AnswerBody {
-        self.outcome = Some(Outcome::Failed(error));
+        self.outcome.get_or_insert(Outcome::Failed(error));
         AnswerBody::Whole(document)
     }
 }

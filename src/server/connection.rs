@@ -1,6 +1,7 @@
 //! One connection: its HTTP version, its requests, and its end.
 
 use std::convert::Infallible;
+use std::error::Error as StdError;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
@@ -195,7 +196,7 @@ pub(super) struct ConnectionService<'a> {
 
 impl ConnectionService<'_> {
     /// Answers a request, and lets the watchdog observe the body.
-    pub(super) fn answer<B: Body<Data: Buf> + Unpin>(
+    pub(super) fn answer<B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
         &self,
         request: Request<B>,
     ) -> impl Future<Output = Result<Response<ReportingBody>, Infallible>> + use<B> {

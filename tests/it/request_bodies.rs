@@ -286,6 +286,70 @@ async fn slow_and_endless_bodies_end() {
     assert!(endless.starts_with("HTTP/1.1 413 "), "{endless}");
 }
 
+/// A client that left within its body counted as one that sent an invalid body.
+#[tokio::test]
+async fn a_client_that_leaves_within_its_body_has_made_no_mistake() {
+    let server = server("[log]\nformat = \"json\"").await;
+    for (target, framing, body, ended) in [
+        ("/echo?t=length", "Content-Length: 10", "{\"t\":", "aborted"),
+        ("/echo?t=chunk", "Transfer-Encoding: chunked", "a\r\n{\"t\":", "aborted"),
+        ("/echo?t=wrong", "Transfer-Encoding: chunked", "xyz\r\n", "client_error"),
+    ] {
+        let mut socket = TcpStream::connect(server.address()).await.expect("it connects");
+        let head = format!("POST {target} HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\n{framing}\r\n\r\n");
+        socket.write_all(format!("{head}{body}").as_bytes()).await.expect("it's sent");
+        socket.shutdown().await.expect("it's sent");
+        let line = log_line(&server, target).await;
+        assert_eq!(line["outcome"], ended, "{line}");
+        assert_eq!(line["status"].is_null(), ended == "aborted", "{line}");
+    }
+    for (target, leaves) in [("/echo?t=reset", true), ("/echo?t=closed", false)] {
+        let socket = TcpStream::connect(server.address()).await.expect("it connects");
+        let (mut client, connection) = h2::client::handshake(socket).await.expect("HTTP/2");
+        let driven = tokio::spawn(connection);
+        let post = Request::post(server.url(target)).header("content-type", JSON);
+        let (_answer, mut body) =
+            client.send_request(post.body(()).expect("a request"), false).expect("a stream");
+        body.send_data("{\"t\":".into(), false).expect("a part of the body");
+        // The server answers this one after it has begun to read the body.
+        let other = Request::get(server.url("/echo")).body(()).expect("a request");
+        let (other, _) = client.send_request(other, true).expect("a stream");
+        assert_eq!(other.await.expect("an answer").status(), 200);
+        match leaves {
+            true => body.send_reset(h2::Reason::CANCEL),
+            false => driven.abort(),
+        }
+        let line = log_line(&server, target).await;
+        assert_eq!((&line["outcome"], &line["status"]), (&json!("aborted"), &Value::Null), "{line}");
+    }
+    let metrics = Client::HTTP1.get(&server.url("/_rowstream/metrics")).await;
+    for (protocol, ended, count) in
+        [("HTTP/1.1", "aborted", 2), ("HTTP/1.1", "client_error", 1), ("HTTP/2", "aborted", 2)]
+    {
+        let counted: u64 = metrics
+            .text()
+            .lines()
+            .filter(|line| {
+                line.starts_with("rowstream_requests_total{endpoint=\"/echo\"")
+                    && line.contains(&format!("protocol=\"{protocol}\",outcome=\"{ended}\""))
+            })
+            .map(|line| line.rsplit(' ').next().expect("a count").parse::<u64>().expect("a number"))
+            .sum();
+        assert_eq!(counted, count, "{protocol} {ended}: {}", metrics.text());
+    }
+}
+
+/// The line of the log about a request to `target`, once there's one.
+async fn log_line(server: &Server, target: &str) -> Value {
+    let line = || {
+        let log = server.stdout();
+        let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.find(|line| line["target"] == target)
+    };
+    crate::support::wait_until("it's logged", async || line().is_some()).await;
+    line().expect("it's logged")
+}
+
 /// A long name was copied for each element of its list, so that one request took gigabytes. A long
 /// list of columns was kept for later requests.
 #[tokio::test]
